@@ -1,0 +1,37 @@
+# The two commands of the README are `make run` and `make test`; both set up what they need.
+BOARD ?= xavier
+MODEL ?= acas_coc
+PYTHON ?= python3
+REQUIREMENTS = requirements/harness.txt requirements/dev.txt
+
+.PHONY: run test lint setup requirements clean
+.DELETE_ON_ERROR:
+
+run: setup
+	.venv/bin/harness run --board $(BOARD) --model $(MODEL)
+
+test: setup
+	tools/system-packages --tests
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy
+	.venv/bin/pytest
+
+setup: .venv/complete
+
+.venv/complete: $(REQUIREMENTS) pyproject.toml tools/system-packages
+	tools/system-packages
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; name one with PYTHON=")'
+	test -x .venv/bin/python || $(PYTHON) -m venv .venv
+	.venv/bin/pip install --quiet --disable-pip-version-check --require-hashes $(REQUIREMENTS:%=--requirement %)
+	.venv/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+# Pins every package with its hashes; needs pip-tools on the PATH.
+requirements:
+	cd requirements && for name in harness dev; do \
+	    pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
+	        --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o $$name.txt $$name.in; done
+
+clean:
+	rm -rf .venv build

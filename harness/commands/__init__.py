@@ -1,0 +1,1 @@
+"""One file a sub-command: its flow, read from top to bottom."""

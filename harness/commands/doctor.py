@@ -1,0 +1,84 @@
+"""`harness doctor`: what this machine has, what is missing for which board, and the command that brings it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+from rich.table import Table
+from rich.text import Text
+
+from harness import profile, targets, toolchain
+from harness.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, HarnessError
+from harness.profile import Laboratory, Profile
+from harness.reference.hostcheck import check_host
+from harness.screen import Screen
+from harness.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked for; `remedy` says what to do where `ok` is false."""
+
+    topic: str
+    ok: bool
+    found: str
+    remedy: str = ""
+
+
+def examine(workspace: Workspace, screen: Screen) -> int:
+    """Print all findings; exit code 3 if anything is missing."""
+    laboratory = profile.load(workspace.boards)
+    findings = [*_reference(), *_boards(laboratory)]
+    screen.show(_table(findings))
+    screen.document({"ok": all(f.ok for f in findings), "findings": [asdict(f) for f in findings]})
+    return EXIT_DONE if all(finding.ok for finding in findings) else EXIT_INFRASTRUCTURE
+
+
+def _reference() -> Iterator[Finding]:
+    check = check_host()
+    yield Finding("reference", True, f"onnxruntime {check.runtime_version}, {check.isa}")
+    yield Finding("reference self-check", check.sound, check.summary, check.remedy)
+
+
+def _boards(laboratory: Laboratory) -> Iterator[Finding]:
+    for name, board in laboratory.profiles.items():
+        yield from _board(name, board)
+
+
+def _board(name: str, board: Profile) -> Iterator[Finding]:
+    yield Finding(f"{name}: address", True, _where(name, board))
+    if board.emulated:
+        yield _tool(f"{name}: emulator", "qemu-system-aarch64")
+    try:
+        yield Finding(f"{name}: compiler", True, toolchain.find(board).identity)
+    except HarnessError as error:
+        yield Finding(f"{name}: compiler", False, error.message, error.hint)
+    for item_name, item in board.items.items():
+        known = item.target in targets.names()
+        remedy = f"valid choices: {', '.join(targets.names())}"
+        yield Finding(f"{name}: item {item_name}", known, f"target {item.target}", "" if known else remedy)
+
+
+def _where(name: str, board: Profile) -> str:
+    if board.local:
+        return "this machine"
+    if board.address:
+        return f"{board.address.host}:{board.address.port}"
+    return f"none, so it is emulated; give one with HARNESS_{name.upper()}_HOST or in boards.local.yaml"
+
+
+def _tool(topic: str, tool: str) -> Finding:
+    path = shutil.which(tool)
+    if path is None:
+        return Finding(topic, False, f"{tool} is not on this machine", f"run: {toolchain.install_command(tool)}")
+    return Finding(topic, True, path)
+
+
+def _table(findings: list[Finding]) -> Table:
+    table = Table("", "what", "found", "what to do", box=None, pad_edge=False)
+    for finding in findings:
+        mark = Text("ok", style="green") if finding.ok else Text("missing", style="bold red")
+        table.add_row(mark, finding.topic, finding.found, finding.remedy)
+    return table

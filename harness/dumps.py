@@ -1,0 +1,70 @@
+"""The .npy form that board and host share, byte for byte: one fixed header, then the rows.
+
+Dumps come from a board and are not trusted: shape and type are known beforehand, so a dump is accepted only if
+its header is exactly the expected one and its length fits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.errors import BoardError
+from harness.network import Array, Layer
+
+HEADER_BYTES = 128
+
+
+def header(dtype: np.dtype[Any], rows: int, width: int) -> bytes:
+    """The header that numpy.save writes for a C-ordered (rows, width) array."""
+    text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': ({rows}, {width}), }}"
+    return b"\x93NUMPY\x01\x00" + (HEADER_BYTES - 10).to_bytes(2, "little") + text.ljust(117).encode() + b"\n"
+
+
+def file_name(index: int, layer: Layer) -> str:
+    """<index>_<layer>.npy"""
+    return f"{index:02}_{layer.name}.npy"
+
+
+def size(layer: Layer, rows: int) -> int:
+    """Length in bytes of the dump of `layer` for `rows` vectors."""
+    return HEADER_BYTES + rows * layer.width * layer.dtype.itemsize
+
+
+def write(path: Path, values: Array) -> str:
+    """Write a (rows, width) array; returns the SHA-256 of the file."""
+    head = header(values.dtype, *values.shape)
+    data = np.ascontiguousarray(values).data.cast("B")
+    with path.open("wb") as file:
+        file.write(head)
+        file.write(data)
+    return _sha256(head, data)
+
+
+def sha256(values: Array) -> str:
+    """The SHA-256 that the file of a (rows, width) array would have."""
+    return _sha256(header(values.dtype, *values.shape), np.ascontiguousarray(values).data.cast("B"))
+
+
+def _sha256(head: bytes, data: memoryview) -> str:
+    digest = hashlib.sha256(head)
+    digest.update(data)
+    return digest.hexdigest()
+
+
+def read(path: Path, layer: Layer, rows: int, expected_sha256: str) -> Array:
+    """The dump of `layer`, (rows, width); BoardError if its length, header or hash is not the expected one."""
+    content = path.read_bytes()
+    if len(content) != size(layer, rows):
+        raise BoardError(f"{path.name}: {len(content)} bytes came from the board, expected {size(layer, rows)}")
+    if hashlib.sha256(content).hexdigest() != expected_sha256:
+        raise BoardError(f"{path.name}: what arrived does not have the SHA-256 that the board computed", "run it again")
+    if content[:HEADER_BYTES] != header(layer.dtype, rows, layer.width):
+        raise BoardError(
+            f"{path.name}: the dump's header is not that of {layer.dtype} ({rows}, {layer.width})",
+            "the program on the board is not the one that was deployed",
+        )
+    return np.frombuffer(content, layer.dtype, offset=HEADER_BYTES).reshape(rows, layer.width)

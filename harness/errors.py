@@ -1,0 +1,71 @@
+"""The three ways to fail, each with a hint for the user and an exit code.
+
+A command ends with 0 (identical / done), 1 (differs / regressed), 2 (the request is wrong) or
+3 (infrastructure: board, network, tool, reference host).  Everything else is a bug in the harness and ends with 4.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+EXIT_DONE = 0
+EXIT_DIFFERS = 1
+EXIT_REQUEST = 2
+EXIT_INFRASTRUCTURE = 3
+EXIT_BUG = 4
+
+
+class HarnessError(Exception):
+    """A failure that the user can act on: what is wrong, and a hint that says what to do."""
+
+    exit_code = EXIT_INFRASTRUCTURE
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class RequestError(HarnessError):
+    """The request is wrong: usage, profile, model or vectors."""
+
+    exit_code = EXIT_REQUEST
+
+
+class InfrastructureError(HarnessError):
+    """A part that the result depends on failed: the verdict is `inconclusive`."""
+
+    part = "infrastructure"
+
+
+class BoardError(InfrastructureError):
+    """The board, or the program on it, failed."""
+
+    part = "board"
+
+
+class ConnectionFailed(InfrastructureError):
+    """The way to the board failed: address, host key, credentials, a cut connection."""
+
+    part = "network"
+
+
+class ToolError(InfrastructureError):
+    """A tool of this machine failed: a compiler, the emulator."""
+
+    part = "tool"
+
+
+class ReferenceFailed(InfrastructureError):
+    """The reference cannot be trusted on this machine."""
+
+    part = "reference"
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> RequestError:
+    """The error for a name that is not among `known`; its hint shows the nearest, then all."""
+    choices = sorted(known)
+    near = difflib.get_close_matches(name, choices, n=3)
+    guess = f"did you mean {' or '.join(near)}? " if near else ""
+    return RequestError(f"unknown {kind} {name!r}", f"{guess}valid choices: {', '.join(choices) or 'none'}")

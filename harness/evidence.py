@@ -1,0 +1,164 @@
+"""The run folder: what was asked, every chunk as it was finished, and at the end `run.json`.
+
+runs/<time>_<board>_<model>/
+    request.json         what was asked; enough to resume
+    model.onnx           the model, byte for byte
+    stimuli.npy          all vectors
+    chunks/00000.json    one finished chunk: comparisons and hashes
+    reference/00000/     its dumps from the reference, one .npy a layer
+    target/00000/        its dumps from the board
+    report.html junit.xml log.txt
+    run.json             written last and atomically: a folder without it is an unfinished run
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from harness.compare import Comparison, Difference
+from harness.diagnosis import Diagnosis, Hypothesis
+from harness.errors import RequestError
+
+
+@dataclass(frozen=True)
+class ChunkRecord:
+    """One finished chunk: vectors `start` to `stop`, results and SHA-256 of the dumps by layer index."""
+
+    index: int
+    start: int
+    stop: int
+    layers: tuple[Comparison, ...]
+    reference_sha256: tuple[str, ...]
+    target_sha256: tuple[str, ...]
+    diagnosis: Diagnosis | None
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """One run's evidence on disk."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, runs: Path, board: str, model: str, now: datetime) -> RunFolder:
+        """A new folder named after time, board and model; a counter keeps two of one second apart."""
+        stem = f"{now:%Y%m%d-%H%M%S}_{board}_{model}"
+        runs.mkdir(parents=True, exist_ok=True)
+        for counter in range(1, 1000):
+            path = runs / (stem if counter == 1 else f"{stem}_{counter}")
+            try:
+                path.mkdir()
+            except FileExistsError:
+                continue
+            (path / "chunks").mkdir()
+            return cls(path)
+        raise RequestError(f"{runs}: too many runs named {stem}")
+
+    @classmethod
+    def open_unfinished(cls, path: Path) -> RunFolder:
+        """The folder of a run to resume; RequestError if there is none or it is finished."""
+        if not (path / "request.json").is_file():
+            raise RequestError(f"{path}: this is no run folder", "name a folder under runs/")
+        if (path / "run.json").exists():
+            raise RequestError(f"{path}: this run is finished", f"its report is {path / 'report.html'}")
+        return cls(path)
+
+    @property
+    def name(self) -> str:
+        """The folder's own name, unique among runs."""
+        return self.path.name
+
+    @property
+    def stimuli(self) -> Path:
+        """All vectors, float32 (vectors, input width)."""
+        return self.path / "stimuli.npy"
+
+    def dumps(self, kind: str, chunk: int) -> Path:
+        """The folder of one chunk's dumps, created if missing; `kind` is `reference` or `target`."""
+        folder = self.path / kind / f"{chunk:05}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def write_request(self, request: Mapping[str, Any], onnx_bytes: bytes) -> None:
+        """Keep what was asked and the model itself."""
+        (self.path / "model.onnx").write_bytes(onnx_bytes)
+        write_json(self.path / "request.json", request)
+
+    def read_request(self) -> dict[str, Any]:
+        """What was asked, as `write_request` kept it; RequestError if it is damaged."""
+        try:
+            request: dict[str, Any] = json.loads((self.path / "request.json").read_text())
+        except (OSError, ValueError) as error:
+            raise RequestError(f"{self.path / 'request.json'}: cannot be read: {error}") from error
+        return request
+
+    def write_chunk(self, record: ChunkRecord) -> None:
+        """Mark a chunk as finished; written after its dumps."""
+        write_json(self.path / "chunks" / f"{record.index:05}.json", asdict(record))
+
+    def chunks(self) -> Iterator[ChunkRecord]:
+        """The finished chunks in order."""
+        for path in sorted((self.path / "chunks").glob("*.json")):
+            yield _read_chunk(path)
+
+    def finish(self, run: Mapping[str, Any]) -> None:
+        """Write `run.json` with the SHA-256 of every other file: from now on the run counts."""
+        write_json(self.path / "run.json", dict(run) | {"files": dict(self._hashes())})
+
+    def _hashes(self) -> Iterator[tuple[str, str]]:
+        for path in sorted(self.path.rglob("*")):
+            if path.is_file() and path.name != "run.json":
+                yield path.relative_to(self.path).as_posix(), _file_sha256(path)
+
+
+def _file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read_chunk(path: Path) -> ChunkRecord:
+    document = json.loads(path.read_text())
+    return ChunkRecord(
+        index=document["index"],
+        start=document["start"],
+        stop=document["stop"],
+        layers=tuple(_comparison(layer) for layer in document["layers"]),
+        reference_sha256=tuple(document["reference_sha256"]),
+        target_sha256=tuple(document["target_sha256"]),
+        diagnosis=_diagnosis(document["diagnosis"]),
+    )
+
+
+def _comparison(layer: dict[str, Any]) -> Comparison:
+    first = Difference(**layer["first"]) if layer["first"] else None
+    return Comparison(layer["compared"], layer["differing"], first)
+
+
+def _diagnosis(document: dict[str, Any] | None) -> Diagnosis | None:
+    if document is None:
+        return None
+    hypotheses = tuple(Hypothesis(**hypothesis) for hypothesis in document["hypotheses"])
+    return Diagnosis(document["layer"], document["differing"], hypotheses)
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """Write `document` so that `path` holds all of it or does not exist, also after a power cut."""
+    temporary = path.with_suffix(".json.part")
+    with temporary.open("w", encoding="utf-8") as file:
+        json.dump(document, file, indent=1)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def now() -> datetime:
+    """The present, in UTC."""
+    return datetime.now(UTC)

@@ -1,0 +1,185 @@
+"""Deploy a bundle, run it chunk by chunk, collect the dumps.
+
+The board is not trusted: every file of the bundle is hashed there before it runs, the program must call itself by
+the bundle's hash, and every dump must have the length and hash that it should have.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from harness import dumps
+from harness.board.session import Board, Completed, Fetch
+from harness.bundle import PROGRAM, PROTOCOL, Bundle
+from harness.errors import BoardError
+from harness.network import Layer
+from harness.plan import Plan
+
+COMMAND_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A bundle on a board, checked, and the folder of one run beside it."""
+
+    board: Board
+    folder: PurePosixPath
+    run_folder: PurePosixPath
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Executed:
+    """One chunk as computed on the board: the SHA-256 of every layer's dump, by the layer's index."""
+
+    vectors: int
+    sha256: tuple[str, ...]
+
+
+def deploy(board: Board, bundle: Bundle, work: PurePosixPath, run: str) -> Deployed:
+    """Copy what is missing, check every hash on the board, shake hands with the program.
+
+    `work` is the folder on the board that the harness may fill, `run` a name for this run in it.
+    BoardError if a hash is wrong or the program is not the bundle's.
+    """
+    folder = work / "bundles" / bundle.sha256[:16]
+    run_folder = work / "runs" / run
+    parents = {folder / PurePosixPath(path).parent for path in bundle.files}
+    _checked(board, ["mkdir", "-p", *map(str, sorted(parents)), str(run_folder / "out")])
+    paths = {path: folder / path for path in bundle.files}
+    present = _hashes(board, paths.values())
+    for path, there in paths.items():
+        if present.get(str(there)) != bundle.files[path]:
+            board.put(bundle.folder / path, there)
+    _verify(board, bundle, paths)
+    _shake_hands(board, folder / PROGRAM, bundle.sha256)
+    return Deployed(board, folder, run_folder, bundle.sha256)
+
+
+def _verify(board: Board, bundle: Bundle, paths: dict[str, PurePosixPath]) -> None:
+    found = _hashes(board, paths.values())
+    for path, there in paths.items():
+        if found.get(str(there)) != bundle.files[path]:
+            raise BoardError(
+                f"{there}: SHA-256 on the board is {found.get(str(there), 'missing')}, expected {bundle.files[path]}",
+                "the copy was damaged or changed; check the board's disk and run again",
+            )
+
+
+def _shake_hands(board: Board, program: PurePosixPath, sha256: str) -> None:
+    done = board.run([str(program), "--version"], COMMAND_TIMEOUT_S)
+    if done.status != 0:
+        raise BoardError(
+            f"{program} does not start on the board (exit status {done.status}): {_tail(done)}",
+            "check compiler, flags and glibc in the profile's toolchain against the board",
+        )
+    answer = _last_line(done)
+    if answer.get("bundle") != sha256 or answer.get("protocol") != PROTOCOL:
+        raise BoardError(
+            f"{program} is bundle {answer.get('bundle')} with protocol {answer.get('protocol')}, "
+            f"expected {sha256} with protocol {PROTOCOL}",
+            "an old program is in the way: remove the work folder on the board",
+        )
+
+
+def options(plan: Plan) -> list[str]:
+    """The program's options that follow from the plan."""
+    cores = [item.core for item in plan.items]
+    pinned = [] if None in cores else ["--pin", ",".join(map(str, cores))]
+    return ["--block", str(plan.block), *pinned]
+
+
+def execute_chunk(
+    deployed: Deployed, vectors: Path, count: int, layers: Sequence[Layer], options: Sequence[str], timeout_s: float
+) -> Executed:
+    """Run the program over `count` vectors of the .npy file `vectors`, all layers dumped and hashed on the board.
+
+    BoardError if the program fails, is killed or outlasts `timeout_s`, or a dump is missing.
+    """
+    there, out = deployed.run_folder / "vectors.npy", deployed.run_folder / "out"
+    deployed.board.put(vectors, there)
+    program = [str(deployed.folder / PROGRAM), "--vectors", str(there), "--out", str(out), *options]
+    _check_counts(deployed.board.run(program, timeout_s), deployed.sha256, count)
+    paths = [str(out / dumps.file_name(index, layer)) for index, layer in enumerate(layers)]
+    hashes = _hashes(deployed.board, map(PurePosixPath, paths))
+    missing = [path for path in paths if path not in hashes]
+    if missing:
+        raise BoardError(f"the program ended well, but {missing[0]} is not on the board")
+    return Executed(count, tuple(hashes[path] for path in paths))
+
+
+def _check_counts(done: Completed, sha256: str, count: int) -> None:
+    if done.status != 0:
+        hint = "free space on the board, or use a smaller --chunk" if b"No space left" in done.stderr else ""
+        killed = f", killed by signal {done.status - 128}" if done.status > 128 else ""
+        raise BoardError(f"the program on the board failed (exit status {done.status}{killed}): {_tail(done)}", hint)
+    counts = _last_line(done)
+    if counts.get("done") is not True or counts.get("bundle") != sha256 or counts.get("vectors") != count:
+        raise BoardError(
+            f"the program on the board did not finish its work: {_tail(done)}",
+            f"its last line must report {count} vectors and bundle {sha256}",
+        )
+
+
+def collect(deployed: Deployed, executed: Executed, wanted: Iterable[int], layers: Sequence[Layer], to: Path) -> None:
+    """Fetch the dumps of the layers `wanted` (indices) into the folder `to`; their sizes are checked."""
+    out = deployed.run_folder / "out"
+    names = [(dumps.file_name(index, layers[index]), dumps.size(layers[index], executed.vectors)) for index in wanted]
+    deployed.board.get_many([Fetch(out / name, to / name, size) for name, size in names])
+
+
+def clean(deployed: Deployed) -> None:
+    """Remove the run's folder from the board; the bundle stays for the next run."""
+    deployed.board.run(["rm", "-rf", str(deployed.run_folder)], COMMAND_TIMEOUT_S)
+
+
+def environment(board: Board) -> dict[str, str]:
+    """What the board says of itself: kernel, processor, memory, governor, clock; what it cannot tell is left out."""
+    questions = {
+        "kernel": ["uname", "-a"],
+        "command_line": ["cat", "/proc/cmdline"],
+        "processors": ["cat", "/proc/cpuinfo"],
+        "memory": ["head", "-1", "/proc/meminfo"],
+        "governor": ["cat", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"],
+        "clock": ["date", "-u", "+%Y-%m-%dT%H:%M:%SZ"],
+    }
+    answers = {topic: board.run(question, COMMAND_TIMEOUT_S) for topic, question in questions.items()}
+    return {topic: _text(done.stdout) for topic, done in answers.items() if done.status == 0}
+
+
+def _checked(board: Board, argv: Sequence[str]) -> None:
+    done = board.run(argv, COMMAND_TIMEOUT_S)
+    if done.status != 0:
+        raise BoardError(f"{argv[0]} failed on the board: {_tail(done)}", "check the profile's work_folder")
+
+
+def _hashes(board: Board, paths: Iterable[PurePosixPath]) -> dict[str, str]:
+    """SHA-256 of the files that exist, by path, computed on the board."""
+    done = board.run(["sha256sum", *map(str, paths)], COMMAND_TIMEOUT_S)
+    if done.status == 127:
+        raise BoardError("the board has no sha256sum", "install coreutils or busybox on it")
+    found = (re.fullmatch(r"([0-9a-f]{64}) [ *](.+)", line) for line in _text(done.stdout).splitlines())
+    return {match[2]: match[1] for match in found if match}
+
+
+def _last_line(done: Completed) -> dict[str, Any]:
+    """The last JSON line of standard output; empty if there is none."""
+    lines = _text(done.stdout).splitlines()
+    try:
+        answer = json.loads(lines[-1]) if lines else {}
+    except ValueError:
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
+def _tail(done: Completed) -> str:
+    return _text(done.stderr)[-500:] or _text(done.stdout)[-500:] or "it said nothing"
+
+
+def _text(output: bytes) -> str:
+    return output.decode(errors="replace").strip()

@@ -1,0 +1,250 @@
+"""`boards.yaml` -> frozen, validated profiles.
+
+`boards.local.yaml` beside it is merged over it, key by key; `HARNESS_<BOARD>_HOST=[user@]host[:port]` gives or
+replaces an address.  Every mistake is named with file, line and the valid choices.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from harness.errors import RequestError, unknown_name
+
+OPERATORS = ("QuantizeLinear", "QGemm", "DequantizeLinear", "ArgMax", "ArgMin")
+
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+Operator = Literal["QuantizeLinear", "QGemm", "DequantizeLinear", "ArgMax", "ArgMin"]
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Address(_Entry):
+    """Where a board answers SSH; `jump` is the host on the way to it."""
+
+    host: str = Field(min_length=1, pattern=r"^[^\s-]\S*$")
+    port: int = Field(default=22, ge=1, le=65535)
+    user: str | None = None
+    key: str | None = None
+    known_hosts: str = "~/.ssh/known_hosts"
+    jump: Address | None = None
+
+
+class Emulator(_Entry):
+    """The emulated board that stands in when there is no address."""
+
+    cpu: str
+    cores: int = Field(ge=1, le=64)
+    memory_mib: int = Field(default=1024, ge=256)
+    disk_mib: int = Field(default=512, ge=1)
+
+
+class Toolchain(_Entry):
+    """How the board's program is compiled.  `glibc` is the newest version that the board offers."""
+
+    compiler: str = Field(min_length=1)
+    flags: tuple[str, ...] = Field(default=(), strict=False)
+    static: bool = False
+    glibc: str | None = Field(default=None, pattern=r"^\d+\.\d+$")
+
+
+class ItemProfile(_Entry):
+    """One processing element: the operators that it computes, by which target, on which core."""
+
+    target: str
+    operators: tuple[Operator, ...] = Field(min_length=1, strict=False)
+    core: int | None = Field(default=None, ge=0)
+
+
+class Profile(_Entry):
+    """A board: what it is, how to reach it, how to build for it, which item computes what.
+
+    `timeout_s` is how long the program may work on one chunk before it is killed.
+    """
+
+    name: Name
+    soc: str
+    cores: int = Field(ge=1)
+    local: bool = False
+    address: Address | None = None
+    emulator: Emulator | None = None
+    toolchain: Toolchain
+    items: dict[Name, ItemProfile] = Field(min_length=1)
+    block: int = Field(default=1000, ge=1, le=1_000_000)
+    work_folder: str = Field(default="/tmp/harness", pattern=r"^/[^\x00]+$")  # noqa: S108 - on the board
+    timeout_s: float = Field(default=300.0, gt=0, strict=False)
+    setup: tuple[str, ...] = Field(default=(), strict=False)
+    teardown: tuple[str, ...] = Field(default=(), strict=False)
+    time_source: Literal["CLOCK_MONOTONIC_RAW", "CLOCK_MONOTONIC"] = "CLOCK_MONOTONIC_RAW"
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Profile:
+        _check_reachable(self)
+        _check_items(self)
+        return self
+
+    @property
+    def emulated(self) -> bool:
+        """Whether a run reaches an emulated board, because nobody gave an address."""
+        return not self.local and self.address is None
+
+    @property
+    def work(self) -> PurePosixPath:
+        """The folder on the board that the harness may fill."""
+        return PurePosixPath(self.work_folder)
+
+
+def _check_reachable(profile: Profile) -> None:
+    if not profile.local and profile.address is None and profile.emulator is None:
+        raise ValueError("give one of: local: true, address, emulator")
+    if profile.local and profile.address is not None:
+        raise ValueError("local: true and an address exclude each other")
+
+
+def _check_items(profile: Profile) -> None:
+    owner: dict[str, str] = {}
+    for name, item in profile.items.items():
+        if item.core is not None and item.core >= profile.cores:
+            raise ValueError(f"items.{name}.core: {item.core}, but the board has cores 0 to {profile.cores - 1}")
+        for operator in item.operators:
+            if operator in owner:
+                raise ValueError(f"items {owner[operator]} and {name} both claim {operator}")
+            owner[operator] = name
+
+
+@dataclass(frozen=True)
+class Laboratory:
+    """All profiles by name."""
+
+    profiles: Mapping[str, Profile]
+
+    def board(self, name: str) -> Profile:
+        """The profile of `name`; RequestError with the nearest names if there is none."""
+        if name not in self.profiles:
+            raise unknown_name("board", name, self.profiles)
+        return self.profiles[name]
+
+
+def load(path: Path, environment: Mapping[str, str] = os.environ) -> Laboratory:
+    """Read the laboratory from `path` and its `.local.yaml` neighbour; RequestError names file and line."""
+    sources = [_Source.read(path)]
+    local = path.with_suffix(".local.yaml")
+    if local.exists():
+        sources.append(_Source.read(local))
+    merged: dict[str, Any] = {}
+    for source in sources:
+        merged = _merge(merged, source.document)
+    return Laboratory({name: _profile(name, entry, sources, environment) for name, entry in merged.items()})
+
+
+@dataclass(frozen=True)
+class _Source:
+    path: Path
+    document: dict[str, Any]
+    lines: Mapping[tuple[str, ...], int]
+
+    @classmethod
+    def read(cls, path: Path) -> _Source:
+        try:
+            text = path.read_text(encoding="utf-8")
+            node = yaml.compose(text, Loader=yaml.SafeLoader)
+            document = yaml.safe_load(text)
+        except FileNotFoundError:
+            raise RequestError(f"{path}: there is no such file", "name the laboratory with --boards FILE") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise RequestError(f"{path}: cannot be read: {error}") from error
+        except yaml.YAMLError as error:
+            raise RequestError(f"{path}: not valid YAML: {_one_line(error)}") from error
+        if not isinstance(document, dict) or not all(isinstance(entry, dict) for entry in document.values()):
+            raise RequestError(f"{path}: expected a mapping of board names to profiles")
+        return cls(path, document, dict(_lines(node, ())))
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _lines(node: yaml.Node | None, at: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Every key path of the document with its line, the first being 1."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            path = (*at, str(key.value))
+            yield path, key.start_mark.line + 1
+            yield from _lines(value, path)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            path = (*at, str(index))
+            yield path, value.start_mark.line + 1
+            yield from _lines(value, path)
+
+
+def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(base.get(key), dict)
+        merged[key] = _merge(base[key], value) if both else value
+    return merged
+
+
+def _profile(name: Any, entry: dict[str, Any], sources: list[_Source], environment: Mapping[str, str]) -> Profile:
+    given = environment.get(f"HARNESS_{str(name).upper()}_HOST")
+    if given:
+        entry = entry | {"address": (entry.get("address") or {}) | _parse_address(str(name), given)}
+    try:
+        return Profile.model_validate({"name": name} | entry)
+    except ValidationError as error:
+        raise _explain(str(name), error, sources) from error
+
+
+def _parse_address(name: str, text: str) -> dict[str, Any]:
+    match = re.fullmatch(r"(?:(?P<user>[^@\s]+)@)?(?P<host>[^@:\s-][^@:\s]*)(?::(?P<port>\d+))?", text)
+    if not match:
+        raise RequestError(f"HARNESS_{name.upper()}_HOST={text!r} is no address", "the form is [user@]host[:port]")
+    found = {key: value for key, value in match.groupdict().items() if value is not None}
+    return found | {"port": int(found["port"])} if "port" in found else found
+
+
+def _explain(name: str, error: ValidationError, sources: list[_Source]) -> RequestError:
+    """The first finding as file:line, board and key; its hint lists what may stand there."""
+    finding = error.errors()[0]
+    keys = tuple(str(part) for part in finding["loc"] if part != "[key]")
+    place, key = _locate((name, *keys), sources), ".".join(keys)
+    if finding["type"] == "extra_forbidden":
+        choices = _choices(keys[:-1])
+        return RequestError(f"{place}: board {name}: unknown key {key!r}", f"valid choices: {', '.join(choices)}")
+    if finding["type"] == "missing":
+        return RequestError(f"{place}: board {name}: {key!r} is missing")
+    message = finding["msg"].removeprefix("Value error, ")
+    at = f" {key}:" if key else ""
+    return RequestError(f"{place}: board {name}:{at} {message}, found {finding['input']!r}"[:400])
+
+
+def _locate(keys: tuple[str, ...], sources: list[_Source]) -> str:
+    """file:line of the longest known prefix of `keys`, in the file that had the last word."""
+    for length in range(len(keys), 0, -1):
+        for source in reversed(sources):
+            if keys[:length] in source.lines:
+                return f"{source.path}:{source.lines[keys[:length]]}"
+    return str(sources[-1].path)
+
+
+def _choices(keys: tuple[str, ...]) -> list[str]:
+    """The keys that the entry at `keys` may have."""
+    entries: dict[str, type[BaseModel]] = {
+        "address": Address,
+        "jump": Address,
+        "emulator": Emulator,
+        "toolchain": Toolchain,
+        "items": ItemProfile,
+    }
+    entry = next((entries[key] for key in reversed(keys) if key in entries), Profile)
+    return sorted(field for field in entry.model_fields if field != "name")

@@ -1,0 +1,79 @@
+"""What a person sees: progress and notes on standard error, results on standard output."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from harness.errors import HarnessError
+
+
+class _Rate(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:,.0f}/s" if task.speed else "-/s", style="progress.data.speed")
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A running progress bar."""
+
+    progress: Progress
+    task: Any
+
+    def advance(self, amount: int) -> None:
+        """Move on by `amount`."""
+        self.progress.advance(self.task, amount)
+
+
+@dataclass(frozen=True)
+class Screen:
+    """Where a command writes; with `as_json` standard output carries one JSON document and nothing else."""
+
+    out: Console
+    err: Console
+    as_json: bool
+
+    @classmethod
+    def open(cls, *, as_json: bool) -> Screen:
+        """The process's own standard output and error."""
+        return cls(Console(highlight=False), Console(stderr=True, highlight=False), as_json)
+
+    def note(self, text: str) -> None:
+        """One line about what goes on."""
+        self.err.print(text, markup=False, style="dim", soft_wrap=True)
+
+    def show(self, *results: RenderableType) -> None:
+        """Results for a person; nothing with `as_json`."""
+        if not self.as_json:
+            self.out.print(*results, sep="\n", soft_wrap=True)
+
+    def document(self, document: Mapping[str, Any]) -> None:
+        """The result for a program; nothing without `as_json`."""
+        if self.as_json:
+            print(json.dumps(document, indent=1))  # noqa: T201 - standard output is the interface
+
+    def failure(self, error: HarnessError) -> None:
+        """What went wrong and what to do."""
+        self.err.print(Text(f"error: {error.message}", style="bold red"), soft_wrap=True)
+        if error.hint:
+            self.err.print(Text(f"hint: {error.hint}"), soft_wrap=True)
+
+    @contextmanager
+    def progress(self, text: str, total: int, done: int = 0) -> Iterator[Bar]:
+        """A bar with rate and time left, on standard error."""
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            _Rate(),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=self.err, transient=True) as progress:
+            yield Bar(progress, progress.add_task(text, total=total, completed=done))

@@ -1,0 +1,126 @@
+"""Compilers found on this machine or named by the profile, with the exactness flags.
+
+The flags below keep one IEEE operation per written operation; a profile adds processor and optimisation flags
+and cannot weaken them: they come last on the command line, and flags that break them are refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import RequestError, ToolError
+from harness.profile import Profile, Toolchain
+
+# -fno-math-errno and -fno-trapping-math change no value: they let rintf become one vector instruction.
+EXACTNESS_FLAGS = ("-ffp-contract=off", "-fno-fast-math", "-fno-math-errno", "-fno-trapping-math")
+LANGUAGE_FLAGS = ("-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread")
+REPRODUCIBLE_FLAGS = ("-ffile-prefix-map=.=bundle", "-Wl,--build-id=none")
+
+_INEXACT = re.compile(
+    r"-Ofast$|-ffast-math|-funsafe-math|-fassociative-math|-freciprocal-math|-ffinite-math"
+    r"|-ffp-contract=(fast|on)|-mrecip|-fsingle-precision-constant|-mdaz-ftz"
+)
+
+# The Debian package that brings each tool that the harness may miss.
+PACKAGES = {
+    "gcc": "gcc libc6-dev",
+    "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
+    "qemu-system-aarch64": "qemu-system-arm",
+}
+
+
+def install_command(*tools: str) -> str:
+    """The exact line that brings `tools` on Debian and Ubuntu."""
+    packages = " ".join(PACKAGES.get(tool, tool) for tool in tools)
+    return f"sudo apt-get install --no-install-recommends {packages}"
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A compiler as found: its path, its identity, and every flag that it is given."""
+
+    path: str
+    identity: str
+    flags: tuple[str, ...]
+
+    def build(self, sources: Sequence[Path], include: Sequence[Path], definitions: Sequence[str], output: Path) -> None:
+        """Compile and link `sources` into `output`; ToolError with the compiler's first words if it refuses."""
+        arguments = [self.path, *self.flags, *(f"-D{definition}" for definition in definitions)]
+        arguments += [f"-I{folder}" for folder in include]
+        arguments += [*(str(source) for source in sources), "-o", str(output), "-lm"]
+        done = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=output.parent)
+        if done.returncode != 0:
+            raise ToolError(
+                f"{self.path} failed:\n{done.stderr.strip()[:2000]}", "the kernels must compile as they are"
+            )
+
+
+def find(profile: Profile) -> Compiler:
+    """The compiler of `profile`; ToolError names the package that brings it, RequestError an inexact flag."""
+    toolchain = profile.toolchain
+    for flag in toolchain.flags:
+        if _INEXACT.match(flag):
+            raise RequestError(
+                f"board {profile.name}: toolchain flag {flag} would change results",
+                f"remove it; every build ends with {' '.join(EXACTNESS_FLAGS)}",
+            )
+    path = shutil.which(toolchain.compiler)
+    if path is None:
+        raise ToolError(
+            f"board {profile.name}: compiler {toolchain.compiler!r} is not on this machine",
+            f"run: {install_command(toolchain.compiler)}",
+        )
+    flags = _flags(toolchain)
+    return Compiler(path, _identify(path, flags), flags)
+
+
+def _identify(path: str, flags: Sequence[str]) -> str:
+    """Name and version, and a hash of the predefined macros, which tell what -march=native means here."""
+    version = _output([path, "--version"]).splitlines()[0]
+    macros = _output([path, *flags, "-dM", "-E", "-x", "c", "/dev/null"])
+    return f"{version} [{hashlib.sha256(macros.encode()).hexdigest()[:12]}]"
+
+
+def _output(arguments: Sequence[str]) -> str:
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ToolError(
+            f"{' '.join(arguments)} failed: {done.stderr.strip()[:500]}",
+            "check the compiler and its flags in the profile",
+        )
+    return done.stdout
+
+
+def _flags(toolchain: Toolchain) -> tuple[str, ...]:
+    linked = ("-static",) if toolchain.static else ()
+    return (*toolchain.flags, *LANGUAGE_FLAGS, *REPRODUCIBLE_FLAGS, *linked, *EXACTNESS_FLAGS)
+
+
+def required_glibc(program: Path) -> tuple[int, int] | None:
+    """The newest glibc version whose symbols `program` imports; None if it is linked statically.
+
+    Read from the version names in the ELF file's dynamic string table.
+    """
+    content = program.read_bytes()
+    versions = [(int(a), int(b)) for a, b in re.findall(rb"GLIBC_(\d+)\.(\d+)", content)]
+    dynamic = b"/ld-linux" in content
+    return max(versions, default=None) if dynamic else None
+
+
+def check_glibc(program: Path, toolchain: Toolchain) -> None:
+    """ToolError if `program` would not start on a board with the profile's glibc."""
+    required = required_glibc(program)
+    if required is None or toolchain.glibc is None:
+        return
+    major, minor = toolchain.glibc.split(".")
+    if required > (int(major), int(minor)):
+        raise ToolError(
+            f"the program needs glibc {required[0]}.{required[1]}, the board offers {toolchain.glibc}",
+            "set static: true in the profile's toolchain, or name a compiler for an older glibc",
+        )

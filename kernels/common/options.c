@@ -1,0 +1,121 @@
+#include "options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fail.h"
+#include "network.h"
+
+enum { OPTION_VERSION = 1, OPTION_VECTORS, OPTION_OUT, OPTION_DUMP, OPTION_BLOCK, OPTION_TIME, OPTION_WARMUP,
+       OPTION_REPEAT, OPTION_TRACE, OPTION_DELAY, OPTION_PIN, OPTION_FIFO };
+
+static const struct option LONG_OPTIONS[] = {
+    {"version", no_argument, NULL, OPTION_VERSION},     {"vectors", required_argument, NULL, OPTION_VECTORS},
+    {"out", required_argument, NULL, OPTION_OUT},       {"dump", required_argument, NULL, OPTION_DUMP},
+    {"block", required_argument, NULL, OPTION_BLOCK},   {"time", required_argument, NULL, OPTION_TIME},
+    {"warmup", required_argument, NULL, OPTION_WARMUP}, {"repeat", required_argument, NULL, OPTION_REPEAT},
+    {"trace", no_argument, NULL, OPTION_TRACE},         {"delay", required_argument, NULL, OPTION_DELAY},
+    {"pin", required_argument, NULL, OPTION_PIN},       {"fifo", required_argument, NULL, OPTION_FIFO},
+    {NULL, 0, NULL, 0},
+};
+
+static long parse_number(const char *option, const char *text, long low, long high)
+{
+    char *end;
+    errno = 0;
+    const long value = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || value < low || value > high)
+        fail(EXIT_USAGE, "--%s %s: expected a whole number from %ld to %ld", option, text, low, high);
+    return value;
+}
+
+static int parse_choice(const char *option, const char *text, const char *const *choices, const char *listed)
+{
+    for (int i = 0; choices[i]; ++i)
+        if (strcmp(text, choices[i]) == 0)
+            return i;
+    fail(EXIT_USAGE, "--%s %s: expected one of %s", option, text, listed);
+}
+
+/* ITEM:MICROSECONDS */
+static void parse_delay(char *text, long *delay_us)
+{
+    char *colon = strchr(text, ':');
+    if (!colon)
+        fail(EXIT_USAGE, "--delay %s: expected ITEM:MICROSECONDS", text);
+    *colon = '\0';
+    for (size_t i = 0; i < network.item_count; ++i)
+        if (strcmp(text, network.items[i].name) == 0) {
+            delay_us[i] = parse_number("delay", colon + 1, 0, 1000000);
+            return;
+        }
+    fail(EXIT_USAGE, "--delay %s: this network has no such item", text);
+}
+
+/* CORE,CORE,... one for each item */
+static void parse_cores(char *text, int *core)
+{
+    size_t count = 0;
+    for (char *part = strtok(text, ","); part; part = strtok(NULL, ",")) {
+        if (count == network.item_count)
+            break;
+        core[count++] = (int)parse_number("pin", part, 0, 1023);
+    }
+    if (count != network.item_count)
+        fail(EXIT_USAGE, "--pin: expected %zu cores, one for each item", network.item_count);
+}
+
+static struct options defaults(void)
+{
+    struct options options = {.dump = DUMP_ALL, .time = TIME_NONE, .block = network.block_capacity, .repeat = 1};
+    options.core = calloc(network.item_count, sizeof *options.core);
+    options.delay_us = calloc(network.item_count, sizeof *options.delay_us);
+    if (!options.core || !options.delay_us)
+        fail(EXIT_SYSTEM, "out of memory");
+    for (size_t i = 0; i < network.item_count; ++i)
+        options.core[i] = -1;
+    return options;
+}
+
+static void apply(struct options *options, int option)
+{
+    static const char *const DUMPS[] = {"all", "last", "none", NULL};
+    static const char *const TIMES[] = {"none", "network", "item", "layer", NULL};
+    switch (option) {
+    case OPTION_VERSION: options->version = true; break;
+    case OPTION_VECTORS: options->vectors = optarg; break;
+    case OPTION_OUT: options->out = optarg; break;
+    case OPTION_DUMP: options->dump = (enum dump)parse_choice("dump", optarg, DUMPS, "all, last, none"); break;
+    case OPTION_TIME:
+        options->time = (enum time_scope)parse_choice("time", optarg, TIMES, "none, network, item, layer");
+        break;
+    case OPTION_BLOCK:
+        options->block = (size_t)parse_number("block", optarg, 1, (long)network.block_capacity);
+        break;
+    case OPTION_WARMUP: options->warmup = (size_t)parse_number("warmup", optarg, 0, INT_MAX); break;
+    case OPTION_REPEAT: options->repeat = (size_t)parse_number("repeat", optarg, 1, INT_MAX); break;
+    case OPTION_TRACE: options->trace = true; break;
+    case OPTION_DELAY: parse_delay(optarg, options->delay_us); break;
+    case OPTION_PIN: parse_cores(optarg, options->core); break;
+    case OPTION_FIFO: options->fifo = (int)parse_number("fifo", optarg, 1, 99); break;
+    default:
+        fail(EXIT_USAGE, "usage: inference --vectors FILE.npy --out FOLDER [--dump all|last|none] [--block N] "
+                         "[--time network|item|layer] [--warmup N] [--repeat N] [--trace] "
+                         "[--delay ITEM:MICROSECONDS] [--pin CORE,...] [--fifo PRIORITY] | --version");
+    }
+}
+
+struct options parse_options(int argc, char **argv)
+{
+    struct options options = defaults();
+    opterr = 0;
+    for (int option; (option = getopt_long(argc, argv, "", LONG_OPTIONS, NULL)) != -1;)
+        apply(&options, option);
+    if (optind != argc || (!options.version && (!options.vectors || !options.out)))
+        apply(&options, '?');
+    return options;
+}

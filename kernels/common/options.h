@@ -1,0 +1,29 @@
+/* The command line of the board program. */
+#ifndef OPTIONS_H
+#define OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum dump { DUMP_ALL, DUMP_LAST, DUMP_NONE };
+enum time_scope { TIME_NONE, TIME_NETWORK, TIME_ITEM, TIME_LAYER };
+
+struct options {
+    bool version;        /* print the handshake line and end */
+    const char *vectors; /* float32 (vectors, input width) .npy */
+    const char *out;     /* an existing folder */
+    enum dump dump;
+    enum time_scope time;
+    bool trace;
+    size_t block;   /* vectors between two barrier crossings */
+    size_t warmup;  /* executions of the first block that are not recorded */
+    size_t repeat;  /* recorded executions of every block */
+    int fifo;       /* SCHED_FIFO priority of the item threads, 0: leave as it is */
+    int *core;      /* per item: the core that it is pinned to, -1: any */
+    long *delay_us; /* per item: sleep before every layer, for exploring interleavings */
+};
+
+/* Exits with a message that lists the valid choices. */
+struct options parse_options(int argc, char **argv);
+
+#endif
