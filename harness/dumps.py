@@ -34,24 +34,17 @@ def size(layer: Layer, rows: int) -> int:
     return HEADER_BYTES + rows * layer.width * layer.dtype.itemsize
 
 
-def write(path: Path, values: Array) -> str:
-    """Write a (rows, width) array; returns the SHA-256 of the file."""
-    head = header(values.dtype, *values.shape)
-    data = np.ascontiguousarray(values).data.cast("B")
+def write(path: Path, values: Array) -> None:
+    """Write a (rows, width) array."""
     with path.open("wb") as file:
-        file.write(head)
-        file.write(data)
-    return _sha256(head, data)
+        file.write(header(values.dtype, *values.shape))
+        file.write(np.ascontiguousarray(values).data.cast("B"))
 
 
 def sha256(values: Array) -> str:
-    """The SHA-256 that the file of a (rows, width) array would have."""
-    return _sha256(header(values.dtype, *values.shape), np.ascontiguousarray(values).data.cast("B"))
-
-
-def _sha256(head: bytes, data: memoryview) -> str:
-    digest = hashlib.sha256(head)
-    digest.update(data)
+    """The SHA-256 that the file of a (rows, width) array has."""
+    digest = hashlib.sha256(header(values.dtype, *values.shape))
+    digest.update(np.ascontiguousarray(values).data.cast("B"))
     return digest.hexdigest()
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -49,7 +50,7 @@ class RunFolder:
     @classmethod
     def create(cls, runs: Path, board: str, model: str, now: datetime) -> RunFolder:
         """A new folder named after time, board and model; a counter keeps two of one second apart."""
-        stem = f"{now:%Y%m%d-%H%M%S}_{board}_{model}"
+        stem = re.sub(r"[^A-Za-z0-9._-]", "_", f"{now:%Y%m%d-%H%M%S}_{board}_{model}")
         runs.mkdir(parents=True, exist_ok=True)
         for counter in range(1, 1000):
             path = runs / (stem if counter == 1 else f"{stem}_{counter}")
@@ -76,6 +77,11 @@ class RunFolder:
         return self.path.name
 
     @property
+    def model(self) -> Path:
+        """The model, byte for byte."""
+        return self.path / "model.onnx"
+
+    @property
     def stimuli(self) -> Path:
         """All vectors, float32 (vectors, input width)."""
         return self.path / "stimuli.npy"
@@ -88,7 +94,7 @@ class RunFolder:
 
     def write_request(self, request: Mapping[str, Any], onnx_bytes: bytes) -> None:
         """Keep what was asked and the model itself."""
-        (self.path / "model.onnx").write_bytes(onnx_bytes)
+        self.model.write_bytes(onnx_bytes)
         write_json(self.path / "request.json", request)
 
     def read_request(self) -> dict[str, Any]:
@@ -113,12 +119,23 @@ class RunFolder:
         write_json(self.path / "run.json", dict(run) | {"files": dict(self._hashes())})
 
     def _hashes(self) -> Iterator[tuple[str, str]]:
+        """Every file's SHA-256; the dumps' were taken when they were compared."""
+        known = dict(pair for record in self.chunks() for pair in _dump_hashes(record))
         for path in sorted(self.path.rglob("*")):
             if path.is_file() and path.name != "run.json":
-                yield path.relative_to(self.path).as_posix(), _file_sha256(path)
+                name = path.relative_to(self.path).as_posix()
+                yield name, known.get(name.split("_")[0]) or file_sha256(path)
 
 
-def _file_sha256(path: Path) -> str:
+def _dump_hashes(record: ChunkRecord) -> Iterator[tuple[str, str]]:
+    """The hashes of a chunk's dumps by the part of their names before the layer's, e.g. target/00000/03."""
+    for kind, hashes in (("reference", record.reference_sha256), ("target", record.target_sha256)):
+        for layer, sha256 in enumerate(hashes):
+            yield f"{kind}/{record.index:05}/{layer:02}", sha256
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

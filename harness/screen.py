@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
@@ -32,6 +33,11 @@ class Bar:
         self.progress.advance(self.task, amount)
 
 
+def _console(stream: TextIO) -> Console:
+    """A console on `stream`; a file or a pipe has no width, so tables get enough not to break their cells."""
+    return Console(file=stream, highlight=False, width=None if stream.isatty() else 140)
+
+
 @dataclass(frozen=True)
 class Screen:
     """Where a command writes; with `as_json` standard output carries one JSON document and nothing else."""
@@ -43,7 +49,7 @@ class Screen:
     @classmethod
     def open(cls, *, as_json: bool) -> Screen:
         """The process's own standard output and error."""
-        return cls(Console(highlight=False), Console(stderr=True, highlight=False), as_json)
+        return cls(_console(sys.stdout), _console(sys.stderr), as_json)
 
     def note(self, text: str) -> None:
         """One line about what goes on."""
@@ -75,5 +81,5 @@ class Screen:
             _Rate(),
             TimeRemainingColumn(),
         )
-        with Progress(*columns, console=self.err, transient=True) as progress:
+        with Progress(*columns, console=self.err, transient=True, disable=not self.err.is_terminal) as progress:
             yield Bar(progress, progress.add_task(text, total=total, completed=done))

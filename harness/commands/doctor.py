@@ -12,7 +12,7 @@ from rich.text import Text
 from harness import profile, targets, toolchain
 from harness.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, HarnessError
 from harness.profile import Laboratory, Profile
-from harness.reference.hostcheck import check_host
+from harness.reference.hostcheck import Defect, check_host
 from harness.screen import Screen
 from harness.workspace import Workspace
 
@@ -37,9 +37,13 @@ def examine(workspace: Workspace, screen: Screen) -> int:
 
 
 def _reference() -> Iterator[Finding]:
+    """What ONNX Runtime computes wrongly on this machine, for each pair of activation and weight types."""
     check = check_host()
-    yield Finding("reference", True, f"onnxruntime {check.runtime_version}, {check.isa}")
-    yield Finding("reference self-check", check.sound, check.summary, check.remedy)
+    yield Finding("reference", True, f"onnxruntime {check.onnxruntime}, {check.instruction_set}")
+    for (activations, weights), defect in check.defects:
+        sound = defect is Defect.NONE
+        topic = f"reference, {activations} x {weights}"
+        yield Finding(topic, sound, "exact" if sound else defect.value, "" if sound else defect.remedy)
 
 
 def _boards(laboratory: Laboratory) -> Iterator[Finding]:
@@ -80,5 +84,5 @@ def _table(findings: list[Finding]) -> Table:
     table = Table("", "what", "found", "what to do", box=None, pad_edge=False)
     for finding in findings:
         mark = Text("ok", style="green") if finding.ok else Text("missing", style="bold red")
-        table.add_row(mark, finding.topic, finding.found, finding.remedy)
+        table.add_row(mark, *map(Text, (finding.topic, finding.found, finding.remedy)))
     return table

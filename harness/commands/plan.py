@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from harness import bundle, plan, profile, targets
+from harness import bundle, plan, profile
 from harness.plan import Plan
 from harness.profile import Profile
 from harness.screen import Screen
+from harness.verdict import kind, plan_document
 from harness.workspace import Workspace
 
 
@@ -22,28 +24,10 @@ def show(
     screen.document(plan_document(made, found))
 
 
-def plan_document(made: Plan, board: Profile) -> dict[str, object]:
-    """The plan as JSON types."""
-    layers = made.network.layers
-    items = [
-        {
-            "name": item.name,
-            "target": item.target,
-            "core": item.core,
-            "ran_on": targets.find(item.target).ran_on(board),
-            "layers": [layer.name for layer, owner in zip(layers, made.owner, strict=True) if owner == index],
-        }
-        for index, item in enumerate(made.items)
-    ]
-    barriers = [{"name": b.name, "items": [made.items[i].name for i in b.items]} for b in made.barriers]
-    return {"board": made.board, "model": made.network.name, "block": made.block, "items": items, "barriers": barriers}
-
-
 def plan_table(made: Plan, board: Profile) -> Table:
     """One row a layer; a rule where items hand over."""
-    where = "emulated" if board.emulated else "this machine" if board.local else "hardware"
-    title = f"{made.network.name} on {made.board} ({where}), blocks of {made.block} vectors"
-    table = Table(title=title, title_justify="left", title_style="bold")
+    title = f"{made.network.name} on {made.board} ({kind(board)}), blocks of {made.block} vectors"
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("layer", "operator", "shape", "type", "item", "target", "core"):
         table.add_column(heading)
     handing_over = {barrier.name for barrier in made.barriers}

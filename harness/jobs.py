@@ -1,0 +1,114 @@
+"""A job: everything that is settled before the board is touched."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from harness import bundle, evidence, plan, profile
+from harness.bundle import Bundle
+from harness.errors import RequestError
+from harness.evidence import RunFolder
+from harness.network import Network
+from harness.plan import Plan
+from harness.profile import Profile
+from harness.reference import Reference
+from harness.stimuli import Stimuli, from_file, stimuli
+from harness.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for; `vectors` is a number or the path of a .npy file."""
+
+    board: str
+    model: str
+    vectors: str = "100000"
+    seed: int = 1
+    items: tuple[str, ...] | None = None
+    block: int | None = None
+    chunk: int = 10_000
+    fetch: str = "all"
+    x64_quant_precision: bool = False
+
+
+@dataclass(frozen=True)
+class Job:
+    """A request with all that it stands for, and the run folder that it fills."""
+
+    request: Request
+    profile: Profile
+    network: Network
+    plan: Plan
+    bundle: Bundle
+    reference: Reference
+    stimuli: Stimuli
+    folder: RunFolder
+    started: datetime
+
+
+def command_line() -> list[str]:
+    """How this process was called, as a user would type it."""
+    return ["harness", *sys.argv[1:]]
+
+
+def prepare(request: Request, workspace: Workspace, show_plan: Callable[[Plan, Profile], None]) -> Job:
+    """A new job: its plan made and shown, its bundle built, this machine's reference checked, its folder created.
+
+    RequestError for what is wrong with the request, ToolError for the compiler, ReferenceFailed for this machine.
+    """
+    return _prepare(request, workspace.model(request.model), None, workspace, show_plan)
+
+
+def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile], None]) -> Job:
+    """The job of the unfinished run in the folder `path`, with the model that is kept there.
+
+    As `prepare`; RequestError also if `path` is no unfinished run, or would be built differently today.
+    """
+    folder = RunFolder.open_unfinished(path)
+    begun = folder.read_request()
+    items = begun["request"]["items"]
+    request = Request(**begun["request"] | {"items": tuple(items) if items else None})
+    network = dataclasses.replace(workspace.model(str(folder.model)), name=begun["name"])
+    job = _prepare(request, network, folder, workspace, show_plan)
+    if begun["bundle"] != job.bundle.sha256:
+        raise RequestError(
+            f"{folder.path}: begun with bundle {begun['bundle'][:16]}, today's is {job.bundle.sha256[:16]}",
+            "sources, profile or compiler changed since: start a new run",
+        )
+    return job
+
+
+def _prepare(
+    request: Request,
+    network: Network,
+    folder: RunFolder | None,
+    workspace: Workspace,
+    show_plan: Callable[[Plan, Profile], None],
+) -> Job:
+    started = evidence.now()
+    board = profile.load(workspace.boards).board(request.board)
+    made = plan.make(network, board, request.items, request.block)
+    vectors = _stimuli(request, network, folder)
+    show_plan(made, board)
+    built = bundle.build(made, board, workspace.cache)
+    reference = Reference(network, x64_quant_precision=request.x64_quant_precision)
+    if folder is None:
+        folder = RunFolder.create(workspace.runs, board.name, network.name, started)
+        asked = {"request": dataclasses.asdict(request), "name": network.name, "bundle": built.sha256}
+        folder.write_request(asked | {"command": command_line()}, network.onnx_bytes)
+    return Job(request, board, network, made, built, reference, vectors, folder, started)
+
+
+def _stimuli(request: Request, network: Network, folder: RunFolder | None) -> Stimuli:
+    """The vectors asked for; a resumed run has its own copy of a file's."""
+    if not request.vectors.isdigit():
+        kept = folder is not None and folder.stimuli.exists()
+        return from_file(folder.stimuli if folder and kept else Path(request.vectors), network)
+    if int(request.vectors) == 0:
+        raise RequestError("--vectors 0: nothing would be compared", "give a number of vectors or a .npy file")
+    return stimuli(network, int(request.vectors), request.seed)

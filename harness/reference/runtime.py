@@ -1,0 +1,79 @@
+"""ONNX Runtime on the model itself, with every activation given out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnx.helper
+
+from harness.errors import ReferenceFailed, RequestError
+from harness.network import Array, Layer, Network
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+
+class OnnxRuntimeReference:
+    """A network's activations according to ONNX Runtime's CPU kernels.
+
+    Raises RequestError where ONNX Runtime refuses the model.
+    """
+
+    def __init__(self, network: Network, threads: int = 2, *, x64_quant_precision: bool = False) -> None:
+        self._input_name = network.input_name
+        self._layers = network.layers
+        model = with_all_activations(network)
+        try:
+            self._session = session(model, threads, x64_quant_precision=x64_quant_precision)
+        except Exception as error:  # its exceptions have no common base of their own
+            raise RequestError(
+                f"ONNX Runtime refuses model {network.name!r}: {error}",
+                "give a model that onnxruntime.InferenceSession loads",
+            ) from error
+
+    def activations(self, vectors: npt.NDArray[np.float32]) -> tuple[Array, ...]:
+        """The layers' outputs for float32 (n, K) vectors: (n, width) each, of the model's types, in layer order.
+
+        Raises ReferenceFailed where ONNX Runtime fails.
+        """
+        try:
+            outputs = self._session.run([layer.output for layer in self._layers], {self._input_name: vectors})
+        except Exception as error:  # as above
+            raise ReferenceFailed(f"ONNX Runtime failed: {error}", "see the log; try fewer vectors a chunk") from error
+        return tuple(
+            output.reshape(len(vectors), layer.width) for output, layer in zip(outputs, self._layers, strict=True)
+        )
+
+
+def session(model: bytes, threads: int, *, x64_quant_precision: bool = False) -> onnxruntime.InferenceSession:
+    """A session on the CPU, with ONNX Runtime's default optimisations and no messages.
+
+    `x64_quant_precision` sets session.x64quantprecision: int8 weights are then converted to uint8, which the
+    x86-64 kernels without VNNI multiply without saturation.  Denormals are left as they are.
+    """
+    import onnxruntime  # noqa: PLC0415 - takes 0.1 s, which commands that need no reference should not pay
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = threads
+    options.add_session_config_entry("session.x64quantprecision", str(int(x64_quant_precision)))
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def with_all_activations(network: Network) -> bytes:
+    """The model with every activation as an output and a free number of vectors."""
+    model = onnx.load_model_from_string(network.onnx_bytes)
+    graph = model.graph
+    next(value for value in graph.input if value.name == network.input_name).type.tensor_type.shape.dim[0].Clear()
+    del graph.value_info[:]  # they may repeat a fixed number of vectors
+    del graph.output[:]
+    graph.output.extend(_output(layer) for layer in network.layers)
+    return bytes(model.SerializeToString())
+
+
+def _output(layer: Layer) -> onnx.ValueInfoProto:
+    element_type = onnx.helper.np_dtype_to_tensor_dtype(layer.dtype)
+    return onnx.helper.make_tensor_value_info(layer.output, element_type, None)

@@ -1,0 +1,106 @@
+"""Binary32 arithmetic in integers: the roundings of the specification without any floating point.
+
+A magnitude is `significand * 2**exponent`, both int64 arrays; a significand is rounded to 24 bits, half to
+even, exactly where IEEE 754 rounds.  Signs are kept apart.  No product here is subnormal: the smallest
+factors are a normal multiplier and the integer 1.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.int64]
+
+SIGNIFICAND_BITS = 24
+EXPONENT_BIAS = 150  # of a significand that is read as an integer: 127 + 23
+INFINITY_BITS = 0x7F800000
+
+
+class Magnitude(NamedTuple):
+    """significand * 2**exponent, both int64 and of the same shape; a significand is at most 2**24."""
+
+    significand: Integers
+    exponent: Integers
+
+
+def decode(bits: Integers) -> Magnitude:
+    """The magnitude of the finite binary32 numbers with these bits; the sign bit is ignored."""
+    biased = (bits >> 23) & 0xFF
+    fraction = bits & 0x7FFFFF
+    return Magnitude(np.where(biased > 0, fraction | 1 << 23, fraction), np.maximum(biased, 1) - EXPONENT_BIAS)
+
+
+def encode(magnitude: Magnitude, negative: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint32]:
+    """The bits of sign * magnitude, which is zero or normal with 24 significant bits; too large is infinite."""
+    carried = magnitude.significand >> SIGNIFICAND_BITS  # 2**24, where rounding carried
+    biased = magnitude.exponent + carried + EXPONENT_BIAS
+    finite = (biased << 23) + ((magnitude.significand >> carried) - (1 << 23))
+    bits = np.where(biased >= 0xFF, INFINITY_BITS, finite)
+    bits = np.where(magnitude.significand == 0, 0, bits)
+    signed: Integers = bits | (negative.astype(np.int64) << 31)
+    return signed.astype(np.uint32)
+
+
+def from_integer(value: Integers) -> Magnitude:
+    """float32(|value|): exact up to 2**24, rounded half to even above."""
+    return _round(np.abs(value), np.zeros_like(value))
+
+
+def multiply(a: Magnitude, b: Magnitude) -> Magnitude:
+    """float32(a * b): the 48-bit product, rounded half to even to 24 bits."""
+    return _round(a.significand * b.significand, a.exponent + b.exponent)
+
+
+def divide(a: Magnitude, b: Magnitude) -> Magnitude:
+    """float32(a / b) for b > 0, with an unbounded exponent."""
+    normalised = SIGNIFICAND_BITS - bit_length(a.significand)
+    dividend = a.significand << normalised + 26
+    quotient, remainder = np.divmod(dividend, b.significand)
+    # The quotient has 26 bits or more, so that its last one is below the rounding bit and can say "and some more".
+    inexact = (remainder != 0).astype(np.int64)
+    return _round(quotient | inexact, a.exponent - normalised - 26 - b.exponent)
+
+
+def round_to_integer(magnitude: Magnitude) -> Integers:
+    """round_half_even(magnitude), exact below 2**24 and at least 2**23 above."""
+    left = np.clip(magnitude.exponent, 0, 8)
+    right = np.clip(-magnitude.exponent, 0, 62)
+    return shift_right_half_even(magnitude.significand << left, right)
+
+
+def is_half_way(magnitude: Magnitude) -> npt.NDArray[np.bool_]:
+    """Whether the magnitude lies exactly half way between two integers: a tie."""
+    right = np.clip(-magnitude.exponent, 1, 62)
+    halves = (magnitude.significand << 1) >> right
+    exact = halves << right == magnitude.significand << 1
+    tie: npt.NDArray[np.bool_] = (magnitude.exponent < 0) & exact & (halves & 1 == 1)
+    return tie
+
+
+def shift_right_half_even(value: Integers, shift: Integers) -> Integers:
+    """round_half_even(value / 2**shift) for 0 <= shift <= 62."""
+    floor = value >> shift
+    doubled_rest = (value - (floor << shift)) << 1
+    unit = np.int64(1) << shift
+    up = (doubled_rest > unit) | ((doubled_rest == unit) & (floor & 1 == 1))
+    rounded: Integers = floor + up
+    return rounded
+
+
+def bit_length(value: Integers) -> Integers:
+    """The number of bits of non-negative integers; 0 for 0."""
+    length = np.zeros_like(value)
+    rest = value
+    for step in (32, 16, 8, 4, 2, 1):
+        above = rest >> step != 0
+        length += np.where(above, step, 0)
+        rest = np.where(above, rest >> step, rest)
+    return length + rest
+
+
+def _round(value: Integers, exponent: Integers) -> Magnitude:
+    excess = np.maximum(bit_length(value) - SIGNIFICAND_BITS, 0)
+    return Magnitude(shift_right_half_even(value, excess), exponent + excess)

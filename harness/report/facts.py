@@ -1,0 +1,88 @@
+"""What both reports say of a run: its document, cleaned and found free of contradictions, and its sums."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+HARDWARE = "hardware"
+
+# Control characters, lone surrogates and U+FFFE, U+FFFF, which XML 1.0 or UTF-8 cannot hold; marks of writing
+# direction, which could show a reader the characters in another order.
+_UNPRINTABLE = re.compile(
+    r"[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The sums over all layers, the layers that differ, and the items that did not run on hardware."""
+
+    compared: int
+    differing: int
+    differing_layers: tuple[Mapping[str, Any], ...]
+    stand_ins: tuple[Mapping[str, Any], ...]
+    emulated: bool
+
+    @property
+    def times_are_met(self) -> bool:
+        """Whether execution times of this board would be those of the hardware."""
+        return not self.emulated and not self.stand_ins
+
+
+def clean(value: Any) -> Any:
+    """A JSON value without the characters that a report cannot hold or that would deceive its reader."""
+    if isinstance(value, str):
+        return _UNPRINTABLE.sub("", value)
+    if isinstance(value, Mapping):
+        return {clean(key): clean(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [clean(entry) for entry in value]
+    return value
+
+
+def gather(run: Mapping[str, Any]) -> Facts:
+    """The facts of a run document; ValueError if its verdict contradicts its layers."""
+    layers = run["layers"]
+    differing_layers = tuple(layer for layer in layers if layer["differing"])
+    _check_verdict(run["verdict"], layers, differing_layers)
+    return Facts(
+        sum(layer["compared"] for layer in layers),
+        sum(layer["differing"] for layer in layers),
+        differing_layers,
+        tuple(item for item in run["plan"]["items"] if item["ran_on"] != HARDWARE),
+        run["board"]["kind"] == "emulated",
+    )
+
+
+def _check_verdict(verdict: str, layers: list[Any], differing: tuple[Any, ...]) -> None:
+    """A report must not show one verdict for another, least of all `identical` for what was not compared."""
+    if verdict not in {"identical", "differs"}:
+        raise ValueError(f"a report shows the verdicts identical and differs, not {verdict!r}")
+    if (verdict == "differs") != bool(differing):
+        raise ValueError(f"the verdict is {verdict}, but {len(differing)} layers differ")
+    idle = [layer["name"] for layer in layers if not layer["compared"]]
+    if idle or not layers:
+        raise ValueError(f"nothing was compared of: {', '.join(idle) or 'any layer'}")
+
+
+def place(difference: Mapping[str, Any]) -> str:
+    """Where a first difference is, and both values: `vector 17, unit 3: expected 12, got 13`."""
+    expected, actual = value_text(difference["expected"]), value_text(difference["actual"])
+    where = f"vector {difference['vector']:,}, unit {difference['unit']:,}"
+    return f"{where}: expected {expected}, got {actual}"
+
+
+def value_text(value: float) -> str:
+    """An activation: an integer, or a float32 with its bits."""
+    if isinstance(value, int):
+        return str(value)
+    if math.isnan(value):
+        return "NaN"  # JSON has lost which
+    single = np.float32(value)
+    return f"{single!s} (0x{int(single.view(np.uint32)):08x})"

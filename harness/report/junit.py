@@ -1,0 +1,78 @@
+"""The same run for continuous integration: one suite a run, one case a layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from harness.report.facts import Facts, clean, gather, place
+
+
+def junit(run: Mapping[str, Any]) -> str:
+    """JUnit XML of a run document; ValueError if its verdict contradicts its layers."""
+    run = clean(run)
+    facts = gather(run)
+    root = ET.Element("testsuites")
+    suite = ET.SubElement(root, "testsuite", _attributes(run, facts))
+    properties = ET.SubElement(suite, "properties")
+    for name, value in _properties(run, facts):
+        ET.SubElement(properties, "property", name=name, value=value)
+    for layer in run["layers"]:
+        _add_case(suite, run, layer, facts)
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _attributes(run: Mapping[str, Any], facts: Facts) -> dict[str, str]:
+    return {
+        "name": _class_name(run),
+        "tests": str(len(run["layers"])),
+        "failures": str(len(facts.differing_layers)),
+        "errors": "0",
+        "skipped": "0",
+        "time": str(run.get("wall_s", 0)),
+        "timestamp": str(run.get("started", "")),
+    }
+
+
+def _class_name(run: Mapping[str, Any]) -> str:
+    return f"{run['board']['name']}.{run['model']['name']}"
+
+
+def _properties(run: Mapping[str, Any], facts: Facts) -> Iterator[tuple[str, str]]:
+    """What a number in a CI view would otherwise hide: hashes, and what really ran where."""
+    yield "verdict", run["verdict"]
+    yield "reason", str(run.get("reason", ""))
+    yield "vectors", str(run["stimuli"]["count"])
+    yield "activations", str(facts.compared)
+    yield "board.kind", run["board"]["kind"]
+    yield "times", "of hardware" if facts.times_are_met else "not MET: not all of it ran on hardware"
+    for item in run["plan"]["items"]:
+        yield f"item.{item['name']}", f"target {item['target']}, ran on {item['ran_on']}"
+    for part in ("model", "bundle", "stimuli"):
+        yield f"{part}.sha256", str(run.get(part, {}).get("sha256") or "not recorded")
+
+
+def _add_case(suite: ET.Element, run: Mapping[str, Any], layer: Mapping[str, Any], facts: Facts) -> None:
+    case = ET.SubElement(suite, "testcase", classname=_class_name(run), name=layer["name"])
+    if layer["differing"]:
+        failure = ET.SubElement(case, "failure", type="differs", message=_message(layer))
+        failure.text = "\n".join(_explanation(run.get("diagnosis"), layer, facts.differing_layers[0]["name"]))
+
+
+def _message(layer: Mapping[str, Any]) -> str:
+    counts = f"{layer['differing']:,} of {layer['compared']:,} activations differ"
+    first = layer["first_difference"]
+    return f"{counts}; first: {place(first)}" if first else counts
+
+
+def _explanation(diagnosis: Mapping[str, Any] | None, layer: Mapping[str, Any], first: str) -> Iterator[str]:
+    yield f"{layer['operator']} of item {layer['item']}, target {layer['target']}, ran on {layer['ran_on']}"
+    if layer["name"] != first:
+        yield f"{first} differs before it: look there first"
+    if diagnosis and diagnosis["layer"] == layer["name"]:
+        yield f"diagnosis: {diagnosis['text']}"
+        for hypothesis in diagnosis["hypotheses"]:
+            explained = f"{hypothesis['explained']:,} of {hypothesis['of']:,} explained"
+            yield f"  {hypothesis['name']}: {explained}, {hypothesis['contradicted']:,} contradicted"
