@@ -19,7 +19,7 @@ from harness.workspace import Workspace
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout, nothing else there.")
 
 
-class _Items(click.ParamType):
+class _Items(click.ParamType[tuple[str, ...]]):
     name = "targets"
 
     def convert(self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None) -> tuple[str, ...]:
@@ -64,16 +64,17 @@ def cli(context: click.Context, boards: Path | None, runs: Path | None, debug: b
 @click.option("--x64-quant-precision", is_flag=True, help="Set session.x64quantprecision in the reference.")
 @as_json
 @click.pass_obj
-def run(space: Workspace, as_json: bool, resume: Path | None, board: str, model: str, **asked: Any) -> int:
+def run(space: Workspace, /, as_json: bool, resume: Path | None, board: str, model: str, **asked: Any) -> int:
     """Run a model on a board and compare every activation with the reference.
 
     Exit code: 0 identical, 1 differs, 2 the request is wrong, 3 inconclusive.
     """
     from harness.commands import run as command
+    from harness.jobs import Request
 
     if not resume and not (board and model):
         raise click.UsageError("give --board and --model, or --resume RUN")
-    request = command.Request(board=board, model=model, **asked)
+    request = Request(board=board, model=model, **asked)
     return command.run(request, resume, space, Screen.open(as_json=as_json))
 
 
@@ -81,7 +82,7 @@ def run(space: Workspace, as_json: bool, resume: Path | None, board: str, model:
 @_planned
 @as_json
 @click.pass_obj
-def plan(space: Workspace, as_json: bool, board: str, model: str, **asked: Any) -> None:
+def plan(space: Workspace, /, as_json: bool, board: str, model: str, **asked: Any) -> None:
     """Show which item computes which layers of a model, without touching the board."""
     from harness.commands import plan as command
 
@@ -93,7 +94,7 @@ def plan(space: Workspace, as_json: bool, board: str, model: str, **asked: Any) 
 @cli.command()
 @as_json
 @click.pass_obj
-def doctor(space: Workspace, as_json: bool) -> int:
+def doctor(space: Workspace, /, as_json: bool) -> int:
     """Tell what this machine has, what is missing for which board, and the command that brings it."""
     from harness.commands import doctor as command
 

@@ -133,15 +133,18 @@ def _totals(job: Job, chunks: Sequence[tuple[Comparison, ...]]) -> list[Comparis
 
 
 def _model(network: Network) -> dict[str, Any]:
-    normalisation = network.normalisation
+    """The model, its input box in physical units where it says how to come back to them."""
+    normalisation, box = network.normalisation, network.box.astype(np.float64)
+    if normalisation:
+        box = box * normalisation.range + normalisation.mean
     return {
         "name": network.name,
         "sha256": network.sha256,
         "input": {
             "names": list(normalisation.names) if normalisation else [],
             "units": list(normalisation.units) if normalisation else [],
-            "box_low": network.box[0].tolist(),
-            "box_high": network.box[1].tolist(),
+            "box_low": box[0].tolist(),
+            "box_high": box[1].tolist(),
         },
         "metadata": network.metadata,
     }

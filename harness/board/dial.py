@@ -102,7 +102,7 @@ def _connect(address: Address, jump: paramiko.SSHClient | None, limits: Limits) 
                 pkey=key,
                 allow_agent=key is None,
                 look_for_keys=key is None,
-                timeout=limits.connect_s,
+                timeout=2 * limits.connect_s,  # for banner and handshake: a missing banner is to be told first
                 banner_timeout=limits.connect_s,
                 auth_timeout=limits.connect_s,
                 transport_factory=_transport,  # type: ignore[arg-type]  # the stubs have options that paramiko dropped
@@ -151,8 +151,9 @@ def _through(jump: paramiko.SSHClient, address: Address, limits: Limits) -> para
             "direct-tcpip", (address.host, address.port), ("127.0.0.1", 0), timeout=limits.connect_s
         )
     except (paramiko.SSHException, EOFError, OSError) as error:
+        reason = error.text if isinstance(error, paramiko.ChannelException) else str(error) or "the connection was cut"
         raise ConnectionFailed(
-            f"the jump host {address.jump} cannot reach {address.host} port {address.port}: {error or 'cut'}",
+            f"the jump host {address.jump} cannot reach {address.host} port {address.port}: {reason}",
             f"try there: ssh-keyscan -p {address.port} {shlex.quote(address.host)}",
         ) from error
 
@@ -261,7 +262,8 @@ def _no_handshake(address: Address, error: Exception) -> ConnectionFailed:
             f"{address.host} port {address.port} accepts connections but does not answer as an SSH server",
             "is the board still booting or hung? is it the SSH server's port?",
         )
+    reasons = {"": "the connection was cut", "No existing session": "the handshake did not come to its end in time"}
     return ConnectionFailed(
-        f"no SSH session with {address}: {error or 'the connection was cut'}",
+        f"no SSH session with {address}: {reasons.get(str(error), str(error))}",
         f"compare with: ssh -v -p {address.port} {address.user}@{address.host} true",
     )

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from harness import profile as profiles
-from harness.board.emulator import Machine, emulated
 from harness.board.local import LocalBoard
 from harness.board.session import Board
-from harness.board.ssh import Address, SshBoard
 from harness.profile import Profile
+
+if TYPE_CHECKING:  # paramiko takes longer to import than a small run on this machine
+    from harness.board.ssh import Address
 
 EMULATED_WORK = PurePosixPath("/board")
 
@@ -37,36 +40,41 @@ def reach(profile: Profile, cache: Path, notify: Callable[[str], None]) -> Itera
             yield Reached(board, PurePosixPath(cache / "host"))
     elif profile.address is not None:
         notify(f"connecting to {profile.name} ({profile.address.host})")
-        with SshBoard.connect(_address(profile.address)) as board:
+        with _connected(_address(profile.address)) as board:
             yield Reached(board, profile.work)
     else:
         with _emulated(profile, cache, notify) as board:
             yield Reached(board, EMULATED_WORK)
 
 
+def _connected(address: Address) -> Board:
+    from harness.board.ssh import SshBoard
+
+    return SshBoard.connect(address)
+
+
 @contextmanager
 def _emulated(profile: Profile, cache: Path, notify: Callable[[str], None]) -> Iterator[Board]:
+    from harness.board.emulator import Machine, emulated
+    from harness.board.ssh import Address
+
     emulator = profile.emulator
     if emulator is None:
         raise TypeError(profile)
     machine = Machine(emulator.cpu, emulator.cores, emulator.memory_mib, emulator.disk_mib)
-    with emulated(profile.name, machine, cache, notify) as endpoint:
-        address = Address(
-            host=endpoint.host,
-            port=endpoint.port,
-            user=endpoint.user,
-            key=endpoint.key,
-            known_hosts=endpoint.known_hosts,
-        )
-        with SshBoard.connect(address) as board:
+    with emulated(profile.name, machine, cache, notify) as at:
+        address = Address(host=at.host, port=at.port, user=at.user, key=at.key, known_hosts=at.known_hosts)
+        with _connected(address) as board:
             yield board
 
 
 def _address(given: profiles.Address) -> Address:
+    from harness.board.ssh import Address
+
     return Address(
         host=given.host,
         port=given.port,
-        user=given.user or "root",
+        user=given.user or getpass.getuser(),
         key=Path(given.key).expanduser() if given.key else None,
         known_hosts=Path(given.known_hosts).expanduser(),
         jump=_address(given.jump) if given.jump else None,

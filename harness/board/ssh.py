@@ -1,8 +1,9 @@
 """A board reached over SSH.
 
-Programs and files go through `exec` channels alone, so a board needs a POSIX shell, `cat` and /proc, and no SFTP
-server.  Measured on a loopback sshd, `cat` over AES-GCM brings files four times faster than SFTP with prefetch, many
-small ones in one round trip; and a failure arrives in the words of the board's own tools ("No space left on device").
+Programs and files go through `exec` channels alone: a board needs a POSIX shell with the usual tools and /proc, and
+no SFTP server.  Over loopback, `cat` and AES-GCM bring 100 MB for 0.3 s of processor time where SFTP with prefetch
+takes 0.9 s, and ten files of a chunk in half the time; and a failure comes in the words of the board's own tools
+("No space left on device" instead of SFTP's "Failure").
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ BROKEN_LINK = (paramiko.SSHException, EOFError, OSError)
 
 # Run "$@" for as long as standard input stays open.  When it ends, because a deadline has passed here or the link is
 # cut, kill all processes that descend from the program: they inherit the mark in their environment, whatever
-# sessions and groups they made.  Three passes, for a process may fork while it is looked for.
+# sessions and groups they made.  Only those younger than this shell are looked into (field 22 of /proc/PID/stat, the
+# 20th after the name), as that takes a process each; three times, for a process may fork while it is looked for.
 GUARDED_RUN = r"""
 exec 3<&0 </dev/null
 HARNESS_GUARD=/$$/ "$@" 3<&- &
@@ -40,9 +42,14 @@ program=$!
 {
     read -r end <&3
     trap '' TERM
+    read -r stat <"/proc/$$/stat"
+    set -- ${stat##*) }
+    began=${20}
     for pass in 1 2 3; do
         for process in /proc/[0-9]*; do
-            [ -e "$process/exe" ] || continue
+            read -r stat <"$process/stat" || continue
+            set -- ${stat##*) }
+            [ "${20}" -ge "$began" ] || continue
             case $(tr '\0' '\n' <"$process/environ") in
                 *"HARNESS_GUARD=/$$/"*) kill -9 "${process#/proc/}" ;;
             esac
@@ -89,7 +96,7 @@ class SshBoard(Board):
         """A session with the board at `address`; raises ConnectionFailed, or BoardError if it runs no commands."""
         board = cls(dial(address, limits), str(address), limits)
         try:
-            board._check_shell()  # noqa: SLF001 - this class's own
+            board._check_shell()
         except BaseException:
             board.close()
             raise
@@ -108,9 +115,9 @@ class SshBoard(Board):
         """As `Board.put`."""
         status = source.stat()
         mode = "755" if status.st_mode & 0o100 else "644"
-        channel = self._start(RECEIVE, str(destination), str(status.st_size), mode)
-        self._send(channel, source)
-        completed = self._finish(channel, f"writing {destination}", Deadline.after(self._limits.silence_s))
+        with self._start(RECEIVE, str(destination), str(status.st_size), mode) as channel:
+            self._send(channel, source)
+            completed = self._finish(channel, f"writing {destination}", Deadline.after(self._limits.silence_s))
         if completed.status != 0:
             raise self._cannot("write", destination, completed)
 
@@ -163,7 +170,7 @@ class SshBoard(Board):
         if self._silent or isinstance(error, TimeoutError):
             reason = f"no sign of life for {self._limits.silence_s:g} s"
         else:
-            reason = str(error) if self._transport.is_active() else "the connection was cut"
+            reason = error.text if isinstance(error, paramiko.ChannelException) else "the connection was cut"
         self._failure = ConnectionFailed(
             f"lost the board {self._name}: {reason}", "is it still on and on the network? then start the command again"
         )
@@ -182,13 +189,14 @@ class SshBoard(Board):
 
     def _finish(self, channel: paramiko.Channel, what: str, deadline: Deadline) -> Completed:
         """All that a program writes, to its end; BoardError when it has not ended by the deadline."""
-        with ThreadPoolExecutor() as pool, channel:
+        with ThreadPoolExecutor(max_workers=3) as pool, channel:
             channel.settimeout(None)
             status = pool.submit(channel.recv_exit_status)
             stdout = pool.submit(_read_all, channel.recv)
             stderr = pool.submit(_read_all, channel.recv_stderr)
             if not self._ended((status, stdout, stderr), deadline):
-                channel.shutdown_write()
+                with self._sending():
+                    channel.shutdown_write()
                 killed = self._ended((status, stdout, stderr), Deadline.after(self._limits.silence_s))
                 raise self._overdue(what, deadline.timeout_s, killed)
         try:
@@ -220,15 +228,22 @@ class SshBoard(Board):
         """Send a file as a program's standard input, as far as the program will have it."""
         channel.settimeout(self._limits.silence_s)
         with source.open("rb") as file:
-            while piece := file.read(PIECE_BYTES):
-                try:
-                    with self._watchdog():
-                        channel.sendall(piece)
-                except BROKEN_LINK as error:
-                    if isinstance(error, TimeoutError) or not self._transport.is_active():
-                        raise self._lost(error) from error
-                    return  # the program ended early and has said why
-        channel.shutdown_write()
+            while not channel.closed and (piece := file.read(PIECE_BYTES)):
+                with self._sending():
+                    channel.sendall(memoryview(piece))  # type: ignore[arg-type]  # the stubs lack it; spares copies
+        with self._sending():
+            channel.shutdown_write()
+
+    @contextmanager
+    def _sending(self) -> Iterator[None]:
+        """The block sends to a program; when that has ended early, or the link has, its exit status will tell."""
+        try:
+            with self._watchdog():
+                yield
+        except TimeoutError as error:
+            raise self._lost(error) from error
+        except BROKEN_LINK:
+            pass
 
     def _receive(self, channel: paramiko.Channel, fetch: Fetch, mark: bytes) -> None:
         channel.settimeout(self._limits.silence_s)

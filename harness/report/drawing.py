@@ -8,25 +8,26 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 COLUMNS = 11  # at most, so that a line fits the page
-BOX_WIDTH, BOX_HEIGHT = 74, 48
-GAP = 18
-MARGIN = 14
-LABEL_HEIGHT = 26
-LANE_HEIGHT = LABEL_HEIGHT + BOX_HEIGHT + 14
-LANE_SPACE, LINE_SPACE = 8, 26
+LABEL_WIDTH = 158
+BOX_WIDTH, BOX_HEIGHT = 72, 54
+GAP = 22
+LANE_HEIGHT = BOX_HEIGHT + 28
+LANE_SPACE, LINE_SPACE = 6, 26
 NAME_CHARACTERS = 10  # of one line of text in a box
+LABEL_CHARACTERS = 23  # of one line of text in front of a lane
 
 
 @dataclass(frozen=True)
 class Lane:
-    """One item on one line of the picture; `y` is its upper edge."""
+    """One item on one line of the picture; `y` is its upper edge, `ran_on` in the lines that fit."""
 
     y: float
+    ran_on: tuple[str, ...]
     item: Mapping[str, Any]
 
 
@@ -52,7 +53,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Drawing:
-    """All shapes; `wires` are SVG paths from layer to layer."""
+    """All shapes and the sizes that they share; `wires` are SVG paths from layer to layer."""
 
     width: float
     height: float
@@ -60,37 +61,61 @@ class Drawing:
     boxes: tuple[Box, ...]
     wires: tuple[str, ...]
     bars: tuple[Bar, ...]
+    label_width: float = LABEL_WIDTH
+    lane_height: float = LANE_HEIGHT
+    box_width: float = BOX_WIDTH
+    box_height: float = BOX_HEIGHT
 
 
-def draw(plan: Mapping[str, Any], layers: list[Mapping[str, Any]]) -> Drawing:
-    """Lay out `plan` and `layers` of a run document; KeyError if a layer or barrier names no item of the plan."""
+def draw(plan: Mapping[str, Any], layers: Sequence[Mapping[str, Any]]) -> Drawing:
+    """Lay out `plan` and `layers` of a run document; ValueError if one names what the other does not have."""
     grid = _Grid.of(plan, len(layers))
     rows = [grid.row(layer["item"]) for layer in layers]
-    index = {layer["name"]: position for position, layer in enumerate(layers)}
     return Drawing(
         grid.width,
         grid.height,
-        tuple(
-            Lane(grid.lane_y(line, row), item) for line in range(grid.lines) for row, item in enumerate(plan["items"])
-        ),
-        tuple(
-            Box(grid.x(position), grid.box_y(position, row), wrap(layer["name"]), layer)
-            for position, (row, layer) in enumerate(zip(rows, layers, strict=True))
-        ),
+        tuple(_lanes(grid, plan["items"])),
+        tuple(_boxes(grid, rows, layers)),
         tuple(wire for position in range(len(rows) - 1) for wire in grid.wires(position, rows)),
-        tuple(grid.bar(index[barrier["name"]], barrier) for barrier in plan["barriers"]),
+        tuple(_bars(grid, plan["barriers"], [layer["name"] for layer in layers])),
     )
 
 
-def wrap(name: str) -> tuple[str, ...]:
+def _lanes(grid: _Grid, items: Sequence[Mapping[str, Any]]) -> Iterator[Lane]:
+    for line in range(grid.lines):
+        for row, item in enumerate(items):
+            yield Lane(grid.lane_y(line, row), _fit(item["ran_on"], LABEL_CHARACTERS), item)
+
+
+def _boxes(grid: _Grid, rows: Sequence[int], layers: Sequence[Mapping[str, Any]]) -> Iterator[Box]:
+    for position, (row, layer) in enumerate(zip(rows, layers, strict=True)):
+        yield Box(grid.x(position), grid.box_y(position, row), name_lines(layer["name"]), layer)
+
+
+def _bars(grid: _Grid, barriers: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Iterator[Bar]:
+    """A barrier bears the name of the layer behind which it stands."""
+    for barrier in barriers:
+        position = names.index(barrier["name"])
+        giver, taker = (grid.middle(position, grid.row(item)) for item in barrier["items"])
+        yield Bar(grid.behind(position), giver, taker, barrier)
+
+
+def name_lines(name: str) -> tuple[str, ...]:
     """A layer's name in at most two lines, broken behind an underscore where it has one."""
-    parts = textwrap.wrap(name.replace("_", "_ "), NAME_CHARACTERS + 1, max_lines=2, placeholder="…")
-    return tuple(part.replace("_ ", "_") for part in parts)
+    if len(name) <= NAME_CHARACTERS:
+        return (name,)
+    cut = name.rfind("_", 0, NAME_CHARACTERS) + 1 or NAME_CHARACTERS
+    rest = name[cut:]
+    return name[:cut], rest if len(rest) <= NAME_CHARACTERS else f"{rest[: NAME_CHARACTERS - 1]}…"
+
+
+def _fit(text: str, characters: int) -> tuple[str, ...]:
+    return tuple(textwrap.wrap(text, characters, max_lines=2, placeholder="…"))
 
 
 @dataclass(frozen=True)
 class _Grid:
-    """Column by column, line by line: where the layer at a position stands in the lane of row `row`."""
+    """Column by column, line by line: where the layer at a position stands in the lane of an item (a row)."""
 
     items: tuple[str, ...]
     columns: int
@@ -103,7 +128,7 @@ class _Grid:
 
     @property
     def width(self) -> float:
-        return 2 * MARGIN + self.columns * (BOX_WIDTH + GAP)
+        return LABEL_WIDTH + GAP + self.columns * (BOX_WIDTH + GAP)
 
     @property
     def height(self) -> float:
@@ -114,39 +139,30 @@ class _Grid:
         return len(self.items) * (LANE_HEIGHT + LANE_SPACE) - LANE_SPACE + LINE_SPACE
 
     def row(self, item: str) -> int:
-        if item not in self.items:
-            raise KeyError(item)
         return self.items.index(item)
 
     def lane_y(self, line: int, row: int) -> float:
         return line * self._line_height + row * (LANE_HEIGHT + LANE_SPACE)
 
     def x(self, position: int) -> float:
-        return MARGIN + GAP / 2 + position % self.columns * (BOX_WIDTH + GAP)
+        return LABEL_WIDTH + GAP + position % self.columns * (BOX_WIDTH + GAP)
 
     def box_y(self, position: int, row: int) -> float:
-        return self.lane_y(position // self.columns, row) + LABEL_HEIGHT
+        return self.lane_y(position // self.columns, row) + (LANE_HEIGHT - BOX_HEIGHT) / 2
 
-    def _middle(self, position: int, row: int) -> float:
+    def middle(self, position: int, row: int) -> float:
         return self.box_y(position, row) + BOX_HEIGHT / 2
 
-    def _behind(self, position: int) -> float:
-        """The middle of the gap behind a box."""
-        return self.x(position) + BOX_WIDTH + GAP / 2
+    def behind(self, position: int) -> float:
+        """In the gap behind a box, with room for an arrow's head before the next one."""
+        return self.x(position) + BOX_WIDTH + 0.36 * GAP
 
-    def wires(self, position: int, rows: list[int]) -> tuple[str, ...]:
+    def wires(self, position: int, rows: Sequence[int]) -> tuple[str, ...]:
         """From the box at `position` to the next one; two pieces where the next one begins a line."""
         after, right = position + 1, self.x(position) + BOX_WIDTH
-        start, turn, end = (
-            self._middle(position, rows[position]),
-            self._behind(position),
-            self._middle(position, rows[after]),
-        )
+        start, end = self.middle(position, rows[position]), self.middle(position, rows[after])
+        leave = f"M{right:g} {start:g}H{self.behind(position):g}V{end:g}"
         if after % self.columns:
-            return (f"M{right:g} {start:g}H{turn:g}V{end:g}H{self.x(after):g}",)
-        continued = self._middle(after, rows[after])
-        return f"M{right:g} {start:g}H{turn:g}V{end:g}H{self.width:g}", f"M0 {continued:g}H{self.x(after):g}"
-
-    def bar(self, position: int, barrier: Mapping[str, Any]) -> Bar:
-        giver, taker = (self._middle(position, self.row(item)) for item in barrier["items"])
-        return Bar(self._behind(position), giver, taker, barrier)
+            return (f"{leave}H{self.x(after):g}",)
+        continued = self.middle(after, rows[after])
+        return f"{leave}H{self.width:g}", f"M{LABEL_WIDTH} {continued:g}H{self.x(after):g}"

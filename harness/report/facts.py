@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-HARDWARE = "hardware"
+HARDWARE, EMULATED = "hardware", "emulated"
 
 # Control characters, lone surrogates and U+FFFE, U+FFFF, which XML 1.0 or UTF-8 cannot hold; marks of writing
 # direction, which could show a reader the characters in another order.
@@ -21,17 +21,21 @@ _UNPRINTABLE = re.compile(
 
 @dataclass(frozen=True)
 class Facts:
-    """The sums over all layers, the layers that differ, and the items that did not run on hardware."""
+    """The sums over all layers, the layers that differ, and the items that did not run on hardware.
+
+    `where` completes a verdict, so that nobody takes an emulated board for hardware.
+    """
 
     compared: int
     differing: int
     differing_layers: tuple[Mapping[str, Any], ...]
     stand_ins: tuple[Mapping[str, Any], ...]
     emulated: bool
+    where: str
 
     @property
-    def times_are_met(self) -> bool:
-        """Whether execution times of this board would be those of the hardware."""
+    def on_hardware(self) -> bool:
+        """Whether all of it ran on the board's hardware; if not, no time of it is a MET."""
         return not self.emulated and not self.stand_ins
 
 
@@ -48,16 +52,24 @@ def clean(value: Any) -> Any:
 
 def gather(run: Mapping[str, Any]) -> Facts:
     """The facts of a run document; ValueError if its verdict contradicts its layers."""
-    layers = run["layers"]
+    layers, kind = run["layers"], run["board"]["kind"]
     differing_layers = tuple(layer for layer in layers if layer["differing"])
+    stand_ins = tuple(item for item in run["plan"]["items"] if item["ran_on"] != HARDWARE)
     _check_verdict(run["verdict"], layers, differing_layers)
     return Facts(
         sum(layer["compared"] for layer in layers),
         sum(layer["differing"] for layer in layers),
         differing_layers,
-        tuple(item for item in run["plan"]["items"] if item["ran_on"] != HARDWARE),
-        run["board"]["kind"] == "emulated",
+        stand_ins,
+        kind == EMULATED,
+        _where(kind, stand_ins),
     )
+
+
+def _where(kind: str, stand_ins: tuple[Any, ...]) -> str:
+    if kind == EMULATED:
+        return "on an emulated board"
+    return f"on {kind}, in part by stand-ins" if stand_ins else f"on {kind}"
 
 
 def _check_verdict(verdict: str, layers: list[Any], differing: tuple[Any, ...]) -> None:
@@ -72,10 +84,8 @@ def _check_verdict(verdict: str, layers: list[Any], differing: tuple[Any, ...]) 
 
 
 def place(difference: Mapping[str, Any]) -> str:
-    """Where a first difference is, and both values: `vector 17, unit 3: expected 12, got 13`."""
-    expected, actual = value_text(difference["expected"]), value_text(difference["actual"])
-    where = f"vector {difference['vector']:,}, unit {difference['unit']:,}"
-    return f"{where}: expected {expected}, got {actual}"
+    """Where a difference is, counted from 0: `vector 17, unit 3`."""
+    return f"vector {difference['vector']:,}, unit {difference['unit']:,}"
 
 
 def value_text(value: float) -> str:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+import numpy as np
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 
-from harness.report.drawing import BOX_HEIGHT, BOX_WIDTH, LANE_HEIGHT, draw
-from harness.report.facts import clean, gather, place
+from harness.report.drawing import draw
+from harness.report.facts import clean, gather, place, value_text
 
 NOT_RECORDED = "not recorded"
 
@@ -47,16 +48,13 @@ class Check:
 
 
 def html(run: Mapping[str, Any]) -> str:
-    """The page of a run document; ValueError if its verdict contradicts its layers."""
+    """The page of a run document; ValueError if its verdict contradicts its layers, or they its plan."""
     run = clean(run)
     page = _environment().get_template("run.html.jinja")
     return page.render(
         run=run,
         facts=gather(run),
         drawing=draw(run["plan"], run["layers"]),
-        box_width=BOX_WIDTH,
-        box_height=BOX_HEIGHT,
-        lane_height=LANE_HEIGHT,
         inputs=_inputs(run["model"].get("input", {})),
         checks=_checks(run),
     )
@@ -71,7 +69,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"count": "{:,}".format, "recorded": _recorded, "place": place, "command": shlex.join}
+    environment.filters |= {"count": "{:,}".format, "recorded": _recorded, "place": place, "value": value_text}
     return environment
 
 
@@ -82,8 +80,9 @@ def _recorded(value: Any) -> Any:
 
 def _inputs(model_input: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     """(index, name, unit, lowest, highest) of every input of the network; what is missing is None."""
-    columns = (model_input.get(key) or [] for key in ("names", "units", "box_low", "box_high"))
-    return [(index, *row) for index, row in enumerate(zip_longest(*columns))]
+    texts = (model_input.get(key, []) for key in ("names", "units"))
+    bounds = ([str(np.float32(bound)) for bound in model_input.get(key, [])] for key in ("box_low", "box_high"))
+    return [(index, *row) for index, row in enumerate(zip_longest(*texts, *bounds))]
 
 
 def _checks(run: Mapping[str, Any]) -> list[Check]:
@@ -94,7 +93,7 @@ def _checks(run: Mapping[str, Any]) -> list[Check]:
         *([Check("The model and the vectors are those of this report.", files)] if files else []),
         Check("No file of the run's folder was changed since.", f"{_python(_CHECK_FILES)} | sha256sum --check --quiet"),
         Check("For every chunk, the layers whose dumps differ by their SHA-256.", _python(_COMPARE_HASHES)),
-        Check("Recount the differing activations in the dumps.", _python(_COUNT_DIFFERING)),
+        Check("Recount the differing activations in the dumps that are kept here.", _python(_COUNT_DIFFERING)),
         *_first_input(run),
     ]
 

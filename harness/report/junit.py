@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from harness.report.facts import Facts, clean, gather, place
+from harness.report.facts import Facts, clean, gather, place, value_text
 
 
 def junit(run: Mapping[str, Any]) -> str:
@@ -46,8 +46,8 @@ def _properties(run: Mapping[str, Any], facts: Facts) -> Iterator[tuple[str, str
     yield "reason", str(run.get("reason", ""))
     yield "vectors", str(run["stimuli"]["count"])
     yield "activations", str(facts.compared)
-    yield "board.kind", run["board"]["kind"]
-    yield "times", "of hardware" if facts.times_are_met else "not MET: not all of it ran on hardware"
+    yield "ran", facts.where
+    yield "times", "compared only, not measured" if facts.on_hardware else "not MET: not all of it ran on hardware"
     for item in run["plan"]["items"]:
         yield f"item.{item['name']}", f"target {item['target']}, ran on {item['ran_on']}"
     for part in ("model", "bundle", "stimuli"):
@@ -64,7 +64,10 @@ def _add_case(suite: ET.Element, run: Mapping[str, Any], layer: Mapping[str, Any
 def _message(layer: Mapping[str, Any]) -> str:
     counts = f"{layer['differing']:,} of {layer['compared']:,} activations differ"
     first = layer["first_difference"]
-    return f"{counts}; first: {place(first)}" if first else counts
+    if not first:
+        return counts
+    expected, actual = value_text(first["expected"]), value_text(first["actual"])
+    return f"{counts}; first: {place(first)}: expected {expected}, got {actual}"
 
 
 def _explanation(diagnosis: Mapping[str, Any] | None, layer: Mapping[str, Any], first: str) -> Iterator[str]:

@@ -1,0 +1,376 @@
+"""Ways to lose a board that is reached over SSH, each with the message that the user gets."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from harness.board import ssh
+from harness.board.session import Board, Fetch
+from harness.board.ssh import Address, Limits, SshBoard
+from harness.errors import BoardError, ConnectionFailed, HarnessError, InfrastructureError
+from tests.board import sshd
+from tests.board.processes import await_none, running
+from tests.board.sshd import LOOPBACK, Link, Server
+
+MEBIBYTE = 1 << 20
+LIMITS = Limits(connect_s=2, silence_s=2)
+LOGIN_SHELL = pwd.getpwuid(os.getuid()).pw_shell
+OF_A_CUT = "the connection was cut"
+OF_A_SILENCE = "no sign of life for 2 s"
+
+
+def failure(action: Callable[[], object], kind: type[HarnessError] = ConnectionFailed) -> HarnessError:
+    with pytest.raises(kind) as caught:
+        action()
+    return caught.value
+
+
+def refusal(address: Address) -> HarnessError:
+    """The failure to connect to an address, which must be quick."""
+    began = time.monotonic()
+    error = failure(lambda: SshBoard.connect(address, LIMITS).close())
+    assert time.monotonic() - began < 3 * LIMITS.connect_s
+    return error
+
+
+@contextmanager
+def linked(server: Server, link: Link) -> Iterator[Board]:
+    with link, SshBoard.connect(server.address_behind(link.port), LIMITS) as board:
+        yield board
+
+
+# ---- no way in
+
+
+def test_nothing_listens_on_the_port(server: Server) -> None:
+    port = sshd.free_port()
+    error = refusal(replace(server.address, port=port))
+    assert error.message == f"cannot reach {LOOPBACK} port {port}: Connection refused"
+    assert "SSH server running" in error.hint
+
+
+def test_a_name_that_does_not_resolve(server: Server) -> None:
+    error = refusal(replace(server.address, host="no-such-board.invalid"))
+    assert error.message.startswith("the name no-such-board.invalid is unknown here: ")
+
+
+def test_a_host_that_never_answers(server: Server) -> None:
+    """A full backlog drops further connections: they time out as those to a host that is off."""
+    with socket.socket() as full, socket.socket() as first, socket.socket() as second:
+        full.bind((LOOPBACK, 0))
+        full.listen(0)
+        for client in (first, second):
+            client.setblocking(False)
+            client.connect_ex(full.getsockname())
+        error = refusal(replace(server.address, port=full.getsockname()[1]))
+    assert error.message.endswith(": no answer within 2 s")
+
+
+def test_a_port_that_accepts_but_is_silent(server: Server) -> None:
+    with socket.create_server((LOOPBACK, 0)) as silent:
+        port = silent.getsockname()[1]
+        error = refusal(replace(server.address, port=port))
+    assert error.message == f"{LOOPBACK} port {port} accepts connections but does not answer as an SSH server"
+    assert "booting" in error.hint
+
+
+def test_a_silence_during_the_handshake(server: Server) -> None:
+    with Link(server.port, silent_after=100) as link:
+        error = refusal(server.address_behind(link.port))
+    assert error.message.endswith(": the handshake did not come to its end in time")
+
+
+def test_an_unknown_host_key(server: Server, tmp_path: Path) -> None:
+    address = replace(server.address, known_hosts=tmp_path / "none yet")
+    error = refusal(address)
+    assert f"[{LOOPBACK}]:{server.port} is not in {tmp_path}/none yet" in error.message
+    assert fingerprint(server.host_key) in error.message
+    learn_as_told(error.hint)
+    SshBoard.connect(address, LIMITS).close()
+
+
+def test_a_wrong_host_key(server: Server, tmp_path: Path) -> None:
+    other = sshd.make_key(tmp_path / "other").with_suffix(".pub")
+    address = replace(server.address, known_hosts=sshd.know(tmp_path / "known hosts", server.port, other))
+    error = refusal(address)
+    assert f"is not the host that {tmp_path}/known hosts knows" in error.message
+    assert f"it shows ssh-ed25519 {fingerprint(server.host_key)} instead of {fingerprint(other)}" in error.message
+    learn_as_told(error.hint)
+    SshBoard.connect(address, LIMITS).close()
+
+
+def fingerprint(public_key: Path) -> str:
+    shown = subprocess.run(["ssh-keygen", "-l", "-f", public_key], capture_output=True, text=True, check=True)
+    return shown.stdout.split()[1]
+
+
+def learn_as_told(hint: str) -> None:
+    """Run the commands that a hint ends with, as a user would."""
+    command = hint[hint.index("ssh-key") :]
+    subprocess.run(["sh", "-c", command], capture_output=True, check=True)
+
+
+def test_known_hosts_that_cannot_be_read(server: Server, tmp_path: Path) -> None:
+    error = refusal(replace(server.address, known_hosts=tmp_path))
+    assert error.message == f"cannot use the known hosts in {tmp_path}: [Errno 21] Is a directory: '{tmp_path}'"
+
+
+def test_a_key_that_the_board_refuses(server: Server, tmp_path: Path) -> None:
+    key = sshd.make_key(tmp_path / "stranger")
+    address = replace(server.address, key=key)
+    error = refusal(address)
+    assert error.message == f"{address} refuses the key {key}: Authentication failed."
+    assert error.hint.endswith(f"ssh-copy-id -i {key}.pub -p {server.port} {address.user}@{LOOPBACK}")
+
+
+def test_no_key_at_all(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    error = refusal(replace(server.address, key=None))
+    assert "accepts none of the keys in the agent and in ~/.ssh" in error.message
+
+
+def test_a_default_key_is_found(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "id_ed25519").write_bytes((server.folder / "user_key").read_bytes())
+    (tmp_path / ".ssh" / "known_hosts").write_bytes((server.folder / "known_hosts").read_bytes())
+    with SshBoard.connect(Address(LOOPBACK, server.address.user, server.port), LIMITS) as board:
+        assert board.run(["printf", "in"], 10).stdout == b"in"
+
+
+def test_a_key_file_that_is_missing(server: Server, tmp_path: Path) -> None:
+    error = refusal(replace(server.address, key=tmp_path / "key"))
+    assert error.message == f"cannot read the private key {tmp_path}/key: No such file or directory"
+
+
+def test_a_key_file_that_others_may_read(server: Server, tmp_path: Path) -> None:
+    key = sshd.make_key(tmp_path / "key")
+    key.chmod(0o644)
+    error = refusal(replace(server.address, key=key))
+    assert error.message == f"others may read the private key {key}"
+    assert error.hint == f"chmod 600 {key}"
+
+
+def test_a_public_key_in_place_of_the_private_one(server: Server, tmp_path: Path) -> None:
+    public = sshd.make_key(tmp_path / "key").with_suffix(".pub")
+    public.chmod(0o600)
+    error = refusal(replace(server.address, key=public))
+    assert error.message.startswith(f"{public} is not a private key: ")
+
+
+def test_a_key_with_a_passphrase(server: Server, tmp_path: Path) -> None:
+    key = sshd.make_key(tmp_path / "key")
+    subprocess.run(["ssh-keygen", "-q", "-p", "-N", "secret", "-f", key], capture_output=True, check=True)
+    error = refusal(replace(server.address, key=key))
+    assert error.message == f"the private key {key} needs a passphrase"
+    assert error.hint.startswith(f"ssh-add {key}")
+
+
+@pytest.mark.skipif(Path(LOGIN_SHELL).name != "bash", reason=f"the login shell here is {LOGIN_SHELL}, not bash")
+def test_a_login_shell_that_prints(server: Server) -> None:
+    """Bash reads ~/.bashrc when an SSH server starts it; the test's server gives its own folder as the home."""
+    startup = server.folder / ".bashrc"
+    startup.write_text("echo welcome to the lab\n")
+    try:
+        error = failure(lambda: SshBoard.connect(server.address, LIMITS), BoardError)
+    finally:
+        startup.unlink()
+    assert "'welcome to the lab\\nready'" in error.message
+
+
+# ---- a way through another host
+
+
+def test_through_a_jump_host(server: Server, tmp_path: Path) -> None:
+    with SshBoard.connect(replace(server.address, jump=server.address), LIMITS) as board:
+        (tmp_path / "source").write_bytes(os.urandom(MEBIBYTE))
+        board.put(tmp_path / "source", PurePosixPath(tmp_path / "there"))
+        board.get(PurePosixPath(tmp_path / "there"), tmp_path / "back", MEBIBYTE)
+    assert (tmp_path / "back").read_bytes() == (tmp_path / "source").read_bytes()
+
+
+def test_a_jump_host_that_cannot_reach_the_board(server: Server) -> None:
+    port = sshd.free_port()
+    error = refusal(replace(server.address, port=port, jump=server.address))
+    assert error.message == f"the jump host {server.address} cannot reach {LOOPBACK} port {port}: Connect failed"
+    assert error.hint == f"try there: ssh-keyscan -p {port} {LOOPBACK}"
+
+
+def test_a_jump_host_with_an_unknown_key(server: Server, tmp_path: Path) -> None:
+    jump = replace(server.address, known_hosts=tmp_path / "none")
+    assert f"is not in {tmp_path}/none" in refusal(replace(server.address, jump=jump)).message
+
+
+def test_a_cut_to_the_jump_host(server: Server) -> None:
+    with Link(server.port) as link:
+        address = replace(server.address, jump=server.address_behind(link.port))
+        with SshBoard.connect(address, LIMITS) as board:
+            threading.Timer(0.3, link.cut).start()
+            assert OF_A_CUT in failure(lambda: board.run(["sleep", "63.25"], 60)).message
+    await_none("sleep", "63.25")
+
+
+# ---- a link that fails in the middle
+
+
+def test_a_cut_during_run_is_told_and_ends_the_program(server: Server) -> None:
+    with Link(server.port) as link, linked(server, link) as board:
+        threading.Timer(0.3, link.cut).start()
+        error = failure(lambda: board.run(["sh", "-c", "sleep 64.25 & sleep 64.25"], 60))
+        assert error.message == f"lost the board {server.address_behind(link.port)}: {OF_A_CUT}"
+        await_none("sleep", "64.25")
+        assert failure(lambda: board.run(["true"], 10)) is error, "the first cause is remembered"
+
+
+def test_a_cut_during_get_leaves_no_file(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "there").write_bytes(os.urandom(8 * MEBIBYTE))
+    with linked(server, Link(server.port, cut_after=3 * MEBIBYTE)) as board:
+        error = failure(lambda: board.get(PurePosixPath(tmp_path / "there"), tmp_path / "back", 8 * MEBIBYTE))
+    assert OF_A_CUT in error.message
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+def test_a_cut_during_put_leaves_no_file(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "source").write_bytes(os.urandom(64 * MEBIBYTE))
+    (tmp_path / "there").write_bytes(b"old")
+    with Link(server.port) as link, linked(server, link) as board:
+        threading.Thread(target=cut_when_there_is, args=(tmp_path / "there.part", link)).start()
+        error = failure(lambda: board.put(tmp_path / "source", PurePosixPath(tmp_path / "there")))
+    assert OF_A_CUT in error.message
+    while (tmp_path / "there.part").exists():  # until the board has noticed, or the test's time is over
+        time.sleep(0.02)
+    assert {path.name for path in tmp_path.iterdir()} == {"source", "there"}
+    assert (tmp_path / "there").read_bytes() == b"old"
+
+
+def cut_when_there_is(part: Path, link: Link) -> None:
+    while not part.exists() or part.stat().st_size < MEBIBYTE:
+        time.sleep(0.001)
+    link.cut()
+
+
+def test_a_silence_during_run_is_noticed_before_the_deadline(server: Server) -> None:
+    with Link(server.port) as link, linked(server, link) as board:
+        threading.Timer(0.3, link.silence).start()
+        began = time.monotonic()
+        error = failure(lambda: board.run(["sleep", "65.25"], 60))
+        assert time.monotonic() - began < 4 * LIMITS.silence_s
+    assert OF_A_SILENCE in error.message
+    await_none("sleep", "65.25")
+
+
+def test_a_silent_program_is_no_silent_board(server: Server) -> None:
+    with SshBoard.connect(server.address, LIMITS) as board:
+        assert board.run(["sleep", str(1.5 * LIMITS.silence_s)], 60).status == 0
+
+
+def test_a_silence_during_get(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "there").write_bytes(os.urandom(8 * MEBIBYTE))
+    with linked(server, Link(server.port, silent_after=3 * MEBIBYTE)) as board:
+        error = failure(lambda: board.get(PurePosixPath(tmp_path / "there"), tmp_path / "back", 8 * MEBIBYTE))
+    assert OF_A_SILENCE in error.message
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+def test_a_silence_during_put(server: Server, tmp_path: Path) -> None:
+    """The link takes nothing more, so that the sender hangs in a full socket buffer."""
+    (tmp_path / "source").write_bytes(os.urandom(64 * MEBIBYTE))
+    with Link(server.port) as link, linked(server, link) as board:
+        threading.Timer(0.1, link.silence).start()
+        error = failure(lambda: board.put(tmp_path / "source", PurePosixPath(tmp_path / "there")))
+    assert OF_A_SILENCE in error.message
+
+
+@pytest.mark.parametrize("call", ["run", "put", "get"])
+def test_a_silence_before_a_call(server: Server, tmp_path: Path, call: str) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    there = PurePosixPath(tmp_path / "there")
+    with Link(server.port) as link, linked(server, link) as board:
+        link.silence()
+        calls: dict[str, Callable[[], object]] = {
+            "run": lambda: board.run(["true"], 60),
+            "put": lambda: board.put(tmp_path / "file", there),
+            "get": lambda: board.get(there, tmp_path / "back", 1),
+        }
+        assert OF_A_SILENCE in failure(calls[call]).message
+
+
+def test_close_during_a_silence_does_not_wait(server: Server) -> None:
+    with Link(server.port) as link:
+        board = SshBoard.connect(replace(server.address, jump=server.address_behind(link.port)), LIMITS)
+        link.silence()
+        began = time.monotonic()
+        board.close()
+        assert time.monotonic() - began < 1
+
+
+# ---- a board that misbehaves
+
+
+def test_a_program_that_writes_without_end(ssh_board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssh, "OUTPUT_LIMIT_BYTES", MEBIBYTE)
+    error = failure(lambda: ssh_board.run(["yes", "66.25"], 60), BoardError)
+    assert error.message.endswith("wrote more than 1 MiB to its standard output or error")
+    await_none("yes", "66.25")
+    assert ssh_board.run(["printf", "usable"], 10).stdout == b"usable"
+
+
+def test_a_program_whose_shell_is_killed(ssh_board: Board) -> None:
+    error = failure(lambda: ssh_board.run(["sh", "-c", "kill -9 $PPID"], 60), BoardError)
+    assert error.message.endswith(" ended without an exit status")
+    assert ssh_board.run(["printf", "usable"], 10).stdout == b"usable"
+
+
+def test_a_deadline_ends_descendants_in_their_own_sessions(ssh_board: Board) -> None:
+    with pytest.raises(BoardError, match="was killed"):
+        ssh_board.run(["sh", "-c", "setsid sh -c 'setsid sleep 67.25 & sleep 67.25' & sleep 67.25"], 0.5)
+    await_none("sleep", "67.25", timeout_s=1)
+
+
+def test_closing_a_session_ends_its_program(server: Server) -> None:
+    board = SshBoard.connect(server.address, LIMITS)
+    runner = threading.Thread(target=lambda: failure(lambda: board.run(["sleep", "68.25"], 60)))
+    runner.start()
+    while not running("sleep", "68.25"):
+        time.sleep(0.01)
+    board.close()
+    runner.join()
+    await_none("sleep", "68.25")
+
+
+def test_a_full_disk_on_the_board(ssh_board: Board, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"mounting a small disk needs root: {mounted.stderr.splitlines()[0]}")
+    try:
+        (tmp_path / "source").write_bytes(bytes(4 * MEBIBYTE))
+        error = failure(lambda: ssh_board.put(tmp_path / "source", PurePosixPath(disk / "there")), BoardError)
+        assert list(disk.iterdir()) == []
+    finally:
+        subprocess.run(["umount", disk], check=True)
+    assert "No space left on device" in error.message
+    assert error.hint == f"the board's disk is full: df -h {disk} there shows it"
+
+
+def test_a_destination_here_that_cannot_be_written(ssh_board: Board, tmp_path: Path) -> None:
+    (tmp_path / "there").write_bytes(b"x")
+    fetch = Fetch(PurePosixPath(tmp_path / "there"), tmp_path / "missing" / "back", 1)
+    error = failure(lambda: ssh_board.get_many([fetch]), InfrastructureError)
+    assert error.message == f"cannot write {fetch.destination}: No such file or directory"

@@ -1,0 +1,190 @@
+"""`harness run` on this machine, from the command line to the evidence."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from harness.workspace import ROOT
+from tests.commands.command import User
+
+MODEL = ROOT / "models" / "acas_coc.onnx"
+
+
+@pytest.fixture
+def user(tmp_path: Path, cache: Path) -> User:
+    return User(tmp_path, cache)
+
+
+def test_identical(user: User) -> None:
+    ended = user.harness("run", "--board", "host", "--model", "acas_coc", "--vectors", "25000", "--json")
+    assert ended.code == 0, ended.err
+    document = ended.document
+    assert document["verdict"] == "identical"
+    assert document["vectors"] == 25000
+    assert [layer["compared"] for layer in document["layers"]] == [
+        25000 * width for width in (3, 50, 50, 50, 50, 50, 50, 50, 50, 5, 1)
+    ]
+    assert {layer["ran_on"] for layer in document["layers"]} == {"hardware"}
+    assert {layer["differing"] for layer in document["layers"]} == {0}
+
+
+def test_the_run_folder_is_complete_and_its_hashes_hold(user: User) -> None:
+    ended = user.harness(
+        "run", "--board", "host", "--model", "acas_coc", "--vectors", "2500", "--chunk", "1000", "--json"
+    )
+    folder = Path(ended.document["run"])
+    run = json.loads((folder / "run.json").read_text())
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert files == set(run["files"]) | {"run.json"}
+    assert {"report.html", "junit.xml", "log.txt", "model.onnx", "stimuli.npy", "request.json"} < files
+    for name, sha256 in run["files"].items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == sha256
+    dumped = [np.load(folder / "target" / f"{chunk:05}" / "05_dense_5.npy") for chunk in range(3)]
+    right = [np.load(folder / "reference" / f"{chunk:05}" / "05_dense_5.npy") for chunk in range(3)]
+    assert [part.shape for part in dumped] == [(1000, 50), (1000, 50), (500, 50)]
+    assert all(np.array_equal(a, b) for a, b in zip(dumped, right, strict=True))
+    assert np.load(folder / "stimuli.npy").shape == (2500, 3)
+
+
+def test_fetch_mismatch_lets_no_equal_dump_travel(user: User) -> None:
+    ended = user.harness(
+        "run", "--board", "host", "--model", "acas_coc", "--vectors", "2000", "--fetch", "mismatch", "--json"
+    )
+    assert ended.document["verdict"] == "identical"
+    folder = Path(ended.document["run"])
+    assert not list((folder / "target").rglob("*.npy"))
+    record = json.loads((folder / "chunks" / "00000.json").read_text())
+    assert record["target_sha256"] == record["reference_sha256"]
+    assert len(set(record["target_sha256"])) == 11
+
+
+def test_without_json_a_person_reads_verdict_and_report(user: User) -> None:
+    ended = user.harness("run", "--board", "host", "--model", str(MODEL), "--vectors", "1000")
+    assert ended.code == 0
+    assert "identical: all 409,000 activations of 11 layers over 1,000 vectors" in ended.out
+    assert "dense_9" in ended.out
+    assert "report.html" in ended.out
+
+
+def test_vectors_from_a_file_with_nan(user: User, tmp_path: Path) -> None:
+    vectors = np.random.default_rng(3).uniform(-0.5, 0.5, (50, 3)).astype(np.float32)
+    vectors[7] = np.nan
+    vectors[8] = np.inf
+    np.save(tmp_path / "v.npy", vectors)
+    ended = user.harness(
+        "run", "--board", "host", "--model", "acas_coc", "--vectors", str(tmp_path / "v.npy"), "--json"
+    )
+    assert ended.code == 0, ended.err
+    assert ended.document["vectors"] == 50
+    quantised = np.load(Path(ended.document["run"]) / "target" / "00000" / "00_quantize_input.npy")
+    assert quantised[7].tolist() == [0, 0, 0]
+    assert quantised[8].tolist() == [255, 255, 255]
+
+
+def test_an_interrupted_run_is_resumed_to_the_same_evidence(user: User) -> None:
+    arguments = ("run", "--board", "host", "--model", "acas_coc", "--vectors", "3000", "--chunk", "1000", "--json")
+    whole = Path(user.harness(*arguments).document["run"])
+    broken = whole.with_name("broken")
+    shutil.copytree(whole, broken)
+    for name in ("run.json", "report.html", "junit.xml", "chunks/00001.json"):
+        (broken / name).unlink()
+    shutil.rmtree(broken / "target" / "00001")
+    ended = user.harness("run", "--resume", str(broken), "--json")
+    assert ended.code == 0, ended.err
+    assert "resuming after 2,000 vectors" in ended.err
+    undisturbed, resumed = (json.loads((folder / "run.json").read_text()) for folder in (whole, broken))
+    changing = {"log.txt", "report.html", "junit.xml"}
+    assert resumed["layers"] == undisturbed["layers"]
+    for name in undisturbed["files"].keys() - changing:
+        assert resumed["files"][name] == undisturbed["files"][name], name
+
+
+def test_a_finished_run_is_not_resumed(user: User) -> None:
+    arguments = ("run", "--board", "host", "--model", "acas_coc", "--vectors", "100", "--json")
+    folder = user.harness(*arguments).document["run"]
+    ended = user.harness("run", "--resume", folder)
+    assert ended.code == 2
+    assert "this run is finished" in ended.err
+
+
+def test_a_run_begun_with_other_sources_is_not_resumed(user: User) -> None:
+    arguments = ("run", "--board", "host", "--model", "acas_coc", "--vectors", "100", "--json")
+    folder = Path(user.harness(*arguments).document["run"])
+    (folder / "run.json").unlink()
+    request = json.loads((folder / "request.json").read_text())
+    (folder / "request.json").write_text(json.dumps(request | {"bundle": "0" * 64}))
+    ended = user.harness("run", "--resume", str(folder))
+    assert ended.code == 2
+    assert "begun with bundle 0000000000000000" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--board", "xavie", "--model", "acas_coc"), "did you mean xavier?"),
+        (("--board", "host", "--model", "acas_cok"), "did you mean acas_coc?"),
+        (("--board", "host", "--model", "missing.onnx"), "missing.onnx"),
+        (("--board", "host"), "give --board and --model"),
+        (("--board", "host", "--model", "acas_coc", "--vectors", "0"), "nothing would be compared"),
+        (("--board", "host", "--model", "acas_coc", "--vectors", "-5"), "-5"),
+        (("--board", "host", "--model", "acas_coc", "--vectors", "missing.npy"), "missing.npy"),
+        (("--board", "host", "--model", "acas_coc", "--items", "c"), "prepost, network"),
+        (("--board", "host", "--model", "acas_coc", "--items", "c,cudda"), "unknown target 'cudda'"),
+        (("--board", "host", "--model", "acas_coc", "--block", "0"), "--block"),
+        (("--board", "host", "--model", "acas_coc", "--fetch", "some"), "'all', 'mismatch'"),
+        (("--resume", "nowhere"), "this is no run folder"),
+    ],
+)
+def test_a_wrong_request_ends_with_2_and_says_what_to_do(user: User, arguments: tuple[str, ...], message: str) -> None:
+    ended = user.harness("run", *arguments)
+    assert ended.code == 2
+    assert message in ended.err
+    assert ended.out == "" or "identical" not in ended.out
+
+
+@pytest.mark.parametrize("damage", ["truncated", "text", "float"])
+def test_a_wrong_model_ends_with_2(user: User, tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "bad.onnx"
+    content = {"truncated": MODEL.read_bytes()[:5000], "text": b"# not a network\n" * 50, "float": _float_network()}
+    path.write_bytes(content[damage])
+    ended = user.harness("run", "--board", "host", "--model", str(path))
+    assert ended.code == 2
+    assert "bad" in ended.err
+    assert "hint:" in ended.err
+
+
+def _float_network() -> bytes:
+    node = onnx.helper.make_node("Relu", ["x"], ["y"], name="relu")
+    kinds = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 4]) for name in "xy"]
+    graph = onnx.helper.make_graph([node], "float", kinds[:1], kinds[1:])
+    opset = [onnx.helper.make_opsetid("", 19)]
+    return onnx.helper.make_model(graph, opset_imports=opset, ir_version=9).SerializeToString()
+
+
+def test_a_changed_rounding_is_found_and_named(user: User, tmp_path: Path) -> None:
+    """One line of kernels/c in a copy of the checkout: the same command exits with 1 and names the cause."""
+    for name in ("harness", "kernels", "models", "boards.yaml"):
+        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, tmp_path / "copy" / name)
+    kernel = tmp_path / "copy" / "kernels" / "c" / "saturate.h"
+    right = kernel.read_text()
+    kernel.write_text(right.replace("rintf(v)", "roundf(v)"))
+    assert kernel.read_text() != right
+    arguments = ("run", "--board", "host", "--model", "acas_coc", "--json")
+    ended = user.harness(*arguments, PYTHONPATH=str(tmp_path / "copy"), PYTHONSAFEPATH="1")
+    assert ended.code == 1, ended.err
+    document = ended.document
+    assert document["verdict"] == "differs"
+    first = next(layer for layer in document["layers"] if layer["differing"])
+    assert set(first["first_difference"]) == {"vector", "unit", "expected", "actual"}
+    assert document["diagnosis"]["layer"] == first["name"]
+    assert "round half away from zero" in document["diagnosis"]["text"]
+    junit = (Path(document["run"]) / "junit.xml").read_text()
+    assert first["name"] in junit
+    assert "<failure" in junit

@@ -1,0 +1,244 @@
+"""`harness run` on emulated boards: real aarch64 Linux over real SSH, and everything that can go wrong there."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from harness import profile
+from harness.board.emulator import Endpoint, Machine, emulated
+from harness.board.ssh import Address, SshBoard
+from harness.workspace import ROOT
+from tests.commands.command import User
+
+NAME = "testboard"
+MACHINE = Machine(cpu="cortex-a72", cores=2, memory_mib=512, disk_mib=64)
+
+
+def _entry(**changes: object) -> dict[str, object]:
+    """The kv260 of boards.yaml on a smaller machine."""
+    entry = yaml.safe_load((ROOT / "boards.yaml").read_text())["kv260"]
+    machine = {"cpu": MACHINE.cpu, "cores": 2, "memory_mib": MACHINE.memory_mib, "disk_mib": MACHINE.disk_mib}
+    return entry | {"emulator": machine, "work_folder": "/board"} | changes
+
+
+@pytest.fixture(scope="module")
+def endpoint(cache: Path) -> Iterator[Endpoint]:
+    """One boot for all tests of this file; the commands under test find the board running."""
+    with emulated(NAME, MACHINE, cache, print) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def user(tmp_path: Path, cache: Path) -> User:
+    boards = tmp_path / "boards.yaml"
+    boards.write_text(yaml.safe_dump({NAME: _entry()}))
+    return User(tmp_path, cache, boards)
+
+
+def _address(endpoint: Endpoint, **changes: object) -> dict[str, object]:
+    """The emulated board as if it were a real one, with an address."""
+    given = {
+        "host": endpoint.host,
+        "port": endpoint.port,
+        "user": endpoint.user,
+        "key": str(endpoint.key),
+        "known_hosts": str(endpoint.known_hosts),
+    }
+    return _entry(address=given | changes)
+
+
+def _give(user: User, entry: dict[str, object]) -> None:
+    assert user.boards
+    user.boards.write_text(yaml.safe_dump({NAME: entry}))
+
+
+@contextmanager
+def _session(endpoint: Endpoint) -> Iterator[SshBoard]:
+    address = Address(
+        host=endpoint.host,
+        port=endpoint.port,
+        user=endpoint.user,
+        key=endpoint.key,
+        known_hosts=endpoint.known_hosts,
+    )
+    with SshBoard.connect(address) as board:
+        yield board
+
+
+def test_identical_and_named_as_emulated(user: User, endpoint: Endpoint) -> None:
+    ended = user.harness("run", "--board", NAME, "--model", "acas_coc", "--vectors", "12000", "--json")
+    assert ended.code == 0, ended.err
+    assert ended.document["verdict"] == "identical"
+    assert ended.document["board_kind"] == "emulated"
+    assert {layer["ran_on"] for layer in ended.document["layers"]} == {"emulated-cpu (qemu cortex-a72)"}
+    run = json.loads((Path(ended.document["run"]) / "run.json").read_text())
+    assert "aarch64" in run["board"]["environment"]["kernel"]
+    assert "EMULATED" in user.harness("run", "--board", NAME, "--model", "acas_coc", "--vectors", "100").out
+    with _session(endpoint) as board:
+        left = board.run(["ls", "/board/runs"], 10).stdout
+    assert left == b"", "a finished run leaves nothing in its folder on the board"
+
+
+def test_a_full_disk_is_inconclusive_and_says_so(user: User, endpoint: Endpoint) -> None:
+    with _session(endpoint) as board:
+        free_kib = int(board.run(["df", "-k", "/board"], 10).stdout.split()[-3])
+        fill = ["dd", "if=/dev/zero", "of=/board/filler", "bs=1024", f"count={free_kib - 2000}"]
+        assert board.run(fill, 30).status == 0
+        try:
+            ended = user.harness("run", "--board", NAME, "--model", "acas_coc", "--vectors", "20000", "--json")
+        finally:
+            board.run(["rm", "/board/filler"], 10)
+    assert ended.code == 3
+    assert ended.document["verdict"] == "inconclusive"
+    assert "No space left on device" in ended.document["reason"]
+
+
+def test_a_killed_program_is_inconclusive(user: User, endpoint: Endpoint) -> None:
+    process = user.start(
+        "run", "--board", NAME, "--model", "acas_coc", "--vectors", "60000", "--chunk", "60000", "--json"
+    )
+    with _session(endpoint) as board:
+        for _ in range(300):
+            if board.run(["killall", "-9", "inference"], 10).status == 0:
+                break
+            time.sleep(0.05)
+    out, err = process.communicate(timeout=100)
+    assert process.returncode == 3, err
+    document = json.loads(out)
+    assert document["verdict"] == "inconclusive"
+    assert "killed by signal 9" in document["reason"]
+    assert "--resume" in err
+
+
+def test_a_hung_program_is_killed_at_its_deadline(user: User, endpoint: Endpoint) -> None:
+    _give(user, _entry(timeout_s=0.3))
+    ended = user.harness(
+        "run", "--board", NAME, "--model", "acas_coc", "--vectors", "60000", "--chunk", "60000", "--json"
+    )
+    assert ended.code == 3
+    assert ended.document["verdict"] == "inconclusive"
+    assert "0.3" in ended.document["reason"]
+    with _session(endpoint) as board:
+        assert board.run(["pidof", "inference"], 10).status != 0
+
+
+def test_a_refused_port_is_inconclusive(user: User, endpoint: Endpoint) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        _give(user, _address(endpoint, port=free.getsockname()[1]))
+    ended = user.harness("run", "--board", NAME, "--model", "acas_coc", "--vectors", "10", "--json")
+    assert ended.code == 3
+    assert ended.document["verdict"] == "inconclusive"
+    assert "refused" in ended.document["reason"]
+
+
+def test_a_wrong_host_key_is_refused(user: User, endpoint: Endpoint, tmp_path: Path) -> None:
+    name, kind, key = endpoint.known_hosts.read_text().split()[:3]
+    (tmp_path / "known_hosts").write_text(f"{name} {kind} {key[:-12]}{'A' * 11}{key[-1:]}\n")
+    _give(user, _address(endpoint, known_hosts=str(tmp_path / "known_hosts")))
+    ended = user.harness("run", "--board", NAME, "--model", "acas_coc", "--vectors", "10", "--json")
+    assert ended.code == 3
+    assert "host key" in ended.document["reason"]
+
+
+def test_an_address_makes_it_hardware_and_setup_failures_are_told(user: User, endpoint: Endpoint) -> None:
+    _give(user, _address(endpoint) | {"setup": ["true", "nvpmodel -m 0"], "teardown": ["touch /board/restored"]})
+    ended = user.harness("run", "--board", NAME, "--model", "acas_coc", "--vectors", "10", "--json")
+    assert ended.code == 0, ended.err
+    assert ended.document["board_kind"] == "hardware"
+    assert "warning: 'nvpmodel -m 0' failed on the board" in ended.err
+    with _session(endpoint) as board:
+        assert board.run(["rm", "/board/restored"], 10).status == 0
+
+
+class _Proxy(threading.Thread):
+    """Forwards one connection after the other to a port, and cuts each after so many bytes from the board."""
+
+    def __init__(self, port: int, cut_after: int) -> None:
+        super().__init__(daemon=True)
+        self.target, self.cut_after = port, cut_after
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self.server.getsockname()[1]
+        self.start()
+
+    def run(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self.server.accept()
+                far = socket.create_connection(("127.0.0.1", self.target))
+                threading.Thread(target=self._pump, args=(near, far, None), daemon=True).start()
+                threading.Thread(target=self._pump, args=(far, near, self.cut_after), daemon=True).start()
+
+    @staticmethod
+    def _pump(source: socket.socket, sink: socket.socket, limit: int | None) -> None:
+        passed = 0
+        with suppress(OSError):
+            while (data := source.recv(65536)) and (limit is None or passed < limit):
+                sink.sendall(data)
+                passed += len(data)
+            for end in (source, sink):
+                end.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_connection_cut_in_a_transfer_keeps_finished_chunks_and_resumes(user: User, endpoint: Endpoint) -> None:
+    proxy = _Proxy(endpoint.port, cut_after=6_000_000)
+    known_hosts = user.folder / "known_hosts"
+    _, kind, key = endpoint.known_hosts.read_text().split()[:3]
+    known_hosts.write_text(f"[127.0.0.1]:{proxy.port} {kind} {key}\n")
+    _give(user, _address(endpoint, port=proxy.port, known_hosts=str(known_hosts)))
+    arguments = ("--board", NAME, "--model", "acas_coc", "--vectors", "20000", "--chunk", "5000", "--json")
+    ended = user.harness("run", *arguments)
+    assert ended.code == 3, ended.err
+    assert ended.document["verdict"] == "inconclusive"
+    assert ended.document["reason"].startswith("network:")
+    folder = Path(ended.document["run"])
+    finished = len(list((folder / "chunks").iterdir()))
+    assert 1 <= finished < 4
+    assert not (folder / "run.json").exists()
+    proxy.cut_after = 10**12
+    resumed = user.harness("run", "--resume", str(folder), "--json")
+    assert resumed.code == 0, resumed.err
+    assert resumed.document["verdict"] == "identical"
+    assert f"resuming after {finished * 5000:,} vectors" in resumed.err
+    assert np.load(folder / "target" / "00003" / "10_select_advisory.npy").shape == (5000, 1)
+
+
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, cache: Path) -> None:
+    boards = tmp_path / "boards.yaml"
+    boards.write_text(yaml.safe_dump({"ctrlc": _entry()}))
+    user = User(tmp_path, cache, boards)
+    process = user.start("run", "--board", "ctrlc", "--model", "acas_coc", "--vectors", "400000")
+    state = cache / "emulator" / "ctrlc" / "state.json"
+    for _ in range(600):
+        if state.exists():
+            break
+        time.sleep(0.05)
+    pids = [value for key, value in json.loads(state.read_text()).items() if key.endswith("pid")]
+    assert pids
+    time.sleep(1.0)
+    process.send_signal(2)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert "interrupted" in err
+    assert "--resume" in err
+    for _ in range(100):
+        if not any(Path(f"/proc/{pid}").exists() for pid in pids):
+            break
+        time.sleep(0.1)
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    assert not state.exists()
+
+
+def test_the_shipped_boards_are_emulated_without_an_address() -> None:
+    laboratory = profile.load(ROOT / "boards.yaml", {})
+    assert {name for name, board in laboratory.profiles.items() if board.emulated} == {"tda4vm", "xavier", "kv260"}
