@@ -1,0 +1,202 @@
+"""Training in PyTorch: a float network, then the same network on, with the rounding of its quantised form in the loop.
+
+The rounding passes gradients straight through (Jacob et al., "Quantization and training of neural networks for
+efficient integer-arithmetic-only inference", CVPR 2018), so the weights settle where the quantised network is good.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from models.acas import quantize
+from models.acas.dense import Dense
+from models.acas.mdp import ADVISORIES
+from models.acas.samples import STATE_NAMES, grid_samples, score_scaling, uniform_samples
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from models.acas.dense import Floats32
+    from models.acas.parameters import Parameters
+    from models.acas.samples import Samples
+    from models.acas.table import ScoreTable
+
+OnStep = Callable[[], object]
+
+GRADIENT_NORM_MAX = 1.0
+
+
+def _rounded(values: Tensor, scale: Tensor) -> Tensor:
+    """`values` at the nearest multiples of `scale`, with the gradient of no rounding."""
+    return values + (torch.round(values / scale) * scale - values).detach()
+
+
+class Network(nn.Module):
+    """Dense layers with ReLU between them; with `hidden_scales`, rounded as `quantize` will round them."""
+
+    def __init__(self, widths: Sequence[int]) -> None:
+        super().__init__()
+        self.layers = [nn.Linear(inputs, outputs) for inputs, outputs in itertools.pairwise(widths)]
+        for index, layer in enumerate(self.layers):
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+            nn.init.zeros_(layer.bias)
+            self.add_module(f"dense_{index + 1}", layer)
+        self.hidden_scales: tuple[Tensor, ...] = ()
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Scores (n, outputs) for normalised `states` (n, inputs) that lie on the input's codes."""
+        *hidden, last = self.layers
+        values = states
+        for index, layer in enumerate(hidden):
+            values = self._activate(functional.linear(values, self._weight(layer), layer.bias), index)
+        return functional.linear(values, self._weight(last), last.bias)
+
+    def _activate(self, values: Tensor, index: int) -> Tensor:
+        if not self.hidden_scales:
+            return functional.relu(values)
+        scale = self.hidden_scales[index]
+        return _rounded(functional.hardtanh(values, 0.0, 255 * scale.item()), scale)
+
+    def _weight(self, layer: nn.Linear) -> Tensor:
+        if not self.hidden_scales:
+            return layer.weight
+        return _rounded(layer.weight, layer.weight.detach().abs().amax(dim=1, keepdim=True) / quantize.WEIGHT_MAX)
+
+    def round_to(self, hidden_scales: Floats32) -> None:
+        """From now on round the weights, and the hidden activations to codes of these scales (layers - 1,)."""
+        self.hidden_scales = tuple(torch.from_numpy(hidden_scales))
+
+    def restore(self, layers: Sequence[Dense]) -> None:
+        """Take the weights and biases of `layers`, as `export` returned them."""
+        with torch.no_grad():
+            for mine, given in zip(self.layers, layers, strict=True):
+                mine.weight.copy_(torch.from_numpy(given.weight.T))
+                mine.bias.copy_(torch.from_numpy(given.bias))
+
+    def export(self) -> tuple[Dense, ...]:
+        """The float layers as numpy arrays, weights (inputs, outputs)."""
+        return tuple(
+            Dense(layer.weight.detach().numpy().T.copy(), layer.bias.detach().numpy().copy()) for layer in self.layers
+        )
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Samples as tensors: states (n, inputs) on the input's codes, scores (n, outputs), advisories (n,)."""
+
+    states: Tensor
+    scores: Tensor
+    advisories: Tensor
+
+    @staticmethod
+    def of(samples: Samples) -> Pool:
+        """The pool of the samples given."""
+        return Pool(
+            torch.from_numpy(quantize.on_codes(samples.states)),
+            torch.from_numpy(samples.scores).float(),
+            torch.from_numpy(samples.advisories),
+        )
+
+    def draw(self, count: int) -> Pool:
+        """`count` of the samples, with replacement."""
+        chosen = torch.randint(len(self.states), (count,))
+        return Pool(self.states[chosen], self.scores[chosen], self.advisories[chosen])
+
+    def beside(self, other: Pool) -> Pool:
+        """Both pools in one."""
+        return Pool(
+            torch.cat([self.states, other.states]),
+            torch.cat([self.scores, other.scores]),
+            torch.cat([self.advisories, other.advisories]),
+        )
+
+
+@dataclass(frozen=True)
+class Training:
+    """What both trainings share: the points, and what sets their two errors in relation.
+
+    `score_variance` is that of the normalised scores on the grid; `advisory_logits` makes logits of normalised scores.
+    """
+
+    grid: Pool
+    uniform: Pool
+    score_variance: float
+    advisory_logits: float
+    parameters: Parameters
+
+    @staticmethod
+    def of(table: ScoreTable, parameters: Parameters) -> Training:
+        """The training on the points of `table`."""
+        grid = grid_samples(table)
+        return Training(
+            grid=Pool.of(grid),
+            uniform=Pool.of(uniform_samples(table, parameters.uniform_points, parameters.seed)),
+            score_variance=float(grid.scores.var()),
+            advisory_logits=parameters.advisory_sharpness * float(score_scaling(table).range),
+            parameters=parameters,
+        )
+
+    def run(self, network: Network, steps: int, on_step: OnStep) -> None:
+        """Train `network` in place for `steps` batches; the rate falls to zero along a cosine."""
+        optimizer = torch.optim.Adam(network.parameters(), lr=self.parameters.learning_rate, fused=True)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+        for _ in range(steps):
+            optimizer.zero_grad()
+            torch.autograd.backward(self._loss(network, self._batch()))
+            nn.utils.clip_grad_norm_(network.parameters(), GRADIENT_NORM_MAX)
+            optimizer.step()
+            schedule.step()
+            on_step()
+
+    def _batch(self) -> Pool:
+        from_grid = round(self.parameters.batch * self.parameters.grid_share)
+        return self.grid.draw(from_grid).beside(self.uniform.draw(self.parameters.batch - from_grid))
+
+    def _loss(self, network: Network, batch: Pool) -> Tensor:
+        """Squared error relative to the scores' variance, and the cross-entropy of the table's advisory.
+
+        The advisory hangs on gaps of a ten-thousandth of the scores' spread, which the squared error cannot see.
+        """
+        scores = network(batch.states)
+        error = functional.mse_loss(scores, batch.scores) / self.score_variance
+        advisory = functional.cross_entropy(scores * self.advisory_logits, batch.advisories)
+        return error + self.parameters.advisory_weight * advisory
+
+
+def train_float(training: Training, on_step: OnStep) -> tuple[Dense, ...]:
+    """Train a float network from random weights; `on_step` is called after every batch."""
+    parameters = training.parameters
+    _make_reproducible(parameters.seed)
+    network = _network_of(parameters)
+    training.run(network, parameters.float_steps, on_step)
+    return network.export()
+
+
+def tune(training: Training, layers: Sequence[Dense], hidden_scales: Floats32, on_step: OnStep) -> tuple[Dense, ...]:
+    """Train `layers` on, rounded as `quantize` will round them with these activation scales (layers - 1,)."""
+    parameters = training.parameters
+    _make_reproducible(parameters.seed)
+    network = _network_of(parameters)
+    network.restore(layers)
+    network.round_to(hidden_scales)
+    training.run(network, parameters.tuning_steps, on_step)
+    return network.export()
+
+
+def _network_of(parameters: Parameters) -> Network:
+    return Network((len(STATE_NAMES), *[parameters.hidden] * parameters.depth, len(ADVISORIES)))
+
+
+def _make_reproducible(seed: int) -> None:
+    """Seed torch, and hold it to one thread and to deterministic algorithms."""
+    torch.manual_seed(seed)
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(mode=True)
+    torch.set_flush_denormal(True)
