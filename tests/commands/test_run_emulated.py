@@ -148,7 +148,7 @@ def test_a_wrong_host_key_is_refused(user: User, endpoint: Endpoint, tmp_path: P
     _give(user, _address(endpoint, known_hosts=str(tmp_path / "known_hosts")))
     ended = user.harness("run", "--board", NAME, "--model", "acas_coc", "--vectors", "10", "--json")
     assert ended.code == 3
-    assert "host key" in ended.document["reason"]
+    assert "is not the host that" in ended.document["reason"]
 
 
 def test_an_address_makes_it_hardware_and_setup_failures_are_told(user: User, endpoint: Endpoint) -> None:
