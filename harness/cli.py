@@ -126,5 +126,7 @@ def main() -> None:
 def _report(error: HarnessError) -> int:
     if "--debug" in sys.argv:
         traceback.print_exc()
-    Screen.open(as_json=False).failure(error)
+    screen = Screen.open(as_json="--json" in sys.argv)
+    screen.document({"error": error.message, "hint": error.hint, "exit_code": error.exit_code})
+    screen.failure(error)
     return error.exit_code

@@ -31,7 +31,7 @@ def examine(workspace: Workspace, screen: Screen) -> int:
     """Print all findings; exit code 3 if anything is missing."""
     laboratory = profile.load(workspace.boards)
     findings = [*_reference(), *_boards(laboratory)]
-    screen.show(_table(findings))
+    screen.show(_table(findings), *_remedies(findings))
     screen.document({"ok": all(f.ok for f in findings), "findings": [asdict(f) for f in findings]})
     return EXIT_DONE if all(finding.ok for finding in findings) else EXIT_INFRASTRUCTURE
 
@@ -81,8 +81,14 @@ def _tool(topic: str, tool: str) -> Finding:
 
 
 def _table(findings: list[Finding]) -> Table:
-    table = Table("", "what", "found", "what to do", box=None, pad_edge=False)
+    table = Table("", "what", "found", box=None, pad_edge=False)
     for finding in findings:
         mark = Text("ok", style="green") if finding.ok else Text("missing", style="bold red")
-        table.add_row(mark, *map(Text, (finding.topic, finding.found, finding.remedy)))
+        table.add_row(mark, Text(finding.topic), Text(finding.found))
     return table
+
+
+def _remedies(findings: list[Finding]) -> list[Text]:
+    """What to do, once each and unbroken, so that it can be copied."""
+    lines = dict.fromkeys(finding.remedy for finding in findings if not finding.ok)
+    return [Text("\nwhat to do:"), *map(Text, lines)] if lines else []

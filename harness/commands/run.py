@@ -47,7 +47,8 @@ def run(request: Request, resume: Path | None, workspace: Workspace, screen: Scr
             document = _carry_out(job, workspace, screen, notify)
     except InfrastructureError as error:
         screen.document(verdict.inconclusive(request, error, str(folder) if folder else None))
-        raise
+        screen.failure(error)
+        return error.exit_code
     _show(document, job.folder, screen)
     screen.document(verdict.summary(document, str(job.folder.path)))
     return EXIT_DONE if document["verdict"] == "identical" else EXIT_DIFFERS

@@ -149,6 +149,13 @@ def test_a_wrong_request_ends_with_2_and_says_what_to_do(user: User, arguments: 
     assert ended.out == "" or "identical" not in ended.out
 
 
+def test_with_json_a_wrong_request_is_a_document_too(user: User) -> None:
+    ended = user.harness("run", "--board", "xavie", "--model", "acas_coc", "--json")
+    assert ended.code == 2
+    assert ended.document["error"] == "unknown board 'xavie'"
+    assert ended.document["exit_code"] == 2
+
+
 @pytest.mark.parametrize("damage", ["truncated", "text", "float"])
 def test_a_wrong_model_ends_with_2(user: User, tmp_path: Path, damage: str) -> None:
     path = tmp_path / "bad.onnx"

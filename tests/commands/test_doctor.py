@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness.workspace import ROOT
+from tests.commands.command import User
+
+
+@pytest.fixture
+def user(tmp_path: Path, cache: Path) -> User:
+    return User(tmp_path, cache)
+
+
+def test_a_machine_that_has_everything(user: User) -> None:
+    ended = user.harness("doctor", "--json")
+    assert ended.code == 0, ended.out
+    findings = {finding["topic"]: finding for finding in ended.document["findings"]}
+    assert "onnxruntime 1.31.1" in findings["reference"]["found"]
+    assert findings["xavier: emulator"]["found"].endswith("qemu-system-aarch64")
+    assert findings["xavier: compiler"]["found"].startswith("aarch64-linux-gnu-gcc")
+    assert findings["host: compiler"]["found"].startswith("gcc")
+
+
+def test_what_is_missing_comes_with_the_command_that_brings_it(user: User, tmp_path: Path) -> None:
+    """On a PATH with nothing but python."""
+    (tmp_path / "bin").mkdir()
+    ended = user.harness("doctor", PATH=str(tmp_path / "bin"))
+    assert ended.code == 3
+    assert "sudo apt-get install --no-install-recommends qemu-system-arm" in ended.out
+    assert "sudo apt-get install --no-install-recommends gcc-aarch64-linux-gnu libc6-dev-arm64-cross" in ended.out
+
+
+def test_an_unknown_target_is_named(tmp_path: Path, cache: Path) -> None:
+    entry = yaml.safe_load((ROOT / "boards.yaml").read_text())["host"]
+    entry["items"]["network"]["target"] = "cud"
+    (tmp_path / "boards.yaml").write_text(yaml.safe_dump({"host": entry}))
+    ended = User(tmp_path, cache, tmp_path / "boards.yaml").harness("doctor")
+    assert ended.code == 3
+    assert "valid choices: c" in ended.out
+
+
+def test_plan_shows_items_and_their_layers(user: User) -> None:
+    document = user.harness("plan", "--board", "xavier", "--model", "acas_coc", "--json").document
+    items = {item["name"]: item["layers"] for item in document["items"]}
+    assert items["prepost"] == ["quantize_input", "select_advisory"]
+    assert items["network"] == [f"dense_{n}" for n in range(1, 10)]
+    assert [barrier["items"] for barrier in document["barriers"]] == [["prepost", "network"], ["network", "prepost"]]
+    assert {item["ran_on"] for item in document["items"]} == {"emulated-cpu (qemu neoverse-n1)"}

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from harness.compare import Comparison, Difference
+from harness.diagnosis import Diagnosis, Hypothesis
+from harness.errors import RequestError
+from harness.evidence import ChunkRecord, RunFolder, write_json
+
+TIME = datetime(2026, 11, 21, 5, 17, 5, tzinfo=UTC)
+RECORD = ChunkRecord(
+    index=3,
+    start=300,
+    stop=400,
+    layers=(Comparison(100, 0, None), Comparison(200, 2, Difference(317, 1, 4, 5))),
+    reference_sha256=("a", "b"),
+    target_sha256=("a", "c"),
+    diagnosis=Diagnosis(1, 2, (Hypothesis("rounding", 2, 0),)),
+)
+
+
+def test_two_runs_of_one_second_have_folders_of_their_own(tmp_path: Path) -> None:
+    names = [RunFolder.create(tmp_path, "xavier", "acas_coc", TIME).name for _ in range(3)]
+    stem = "20261121-051705_xavier_acas_coc"
+    assert names == [stem, f"{stem}_2", f"{stem}_3"]
+
+
+def test_a_models_name_cannot_leave_the_runs_folder(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "runs", "host", "../../x; rm -rf $HOME\n", TIME)
+    assert folder.path.parent == tmp_path / "runs"
+    assert folder.name == "20261121-051705_host_.._.._x__rm_-rf__HOME_"
+
+
+def test_a_chunk_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "host", "m", TIME)
+    folder.write_chunk(RECORD)
+    assert list(folder.chunks()) == [RECORD]
+
+
+def test_a_finished_run_lists_every_file_with_its_hash(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "host", "m", TIME)
+    folder.write_request({"request": {}}, b"onnx")
+    folder.write_chunk(RECORD)
+    (folder.dumps("target", 3) / "01_dense_1.npy").write_bytes(b"dump")
+    folder.finish({"verdict": "differs"})
+    run = json.loads((folder.path / "run.json").read_text())
+    assert run["verdict"] == "differs"
+    assert set(run["files"]) == {"request.json", "model.onnx", "chunks/00003.json", "target/00003/01_dense_1.npy"}
+    assert run["files"]["target/00003/01_dense_1.npy"] == "c", "the hash that was taken when it was compared"
+    assert run["files"]["model.onnx"].startswith("87e93f89"), "SHA-256 of the four bytes"
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    write_json(path, {"a": 1})
+    with pytest.raises(TypeError):
+        write_json(path, {"a": object()})
+    assert json.loads(path.read_text()) == {"a": 1}
+
+
+def test_what_is_no_unfinished_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="this is no run folder"):
+        RunFolder.open_unfinished(tmp_path)
+    folder = RunFolder.create(tmp_path, "host", "m", TIME)
+    folder.write_request({}, b"")
+    assert RunFolder.open_unfinished(folder.path) == folder
+    folder.finish({})
+    with pytest.raises(RequestError, match="this run is finished"):
+        RunFolder.open_unfinished(folder.path)
+
+
+def test_a_damaged_request_is_named(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "host", "m", TIME)
+    (folder.path / "request.json").write_text("{")
+    with pytest.raises(RequestError, match=r"request\.json"):
+        folder.read_request()
