@@ -8,6 +8,8 @@ import numpy as np
 
 from harness.network import Array
 
+BLOCK = 1 << 18  # elements compared at a time
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -42,26 +44,32 @@ def compare(expected: Array, actual: Array, start: int = 0) -> Comparison:
     """
     if expected.shape != actual.shape or expected.dtype != actual.dtype:
         raise ValueError(f"{expected.dtype}{expected.shape} against {actual.dtype}{actual.shape}")
-    if same_bytes(expected, actual):
+    differing, first = _count(_bits(expected).reshape(-1), _bits(actual).reshape(-1))
+    if first is None:
         return Comparison(expected.size, 0, None)
-    differing = difference_map(expected, actual)
-    vector, unit = (int(index) for index in np.argwhere(differing)[0])
-    first = Difference(start + vector, unit, expected[vector, unit].item(), actual[vector, unit].item())
-    return Comparison(expected.size, int(differing.sum()), first)
+    vector, unit = divmod(first, expected.shape[1])
+    found = Difference(start + vector, unit, expected[vector, unit].item(), actual[vector, unit].item())
+    return Comparison(expected.size, differing, found)
 
 
-def same_bytes(a: Array, b: Array) -> bool:
-    """Whether two C-ordered arrays of one shape and type hold the same bytes."""
-    a_bytes, b_bytes = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (a, b))
-    words = a_bytes.size // 8 * 8
-    return bool(
-        np.array_equal(a_bytes[:words].view(np.uint64), b_bytes[:words].view(np.uint64))
-        and np.array_equal(a_bytes[words:], b_bytes[words:])
-    )
+def _bits(values: Array) -> Array:
+    """The values as unsigned integers of their size, in C order."""
+    return np.ascontiguousarray(values).view(np.dtype(f"u{values.dtype.itemsize}"))
+
+
+def _count(expected: Array, actual: Array) -> tuple[int, int | None]:
+    """How many elements differ and the index of the first; block by block, so that it all stays in the caches."""
+    differing, first = 0, None
+    for start in range(0, expected.size, BLOCK):
+        block = expected[start : start + BLOCK] != actual[start : start + BLOCK]
+        found = int(np.count_nonzero(block))
+        if found and first is None:
+            first = start + int(block.argmax())
+        differing += found
+    return differing, first
 
 
 def difference_map(expected: Array, actual: Array) -> Array:
     """Where the bits differ, bool (vectors, width)."""
-    bits = np.dtype(f"u{expected.dtype.itemsize}")
-    differing: Array = np.ascontiguousarray(expected).view(bits) != np.ascontiguousarray(actual).view(bits)
+    differing: Array = _bits(expected) != _bits(actual)
     return differing

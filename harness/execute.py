@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import re
+import tarfile
+import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -21,6 +23,7 @@ from harness.network import Layer
 from harness.plan import Plan
 
 COMMAND_TIMEOUT_S = 60.0
+SLOTS = 2
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,9 @@ class Deployed:
 
 @dataclass(frozen=True)
 class Executed:
-    """One chunk as computed on the board: the SHA-256 of every layer's dump, by the layer's index."""
+    """One chunk as computed on the board: its folder there, and the SHA-256 of every layer's dump by index."""
 
+    out: PurePosixPath
     vectors: int
     sha256: tuple[str, ...]
 
@@ -49,16 +53,36 @@ def deploy(board: Board, bundle: Bundle, work: PurePosixPath, run: str) -> Deplo
     """
     folder = work / "bundles" / bundle.sha256[:16]
     run_folder = work / "runs" / run
-    parents = {folder / PurePosixPath(path).parent for path in bundle.files}
-    _checked(board, ["mkdir", "-p", *map(str, sorted(parents)), str(run_folder / "out")])
+    _checked(board, ["mkdir", "-p", str(folder), *(str(_out(run_folder, slot)) for slot in range(SLOTS))])
     paths = {path: folder / path for path in bundle.files}
     present = _hashes(board, paths.values())
-    for path, there in paths.items():
-        if present.get(str(there)) != bundle.files[path]:
-            board.put(bundle.folder / path, there)
+    if any(present.get(str(there)) != bundle.files[path] for path, there in paths.items()):
+        _copy(board, bundle, folder)
     _verify(board, bundle, paths)
     _shake_hands(board, folder / PROGRAM, bundle.sha256)
     return Deployed(board, folder, run_folder, bundle.sha256)
+
+
+def _copy(board: Board, bundle: Bundle, folder: PurePosixPath) -> None:
+    """All files at once: a round trip for each takes longer than the bytes."""
+
+    def anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:
+        info.uid = info.gid = 0
+        info.uname = info.gname = ""
+        return info
+
+    with tempfile.TemporaryDirectory() as scratch:
+        archive = Path(scratch) / "bundle.tar"
+        with tarfile.open(archive, "w") as tar:
+            for path in bundle.files:
+                tar.add(bundle.folder / path, path, filter=anonymous)
+        board.put(archive, folder / archive.name)
+    _checked(board, ["tar", "-xf", str(folder / archive.name), "-C", str(folder)])
+    _checked(board, ["rm", str(folder / archive.name)])
+
+
+def _out(run_folder: PurePosixPath, slot: int) -> PurePosixPath:
+    return run_folder / f"out{slot}"
 
 
 def _verify(board: Board, bundle: Bundle, paths: dict[str, PurePosixPath]) -> None:
@@ -95,13 +119,20 @@ def options(plan: Plan) -> list[str]:
 
 
 def execute_chunk(
-    deployed: Deployed, vectors: Path, count: int, layers: Sequence[Layer], options: Sequence[str], timeout_s: float
+    deployed: Deployed,
+    slot: int,
+    vectors: Path,
+    count: int,
+    layers: Sequence[Layer],
+    options: Sequence[str],
+    timeout_s: float,
 ) -> Executed:
     """Run the program over `count` vectors of the .npy file `vectors`, all layers dumped and hashed on the board.
 
-    BoardError if the program fails, is killed or outlasts `timeout_s`, or a dump is missing.
+    The dumps stay in the folder of `slot` (of SLOTS) until that is used again: one chunk can be collected while the
+    next is executed.  BoardError if the program fails, is killed or outlasts `timeout_s`, or a dump is missing.
     """
-    there, out = deployed.run_folder / "vectors.npy", deployed.run_folder / "out"
+    there, out = deployed.run_folder / f"vectors{slot}.npy", _out(deployed.run_folder, slot)
     deployed.board.put(vectors, there)
     program = [str(deployed.folder / PROGRAM), "--vectors", str(there), "--out", str(out), *options]
     _check_counts(deployed.board.run(program, timeout_s), deployed.sha256, count)
@@ -110,7 +141,7 @@ def execute_chunk(
     missing = [path for path in paths if path not in hashes]
     if missing:
         raise BoardError(f"the program ended well, but {missing[0]} is not on the board")
-    return Executed(count, tuple(hashes[path] for path in paths))
+    return Executed(out, count, tuple(hashes[path] for path in paths))
 
 
 def _check_counts(done: Completed, sha256: str, count: int) -> None:
@@ -128,9 +159,8 @@ def _check_counts(done: Completed, sha256: str, count: int) -> None:
 
 def collect(deployed: Deployed, executed: Executed, wanted: Iterable[int], layers: Sequence[Layer], to: Path) -> None:
     """Fetch the dumps of the layers `wanted` (indices) into the folder `to`; their sizes are checked."""
-    out = deployed.run_folder / "out"
     names = [(dumps.file_name(index, layers[index]), dumps.size(layers[index], executed.vectors)) for index in wanted]
-    deployed.board.get_many([Fetch(out / name, to / name, size) for name, size in names])
+    deployed.board.get_many([Fetch(executed.out / name, to / name, size) for name, size in names])
 
 
 def clean(deployed: Deployed) -> None:

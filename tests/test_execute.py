@@ -58,7 +58,7 @@ class LyingBoard(LocalBoard):
 
 def _execute(board: LocalBoard, built: Bundle, acas: Network, vectors: Path, folder: Path) -> tuple[Deployed, Executed]:
     deployed = execute.deploy(board, built, PurePosixPath(folder / "work"), "run")
-    return deployed, execute.execute_chunk(deployed, vectors, COUNT, acas.layers, [], 30)
+    return deployed, execute.execute_chunk(deployed, 0, vectors, COUNT, acas.layers, [], 30)
 
 
 def test_an_honest_board_delivers(built: Bundle, acas: Network, vectors: Path, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_dump_changed_after_it_was_hashed_is_refused(
     built: Bundle, acas: Network, vectors: Path, tmp_path: Path
 ) -> None:
     deployed, executed = _execute(LyingBoard(), built, acas, vectors, tmp_path)
-    dump = Path(deployed.run_folder / "out" / "01_dense_1.npy")
+    dump = Path(executed.out / "01_dense_1.npy")
     content = dump.read_bytes()
     dump.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     execute.collect(deployed, executed, [1], acas.layers, tmp_path)
@@ -155,10 +155,11 @@ def test_a_file_damaged_on_the_board_is_sent_again(built: Bundle, tmp_path: Path
 
 def test_a_board_that_stores_other_bytes_is_found(built: Bundle, tmp_path: Path) -> None:
     class Rotten(LocalBoard):
-        def put(self, source: Path, destination: PurePosixPath) -> None:
-            super().put(source, destination)
-            if destination.name == "network.c":
-                Path(destination).write_bytes(b"rot")
+        def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
+            done = super().run(argv, timeout_s)
+            if argv[0] == "tar":
+                (Path(argv[-1]) / "network.c").write_bytes(b"rot")
+            return done
 
     with pytest.raises(BoardError, match=r"network\.c: SHA-256 on the board"):
         execute.deploy(Rotten(), built, PurePosixPath(tmp_path / "work"), "run")

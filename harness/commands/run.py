@@ -5,8 +5,10 @@ from __future__ import annotations
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,30 @@ from harness.workspace import Workspace
 Notify = Callable[[str], None]
 LOCK_WAIT_S = 3600.0
 STIMULI_AT_ONCE = 100_000
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Vectors `start` to `stop` of the run."""
+
+    index: int
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        """How many vectors."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A chunk that the board and the reference work on."""
+
+    chunk: Chunk
+    vectors: Array
+    executed: Future[Executed]
+    expected: Future[tuple[Array, ...]]
 
 
 def run(request: Request, resume: Path | None, workspace: Workspace, screen: Screen) -> int:
@@ -109,16 +135,15 @@ def _write_stimuli(job: Job, screen: Screen) -> None:
     temporary = job.folder.path / "stimuli.part"
     with temporary.open("wb") as file, screen.progress("writing stimuli", count) as bar:
         file.write(dumps.header(np.dtype(np.float32), count, job.network.input_width))
-        for _, start, stop in _chunks(count, STIMULI_AT_ONCE):
-            file.write(np.ascontiguousarray(job.stimuli.chunk(start, stop)).data.cast("B"))
-            bar.advance(stop - start)
+        for chunk in _chunks(count, STIMULI_AT_ONCE):
+            file.write(np.ascontiguousarray(job.stimuli.chunk(chunk.start, chunk.stop)).data.cast("B"))
+            bar.advance(chunk.size)
     temporary.replace(job.folder.stimuli)
 
 
-def _chunks(count: int, size: int) -> Iterator[tuple[int, int, int]]:
-    """Index, start and stop of every chunk."""
+def _chunks(count: int, size: int) -> Iterator[Chunk]:
     for index, start in enumerate(range(0, count, size)):
-        yield index, start, min(start + size, count)
+        yield Chunk(index, start, min(start + size, count))
 
 
 @contextmanager
@@ -146,8 +171,8 @@ def _run_chunks(job: Job, reached: Reached, screen: Screen, notify: Notify) -> N
     """Execute, collect, compare and keep every chunk that is not finished yet."""
     deployed = execute.deploy(reached.board, job.bundle, reached.work, job.folder.name)
     finished = {record.index for record in job.folder.chunks()}
-    todo = [chunk for chunk in _chunks(job.stimuli.count, job.request.chunk) if chunk[0] not in finished]
-    done = job.stimuli.count - sum(stop - start for _, start, stop in todo)
+    todo = [chunk for chunk in _chunks(job.stimuli.count, job.request.chunk) if chunk.index not in finished]
+    done = job.stimuli.count - sum(chunk.size for chunk in todo)
     if done:
         notify(f"resuming after {done:,} vectors")
     title = f"{job.network.name} on {job.profile.name}{' (emulated)' if job.profile.emulated else ''}"
@@ -156,42 +181,54 @@ def _run_chunks(job: Job, reached: Reached, screen: Screen, notify: Notify) -> N
     execute.clean(deployed)
 
 
-def _run_pipelined(job: Job, deployed: Deployed, todo: Sequence[tuple[int, int, int]], bar: Bar) -> None:
-    """While the board works on a chunk, this machine computes its reference."""
-    options, layers = execute.options(job.plan), job.network.layers
-    with ThreadPoolExecutor(max_workers=1) as pool, tempfile.TemporaryDirectory() as scratch:
-        upload = Path(scratch) / "vectors.npy"
-        for index, start, stop in todo:
-            vectors = job.stimuli.chunk(start, stop)
-            expected = pool.submit(job.reference.activations, vectors)
-            dumps.write(upload, vectors)
-            timeout_s = job.profile.timeout_s
-            executed = execute.execute_chunk(deployed, upload, stop - start, layers, options, timeout_s)
-            _finish_chunk(job, deployed, executed, (index, start, stop), vectors, expected)
-            bar.advance(stop - start)
+def _run_pipelined(job: Job, deployed: Deployed, todo: Sequence[Chunk], bar: Bar) -> None:
+    """While the board works on a chunk and this machine on its reference, the chunk before is collected."""
+    with ExitStack() as stack:
+        board, reference = (stack.enter_context(ThreadPoolExecutor(max_workers=1)) for _ in range(2))
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        stack.push(partial(_end_session, deployed.board))
+        begun: Begun | None = None
+        for chunk in [*todo, None]:
+            following = _begin(job, deployed, chunk, scratch, board, reference) if chunk else None
+            if begun:
+                _finish(job, deployed, begun)
+                bar.advance(begun.chunk.size)
+            begun = following
 
 
-def _finish_chunk(
-    job: Job,
-    deployed: Deployed,
-    executed: Executed,
-    chunk: tuple[int, int, int],
-    vectors: Array,
-    expected: Future[tuple[Array, ...]],
-) -> None:
+def _end_session(board: Board, kind: type[BaseException] | None, *_: object) -> None:
+    """After a failure nobody waits for what still runs on the board."""
+    if kind is not None:
+        board.close()
+
+
+def _begin(job: Job, deployed: Deployed, chunk: Chunk, scratch: Path, board: Executor, reference: Executor) -> Begun:
+    """Start a chunk on the board and in the reference."""
+    vectors, slot = job.stimuli.chunk(chunk.start, chunk.stop), chunk.index % execute.SLOTS
+    upload = scratch / f"vectors{slot}.npy"
+    dumps.write(upload, vectors)
+    options, timeout_s = execute.options(job.plan), job.profile.timeout_s
+    executed = board.submit(
+        execute.execute_chunk, deployed, slot, upload, chunk.size, job.network.layers, options, timeout_s
+    )
+    return Begun(chunk, vectors, executed, reference.submit(job.reference.activations, vectors))
+
+
+def _finish(job: Job, deployed: Deployed, begun: Begun) -> None:
     """Collect what the request wants, compare it, write the chunk's record last."""
-    index, start, stop = chunk
-    references = expected.result()
+    chunk, executed, references = begun.chunk, begun.executed.result(), begun.expected.result()
     reference_sha256 = tuple(dumps.sha256(values) for values in references)
     suspects = [i for i, pair in enumerate(zip(reference_sha256, executed.sha256, strict=True)) if pair[0] != pair[1]]
     wanted = range(len(references)) if job.request.fetch == "all" else suspects
-    actual = _collect(job, deployed, executed, index, wanted)
-    comparisons = _compare_layers(references, actual, start)
+    actual = _collect(job, deployed, executed, chunk.index, wanted)
+    comparisons = _compare_layers(references, actual, chunk.start)
     for layer in wanted:
         name = dumps.file_name(layer, job.network.layers[layer])
-        dumps.write(job.folder.dumps("reference", index) / name, references[layer])
-    diagnosis = _diagnose(job.network, vectors, references, actual, comparisons)
-    record = ChunkRecord(index, start, stop, comparisons, reference_sha256, executed.sha256, diagnosis)
+        dumps.write(job.folder.dumps("reference", chunk.index) / name, references[layer])
+    diagnosis = _diagnose(job.network, begun.vectors, references, actual, comparisons)
+    record = ChunkRecord(
+        chunk.index, chunk.start, chunk.stop, comparisons, reference_sha256, executed.sha256, diagnosis
+    )
     job.folder.write_chunk(record)
 
 

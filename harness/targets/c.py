@@ -52,7 +52,8 @@ def generate(layer: Layer, source: str) -> LayerCode:
 
 def _each_vector(*calls: str) -> str:
     body = "\n".join(f"        {call}" for call in calls)
-    return f"    for (size_t v = 0; v < vectors; ++v) {{\n{body}\n    }}"
+    # The second bound tells the compiler that no index leaves the buffers.
+    return f"    for (size_t v = 0; v < vectors && v < BLOCK; ++v) {{\n{body}\n    }}"
 
 
 def _quantize_linear(layer: QuantizeLinear, source: str) -> LayerCode:
@@ -73,8 +74,8 @@ def _arg_extremum(layer: ArgExtremum, source: str) -> LayerCode:
 
 def _qgemm(layer: QGemm, source: str) -> LayerCode:
     name, depth, width = layer.name, layer.input_width, layer.width
-    kernel = f"{layer.input_dtype}_{layer.weights.dtype}"
-    zero_points = f"{name}_weights_zero_point" if layer.weights_zero_point.any() else "NULL"
+    kernel = layer.input_dtype
+    zero_points = f"{name}_weights_zero_point" if _zero_points(layer).any() else "NULL"
     weights = f"&{name}_weights[0][0]"
     operands = f"{depth}, {width}, {source}[v], {weights}, {zero_points}, {name}_offset, acc"
     accumulate = f"qgemm_accumulate_{kernel}({operands});"
@@ -92,20 +93,29 @@ def _qgemm(layer: QGemm, source: str) -> LayerCode:
 
 def _qgemm_constants(layer: QGemm) -> str:
     name, width = layer.name, layer.width
-    weights = np.ascontiguousarray(layer.weights.T)
+    weights = (layer.weights.T.astype(np.int32) - _shift(layer)).astype(np.int8)
+    less = f", less {_shift(layer)}" if _shift(layer) else ""
     tables = [
-        f"/* weights of node {name}, transposed: one row an output */",
-        f"static const {weights.dtype}_t {name}_weights[{width}][{layer.input_width}] = {_table(weights)};",
+        f"/* {layer.weights.dtype} weights of node {name}{less}, transposed: one row an output */",
+        f"static const int8_t {name}_weights[{width}][{layer.input_width}] = {_table(weights)};",
         f"static const int32_t {name}_bias[{width}] = {_table(layer.bias)};",
         f"/* float32 bits of ((alpha * a_scale) * b_scale[n]){'' if layer.dtype == np.float32 else ' / y_scale'} */",
         f"static const float {name}_multiplier[{width}] = {_table(layer.multiplier)};",
         f"static uint32_t {name}_offset[{width}]; /* constant after init */",
     ]
-    if layer.weights_zero_point.any():
-        tables.insert(
-            2, f"static const int32_t {name}_weights_zero_point[{width}] = {_table(layer.weights_zero_point)};"
-        )
+    if _zero_points(layer).any():
+        tables.insert(2, f"static const int32_t {name}_weights_zero_point[{width}] = {_table(_zero_points(layer))};")
     return "\n".join(tables)
+
+
+def _shift(layer: QGemm) -> int:
+    """What the kernel wants subtracted from the weights and their zero points."""
+    return 128 if layer.weights.dtype == np.uint8 else 0
+
+
+def _zero_points(layer: QGemm) -> Array:
+    """The zero points of the weights as the kernel wants them, int32 (N,)."""
+    return layer.weights_zero_point - _shift(layer)
 
 
 def _float(value: np.floating) -> str:
@@ -114,7 +124,7 @@ def _float(value: np.floating) -> str:
 
 
 def _literal(value: np.generic) -> str:
-    return _float(value) if isinstance(value, np.floating) else str(int(value))  # type: ignore[arg-type]
+    return _float(value) if isinstance(value, np.floating) else str(int(value))
 
 
 def _table(values: Array) -> str:

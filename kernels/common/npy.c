@@ -22,10 +22,12 @@ FILE *npy_open_vectors(const char *path, size_t width, size_t *rows)
     npy_read(file, path, header, length);
     header[length] = '\0';
     size_t columns;
+    int end = 0; /* stays 0 unless the shape ends after two numbers */
     const char *shape = strstr(header, "'shape': (");
     if (!strstr(header, "'descr': '<f4'") || !strstr(header, "'fortran_order': False") || !shape ||
-        sscanf(shape, "'shape': (%zu, %zu)", rows, &columns) != 2 || columns != width)
-        fail(EXIT_USAGE, "%s: expected float32 of shape (vectors, %zu), found %s", path, width, header);
+        sscanf(shape, "'shape': (%zu, %zu)%n", rows, &columns, &end) != 2 || end == 0 || columns != width)
+        fail(EXIT_USAGE, "%s: expected float32 of shape (vectors, %zu), found %.*s}", path, width,
+             (int)strcspn(header, "}"), header);
     return file;
 }
 

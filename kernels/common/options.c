@@ -41,6 +41,15 @@ static int parse_choice(const char *option, const char *text, const char *const 
     fail(EXIT_USAGE, "--%s %s: expected one of %s", option, text, listed);
 }
 
+static _Noreturn void fail_unknown_item(const char *text)
+{
+    char names[512] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < network.item_count && used < sizeof names; ++i)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", network.items[i].name);
+    fail(EXIT_USAGE, "--delay %s: expected one of %s", text, names);
+}
+
 /* ITEM:MICROSECONDS */
 static void parse_delay(char *text, long *delay_us)
 {
@@ -53,18 +62,16 @@ static void parse_delay(char *text, long *delay_us)
             delay_us[i] = parse_number("delay", colon + 1, 0, 1000000);
             return;
         }
-    fail(EXIT_USAGE, "--delay %s: this network has no such item", text);
+    fail_unknown_item(text);
 }
 
 /* CORE,CORE,... one for each item */
 static void parse_cores(char *text, int *core)
 {
     size_t count = 0;
-    for (char *part = strtok(text, ","); part; part = strtok(NULL, ",")) {
-        if (count == network.item_count)
-            break;
-        core[count++] = (int)parse_number("pin", part, 0, 1023);
-    }
+    for (char *part = strtok(text, ","); part; part = strtok(NULL, ","), ++count)
+        if (count < network.item_count)
+            core[count] = (int)parse_number("pin", part, 0, 1023);
     if (count != network.item_count)
         fail(EXIT_USAGE, "--pin: expected %zu cores, one for each item", network.item_count);
 }

@@ -55,10 +55,12 @@ static void open_times(const struct options *options, size_t samples)
 
 static void open_trace(const struct options *options)
 {
+    static char buffer[BUFSIZ]; /* or else the first line, which is written after init, would allocate one */
     name_output(&trace, options->out, "trace.jsonl");
     trace.file = fopen(trace.path, "w");
     if (!trace.file)
         fail_errno(EXIT_IO, "cannot create", trace.path);
+    setvbuf(trace.file, buffer, _IOFBF, sizeof buffer);
 }
 
 void record_open(const struct options *options, size_t vectors, size_t samples)

@@ -1,0 +1,182 @@
+"""One inference on one thread of one core: the generated C, as deployed on `host`, against ONNX Runtime's C API.
+
+    .venv/bin/python benchmarks/inference.py [--shape 5-50x6-5] [--json]
+
+Both compute the same random network on the same 4096 vectors, and must agree in every bit of its outputs before they
+are timed.  Calls are timed one by one, in alternating slices; each time contains two readings of the clock.
+"""  # noqa: INP001 - a script
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import distribution
+from pathlib import Path
+
+import click
+import machine
+import numpy as np
+import onnx
+from rich.console import Console
+from rich.table import Table
+
+from harness import bundle, network, plan, profile, toolchain
+from harness.errors import HarnessError, ToolError
+from harness.network import Network
+from harness.profile import Profile
+from harness.targets import KERNELS
+from harness.toolchain import Compiler
+from harness.workspace import ROOT
+
+sys.path.append(str(ROOT))
+from tests import builders
+
+HERE = Path(__file__).parent
+SOURCES = (HERE / "inference.c", HERE / "onnxruntime.c", KERNELS / "common/npy.c", KERNELS / "common/fail.c")
+INCLUDE = (HERE, KERNELS / "common", KERNELS / "c")
+WEIGHTS = ("int8", "uint8")
+VECTORS = 4096
+SEED = 1
+
+
+@dataclass(frozen=True)
+class Times:
+    """Of all calls of one contender, in nanoseconds."""
+
+    minimum_ns: int
+    median_ns: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """One network; `clock` is what two readings of the clock alone took."""
+
+    weights: str
+    clock: Times
+    generated: Times
+    onnxruntime: Times
+
+    @property
+    def ratio(self) -> float:
+        """How many times the generated C is faster, by the minima."""
+        return self.onnxruntime.minimum_ns / self.generated.minimum_ns
+
+    @property
+    def median_ratio(self) -> float:
+        """The same by the medians."""
+        return self.onnxruntime.median_ns / self.generated.median_ns
+
+
+def build_model(weights: str, widths: Sequence[int]) -> onnx.ModelProto:
+    """QuantizeLinear, one QGemm for every pair of `widths`, DequantizeLinear; for one vector at a time.
+
+    The batch is fixed, not symbolic, because ONNX Runtime is a little faster then.
+    """
+    model = builders.random_network(np.random.default_rng(SEED), widths, weights=weights, dequantize=True)
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1
+    return model
+
+
+def build_program(net: Network, host: Profile, compiler: Compiler, folder: Path) -> Path:
+    """Generate and compile as `harness run --board host --block 1` does, but with the main() of the benchmark."""
+    source = folder / "network.c"
+    source.write_text(bundle.network_source(plan.make(net, host, block=1)))
+    program = folder / "benchmark"
+    compiler.build((source, *SOURCES), INCLUDE, (), program)
+    return program
+
+
+def runtime_library() -> Path:
+    """The shared library of the installed onnxruntime package; ToolError if it has none."""
+    files = distribution("onnxruntime").files or []
+    for file in files:
+        if re.match(r"libonnxruntime\.so\.\d", file.name):
+            return Path(file.locate())
+    raise ToolError("the package onnxruntime has no libonnxruntime.so", "run the benchmark on Linux")
+
+
+def run(program: Path, net: Network, core: int, passes: int) -> dict[str, Times]:
+    """Run the compiled program in its folder; the times of each contender.  ToolError if it fails."""
+    folder = program.parent
+    (folder / "model.onnx").write_bytes(net.onnx_bytes)
+    low, high = net.box
+    vectors = np.random.default_rng(SEED).uniform(low, high, (VECTORS, net.input_width))
+    np.save(folder / "vectors.npy", vectors.astype(np.float32))
+    names = (net.input_name, net.layers[-1].output)
+    arguments = (runtime_library(), folder / "model.onnx", *names, folder / "vectors.npy", core, passes, folder)
+    done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ToolError(
+            f"the benchmark failed: {done.stderr.strip()}",
+            "--core must name a core of this machine; outputs that differ are a defect",
+        )
+    return {name: read_times(folder / f"{name}.npy") for name in ("clock", "generated", "onnxruntime")}
+
+
+def read_times(path: Path) -> Times:
+    """Minimum and median of the uint32 nanoseconds that the program wrote."""
+    time_ns = np.load(path)
+    return Times(int(time_ns.min()), int(np.median(time_ns)))
+
+
+def measure(weights: str, widths: Sequence[int], host: Profile, core: int, passes: int) -> Result:
+    """Build and time the network with this type of weights."""
+    net = network.parse(build_model(weights, widths).SerializeToString(), "benchmark")
+    with tempfile.TemporaryDirectory(prefix="harness-benchmark-") as folder:
+        program = build_program(net, host, toolchain.find(host), Path(folder))
+        return Result(weights, **run(program, net, core, passes))
+
+
+def parse_shape(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[int, ...]:
+    """The widths that 5-50x6-5 stands for: (5, 50, 50, 50, 50, 50, 50, 5)."""
+    if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)?(-[1-9]\d*(x[1-9]\d*)?)+", value):
+        raise click.BadParameter("expected widths such as 5-50x6-5, which is 5, six times 50, 5")
+    parts = (part.partition("x") for part in value.split("-"))
+    return tuple(int(width) for width, _, times in parts for _ in range(int(times or 1)))
+
+
+def table(results: Sequence[Result]) -> Table:
+    """One row a contender."""
+    shown = Table(title="one inference, ns", title_justify="left")
+    for heading in ("weights", "", "minimum", "median"):
+        shown.add_column(heading, justify="left" if heading in {"weights", ""} else "right")
+    for result in results:
+        for name in ("generated", "onnxruntime", "clock"):
+            times: Times = getattr(result, name)
+            shown.add_row(result.weights, name, f"{times.minimum_ns:,}", f"{times.median_ns:,}")
+        shown.add_row("", "ratio", f"{result.ratio:.1f}", f"{result.median_ratio:.1f}", end_section=True)
+    return shown
+
+
+@click.command(help=(__doc__ or "").split("\n", maxsplit=1)[0])
+@click.option("--shape", "widths", default="5-50x6-5", show_default=True, callback=parse_shape, help="Layer widths.")
+@click.option("--core", default=max(os.sched_getaffinity(0)), show_default=True, help="The core to run on.")
+@click.option("--passes", default=20, show_default=True, type=click.IntRange(1), help=f"Times {VECTORS} calls.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+def main(widths: tuple[int, ...], core: int, passes: int, *, as_json: bool) -> None:
+    """Measure int8 and uint8 weights and print the results."""
+    try:
+        host = profile.load(ROOT / "boards.yaml").board("host")
+        compiler = toolchain.find(host)
+        results = [measure(weights, widths, host, core, passes) for weights in WEIGHTS]
+    except HarnessError as error:
+        raise click.ClickException(f"{error.message}\nhint: {error.hint}") from error
+    where = machine.describe() | {"compiler": compiler.identity, "flags": " ".join(compiler.flags)}
+    if as_json:
+        ratios = [{"ratio": result.ratio, "median_ratio": result.median_ratio} for result in results]
+        measured = [asdict(result) | ratio for result, ratio in zip(results, ratios, strict=True)]
+        click.echo(json.dumps({"widths": widths, "machine": where, "results": measured}, indent=1))
+        return
+    for key, value in where.items():
+        click.echo(f"{key}: {value}")
+    Console().print(table(results))
+
+
+if __name__ == "__main__":
+    main()
