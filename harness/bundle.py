@@ -101,9 +101,9 @@ def _intact(folder: Path, sha256: str) -> bool:
     try:
         manifest = json.loads((folder / "manifest.json").read_text())
         hashes = {path: _sha256((folder / path).read_bytes()) for path in manifest["files"]}
-    except (OSError, ValueError, KeyError):
+        return bool(manifest["bundle"] == sha256 and hashes == manifest["files"])
+    except (OSError, ValueError, KeyError, TypeError):  # not there, no JSON, or JSON of another shape
         return False
-    return bool(manifest.get("bundle") == sha256 and hashes == manifest["files"])
 
 
 def _compile(
@@ -126,8 +126,18 @@ def _compile(
         compiler.build(units, include, definitions, work / PROGRAM)
         toolchain.check_glibc(work / PROGRAM, profile.toolchain)
         _write_manifest(work, [*sources, PROGRAM], compiler, definitions, sha256)
+        _put_in_place(work, folder, sha256)
+
+
+def _put_in_place(work: Path, folder: Path, sha256: str) -> None:
+    """Unless another process has been faster, whose bundle is the same and may be in use already."""
+    if not _intact(folder, sha256):
         shutil.rmtree(folder, ignore_errors=True)
+    try:
         work.replace(folder)
+    except OSError:
+        if not _intact(folder, sha256):
+            raise
 
 
 def _write_manifest(
@@ -167,7 +177,7 @@ def network_source(plan: Plan) -> str:
 
 def _printable(name: str) -> str:
     """`name` without what could end a C comment or string."""
-    return re.sub(r"[^A-Za-z0-9_./:+-]", "?", name).replace("*/", "??").replace("/*", "??")
+    return re.sub(r"[^A-Za-z0-9_./:+-]", "_", name)
 
 
 def _layer_codes(plan: Plan) -> list[LayerCode]:

@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,7 +23,7 @@ import onnx
 import onnx.checker
 import onnx.helper
 import onnx.numpy_helper
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
+from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped] # protobuf ships no types
 
 from harness.errors import RequestError
 
@@ -35,8 +35,8 @@ class Layer:
     """One operator of the model and the activation that it writes.
 
     `node` is the ONNX node's name, `name` a unique stem [a-z][a-z0-9_]* derived from it for files and C;
-    `source` and `output` are tensor names of the model.  It reads `input_width` values per vector of type `input_dtype` and writes `width` of
-    type `dtype` (uint8, int8, float32 or int64).
+    `source` and `output` are tensor names of the model.  It reads `input_width` values per vector of type
+    `input_dtype` and writes `width` of type `dtype` (uint8, int8, float32 or int64).
     """
 
     name: str
@@ -220,7 +220,8 @@ def _decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
         model.ParseFromString(onnx_bytes)
     except DecodeError:
         model.Clear()
-    if not model.HasField("graph") or not model.opset_import:
+    damaged = not all(isinstance(text, str) for text in _texts(model))
+    if damaged or not model.HasField("graph") or not model.opset_import:
         reason = "is empty" if not onnx_bytes else "is not an ONNX model, or is cut short"
         raise RequestError(f"model {name!r} {reason} ({len(onnx_bytes)} bytes)", "give a complete quantised .onnx file")
     if not model.graph.node:
@@ -230,6 +231,16 @@ def _decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
             f"model {name!r} defines local functions", "inline them: onnx.inliner.inline_local_functions"
         )
     return model
+
+
+def _texts(message: Message) -> Iterator[str | bytes]:
+    """Every text of a protobuf message; one that is no UTF-8 comes as bytes."""
+    for field, value in message.ListFields():
+        values = value if field.is_repeated else [value]
+        if field.type == field.TYPE_STRING:
+            yield from values
+        elif field.type == field.TYPE_MESSAGE:
+            yield from itertools.chain.from_iterable(map(_texts, values))
 
 
 def _require_runtime_versions(model: onnx.ModelProto, name: str) -> None:
@@ -274,7 +285,7 @@ def _values(tensor: onnx.TensorProto, tensor_name: str, name: str) -> Array:
         )
     try:
         return onnx.numpy_helper.to_array(tensor)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise RequestError(
             f"model {name!r}: tensor {tensor_name!r} is malformed: {error}", "export it again"
         ) from error
@@ -610,12 +621,13 @@ def _multiplier(
 
 
 def _require_int32_accumulator(node: _Node, layer: QGemm) -> None:
+    """Refuse what could wrap; one value is kept free above, for a threshold that is never reached."""
     low, high = accumulator_bounds(layer)
-    limits = np.iinfo(np.int32)
-    for column in np.flatnonzero((low < limits.min) | (high > limits.max)):
+    least, most = np.iinfo(np.int32).min, np.iinfo(np.int32).max - 1
+    for column in np.flatnonzero((low < least) | (high > most)):
         raise node.refusal(
             f"the accumulator of column {column} can reach {low[column]} to {high[column]}",
-            f"at most {limits.min} to {limits.max}, the range of int32: fewer inputs or a smaller bias",
+            f"at most {least} to {most}, the range of int32: fewer inputs or a smaller bias",
         )
 
 

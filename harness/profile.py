@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import reprlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -15,6 +16,7 @@ from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from harness.errors import RequestError, unknown_name
 
@@ -81,7 +83,7 @@ class Profile(_Entry):
     items: dict[Name, ItemProfile] = Field(min_length=1)
     block: int = Field(default=1000, ge=1, le=1_000_000)
     work_folder: str = Field(default="/tmp/harness", pattern=r"^/[^\x00]+$")  # noqa: S108 - on the board
-    timeout_s: float = Field(default=300.0, gt=0, strict=False)
+    timeout_s: float = Field(default=300.0, gt=0, strict=False, allow_inf_nan=False)
     setup: tuple[str, ...] = Field(default=(), strict=False)
     teardown: tuple[str, ...] = Field(default=(), strict=False)
     time_source: Literal["CLOCK_MONOTONIC_RAW", "CLOCK_MONOTONIC"] = "CLOCK_MONOTONIC_RAW"
@@ -105,20 +107,26 @@ class Profile(_Entry):
 
 def _check_reachable(profile: Profile) -> None:
     if not profile.local and profile.address is None and profile.emulator is None:
-        raise ValueError("give one of: local: true, address, emulator")
+        raise _inconsistent("give one of: local: true, address, emulator")
     if profile.local and profile.address is not None:
-        raise ValueError("local: true and an address exclude each other")
+        raise _inconsistent("local: true and an address exclude each other", "address")
 
 
 def _check_items(profile: Profile) -> None:
     owner: dict[str, str] = {}
     for name, item in profile.items.items():
         if item.core is not None and item.core >= profile.cores:
-            raise ValueError(f"items.{name}.core: {item.core}, but the board has cores 0 to {profile.cores - 1}")
+            reason = f"there is no core {item.core}, the board has cores 0 to {profile.cores - 1}"
+            raise _inconsistent(reason, "items", name, "core")
         for operator in item.operators:
             if operator in owner:
-                raise ValueError(f"items {owner[operator]} and {name} both claim {operator}")
+                raise _inconsistent(f"items {owner[operator]} and {name} both claim {operator}", "items", name)
             owner[operator] = name
+
+
+def _inconsistent(reason: str, *keys: str) -> PydanticCustomError:
+    """Entries that are right by themselves and wrong together; `keys` lead to the one to change."""
+    return PydanticCustomError("inconsistent", "{reason}", {"reason": reason, "keys": keys})
 
 
 @dataclass(frozen=True)
@@ -157,7 +165,7 @@ class _Source:
         try:
             text = path.read_text(encoding="utf-8")
             node = yaml.compose(text, Loader=yaml.SafeLoader)
-            document = yaml.safe_load(text)
+            document = yaml.safe_load(text) or {}
         except FileNotFoundError:
             raise RequestError(f"{path}: there is no such file", "name the laboratory with --boards FILE") from None
         except (OSError, UnicodeDecodeError) as error:
@@ -166,25 +174,40 @@ class _Source:
             raise RequestError(f"{path}: not valid YAML: {_one_line(error)}") from error
         if not isinstance(document, dict) or not all(isinstance(entry, dict) for entry in document.values()):
             raise RequestError(f"{path}: expected a mapping of board names to profiles")
-        return cls(path, document, dict(_lines(node, ())))
+        return cls(path, document, _unique_lines(path, node))
 
 
 def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _lines(node: yaml.Node | None, at: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Every key path of the document with its line, the first being 1."""
+def _unique_lines(path: Path, node: yaml.Node | None) -> dict[tuple[str, ...], int]:
+    """The line of every key; RequestError where one is given twice, of which YAML would keep the last."""
+    lines: dict[tuple[str, ...], int] = {}
+    for keys, line in _lines(node, (), set()):
+        if keys in lines:
+            raise RequestError(
+                f"{path}:{line}: {'.'.join(keys)!r} is given twice, first in line {lines[keys]}", "keep one of them"
+            )
+        lines[keys] = line
+    return lines
+
+
+def _lines(node: yaml.Node | None, at: tuple[str, ...], seen: set[yaml.Node]) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Every key path of the document with its line, the first being 1; what an alias repeats is left out."""
+    if node is None or node in seen:
+        return
+    seen.add(node)
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             path = (*at, str(key.value))
             yield path, key.start_mark.line + 1
-            yield from _lines(value, path)
+            yield from _lines(value, path, seen)
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
             path = (*at, str(index))
             yield path, value.start_mark.line + 1
-            yield from _lines(value, path)
+            yield from _lines(value, path, seen)
 
 
 def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -198,7 +221,8 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 def _profile(name: Any, entry: dict[str, Any], sources: list[_Source], environment: Mapping[str, str]) -> Profile:
     given = environment.get(f"HARNESS_{str(name).upper()}_HOST")
     if given:
-        entry = entry | {"address": (entry.get("address") or {}) | _parse_address(str(name), given)}
+        address = entry.get("address")
+        entry = entry | {"address": (address if isinstance(address, dict) else {}) | _parse_address(str(name), given)}
     try:
         return Profile.model_validate({"name": name} | entry)
     except ValidationError as error:
@@ -206,26 +230,35 @@ def _profile(name: Any, entry: dict[str, Any], sources: list[_Source], environme
 
 
 def _parse_address(name: str, text: str) -> dict[str, Any]:
-    match = re.fullmatch(r"(?:(?P<user>[^@\s]+)@)?(?P<host>[^@:\s-][^@:\s]*)(?::(?P<port>\d+))?", text)
-    if not match:
+    match = re.fullmatch(r"(?:(?P<user>[^@\s]+)@)?(?P<host>[^@:\s-][^@:\s]*)(?::(?P<port>[0-9]{1,5}))?", text)
+    if not match or not 1 <= int(match["port"] or 22) <= 65535:
         raise RequestError(f"HARNESS_{name.upper()}_HOST={text!r} is no address", "the form is [user@]host[:port]")
     found = {key: value for key, value in match.groupdict().items() if value is not None}
     return found | {"port": int(found["port"])} if "port" in found else found
 
 
 def _explain(name: str, error: ValidationError, sources: list[_Source]) -> RequestError:
-    """The first finding as file:line, board and key; its hint lists what may stand there."""
-    finding = error.errors()[0]
-    keys = tuple(str(part) for part in finding["loc"] if part != "[key]")
+    """One finding as file:line, board and key; its hint lists what may stand there.
+
+    An unknown key comes first: it is often the misspelt name of one that is missing.
+    """
+    finding = min(error.errors(), key=lambda finding: finding["type"] != "extra_forbidden")
+    keys = _keys(finding)
     place, key = _locate((name, *keys), sources), ".".join(keys)
     if finding["type"] == "extra_forbidden":
         choices = _choices(keys[:-1])
         return RequestError(f"{place}: board {name}: unknown key {key!r}", f"valid choices: {', '.join(choices)}")
     if finding["type"] == "missing":
         return RequestError(f"{place}: board {name}: {key!r} is missing")
-    message = finding["msg"].removeprefix("Value error, ")
-    at = f" {key}:" if key else ""
-    return RequestError(f"{place}: board {name}:{at} {message}, found {finding['input']!r}"[:400])
+    if finding["type"] == "inconsistent":
+        return RequestError(f"{place}: board {name}: {finding['msg']}")
+    return RequestError(f"{place}: board {name}: {key}: {finding['msg']}, found {reprlib.repr(finding['input'])}")
+
+
+def _keys(finding: ErrorDetails) -> tuple[str, ...]:
+    if finding["type"] == "inconsistent":
+        return tuple(finding["ctx"]["keys"])
+    return tuple(str(part) for part in finding["loc"] if part != "[key]")
 
 
 def _locate(keys: tuple[str, ...], sources: list[_Source]) -> str:

@@ -1,3 +1,69 @@
 """The activations that are right: ONNX Runtime's, confirmed by an independent integer implementation."""
 
 from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import ReferenceFailed
+from harness.network import Array, Layer, Network
+from harness.reference.hostcheck import Defect, HostCheck, check_host
+from harness.reference.runtime import OnnxRuntimeReference
+from harness.reference.specification import SpecificationReference
+
+__all__ = ["Defect", "HostCheck", "OnnxRuntimeReference", "Reference", "SpecificationReference", "check_host"]
+
+REMEDY = "the reference cannot be trusted here: use another machine or another version of ONNX Runtime, and report it"
+
+
+class Reference:
+    """A network's activations by ONNX Runtime and by the integer specification, which must agree on every byte.
+
+    `x64_quant_precision` asks ONNX Runtime for session.x64quantprecision=1.  `host` is the check of this machine.
+    Raises ReferenceFailed where this machine's kernels for the network's types are known to be wrong, and
+    RequestError where ONNX Runtime refuses the model.
+    """
+
+    def __init__(self, network: Network, threads: int = 2, *, x64_quant_precision: bool = False) -> None:
+        self.host = check_host(x64_quant_precision=x64_quant_precision)
+        require_trusted(self.host, network)
+        self._layers = network.layers
+        self._runtime = OnnxRuntimeReference(network, threads, x64_quant_precision=x64_quant_precision)
+        self._specification = SpecificationReference(network, threads)
+
+    def activations(self, vectors: npt.NDArray[np.float32]) -> tuple[Array, ...]:
+        """The layers' outputs for float32 (n, K) vectors: (n, width) each, of the model's types, in layer order.
+
+        Raises ReferenceFailed where the two implementations differ, naming the first activation that does.
+        """
+        runtime = self._runtime.activations(vectors)
+        require_agreement(self._layers, runtime, self._specification.activations(vectors), self.host)
+        return runtime
+
+
+def require_trusted(host: HostCheck, network: Network) -> None:
+    """Raise ReferenceFailed where the host check found a defect in the products that the network needs."""
+    defect = host.defect(network)
+    if defect is not Defect.NONE:
+        raise ReferenceFailed(f"ONNX Runtime is wrong on this machine ({_where(host)}): {defect.value}", defect.remedy)
+
+
+def require_agreement(
+    layers: tuple[Layer, ...], runtime: tuple[Array, ...], specification: tuple[Array, ...], host: HostCheck
+) -> None:
+    """Raise ReferenceFailed at the first layer's first activation whose bytes differ."""
+    for layer, one, other in zip(layers, runtime, specification, strict=True):
+        word = np.dtype(f"uint{8 * layer.dtype.itemsize}")
+        different = np.flatnonzero(one.view(word) != other.view(word))
+        if different.size:
+            vector, column = divmod(int(different[0]), layer.width)
+            raise ReferenceFailed(
+                f"layer {layer.name!r} ({layer.operator}), vector {vector}, column {column}: ONNX Runtime says "
+                f"{one[vector, column]}, the specification {other[vector, column]} ({different.size} activations "
+                f"differ; {_where(host)})",
+                REMEDY,
+            )
+
+
+def _where(host: HostCheck) -> str:
+    return f"onnxruntime {host.onnxruntime}, {host.instruction_set}"

@@ -10,7 +10,7 @@ import onnx
 import onnx.helper
 
 from harness.errors import ReferenceFailed, RequestError
-from harness.network import Array, Layer, Network
+from harness.network import Array, Layer, Network, QGemm
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 class OnnxRuntimeReference:
     """A network's activations according to ONNX Runtime's CPU kernels.
 
+    `x64_quant_precision` takes effect where all inputs of QGemm are uint8, see `session`.
     Raises RequestError where ONNX Runtime refuses the model.
     """
 
@@ -26,8 +27,9 @@ class OnnxRuntimeReference:
         self._input_name = network.input_name
         self._layers = network.layers
         model = with_all_activations(network)
+        unsigned = all(layer.input_dtype == np.uint8 for layer in network.layers if isinstance(layer, QGemm))
         try:
-            self._session = session(model, threads, x64_quant_precision=x64_quant_precision)
+            self._session = session(model, threads, x64_quant_precision=x64_quant_precision and unsigned)
         except Exception as error:  # its exceptions have no common base of their own
             raise RequestError(
                 f"ONNX Runtime refuses model {network.name!r}: {error}",
@@ -52,9 +54,11 @@ def session(model: bytes, threads: int, *, x64_quant_precision: bool = False) ->
     """A session on the CPU, with ONNX Runtime's default optimisations and no messages.
 
     `x64_quant_precision` sets session.x64quantprecision: int8 weights are then converted to uint8, which the
-    x86-64 kernels without VNNI multiply without saturation.  Denormals are left as they are.
+    x86-64 kernels without VNNI multiply without saturation.  It is for uint8 inputs only: ONNX Runtime has no
+    kernel for int8 inputs with the converted weights (and needs none, int8 with int8 does not saturate).
+    Denormals are left as they are.
     """
-    import onnxruntime  # noqa: PLC0415 - takes 0.1 s, which commands that need no reference should not pay
+    import onnxruntime  # here, because commands that need no reference should not pay its 0.1 s
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4

@@ -33,6 +33,9 @@ Operator = Callable[[Array], Array]
 # Vectors that pass through all layers together: few enough for the second-level cache, so that memory stays bounded.
 BLOCK = 1024
 
+# OpenBLAS, which numpy brings, starts its threads above this number of multiplications.
+SINGLE_THREADED_TERMS = 1 << 18
+
 
 class SpecificationReference:
     """A network's activations according to the integer specification."""
@@ -159,10 +162,20 @@ def accumulator(layer: QGemm) -> Callable[[Array], Integers]:
     zero_point = np.array(layer.a_zero_point, exact)
 
     def accumulate(a: Array) -> Integers:
-        acc = (a.astype(exact) - zero_point) @ b + bias
+        acc = _product(a.astype(exact) - zero_point, b) + bias
         return acc.astype(np.int64)
 
     return accumulate
+
+
+def _product(a: Array, b: Array) -> Array:
+    """The matrix product a @ b, in pieces that BLAS leaves on the calling thread: its own would fight with ours."""
+    rows = max(SINGLE_THREADED_TERMS // b.size, 1)
+    whole = len(a) - len(a) % rows
+    product = np.empty((len(a), b.shape[1]), a.dtype)
+    np.matmul(a[:whole].reshape(-1, rows, a.shape[1]), b, out=product[:whole].reshape(-1, rows, b.shape[1]))
+    np.matmul(a[whole:], b, out=product[whole:])
+    return product
 
 
 def float_bits(integer: Integers, multiplier: npt.NDArray[np.float32]) -> npt.NDArray[np.uint32]:
@@ -179,13 +192,19 @@ def ordered(x: npt.NDArray[np.float32]) -> Integers:
     return np.where(magnitude > softfloat.INFINITY_BITS, -softfloat.INFINITY_BITS, keys)
 
 
+def from_ordered(keys: Integers) -> npt.NDArray[np.float32]:
+    """The float32 numbers of these integers: the inverse of `ordered`."""
+    bits = np.where(keys < 0, 1 << 31 | -keys, keys)
+    return bits.astype(np.uint32).view(np.float32)
+
+
 @dataclass(frozen=True, eq=False)
 class Staircase:
     """For each of N columns, the number of its thresholds that an accumulator reaches.
 
     Column n's accumulators from first[n] to last[n] are cut into buckets of 2**shift[n], no wider than the
-    smallest step, so that a bucket holds at most one threshold: `below` counts those up to the bucket's start,
-    `following` is the next.
+    smallest step, so that a bucket holds at most one threshold beyond its start: `below` counts those up to the
+    start, `following` is the next.
     """
 
     first: Integers
@@ -219,9 +238,10 @@ class Staircase:
 
 
 def _buckets(steps: Integers, low: int, high: int) -> tuple[int, int, int, npt.NDArray[np.uint8], Integers]:
-    reachable = np.unique(steps[(steps > low) & (steps <= high)])
+    reachable = steps[(steps > low) & (steps <= high)]
     first, last = (reachable[0] - 1, reachable[-1]) if len(reachable) else (low, low)
-    shift = int(np.diff(reachable).min(initial=high - low + 1)).bit_length() - 1
+    smallest = max(1, int(np.diff(reachable).min(initial=high - low + 1)))
+    shift = smallest.bit_length() - 1
     starts = np.arange(first, last + 1, 1 << shift)
     below = np.searchsorted(steps, starts, side="right")
     return first, last, shift, below.astype(np.uint8), np.append(steps, high + 1)[below]
@@ -231,7 +251,7 @@ def _smallest(reached: Callable[[Integers], npt.NDArray[np.bool_]], low: Integer
     """The smallest integer from low to high that is reached, by bisection; high is taken to be."""
     while (low < high).any():
         middle = (low + high) >> 1
-        is_reached = reached(middle)
+        is_reached = (low == high) | reached(middle)
         low, high = np.where(is_reached, low, middle + 1), np.where(is_reached, middle, high)
     return low
 

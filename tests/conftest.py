@@ -1,0 +1,31 @@
+"""What the tests of several rooms share: the shipped laboratory, this machine as a board, a cache for bundles."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from harness import profile
+from harness.profile import Laboratory, Profile
+from harness.workspace import ROOT
+
+
+@pytest.fixture(scope="session")
+def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Laboratory:
+    """`boards.yaml` as it is shipped, without this machine's boards.local.yaml and environment."""
+    copy = shutil.copy(ROOT / "boards.yaml", tmp_path_factory.mktemp("laboratory"))
+    return profile.load(Path(copy), {})
+
+
+@pytest.fixture(scope="session")
+def host(laboratory: Laboratory) -> Profile:
+    """The profile of this machine."""
+    return laboratory.board("host")
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for bundles that this session alone uses."""
+    return tmp_path_factory.mktemp("cache")

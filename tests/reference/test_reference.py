@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness import network, reference
+from harness.errors import ReferenceFailed
+from harness.reference import Defect, HostCheck, Reference
+from tests.builders import random_network
+
+RNG = np.random.default_rng(9)
+SOUND = HostCheck((), "x86_64 avx2", "1.31.1")
+
+
+@pytest.fixture(scope="module")
+def small() -> network.Network:
+    model = random_network(RNG, [3, 4, 2], weights="uint8", dequantize=True)
+    return network.parse(model.SerializeToString(), "small")
+
+
+def test_reference_gives_the_activations_on_which_both_agree(small: network.Network) -> None:
+    x = RNG.uniform(*small.box, (100, 3)).astype(np.float32)
+    expected = reference.SpecificationReference(small).activations(x)
+    for one, other in zip(Reference(small).activations(x), expected, strict=True):
+        assert one.dtype == other.dtype
+        assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("layer", [0, 1, 2, 3])
+def test_disagreement_names_layer_vector_column_and_both_values(small: network.Network, layer: int) -> None:
+    x = RNG.uniform(*small.box, (100, 3)).astype(np.float32)
+    right = Reference(small).activations(x)
+    wrong = tuple(array.copy() for array in right)
+    wrong[layer][17, 1] += 1
+    name, values = small.layers[layer].name, f"says {wrong[layer][17, 1]}, the specification {right[layer][17, 1]} "
+    with pytest.raises(ReferenceFailed, match=f"layer '{name}' .*vector 17, column 1: ONNX Runtime {values}") as caught:
+        reference.require_agreement(small.layers, wrong, right, SOUND)
+    assert "1 activations differ; onnxruntime 1.31.1, x86_64 avx2" in caught.value.message
+
+
+def test_disagreement_of_the_sign_of_zero_counts(small: network.Network) -> None:
+    zeros = tuple(np.zeros((2, layer.width), layer.dtype) for layer in small.layers)
+    negative = (*zeros[:-1], -zeros[-1])
+    with pytest.raises(ReferenceFailed, match=r"says -0\.0, the specification 0\.0"):
+        reference.require_agreement(small.layers, negative, zeros, SOUND)
+
+
+def test_machine_with_a_known_defect_is_refused_with_the_way_out(small: network.Network) -> None:
+    host = HostCheck(((("uint8", "uint8"), Defect.RAGGED_COLUMNS),), "x86_64 amx_int8", "1.23.2")
+    with pytest.raises(ReferenceFailed, match=r"onnxruntime 1\.23\.2, x86_64 amx_int8.*last columns") as caught:
+        reference.require_trusted(host, small)
+    assert "another ONNX Runtime than 1.21 to 1.24" in caught.value.hint
+
+
+def test_defect_of_types_that_the_network_has_not_is_no_obstacle(small: network.Network) -> None:
+    reference.require_trusted(HostCheck(((("uint8", "int8"), Defect.SATURATION),), "x86_64", "1.31.1"), small)
