@@ -1,0 +1,35 @@
+"""ONNX -> `Network`: the typed layer list with its exact constants.
+
+A network is a chain of layers over a batch of vectors.  Whatever cannot be reproduced bit for bit is refused here,
+with the node's name and what would be accepted; later rooms trust what they are given.
+"""
+
+from harness.network.graph import NEWEST_IR_VERSION, NEWEST_OPSET, OLDEST_OPSET, load, parse
+from harness.network.layers import (
+    ArgExtremum,
+    Array,
+    DequantizeLinear,
+    Layer,
+    Network,
+    Normalisation,
+    QGemm,
+    QuantizeLinear,
+    accumulator_bounds,
+)
+
+__all__ = [
+    "NEWEST_IR_VERSION",
+    "NEWEST_OPSET",
+    "OLDEST_OPSET",
+    "ArgExtremum",
+    "Array",
+    "DequantizeLinear",
+    "Layer",
+    "Network",
+    "Normalisation",
+    "QGemm",
+    "QuantizeLinear",
+    "accumulator_bounds",
+    "load",
+    "parse",
+]

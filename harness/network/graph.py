@@ -1,0 +1,268 @@
+"""The graph around the nodes: bytes -> one chain of layers with one input."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import onnx
+import onnx.checker
+import onnx.numpy_helper
+from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped] # protobuf ships no types
+
+from harness.errors import RequestError
+from harness.network.layers import FLOAT32, ArgExtremum, Array, Layer, Network, QuantizeLinear
+from harness.network.metadata import input_box, normalisation_of
+from harness.network.node import DEFAULT_DOMAIN, Node, Tensor, domain_of, element_type
+from harness.network.operators import OPERATORS
+
+# The newest that ONNX Runtime 1.31, the reference, takes.
+NEWEST_IR_VERSION = 13
+NEWEST_OPSET = 26
+OLDEST_OPSET = 10  # the first with QuantizeLinear
+
+HOW_TO_QUANTISE = (
+    "quantise it: onnxruntime.quantization.quantize_static(..., quant_format=QuantFormat.QOperator, "
+    "op_types_to_quantize=['Gemm', 'Relu'], activation_type=QuantType.QUInt8)"
+)
+QUANTISED_OPERATORS = {
+    "QuantizeLinear", "DequantizeLinear", "QGemm", "QLinearMatMul", "MatMulInteger", "DynamicQuantizeLinear",
+}  # fmt: skip
+ADVICE = {
+    "Constant": "store its value as a tensor (attribute value) or as an initializer; ",
+    "Gemm": "quantise it in the operator format (QuantFormat.QOperator), not as QDQ; ",
+    "Relu": "quantise it too (op_types_to_quantize=['Gemm', 'Relu']): zero point 0 then does its work; ",
+    "MatMul": "write MatMul and Add as one Gemm and quantise it; ",
+    "QLinearMatMul": "write MatMul and Add as one Gemm before quantising: it becomes QGemm; ",
+}
+
+
+def load(path: Path) -> Network:
+    """Read a model from an ONNX file; the network's name is the file's stem.
+
+    Raises RequestError where the file cannot be read or the model cannot be reproduced bit for bit.
+    """
+    try:
+        onnx_bytes = path.read_bytes()
+    except OSError as error:
+        raise RequestError(f"model {path}: {error.strerror}", "give the path of a quantised .onnx file") from error
+    return parse(onnx_bytes, path.stem)
+
+
+def parse(onnx_bytes: bytes, name: str) -> Network:
+    """Decode and check a model given as the bytes of an ONNX file.
+
+    Raises RequestError, naming the node, for everything that is not a chain of the supported operators with
+    constant parameters, or whose arithmetic would leave the ranges in which it is exactly reproducible.
+    """
+    model = _decode(onnx_bytes, name)
+    _require_runtime_versions(model, name)
+    constants = _constants(model.graph, name)
+    nodes = _nodes(model.graph, constants, name)
+    source = _input(model.graph, constants, name)
+    layers = _chain(nodes, source)
+    _require_outputs(model.graph, layers, name)
+    _require_checker(model, name)
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    return Network(
+        name=name,
+        input_name=source.name,
+        input_width=source.width,
+        layers=layers,
+        box=input_box(metadata, layers[0], name),
+        normalisation=normalisation_of(metadata, source.width, name),
+        metadata=metadata,
+        sha256=hashlib.sha256(onnx_bytes).hexdigest(),
+        onnx_bytes=onnx_bytes,
+    )
+
+
+def _decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(onnx_bytes)
+    except DecodeError:
+        model.Clear()
+    damaged = not all(isinstance(text, str) for text in _texts(model))
+    if damaged or not model.HasField("graph") or not model.opset_import:
+        reason = "is empty" if not onnx_bytes else "is not an ONNX model, or is cut short"
+        raise RequestError(f"model {name!r} {reason} ({len(onnx_bytes)} bytes)", "give a complete quantised .onnx file")
+    if not model.graph.node:
+        raise RequestError(f"model {name!r} has no nodes", f"give a chain of {_supported()}")
+    if model.functions:
+        raise RequestError(
+            f"model {name!r} defines local functions", "inline them: onnx.inliner.inline_local_functions"
+        )
+    return model
+
+
+def _texts(message: Message) -> Iterator[str | bytes]:
+    """Every text of a protobuf message; one that is no UTF-8 comes as bytes."""
+    for field, value in message.ListFields():
+        values = value if field.is_repeated else [value]
+        if field.type == field.TYPE_STRING:
+            yield from values
+        elif field.type == field.TYPE_MESSAGE:
+            yield from itertools.chain.from_iterable(map(_texts, values))
+
+
+def _require_runtime_versions(model: onnx.ModelProto, name: str) -> None:
+    opsets = [entry.version for entry in model.opset_import if entry.domain in DEFAULT_DOMAIN]
+    opset = max(opsets, default=NEWEST_OPSET)
+    if not OLDEST_OPSET <= opset <= NEWEST_OPSET:
+        raise RequestError(
+            f"model {name!r} is of opset {opset}",
+            f"opsets {OLDEST_OPSET} to {NEWEST_OPSET} are accepted; see onnx.version_converter",
+        )
+    if model.ir_version > NEWEST_IR_VERSION:
+        raise RequestError(
+            f"model {name!r} is of IR version {model.ir_version}",
+            f"IR versions up to {NEWEST_IR_VERSION} are accepted: export with an older onnx, or lower ir_version",
+        )
+
+
+def _constants(graph: onnx.GraphProto, name: str) -> dict[str, Array]:
+    """All constant tensors by name: the initializers, and the results of Constant nodes."""
+    if graph.sparse_initializer:
+        raise RequestError(f"model {name!r} has sparse initializers", "store them as dense initializers")
+    tensors = [(tensor.name, tensor) for tensor in graph.initializer]
+    tensors += [
+        (node.output[0], attribute.t)
+        for node in graph.node
+        for attribute in node.attribute
+        if _is_constant(node) and attribute.name == "value"
+    ]
+    _require_unique("tensor", [key for key, _ in tensors], name)
+    return {key: _values(tensor, key, name) for key, tensor in tensors}
+
+
+def _is_constant(node: onnx.NodeProto) -> bool:
+    return domain_of(node) == "" and node.op_type == "Constant" and len(node.output) == 1
+
+
+def _values(tensor: onnx.TensorProto, tensor_name: str, name: str) -> Array:
+    if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
+        raise RequestError(
+            f"model {name!r}: tensor {tensor_name!r} is stored in another file",
+            "save the model with its data inside: onnx.save(onnx.load(path), new_path)",
+        )
+    try:
+        return onnx.numpy_helper.to_array(tensor)
+    except (ValueError, TypeError, KeyError) as error:
+        raise RequestError(
+            f"model {name!r}: tensor {tensor_name!r} is malformed: {error}", "export it again"
+        ) from error
+
+
+def _nodes(graph: onnx.GraphProto, constants: Mapping[str, Array], name: str) -> tuple[Node, ...]:
+    protos = [node for node in graph.node if not (_is_constant(node) and node.output[0] in constants)]
+    if not any(proto.op_type in QUANTISED_OPERATORS for proto in protos):
+        operators = ", ".join(sorted({proto.op_type for proto in protos})) or "constants only"
+        raise RequestError(f"model {name!r} is not quantised ({operators})", HOW_TO_QUANTISE)
+    names = [proto.name or f"{proto.op_type}_{index}" for index, proto in enumerate(protos)]
+    _require_unique("node", names, name)
+    inputs = [value.name for value in graph.input if value.name not in constants]
+    _require_unique("tensor", [*constants, *inputs, *(out for proto in protos for out in proto.output if out)], name)
+    return tuple(Node(name, proto, node_name, constants) for proto, node_name in zip(protos, names, strict=True))
+
+
+def _require_unique(kind: str, names: Sequence[str], model_name: str) -> None:
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise RequestError(f"model {model_name!r}: {count} {kind}s are named {name!r}", "give each its own name")
+        if not name.isprintable():
+            raise RequestError(
+                f"model {model_name!r}: the {kind} name {name!r} has control characters", "use printable names"
+            )
+
+
+def _input(graph: onnx.GraphProto, constants: Mapping[str, Array], name: str) -> Tensor:
+    inputs = [value for value in graph.input if value.name not in constants]
+    if len(inputs) != 1:
+        names = ", ".join(repr(value.name) for value in inputs)
+        raise RequestError(
+            f"model {name!r} has {len(inputs)} inputs ({names})",
+            "give it exactly one, the vectors; scales, zero points, weights and bias are initializers",
+        )
+    kind = inputs[0].type.tensor_type
+    sizes = [dim.dim_value for dim in kind.shape.dim]
+    if kind.elem_type != onnx.TensorProto.FLOAT or len(sizes) != 2 or sizes[1] <= 0:
+        element = element_type(kind.elem_type)
+        raise RequestError(
+            f"model {name!r}: input {inputs[0].name!r} is {element} of shape {_shape(kind)}",
+            "give it float32 vectors: shape (vectors, width) with a fixed width of 1 or more",
+        )
+    return Tensor(inputs[0].name, sizes[1], FLOAT32)
+
+
+def _shape(kind: onnx.TypeProto.Tensor) -> str:
+    return f"({', '.join(dim.dim_param or str(dim.dim_value or '?') for dim in kind.shape.dim)})"
+
+
+def _chain(nodes: Sequence[Node], source: Tensor) -> tuple[Layer, ...]:
+    """The nodes' layers; every node reads what the node before it writes."""
+    layers: list[Layer] = []
+    for node in nodes:
+        read = OPERATORS.get((domain_of(node.proto), node.operator))
+        if read is None:
+            raise _unsupported(node)
+        if layers and isinstance(layers[-1], ArgExtremum):
+            raise node.refusal(f"comes after {layers[-1].name!r}", "ArgMax or ArgMin is the last layer")
+        if not node.inputs or node.inputs[0] != source.name:
+            raise _not_a_chain(node, source)
+        layers.append(read(node, source))
+        source = Tensor(layers[-1].output, layers[-1].width, layers[-1].dtype)
+    if not isinstance(layers[0], QuantizeLinear):
+        raise nodes[0].refusal("is the first layer", "a network starts with QuantizeLinear on its float32 input")
+    return _with_stems(layers)
+
+
+def _not_a_chain(node: Node, source: Tensor) -> RequestError:
+    found = repr(node.inputs[0]) if node.inputs else "nothing"
+    return node.refusal(f"reads {found} where the chain is at {source.name!r}", "a chain without branches")
+
+
+def _unsupported(node: Node) -> RequestError:
+    operator = f"{node.proto.domain}.{node.operator}" if node.proto.domain else node.operator
+    advice = ADVICE.get(node.operator, "")
+    return node.refusal(f"operator {operator} is not supported", f"{advice}supported: {_supported()}")
+
+
+def _supported() -> str:
+    return ", ".join(f"{domain}.{operator}" if domain else operator for domain, operator in OPERATORS)
+
+
+def _with_stems(layers: Sequence[Layer]) -> tuple[Layer, ...]:
+    """The layers, named by unique stems of [a-z][a-z0-9_]*."""
+    stems: list[str] = []
+    for layer in layers:
+        base = re.sub(r"[^a-z0-9]+", "_", layer.node.lower()).strip("_")[:64]
+        base = base if base[:1].isalpha() else f"{layer.operator.lower()}_{base}".rstrip("_")
+        candidates = itertools.chain([base], (f"{base}_{count}" for count in itertools.count(2)))
+        stems.append(next(stem for stem in candidates if stem not in stems))
+    return tuple(replace(layer, name=stem) for layer, stem in zip(layers, stems, strict=True))
+
+
+def _require_outputs(graph: onnx.GraphProto, layers: Sequence[Layer], name: str) -> None:
+    outputs = [value.name for value in graph.output]
+    written = [layer.output for layer in layers]
+    strangers = [output for output in outputs if output not in written]
+    if strangers or written[-1] not in outputs:
+        raise RequestError(
+            f"model {name!r} gives out {', '.join(map(repr, outputs)) or 'nothing'}",
+            f"its outputs are the last layer's, {written[-1]!r}, and other layers' if wanted: {', '.join(written)}",
+        )
+
+
+def _require_checker(model: onnx.ModelProto, name: str) -> None:
+    """Whatever else ONNX itself finds wrong: types of attributes, missing opset imports, names."""
+    try:
+        onnx.checker.check_model(model)
+    except onnx.checker.ValidationError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise RequestError(f"model {name!r} is not valid ONNX: {reason}", "see onnx.checker.check_model") from error

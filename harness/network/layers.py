@@ -1,0 +1,126 @@
+"""A network as values: its layers with their constants, its input box."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[Any]
+
+UINT8, INT8, FLOAT32, INT64 = (np.dtype(name) for name in ("uint8", "int8", "float32", "int64"))
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One operator of the model and the activation that it writes.
+
+    `node` is the ONNX node's name, `name` a unique stem [a-z][a-z0-9_]* derived from it for files and C;
+    `source` and `output` are tensor names of the model.  It reads `input_width` values per vector of type
+    `input_dtype` and writes `width` of type `dtype` (uint8, int8, float32 or int64).
+    """
+
+    name: str
+    node: str
+    operator: str
+    source: str
+    output: str
+    input_width: int
+    input_dtype: np.dtype[Any]
+    width: int
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True)
+class QuantizeLinear(Layer):
+    """q = saturate(round_half_even(x / scale) + zero_point), float32 -> uint8 or int8 (ONNX QuantizeLinear)."""
+
+    scale: np.float32
+    zero_point: int
+
+
+@dataclass(frozen=True)
+class DequantizeLinear(Layer):
+    """y = float32(q - zero_point) * scale, uint8 or int8 -> float32 (ONNX DequantizeLinear)."""
+
+    scale: np.float32
+    zero_point: int
+
+
+@dataclass(frozen=True, eq=False)
+class QGemm(Layer):
+    """The quantised fully connected layer (com.microsoft QGemm), inputs (vectors, K), outputs (vectors, N).
+
+    acc[n] = bias[n] + sum_k (a[k] - a_zero_point) * (weights[k, n] - weights_zero_point[n])    in int32
+    y[n]   = saturate(round_half_even(float32(acc[n]) * multiplier[n]) + y_zero_point)          uint8, int8
+    y[n]   = float32(acc[n]) * multiplier[n]                                                    float32
+
+    `weights` is int8 or uint8 (K, N); `weights_zero_point` int32 (N,); `bias` int32 (N,); `multiplier`
+    float32 (N,), computed once in float32 as ((alpha * a_scale) * b_scale[n]) / y_scale, the division
+    only for an integer output.  `y_zero_point` is 0 for a float32 output.
+    """
+
+    weights: Array
+    weights_zero_point: npt.NDArray[np.int32]
+    bias: npt.NDArray[np.int32]
+    multiplier: npt.NDArray[np.float32]
+    a_zero_point: int
+    y_zero_point: int
+    per_column: bool
+
+
+@dataclass(frozen=True)
+class ArgExtremum(Layer):
+    """ArgMax or ArgMin over the columns, -> int64 (vectors, 1).
+
+    Of equal values the lowest column wins, or the highest where `last` (ONNX select_last_index).
+    """
+
+    largest: bool
+    last: bool
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """The affine map from physical inputs to network inputs: normalised = (physical - mean) / range."""
+
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    mean: tuple[float, ...]
+    range: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A model, read and found exactly reproducible.
+
+    `box` is float32 (2, input_width): lower and upper bound of every network input.
+    `sha256` is that of the ONNX file's bytes, which are kept in `onnx_bytes`.
+    """
+
+    name: str
+    input_name: str
+    input_width: int
+    layers: tuple[Layer, ...]
+    box: npt.NDArray[np.float32]
+    normalisation: Normalisation | None
+    metadata: dict[str, str]
+    sha256: str
+    onnx_bytes: bytes
+
+
+def accumulator_bounds(layer: QGemm) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The exact bounds, int64 (N,) each, of acc[n] over all input codes a[k].
+
+    Every term (a - a_zero_point) * (weights - weights_zero_point) can be 0, so that the bounds hold for
+    every partial sum too, in any order.
+    """
+    codes = np.iinfo(layer.input_dtype)
+    weights = layer.weights.astype(np.int64) - layer.weights_zero_point
+    at_lowest = (int(codes.min) - layer.a_zero_point) * weights
+    at_highest = (int(codes.max) - layer.a_zero_point) * weights
+    low = layer.bias + np.minimum(at_lowest, at_highest).sum(axis=0)
+    high = layer.bias + np.maximum(at_lowest, at_highest).sum(axis=0)
+    return low, high
