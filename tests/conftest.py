@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,10 @@ import pytest
 from harness import profile
 from harness.profile import Laboratory, Profile
 from harness.workspace import ROOT
+
+
+# A job in a shell's background starts with SIGINT ignored, and so would all that the tests start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ from harness.board.session import Board
 from harness.commands.plan import plan_table
 from harness.compare import Comparison, compare
 from harness.diagnosis import Diagnosis, diagnose
-from harness.errors import EXIT_DIFFERS, EXIT_DONE, InfrastructureError
+from harness.errors import EXIT_DIFFERS, EXIT_DONE, InfrastructureError, ToolError
 from harness.evidence import ChunkRecord, RunFolder
 from harness.execute import Deployed, Executed
 from harness.jobs import Job, Request
@@ -71,13 +71,19 @@ def run(request: Request, resume: Path | None, workspace: Workspace, screen: Scr
         folder = job.folder.path
         with _journal(job.folder, screen) as notify:
             document = _carry_out(job, workspace, screen, notify)
-    except InfrastructureError as error:
-        screen.document(verdict.inconclusive(request, error, str(folder) if folder else None))
-        screen.failure(error)
-        return error.exit_code
+    except (InfrastructureError, OSError) as error:
+        failure = error if isinstance(error, InfrastructureError) else _host_failure(error)
+        screen.document(verdict.inconclusive(request, failure, str(folder) if folder else None))
+        screen.failure(failure)
+        return failure.exit_code
     _show(document, job.folder, screen)
     screen.document(verdict.summary(document, str(job.folder.path)))
     return EXIT_DONE if document["verdict"] == "identical" else EXIT_DIFFERS
+
+
+def _host_failure(error: OSError) -> InfrastructureError:
+    """A full disk, missing rights: a file of this machine that the run needs."""
+    return ToolError(f"this machine: {error}", "check free space and rights of the runs folder and the cache")
 
 
 def _settle(request: Request, resume: Path | None, workspace: Workspace, screen: Screen) -> Job:
