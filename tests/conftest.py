@@ -12,7 +12,6 @@ from harness import profile
 from harness.profile import Laboratory, Profile
 from harness.workspace import ROOT
 
-
 # A job in a shell's background starts with SIGINT ignored, and so would all that the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

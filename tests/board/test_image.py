@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import gzip
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from harness import workspace
-from harness.board import image
+from harness.board import image, packages
 from harness.board.image import Entry, cpio
 from harness.errors import ToolError
 
-FOLDER = workspace.find(None, None).cache / "emulator" / "image"
+FOLDER = workspace.find(None, None).cache / "guest"
 
 
 def _read(archive: bytes) -> Iterator[Entry]:
@@ -49,14 +49,14 @@ def test_the_image_holds_what_the_guest_needs_and_two_builders_do_not_disturb_ea
     with ThreadPoolExecutor(2) as pool:
         one, other = pool.map(build, range(2))
     assert one == other
-    entries = {entry.name: entry for entry in _read(gzip.decompress(one.initramfs.read_bytes()))}
-    one.initramfs.unlink()
+    entries = {entry.name: entry for entry in _read(one.initramfs.read_bytes())}
+    assert one.kernel.stat().st_size > 1_000_000
+    shutil.rmtree(one.initramfs.parent)
     assert entries["etc/ssh/host_key"] == Entry("etc/ssh/host_key", 0o100600, b"host key")
     assert entries["root/.ssh/authorized_keys"].content == b"user key"
     assert entries["usr/sbin/sshd"].content[:5] == b"\x7fELF\x02"
     assert entries["lib/libcrypto.so.3"].mode == 0o100755
     assert len([name for name in entries if name.startswith("modules/")]) == len(image.MODULES)
-    assert one.kernel.stat().st_size > 1_000_000
 
 
 def test_packages_that_cannot_be_fetched_end_in_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,11 +64,45 @@ def test_packages_that_cannot_be_fetched_end_in_what_to_do(tmp_path: Path, monke
     with pytest.raises(ToolError) as caught:
         image.build(tmp_path, b"", b"", print)
     assert "HARNESS_DEBIAN_MIRROR" in caught.value.hint
-    assert not (tmp_path / "guest").exists()
-    assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+    assert not list(tmp_path.rglob("*.deb"))
 
 
-def test_no_root_rights_are_needed_to_read_the_guest() -> None:
-    guest = FOLDER / "guest"
-    done = subprocess.run(["find", str(guest), "!", "-user", str(os.getuid())], capture_output=True, check=True)
+def test_a_machine_without_apt_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ToolError, match="apt-get is not on this machine"):
+        image.build(tmp_path / "image", b"", b"", print)
+
+
+def test_the_guest_belongs_to_who_built_it() -> None:
+    """No root rights were needed for it, and nobody else can read the host key in it."""
+    done = subprocess.run(["find", str(FOLDER), "!", "-user", str(os.getuid())], capture_output=True, check=True)
     assert done.stdout == b""
+    assert all(path.stat().st_mode & 0o077 == 0 for path in FOLDER.glob("*/initramfs"))
+
+
+def test_sources_of_this_machine_that_are_not_debians_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "sources.list.d").mkdir()
+    (tmp_path / "sources.list").write_text(
+        "# deb http://example.org/debian old main\n"
+        "deb [arch=amd64 signed-by=/keys/debian-archive-keyring.gpg] http://example.org/debian bookworm main contrib\n"
+        "deb-src http://example.org/debian bookworm main\n"
+        "deb [signed-by=/keys/vendor.gpg] http://vendor.example/apt stable main\n"
+    )
+    (tmp_path / "sources.list.d" / "x.sources").write_text(
+        "Types: deb\nURIs: http://example.org/debian-security\nSuites: bookworm-security\nComponents: main\n"
+        "Signed-By: /keys/debian-archive-keyring.gpg\n\nEnabled: no\nTypes: deb\nURIs: http://example.org/debian\n"
+        "Suites: sid\nComponents: main\n"
+    )
+    stanzas = packages.sources(tmp_path).split("\n\n")
+    assert len(stanzas) == 2
+    assert "Suites: bookworm\n" in stanzas[0]
+    assert "URIs: http://example.org/debian-security" in stanzas[1]
+    assert all("Architectures: arm64" in stanza and "contrib" not in stanza for stanza in stanzas)
+
+
+def test_a_machine_whose_apt_is_not_debians_is_told_what_to_set(tmp_path: Path) -> None:
+    (tmp_path / "sources.list.d").mkdir()
+    (tmp_path / "sources.list").write_text("deb http://archive.example/ubuntu noble main\n")
+    with pytest.raises(ToolError, match="does not use Debian's packages") as caught:
+        packages.sources(tmp_path)
+    assert "HARNESS_DEBIAN_MIRROR" in caught.value.hint

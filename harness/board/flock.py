@@ -1,0 +1,26 @@
+"""Locks of the kernel (flock): they end with their holder, however that ends."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+
+@contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Hold the lock file `path` alone for the time of the block; waits for its holder."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def try_exclusive(file: IO[str]) -> bool:
+    """Lock `file` alone, unless somebody else holds a lock on it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
