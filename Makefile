@@ -10,12 +10,14 @@ REQUIREMENTS = requirements/harness.txt requirements/dev.txt
 run: setup
 	.venv/bin/harness run --board $(BOARD) --model $(MODEL)
 
-test: setup
+test: lint
 	tools/system-packages --tests
+	.venv/bin/pytest
+
+lint: setup
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
-	.venv/bin/pytest
 
 setup: .venv/complete
 
