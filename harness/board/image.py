@@ -215,6 +215,6 @@ def _one(folder: Path, pattern: str) -> Path:
     found = sorted(folder.glob(pattern))
     if not found:
         raise ToolError(
-            f"the packages of the emulated boards' Linux hold no {pattern}", "does the mirror carry Debian 12?"
+            f"the packages of the emulated boards' Linux hold no {pattern}", "Debian 12 and 13 are known to work"
         )
     return found[-1]

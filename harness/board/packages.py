@@ -184,7 +184,7 @@ def _is_debian(entry: Mapping[str, str]) -> bool:
     if "main" not in entry.get("Components", "").split():
         return False
     if "Signed-By" in entry:
-        return "debian-archive" in entry["Signed-By"]
+        return entry["Signed-By"].startswith("/") and "debian-archive" in entry["Signed-By"]  # or else it is a key
     folders = {PurePosixPath(url).name.removesuffix(".list") for url in entry["URIs"].split()}
     return folders <= {"debian", "debian-security"}
 
