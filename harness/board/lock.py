@@ -5,7 +5,6 @@ The lock is the kernel's (flock), not the file's existence: it dies with its hol
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import pwd
@@ -16,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TextIO
 
+from harness.board.flock import try_exclusive
 from harness.board.session import Deadline
 from harness.errors import BoardError
 
@@ -58,7 +58,7 @@ def _open(name: str, folder: Path) -> TextIO:
 def _acquire(file: TextIO, name: str, wait_s: float, notify: Callable[[str], None]) -> None:
     deadline = Deadline.after(wait_s)
     told = ""
-    while not _try_lock(file):
+    while not try_exclusive(file):
         in_use = f"board {name} is in use by {_read_holder(file)}"
         if deadline.passed:
             raise BoardError(f"{in_use}; not free after {wait_s:g} s", "try again later, or end that job")
@@ -66,14 +66,6 @@ def _acquire(file: TextIO, name: str, wait_s: float, notify: Callable[[str], Non
             notify(f"{in_use}, waiting")
             told = in_use
         time.sleep(min(POLL_S, deadline.remaining_s))
-
-
-def _try_lock(file: TextIO) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _write_holder(file: TextIO, purpose: str) -> None:

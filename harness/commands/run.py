@@ -123,7 +123,7 @@ def _carry_out(job: Job, workspace: Workspace, screen: Screen, notify: Notify) -
         reach(job.profile, workspace.cache, notify) as reached,
     ):
         environment = execute.environment(reached.board)
-        with _known_state(job.profile, reached.board, notify) as setup:
+        with _known_state(job.profile, reached.board, workspace.cache, notify) as setup:
             _run_chunks(job, reached, screen, notify)
     document = verdict.conclude(job, environment, setup)
     (job.folder.path / "report.html").write_text(report.html(document), encoding="utf-8")
@@ -153,16 +153,33 @@ def _chunks(count: int, size: int) -> Iterator[Chunk]:
 
 
 @contextmanager
-def _known_state(board: Profile, session: Board, notify: Notify) -> Iterator[list[dict[str, Any]]]:
+def _known_state(board: Profile, session: Board, cache: Path, notify: Notify) -> Iterator[list[dict[str, Any]]]:
     """Run the profile's setup commands, and whatever happens its teardown commands; real boards only."""
     if board.emulated:
         yield []
         return
     try:
         yield [_set_state(command, session, notify) for command in board.setup]
-    finally:
-        for command in board.teardown:
-            _set_state(command, session, notify)
+    except BaseException:
+        _restore_after_failure(board, cache, notify)
+        raise
+    _restore(board, session, notify)
+
+
+def _restore(board: Profile, session: Board, notify: Notify) -> None:
+    for command in board.teardown:
+        _set_state(command, session, notify)
+
+
+def _restore_after_failure(board: Profile, cache: Path, notify: Notify) -> None:
+    """By a session of its own, as the failed one is over; what goes wrong here must not hide the first cause."""
+    if not board.teardown:
+        return
+    try:
+        with reach(board, cache, notify) as again:
+            _restore(board, again.board, notify)
+    except InfrastructureError as error:
+        notify(f"warning: the board's state was not restored: {error.message}")
 
 
 def _set_state(command: str, session: Board, notify: Notify) -> dict[str, Any]:

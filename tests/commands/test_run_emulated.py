@@ -161,6 +161,16 @@ def test_an_address_makes_it_hardware_and_setup_failures_are_told(user: User, en
         assert board.run(["rm", "/board/restored"], 10).status == 0
 
 
+def test_a_failed_run_restores_the_board_and_keeps_its_cause(user: User, endpoint: Endpoint) -> None:
+    _give(user, _address(endpoint) | {"timeout_s": 0.3, "setup": ["true"], "teardown": ["touch /board/restored"]})
+    arguments = ("--vectors", "60000", "--chunk", "60000", "--json")
+    ended = user.harness("run", "--board", NAME, "--model", "acas_coc", *arguments)
+    assert ended.code == 3
+    assert "0.3" in ended.document["reason"], "the deadline, not what happened after it"
+    with _session(endpoint) as board:
+        assert board.run(["rm", "/board/restored"], 10).status == 0
+
+
 class _Proxy(threading.Thread):
     """Forwards one connection after the other to a port, and cuts each after so many bytes from the board."""
 
