@@ -185,7 +185,7 @@ def _layer_codes(plan: Plan) -> list[LayerCode]:
         layer.output: f"{layer.name}_output" for layer in plan.network.layers
     }
     return [
-        targets.find(plan.items[owner].target).generate(layer, writer[layer.source])
+        targets.find(plan.items[owner].target).generate(layer, [writer[source] for source in layer.sources])
         for layer, owner in zip(plan.network.layers, plan.owner, strict=True)
     ]
 
@@ -194,7 +194,7 @@ _C_TYPES = {"float32": "float", "int64": "int64_t", "uint8": "uint8_t", "int8": 
 
 
 def _layer_text(index: int, layer: Layer, code: LayerCode) -> str:
-    tensors = f"reads {_printable(layer.source)}, writes {_printable(layer.output)}"
+    tensors = f"reads {' and '.join(map(_printable, layer.sources))}, writes {_printable(layer.output)}"
     lines = [
         f"/* Layer {index}, {layer.operator}: node {_printable(layer.node)}, {tensors}. */",
         f"static {_C_TYPES[str(layer.dtype)]} {layer.name}_output[BLOCK][{layer.width}] __attribute__((aligned(64)));",

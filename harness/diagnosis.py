@@ -6,7 +6,7 @@ vector looked at, the differing ones among them, explains the difference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.compare import difference_map
-from harness.network import Array, Layer, QGemm, QuantizeLinear
+from harness.network import Add, Array, Layer, QGemm, QuantizeLinear
 
 VECTORS_LOOKED_AT = 4096
 
@@ -65,14 +65,15 @@ class Diagnosis:
         return "no known cause explains any of the differing values: look at the kernel's sums and its inputs"
 
 
-def diagnose(index: int, layer: Layer, inputs: Array, expected: Array, actual: Array) -> Diagnosis:
-    """Try every hypothesis for `layer` (the first that differs, so that `inputs` (vectors, K) are what it was fed).
+def diagnose(index: int, layer: Layer, inputs: Sequence[Array], expected: Array, actual: Array) -> Diagnosis:
+    """Try every hypothesis for `layer` (the first that differs, so that `inputs` are what it was fed).
 
-    `expected` and `actual` are (vectors, width) of the layer's type.
+    `inputs` are its sources, (vectors, K) each; `expected` and `actual` are (vectors, width) of the layer's type.
     """
     differing = difference_map(expected, actual)
     rows = _rows(differing)
-    inputs, expected, actual, differing = inputs[rows], expected[rows], actual[rows], differing[rows]
+    inputs = [values[rows] for values in inputs]
+    expected, actual, differing = expected[rows], actual[rows], differing[rows]
     predictions = ((name, predicted) for name, predicted in _predictions(layer, inputs))
     hypotheses = tuple(_judge(name, predicted, actual, differing) for name, predicted in predictions)
     return Diagnosis(index, int(differing.sum()), hypotheses)
@@ -103,12 +104,14 @@ ROUNDINGS: dict[str, Rounding] = {
 }
 
 
-def _predictions(layer: Layer, inputs: Array) -> Iterable[tuple[str, Array]]:
+def _predictions(layer: Layer, inputs: Sequence[Array]) -> Iterable[tuple[str, Array]]:
     with np.errstate(all="ignore"):
         if isinstance(layer, QGemm):
-            yield from _qgemm_predictions(layer, inputs)
+            yield from _qgemm_predictions(layer, *inputs)
         elif isinstance(layer, QuantizeLinear):
-            yield from _quantize_predictions(layer, inputs)
+            yield from _quantize_predictions(layer, *inputs)
+        elif isinstance(layer, Add):
+            yield from _add_predictions(layer, inputs)
 
 
 def _saturate(rounded: Real, zero_point: int, dtype: np.dtype[Any], *, top: int = 0) -> Array:
@@ -137,6 +140,23 @@ def _quantize_predictions(layer: QuantizeLinear, inputs: Array) -> Iterable[tupl
     )
     double = inputs.astype(np.float64) / np.float64(layer.scale)
     yield "division in double precision", _saturate(np.rint(double), layer.zero_point, layer.dtype)
+
+
+def _add_predictions(layer: Add, inputs: Sequence[Array]) -> Iterable[tuple[str, Array]]:
+    """Not among them: terms that were not rounded to float32 before, which cannot be seen from the rounded ones.
+
+    An addition in double precision of the rounded terms is none either: rounded to float32 it gives the same.
+    """
+    a, b = inputs if layer.addend is None else (inputs[0], np.broadcast_to(layer.addend, inputs[0].shape))
+    yield "first term left out", b
+    yield "second term left out", a
+    yield "second term subtracted instead of added", a - b
+    exact = a.astype(np.float64) + b
+    nearest = exact.astype(np.float32)
+    beyond = np.abs(nearest.astype(np.float64)) > np.abs(exact)
+    yield "truncation toward zero instead of rounding", np.where(beyond, np.nextafter(nearest, np.float32(0)), nearest)
+    flushed = np.where(np.abs(nearest) < np.finfo(np.float32).tiny, nearest * np.float32(0), nearest)
+    yield "subnormal sum flushed to zero", flushed
 
 
 def _qgemm_predictions(layer: QGemm, inputs: Array) -> Iterable[tuple[str, Array]]:

@@ -1,15 +1,15 @@
 """`Network` x profile -> `Plan`: which item computes which layers, where items hand over, block size.
 
-Layers run in the order of the model.  Where the next layer belongs to another item, writer and reader cross a
-barrier.  All items start a block together and end it together, so that no buffer is overwritten before it was
-read.  Every activation has its own buffer, with one writer.  The plan is a value and printable.
+Layers run in the order of the model.  Where a layer reads what another item wrote, writer and reader cross a
+barrier, unless hand-overs before have ordered the two.  All items start a block together and end it together, so
+that no buffer is overwritten before it was read.  Every activation has its own buffer, with one writer.  The plan
+is a value and printable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from harness.errors import RequestError
 from harness.network import Layer, Network
@@ -108,17 +108,33 @@ def _owners(network: Network, profile: Profile) -> tuple[int, ...]:
 def _schedule(
     layers: Sequence[Layer], owner: Sequence[int], item_count: int
 ) -> tuple[tuple[Barrier, ...], tuple[tuple[Step, ...], ...]]:
+    """The barriers, in the order in which they are crossed, and the steps of every item.
+
+    `finished[i]` are the layers that are computed before item i takes its next step: its own, and behind a barrier,
+    which neither item passes before both have come, all those of the other.  Before a layer come barriers for exactly
+    those sources that are not among them.  So every read comes after its write, and no barrier can be left out: the
+    layer behind it would read too early.  Items never wait for each other in a circle, as each crosses its barriers
+    in the order in which they stand here.
+    """
+    writer = {layer.output: index for index, layer in enumerate(layers)}
     barriers: list[Barrier] = []
     schedules: list[list[Step]] = [[] for _ in range(item_count)]
+    finished: list[set[int]] = [set() for _ in range(item_count)]
 
-    def hand_over(name: str, giver: int, taker: int) -> None:
+    def hand_over(source: int, taker: int) -> None:
+        giver = owner[source]
         for item in (giver, taker):
             schedules[item].append(Cross(len(barriers)))
-        barriers.append(Barrier(name, (giver, taker)))
+            finished[item] = finished[giver] | finished[taker]
+        barriers.append(Barrier(layers[source].name, (giver, taker)))
 
-    schedules[owner[0]].append(Compute(0))
-    for index, (before, after) in enumerate(pairwise(owner), start=1):
-        if before != after:
-            hand_over(layers[index - 1].name, before, after)
-        schedules[after].append(Compute(index))
+    for index, (layer, item) in enumerate(zip(layers, owner, strict=True)):
+        sources = sorted({writer[source] for source in layer.sources if source in writer}, reverse=True)
+        # First the giver that brings most: two sources may come in one hand-over.
+        sources.sort(key=lambda source: len(finished[owner[source]].intersection(sources)), reverse=True)
+        for source in sources:
+            if source not in finished[item]:
+                hand_over(source, item)
+        schedules[item].append(Compute(index))
+        finished[item].add(index)
     return tuple(barriers), tuple(tuple(schedule) for schedule in schedules)

@@ -20,10 +20,10 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from harness.errors import RequestError, unknown_name
 
-OPERATORS = ("QuantizeLinear", "QGemm", "DequantizeLinear", "ArgMax", "ArgMin")
+OPERATORS = ("QuantizeLinear", "QGemm", "Add", "DequantizeLinear", "ArgMax", "ArgMin")
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
-Operator = Literal["QuantizeLinear", "QGemm", "DequantizeLinear", "ArgMax", "ArgMin"]
+Operator = Literal["QuantizeLinear", "QGemm", "Add", "DequantizeLinear", "ArgMax", "ArgMin"]
 
 
 class _Entry(BaseModel):

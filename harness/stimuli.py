@@ -23,7 +23,7 @@ from harness.reference import softfloat, specification
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 Places: TypeAlias = npt.NDArray[np.intp]
-TieFinder: TypeAlias = Callable[[Array], tuple[Array, npt.NDArray[np.bool_]]]
+TieFinder: TypeAlias = Callable[..., tuple[Array, npt.NDArray[np.bool_]]]
 
 
 class Kind(enum.Enum):
@@ -33,7 +33,7 @@ class Kind(enum.Enum):
     CORNER = "corners and edges of the input box"
     BOUNDARY = "inputs next to a boundary between two codes"
     INPUT_TIE = "inputs exactly half way between two codes"
-    ACCUMULATOR_TIE = "an accumulator's product exactly half way between two codes"
+    ACCUMULATOR_TIE = "a layer's product or sum exactly half way between two codes"
     SPECIAL = "one input NaN, infinite, zero or beyond the box"
 
 
@@ -225,37 +225,56 @@ def _input_boundaries(layer: Layer) -> tuple[Vectors, Vectors]:
 
 @lru_cache(maxsize=4)
 def tie_bank(network: Network) -> Vectors:
-    """Vectors of which each meets a tie in some layer's accumulators, float32 (found, K).
+    """Vectors of which each meets a tie in some layer behind the first, float32 (found, K).
 
     A search of bounded effort over uniform vectors: ties are about one in a million activations with ordinary
     scales, and the rule with powers of two.
     """
-    finders = [_tie_finder(layer) for layer in network.layers]
+    finders = [_tie_finder(network, layer) for layer in network.layers]
     activations = sum(layer.width for layer in network.layers)
     found = [np.empty((0, network.input_width), np.float32)]
     for block in range(min(SEARCHED_BLOCKS, 1 + SEARCHED_ACTIVATIONS // (activations * SEARCH_BLOCK))):
         rng = np.random.Generator(np.random.Philox(key=[SEARCH_KEY, block]))
         vectors = _uniform(network.box, rng.random((SEARCH_BLOCK, network.input_width)))
-        found.append(vectors[_meets_tie(finders, vectors)])
+        found.append(vectors[_meets_tie(network, finders, vectors)])
         if sum(map(len, found)) >= LARGEST_BANK:
             break
     return np.concatenate(found)
 
 
-def _meets_tie(finders: list[TieFinder], vectors: Vectors) -> npt.NDArray[np.bool_]:
-    values: Array = vectors
+def _meets_tie(network: Network, finders: list[TieFinder], vectors: Vectors) -> npt.NDArray[np.bool_]:
+    values: dict[str, Array] = {network.input_name: vectors}
     met = np.zeros(len(vectors), np.bool_)
-    for find in finders:
-        values, ties = find(values)
+    for layer, find in zip(network.layers, finders, strict=True):
+        values[layer.output], ties = find(*(values[source] for source in layer.sources))
         met |= ties.any(axis=1)
     return met
 
 
-def _tie_finder(layer: Layer) -> TieFinder:
-    """The function from a layer's input to its output and to whether each activation was a tie."""
-    if not isinstance(layer, QGemm) or layer.dtype == np.float32:
-        operate = specification.operator(layer)
-        return lambda values: (operate(values), np.zeros((len(values), 1), np.bool_))
+def _tie_finder(network: Network, layer: Layer) -> TieFinder:
+    """The function from a layer's sources to its output and to whether each activation was a tie.
+
+    A tie is met where a layer of the network rounds to codes: QGemm, and QuantizeLinear of a sum; the ties of
+    the network's own input are another kind of vectors.
+    """
+    if isinstance(layer, QGemm) and layer.dtype != np.float32:
+        return _product_ties(layer)
+    operate = specification.operator(layer)
+    if isinstance(layer, QuantizeLinear) and layer.sources[0] != network.input_name:
+        return lambda x: (operate(x), _quotient_is_tie(layer, x))
+    return lambda *values: (operate(*values), np.zeros((len(values[0]), 1), np.bool_))
+
+
+def _quotient_is_tie(layer: QuantizeLinear, x: Array) -> npt.NDArray[np.bool_]:
+    """Whether each float32(x / scale) lies exactly half way between two codes."""
+    codes = np.iinfo(layer.dtype)
+    with np.errstate(over="ignore", invalid="ignore"):  # infinity is no tie
+        v = x / layer.scale
+        tie: npt.NDArray[np.bool_] = v - np.floor(v) == 0.5
+    return tie & (v > codes.min - layer.zero_point) & (v < codes.max - layer.zero_point)
+
+
+def _product_ties(layer: QGemm) -> TieFinder:
     accumulate = specification.accumulator(layer)
     staircase = specification.Staircase.of(specification.thresholds(layer), *accumulator_bounds(layer))
     lower, upper = _ties_of_steps(layer)

@@ -152,10 +152,12 @@ def _model(network: Network) -> dict[str, Any]:
 
 def _layer(job: Job, index: int, total: Comparison) -> dict[str, Any]:
     layer, item = job.network.layers[index], job.plan.items[job.plan.owner[index]]
+    read = [other.name for other in job.network.layers if other.output in layer.sources]
     return {
         "index": index,
         "name": layer.name,
         "operator": layer.operator,
+        "reads": read,
         "item": item.name,
         "target": item.target,
         "ran_on": targets.find(item.target).ran_on(job.profile),

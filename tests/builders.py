@@ -65,9 +65,12 @@ def random_network(
     transposed: bool = False,
     alpha: float = 1.0,
     argmax: bool = False,
+    residual: int = 1,
 ) -> onnx.ModelProto:
     """QuantizeLinear and a QGemm for every pair of `widths`, after choice DequantizeLinear and ArgMax.
 
+    With `residual` of 2 or more every pair has that many QGemms, whose float32 results are added and quantised again;
+    the last sum is the output.
     The input box is in the metadata and reaches a little beyond the input's codes.  Float and argmax
     outputs are those of the last layer; with `argmax` the scores are an output too.
     """
@@ -76,8 +79,12 @@ def random_network(
     )
     build.quantize(widths[0])
     for index, width in enumerate(widths[1:]):
-        build.qgemm(f"layer_{index}", width, is_float=float_output and index == len(widths) - 2)
-    scores = "float32" if float_output or dequantize else activations
+        is_last = index == len(widths) - 2
+        if residual > 1:
+            build.expansion(f"layer_{index}", width, residual, is_float=is_last)
+        else:
+            build.qgemm(f"layer_{index}", width, is_float=float_output and is_last)
+    scores = "float32" if float_output or dequantize or residual > 1 else activations
     if dequantize:
         build.node("DequantizeLinear", "dequantize", [build.tensor, build.constant("score_scale", build.scale), "zp"])
         build.constants["zp"] = build.zero_point
@@ -153,6 +160,46 @@ class _Build:
             self._calibrate(real)
             inputs += [self.constant(f"{name}_y_scale", self.scale), self.constant(f"{name}_y_zp", self.zero_point)]
         self.node("QGemm", name, inputs, "com.microsoft", alpha=self.alpha, transB=int(self.transposed))
+
+    def expansion(self, name: str, width: int, order: int, *, is_float: bool) -> None:
+        """A residual expansion: R_k = Q(W - sum_{j<k} Q^-1(R_j)), one QGemm for every R_k on the same codes."""
+        codes, scale, zero_point = self.tensor, self.constant(f"{name}_a_scale", self.scale), self.zero_point
+        inputs = [codes, scale, self.constant(f"{name}_a_zero_point", zero_point)]
+        rest = self.rng.normal(0, 0.3, (self.codes.shape[1], width))
+        centered = self.codes - int(zero_point)
+        real = np.zeros((len(self.codes), width))
+        for k in range(1, order + 1):
+            term = f"{name}_term_{k}"
+            b, b_scale, b_zero_point = self._residue(rest)
+            weights = (b.astype(np.int64) - b_zero_point) * b_scale.astype(np.float64)
+            rest = rest - weights
+            factor = float(np.float32(self.alpha) * self.scale)
+            real += centered @ weights * factor
+            constants = {"weights": b.T.copy() if self.transposed else b, "b_scale": b_scale, "b_zp": b_zero_point}
+            if k == 1:
+                spread = (centered @ weights / b_scale).std()
+                constants["bias"] = self.rng.normal(0, 0.3 * spread + 1, width).astype(np.int32)
+                real += constants["bias"] * (b_scale * factor)
+            before = self.tensor
+            tables = [self.constant(f"{term}_{key}", value) for key, value in constants.items()]
+            self.node("QGemm", term, [*inputs, *tables], "com.microsoft", alpha=self.alpha, transB=int(self.transposed))
+            if k > 1:
+                self.node("Add", f"{name}_sum_{k}", [before, self.tensor])
+        if not is_float:
+            self._calibrate(real)
+            constants = [self.constant(f"{name}_y_scale", self.scale), self.constant(f"{name}_y_zp", self.zero_point)]
+            self.node("QuantizeLinear", f"{name}_quantize", [self.tensor, *constants])
+
+    def _residue(self, rest: Array) -> tuple[Array, Array, Array]:
+        """Real weights, float64 (K, N), as codes with their scale and zero point: numbers, or (N,) per column."""
+        info = np.iinfo(self.weights)
+        middle = 128 if self.weights == np.uint8 else 0
+        shape = (rest.shape[1],) if self.per_column else ()
+        spread = 20 if self.zero_points else 1
+        zero_point = self.rng.integers(middle - spread + 1, middle + spread, shape).astype(self.weights)
+        scale = self.rounded(np.abs(rest).max(axis=0 if self.per_column else None) / 120)
+        codes = np.clip(np.rint(rest / scale) + zero_point, info.min, info.max)
+        return codes.astype(self.weights), scale, zero_point
 
     def _weights(self, width: int) -> tuple[Array, Array, Array]:
         """Weights (K, N), their scale and zero point: numbers, or (N,) per column."""

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx.helper
+import onnx.numpy_helper
 import pytest
 
 from harness import bundle, plan, targets
@@ -25,6 +26,7 @@ from harness.profile import ItemProfile, Profile
 from harness.targets import KERNELS
 from harness.targets import c as target_c
 from tests import builders
+from tests.commands.command import User
 from tests.kernels.board_program import BoardProgram, assert_same, parse, references, uniform_vectors, with_flags
 
 
@@ -199,6 +201,53 @@ def test_a_layer_that_the_target_cannot_compute_is_refused(net: Network, board: 
     assert "--items" in caught.value.hint
 
 
+WITHOUT_ADD = """
+from harness.network import Add
+from harness.targets.c import folders, generate, headers, ran_on
+from harness.targets.c import refusal as of_c
+
+def refusal(layer):
+    return "it has no float32 unit" if isinstance(layer, Add) else of_c(layer)
+"""
+
+
+@pytest.fixture
+def modest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of an installed package that brings the target "modest", which computes all but Add."""
+    installed = tmp_path / "site"
+    information = installed / "modest-1.dist-info"
+    information.mkdir(parents=True)
+    (installed / "modest_target.py").write_text(WITHOUT_ADD)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: modest\nVersion: 1\n")
+    (information / "entry_points.txt").write_text("[harness.targets]\nmodest = modest_target\n")
+    monkeypatch.syspath_prepend(installed)
+    return installed
+
+
+@pytest.mark.usefixtures("modest")
+def test_a_target_without_add_refuses_residual_networks_and_computes_others(
+    net: Network, board: Profile, tmp_path: Path
+) -> None:
+    items = ["modest", "modest"]
+    residual = parse(builders.random_network(np.random.default_rng(5), (3, 4, 2), residual=2))
+    with pytest.raises(RequestError) as caught:
+        bundle.build(plan.make(residual, board, items), board, tmp_path)
+    assert caught.value.message == ("target modest cannot compute layer layer_0_sum_2 (Add): it has no float32 unit")
+    assert caught.value.hint == "choose another target for that item with --items"
+    run(bundle.build(plan.make(net, board, items), board, tmp_path), net, tmp_path)
+
+
+@pytest.mark.parametrize("command", [["plan"], ["run", "--vectors", "10"]])
+def test_a_command_with_a_target_without_add_ends_with_2(modest: Path, tmp_path: Path, command: list[str]) -> None:
+    model = builders.random_network(np.random.default_rng(5), (3, 2), residual=2)
+    onnx.save_model(model, tmp_path / "residual.onnx")
+    user = User(tmp_path, tmp_path / "cache")
+    arguments = ("--board", "host", "--model", str(tmp_path / "residual.onnx"), "--items", "c,modest")
+    ended = user.harness(*command, *arguments, PYTHONPATH=str(modest))
+    assert ended.code == 2
+    assert "target modest cannot compute layer layer_0_sum_2 (Add): it has no float32 unit" in ended.err
+
+
 def run(found: Bundle, net: Network, folder: Path) -> None:
     """The program computes the network."""
     vectors = uniform_vectors(net, 25, seed=6)
@@ -244,7 +293,7 @@ def test_every_table_names_its_node_and_tensors(built: Bundle, net: Network) -> 
     source = (built.folder / "network.c").read_text()
     assert f"/* The network network, generated from its ONNX file (SHA-256 {net.sha256}). */" in source
     for index, layer in enumerate(net.layers):
-        tensors = f"reads {layer.source}, writes {layer.output}"
+        tensors = f"reads {layer.sources[0]}, writes {layer.output}"
         assert f"/* Layer {index}, {layer.operator}: node {layer.node}, {tensors}. */" in source
     assert "static float input[BLOCK][3]; /* tensor x */" in source
 
@@ -255,6 +304,18 @@ def table(source: str, name: str) -> list[float]:
     assert match is not None, name
     literals = re.findall(r"-?0x[0-9a-f.]+p[+-]?\d+|-?\d+", match[2])
     return [float.fromhex(literal) if "p" in literal else int(literal) for literal in literals]
+
+
+def test_a_sum_names_both_its_terms_and_its_constant_is_the_models_bit_for_bit(board: Profile) -> None:
+    model = builders.random_network(np.random.default_rng(5), (3, 2), residual=2)
+    addend = np.array([-0.0, 1e-45], np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(addend, "addend"))
+    model.graph.node.append(onnx.helper.make_node("Add", ["addend", "layer_0_sum_2_out"], ["y"], name="shift"))
+    model.graph.output[0].name = "y"
+    source = bundle.network_source(plan.make(parse(model), board))
+    terms = "reads layer_0_term_1_out and layer_0_term_2_out, writes layer_0_sum_2_out"
+    assert f"/* Layer 3, Add: node layer_0_sum_2, {terms}. */" in source
+    assert np.array(table(source, "shift_addend"), np.float32).tobytes() == addend.tobytes()
 
 
 def test_the_constants_are_the_models_bit_for_bit(built: Bundle, net: Network) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from harness import diagnosis
 from harness.diagnosis import Diagnosis, Hypothesis, diagnose
-from harness.network import Array, Layer, Network, QGemm, QuantizeLinear
+from harness.network import Add, Array, Layer, Network, QGemm, QuantizeLinear
 from harness.reference.specification import operator
 from tests import builders
 from tests.kernels.board_program import parse
@@ -91,7 +91,7 @@ def wrapped(values: Array, dtype: np.dtype[np.generic]) -> Array:
 
 def named(layer: Layer, inputs: Array, actual: Array) -> set[str]:
     """The hypotheses that explain the whole difference."""
-    found = diagnose(3, layer, inputs, operator(layer)(inputs), actual)
+    found = diagnose(3, layer, [inputs], operator(layer)(inputs), actual)
     assert found.layer == 3
     assert found.differing > 0
     return {h.name for h in found.hypotheses if h.explained == found.differing and not h.contradicted}
@@ -229,6 +229,68 @@ def test_int16_saturation_of_pairs_is_recognised() -> None:
     assert only(named(layer, inputs, actual), "int16 saturation of pairs of products")
 
 
+# Sums.
+
+
+def total(*, addend: Array | None = None) -> Add:
+    """A sum of four columns."""
+    tensors = ("a", "b") if addend is None else ("a",)
+    float32 = np.dtype(np.float32)
+    return Add("sum", "sum", "Add", tensors, "y", 4, float32, 4, float32, addend)
+
+
+def terms(count: int = 500) -> tuple[Array, Array]:
+    """Two terms of like size, whose sums are rounded more often than not."""
+    a, b = np.random.default_rng(6).normal(0, 1, (2, count, 4)).astype(np.float32)
+    return a, b / np.float32(7)
+
+
+def exact_sums(a: Array, b: Array) -> list[Fraction]:
+    return [Fraction(float(x)) + Fraction(float(y)) for x, y in zip(a.flat, b.flat, strict=True)]
+
+
+def truncated(value: Fraction) -> np.float32:
+    """The float32 next to the value, or on it, on the side of zero."""
+    nearest = np.float32(float(value))  # the double is exact: terms of like size
+    return np.nextafter(nearest, np.float32(0)) if abs(Fraction(float(nearest))) > abs(value) else nearest
+
+
+def explaining(layer: Add, inputs: tuple[Array, ...], actual: Array) -> set[str]:
+    """The hypotheses that explain the whole difference of a sum."""
+    found = diagnose(3, layer, inputs, operator(layer)(*inputs), actual)
+    assert found.differing > 0
+    return {h.name for h in found.hypotheses if h.explained == found.differing and not h.contradicted}
+
+
+def test_wrong_additions_are_recognised() -> None:
+    layer, (a, b) = total(), terms()
+    rounded_down = np.array([truncated(value) for value in exact_sums(a, b)]).reshape(a.shape)
+    assert explaining(layer, (a, b), b) == {"first term left out"}
+    assert explaining(layer, (a, b), a) == {"second term left out"}
+    assert explaining(layer, (a, b), a - b) == {"second term subtracted instead of added"}
+    assert explaining(layer, (a, b), rounded_down) == {"truncation toward zero instead of rounding"}
+
+
+def test_wrong_additions_of_a_constant_are_recognised() -> None:
+    a, _ = terms()
+    layer = total(addend=np.array([0.5, -0.25, 3, 1e-3], np.float32))
+    assert explaining(layer, (a,), a) == {"second term left out"}
+
+
+def test_subnormal_sums_that_are_flushed_to_zero_are_recognised() -> None:
+    a, b = (np.float32([[1.5e-38, 1.0, -1.2e-38, 2.0]]), np.float32([[-1.2e-38, 1.0, 1.5e-38, -2.0]]))
+    assert explaining(total(), (a, b), np.float32([[0, 2, 0, 0]])) == {"subnormal sum flushed to zero"}
+
+
+def test_terms_that_were_not_rounded_before_are_not_explained_wrongly() -> None:
+    """As by a fused multiply-add: the unrounded product is not among what the layer was fed."""
+    a, b = terms()
+    fused = (a.astype(np.float64) + b.astype(np.float64) * (1 + 2.0**-26)).astype(np.float32)
+    found = diagnose(3, total(), (a, b), a + b, fused)
+    assert 0 < found.differing < a.size
+    assert not found.text.startswith("all ")
+
+
 # What is claimed.
 
 
@@ -238,7 +300,7 @@ def test_the_text_names_the_cause_and_the_evidence() -> None:
     actual = computed(products(layer, inputs), layer, math.floor)
     expected = operator(layer)(inputs)
     count = (actual != expected).sum()
-    found = diagnose(1, layer, inputs, expected, actual)
+    found = diagnose(1, layer, [inputs], expected, actual)
     assert found.text == (
         f"all {count} differing values looked at are explained by: rounding down (floor) instead of to nearest"
     )
@@ -249,7 +311,7 @@ def test_nothing_is_claimed_of_noise() -> None:
     inputs = codes(layer)
     expected = operator(layer)(inputs)
     noise = np.random.default_rng(10).integers(0, 256, expected.shape).astype(np.uint8)
-    found = diagnose(1, layer, inputs, expected, noise)
+    found = diagnose(1, layer, [inputs], expected, noise)
     assert found.text.startswith("no known cause explains all of them; nearest: ")
     assert all(h.contradicted for h in found.hypotheses)
 
@@ -261,7 +323,7 @@ def test_nothing_is_claimed_of_a_value_that_no_mistake_gives() -> None:
     inside = np.argwhere((expected > 100) & (expected < 120))[0]
     actual = expected.copy()
     actual[tuple(inside)] ^= 0x80
-    text = diagnose(1, layer, inputs, expected, actual).text
+    text = diagnose(1, layer, [inputs], expected, actual).text
     assert text.startswith("no known cause explains any of the differing values")
 
 
@@ -273,7 +335,7 @@ def test_a_cause_that_should_have_changed_more_is_not_claimed() -> None:
     actual = computed(products(layer, inputs), layer, ROUNDINGS["round half away from zero"])
     vectors = np.flatnonzero((actual != expected).any(axis=1))
     actual[vectors[::2]] = expected[vectors[::2]]
-    found = diagnose(1, layer, inputs, expected, actual)
+    found = diagnose(1, layer, [inputs], expected, actual)
     assert found.text.startswith("no known cause explains all of them; nearest: round half away from zero")
     assert found.ranked[0].explained == found.differing
     assert found.ranked[0].contradicted > 0
@@ -285,7 +347,7 @@ def test_layers_without_known_mistakes_are_left_open(*, argmax: bool) -> None:
     layer = parse(model).layers[-1]
     inputs = np.zeros((5, layer.input_width), layer.input_dtype)
     expected = np.zeros((5, layer.width), layer.dtype)
-    found = diagnose(3, layer, inputs, expected, expected + expected.dtype.type(1))
+    found = diagnose(3, layer, [inputs], expected, expected + expected.dtype.type(1))
     assert found.hypotheses == ()
     assert found.differing == expected.size
     assert found.text.startswith("no known cause explains any of the differing values")
@@ -298,7 +360,7 @@ def test_only_so_many_vectors_are_looked_at() -> None:
     actual = computed(products(layer, inputs[: limit + 50]), layer, math.floor)
     expected = operator(layer)(inputs)
     actual = np.concatenate([actual, expected[limit + 50 :]])
-    found = diagnose(1, layer, inputs, expected, actual)
+    found = diagnose(1, layer, [inputs], expected, actual)
     assert (actual != expected)[:limit].sum() <= found.differing <= limit * layer.width
     best = found.ranked[0]
     assert best.name.startswith("rounding down")

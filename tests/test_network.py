@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from harness import network
 from harness.errors import RequestError
-from harness.network import ArgExtremum, DequantizeLinear, QGemm, QuantizeLinear
+from harness.network import Add, ArgExtremum, DequantizeLinear, QGemm, QuantizeLinear
 from tests.builders import make_model, random_network
 
 Change = Callable[[onnx.ModelProto], object]
@@ -80,14 +80,14 @@ def test_parse_gives_the_layers_of_the_chain_with_their_constants() -> None:
     parsed = parse(model)
     quantize, first, second, dequantize, advisory = parsed.layers
     assert isinstance(quantize, QuantizeLinear)
-    assert (quantize.name, quantize.source, quantize.output) == ("quantize", "x", "quantize_out")
+    assert (quantize.name, quantize.sources, quantize.output) == ("quantize", ("x",), "quantize_out")
     assert quantize.scale == numpy_helper.to_array(constant(model, "x_scale"))
     assert isinstance(first, QGemm)
     assert (first.input_width, first.width, first.dtype, first.input_dtype) == (3, 4, np.uint8, np.uint8)
     assert np.array_equal(first.weights, numpy_helper.to_array(constant(model, "layer_0_weights")))
     assert np.array_equal(first.bias, numpy_helper.to_array(constant(model, "layer_0_bias")))
     assert isinstance(second, QGemm)
-    assert second.source == first.output
+    assert second.sources == (first.output,)
     assert isinstance(dequantize, DequantizeLinear)
     assert (dequantize.dtype, dequantize.width) == (np.float32, 2)
     assert isinstance(advisory, ArgExtremum)
@@ -217,6 +217,164 @@ def test_names_of_layers_are_unique_and_safe_for_files_and_c() -> None:
     assert tuple(layer.node for layer in layers) == names
 
 
+# Branches that join.
+
+
+def test_a_residual_expansion_is_read_with_what_each_layer_reads() -> None:
+    layers = {layer.name: layer for layer in parse(small(residual=3)).layers}
+    sources = {name: layer.sources for name, layer in layers.items() if name.startswith("layer_0")}
+    assert sources == {
+        "layer_0_term_1": ("quantize_out",),
+        "layer_0_term_2": ("quantize_out",),
+        "layer_0_sum_2": ("layer_0_term_1_out", "layer_0_term_2_out"),
+        "layer_0_term_3": ("quantize_out",),
+        "layer_0_sum_3": ("layer_0_sum_2_out", "layer_0_term_3_out"),
+        "layer_0_quantize": ("layer_0_sum_3_out",),
+    }
+    total = layers["layer_0_sum_3"]
+    assert isinstance(total, Add)
+    assert total.addend is None
+    assert (total.input_width, total.input_dtype, total.width, total.dtype) == (4, np.float32, 4, np.float32)
+    assert list(layers)[-1] == "layer_1_sum_3"
+
+
+def test_layers_stand_in_the_order_of_the_nodes_whichever_is_possible() -> None:
+    model = small(residual=2)
+    first, second = (onnx.NodeProto.FromString(model.graph.node[index].SerializeToString()) for index in (1, 2))
+    model.graph.node[1].CopyFrom(second)
+    model.graph.node[2].CopyFrom(first)
+    names = [layer.name for layer in parse(model).layers]
+    assert names[:4] == ["quantize", "layer_0_term_2", "layer_0_term_1", "layer_0_sum_2"]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("shape", [(), (1,), (2,), (1, 2)])
+def test_addend_of_every_accepted_shape_is_one_value_a_column(shape: tuple[int, ...], *, swapped: bool) -> None:
+    layer = parse(with_addend(np.full(shape, -0.5, np.float32), swapped=swapped)).layers[-1]
+    assert isinstance(layer, Add)
+    assert layer.sources == ("layer_1_out",)
+    assert layer.addend is not None
+    assert (layer.addend.dtype, layer.addend.tolist()) == (np.float32, [-0.5, -0.5])
+
+
+def with_addend(addend: Any, *, swapped: bool = False) -> onnx.ModelProto:
+    """`small` with a float32 output (2 columns), to which a constant is added by node "added"."""
+    terms = ["layer_1_out", "addend"]
+    model = changed(append("Add", terms[::-1] if swapped else terms, ["y"]), float_output=True)
+    model.graph.initializer.append(numpy_helper.from_array(np.asarray(addend), "addend"))
+    return model
+
+
+def test_a_term_may_be_added_to_itself_and_the_input_be_quantised_twice() -> None:
+    model = changed(append("Add", ["layer_1_out", "layer_1_out"], ["y"]), float_output=True)
+    again = helper.make_node("QuantizeLinear", ["x", "x_scale"], ["again"], name="again")
+    model.graph.node.append(again)
+    model.graph.output.append(helper.make_tensor_value_info("again", TensorProto.UINT8, ["vectors", 3]))
+    twice, other = parse(model).layers[-2:]
+    assert twice.sources == ("layer_1_out", "layer_1_out")
+    assert other.sources == ("x",)
+
+
+def test_a_sum_just_below_the_largest_number_is_accepted() -> None:
+    largest = np.finfo(np.float32).max
+    layer = parse(with_addend(largest)).layers[-1]  # the term is less than half of its last place
+    assert isinstance(layer, Add)
+    assert layer.addend is not None
+    assert layer.addend[0] == largest
+
+
+def fused_by_onnx_runtime(model: onnx.ModelProto) -> None:
+    """Two results of DequantizeLinear, their sum, QuantizeLinear."""
+    constants = ["layer_1_y_scale", "layer_1_y_zp"]
+    model.graph.node.extend(
+        [
+            helper.make_node("DequantizeLinear", ["layer_1_out", *constants], ["a"], name="a"),
+            helper.make_node("DequantizeLinear", ["layer_1_out", *constants], ["b"], name="b"),
+            helper.make_node("Add", ["a", "b"], ["sum"], name="sum"),
+            helper.make_node("QuantizeLinear", ["sum", *constants], ["y"], name="requantize"),
+        ]
+    )
+    model.graph.output[0].name = "y"
+
+
+SUM = 3  # the node layer_0_sum_2
+SUM_REFUSALS: dict[str, tuple[Change, str, str]] = {
+    "one term unread": (
+        rewire(SUM, 1, "layer_0_term_1_out"),
+        r"node 'layer_0_term_2' \(QGemm\) is for nothing",
+        "layer_0_term_2_out",
+    ),
+    "codes": (rewire(SUM, 0, "quantize_out"), "'layer_0_sum_2' .*'quantize_out' is uint8", "reads float32"),
+    "the input": (rewire(SUM, 0, "x"), "'layer_0_sum_2' .*reads the network's input", "starts with QuantizeLinear"),
+    "another width": (
+        append("Add", ["layer_0_sum_2_out", "layer_1_sum_2_out"], ["y"]),
+        "'added' .*widths 4 and 2",
+        "the same width",
+    ),
+    "two constants": (append("Add", ["x_scale", "x_scale"], ["y"]), "adds two constants", "of one and a constant"),
+    "three terms": (lambda model: model.graph.node[SUM].input.append("x_scale"), "has 3 inputs", "2 to 2"),
+    "attribute": (attribute(SUM, "axis", 1), "attribute 'axis' is unknown", "attributes are"),
+    "infinite sum": (
+        put("layer_0_term_1_b_scale", np.float32(2e37)),
+        r"'layer_0_sum_2' .*can overflow: the terms can reach 'layer_0_term_1_out' inf and 'layer_0_term_2_out' \d",
+        "stays below 3.4028235e.38",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SUM_REFUSALS)
+def test_refusal_of_a_sum_says_what_and_what_would_be_accepted(case: str) -> None:
+    change, message, hint = SUM_REFUSALS[case]
+    with pytest.raises(RequestError, match=message) as caught:
+        parse(changed(change, residual=2))
+    assert re.search(hint, caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("addend", "message", "hint"),
+    [
+        (np.float32([0, np.inf]), "the addend holds inf", "finite"),
+        (np.float32([np.nan, 0]), "the addend holds nan", "finite"),
+        (np.zeros(2), "the addend is float64", "float32 is accepted"),
+        (np.zeros((2, 1), np.float32), r"the addend has shape \(2, 1\)", r"\(2,\) or \(1, 2\)"),
+        (np.zeros(3, np.float32), r"the addend has shape \(3,\)", r"\(2,\) or \(1, 2\)"),
+    ],
+)
+def test_refusal_of_an_addend_says_what_and_what_would_be_accepted(addend: Any, message: str, hint: str) -> None:
+    with pytest.raises(RequestError, match=f"'added' .*{message}") as caught:
+        parse(with_addend(addend))
+    assert re.search(hint, caught.value.hint)
+
+
+def test_a_sum_that_onnx_runtime_would_fuse_is_refused() -> None:
+    model = changed(fused_by_onnx_runtime)
+    with pytest.raises(
+        RequestError, match=r"'requantize' .*the sum of two results of DequantizeLinear \('sum'\)"
+    ) as caught:
+        parse(model)
+    assert "QLinearAdd, with other roundings" in caught.value.message
+    assert caught.value.hint == "a sum of float32 results of QGemm"
+
+
+def test_the_fused_sum_really_is_another_than_the_one_with_all_activations_given_out() -> None:
+    """Decimal scales, with which many sums lie half way between two codes."""
+    model = random_network(np.random.default_rng(5), [20, 20, 20])
+    fused_by_onnx_runtime(model)
+    scales = {"x_scale": 0.01, "layer_0_y_scale": 0.0173, "layer_1_y_scale": 0.00237}
+    rescale = [put(name, np.float32(scale)) for name, scale in scales.items()]
+    for change in (*rescale, rewire(3, 0, "layer_0_out"), rewire(3, 1, "layer_0_y_scale"), rewire(6, 1, "x_scale")):
+        change(model)
+    x = np.random.default_rng(0).uniform(0, 2.5, (5000, 20)).astype(np.float32)
+    fused = output_of(model, x)
+    model.graph.output.append(helper.make_tensor_value_info("sum", TensorProto.FLOAT, None))
+    assert 0 < (fused != output_of(model, x)).sum() < 1000
+
+
+def output_of(model: onnx.ModelProto, x: Any) -> Any:
+    """Its "y" by ONNX Runtime as everybody runs it."""
+    return onnxruntime.InferenceSession(model.SerializeToString()).run(["y"], {"x": x})[0]
+
+
 # What is refused.
 
 REFUSALS: dict[str, tuple[Change, str, str]] = {
@@ -283,8 +441,24 @@ REFUSALS: dict[str, tuple[Change, str, str]] = {
         "its own name",
     ),
     "type of the input": (append("QuantizeLinear", ["layer_1_out", "x_scale"], ["y"]), "is uint8", "reads float32"),
-    "branch": (rewire(2, 0, "quantize_out"), "reads 'quantize_out' where the chain is at 'layer_0_out'", "branches"),
-    "unused result": (lambda model: setattr(model.graph.output[0], "name", "layer_0_out"), "gives out", "layer_1_out"),
+    "unread result": (
+        lambda model: setattr(model.graph.output[0], "name", "layer_0_out"),
+        r"gives out 'layer_0_out'; node 'layer_1' \(QGemm\) is for nothing",
+        "that no node reads an output",
+    ),
+    "input given out": (
+        lambda model: setattr(model.graph.output.add(), "name", "x"),
+        "gives out 'layer_1_out', 'x'",
+        "out",
+    ),
+    "nobody's result": (rewire(2, 0, "elsewhere"), "'elsewhere' is not written by any node before", "quantize_out"),
+    "later result": (rewire(1, 0, "layer_1_out"), "'layer_1_out' is not written by any node before it", "topological"),
+    "constant as activation": (rewire(1, 0, "x_scale"), "'x_scale' is a constant", "result of another node"),
+    "reading the input": (
+        rewire(1, 0, "x"),
+        "'layer_0' .* reads the network's input 'x'",
+        "starts with QuantizeLinear",
+    ),
     "strange output": (lambda model: setattr(model.graph.output[0], "name", "x_scale"), "gives out 'x_scale'", "out"),
     "tensor twice": (
         lambda model: model.graph.node[2].output.__setitem__(0, "layer_0_out"),
@@ -399,8 +573,9 @@ def test_network_that_does_not_start_with_quantize_linear_is_refused() -> None:
     with pytest.raises(RequestError, match="not quantised"):
         parse(model)
     model.graph.node.append(extra)
-    with pytest.raises(RequestError, match=r"starts with|comes after"):
+    with pytest.raises(RequestError, match="reads the network's input 'x'") as caught:
         parse(model)
+    assert caught.value.hint == "a network starts with QuantizeLinear on its float32 input"
 
 
 def test_int8_input_wants_int8_weights() -> None:

@@ -155,7 +155,7 @@ def test_a_missing_key_is_named(boards: Path, old: str, line: int, key: str) -> 
             "[QGemm, Conv]",
             6,
             (
-                "items.network.operators.1: Input should be 'QuantizeLinear', 'QGemm', "
+                "items.network.operators.1: Input should be 'QuantizeLinear', 'QGemm', 'Add', "
                 "'DequantizeLinear', 'ArgMax' or 'ArgMin', found 'Conv'"
             ),
         ),

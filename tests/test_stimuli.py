@@ -136,6 +136,28 @@ def test_bank_holds_only_vectors_that_meet_a_tie_and_they_are_placed(parsed: Net
     assert np.array_equal(placed[:count], bank[:count])
 
 
+@pytest.mark.parametrize(
+    ("options", "least"), [({}, 2), ({"power_of_two": True}, 400)], ids=["ordinary", "powers of two"]
+)
+def test_bank_of_a_residual_network_meets_ties_where_its_sums_are_quantised(options: Any, least: int) -> None:
+    parsed = make(4, (5, 50, 50, 50, 5), residual=2, **options)
+    bank = tie_bank(parsed)
+    activations = dict(
+        zip(
+            (layer.output for layer in parsed.layers),
+            specification.SpecificationReference(parsed).activations(bank),
+            strict=True,
+        )
+    )
+    met = np.zeros(len(bank), bool)
+    for layer in parsed.layers[1:]:
+        if isinstance(layer, QuantizeLinear):
+            v = activations[layer.sources[0]] / layer.scale
+            met |= ((v - np.floor(v) == 0.5) & (v > 0) & (v < 255)).any(axis=1)
+    assert len(bank) >= least
+    assert met.all()
+
+
 def test_ties_decide_between_rounding_rules() -> None:
     """The bank of an ordinary network holds a vector that rounding half away from zero gets wrong."""
     bank = tie_bank(ORDINARY)

@@ -290,7 +290,8 @@ def _diagnose(
         layer.output: values for layer, values in zip(network.layers, references, strict=True)
     }
     layer = network.layers[first]
-    return diagnose(first, layer, written[layer.source], references[first], actual[first])
+    inputs = [written[source] for source in layer.sources]
+    return diagnose(first, layer, inputs, references[first], actual[first])
 
 
 def _show(document: dict[str, Any], folder: RunFolder, screen: Screen) -> None:

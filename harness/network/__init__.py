@@ -1,11 +1,12 @@
 """ONNX -> `Network`: the typed layer list with its exact constants.
 
-A network is a chain of layers over a batch of vectors.  Whatever cannot be reproduced bit for bit is refused here,
-with the node's name and what would be accepted; later rooms trust what they are given.
+A network has one input, a batch of vectors, and layers that may branch and join again.  Whatever cannot be reproduced
+bit for bit is refused here, with the node's name and what would be accepted; later rooms trust what they are given.
 """
 
 from harness.network.graph import NEWEST_IR_VERSION, NEWEST_OPSET, OLDEST_OPSET, load, parse
 from harness.network.layers import (
+    Add,
     ArgExtremum,
     Array,
     DequantizeLinear,
@@ -21,6 +22,7 @@ __all__ = [
     "NEWEST_IR_VERSION",
     "NEWEST_OPSET",
     "OLDEST_OPSET",
+    "Add",
     "ArgExtremum",
     "Array",
     "DequantizeLinear",

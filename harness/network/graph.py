@@ -1,4 +1,4 @@
-"""The graph around the nodes: bytes -> one chain of layers with one input."""
+"""The graph around the nodes: bytes -> layers with one input, each after those that it reads."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import onnx.numpy_helper
 from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped] # protobuf ships no types
 
 from harness.errors import RequestError
-from harness.network.layers import FLOAT32, ArgExtremum, Array, Layer, Network, QuantizeLinear
+from harness.network.layers import FLOAT32, Add, ArgExtremum, Array, DequantizeLinear, Layer, Network, QuantizeLinear
 from harness.network.metadata import input_box, normalisation_of
 from harness.network.node import DEFAULT_DOMAIN, Node, Tensor, domain_of, element_type
-from harness.network.operators import OPERATORS
+from harness.network.operators import OPERATORS, written
 
 # The newest that ONNX Runtime 1.31, the reference, takes.
 NEWEST_IR_VERSION = 13
@@ -57,7 +57,7 @@ def load(path: Path) -> Network:
 def parse(onnx_bytes: bytes, name: str) -> Network:
     """Decode and check a model given as the bytes of an ONNX file.
 
-    Raises RequestError, naming the node, for everything that is not a chain of the supported operators with
+    Raises RequestError, naming the node, for everything that is not a graph of the supported operators with
     constant parameters, or whose arithmetic would leave the ranges in which it is exactly reproducible.
     """
     model = _decode(onnx_bytes, name)
@@ -65,7 +65,7 @@ def parse(onnx_bytes: bytes, name: str) -> Network:
     constants = _constants(model.graph, name)
     nodes = _nodes(model.graph, constants, name)
     source = _input(model.graph, constants, name)
-    layers = _chain(nodes, source)
+    layers = _layers(name, nodes, constants, source)
     _require_outputs(model.graph, layers, name)
     _require_checker(model, name)
     metadata = {entry.key: entry.value for entry in model.metadata_props}
@@ -93,7 +93,7 @@ def _decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
         reason = "is empty" if not onnx_bytes else "is not an ONNX model, or is cut short"
         raise RequestError(f"model {name!r} {reason} ({len(onnx_bytes)} bytes)", "give a complete quantised .onnx file")
     if not model.graph.node:
-        raise RequestError(f"model {name!r} has no nodes", f"give a chain of {_supported()}")
+        raise RequestError(f"model {name!r} has no nodes", f"give a network of {_supported()}")
     if model.functions:
         raise RequestError(
             f"model {name!r} defines local functions", "inline them: onnx.inliner.inline_local_functions"
@@ -159,7 +159,8 @@ def _values(tensor: onnx.TensorProto, tensor_name: str, name: str) -> Array:
         ) from error
 
 
-def _nodes(graph: onnx.GraphProto, constants: Mapping[str, Array], name: str) -> tuple[Node, ...]:
+def _nodes(graph: onnx.GraphProto, constants: Mapping[str, Array], name: str) -> dict[str, onnx.NodeProto]:
+    """The nodes that compute, in order, by names that are unique."""
     protos = [node for node in graph.node if not (_is_constant(node) and node.output[0] in constants)]
     if not any(proto.op_type in QUANTISED_OPERATORS for proto in protos):
         operators = ", ".join(sorted({proto.op_type for proto in protos})) or "constants only"
@@ -168,7 +169,7 @@ def _nodes(graph: onnx.GraphProto, constants: Mapping[str, Array], name: str) ->
     _require_unique("node", names, name)
     inputs = [value.name for value in graph.input if value.name not in constants]
     _require_unique("tensor", [*constants, *inputs, *(out for proto in protos for out in proto.output if out)], name)
-    return tuple(Node(name, proto, node_name, constants) for proto, node_name in zip(protos, names, strict=True))
+    return dict(zip(names, protos, strict=True))
 
 
 def _require_unique(kind: str, names: Sequence[str], model_name: str) -> None:
@@ -204,27 +205,46 @@ def _shape(kind: onnx.TypeProto.Tensor) -> str:
     return f"({', '.join(dim.dim_param or str(dim.dim_value or '?') for dim in kind.shape.dim)})"
 
 
-def _chain(nodes: Sequence[Node], source: Tensor) -> tuple[Layer, ...]:
-    """The nodes' layers; every node reads what the node before it writes."""
+def _layers(
+    model_name: str, nodes: Mapping[str, onnx.NodeProto], constants: Mapping[str, Array], source: Tensor
+) -> tuple[Layer, ...]:
+    """The nodes' layers; every node reads the network's input `source`, or what nodes before it write.
+
+    Of these only QuantizeLinear reads the input, so that the first layer is one and no NaN gets further.
+    """
     layers: list[Layer] = []
-    for node in nodes:
-        read = OPERATORS.get((domain_of(node.proto), node.operator))
+    activations = {source.name: source}
+    for name, proto in nodes.items():
+        node = Node(model_name, proto, name, constants, activations)
+        read = OPERATORS.get((domain_of(proto), node.operator))
         if read is None:
             raise _unsupported(node)
         if layers and isinstance(layers[-1], ArgExtremum):
             raise node.refusal(f"comes after {layers[-1].name!r}", "ArgMax or ArgMin is the last layer")
-        if not node.inputs or node.inputs[0] != source.name:
-            raise _not_a_chain(node, source)
-        layers.append(read(node, source))
-        source = Tensor(layers[-1].output, layers[-1].width, layers[-1].dtype)
-    if not isinstance(layers[0], QuantizeLinear):
-        raise nodes[0].refusal("is the first layer", "a network starts with QuantizeLinear on its float32 input")
+        if source.name in node.inputs and node.operator != "QuantizeLinear":
+            raise node.refusal(
+                f"reads the network's input {source.name!r}",
+                "a network starts with QuantizeLinear on its float32 input",
+            )
+        layer = read(node)
+        _require_unfused(node, layer, layers)
+        layers.append(layer)
+        activations[layer.output] = written(layer, [activations[name] for name in layer.sources])
     return _with_stems(layers)
 
 
-def _not_a_chain(node: Node, source: Tensor) -> RequestError:
-    found = repr(node.inputs[0]) if node.inputs else "nothing"
-    return node.refusal(f"reads {found} where the chain is at {source.name!r}", "a chain without branches")
+def _require_unfused(node: Node, layer: Layer, before: Sequence[Layer]) -> None:
+    """Refuse what ONNX Runtime computes as one QLinearAdd, with other roundings, unless all activations are outputs."""
+    writers = {other.output: other for other in before}
+    add = writers.get(layer.sources[0])
+    if not isinstance(layer, QuantizeLinear) or not isinstance(add, Add) or add.addend is not None:
+        return
+    if all(isinstance(writers[term], DequantizeLinear) for term in add.sources):
+        raise node.refusal(
+            f"quantises the sum of two results of DequantizeLinear ({add.node!r}): ONNX Runtime would compute all of "
+            "this as one QLinearAdd, with other roundings",
+            "a sum of float32 results of QGemm",
+        )
 
 
 def _unsupported(node: Node) -> RequestError:
@@ -249,13 +269,17 @@ def _with_stems(layers: Sequence[Layer]) -> tuple[Layer, ...]:
 
 
 def _require_outputs(graph: onnx.GraphProto, layers: Sequence[Layer], name: str) -> None:
+    """Every activation is given out or read by a layer, and nothing else is given out."""
     outputs = [value.name for value in graph.output]
-    written = [layer.output for layer in layers]
-    strangers = [output for output in outputs if output not in written]
-    if strangers or written[-1] not in outputs:
+    needed = {*outputs, *(source for layer in layers for source in layer.sources)}
+    unused = [layer for layer in layers if layer.output not in needed]
+    activations = [layer.output for layer in layers]
+    if unused or not set(outputs) <= set(activations):
+        idle = "".join(f"; node {layer.node!r} ({layer.operator}) is for nothing" for layer in unused)
         raise RequestError(
-            f"model {name!r} gives out {', '.join(map(repr, outputs)) or 'nothing'}",
-            f"its outputs are the last layer's, {written[-1]!r}, and other layers' if wanted: {', '.join(written)}",
+            f"model {name!r} gives out {', '.join(map(repr, outputs)) or 'nothing'}{idle}",
+            "make every result that no node reads an output, and no other tensors than results: "
+            f"{', '.join(activations)}",
         )
 
 

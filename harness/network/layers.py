@@ -18,14 +18,14 @@ class Layer:
     """One operator of the model and the activation that it writes.
 
     `node` is the ONNX node's name, `name` a unique stem [a-z][a-z0-9_]* derived from it for files and C;
-    `source` and `output` are tensor names of the model.  It reads `input_width` values per vector of type
-    `input_dtype` and writes `width` of type `dtype` (uint8, int8, float32 or int64).
+    `sources` and `output` are tensor names of the model.  Of every source it reads `input_width` values per
+    vector, of type `input_dtype`; it writes `width` of type `dtype` (uint8, int8, float32 or int64).
     """
 
     name: str
     node: str
     operator: str
-    source: str
+    sources: tuple[str, ...]
     output: str
     input_width: int
     input_dtype: np.dtype[Any]
@@ -71,6 +71,19 @@ class QGemm(Layer):
     per_column: bool
 
 
+@dataclass(frozen=True, eq=False)
+class Add(Layer):
+    """The sum of two terms (ONNX Add), float32 (vectors, N).
+
+    y[n] = a[n] + b[n]                         one IEEE 754 addition, rounded half to even
+
+    a is the first source; b is the second, or where there is none the constant `addend`, float32 (N,).
+    Both terms and the sum are finite for every input: what could overflow is refused.
+    """
+
+    addend: npt.NDArray[np.float32] | None
+
+
 @dataclass(frozen=True)
 class ArgExtremum(Layer):
     """ArgMax or ArgMin over the columns, -> int64 (vectors, 1).
@@ -96,6 +109,7 @@ class Normalisation:
 class Network:
     """A model, read and found exactly reproducible.
 
+    `layers` stand in the order of the graph's nodes: each reads the input or what layers before it write.
     `box` is float32 (2, input_width): lower and upper bound of every network input.
     `sha256` is that of the ONNX file's bytes, which are kept in `onnx_bytes`.
     """

@@ -16,10 +16,16 @@ from harness.network.layers import Layer, Normalisation, QuantizeLinear
 
 def input_box(metadata: Mapping[str, str], first: Layer, name: str) -> npt.NDArray[np.float32]:
     """Bounds of the inputs, float32 (2, K); without metadata, the codes' range and one code more on each side."""
+    box = stated_box(metadata, first.input_width, name)
+    return _representable_box(first) if box is None else box
+
+
+def stated_box(metadata: Mapping[str, str], width: int, name: str) -> npt.NDArray[np.float32] | None:
+    """Bounds of the inputs, float32 (2, width); None where the model does not say."""
     if "input_box_low" not in metadata and "input_box_high" not in metadata:
-        return _representable_box(first)
-    low = _numbers(metadata, "input_box_low", first.input_width, name)
-    high = _numbers(metadata, "input_box_high", first.input_width, name)
+        return None
+    low = _numbers(metadata, "input_box_low", width, name)
+    high = _numbers(metadata, "input_box_high", width, name)
     with np.errstate(over="ignore"):
         box = np.array([low, high], np.float32)
     if not np.isfinite(box).all() or (box[0] > box[1]).any():
@@ -28,7 +34,7 @@ def input_box(metadata: Mapping[str, str], first: Layer, name: str) -> npt.NDArr
 
 
 def _representable_box(first: Layer) -> npt.NDArray[np.float32]:
-    assert isinstance(first, QuantizeLinear)  # noqa: S101 - _chain refuses every other first layer
+    assert isinstance(first, QuantizeLinear)  # noqa: S101 - _layers refuses every other first layer
     codes, largest = np.iinfo(first.dtype), float(np.finfo(np.float32).max)
     steps = (codes.min - 1 - first.zero_point, codes.max + 1 - first.zero_point)
     bounds = np.clip([step * float(first.scale) for step in steps], -largest, largest)

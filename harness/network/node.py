@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,21 +19,29 @@ DEFAULT_DOMAIN = ("", "ai.onnx")
 
 @dataclass(frozen=True)
 class Tensor:
-    """What flows into a layer: float32, uint8 or int8 values of shape (vectors, width)."""
+    """What flows into a layer: float32, uint8, int8 or int64 values of shape (vectors, width).
+
+    No value exceeds `magnitude`; it is infinite where nothing is known, as of the network's input.
+    """
 
     name: str
     width: int
     dtype: np.dtype[Any]
+    magnitude: float = math.inf
 
 
 @dataclass(frozen=True)
 class Node:
-    """A node of the graph with the constants that it may read, and the way to refuse it."""
+    """A node of the graph with the tensors that it may read, and the way to refuse it.
+
+    `activations` are the network's input and what the nodes before this one write.
+    """
 
     model: str
     proto: onnx.NodeProto
     name: str
     constants: Mapping[str, Array]
+    activations: Mapping[str, Tensor]
 
     @property
     def operator(self) -> str:
@@ -58,6 +67,21 @@ class Node:
             raise self.refusal(f"has {len(self.inputs)} inputs", f"it takes {least} to {most}")
         if len(self.proto.output) != 1 or not self.proto.output[0]:
             raise self.refusal(f"has {len(self.proto.output)} outputs", "it writes one")
+
+    def activation(self, position: int, dtypes: Sequence[np.dtype[Any]]) -> Tensor:
+        """The activation that it reads at `position`, of one of `dtypes`."""
+        name = self.inputs[position]
+        if name in self.constants:
+            raise self.refusal(f"its input {name!r} is a constant", "the result of another node")
+        if name not in self.activations:
+            raise self.refusal(
+                f"its input {name!r} is not written by any node before it",
+                f"nodes in topological order; so far there are: {', '.join(self.activations)}",
+            )
+        source = self.activations[name]
+        if source.dtype not in dtypes:
+            raise self.refusal(f"its input {name!r} is {source.dtype}", f"it reads {' or '.join(map(str, dtypes))}")
+        return source
 
     def constant(self, position: int, what: str, dtypes: Sequence[np.dtype[Any]]) -> Array:
         """The constant that it reads at `position`, of one of `dtypes`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from harness.network.layers import (
     INT8,
     INT64,
     UINT8,
+    Add,
     ArgExtremum,
     Array,
     DequantizeLinear,
@@ -27,24 +29,19 @@ from harness.network.node import Node, Tensor, element_type
 CODE_TYPES = {onnx.TensorProto.UINT8: UINT8, onnx.TensorProto.INT8: INT8}
 
 
-def _layer(node: Node, source: Tensor, width: int, dtype: np.dtype[Any]) -> dict[str, Any]:
+def _layer(node: Node, sources: Sequence[Tensor], width: int, dtype: np.dtype[Any]) -> dict[str, Any]:
     """The fields that all layers have."""
     return {
         "name": node.name,
         "node": node.name,
         "operator": node.operator,
-        "source": source.name,
+        "sources": tuple(source.name for source in sources),
         "output": node.proto.output[0],
-        "input_width": source.width,
-        "input_dtype": source.dtype,
+        "input_width": sources[0].width,
+        "input_dtype": sources[0].dtype,
         "width": width,
         "dtype": dtype,
     }
-
-
-def _require_source(node: Node, source: Tensor, dtypes: Sequence[np.dtype[Any]]) -> None:
-    if source.dtype not in dtypes:
-        raise node.refusal(f"its input {source.name!r} is {source.dtype}", f"it reads {' or '.join(map(str, dtypes))}")
 
 
 def _require_per_tensor(node: Node, attributes: Mapping[str, Any], output_types: Sequence[int]) -> None:
@@ -57,9 +54,9 @@ def _require_per_tensor(node: Node, attributes: Mapping[str, Any], output_types:
             raise node.refusal(f"{name} is {attributes[name]}", f"{kinds}, or none")
 
 
-def _quantize_linear(node: Node, source: Tensor) -> QuantizeLinear:
-    _require_source(node, source, [FLOAT32])
+def _quantize_linear(node: Node) -> QuantizeLinear:
     node.require_inputs(2, 3)
+    source = node.activation(0, [FLOAT32])
     # `axis` and `saturate` say nothing about per-tensor 8-bit integers.
     attributes = node.attributes({"axis": 1, "saturate": 1, "block_size": 0, "output_dtype": 0, "precision": 0})
     _require_per_tensor(node, attributes, list(CODE_TYPES))
@@ -68,33 +65,33 @@ def _quantize_linear(node: Node, source: Tensor) -> QuantizeLinear:
     if asked not in (None, zero_point.dtype):
         raise node.refusal(f"output_dtype is {asked}, the zero point {zero_point.dtype}", "give both the same type")
     scale = node.scale(1, "scale")
-    fields = _layer(node, source, source.width, zero_point.dtype)
+    fields = _layer(node, [source], source.width, zero_point.dtype)
     return QuantizeLinear(**fields, scale=scale, zero_point=int(zero_point))
 
 
-def _dequantize_linear(node: Node, source: Tensor) -> DequantizeLinear:
-    _require_source(node, source, [UINT8, INT8])
+def _dequantize_linear(node: Node) -> DequantizeLinear:
     node.require_inputs(2, 3)
+    source = node.activation(0, [UINT8, INT8])
     attributes = node.attributes({"axis": 1, "block_size": 0, "output_dtype": 0})
     _require_per_tensor(node, attributes, [onnx.TensorProto.FLOAT])
     zero_point = int(node.single(2, "zero point", [source.dtype])) if node.has(2) else 0
-    fields = _layer(node, source, source.width, FLOAT32)
+    fields = _layer(node, [source], source.width, FLOAT32)
     return DequantizeLinear(**fields, scale=node.scale(1, "scale"), zero_point=zero_point)
 
 
-def _arg_extremum(node: Node, source: Tensor) -> ArgExtremum:
-    _require_source(node, source, [UINT8, INT8, FLOAT32])
+def _arg_extremum(node: Node) -> ArgExtremum:
     node.require_inputs(1, 1)
+    source = node.activation(0, [UINT8, INT8, FLOAT32])
     attributes = node.attributes({"axis": 0, "keepdims": 1, "select_last_index": 0})
     if attributes["axis"] not in (1, -1):
         raise node.refusal(f"axis is {attributes['axis']}", "axis 1 or -1: the values of one vector")
-    fields = _layer(node, source, 1, INT64)
+    fields = _layer(node, [source], 1, INT64)
     return ArgExtremum(**fields, largest=node.operator == "ArgMax", last=bool(attributes["select_last_index"]))
 
 
-def _qgemm(node: Node, source: Tensor) -> QGemm:
-    _require_source(node, source, [UINT8, INT8])
+def _qgemm(node: Node) -> QGemm:
     node.require_inputs(6, 9)
+    source = node.activation(0, [UINT8, INT8])
     attributes = node.attributes({"alpha": 1.0, "transA": 0, "transB": 0})
     if attributes["transA"]:
         raise node.refusal("transA is 1", "transA 0: a vector is a row")
@@ -102,7 +99,7 @@ def _qgemm(node: Node, source: Tensor) -> QGemm:
     b_scale, weights_zero_point = _weight_quantisation(node, weights)
     y_scale, y_zero_point = _output_quantisation(node, source)
     layer = QGemm(
-        **_layer(node, source, weights.shape[1], FLOAT32 if y_scale is None else source.dtype),
+        **_layer(node, [source], weights.shape[1], FLOAT32 if y_scale is None else source.dtype),
         weights=weights,
         weights_zero_point=np.broadcast_to(weights_zero_point, weights.shape[1]).astype(np.int32),
         bias=_bias(node, weights.shape[1]),
@@ -185,9 +182,58 @@ def _require_int32_accumulator(node: Node, layer: QGemm) -> None:
         )
 
 
-OPERATORS: dict[tuple[str, str], Callable[[Node, Tensor], Layer]] = {
+def _add(node: Node) -> Add:
+    node.require_inputs(2, 2)
+    node.attributes({})
+    sources = [node.activation(i, [FLOAT32]) for i, name in enumerate(node.inputs) if name not in node.constants]
+    if not sources:
+        raise node.refusal("adds two constants", "the results of two nodes, or of one and a constant")
+    if len({source.width for source in sources}) > 1:
+        raise node.refusal(f"its inputs have widths {sources[0].width} and {sources[1].width}", "the same width twice")
+    addend = _addend(node, sources[0].width) if len(sources) == 1 else None
+    layer = Add(**_layer(node, sources, sources[0].width, FLOAT32), addend=addend)
+    if not math.isfinite(_magnitude(layer, sources)):
+        reaches = " and ".join(f"{source.name!r} {source.magnitude:.8g}" for source in sources)
+        raise node.refusal(
+            f"its sum can overflow: the terms can reach {reaches}", "terms whose sum stays below 3.4028235e+38"
+        )
+    return layer
+
+
+def _addend(node: Node, width: int) -> npt.NDArray[np.float32]:
+    """The constant term of an Add, whichever of the two it is: addition is commutative to the bit."""
+    position = next(i for i, name in enumerate(node.inputs) if name in node.constants)
+    addend = node.constant(position, "addend", [FLOAT32])
+    if addend.shape not in ((), (1,), (width,), (1, width)):
+        raise node.refusal(f"the addend has shape {addend.shape}", f"shape (), (1,), ({width},) or (1, {width})")
+    if not np.isfinite(addend).all():
+        raise node.refusal(f"the addend holds {addend[~np.isfinite(addend)].flat[0]}", "finite numbers")
+    return np.broadcast_to(addend.reshape(-1), width).astype(np.float32)
+
+
+def written(layer: Layer, sources: Sequence[Tensor]) -> Tensor:
+    """The tensor that `layer` writes where it reads `sources`."""
+    return Tensor(layer.output, layer.width, layer.dtype, _magnitude(layer, sources))
+
+
+def _magnitude(layer: Layer, sources: Sequence[Tensor]) -> float:
+    """No |y| is larger: the layer's own operations on the largest magnitudes, whose order no rounding changes."""
+    with np.errstate(over="ignore"):
+        if isinstance(layer, Add):
+            terms = [np.float32(source.magnitude) for source in sources]
+            return float(terms[0] + (terms[1] if layer.addend is None else np.abs(layer.addend).max()))
+        if isinstance(layer, DequantizeLinear):
+            return float(np.float32(255) * layer.scale)
+        if isinstance(layer, QGemm) and layer.dtype == FLOAT32:
+            largest = np.maximum(*map(np.abs, accumulator_bounds(layer)))
+            return float((largest.astype(np.float32) * layer.multiplier).max())
+    return math.inf
+
+
+OPERATORS: dict[tuple[str, str], Callable[[Node], Layer]] = {
     ("", "QuantizeLinear"): _quantize_linear,
     ("com.microsoft", "QGemm"): _qgemm,
+    ("", "Add"): _add,
     ("", "DequantizeLinear"): _dequantize_linear,
     ("", "ArgMax"): _arg_extremum,
     ("", "ArgMin"): _arg_extremum,

@@ -2,7 +2,7 @@
 
 A magnitude is `significand * 2**exponent`, both int64 arrays; a significand is rounded to 24 bits, half to
 even, exactly where IEEE 754 rounds.  Signs are kept apart.  No product here is subnormal: the smallest
-factors are a normal multiplier and the integer 1.
+factors are a normal multiplier and the integer 1.  A sum can be.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ import numpy.typing as npt
 Integers = npt.NDArray[np.int64]
 
 SIGNIFICAND_BITS = 24
+SIGN_BIT = 1 << 31
 EXPONENT_BIAS = 150  # of a significand that is read as an integer: 127 + 23
 INFINITY_BITS = 0x7F800000
+LEAST_EXPONENT = 1 - EXPONENT_BIAS  # 2**-149 is the smallest number
+GUARD_BITS = 26  # behind the larger term of a sum: two more than its significand has
 
 
 class Magnitude(NamedTuple):
@@ -34,7 +37,10 @@ def decode(bits: Integers) -> Magnitude:
 
 
 def encode(magnitude: Magnitude, negative: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint32]:
-    """The bits of sign * magnitude, which is zero or normal with 24 significant bits; too large is infinite."""
+    """The bits of sign * magnitude; too large is infinite.
+
+    It is zero, normal with 24 significant bits, or has the least exponent.
+    """
     carried = magnitude.significand >> SIGNIFICAND_BITS  # 2**24, where rounding carried
     biased = magnitude.exponent + carried + EXPONENT_BIAS
     finite = (biased << 23) + ((magnitude.significand >> carried) - (1 << 23))
@@ -64,6 +70,25 @@ def divide(a: Magnitude, b: Magnitude) -> Magnitude:
     return _round(quotient | inexact, a.exponent - normalised - 26 - b.exponent)
 
 
+def add(a: Integers, b: Integers) -> npt.NDArray[np.uint32]:
+    """The bits of float32(a + b), for the bits of finite binary32 numbers a and b (broadcast against each other).
+
+    A sum of zero is +0, but for -0 + -0; too large a sum is infinite.
+    """
+    a_is_larger = a & ~SIGN_BIT >= b & ~SIGN_BIT
+    larger, smaller = np.where(a_is_larger, a, b), np.where(a_is_larger, b, a)
+    high, low = decode(larger), decode(smaller)
+    whole = low.significand << GUARD_BITS
+    shift = np.minimum(high.exponent - low.exponent, 2 * GUARD_BITS)  # more leaves nothing, too
+    aligned = whole >> shift
+    # Where something is shifted out the sum has 49 bits or more, so that its last one can say "and some more".
+    rest = (aligned << shift != whole).astype(np.int64)
+    sums = (high.significand << GUARD_BITS) + np.where((a ^ b) & SIGN_BIT, -aligned - rest, aligned) | rest
+    negative = np.where(sums == 0, a & b, larger) & SIGN_BIT != 0
+    exponent = high.exponent - GUARD_BITS
+    return encode(_round(sums, exponent, np.maximum(LEAST_EXPONENT - exponent, 0)), negative)
+
+
 def round_to_integer(magnitude: Magnitude) -> Integers:
     """round_half_even(magnitude), exact below 2**24 and at least 2**23 above."""
     left = np.clip(magnitude.exponent, 0, 8)
@@ -91,16 +116,15 @@ def shift_right_half_even(value: Integers, shift: Integers) -> Integers:
 
 
 def bit_length(value: Integers) -> Integers:
-    """The number of bits of non-negative integers; 0 for 0."""
-    length = np.zeros_like(value)
-    rest = value
-    for step in (32, 16, 8, 4, 2, 1):
-        above = rest >> step != 0
-        length += np.where(above, step, 0)
-        rest = np.where(above, rest >> step, rest)
-    return length + rest
+    """The number of bits of integers from 0 to 2**53; 0 for 0.
+
+    It is read from the exponents of their float64, which hold such integers exactly: nothing is rounded.
+    """
+    _, exponent = np.frexp(value.astype(np.float64))
+    return exponent.astype(np.int64)
 
 
-def _round(value: Integers, exponent: Integers) -> Magnitude:
-    excess = np.maximum(bit_length(value) - SIGNIFICAND_BITS, 0)
+def _round(value: Integers, exponent: Integers, least_excess: Integers | int = 0) -> Magnitude:
+    """Drop the bits beyond 24, and at least `least_excess`."""
+    excess = np.maximum(bit_length(value) - SIGNIFICAND_BITS, least_excess)
     return Magnitude(shift_right_half_even(value, excess), exponent + excess)

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.network import (
+    Add,
     ArgExtremum,
     Array,
     DequantizeLinear,
@@ -28,7 +29,7 @@ from harness.network import (
 from harness.reference import softfloat
 from harness.reference.softfloat import Integers
 
-Operator = Callable[[Array], Array]
+Operator = Callable[..., Array]
 
 # Vectors that pass through all layers together: few enough for the second-level cache, so that memory stays bounded.
 BLOCK = 1024
@@ -41,6 +42,7 @@ class SpecificationReference:
     """A network's activations according to the integer specification."""
 
     def __init__(self, network: Network, threads: int = 2) -> None:
+        self._input_name = network.input_name
         self._layers = network.layers
         self._operators = [operator(layer) for layer in network.layers]
         self._threads = threads
@@ -50,10 +52,10 @@ class SpecificationReference:
         outputs = tuple(np.empty((len(vectors), layer.width), layer.dtype) for layer in self._layers)
 
         def compute(start: int) -> None:
-            values: Array = vectors[start : start + BLOCK]
-            for operate, output in zip(self._operators, outputs, strict=True):
-                values = operate(values)
-                output[start : start + BLOCK] = values
+            written: dict[str, Array] = {self._input_name: vectors[start : start + BLOCK]}
+            for layer, operate, output in zip(self._layers, self._operators, outputs, strict=True):
+                written[layer.output] = output[start : start + BLOCK]
+                written[layer.output][:] = operate(*(written[source] for source in layer.sources))
 
         with ThreadPoolExecutor(self._threads) as pool:
             list(pool.map(compute, range(0, len(vectors), BLOCK)))
@@ -62,7 +64,7 @@ class SpecificationReference:
 
 @singledispatch
 def operator(layer: Layer) -> Operator:
-    """The function of a layer, from its input (n, input_width) to its output (n, width)."""
+    """The function of a layer, from its sources, (n, input_width) each, to its output (n, width)."""
     raise NotImplementedError(type(layer).__name__)
 
 
@@ -92,6 +94,18 @@ def _dequantize_linear(layer: DequantizeLinear) -> Operator:
     """The number y = float32(q - zero_point) * scale, tabulated for every difference of two codes."""
     table = float_bits(np.arange(-255, 256), np.atleast_1d(layer.scale)).view(np.float32)
     return lambda q: table[q.astype(np.int64) - layer.zero_point + 255]
+
+
+@operator.register
+def _add(layer: Add) -> Operator:
+    """The number y[n] = float32(a[n] + b[n])."""
+    constants = () if layer.addend is None else (layer.addend,)
+
+    def add(*terms: Array) -> Array:
+        a, b = map(_bits, (*terms, *constants))
+        return softfloat.add(a, b).view(np.float32)
+
+    return add
 
 
 @operator.register

@@ -1,7 +1,8 @@
 """The plan as a picture: where lanes, boxes, wires and barriers lie, in SVG units.
 
 Items are lanes, layers are boxes from left to right in the order of the model, a barrier is a bar between the lanes
-of the two items that wait for each other.  A long network continues on further lines, as music does.
+of the two items that wait for each other.  A wire leads from every layer to each that reads it, around the boxes in
+between.  A long network continues on further lines, as music does.
 """
 
 from __future__ import annotations
@@ -71,13 +72,15 @@ def draw(plan: Mapping[str, Any], layers: Sequence[Mapping[str, Any]]) -> Drawin
     """Lay out `plan` and `layers` of a run document; ValueError if one names what the other does not have."""
     grid = _Grid.of(plan, len(layers))
     rows = [grid.row(layer["item"]) for layer in layers]
+    names = [layer["name"] for layer in layers]
+    reads = [(names.index(name), reader) for reader, layer in enumerate(layers) for name in layer["reads"]]
     return Drawing(
         grid.width,
         grid.height,
         tuple(_lanes(grid, plan["items"])),
         tuple(_boxes(grid, rows, layers)),
-        tuple(wire for position in range(len(rows) - 1) for wire in grid.wires(position, rows)),
-        tuple(_bars(grid, plan["barriers"], [layer["name"] for layer in layers])),
+        tuple(wire for writer, reader in reads for wire in grid.wires(writer, reader, rows)),
+        tuple(_bars(grid, plan["barriers"], names)),
     )
 
 
@@ -157,12 +160,21 @@ class _Grid:
         """In the gap behind a box, with room for an arrow's head before the next one."""
         return self.x(position) + BOX_WIDTH + 0.36 * GAP
 
-    def wires(self, position: int, rows: Sequence[int]) -> tuple[str, ...]:
-        """From the box at `position` to the next one; two pieces where the next one begins a line."""
-        after, right = position + 1, self.x(position) + BOX_WIDTH
-        start, end = self.middle(position, rows[position]), self.middle(position, rows[after])
-        leave = f"M{right:g} {start:g}H{self.behind(position):g}V{end:g}"
-        if after % self.columns:
-            return (f"{leave}H{self.x(after):g}",)
-        continued = self.middle(after, rows[after])
-        return f"{leave}H{self.width:g}", f"M{LABEL_WIDTH} {continued:g}H{self.x(after):g}"
+    def wires(self, writer: int, reader: int, rows: Sequence[int]) -> tuple[str, ...]:
+        """From one box to a later one; two pieces where that is the next one and begins a line."""
+        start, end = self.middle(writer, rows[writer]), self.middle(reader, rows[reader])
+        leave = f"M{self.x(writer) + BOX_WIDTH:g} {start:g}H{self.behind(writer):g}"
+        if reader > writer + 1:
+            return (f"{leave}V{self._beside(writer, end):g}H{self._before(reader):g}V{end:g}H{self.x(reader):g}",)
+        if reader % self.columns:
+            return (f"{leave}V{end:g}H{self.x(reader):g}",)
+        return f"{leave}V{end:g}H{self.width:g}", f"M{LABEL_WIDTH} {end:g}H{self.x(reader):g}"
+
+    def _before(self, position: int) -> float:
+        """In the gap before a box, where no wire leaves the box on the left."""
+        return self.x(position) - 0.36 * GAP
+
+    def _beside(self, writer: int, middle: float) -> float:
+        """Above or below the boxes around `middle`; wires of writers that stand near each other do not touch."""
+        distance = BOX_HEIGHT / 2 + 4 * (1 + writer // 2 % 3)
+        return middle + distance if writer % 2 else middle - distance

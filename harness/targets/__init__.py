@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -45,8 +46,8 @@ class Target(Protocol):
     def headers(self) -> tuple[str, ...]:
         """The headers that the generated code needs."""
 
-    def generate(self, layer: Layer, source: str) -> LayerCode:
-        """The code of `layer`, which reads the buffer named `source`."""
+    def generate(self, layer: Layer, sources: Sequence[str]) -> LayerCode:
+        """The code of `layer`, which reads the buffers named `sources`, one for each of the layer's."""
 
     def ran_on(self, profile: Profile) -> str:
         """Where an item of this target really runs on the board of `profile`: `hardware`, or what stands in."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from harness.network import ArgExtremum, Array, DequantizeLinear, Layer, QGemm, QuantizeLinear
+from harness.network import Add, ArgExtremum, Array, DequantizeLinear, Layer, QGemm, QuantizeLinear
 from harness.profile import Profile
 from harness.targets import KERNELS, LayerCode
 
@@ -27,7 +28,7 @@ def folders() -> tuple[Path, ...]:
 
 def headers() -> tuple[str, ...]:
     """The headers that the generated code needs."""
-    return ("arg_extremum.h", "dequantize_linear.h", "qgemm.h", "quantize_linear.h")
+    return ("add.h", "arg_extremum.h", "dequantize_linear.h", "qgemm.h", "quantize_linear.h")
 
 
 def ran_on(profile: Profile) -> str:
@@ -37,16 +38,18 @@ def ran_on(profile: Profile) -> str:
     return "hardware"
 
 
-def generate(layer: Layer, source: str) -> LayerCode:
-    """The code of `layer`, which reads the buffer `source` of shape (vectors, input width)."""
+def generate(layer: Layer, sources: Sequence[str]) -> LayerCode:
+    """The code of `layer`, which reads the buffers `sources` of shape (vectors, input width) each."""
     if isinstance(layer, QuantizeLinear):
-        return _quantize_linear(layer, source)
+        return _quantize_linear(layer, *sources)
     if isinstance(layer, DequantizeLinear):
-        return _dequantize_linear(layer, source)
+        return _dequantize_linear(layer, *sources)
     if isinstance(layer, QGemm):
-        return _qgemm(layer, source)
+        return _qgemm(layer, *sources)
+    if isinstance(layer, Add):
+        return _add(layer, *sources)
     if isinstance(layer, ArgExtremum):
-        return _arg_extremum(layer, source)
+        return _arg_extremum(layer, *sources)
     raise TypeError(layer)
 
 
@@ -64,6 +67,17 @@ def _quantize_linear(layer: QuantizeLinear, source: str) -> LayerCode:
 def _dequantize_linear(layer: DequantizeLinear, source: str) -> LayerCode:
     arguments = f"{layer.width}, {source}[v], {_float(layer.scale)}, {layer.zero_point}, {layer.name}_output[v]"
     return LayerCode("", "", _each_vector(f"dequantize_linear_{layer.input_dtype}({arguments});"))
+
+
+def _add(layer: Add, *sources: str) -> LayerCode:
+    terms = [f"{source}[v]" for source in sources]
+    constants = ""
+    if layer.addend is not None:
+        terms.append(f"{layer.name}_addend")
+        constants = f"static const float {layer.name}_addend[{layer.width}] = {_table(layer.addend)};"
+    return LayerCode(
+        constants, "", _each_vector(f"add_float32({layer.width}, {', '.join(terms)}, {layer.name}_output[v]);")
+    )
 
 
 def _arg_extremum(layer: ArgExtremum, source: str) -> LayerCode:

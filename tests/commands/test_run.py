@@ -12,6 +12,7 @@ import onnx
 import pytest
 
 from harness.workspace import ROOT
+from tests import builders
 from tests.commands.command import User
 
 MODEL = ROOT / "models" / "acas_coc.onnx"
@@ -33,6 +34,22 @@ def test_identical(user: User) -> None:
     ]
     assert {layer["ran_on"] for layer in document["layers"]} == {"hardware"}
     assert {layer["differing"] for layer in document["layers"]} == {0}
+
+
+def test_a_residual_network_is_identical_and_its_evidence_says_what_reads_what(user: User, tmp_path: Path) -> None:
+    model = builders.random_network(np.random.default_rng(5), (5, 30, 30, 5), residual=2, per_column=True, argmax=True)
+    onnx.save_model(model, tmp_path / "residual.onnx")
+    ended = user.harness(
+        "run", "--board", "host", "--model", str(tmp_path / "residual.onnx"), "--vectors", "2500", "--json"
+    )
+    assert ended.code == 0, ended.err
+    document = ended.document
+    assert document["verdict"] == "identical"
+    layers = {layer["name"]: layer for layer in document["layers"]}
+    assert layers["layer_1_sum_2"]["reads"] == ["layer_1_term_1", "layer_1_term_2"]
+    assert layers["layer_1_term_2"]["reads"] == ["layer_0_quantize"]
+    assert [layers[f"layer_1_{name}"]["compared"] for name in ("term_1", "sum_2", "quantize")] == [2500 * 30] * 3
+    assert layers["quantize"]["reads"] == []
 
 
 def test_the_run_folder_is_complete_and_its_hashes_hold(user: User) -> None:

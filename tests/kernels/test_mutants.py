@@ -56,9 +56,10 @@ Run = Callable[[Mutant, Subject], tuple[Array, ...]]
 
 # The formulas of the kernels, as they stand there.
 
-SATURATE, QUANTIZE, QGEMM = (f"kernels/c/{name}.h" for name in ("saturate", "quantize_linear", "qgemm"))
+SATURATE, QUANTIZE, QGEMM, ADD = (f"kernels/c/{name}.h" for name in ("saturate", "quantize_linear", "qgemm", "add"))
 REQUANTIZE = "round_saturated((float)acc[n] * m[n], QMIN, QMAX, zy)"
 ACCUMULATE = "sum[r] += a[k] * b[r * depth + k];"
+SUM = "a[n] + b[n]"
 
 # What some mutants need beside the formula that they replace.
 HELPERS = """
@@ -95,6 +96,35 @@ def rounding(expression: str) -> tuple[Patch, ...]:
 
 def requantizing(expression: str) -> tuple[Patch, ...]:
     return Patch(SATURATE, "\n#endif\n", HELPERS), Patch(QGEMM, REQUANTIZE, expression)
+
+
+def adding(expression: str) -> tuple[Patch, ...]:
+    return (Patch(ADD, SUM, expression),)
+
+
+# A residual expansion of order 3, the program of which computes its first two additions together.
+
+RESIDUAL_WIDTHS = (16, 24, 10)
+DEPTH, WIDTH = RESIDUAL_WIDTHS[:2]
+
+
+def summing(index: int, expression: str, before: str = "") -> tuple[Patch, ...]:
+    """Layer layer_0_sum_<index> is the expression of t1, t2 and t3, and of what is computed before."""
+    terms = " ".join(f"const float *t{k} = layer_0_term_{k}_output[v];" for k in (1, 2, 3)[:index])
+    left = "layer_0_term_1" if index == 2 else f"layer_0_sum_{index - 1}"
+    output = f"layer_0_sum_{index}_output[v]"
+    call = f"add_float32({WIDTH}, {left}_output[v], layer_0_term_{index}_output[v], {output});"
+    loop = f"{terms} {before} for (size_t n = 0; n < {WIDTH}; ++n) {output}[n] = {expression};"
+    return (
+        Patch("network.c", call, loop),
+        Patch("network.c", '#include "qgemm.h"', '#include "qgemm.h"\n#include <math.h>'),
+    )
+
+
+ACCUMULATE_SECOND_TERM = (
+    f"int32_t acc[{WIDTH}]; qgemm_accumulate_uint8({DEPTH}, {WIDTH}, quantize_output[v], "
+    "&layer_0_term_2_weights[0][0], NULL, layer_0_term_2_offset, acc);"
+)
 
 
 # One QGemm whose accumulator can be given any value, with a scale for every column.
@@ -157,7 +187,13 @@ def subjects() -> Mapping[str, Subject]:
         "ordinary": Subject.of(ordinary, on_codes(ordinary, 4096)),
         "ladder": Subject.of(ladder, ladder_vectors(steps)),
         "input": input_subject(),
+        "residual": residual_subject(),
     }
+
+
+def residual_subject() -> Subject:
+    net = parse(builders.random_network(np.random.default_rng(9), RESIDUAL_WIDTHS, residual=3, per_column=True))
+    return Subject.of(net, on_codes(net, 4096))
 
 
 def input_subject() -> Subject:
@@ -320,6 +356,30 @@ MUTANTS = [
         ),
         cause="last input left out of the sum",
     ),
+    Mutant("second term dropped", ("residual",), adding("a[n]; (void)b"), cause="second term left out"),
+    Mutant("second term subtracted", ("residual",), adding("a[n] - b[n]"), cause="second term subtracted"),
+    Mutant(
+        "sum truncated",
+        ("residual",),
+        (
+            Patch(ADD, SUM, "towards_zero((double)a[n] + b[n])"),
+            Patch(
+                ADD,
+                "static inline void add",
+                "#include <math.h>\nstatic inline float towards_zero(double x)\n"
+                "{\n    const float y = (float)x;\n    return fabs(y) > fabs(x) ? nextafterf(y, 0) : y;\n}\n\n"
+                "static inline void add",
+            ),
+        ),
+        cause="truncation toward zero",
+    ),
+    Mutant("three terms summed in double", ("residual",), summing(3, "(float)((double)t1[n] + t2[n] + t3[n])")),
+    Mutant("terms summed in another order", ("residual",), summing(3, "t1[n] + (t2[n] + t3[n])")),
+    Mutant(
+        "product and sum fused",
+        ("residual",),
+        summing(2, "fmaf((float)acc[n], layer_0_term_2_multiplier[n], t1[n])", ACCUMULATE_SECOND_TERM),
+    ),
     Mutant(
         "transposed weights",
         ("ordinary",),
@@ -331,7 +391,13 @@ MUTANTS = [
 
 # Written differently, but the same function.
 EQUIVALENT = [
-    Mutant("nothing changed", ("pow2", "ordinary", "ladder", "input")),
+    Mutant("nothing changed", ("pow2", "ordinary", "ladder", "input", "residual")),
+    Mutant("two terms summed in double, then rounded", ("residual",), adding("(float)((double)a[n] + b[n])")),
+    Mutant(
+        "product recomputed, not fused",
+        ("residual",),
+        summing(2, "t1[n] + (float)acc[n] * layer_0_term_2_multiplier[n]", ACCUMULATE_SECOND_TERM),
+    ),
     Mutant(
         "saturation after rounding",
         ("pow2", "ordinary", "ladder", "input"),
@@ -391,8 +457,10 @@ def test_a_mutant_is_found_and_its_cause_named(
     actual, expected = run(mutant, subject), subject.expected
     first = first_difference(actual, expected)
     assert first is not None
-    inputs = (subject.vectors, *expected)[first]
-    found = diagnose(first, subject.network.layers[first], inputs, expected[first], actual[first])
+    layers = subject.network.layers
+    written = {"x": subject.vectors} | {layer.output: v for layer, v in zip(layers, expected, strict=True)}
+    inputs = [written[source] for source in layers[first].sources]
+    found = diagnose(first, layers[first], inputs, expected[first], actual[first])
     explained = found.text.startswith(f"all {found.differing} differing values looked at are explained by")
     assert explained == (mutant.cause is not None), found.text
     assert (mutant.cause or "") in found.text

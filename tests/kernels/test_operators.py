@@ -17,7 +17,7 @@ from harness.targets.c import DEPTH_LIMIT
 from tests import builders
 from tests.kernels.board_program import assert_same, build, parse, references, uniform_vectors
 from tests.kernels.chains import Node, chain, qgemm, quantize
-from tests.reference.test_specification import CASES, IN_SCOPE, _entrance
+from tests.reference.test_specification import CASES, IN_SCOPE, PAIRS, _entrance, sum_network
 
 VECTORS = 203
 LARGEST = np.finfo(np.float32).max
@@ -43,7 +43,7 @@ def half_way_vectors(net: Network, count: int, seed: int) -> Array:
 def models(draw: st.DrawFn) -> onnx.ModelProto:
     """Networks of every kind that the loader accepts."""
     activations, weights = draw(st.sampled_from([("uint8", "int8"), ("uint8", "uint8"), ("int8", "int8")]))
-    output = draw(st.sampled_from(["codes", "float", "dequantized"]))
+    output = draw(st.sampled_from(["codes", "float", "dequantized", "residual"]))
     model = builders.random_network(
         np.random.default_rng(draw(st.integers(0, 2**32 - 1))),
         draw(st.lists(st.integers(1, 70), min_size=2, max_size=4)),
@@ -57,6 +57,7 @@ def models(draw: st.DrawFn) -> onnx.ModelProto:
         transposed=draw(st.booleans()),
         alpha=draw(st.sampled_from([1.0, 0.7, 2.5])),
         argmax=draw(st.booleans()),
+        residual=draw(st.sampled_from([2, 3])) if output == "residual" else 1,
     )
     if model.graph.node[-1].op_type == "ArgMax":
         searching(model, draw(st.sampled_from(["ArgMax", "ArgMin"])), last=draw(st.booleans()))
@@ -139,6 +140,21 @@ def test_dequantize_linear_of_every_code(
     codes, numbers = check(net, vectors, host, cache, tmp_path)
     assert np.array_equal(codes, vectors)
     assert len(np.unique(numbers)) == 256
+
+
+@pytest.mark.parametrize("scale", [2.0**-25, 1.2e-38, 0.1])
+def test_add_of_all_pairs_of_codes(scale: float, host: Profile, cache: Path, tmp_path: Path) -> None:
+    """Ties, sums that cancel, terms that vanish."""
+    sums = check(sum_network(["a", "b"], {}, scale), PAIRS, host, cache, tmp_path, block=1000)[3]
+    assert len(np.unique(sums)) > 250
+
+
+@pytest.mark.parametrize(("addend", "subnormal"), [(-0.0, False), (1e-45, True), (-2e-38, True), (0.1, False)])
+def test_add_of_a_constant(addend: float, subnormal: bool, host: Profile, cache: Path, tmp_path: Path) -> None:
+    """Subnormal sums are not flushed to zero."""
+    net = sum_network(["addend", "b"], {"addend": np.float32(addend)}, 1.2e-38)
+    sums = np.abs(check(net, PAIRS[::256], host, cache, tmp_path)[3])
+    assert ((sums > 0) & (sums < np.finfo(np.float32).tiny)).any() == subnormal
 
 
 @pytest.mark.parametrize("last", [False, True])

@@ -76,6 +76,93 @@ def test_random_networks_agree_on_every_byte(options: dict[str, Any], seed: int)
     assert_both_agree(parsed, rng.uniform(*parsed.box, (700, widths[0])).astype(np.float32))
 
 
+RESIDUAL_OPTIONS = st.fixed_dictionaries(
+    {
+        "kinds": st.sampled_from([("uint8", "int8"), ("uint8", "uint8"), ("int8", "int8")]),
+        "widths": st.lists(st.integers(1, 50), min_size=2, max_size=4),
+        "residual": st.sampled_from([2, 3]),
+        "alpha": st.sampled_from([1.0, 0.7]),
+        **dict.fromkeys(["per_column", "power_of_two", "zero_points", "transposed", "argmax"], st.booleans()),
+    }
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(RESIDUAL_OPTIONS, st.integers(0, 2**32))
+def test_residual_networks_agree_on_every_byte(options: dict[str, Any], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    activations, weights = options.pop("kinds")
+    widths = options.pop("widths")
+    model = random_network(rng, widths, activations=activations, weights=weights, **options)
+    parsed = parse(model)
+    x = rng.uniform(*parsed.box, (500, widths[0])).astype(np.float32)
+    assert_as_given(parsed, x, assert_both_agree(parsed, x))
+
+
+def assert_as_given(parsed: Network, x: Array, activations: tuple[Array, ...]) -> None:
+    """ONNX Runtime computes the model's own outputs alike where no other activation is given out."""
+    model = onnx.load_model_from_string(parsed.onnx_bytes)
+    outputs = [value.name for value in model.graph.output]
+    expected = [activations[[layer.output for layer in parsed.layers].index(name)] for name in outputs]
+    precise = SATURATES and parsed.layers[0].dtype == np.uint8
+    session = runtime.session(parsed.onnx_bytes, 2, x64_quant_precision=precise)
+    for name, found, right in zip(outputs, session.run(outputs, {"x": x}), expected, strict=True):
+        assert found.tobytes() == right.tobytes(), name
+
+
+def sum_network(terms: list[str], constants: dict[str, Array], scale: float) -> Network:
+    """The sum of `terms`: "a" is the first input's int8 code, "b" the second's times `scale`."""
+    named: dict[str, Any] = {"one": np.float32(1), "zero": np.int8(0), "scale": np.float32(scale)}
+    named |= {"left": np.int8([[1], [0]]), "right": np.int8([[0], [1]])}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "one", "zero"], ["codes"]),
+        *(
+            helper.make_node("QGemm", ["codes", factor, "zero", half, "one", "zero"], [name], domain="com.microsoft")
+            for name, factor, half in (("a", "one", "left"), ("b", "scale", "right"))
+        ),
+        helper.make_node("Add", terms, ["y"]),
+    ]
+    unread = {name: ("float32", 1) for name in ("a", "b") if name not in terms}
+    return parse(make_model(nodes, named | constants, {"y": ("float32", 1)} | unread, width=2))
+
+
+PAIRS = np.stack(np.meshgrid(np.arange(-128, 128), np.arange(-128, 128)), axis=-1).reshape(-1, 2).astype(np.float32)
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0**-25, 0.1, 1.2e-38, 1e36, 16777217.0 / 255])
+def test_sums_of_all_pairs_of_codes_agree(scale: float) -> None:
+    """Exact sums and ties, sums that cancel, a term below the other's last place."""
+    parsed = sum_network(["a", "b"], {}, scale)
+    activations = assert_both_agree(parsed, PAIRS)
+    assert len(np.unique(activations[3])) > 250
+    assert_as_given(parsed, PAIRS, activations)
+
+
+@pytest.mark.parametrize("addend", [0.0, -0.0, 1e-45, -1.2e-38, 0.1, -3.0, 3.4028235e38])
+def test_sums_with_a_constant_agree(addend: float) -> None:
+    """Also where an optimiser could drop the addition, and where the sum is subnormal."""
+    parsed = sum_network(["addend", "b"], {"addend": np.float32(addend)}, 1.2e-38)
+    activations = assert_both_agree(parsed, PAIRS)
+    assert (activations[3] == activations[2]).all() == (addend == 0)
+    assert_as_given(parsed, PAIRS, activations)
+
+
+def test_sums_of_dequantised_codes_agree() -> None:
+    """DequantizeLinear twice and Add: ONNX Runtime must not fuse them as long as no QuantizeLinear follows."""
+    names = ["codes", "again"]
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", scale, "zero"], [name])
+        for name, scale in zip(names, "st", strict=True)
+    ]
+    nodes += [helper.make_node("DequantizeLinear", [name, "u", "zero"], [f"{name}_real"]) for name in names]
+    nodes += [helper.make_node("Add", ["codes_real", "again_real"], ["y"])]
+    nodes += [helper.make_node("ArgMax", ["y"], ["best"], axis=1)]
+    constants = {"s": np.float32(0.1), "t": np.float32(0.0237), "u": np.float32(0.3), "zero": np.uint8(3)}
+    parsed = parse(make_model(nodes, constants, {"best": ("int64", 1), "again": ("uint8", 7)}, width=7))
+    x = np.random.default_rng(5).uniform(-1, 27, (2000, 7)).astype(np.float32)
+    assert_as_given(parsed, x, assert_both_agree(parsed, x))
+
+
 def test_float_tensors_in_the_middle_of_the_chain_agree() -> None:
     """DequantizeLinear and QuantizeLinear between two layers, which ONNX Runtime must not drop."""
     model = random_network(np.random.default_rng(8), [5, 20], dequantize=True)
@@ -89,11 +176,13 @@ def test_float_tensors_in_the_middle_of_the_chain_agree() -> None:
     constants |= {"s": scale, "z": zero_point}
     parsed = parse(make_model(nodes, constants, {"end": ("float32", 20)}, width=5))
     x = np.random.default_rng(1).uniform(*parsed.box, (2000, 5)).astype(np.float32)
-    assert len(np.unique(assert_both_agree(parsed, x)[3])) > 20
+    activations = assert_both_agree(parsed, x)
+    assert len(np.unique(activations[3])) > 20
+    assert_as_given(parsed, x, activations)
 
 
 def test_blocks_and_threads_change_nothing() -> None:
-    parsed = parse(random_network(np.random.default_rng(8), [5, 20, 5]))
+    parsed = parse(random_network(np.random.default_rng(8), [5, 20, 5], residual=2))
     x = np.random.default_rng(1).uniform(*parsed.box, (specification.BLOCK * 2 + 3, 5)).astype(np.float32)
     whole = SpecificationReference(parsed, threads=3).activations(x)
     pieces = [SpecificationReference(parsed, threads=1).activations(x[start : start + 700]) for start in (0, 700, 1400)]

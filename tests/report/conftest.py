@@ -18,6 +18,7 @@ def _layer(index: int, name: str, width: int) -> dict[str, Any]:
         "index": index,
         "name": name,
         "operator": operators.get(name, "QGemm"),
+        "reads": list(WIDTHS)[max(index - 1, 0) : index],
         "item": "prepost" if name in PREPOST else "network",
         "target": "c",
         "ran_on": EMULATED,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +16,10 @@ def drawing(identical: dict[str, Any]) -> Drawing:
 
 def chain(items: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A plan and its layers; one letter a layer names its item: `aab`."""
-    layers = [{"name": f"layer_{index}", "item": item} for index, item in enumerate(items)]
+    layers = [
+        {"name": f"layer_{index}", "item": item, "reads": [f"layer_{index - 1}"] if index else []}
+        for index, item in enumerate(items)
+    ]
     changes = [(before, after) for before, after in pairwise(layers) if before["item"] != after["item"]]
     return {
         "items": [{"name": item, "ran_on": "hardware"} for item in sorted(set(items))],
@@ -65,6 +69,37 @@ def test_a_long_network_continues_on_a_second_line() -> None:
     assert arriving.endswith(f"{drawing.boxes[6].y + BOX_HEIGHT / 2:g}H{drawing.boxes[6].x:g}")
     (bar,) = drawing.bars
     assert (bar.y1, bar.y2) == (drawing.boxes[5].y + BOX_HEIGHT / 2, drawing.lanes[1].y + LANE_HEIGHT / 2)
+
+
+def test_a_branch_is_led_around_the_boxes_in_between() -> None:
+    plan, layers = chain("aaaaa")
+    layers[2]["reads"] = ["layer_0"]
+    layers[3]["reads"] = ["layer_1", "layer_2"]
+    drawing = draw(plan, layers)
+    boxes = drawing.boxes
+    assert len(drawing.wires) == 5
+    above, below = drawing.wires[1:3]
+    assert heights(above)[1] < boxes[1].y
+    assert heights(below)[1] > boxes[2].y + BOX_HEIGHT
+    for wire, writer, reader in ((above, 0, 2), (below, 1, 3)):
+        assert wire.startswith(f"M{boxes[writer].x + BOX_WIDTH:g} {boxes[writer].y + BOX_HEIGHT / 2:g}H")
+        assert wire.endswith(f"V{boxes[reader].y + BOX_HEIGHT / 2:g}H{boxes[reader].x:g}")
+        assert all(drawing.lanes[0].y < height < drawing.lanes[0].y + LANE_HEIGHT for height in heights(wire))
+
+
+def test_a_branch_reaches_a_box_on_a_later_line() -> None:
+    plan, layers = chain("a" * 14)
+    layers[12]["reads"] = ["layer_3"]
+    drawing = draw(plan, layers)
+    wire = drawing.wires[12]  # the one before was led over two lines
+    assert wire.startswith(f"M{drawing.boxes[3].x + BOX_WIDTH:g} {drawing.boxes[3].y + BOX_HEIGHT / 2:g}H")
+    assert drawing.lanes[1].y < heights(wire)[1] < drawing.lanes[1].y + LANE_HEIGHT
+    assert wire.endswith(f"H{drawing.boxes[12].x:g}")
+
+
+def heights(wire: str) -> list[float]:
+    """Where a path begins, and where its vertical pieces end."""
+    return [float(number) for number in re.findall(r"(?:^M[0-9.]+ |V)([0-9.]+)", wire)]
 
 
 def test_a_single_layer_has_no_wire() -> None:
