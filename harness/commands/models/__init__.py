@@ -1,0 +1,1 @@
+"""`harness models`: bring networks in, quantise them, show them as text."""

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from harness import network
+from tests.commands.command import User
+from tests.importer.graphs import model, node, saved
+from tests.importer.quantised import built, draw, qdq
+
+WEIGHT = np.arange(6, dtype=np.float32).reshape(2, 3)
+CHAIN = [node("Sub", "x mean", "s"), node("MatMul", "s w", "p"), node("Relu", "p", "y")]
+CONSTANTS = {"mean": np.float32([1, 2]), "w": WEIGHT}
+
+
+@pytest.fixture
+def user(tmp_path: Path, cache: Path) -> User:
+    return User(tmp_path, cache)
+
+
+def test_a_float_network_comes_in(user: User, tmp_path: Path) -> None:
+    path = saved(tmp_path, model(CHAIN, CONSTANTS, shape=[1, 2]))
+    ended = user.harness("models", "import", str(path), "-o", str(tmp_path / "mine.onnx"), "--json")
+    made = (tmp_path / "mine.onnx").read_bytes()
+    document = ended.document
+    check = document.pop("check")
+    assert ended.code == 0
+    assert document == {
+        "model": "mine",
+        "file": str(tmp_path / "mine.onnx"),
+        "sha256": hashlib.sha256(made).hexdigest(),
+        "source_file": "network.onnx",
+        "source_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "quantised": False,
+        "layers": [{"inputs": 2, "outputs": 3, "relu": True}],
+        "folded": ["node_s"],
+        "input_box": None,
+    }
+    assert check["difference"] < 1e-5
+    assert check["tightest_difference"] <= check["tightest_bound"]
+    assert [entry.op_type for entry in onnx.load_model_from_string(made).graph.node] == ["Gemm", "Relu"]
+    assert "folded into the constants of a layer: node_s" in ended.err
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["mine.onnx", "network.onnx"]
+
+
+def test_a_person_is_told_what_was_found_and_what_comes_next(user: User, tmp_path: Path) -> None:
+    path = saved(tmp_path, model(CHAIN, CONSTANTS, shape=[1, 2]))
+    ended = user.harness("models", "import", str(path), "-o", str(tmp_path / "mine.onnx"))
+    assert "dense_1   2 -> 3   yes" in ended.out
+    assert "256 vectors of -1 to 1, for lack of an input box: greatest difference" in ended.out
+    assert f"harness models quantize {tmp_path / 'mine.onnx'} -o NAME" in ended.out
+
+
+def test_a_quantised_network_comes_in(user: User, tmp_path: Path) -> None:
+    path = saved(tmp_path, built(qdq(1) + qdq(2), draw(np.random.default_rng(4), (3, 5, 2))))
+    ended = user.harness("models", "import", str(path), "-o", str(tmp_path / "mine.onnx"), "--json")
+    assert ended.code == 0
+    assert ended.document["quantised"] is True
+    assert [layer["operator"] for layer in ended.document["layers"]] == ["QuantizeLinear", "QGemm", "QGemm"]
+    assert ended.document["check"]["tensors"] == ["q2", "q0", "q1"]
+    assert network.load(tmp_path / "mine.onnx").sha256 == ended.document["sha256"]
+
+
+def test_what_is_refused_ends_with_2_and_leaves_nothing(user: User, tmp_path: Path) -> None:
+    path = saved(tmp_path, model([*CHAIN, node("Tanh", "y", "t")], CONSTANTS, shape=[1, 2]))
+    ended = user.harness("models", "import", str(path), "-o", str(tmp_path / "mine.onnx"), "--json")
+    assert ended.code == 2
+    assert "node 'node_t' (Tanh)" in ended.document["error"]
+    assert "accepted: MatMul, Gemm" in ended.document["hint"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["network.onnx"]
