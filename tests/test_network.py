@@ -356,14 +356,19 @@ def test_a_sum_that_onnx_runtime_would_fuse_is_refused() -> None:
     assert caught.value.hint == "a sum of float32 results of QGemm"
 
 
-def test_the_fused_sum_really_is_another_than_the_one_with_all_activations_given_out() -> None:
-    """Decimal scales, with which many sums lie half way between two codes."""
+def a_sum_where_fusing_matters() -> onnx.ModelProto:
+    """Decimal scales, with which many sums lie half way between two codes; for inputs (n, 20) of 0 to 2.5."""
     model = random_network(np.random.default_rng(5), [20, 20, 20])
     fused_by_onnx_runtime(model)
     scales = {"x_scale": 0.01, "layer_0_y_scale": 0.0173, "layer_1_y_scale": 0.00237}
     rescale = [put(name, np.float32(scale)) for name, scale in scales.items()]
     for change in (*rescale, rewire(3, 0, "layer_0_out"), rewire(3, 1, "layer_0_y_scale"), rewire(6, 1, "x_scale")):
         change(model)
+    return model
+
+
+def test_the_fused_sum_really_is_another_than_the_one_with_all_activations_given_out() -> None:
+    model = a_sum_where_fusing_matters()
     x = np.random.default_rng(0).uniform(0, 2.5, (5000, 20)).astype(np.float32)
     fused = output_of(model, x)
     model.graph.output.append(helper.make_tensor_value_info("sum", TensorProto.FLOAT, None))

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 class OnnxRuntimeReference:
     """A network's activations according to ONNX Runtime's CPU kernels.
 
+    Activations are seen by making them outputs, and an output is something that ONNX Runtime does not optimise away.
+    So the model as its file has it, without them, is kept beside: `given_outputs` tells what that one computes.
+
     `x64_quant_precision` takes effect where all inputs of QGemm are uint8, see `session`.
     Raises RequestError where ONNX Runtime refuses the model.
     """
@@ -26,10 +29,11 @@ class OnnxRuntimeReference:
     def __init__(self, network: Network, threads: int = 2, *, x64_quant_precision: bool = False) -> None:
         self._input_name = network.input_name
         self._layers = network.layers
-        model = with_all_activations(network)
         unsigned = all(layer.input_dtype == np.uint8 for layer in network.layers if isinstance(layer, QGemm))
+        precise = x64_quant_precision and unsigned
         try:
-            self._session = session(model, threads, x64_quant_precision=x64_quant_precision and unsigned)
+            self._session = session(with_all_activations(network), threads, x64_quant_precision=precise)
+            self._given = session(with_free_batch(network).SerializeToString(), threads, x64_quant_precision=precise)
         except Exception as error:  # its exceptions have no common base of their own
             raise RequestError(
                 f"ONNX Runtime refuses model {network.name!r}: {error}",
@@ -41,13 +45,28 @@ class OnnxRuntimeReference:
 
         Raises ReferenceFailed where ONNX Runtime fails.
         """
-        try:
-            outputs = self._session.run([layer.output for layer in self._layers], {self._input_name: vectors})
-        except Exception as error:  # as above
-            raise ReferenceFailed(f"ONNX Runtime failed: {error}", "see the log; try fewer vectors a chunk") from error
+        outputs = self._run(self._session, [layer.output for layer in self._layers], vectors)
         return tuple(
             output.reshape(len(vectors), layer.width) for output, layer in zip(outputs, self._layers, strict=True)
         )
+
+    def given_outputs(self, vectors: npt.NDArray[np.float32]) -> dict[str, Array]:
+        """The outputs of the model as its file has it, by name, for float32 (n, K) vectors: (n, width) each.
+
+        Raises ReferenceFailed where ONNX Runtime fails.
+        """
+        names = [output.name for output in self._given.get_outputs()]
+        outputs = self._run(self._given, names, vectors)
+        return {name: output.reshape(len(vectors), -1) for name, output in zip(names, outputs, strict=True)}
+
+    def _run(
+        self, prepared: onnxruntime.InferenceSession, names: list[str], vectors: npt.NDArray[np.float32]
+    ) -> list[Array]:
+        try:
+            outputs: list[Array] = prepared.run(names, {self._input_name: vectors})
+        except Exception as error:  # as above
+            raise ReferenceFailed(f"ONNX Runtime failed: {error}", "see the log; try fewer vectors a chunk") from error
+        return outputs
 
 
 def session(model: bytes, threads: int, *, x64_quant_precision: bool = False) -> onnxruntime.InferenceSession:
@@ -69,13 +88,21 @@ def session(model: bytes, threads: int, *, x64_quant_precision: bool = False) ->
 
 def with_all_activations(network: Network) -> bytes:
     """The model with every activation as an output and a free number of vectors."""
+    model = with_free_batch(network)
+    del model.graph.output[:]
+    model.graph.output.extend(_output(layer) for layer in network.layers)
+    return bytes(model.SerializeToString())
+
+
+def with_free_batch(network: Network) -> onnx.ModelProto:
+    """The model with a free number of vectors."""
     model = onnx.load_model_from_string(network.onnx_bytes)
     graph = model.graph
     next(value for value in graph.input if value.name == network.input_name).type.tensor_type.shape.dim[0].Clear()
     del graph.value_info[:]  # they may repeat a fixed number of vectors
-    del graph.output[:]
-    graph.output.extend(_output(layer) for layer in network.layers)
-    return bytes(model.SerializeToString())
+    for output in graph.output:
+        output.type.tensor_type.ClearField("shape")
+    return model
 
 
 def _output(layer: Layer) -> onnx.ValueInfoProto:

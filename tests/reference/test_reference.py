@@ -7,6 +7,7 @@ from harness import network, reference
 from harness.errors import ReferenceFailed
 from harness.reference import Defect, HostCheck, Reference
 from tests.builders import random_network
+from tests.test_network import a_sum_where_fusing_matters
 
 RNG = np.random.default_rng(9)
 SOUND = HostCheck((), "x86_64 avx2", "1.31.1")
@@ -54,3 +55,20 @@ def test_machine_with_a_known_defect_is_refused_with_the_way_out(small: network.
 
 def test_defect_of_types_that_the_network_has_not_is_no_obstacle(small: network.Network) -> None:
     reference.require_trusted(HostCheck(((("uint8", "int8"), Defect.SATURATION),), "x86_64", "1.31.1"), small)
+
+
+def test_another_value_as_soon_as_nobody_looks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loader refuses the one such fusion that is known; this is what stops an unknown one."""
+    monkeypatch.setattr("harness.network.graph._require_unfused", lambda *_: None)
+    parsed = network.parse(a_sum_where_fusing_matters().SerializeToString(), "fused")
+    x = np.random.default_rng(0).uniform(0, 2.5, (1000, 20)).astype(np.float32)
+    with pytest.raises(ReferenceFailed, match=r"output 'y': ONNX Runtime gives \d+ other values of 20000"):
+        Reference(parsed).activations(x)
+
+
+def test_outputs_as_given_are_compared_by_their_bits(small: network.Network) -> None:
+    zeros = tuple(np.zeros((2, layer.width), layer.dtype) for layer in small.layers)
+    name = small.layers[-1].output
+    reference.require_given_outputs(small.layers, zeros, {name: zeros[-1]}, SOUND)
+    with pytest.raises(ReferenceFailed, match=f"output '{name}'"):
+        reference.require_given_outputs(small.layers, zeros, {name: -zeros[-1]}, SOUND)
