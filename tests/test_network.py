@@ -383,7 +383,11 @@ def output_of(model: onnx.ModelProto, x: Any) -> Any:
 # What is refused.
 
 REFUSALS: dict[str, tuple[Change, str, str]] = {
-    "float operator": (append("Relu", ["layer_1_out"], ["y"]), r"'added' \(Relu\): operator Relu is not", "op_types"),
+    "float operator": (
+        append("Relu", ["layer_1_out"], ["y"]),
+        r"'added' \(Relu\): operator Relu is not",
+        "models import FILE",
+    ),
     "unknown domain": (append("QGemm", ["layer_1_out"], ["y"]), "operator QGemm is not supported", "com.microsoft"),
     "scale zero": (put("x_scale", np.float32(0)), "'quantize' .*scale is 0.0", "positive, finite, normal"),
     "scale negative": (put("x_scale", np.float32(-1)), "scale is -1.0", "positive, finite, normal"),
@@ -560,15 +564,15 @@ def test_float_network_is_told_to_be_quantised() -> None:
     model = make_model([node], {"w": np.ones((2, 2), np.float32)}, {"y": ("float32", 2)}, width=2)
     with pytest.raises(RequestError, match=r"is not quantised \(Gemm\)") as caught:
         parse(model)
-    assert "QuantFormat.QOperator" in caught.value.hint
+    assert "harness models quantize FILE" in caught.value.hint
 
 
-def test_float_gemm_between_quantisers_is_told_of_the_operator_format() -> None:
+def test_float_gemm_between_quantisers_is_told_of_the_import() -> None:
     nodes = [helper.make_node("QuantizeLinear", ["x", "s"], ["q"]), helper.make_node("Gemm", ["q", "w"], ["y"])]
     constants = {"s": np.float32(1), "w": np.ones((2, 2), np.float32)}
     with pytest.raises(RequestError, match="operator Gemm is not supported") as caught:
         parse(make_model(nodes, constants, {"y": ("float32", 2)}, width=2))
-    assert "not as QDQ" in caught.value.hint
+    assert "harness models import FILE" in caught.value.hint
 
 
 def test_network_that_does_not_start_with_quantize_linear_is_refused() -> None:

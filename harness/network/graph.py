@@ -26,20 +26,14 @@ NEWEST_IR_VERSION = 13
 NEWEST_OPSET = 26
 OLDEST_OPSET = 10  # the first with QuantizeLinear
 
-HOW_TO_QUANTISE = (
-    "quantise it: onnxruntime.quantization.quantize_static(..., quant_format=QuantFormat.QOperator, "
-    "op_types_to_quantize=['Gemm', 'Relu'], activation_type=QuantType.QUInt8)"
-)
+HOW_TO_QUANTISE = "quantise it: harness models quantize FILE -o NAME"
 QUANTISED_OPERATORS = {
     "QuantizeLinear", "DequantizeLinear", "QGemm", "QLinearMatMul", "MatMulInteger", "DynamicQuantizeLinear",
 }  # fmt: skip
-ADVICE = {
-    "Constant": "store its value as a tensor (attribute value) or as an initializer; ",
-    "Gemm": "quantise it in the operator format (QuantFormat.QOperator), not as QDQ; ",
-    "Relu": "quantise it too (op_types_to_quantize=['Gemm', 'Relu']): zero point 0 then does its work; ",
-    "MatMul": "write MatMul and Add as one Gemm and quantise it; ",
-    "QLinearMatMul": "write MatMul and Add as one Gemm before quantising: it becomes QGemm; ",
-}
+ADVICE = dict.fromkeys(
+    ("Constant", "Gemm", "MatMul", "MatMulInteger", "QLinearMatMul", "Relu"),
+    "harness models import FILE -o NAME writes it in these operators, if they can keep its value; ",
+)
 
 
 def load(path: Path) -> Network:
