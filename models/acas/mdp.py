@@ -13,7 +13,6 @@ degrees per second.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,7 +32,17 @@ RHO_FT = (
     *(0, 25, 50, 75, 100, 150, 200, 300, 400, 500, 510, 750, 1000, 1500, 2000, 3000, 4000, 5000, 7000, 9000),
     *(11000, 13000, 15000, 17000, 19000, 21000, 25000, 30000, 35000, 40000, 48000, 56000),
 )
+"""The published cut points."""
 ANGLES = 41
+
+WIDE_RHO_FT = (
+    *(0, 125, 250, 375, 500, 750, 1000, 1250, 1500, 2000, 2500, 3000, 3500, 4000, 5000, 6000, 7000, 8000, 9000),
+    *(10000, 12000, 14000, 16000, 18000, 20000, 22000, 24000, 26000, 28000, 30000, 33000, 36000, 39000, 42000),
+    *(45000, 48000, 52000, 56000, 60000),
+)
+"""Cut points for fast encounters: up to 60,000 ft, and from 500 ft on multiples of 250 ft."""
+OWN_SPEEDS_FT_S = tuple(range(100, 1201, 100))
+INTRUDER_SPEEDS_FT_S = (*range(0, 1001, 100), 1200)
 
 Turns = dict[float, float]
 """Turn rate in deg/s -> its probability."""
@@ -63,6 +72,11 @@ class Grid:
     rho_ft: Floats = field(default_factory=lambda: np.array(RHO_FT, dtype=np.float64))
     theta_rad: Floats = field(default_factory=_uniform_angles)
     psi_rad: Floats = field(default_factory=_uniform_angles)
+
+    @classmethod
+    def wide(cls) -> Grid:
+        """The grid of the five-input table: 39 ranges, 41 bearings, 41 headings."""
+        return cls(rho_ft=np.array(WIDE_RHO_FT, dtype=np.float64))
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -104,28 +118,23 @@ def bracket(points: Floats, cuts: Floats) -> tuple[Indices, Floats]:
 class Transition:
     """One second of an encounter in which the own aircraft turns at one rate, as interpolation on the grid.
 
-    The heading moves by turn rates alone, so its part is the same at every position: `headings` are pairs of (index of
-    a later psi (psi,), weight (psi, 1)), over the intruder's turns.  The position moves along straight lines; its part
-    is bilinear: `corners` are four pairs of (index into the flattened state arrays, weight), both (states,).
+    The heading moves by turn rates alone, so its part is the same at every position: `headings` (psi, psi) holds the
+    weight of every later psi (column) after every psi (row).  The position moves along straight lines; its part is
+    bilinear: `corners` are four pairs of (index into the flattened state arrays, weight), both (states,).
     """
 
-    headings: tuple[Weighted, ...]
+    headings: Floats
     corners: tuple[Weighted, ...]
 
     def expected(self, values: Floats) -> Floats:
         """The mean of `values` (psi, rho, theta) one second later, same shape."""
-        headed = _weighted_sum(self.headings, values.reshape(len(values), -1))
-        return _weighted_sum(self.corners, headed.ravel()).reshape(values.shape)
-
-
-def _weighted_sum(terms: Sequence[Weighted], rows: Floats) -> Floats:
-    """The sum of weighted rows; every weight broadcasts against `rows[index]`."""
-    total = np.zeros_like(rows)
-    for index, weight in terms:
-        part = rows.take(index, axis=0, mode="clip")  # the quickest mode; no index is out of range
-        part *= weight
-        total += part
-    return total
+        headed = (self.headings @ values.reshape(len(values), -1)).ravel()
+        total = np.zeros_like(headed)
+        for index, weight in self.corners:
+            part = headed.take(index, mode="clip")  # the quickest mode; no index is out of range
+            part *= weight
+            total += part
+        return total.reshape(values.shape)
 
 
 def transition(grid: Grid, speeds: Speeds, own_turn_rad: float) -> Transition:
@@ -134,16 +143,19 @@ def transition(grid: Grid, speeds: Speeds, own_turn_rad: float) -> Transition:
     ahead = rho * np.cos(theta) + (speeds.intruder_ft_s * np.cos(psi) - speeds.own_ft_s) * STEP_S
     left = rho * np.sin(theta) + speeds.intruder_ft_s * np.sin(psi) * STEP_S
     later_theta = wrapped(np.arctan2(left, ahead) - own_turn_rad)
-    headings = tuple(_later_headings(grid.psi_rad, own_turn_rad))
-    return Transition(headings, _bilinear(grid, np.hypot(ahead, left), later_theta))
+    corners = _bilinear(grid, np.hypot(ahead, left), later_theta)
+    return Transition(_later_headings(grid.psi_rad, own_turn_rad), corners)
 
 
-def _later_headings(psi_rad: Floats, own_turn_rad: float) -> Iterator[Weighted]:
+def _later_headings(psi_rad: Floats, own_turn_rad: float) -> Floats:
+    weights = np.zeros((len(psi_rad), len(psi_rad)))
+    rows = np.arange(len(psi_rad))
     for rate_deg_s, probability in INTRUDER_TURNS.items():
         later = wrapped(psi_rad + math.radians(rate_deg_s) * STEP_S - own_turn_rad)
         below, above_weight = bracket(later, psi_rad)
-        yield below, probability * (1 - above_weight)[:, None]
-        yield below + 1, probability * above_weight[:, None]
+        weights[rows, below] += probability * (1 - above_weight)
+        weights[rows, below + 1] += probability * above_weight
+    return weights
 
 
 def _bilinear(grid: Grid, rho_ft: Floats, theta_rad: Floats) -> tuple[Weighted, ...]:

@@ -7,35 +7,53 @@ efficient integer-arithmetic-only inference", CVPR 2018), so the weights settle 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from harness.dense import Dense
+from harness.quantizer import CODE_MAX, WEIGHT_MAX
 from models.acas import quantize
-from models.acas.dense import Dense
 from models.acas.mdp import ADVISORIES
-from models.acas.samples import STATE_NAMES, grid_samples, score_scaling, uniform_samples
+from models.acas.samples import STATE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from models.acas.dense import Floats32
+
     from models.acas.parameters import Parameters
-    from models.acas.samples import Samples
-    from models.acas.table import ScoreTable
+    from models.acas.samples import Samples, Subject
 
 OnStep = Callable[[], object]
 
-GRADIENT_NORM_MAX = 1.0
+GRADIENT_NORM_MAX = 5.0
+WARM_UP_STEPS = 500
+SQUARED_GRADIENT_DECAY = 0.98
+"""Of Adam; gradients come from rare states near a collision, and a longer memory of them slows all others down."""
+FIRST_LAYER_SPREAD = 0.5
 
 
-def _rounded(values: Tensor, scale: Tensor) -> Tensor:
-    """`values` at the nearest multiples of `scale`, with the gradient of no rounding."""
-    return values + (torch.round(values / scale) * scale - values).detach()
+class _Rounded(torch.autograd.Function):
+    """Values at the nearest multiples of a scale, with the gradient of no rounding."""
+
+    @staticmethod
+    def forward(_context: Any, values: Tensor, scale: Tensor | float) -> Tensor:  # type: ignore[override]
+        return torch.div(values, scale).round_().mul_(scale)
+
+    @staticmethod
+    def backward(_context: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        return gradient, None
+
+
+def _rounded(values: Tensor, scale: Tensor | float) -> Tensor:
+    rounded: Tensor = _Rounded.apply(values, scale)
+    return rounded
 
 
 class Network(nn.Module):
@@ -48,7 +66,7 @@ class Network(nn.Module):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
             nn.init.zeros_(layer.bias)
             self.add_module(f"dense_{index + 1}", layer)
-        self.hidden_scales: tuple[Tensor, ...] = ()
+        self.hidden_scales: tuple[float, ...] = ()
 
     def forward(self, states: Tensor) -> Tensor:
         """Scores (n, outputs) for normalised `states` (n, inputs) that lie on the input's codes."""
@@ -62,16 +80,28 @@ class Network(nn.Module):
         if not self.hidden_scales:
             return functional.relu(values)
         scale = self.hidden_scales[index]
-        return _rounded(functional.hardtanh(values, 0.0, 255 * scale.item()), scale)
+        return _rounded(functional.hardtanh(values, 0.0, CODE_MAX * scale), scale)
 
     def _weight(self, layer: nn.Linear) -> Tensor:
         if not self.hidden_scales:
             return layer.weight
-        return _rounded(layer.weight, layer.weight.detach().abs().amax(dim=1, keepdim=True) / quantize.WEIGHT_MAX)
+        return _rounded(layer.weight, layer.weight.detach().abs().amax(dim=1, keepdim=True) / WEIGHT_MAX)
 
     def round_to(self, hidden_scales: Floats32) -> None:
         """From now on round the weights, and the hidden activations to codes of these scales (layers - 1,)."""
-        self.hidden_scales = tuple(torch.from_numpy(hidden_scales))
+        self.hidden_scales = tuple(hidden_scales.tolist())
+
+    def place(self, states: Tensor) -> None:
+        """Let each neuron of the first layer switch at one of the `states` (n, inputs).
+
+        Otherwise all would switch at the centre of the box, and the states that matter are near one of its faces.
+        """
+        first = self.layers[0]
+        with torch.no_grad():
+            spread = FIRST_LAYER_SPREAD / (states.std(dim=0) * first.in_features**0.5)
+            first.weight.copy_(torch.randn(first.weight.shape) * spread)
+            switches = states[torch.randint(len(states), (first.out_features,))]
+            first.bias.copy_(-(first.weight * switches).sum(dim=1))
 
     def restore(self, layers: Sequence[Dense]) -> None:
         """Take the weights and biases of `layers`, as `export` returned them."""
@@ -82,8 +112,10 @@ class Network(nn.Module):
 
     def export(self) -> tuple[Dense, ...]:
         """The float layers as numpy arrays, weights (inputs, outputs)."""
+        last = self.layers[-1]
         return tuple(
-            Dense(layer.weight.detach().numpy().T.copy(), layer.bias.detach().numpy().copy()) for layer in self.layers
+            Dense(layer.weight.detach().numpy().T.copy(), layer.bias.detach().numpy().copy(), relu=layer is not last)
+            for layer in self.layers
         )
 
 
@@ -99,7 +131,7 @@ class Pool:
     def of(samples: Samples) -> Pool:
         """The pool of the samples given."""
         return Pool(
-            torch.from_numpy(quantize.on_codes(samples.states)),
+            torch.from_numpy(quantize.INPUT.rounded(samples.states)),
             torch.from_numpy(samples.scores).float(),
             torch.from_numpy(samples.advisories),
         )
@@ -132,21 +164,23 @@ class Training:
     parameters: Parameters
 
     @staticmethod
-    def of(table: ScoreTable, parameters: Parameters) -> Training:
-        """The training on the points of `table`."""
-        grid = grid_samples(table)
+    def of(subject: Subject, parameters: Parameters) -> Training:
+        """The training on points of the table of `subject`."""
+        grid = subject.grid_samples(parameters.grid_points, parameters.seed)
         return Training(
             grid=Pool.of(grid),
-            uniform=Pool.of(uniform_samples(table, parameters.uniform_points, parameters.seed)),
+            uniform=Pool.of(subject.uniform_samples(parameters.uniform_points, parameters.seed)),
             score_variance=float(grid.scores.var()),
-            advisory_logits=parameters.advisory_sharpness * float(score_scaling(table).range),
+            advisory_logits=parameters.advisory_sharpness * float(subject.score_scaling.range),
             parameters=parameters,
         )
 
-    def run(self, network: Network, steps: int, on_step: OnStep) -> None:
-        """Train `network` in place for `steps` batches; the rate falls to zero along a cosine."""
-        optimizer = torch.optim.Adam(network.parameters(), lr=self.parameters.learning_rate, fused=True)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    def run(self, network: Network, steps: int, learning_rate: float, on_step: OnStep) -> None:
+        """Train `network` in place for `steps` batches; the rate rises, then falls to zero along a cosine."""
+        optimizer = torch.optim.Adam(
+            network.parameters(), lr=learning_rate, betas=(0.9, SQUARED_GRADIENT_DECAY), fused=True
+        )
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _share_of_rate(step, steps))
         for _ in range(steps):
             optimizer.zero_grad()
             torch.autograd.backward(self._loss(network, self._batch()))
@@ -170,12 +204,17 @@ class Training:
         return error + self.parameters.advisory_weight * advisory
 
 
+def _share_of_rate(step: int, steps: int) -> float:
+    return min(1.0, (step + 1) / WARM_UP_STEPS) * (1 + math.cos(math.pi * step / steps)) / 2
+
+
 def train_float(training: Training, on_step: OnStep) -> tuple[Dense, ...]:
     """Train a float network from random weights; `on_step` is called after every batch."""
     parameters = training.parameters
     _make_reproducible(parameters.seed)
     network = _network_of(parameters)
-    training.run(network, parameters.float_steps, on_step)
+    network.place(training.grid.states)
+    training.run(network, parameters.float_steps, parameters.learning_rate, on_step)
     return network.export()
 
 
@@ -186,7 +225,7 @@ def tune(training: Training, layers: Sequence[Dense], hidden_scales: Floats32, o
     network = _network_of(parameters)
     network.restore(layers)
     network.round_to(hidden_scales)
-    training.run(network, parameters.tuning_steps, on_step)
+    training.run(network, parameters.tuning_steps, parameters.tuning_rate, on_step)
     return network.export()
 
 

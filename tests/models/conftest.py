@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from models.acas import mdp, table
 from models.acas.mdp import Floats
-from models.acas.table import ScoreTable
+from models.acas.table import Axes, ScoreTable
+
+SMALL = Axes(
+    grid=mdp.Grid(
+        rho_ft=np.array([0.0, 500.0, 1000.0, 2000.0, 4000.0, 8000.0, 16_000.0, 30_000.0]),
+        theta_rad=np.linspace(-np.pi, np.pi, 13),
+        psi_rad=np.linspace(-np.pi, np.pi, 13),
+    ),
+    own_ft_s=(200.0, 400.0),
+    intruder_ft_s=(0.0, 300.0, 600.0),
+)
+"""Axes on which the recipe's own code solves in seconds."""
 
 
 @dataclass(frozen=True)
@@ -21,9 +33,6 @@ class Solution:
     range: float
     level_scores: Floats
 
-    def table(self, previous: int) -> ScoreTable:
-        return ScoreTable(self.level_scores[previous])
-
 
 @pytest.fixture(scope="session")
 def solution() -> Solution:
@@ -31,6 +40,21 @@ def solution() -> Solution:
     level = next(slices)
     mean, extent = table.mean_and_range(itertools.chain([level], slices))
     return Solution(mean, extent, level)
+
+
+@pytest.fixture(scope="session")
+def small_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The table of `SMALL`, solved."""
+    folder = tmp_path_factory.mktemp("table")
+    assert sorted(table.solve_all(SMALL, folder)) == SMALL.pairs()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def small_tables(small_folder: Path) -> list[ScoreTable]:
+    """The tables after each previous advisory on `SMALL`."""
+    scores = np.load(small_folder / "scores.npy", mmap_mode="r")
+    return [ScoreTable(part, SMALL) for part in scores]
 
 
 @pytest.fixture
