@@ -42,8 +42,10 @@ class Workspace:
         RequestError for a name that is none, a missing folder, and, without `force`, for a model that is there already.
         """
         path = Path(name) if name.endswith(".onnx") else self.models / f"{name}.onnx"
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", path.stem) or ("/" in name and path != Path(name)):
-            raise RequestError(f"{name!r} names no model", "letters, digits and _ . -, or a path that ends in .onnx")
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}", path.stem) or ("/" in name and path != Path(name)):
+            raise RequestError(
+                f"{name!r} names no model", "up to 200 letters, digits and _ . -, or a path that ends in .onnx"
+            )
         if not path.parent.is_dir():
             raise RequestError(f"there is no folder {path.parent}", "make it, or give another path")
         if path.exists() and not force:

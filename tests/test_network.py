@@ -356,6 +356,28 @@ def test_a_sum_that_onnx_runtime_would_fuse_is_refused() -> None:
     assert caught.value.hint == "a sum of float32 results of QGemm"
 
 
+@pytest.mark.parametrize("read", ["a", "sum"])
+def test_an_added_zero_hides_no_sum_that_onnx_runtime_would_fuse(read: str) -> None:
+    model = with_a_zero_behind(read)
+    x = np.random.default_rng(0).uniform(0, 2.5, (5000, 20)).astype(np.float32)
+    fused = output_of(model, x)
+    with pytest.raises(RequestError, match=r"'requantize' .*the sum of two results of DequantizeLinear \('sum'\)"):
+        parse(model)
+    model.graph.output.append(helper.make_tensor_value_info("sum", TensorProto.FLOAT, None))
+    assert 0 < (fused != output_of(model, x)).sum() < 1000
+
+
+def with_a_zero_behind(tensor: str) -> onnx.ModelProto:
+    """The sum where fusing matters, with 0 added to one of its terms or to itself."""
+    model = a_sum_where_fusing_matters()
+    nodes = model.graph.node
+    at = next(index for index, node in enumerate(nodes) if tensor in node.output) + 1
+    nodes[-1 if tensor == "sum" else -2].input[0] = "same"
+    nodes.insert(at, helper.make_node("Add", [tensor, "zero"], ["same"], name="same"))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(0), "zero"))
+    return model
+
+
 def a_sum_where_fusing_matters() -> onnx.ModelProto:
     """Decimal scales, with which many sums lie half way between two codes; for inputs (n, 20) of 0 to 2.5."""
     model = random_network(np.random.default_rng(5), [20, 20, 20])
@@ -542,6 +564,25 @@ REFUSALS: dict[str, tuple[Change, str, str]] = {
         "input_box_low is",
         "finite numbers",
     ),
+    "box beyond float64": (
+        lambda model: helper.set_model_props(
+            model, {"input_box_low": f"[-1{'0' * 400}, 0, 0]", "input_box_high": "[1, 1, 1]"}
+        ),
+        r"input_box_low is '\[-10{77}\.\.\.'",
+        "finite numbers",
+    ),
+    "box beyond what Python reads": (
+        lambda model: helper.set_model_props(
+            model, {"input_box_low": f"[{'1' * 5000}, 0, 0]", "input_box_high": "[1, 1, 1]"}
+        ),
+        "input_box_low is",
+        "3 values",
+    ),
+    "box without an end": (
+        lambda model: helper.set_model_props(model, {"input_box_low": "[" * 10_000, "input_box_high": "[1, 1, 1]"}),
+        "input_box_low is",
+        "3 values",
+    ),
     "half a normalisation": (
         lambda model: helper.set_model_props(model, {"input_mean": "[0, 0, 0]"}),
         "lacks input_names, input_units, input_range",
@@ -573,6 +614,34 @@ def test_float_gemm_between_quantisers_is_told_of_the_import() -> None:
     with pytest.raises(RequestError, match="operator Gemm is not supported") as caught:
         parse(make_model(nodes, constants, {"y": ("float32", 2)}, width=2))
     assert "harness models import FILE" in caught.value.hint
+
+
+def test_a_qdq_model_is_told_of_the_import() -> None:
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s"], ["q"]),
+        helper.make_node("DequantizeLinear", ["w", "s"], ["d"]),
+    ]
+    constants = {"s": np.float32(1), "w": np.ones((2, 2), np.int8)}
+    with pytest.raises(RequestError, match="dequantises the constant 'w', as models of the QDQ format do") as caught:
+        parse(make_model(nodes, constants, {"d": ("float32", 2)}, width=2))
+    assert "harness models import FILE" in caught.value.hint
+
+
+def test_a_scale_with_which_codes_overflow_is_refused() -> None:
+    quantize = helper.make_node("QuantizeLinear", ["x", "s"], ["q"])
+    largest = np.float32(2.0**128 / 255 * (1 - 2.0**-23))
+    model = make_model(
+        [quantize, helper.make_node("DequantizeLinear", ["q", "large"], ["y"], name="end")],
+        {"s": np.float32(1), "large": largest},
+        {"y": ("float32", 2)},
+        width=2,
+    )
+    assert parse(model).layers[1].dtype == np.float32
+    next(t for t in model.graph.initializer if t.name == "large").CopyFrom(
+        onnx.numpy_helper.from_array(np.float32(largest * 1.001), "large")
+    )
+    with pytest.raises(RequestError, match=r"'end' .*255 codes of scale 1\.33.*e\+36 overflow"):
+        parse(model)
 
 
 def test_network_that_does_not_start_with_quantize_linear_is_refused() -> None:

@@ -4,8 +4,17 @@ The description holds the graph and every constant of one value, the weights fil
 two give back the same bytes is not assumed: `describe` reads them back before it hands them out.
 """
 
-from harness.description.reader import DESCRIPTION_FORMAT, Rebuilt, rebuild
+from harness.description.reader import DESCRIPTION_FORMAT, WEIGHTS_FORMAT, Rebuilt, rebuild
 from harness.description.tokens import Source, weights_path
 from harness.description.writer import Description, describe
 
-__all__ = ["DESCRIPTION_FORMAT", "Description", "Rebuilt", "Source", "describe", "rebuild", "weights_path"]
+__all__ = [
+    "DESCRIPTION_FORMAT",
+    "WEIGHTS_FORMAT",
+    "Description",
+    "Rebuilt",
+    "Source",
+    "describe",
+    "rebuild",
+    "weights_path",
+]

@@ -49,7 +49,16 @@ def is_single(dims: Sequence[int]) -> bool:
 def rows(name: str, element: str, dims: Sequence[int]) -> Iterator[Row]:
     """The lines of the weights file for a tensor: a row of integers each, or one float32 each."""
     axes, count = (dims, 1) if element == "float32" else (dims[:-1], dims[-1])
-    return (Row(name, index, count) for index in itertools.product(*map(range, axes)))
+    return (Row(name, index, count) for index in _places(axes))
+
+
+def _places(axes: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """All indices, in C order, one by one: a size that was mistyped may be far beyond the memory."""
+    if not axes:
+        yield ()
+        return
+    for index in range(axes[0]):
+        yield from ((index, *rest) for rest in _places(axes[1:]))
 
 
 def declaration(tensor: TensorProto, name: str | None) -> str:

@@ -15,10 +15,12 @@ from onnx import TensorProto, helper, numpy_helper
 from harness.errors import RequestError
 from harness.importer.graph import MOVES, Graph, Link, chain
 from harness.network import Array
+from harness.network.node import element_type
 
 OPSET = 17
 IR_VERSION = 8
-CODES = (np.dtype(np.uint8), np.dtype(np.int8))
+CODE_TYPES = {TensorProto.UINT8: np.dtype(np.uint8), TensorProto.INT8: np.dtype(np.int8)}
+CODES = tuple(CODE_TYPES.values())
 FLOAT32, INT32 = np.dtype(np.float32), np.dtype(np.int32)
 
 
@@ -204,8 +206,8 @@ def output_quantisation(link: Link) -> tuple[Array, Array]:
     attributes = link.node.attributes({"axis": 1, "saturate": 1, "block_size": 0, "output_dtype": 0, "precision": 0})
     if attributes["block_size"] or attributes["precision"] not in (0, TensorProto.FLOAT):
         raise link.node.refusal("quantises in blocks, or in another precision", "one float32 scale for the tensor")
-    asked = np.dtype(helper.tensor_dtype_to_np_dtype(attributes["output_dtype"] or TensorProto.UINT8))
-    zero_point = scalar(link, 2, "zero point", CODES) if link.node.has(2) else np.zeros((), asked)
-    if zero_point.dtype not in CODES:
-        raise link.node.refusal(f"quantises to {zero_point.dtype}", "uint8 or int8")
+    asked = attributes["output_dtype"] or TensorProto.UINT8
+    if asked not in CODE_TYPES:
+        raise link.node.refusal(f"quantises to {element_type(asked)}", "uint8 or int8")
+    zero_point = scalar(link, 2, "zero point", CODES) if link.node.has(2) else np.zeros((), CODE_TYPES[asked])
     return scalar(link, 1, "scale", [FLOAT32]), zero_point

@@ -75,11 +75,17 @@ def read(path: Path) -> DenseNetwork:
 
 def _from_nnet(data: bytes, name: str, source: dict[str, str]) -> FloatImport:
     try:
-        text = data.decode()
+        text = data.decode("utf-8-sig")  # some editors put a mark in front
     except UnicodeDecodeError as error:
         raise RequestError(f"{name}.nnet is not text: {error}", "a file of the .nnet format") from error
     found = nnet.read(text, f"{name}.nnet")
-    box = np.array([(found.low - found.mean) / found.range, (found.high - found.mean) / found.range], np.float32)
+    with np.errstate(over="ignore"):
+        box = np.array([(found.low - found.mean) / found.range, (found.high - found.mean) / found.range], np.float32)
+    if not np.isfinite(box).all():
+        raise RequestError(
+            f"{name}.nnet: the normalised bounds of the inputs are {box[0].tolist()} to {box[1].tolist()}",
+            "(minimum - mean) / range and (maximum - mean) / range within float32",
+        )
     box.sort(axis=0)  # a negative range turns the bounds around
     normalisation = Normalisation(
         names=tuple(f"x{number}" for number in range(len(found.mean))),
@@ -148,6 +154,8 @@ def _as_it_is(found: Graph) -> Canonical | None:
     try:
         network = networks.parse(found.model.SerializeToString(), found.name)
     except RequestError:
+        return None
+    if network.input_width != math.prod(found.input_shape):  # more than one vector at a time
         return None
     model = onnx.load_model_from_string(network.onnx_bytes)
     source = next(value for value in model.graph.input if value.name == network.input_name)

@@ -64,7 +64,7 @@ def _constant(graph: Graph, link: Link, position: int) -> Array:
     if strange.any():
         found, count = values[strange].reshape(-1)[0], np.count_nonzero(strange)
         raise link.node.refusal(
-            f"{count} values of {name!r} are no finite float32, the first {found!r}",
+            f"{count} values of {name!r} are no finite float32, the first {found!s}",
             "constants that float32 has: round them before the import, and check the network then",
         )
     return values.astype(np.float64)
@@ -132,7 +132,7 @@ def _clip(graph: Graph, link: Link) -> list[Step]:
     low, high = given.get("min", -np.inf), given.get("max", np.inf)  # inputs from opset 11 on
     low = link.node.single(1, "minimum", [graph.dtype]) if link.node.has(1) else low
     high = link.node.single(2, "maximum", [graph.dtype]) if link.node.has(2) else high
-    if low != 0 or high < np.finfo(graph.dtype).max:
+    if low != 0 or not high >= np.finfo(graph.dtype).max:
         raise link.node.refusal(f"clips to {low} .. {high}", "a minimum of 0 and no maximum, which is Relu")
     return [Relu(link.node.name)]
 

@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 
 from harness.errors import RequestError
 from harness.network import Array
+from harness.network.graph import texts
 from harness.network.node import Node, domain_of, element_type
 
 Shape = tuple[int, ...]
@@ -133,25 +134,31 @@ def _decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
         model.ParseFromString(onnx_bytes)
     except DecodeError:
         model.Clear()
-    if not model.graph.node:
+    if not model.graph.node or not all(isinstance(text, str) for text in texts(model)):
         reason = "is empty" if not onnx_bytes else "is not an ONNX model with nodes, or is cut short"
         raise RequestError(f"model {name!r} {reason} ({len(onnx_bytes)} bytes)", "give a complete .onnx file")
     if model.functions:
         raise RequestError(f"model {name!r} defines local functions", "inline them: onnx.inliner")
     if model.graph.sparse_initializer:
         raise RequestError(f"model {name!r} has sparse initializers", "store them as dense initializers")
-    external = [tensor.name for tensor in model.graph.initializer if tensor.data_location == tensor.EXTERNAL]
-    if external:
-        raise RequestError(
-            f"model {name!r}: tensor {external[0]!r} is stored in another file",
-            "save the model with its data inside: onnx.save(onnx.load(path), new_path)",
-        )
+    _require_inside(model.graph, name)
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError, UnicodeDecodeError) as error:
         reason = str(error).strip().splitlines()[0]
         raise RequestError(f"model {name!r} is not valid ONNX: {reason}", "see onnx.checker.check_model") from error
     return model
+
+
+def _require_inside(graph: onnx.GraphProto, name: str) -> None:
+    """Refuse tensors in other files: what they hold is no part of what was given, nor of its hash."""
+    held = [attribute.t for node in graph.node for attribute in node.attribute if attribute.HasField("t")]
+    for tensor in (*graph.initializer, *held):
+        if tensor.data_location == tensor.EXTERNAL or tensor.external_data:
+            raise RequestError(
+                f"model {name!r}: tensor {tensor.name!r} is stored in another file",
+                "save the model with its data inside: onnx.save(onnx.load(path), new_path)",
+            )
 
 
 def _values(tensor: onnx.TensorProto, name: str) -> Array:
@@ -323,6 +330,8 @@ def _product_shape(graph: Graph, node: Node, position: int, shape: Shape) -> Sha
     if position not in (0, second):
         raise node.refusal(f"reads the vector as its input {position}", "the vector as a factor, all else constant")
     left, right = _factors(graph, node, position, shape, second)
+    if 0 in (*left, *right):
+        raise node.refusal(f"multiplies shapes {left} and {right}, one of them empty", "sizes of 1 or more")
     if position == 0 and len(right) in (1, 2) and left == (*(1,) * (len(left) - 1), right[0]):
         return left[:-1] + right[1:]
     if position == second and len(left) in (1, 2) and right == left[-1:]:

@@ -26,7 +26,8 @@ import numpy as np
 from harness.errors import RequestError
 from harness.importer.steps import Floats64, Product, Relu, Step
 
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+SIZE = re.compile(r"0*[1-9][0-9]{0,8}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +69,7 @@ class _Lines:
         """The next line's whole numbers of 1 or more, `count` of them."""
         number, line = self.take(expected)
         fields = line.removesuffix(",").split(",")
-        if len(fields) != count or not all(field.strip().isdecimal() and int(field) for field in fields):
+        if len(fields) != count or not all(SIZE.fullmatch(field.strip()) for field in fields):
             raise self.refusal(number, repr(line[:80]), f"{count} whole numbers of 1 or more: {expected}")
         return [int(field) for field in fields]
 

@@ -14,6 +14,7 @@ from harness.importer.conversion import (
     FLOAT32,
     INT32,
     Conversion,
+    Factors,
     Output,
     factors,
     int32_bias,
@@ -37,7 +38,7 @@ def read(conversion: Conversion, a: tuple[Array, Array]) -> None:
     bias, last = _bias(conversion, product)
     if bias is not None:
         _require_no_factor(product, attributes)
-        _require_bias_scale(bias, made.a_scale * made.b_scale, made.weight.shape[1])
+        _require_bias_scale(bias, made)
     conversion.emit_qgemm(
         product,
         made,
@@ -105,7 +106,7 @@ def _require_no_factor(product: Link, attributes: dict[str, Any]) -> None:
         )
 
 
-def _require_bias_scale(bias: Dequantised, product: Array, width: int) -> None:
+def _require_bias_scale(bias: Dequantised, made: Factors) -> None:
     """The bias must count in float32(a_scale * b_scale), to the bit, from 0."""
     if bias.codes.dtype != INT32 or bias.zero_point.any():
         raise bias.node.refusal(
@@ -113,12 +114,14 @@ def _require_bias_scale(bias: Dequantised, product: Array, width: int) -> None:
             "it for int32 with zero point 0 all the same",
             "an int32 bias with zero point 0",
         )
-    expected = np.broadcast_to(product, width).astype(FLOAT32)
+    width = made.weight.shape[1]
+    with np.errstate(over="ignore"):  # refused as a multiplier
+        expected = np.broadcast_to(made.a_scale * made.b_scale, width).astype(FLOAT32)
     given = np.broadcast_to(bias.scale.reshape(-1), width)
     wrong = np.flatnonzero(given != expected)
     if wrong.size:
         raise bias.node.refusal(
-            f"the scale of the bias is {given[wrong[0]]!r}, a_scale * b_scale is {expected[wrong[0]]!r}; onnxruntime "
+            f"the scale of the bias is {given[wrong[0]]!s}, a_scale * b_scale is {expected[wrong[0]]!s}; onnxruntime "
             "would compute with a_scale * b_scale all the same",
             "the scale of the bias equal to the float32 product a_scale * b_scale",
         )

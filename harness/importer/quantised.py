@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx
@@ -85,6 +86,8 @@ def canonical(graph: Graph) -> Canonical:
     if graph.dtype != FLOAT32:
         raise RequestError(f"model {graph.name!r}: the input is {graph.dtype}", "float32 vectors")
     conversion = Conversion(graph)
+    if not conversion.links:
+        raise RequestError(f"model {graph.name!r} has no layer that computes", ACCEPTED)
     first = conversion.links[0]
     if first.operator != ("", "QuantizeLinear"):
         raise first.node.refusal("reads the network's input", "a network starts with QuantizeLinear on its input")
@@ -162,8 +165,7 @@ def _require_cast_to_float32(link: Link) -> None:
 def _add(conversion: Conversion, link: Link) -> None:
     if not conversion.float_product:
         raise link.node.refusal(
-            "adds a bias to values that were rounded to codes, and that are rounded again behind it: "
-            "no QGemm has that value",
+            "adds to values that were rounded to codes already: no QGemm has that value",
             "MatMul and Add written as one Gemm before quantising, or no rounding to codes between product and bias",
         )
     dtype, width = conversion.types[conversion.source]
@@ -173,13 +175,13 @@ def _add(conversion: Conversion, link: Link) -> None:
     conversion.types[link.output] = (dtype, width)
 
 
-def _input_quantisation(link: Link) -> tuple[Array, Array]:
+def _input_quantisation(link: Link, codes: np.dtype[Any]) -> tuple[Array, Array]:
     """Scale and zero point of a DequantizeLinear on activations, of shape () each."""
     attributes = link.node.attributes({"axis": 1, "block_size": 0, "output_dtype": 0})
     if attributes["block_size"] or attributes["output_dtype"] not in (0, TensorProto.FLOAT):
         raise link.node.refusal("dequantises blocks, or not to float32", "one float32 scale for the tensor")
     scale = scalar(link, 1, "scale", [FLOAT32])
-    return scale, scalar(link, 2, "zero point", CODES) if link.node.has(2) else np.zeros((), np.uint8)
+    return scale, scalar(link, 2, "zero point", [codes]) if link.node.has(2) else np.zeros((), codes)
 
 
 def _quantize_linear(conversion: Conversion, link: Link) -> None:
@@ -191,7 +193,7 @@ def _quantize_linear(conversion: Conversion, link: Link) -> None:
 
 
 def _dequantize_linear(conversion: Conversion, link: Link) -> None:
-    scale, zero_point = _input_quantisation(link)
+    scale, zero_point = _input_quantisation(link, conversion.types[conversion.source][0])
     if conversion.follows("MatMul", "Gemm"):
         qdq.read(conversion, (scale, zero_point))
         return

@@ -113,9 +113,10 @@ def error_bound(steps: Iterable[Step], vectors: Floats64, dtype: np.dtype[Any]) 
     """How far the last values (n, N) may be from the exact ones where the steps are computed in `dtype`."""
     unit, eta = float(np.finfo(dtype).eps) / 2, float(np.finfo(dtype).smallest_subnormal)
     x, errors = vectors, _Errors(np.zeros((len(vectors), 0, vectors.shape[1])), np.zeros_like(vectors))
-    for step in steps:
-        errors = _propagated(step, x, errors, unit, eta)
-        x = _next(step, x)
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows has no bound, and is not finite
+        for step in steps:
+            errors = _propagated(step, x, errors, unit, eta)
+            x = _next(step, x)
     return errors.bound
 
 
@@ -137,7 +138,8 @@ def _propagated(step: Step, x: Floats64, errors: _Errors, unit: float, eta: floa
 
 
 def _gamma(operations: int, unit: float) -> float:
-    return operations * unit / (1 - operations * unit)
+    """Infinite where so many roundings have no bound."""
+    return operations * unit / (1 - operations * unit) if operations * unit < 1 else np.inf
 
 
 def dense_layers(steps: Sequence[Step], width: int, name: str) -> tuple[tuple[Dense, ...], tuple[str, ...]]:
@@ -153,7 +155,8 @@ def dense_layers(steps: Sequence[Step], width: int, name: str) -> tuple[tuple[De
         rectified_already = bool(layers) and layers[-1].relu
         if rectified_already and all(isinstance(step, Relu) for step in part):
             continue
-        weight, bias = (_rounded(values, part, name) for values in _affine(part, width))
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused
+            weight, bias = (_rounded(values, part, name) for values in _affine(part, width))
         layers.append(Dense(weight, bias, relu=isinstance(part[-1], Relu)))
         folded += _folded(part)
         width = len(bias)
@@ -204,8 +207,7 @@ def _folded(part: Sequence[Step]) -> list[str]:
 
 
 def _rounded(values: Floats64, part: Sequence[Step], name: str) -> Floats32:
-    with np.errstate(over="ignore"):
-        rounded = values.astype(np.float32)
+    rounded = values.astype(np.float32)
     if not np.isfinite(rounded).all():
         nodes = ", ".join(repr(step.node) for step in part)
         raise RequestError(f"model {name!r}: {nodes}: a constant is beyond float32", "constants up to 3.4e38")

@@ -82,7 +82,7 @@ def _decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
         model.ParseFromString(onnx_bytes)
     except DecodeError:
         model.Clear()
-    damaged = not all(isinstance(text, str) for text in _texts(model))
+    damaged = not all(isinstance(text, str) for text in texts(model))
     if damaged or not model.HasField("graph") or not model.opset_import:
         reason = "is empty" if not onnx_bytes else "is not an ONNX model, or is cut short"
         raise RequestError(f"model {name!r} {reason} ({len(onnx_bytes)} bytes)", "give a complete quantised .onnx file")
@@ -95,14 +95,14 @@ def _decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
     return model
 
 
-def _texts(message: Message) -> Iterator[str | bytes]:
+def texts(message: Message) -> Iterator[str | bytes]:
     """Every text of a protobuf message; one that is no UTF-8 comes as bytes."""
     for field, value in message.ListFields():
         values = value if field.is_repeated else [value]
         if field.type == field.TYPE_STRING:
             yield from values
         elif field.type == field.TYPE_MESSAGE:
-            yield from itertools.chain.from_iterable(map(_texts, values))
+            yield from itertools.chain.from_iterable(map(texts, values))
 
 
 def _require_runtime_versions(model: onnx.ModelProto, name: str) -> None:
@@ -230,15 +230,25 @@ def _layers(
 def _require_unfused(node: Node, layer: Layer, before: Sequence[Layer]) -> None:
     """Refuse what ONNX Runtime computes as one QLinearAdd, with other roundings, unless all activations are outputs."""
     writers = {other.output: other for other in before}
-    add = writers.get(layer.sources[0])
-    if not isinstance(layer, QuantizeLinear) or not isinstance(add, Add) or add.addend is not None:
+    if not isinstance(layer, QuantizeLinear):
         return
-    if all(isinstance(writers[term], DequantizeLinear) for term in add.sources):
+    add = _behind_zeros(layer.sources[0], writers)
+    if not isinstance(add, Add) or add.addend is not None:
+        return
+    if all(isinstance(_behind_zeros(term, writers), DequantizeLinear) for term in add.sources):
         raise node.refusal(
             f"quantises the sum of two results of DequantizeLinear ({add.node!r}): ONNX Runtime would compute all of "
             "this as one QLinearAdd, with other roundings",
             "a sum of float32 results of QGemm",
         )
+
+
+def _behind_zeros(tensor: str, writers: Mapping[str, Layer]) -> Layer | None:
+    """The layer that writes the tensor, but for Adds of 0: ONNX Runtime drops them before it fuses."""
+    writer = writers.get(tensor)
+    while isinstance(writer, Add) and writer.addend is not None and not writer.addend.any():
+        writer = writers.get(writer.sources[0])
+    return writer
 
 
 def _unsupported(node: Node) -> RequestError:

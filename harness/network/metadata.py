@@ -13,6 +13,8 @@ import numpy.typing as npt
 from harness.errors import RequestError
 from harness.network.layers import Layer, Normalisation, QuantizeLinear
 
+SHOWN = 80  # characters of a value, in a message
+
 
 def input_box(metadata: Mapping[str, str], first: Layer, name: str) -> npt.NDArray[np.float32]:
     """Bounds of the inputs, float32 (2, K); without metadata, the codes' range and one code more on each side."""
@@ -62,18 +64,30 @@ def normalisation_of(metadata: Mapping[str, str], width: int, name: str) -> Norm
 
 def _numbers(metadata: Mapping[str, str], key: str, width: int, name: str) -> tuple[float, ...]:
     values = _json_list(metadata, key, width, name)
-    if not all(isinstance(value, int | float) and math.isfinite(value) for value in values):
-        raise RequestError(f"model {name!r}: metadata {key} is {metadata[key]}", "a list of finite numbers")
+    if not all(map(_is_finite, values)):
+        raise RequestError(f"model {name!r}: metadata {key} is {_short(metadata[key])}", "a list of finite numbers")
     return tuple(map(float, values))
+
+
+def _short(value: str | None) -> str:
+    return repr(value if value is None or len(value) <= SHOWN else f"{value[:SHOWN]}...")
+
+
+def _is_finite(value: object) -> bool:
+    try:
+        return isinstance(value, int | float) and math.isfinite(value)
+    except OverflowError:  # an integer beyond float64
+        return False
 
 
 def _json_list(metadata: Mapping[str, str], key: str, width: int, name: str) -> list[Any]:
     try:
         values = json.loads(metadata.get(key, ""))
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # no JSON, or beyond what Python reads of it
         values = None
     if not isinstance(values, list) or len(values) != width:
         raise RequestError(
-            f"model {name!r}: metadata {key} is {metadata.get(key)!r}", f"a JSON list of {width} values, one an input"
+            f"model {name!r}: metadata {key} is {_short(metadata.get(key))}",
+            f"a JSON list of {width} values, one an input",
         )
     return values

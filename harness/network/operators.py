@@ -71,12 +71,20 @@ def _quantize_linear(node: Node) -> QuantizeLinear:
 
 def _dequantize_linear(node: Node) -> DequantizeLinear:
     node.require_inputs(2, 3)
+    if node.inputs[0] in node.constants:
+        raise node.refusal(
+            f"dequantises the constant {node.inputs[0]!r}, as models of the QDQ format do",
+            "harness models import FILE -o NAME writes it with QGemm, if that keeps its value",
+        )
     source = node.activation(0, [UINT8, INT8])
     attributes = node.attributes({"axis": 1, "block_size": 0, "output_dtype": 0})
     _require_per_tensor(node, attributes, [onnx.TensorProto.FLOAT])
     zero_point = int(node.single(2, "zero point", [source.dtype])) if node.has(2) else 0
     fields = _layer(node, [source], source.width, FLOAT32)
-    return DequantizeLinear(**fields, scale=node.scale(1, "scale"), zero_point=zero_point)
+    layer = DequantizeLinear(**fields, scale=node.scale(1, "scale"), zero_point=zero_point)
+    if not math.isfinite(_magnitude(layer, [source])):
+        raise node.refusal(f"255 codes of scale {layer.scale:.8g} overflow", "a scale of 1.3e36 at most")
+    return layer
 
 
 def _arg_extremum(node: Node) -> ArgExtremum:

@@ -112,6 +112,7 @@ def _input_notes(network: DenseNetwork, box: Floats32, source: Codes) -> Iterato
     spans = np.floor((box[1].astype(np.float64) - box[0]) / float(source.scale)) + 1
     for index in np.flatnonzero((spans < _CODES_TO_NOTE) & (box[1] > box[0])):
         name = network.normalisation.names[index] if network.normalisation else f"input {index}"
+        name = name if name.isprintable() else ascii(name)
         yield (
             f"{name} meets only {int(spans[index])} of 256 codes, because one scale serves all inputs: "
             "normalise the inputs to boxes of one size"

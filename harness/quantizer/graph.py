@@ -56,13 +56,14 @@ def to_onnx(
     Equal arguments give equal bytes.  Names of tensors within give way to the names of inputs and outputs.
     """
     outputs = [_vectors(output_name, TensorProto.FLOAT, len(network.layers[-1].bias))]
-    if select:
-        outputs.append(_vectors(select.output, TensorProto.INT64, 1))
     inputs = [_vectors(input_name, TensorProto.FLOAT, len(network.layers[0].terms[0].weight))]
-    graph = _Graph([value.name for value in (*inputs, *outputs)])
+    graph = _Graph([input_name, output_name])
+    if select:
+        selected = graph.fresh(select.output)
+        outputs.append(_vectors(selected, TensorProto.INT64, 1))
     graph.chain(network, input_name, output_name)
     if select:
-        graph.node(select.operator, select.node, [output_name], select.output, axis=1, keepdims=1, select_last_index=0)
+        graph.node(select.operator, select.node, [output_name], selected, axis=1, keepdims=1, select_last_index=0)
     model = helper.make_model(
         helper.make_graph(graph.nodes, name, inputs, outputs, graph.constants),
         opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid("com.microsoft", 1)],

@@ -8,6 +8,8 @@ import onnx
 import pytest
 
 from harness import network
+from harness.commands.models import bring_in
+from harness.screen import Screen
 from tests.commands.command import User
 from tests.importer.graphs import model, node, saved
 from tests.importer.quantised import built, draw, qdq
@@ -45,6 +47,16 @@ def test_a_float_network_comes_in(user: User, tmp_path: Path) -> None:
     assert [entry.op_type for entry in onnx.load_model_from_string(made).graph.node] == ["Gemm", "Relu"]
     assert "folded into the constants of a layer: node_s" in ended.err
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["mine.onnx", "network.onnx"]
+
+
+def test_names_of_nodes_do_not_reach_the_terminal_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = onnx.load_model_from_string(model(CHAIN, CONSTANTS, shape=[1, 2]))
+    next(node for node in made.graph.node if node.name == "node_s").name = "\x1b[31m"
+    path = saved(tmp_path, made.SerializeToString())
+    bring_in.bring_in(path, tmp_path / "mine.onnx", Screen.open(as_json=False))
+    assert 'folded into the constants of a layer: "\\u001b[31m"' in capsys.readouterr().err
 
 
 def test_a_person_is_told_what_was_found_and_what_comes_next(user: User, tmp_path: Path) -> None:

@@ -91,6 +91,22 @@ def test_show_lists_the_terms_of_a_sum(space: Workspace, capsys: pytest.CaptureF
     assert "x, each of 5" in out
 
 
+def test_names_of_inputs_do_not_reach_the_terminal_as_they_are(
+    space: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(space.models / "net.onnx")
+    model = onnx.load(space.models / "net.onnx")
+    names, units = ["\x1b[31m", "b", "c", "d", "e"], ["", "\x1b]", "", "", ""]
+    metadata = {"input_names": names, "input_units": units, "input_mean": [0, 1e300, 0, 0, 0], "input_range": [1] * 5}
+    onnx.helper.set_model_props(model, {key: json.dumps(value) for key, value in metadata.items()})
+    onnx.save(model, space.models / "net.onnx")
+    show.show("net", None, space, Screen.open(as_json=False))
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert '"\\u001b[31m"' in out
+    assert '1e+300 to 1e+300 "\\u001b]"' in out
+
+
 def test_text_does_not_replace_what_is_no_description(space: Workspace, tmp_path: Path) -> None:
     content = save(space.models / "net.onnx")
     screen = Screen.open(as_json=True)
@@ -99,6 +115,11 @@ def test_text_does_not_replace_what_is_no_description(space: Workspace, tmp_path
     assert (space.models / "net.onnx").read_bytes() == content
     with pytest.raises(RequestError, match="No such file or directory"):
         show.show("net", tmp_path / "missing" / "net.txt", space, screen)
+    (tmp_path / "net.weights.txt").write_text("mine")
+    with pytest.raises(RequestError, match=r"net\.weights\.txt exists and is no description of a model"):
+        show.show("net", tmp_path / "net.txt", space, screen)
+    assert not (tmp_path / "net.txt").exists()
+    (tmp_path / "net.weights.txt").unlink()
     show.show("net", tmp_path / "net.txt", space, screen)
     show.show("net", tmp_path / "net.txt", space, screen)
 

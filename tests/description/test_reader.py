@@ -162,3 +162,9 @@ def test_comments_and_blanks_say_nothing(described: Description) -> None:
     text = described.text.replace("\n\n", "\n   \n# more\n").replace("  # ", " # changed ").replace(" = ", "   =  ")
     assert text != described.text
     assert read_back(text, described.weights).onnx_bytes == read_back(described.text, described.weights).onnx_bytes
+
+
+def test_a_size_beyond_the_memory_is_refused_at_its_first_missing_line(described: Description) -> None:
+    initializer = next(line for line in described.text.split("\n") if line.startswith("initializer") and ", " in line)
+    edited, _ = replace_line(described.text, initializer, initializer.replace("(", "(9000000000000, ", 1))
+    assert ": expected '\"" in refusal(edited, described.weights).message

@@ -46,6 +46,30 @@ def test_data_in_another_file_is_refused(tmp_path: Path) -> None:
         importer.bring_in(tmp_path / "apart.onnx")
 
 
+def test_data_of_a_constant_node_in_another_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = onnx.load_model_from_string(FLOATS)
+    tensor = made.graph.initializer.pop()
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="here")
+    tensor.ClearField("raw_data")
+    made.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["w"], value=tensor))
+    (tmp_path / "here").write_bytes(np.ones((2, 1), np.float32).tobytes())
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RequestError, match=r"tensor 'w' is stored in another file"):
+        importer.bring_in(saved(tmp_path, made.SerializeToString()))
+
+
+@pytest.mark.parametrize("field", [b"xxxx", b"kkkk", b"vvvv"])
+def test_names_that_are_no_text_are_refused(tmp_path: Path, field: bytes) -> None:
+    nodes = [onnx.helper.make_node("MatMul", ["xxxx", "w"], ["y"])]
+    made = onnx.load_model_from_string(model(nodes, {"w": np.ones((2, 1), np.float32)}, shape=["n", 2]))
+    made.graph.input[0].name = "xxxx"
+    onnx.helper.set_model_props(made, {"kkkk": "vvvv"})
+    damaged = made.SerializeToString().replace(field, b"a\xff\xfea")
+    with pytest.raises(RequestError, match=r"'network' is not an ONNX model with nodes, or is cut short"):
+        importer.bring_in(saved(tmp_path, damaged))
+
+
 def test_what_onnxruntime_refuses_is_refused(tmp_path: Path) -> None:
     made = onnx.load_model_from_string(FLOATS)
     made.ir_version = 13

@@ -87,6 +87,7 @@ def test_its_header_becomes_metadata(tmp_path: Path) -> None:
         (3, "2,2,1,", "line 3: '2,2,1,'", "4 whole numbers of 1 or more: the numbers of layers, inputs, outputs"),
         (3, "2,2,0,3,", "line 3: '2,2,0,3,'", "4 whole numbers of 1 or more"),
         (3, "2,2,1.5,3,", "line 3: '2,2,1.5,3,'", "4 whole numbers of 1 or more"),
+        (3, f"{'1' * 5000},2,1,3,", "line 3: '1111", "4 whole numbers of 1 or more"),
         (4, "2,3,4,", "the layer widths [2, 3, 4] contradict 2 inputs and 1 outputs", "the same in both"),
         (6, "-1.0,", "line 6: 1 numbers", "2: the minimum of every input"),
         (7, "3.0,-10.0,", "a minimum above its maximum", "ranges above 0"),
@@ -116,6 +117,18 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "binary.nnet").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(RequestError, match=r"binary.nnet is not text"):
         importer.bring_in(tmp_path / "binary.nnet")
+
+
+def test_a_byte_order_mark_is_no_content(tmp_path: Path) -> None:
+    assert floats(small(tmp_path, "\ufeff" + SMALL)).network.layers[1].bias.tolist() == [-1.5]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("2.0,10.0,100.0,", "1e-300,10.0,100.0,"), ("1.0,5.0,7.5,", "1e300,5,7,")]
+)
+def test_bounds_beyond_float32_are_refused(tmp_path: Path, before: str, after: str) -> None:
+    with pytest.raises(RequestError, match=r"small.nnet: the normalised bounds of the inputs are \[-?inf, "):
+        importer.bring_in(small(tmp_path, SMALL.replace(before, after)))
 
 
 def test_an_overflow_of_float32_is_refused(tmp_path: Path) -> None:

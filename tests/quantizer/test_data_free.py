@@ -85,6 +85,8 @@ def test_input_with_few_codes_and_column_without_any_weight_left_are_noted() -> 
     assert notes[1] == "dense_1: all weights of 1 of 2 columns are too small for their scale"
     assert len(notes) == 2
     assert len(quantize(network, Choices("int8", vectors=10, residual=4)).notes) == 1
+    unseen = dataclasses.replace(network, normalisation=dataclasses.replace(normalisation, names=("rho", "\x1b[31m")))
+    assert quantize(unseen, Choices("int8", vectors=10)).notes[0].startswith(r"'\x1b[31m' meets only 1 of 256 codes")
 
 
 def test_box_of_one_point_at_zero_is_quantised() -> None:

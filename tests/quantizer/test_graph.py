@@ -111,6 +111,13 @@ def test_names_of_inputs_and_outputs_come_first() -> None:
     assert "activation_1_" in [node.output[0] for node in model.graph.node]
 
 
+@pytest.mark.parametrize("names", [{"input_name": "selected"}, {"output_name": "selected"}])
+def test_the_selection_gives_way_to_them(names: dict[str, str]) -> None:
+    model = made(select=Select("ArgMin"), **names)
+    networks.parse(model.SerializeToString(), "small")
+    assert model.graph.output[1].name == "selected_"
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**32),

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from harness import importer
 from harness.dense import DenseNetwork, to_onnx
+from harness.description.document import readable
 from harness.importer import FloatImport, QuantisedImport
 from harness.importer.check import box_of
 from harness.network import Network
@@ -36,7 +37,7 @@ def _bring_in_floats(found: FloatImport, path: Path, screen: Screen) -> None:
     checked, box = found.check, box_of(network)
     where = "its input box" if network.box is not None else f"{box[0, 0]:g} to {box[1, 0]:g}, for lack of an input box"
     if found.folded:
-        screen.note(f"folded into the constants of a layer: {', '.join(found.folded)}")
+        screen.note(f"folded into the constants of a layer: {', '.join(map(readable, found.folded))}")
     screen.show(
         _float_table(path, network),
         f"Beside the file, {checked.vectors} vectors of {where}: greatest difference {checked.difference:.3g}; "

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness import description
-from harness.description import DESCRIPTION_FORMAT, weights_path
+from harness.description import DESCRIPTION_FORMAT, WEIGHTS_FORMAT, weights_path
 from harness.description.document import Floats32, decoded, document, readable
 from harness.description.facts import accumulator, parameter_count, short_widths, widths
 from harness.errors import RequestError
@@ -40,21 +40,22 @@ def show(name: str, text: Path | None, workspace: Workspace, screen: Screen) -> 
 
 def _write(network: Network, path: Path) -> None:
     described = description.describe(network)
-    _require_replaceable(path)
+    _require_replaceable(path, DESCRIPTION_FORMAT)
+    _require_replaceable(weights_path(path), WEIGHTS_FORMAT)
     write_whole(weights_path(path), described.weights.encode())
     write_whole(path, described.text.encode())
 
 
-def _require_replaceable(path: Path) -> None:
-    """Refuse to write over anything but a description."""
+def _require_replaceable(path: Path, first_line: str) -> None:
+    """Refuse to write over anything but such a file of a description."""
     try:
         with path.open("rb") as file:
-            start = file.read(len(DESCRIPTION_FORMAT))
+            start = file.read(len(first_line))
     except FileNotFoundError:
         return
     except OSError as error:
         raise RequestError(f"{path}: {error.strerror}", "give the name of a file for the text") from error
-    if start != DESCRIPTION_FORMAT.encode():
+    if start != first_line.encode():
         raise RequestError(f"{path} exists and is no description of a model", "give another file, or remove it")
 
 
@@ -187,8 +188,9 @@ def _input_rows(network: Network) -> Iterator[tuple[str, ...]]:
             yield f"{network.input_name}[{index}]", box
         else:
             mean, span = affine.mean[index], affine.range[index]
-            physical = f"{low * span + mean:.6g} to {high * span + mean:.6g} {affine.units[index]}"
-            yield affine.names[index], box, physical, f"(x - {mean:.9g}) / {span:.9g}"
+            bounds = " to ".join(f"{float(bound) * span + mean:.6g}" for bound in (low, high))
+            physical = f"{bounds} {readable(affine.units[index])}"
+            yield readable(affine.names[index]), box, physical, f"(x - {mean:.9g}) / {span:.9g}"
 
 
 def _properties(network: Network) -> Table:
