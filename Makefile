@@ -4,7 +4,7 @@ MODEL ?= acas_coc
 PYTHON ?= python3
 REQUIREMENTS = requirements/harness.txt requirements/dev.txt
 
-.PHONY: run test lint setup requirements clean
+.PHONY: run test lint setup models requirements clean
 .DELETE_ON_ERROR:
 
 run: setup
@@ -27,6 +27,15 @@ setup: .venv/complete
 	test -x .venv/bin/python || $(PYTHON) -m venv .venv
 	.venv/bin/pip install --quiet --disable-pip-version-check --require-hashes $(REQUIREMENTS:%=--requirement %)
 	.venv/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+# Makes the five ACAS networks anew, in about two hours of two cores; see models/acas/README.md.
+models: build/recipe-venv/complete
+	build/recipe-venv/bin/python -m models.acas
+
+build/recipe-venv/complete: models/acas/requirements.txt
+	test -x build/recipe-venv/bin/python || $(PYTHON) -m venv build/recipe-venv
+	build/recipe-venv/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
 	touch $@
 
 # Pins every package with its hashes; needs pip-tools on the PATH.

@@ -53,8 +53,8 @@ class Encounter:
 
 
 ENCOUNTERS = (
-    Encounter("crossing from the right to the left, both at 600 ft/s", math.pi / 2, 600, 600, 30_000),
-    Encounter("head on, own 900 ft/s, intruder 500 ft/s", math.pi, 900, 500, 40_000),
+    Encounter("crossing from the right to the left, both at 600 ft/s", math.pi / 2, 600, 600, 45_000),
+    Encounter("head on, own 900 ft/s, intruder 500 ft/s", math.pi, 900, 500, 60_000),
 )
 
 

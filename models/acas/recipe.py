@@ -89,7 +89,8 @@ class Learner:
             from models.acas import train  # PyTorch, which only the trainings need
 
             training = train.Training.of(subject(self.parameters.previous), self.parameters)
-            weights.save(path, train.train_float(training, on_step))
+            checkpoint = train.Checkpoint(self.file("float.checkpoint"))
+            weights.save(path, train.train_float(training, on_step, checkpoint))
         return weights.load(path)
 
     def hidden_scales(self) -> Floats32:
@@ -108,7 +109,9 @@ class Learner:
             from models.acas import train  # PyTorch, which only the trainings need
 
             training = train.Training.of(subject(self.parameters.previous), self.parameters)
-            weights.save(path, train.tune(training, self.float_layers(_ignore), self.hidden_scales(), on_step))
+            given = self.float_layers(_ignore), self.hidden_scales()
+            checkpoint = train.Checkpoint(self.file("tuned.checkpoint"))
+            weights.save(path, train.tune(training, *given, on_step, checkpoint))
         return weights.load(path)
 
 

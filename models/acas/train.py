@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +39,10 @@ WARM_UP_STEPS = 500
 SQUARED_GRADIENT_DECAY = 0.98
 """Of Adam; gradients come from rare states near a collision, and a longer memory of them slows all others down."""
 FIRST_LAYER_SPREAD = 0.5
+
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+CHECKPOINT_STEPS = 5_000
 
 
 class _Rounded(torch.autograd.Function):
@@ -99,8 +105,8 @@ class Network(nn.Module):
         first = self.layers[0]
         with torch.no_grad():
             spread = FIRST_LAYER_SPREAD / (states.std(dim=0) * first.in_features**0.5)
-            first.weight.copy_(torch.randn(first.weight.shape) * spread)
-            switches = states[torch.randint(len(states), (first.out_features,))]
+            first.weight.copy_(torch.randn(first.weight.shape).to(DEVICE) * spread)
+            switches = states[torch.randint(len(states), (first.out_features,), device=DEVICE)]
             first.bias.copy_(-(first.weight * switches).sum(dim=1))
 
     def restore(self, layers: Sequence[Dense]) -> None:
@@ -114,8 +120,7 @@ class Network(nn.Module):
         """The float layers as numpy arrays, weights (inputs, outputs)."""
         last = self.layers[-1]
         return tuple(
-            Dense(layer.weight.detach().numpy().T.copy(), layer.bias.detach().numpy().copy(), relu=layer is not last)
-            for layer in self.layers
+            Dense(_numpy(layer.weight).T.copy(), _numpy(layer.bias), relu=layer is not last) for layer in self.layers
         )
 
 
@@ -131,14 +136,14 @@ class Pool:
     def of(samples: Samples) -> Pool:
         """The pool of the samples given."""
         return Pool(
-            torch.from_numpy(quantize.INPUT.rounded(samples.states)),
-            torch.from_numpy(samples.scores).float(),
-            torch.from_numpy(samples.advisories),
+            torch.from_numpy(quantize.INPUT.rounded(samples.states)).to(DEVICE),
+            torch.from_numpy(samples.scores).float().to(DEVICE),
+            torch.from_numpy(samples.advisories).to(DEVICE),
         )
 
     def draw(self, count: int) -> Pool:
         """`count` of the samples, with replacement."""
-        chosen = torch.randint(len(self.states), (count,))
+        chosen = torch.randint(len(self.states), (count,), device=DEVICE)
         return Pool(self.states[chosen], self.scores[chosen], self.advisories[chosen])
 
     def beside(self, other: Pool) -> Pool:
@@ -148,6 +153,39 @@ class Pool:
             torch.cat([self.scores, other.scores]),
             torch.cat([self.advisories, other.advisories]),
         )
+
+
+class _Stateful(Protocol):
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state_dict: Any) -> object: ...
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The file from which an interrupted training goes on as if nothing had happened."""
+
+    path: Path
+
+    def keep(self, done: int, *parts: _Stateful) -> None:
+        """Write the state of the parts, and of the random numbers, after `done` batches."""
+        state = {"done": done, "parts": [part.state_dict() for part in parts], "random": torch.get_rng_state()}
+        if DEVICE.type == "cuda":
+            state["random_of_device"] = torch.cuda.get_rng_state(DEVICE)
+        partial = self.path.with_suffix(".part")
+        torch.save(state, partial)
+        partial.replace(self.path)
+
+    def restore(self, *parts: _Stateful) -> int:
+        """Put all that back, and return the number of batches done; 0 where nothing was kept."""
+        if not self.path.exists():
+            return 0
+        state = torch.load(self.path, map_location="cpu", weights_only=True)
+        for part, values in zip(parts, state["parts"], strict=True):
+            part.load_state_dict(values)
+        torch.set_rng_state(state["random"])
+        if DEVICE.type == "cuda":
+            torch.cuda.set_rng_state(state["random_of_device"], DEVICE)
+        return int(state["done"])
 
 
 @dataclass(frozen=True)
@@ -175,19 +213,26 @@ class Training:
             parameters=parameters,
         )
 
-    def run(self, network: Network, steps: int, learning_rate: float, on_step: OnStep) -> None:
+    def run(self, network: Network, steps: int, learning_rate: float, on_step: OnStep, checkpoint: Checkpoint) -> None:
         """Train `network` in place for `steps` batches; the rate rises, then falls to zero along a cosine."""
         optimizer = torch.optim.Adam(
             network.parameters(), lr=learning_rate, betas=(0.9, SQUARED_GRADIENT_DECAY), fused=True
         )
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _share_of_rate(step, steps))
-        for _ in range(steps):
-            optimizer.zero_grad()
-            torch.autograd.backward(self._loss(network, self._batch()))
-            nn.utils.clip_grad_norm_(network.parameters(), GRADIENT_NORM_MAX)
-            optimizer.step()
-            schedule.step()
+        done = checkpoint.restore(network, optimizer, schedule)
+        for step in range(1, steps + 1):
+            if step > done:
+                self._learn(network, optimizer)
+                schedule.step()
+                if step % CHECKPOINT_STEPS == 0:
+                    checkpoint.keep(step, network, optimizer, schedule)
             on_step()
+
+    def _learn(self, network: Network, optimizer: torch.optim.Optimizer) -> None:
+        optimizer.zero_grad()
+        torch.autograd.backward(self._loss(network, self._batch()))
+        nn.utils.clip_grad_norm_(network.parameters(), GRADIENT_NORM_MAX)
+        optimizer.step()
 
     def _batch(self) -> Pool:
         from_grid = round(self.parameters.batch * self.parameters.grid_share)
@@ -208,33 +253,46 @@ def _share_of_rate(step: int, steps: int) -> float:
     return min(1.0, (step + 1) / WARM_UP_STEPS) * (1 + math.cos(math.pi * step / steps)) / 2
 
 
-def train_float(training: Training, on_step: OnStep) -> tuple[Dense, ...]:
-    """Train a float network from random weights; `on_step` is called after every batch."""
+def train_float(training: Training, on_step: OnStep, checkpoint: Checkpoint) -> tuple[Dense, ...]:
+    """Train a float network from random weights, or from `checkpoint` on; `on_step` is called after every batch."""
     parameters = training.parameters
     _make_reproducible(parameters.seed)
     network = _network_of(parameters)
     network.place(training.grid.states)
-    training.run(network, parameters.float_steps, parameters.learning_rate, on_step)
+    training.run(network, parameters.float_steps, parameters.learning_rate, on_step, checkpoint)
     return network.export()
 
 
-def tune(training: Training, layers: Sequence[Dense], hidden_scales: Floats32, on_step: OnStep) -> tuple[Dense, ...]:
+def tune(
+    training: Training, layers: Sequence[Dense], hidden_scales: Floats32, on_step: OnStep, checkpoint: Checkpoint
+) -> tuple[Dense, ...]:
     """Train `layers` on, rounded as `quantize` will round them with these activation scales (layers - 1,)."""
     parameters = training.parameters
     _make_reproducible(parameters.seed)
     network = _network_of(parameters)
     network.restore(layers)
     network.round_to(hidden_scales)
-    training.run(network, parameters.tuning_steps, parameters.tuning_rate, on_step)
+    training.run(network, parameters.tuning_steps, parameters.tuning_rate, on_step, checkpoint)
     return network.export()
 
 
+def _numpy(values: Tensor) -> Floats32:
+    """A copy of the values (of the same shape) in this machine's memory."""
+    copied: Floats32 = values.detach().cpu().numpy().copy()
+    return copied
+
+
 def _network_of(parameters: Parameters) -> Network:
-    return Network((len(STATE_NAMES), *[parameters.hidden] * parameters.depth, len(ADVISORIES)))
+    """The network on DEVICE, its random weights drawn on the CPU, so that they are the same everywhere."""
+    return Network((len(STATE_NAMES), *[parameters.hidden] * parameters.depth, len(ADVISORIES))).to(DEVICE)
 
 
 def _make_reproducible(seed: int) -> None:
-    """Seed torch, and hold it to one thread and to deterministic algorithms."""
+    """Seed torch, and hold it to one thread and to deterministic algorithms.
+
+    The weights then depend on the seed and the kind of processor alone.
+    """
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS needs for that
     torch.manual_seed(seed)
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(mode=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,12 +33,12 @@ def subject(small_tables: list[ScoreTable]) -> Subject:
     return Subject.of(small_tables[0])
 
 
-def test_training_learns_the_table_and_tuning_keeps_it_through_rounding(subject: Subject) -> None:
+def test_training_learns_the_table_and_tuning_keeps_it_through_rounding(subject: Subject, tmp_path: Path) -> None:
     from models.acas import train
 
     batches: list[None] = []
     training = train.Training.of(subject, SMALL_TRAINING)
-    layers = train.train_float(training, lambda: batches.append(None))
+    layers = train.train_float(training, lambda: batches.append(None), train.Checkpoint(tmp_path / "float"))
     assert len(batches) == SMALL_TRAINING.float_steps
     points = subject.grid_samples(5000, seed=9)
     learned = report.figures(lambda states: dense.forward(layers, quantize.INPUT.rounded(states)), points)
@@ -45,7 +46,7 @@ def test_training_learns_the_table_and_tuning_keeps_it_through_rounding(subject:
     assert learned.r2 > 0.75
 
     scales = quantize.hidden_scales(layers, points.states)
-    tuned = train.tune(training, layers, scales, lambda: batches.append(None))
+    tuned = train.tune(training, layers, scales, lambda: batches.append(None), train.Checkpoint(tmp_path / "tuned"))
     assert len(batches) == SMALL_TRAINING.float_steps + SMALL_TRAINING.tuning_steps
     rounded, kept = (
         report.figures(report.model_scores(_model(each, scales)), points).agreement for each in (layers, tuned)
@@ -53,13 +54,24 @@ def test_training_learns_the_table_and_tuning_keeps_it_through_rounding(subject:
     assert kept > max(rounded, learned.agreement - 0.06)
 
 
-def test_the_same_seed_gives_the_same_weights(subject: Subject) -> None:
+def test_an_interrupted_training_ends_in_the_same_weights(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from models.acas import train
 
-    training = train.Training.of(subject, replace(SMALL_TRAINING, float_steps=20))
-    one, other = (train.train_float(training, lambda: None) for _ in range(2))
-    for left, right in zip(one, other, strict=True):
+    monkeypatch.setattr(train, "CHECKPOINT_STEPS", 20)
+    training = train.Training.of(subject, replace(SMALL_TRAINING, float_steps=70))
+    whole = train.train_float(training, lambda: None, train.Checkpoint(tmp_path / "whole"))
+
+    batches = iter(range(50))
+    with pytest.raises(StopIteration):
+        train.train_float(training, lambda: next(batches), train.Checkpoint(tmp_path / "cut"))
+    seen: list[None] = []
+    resumed = train.train_float(training, lambda: seen.append(None), train.Checkpoint(tmp_path / "cut"))
+    assert len(seen) == 70
+    for left, right in zip(whole, resumed, strict=True):
         assert np.array_equal(left.weight, right.weight)
+        assert np.array_equal(left.bias, right.bias)
 
 
 def test_the_rounding_in_training_is_that_of_the_model(subject: Subject) -> None:

@@ -374,7 +374,7 @@ def test_wide_layers_are_summed_without_rounding() -> None:
 # DequantizeLinear, float outputs and ArgMax.
 
 
-@pytest.mark.parametrize("scale", [0.1, 1.2e-38, 3.3e38, 1.0])
+@pytest.mark.parametrize("scale", [0.1, 1.2e-38, 1.3e36, 1.0])
 @pytest.mark.parametrize(("dtype", "zero_point"), [("uint8", 0), ("uint8", 200), ("int8", -128), ("int8", 5)])
 def test_dequantize_linear_agrees_on_every_code(dtype: str, zero_point: int, scale: float) -> None:
     nodes = [
@@ -386,7 +386,8 @@ def test_dequantize_linear_agrees_on_every_code(dtype: str, zero_point: int, sca
     x = np.arange(-256, 256, dtype=np.float32)[:, None]
     codes, numbers = assert_both_agree(parsed, x)
     assert len(np.unique(codes)) == 256
-    assert np.isinf(numbers).any() == (scale == 3.3e38)
+    assert len(np.unique(numbers)) == 256
+    assert np.isfinite(numbers).all()
 
 
 def test_float_output_that_overflows_is_infinite_in_both() -> None:
