@@ -34,7 +34,7 @@ def built(acas: Network, host: Profile, cache: Path) -> Bundle:
 @pytest.fixture
 def vectors(tmp_path: Path) -> Path:
     path = tmp_path / "vectors.npy"
-    dumps.write(path, np.random.default_rng(1).uniform(-0.5, 0.5, (COUNT, 3)).astype(np.float32))
+    dumps.write(path, np.random.default_rng(1).uniform(-0.5, 0.5, (COUNT, 5)).astype(np.float32))
     return path
 
 

@@ -74,9 +74,14 @@ def _tune(recipes: Recipes, _output: Path) -> None:
     workers.run(Learner.tuned_layers, "tuning", jobs)
 
 
+def _polish(recipes: Recipes, _output: Path) -> None:
+    jobs = {recipe.learner.previous: (recipe.learner, recipe.parameters.polishing_steps) for recipe in recipes}
+    workers.run(Learner.polished_layers, "polishing", jobs)
+
+
 def _write_models(recipes: Recipes, output: Path) -> None:
     for recipe in recipes:
-        model = recipe.model(recipe.tuned_layers())
+        model = recipe.model(recipe.polished_layers())
         onnx.checker.check_model(model)
         onnx.save(model, output / f"{recipe.name}.onnx")
 
@@ -91,7 +96,7 @@ def _report(recipes: Recipes, output: Path) -> None:
         points = recipe.fresh_samples()
         measured = {name: [report.figures(network, where) for where in points] for name, network in networks.items()}
         beside_the_paper.append(report.comparison(recipe.previous, measured["float"][0], measured[recipe.name][0]))
-        details += [report.breakdown(name, shown) for name, shown in measured.items()]
+        details += [report.breakdown(f"{recipe.previous}, {name}", shown) for name, shown in measured.items()]
         drawn = {name: networks[name] for name in ("float", recipe.name)}
         pictures.draw(output / f"{recipe.name}.png", recipe.name, subject(recipe.parameters.previous).table, drawn)
     click.echo(report.markdown(COMPARISON, beside_the_paper) + "\n\n" + report.markdown(DETAILS, details))
@@ -114,6 +119,7 @@ STEPS: dict[str, Callable[[Recipes, Path], object]] = {
     "table": _make_table,
     "train": _train,
     "tune": _tune,
+    "polish": _polish,
     "quantize": _write_models,
     "report": _report,
 }
@@ -129,6 +135,7 @@ STEPS: dict[str, Callable[[Recipes, Path], object]] = {
 @click.option("--seed", default=Parameters.seed, show_default=True, help="Of weights, points and batches.")
 @click.option("--float-steps", default=Parameters.float_steps, show_default=True, help="Batches of the first training.")
 @click.option("--tuning-steps", default=Parameters.tuning_steps, show_default=True, help="Batches of the second.")
+@click.option("--polishing-steps", default=Parameters.polishing_steps, show_default=True, help="Of the third.")
 @click.option("--output", type=click.Path(path_type=Path), default=MODELS, help="Folder for models and pictures.")
 def main(step: str | None, previous: str | None, output: Path, **parameters: int) -> None:
     """Make the five models; with STEP, only that step and what it needs of its own network.

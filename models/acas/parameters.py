@@ -24,6 +24,15 @@ SOURCES = (
 
 
 @dataclass(frozen=True)
+class Cycle:
+    """One fall of the learning rate, from its highest value to zero, over `steps` batches drawn with `seed`."""
+
+    steps: int
+    learning_rate: float
+    seed: int
+
+
+@dataclass(frozen=True)
 class Parameters:
     """One network: its table, its shape and its training."""
 
@@ -45,13 +54,31 @@ class Parameters:
     """Batches of the float training."""
     tuning_steps: int = 250_000
     """Batches of the training with the rounding in the loop."""
+    polishing_steps: int = 60_000
+    """Batches of its warm restart."""
     learning_rate: float = 5e-3
     tuning_rate: float = 2e-3
-    """The highest of either training; it falls to zero along a cosine."""
+    polishing_rate: float = 1e-3
+    """The highest of each training; it falls to zero along a cosine."""
     advisory_weight: float = 0.1
     """Weight of the advisory's cross-entropy beside the scores' squared error."""
     advisory_sharpness: float = 1000.0
     """Scores times this are the cross-entropy's logits: a gap of 0.001 then counts as one."""
+
+    @property
+    def float_cycle(self) -> Cycle:
+        """Of the training from random weights."""
+        return Cycle(self.float_steps, self.learning_rate, self.seed)
+
+    @property
+    def tuning_cycle(self) -> Cycle:
+        """Of the training with the rounding in the loop."""
+        return Cycle(self.tuning_steps, self.tuning_rate, self.seed)
+
+    @property
+    def polishing_cycle(self) -> Cycle:
+        """Of its warm restart, with other batches."""
+        return Cycle(self.polishing_steps, self.polishing_rate, self.seed + 1)
 
 
 @functools.cache

@@ -108,10 +108,22 @@ class Learner:
         if not path.exists():
             from models.acas import train  # PyTorch, which only the trainings need
 
+            given, cycle = self.float_layers(_ignore), self.parameters.tuning_cycle
             training = train.Training.of(subject(self.parameters.previous), self.parameters)
-            given = self.float_layers(_ignore), self.hidden_scales()
             checkpoint = train.Checkpoint(self.file("tuned.checkpoint"))
-            weights.save(path, train.tune(training, *given, on_step, checkpoint))
+            weights.save(path, train.tune(training, given, self.hidden_scales(), cycle, on_step, checkpoint))
+        return weights.load(path)
+
+    def polished_layers(self, on_step: OnStep) -> tuple[Dense, ...]:
+        """The tuned network after a warm restart of the tuning; `on_step` as for the float training."""
+        path = self.file("polished.npz")
+        if not path.exists():
+            from models.acas import train  # PyTorch, which only the trainings need
+
+            given, cycle = self.tuned_layers(_ignore), self.parameters.polishing_cycle
+            training = train.Training.of(subject(self.parameters.previous), self.parameters)
+            checkpoint = train.Checkpoint(self.file("polished.checkpoint"))
+            weights.save(path, train.tune(training, given, self.hidden_scales(), cycle, on_step, checkpoint))
         return weights.load(path)
 
 
@@ -141,9 +153,9 @@ class Recipe:
         """The float network."""
         return self._turned(self.learner.float_layers(_ignore))
 
-    def tuned_layers(self) -> tuple[Dense, ...]:
+    def polished_layers(self) -> tuple[Dense, ...]:
         """The float network that has met its rounding."""
-        return self._turned(self.learner.tuned_layers(_ignore))
+        return self._turned(self.learner.polished_layers(_ignore))
 
     def _turned(self, layers: tuple[Dense, ...]) -> tuple[Dense, ...]:
         return layers if self.learner.parameters == self.parameters else mirrored(layers)

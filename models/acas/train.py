@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from models.acas.dense import Floats32
 
-    from models.acas.parameters import Parameters
+    from models.acas.parameters import Cycle, Parameters
     from models.acas.samples import Samples, Subject
 
 OnStep = Callable[[], object]
@@ -213,10 +213,11 @@ class Training:
             parameters=parameters,
         )
 
-    def run(self, network: Network, steps: int, learning_rate: float, on_step: OnStep, checkpoint: Checkpoint) -> None:
-        """Train `network` in place for `steps` batches; the rate rises, then falls to zero along a cosine."""
+    def run(self, network: Network, cycle: Cycle, on_step: OnStep, checkpoint: Checkpoint) -> None:
+        """Train `network` in place for one cycle; the rate rises, then falls to zero along a cosine."""
+        steps = cycle.steps
         optimizer = torch.optim.Adam(
-            network.parameters(), lr=learning_rate, betas=(0.9, SQUARED_GRADIENT_DECAY), fused=True
+            network.parameters(), lr=cycle.learning_rate, betas=(0.9, SQUARED_GRADIENT_DECAY), fused=True
         )
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _share_of_rate(step, steps))
         done = checkpoint.restore(network, optimizer, schedule)
@@ -256,23 +257,27 @@ def _share_of_rate(step: int, steps: int) -> float:
 def train_float(training: Training, on_step: OnStep, checkpoint: Checkpoint) -> tuple[Dense, ...]:
     """Train a float network from random weights, or from `checkpoint` on; `on_step` is called after every batch."""
     parameters = training.parameters
-    _make_reproducible(parameters.seed)
+    _make_reproducible(parameters.float_cycle.seed)
     network = _network_of(parameters)
     network.place(training.grid.states)
-    training.run(network, parameters.float_steps, parameters.learning_rate, on_step, checkpoint)
+    training.run(network, parameters.float_cycle, on_step, checkpoint)
     return network.export()
 
 
 def tune(
-    training: Training, layers: Sequence[Dense], hidden_scales: Floats32, on_step: OnStep, checkpoint: Checkpoint
+    training: Training,
+    layers: Sequence[Dense],
+    hidden_scales: Floats32,
+    cycle: Cycle,
+    on_step: OnStep,
+    checkpoint: Checkpoint,
 ) -> tuple[Dense, ...]:
     """Train `layers` on, rounded as `quantize` will round them with these activation scales (layers - 1,)."""
-    parameters = training.parameters
-    _make_reproducible(parameters.seed)
-    network = _network_of(parameters)
+    _make_reproducible(cycle.seed)
+    network = _network_of(training.parameters)
     network.restore(layers)
     network.round_to(hidden_scales)
-    training.run(network, parameters.tuning_steps, parameters.tuning_rate, on_step, checkpoint)
+    training.run(network, cycle, on_step, checkpoint)
     return network.export()
 
 

@@ -46,7 +46,8 @@ def test_training_learns_the_table_and_tuning_keeps_it_through_rounding(subject:
     assert learned.r2 > 0.75
 
     scales = quantize.hidden_scales(layers, points.states)
-    tuned = train.tune(training, layers, scales, lambda: batches.append(None), train.Checkpoint(tmp_path / "tuned"))
+    cycle, checkpoint = SMALL_TRAINING.tuning_cycle, train.Checkpoint(tmp_path / "tuned")
+    tuned = train.tune(training, layers, scales, cycle, lambda: batches.append(None), checkpoint)
     assert len(batches) == SMALL_TRAINING.float_steps + SMALL_TRAINING.tuning_steps
     rounded, kept = (
         report.figures(report.model_scores(_model(each, scales)), points).agreement for each in (layers, tuned)
