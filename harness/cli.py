@@ -145,6 +145,7 @@ def models_import(space: Workspace, /, as_json: bool, file: Path, output: str, f
 )
 @click.option("--vectors", type=click.IntRange(1), default=100_000, show_default=True, help="Drawn for calibration.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the drawn vectors.")
+@click.option("--equalize", is_flag=True, help="Bring hidden neurons to more equal reach; best with --residual 2.")
 @click.option(
     "--residual", type=click.IntRange(1, 8), default=1, show_default=True, help="Order of the weights' expansion."
 )

@@ -6,6 +6,7 @@ codes of input and activations (ranges) + integer weights (residual expansion) -
 from harness.quantizer.agreement import Agreement, LayerUse, agreement, layer_uses
 from harness.quantizer.codes import CODE_MAX, Codes, codes_for
 from harness.quantizer.data_free import Batches, Choices, quantize
+from harness.quantizer.equalisation import equalize
 from harness.quantizer.graph import Select, to_onnx
 from harness.quantizer.layers import QuantizedDense, QuantizedNetwork, quantize_layers
 from harness.quantizer.ranges import FRESH, bounds, calibrate, calibration_vectors, drawn
@@ -32,6 +33,7 @@ __all__ = [
     "codes_for",
     "column_scales",
     "drawn",
+    "equalize",
     "expand",
     "layer_uses",
     "quantize",

@@ -11,6 +11,7 @@ import numpy as np
 from harness.dense import Dense, DenseNetwork, Floats32
 from harness.errors import RequestError
 from harness.quantizer.codes import Codes, codes_for
+from harness.quantizer.equalisation import equalize
 from harness.quantizer.layers import QuantizedDense, QuantizedNetwork, quantize_layers
 from harness.quantizer.ranges import Range, bounds, calibrate, calibration_vectors
 from harness.quantizer.weights import WeightKind
@@ -24,7 +25,8 @@ _CODES_TO_NOTE = 16  # an input that meets fewer codes has lost most of what it 
 class Choices:
     """How to quantise.
 
-    `vectors` and `seed` are those of the calibration.  `residual` is the order of the weights' expansion, 1 for none.
+    `vectors` and `seed` are those of the calibration and of `equalize`, which brings hidden neurons to more equal
+    reach.  `residual` is the order of the weights' expansion, 1 for none.
     Float32 scores are the default because uint8 ones tie: of the public ACAS Xu networks the best two scores of 3 to
     80 % of the vectors fall on one code, and the lowest column, not the network, then decides.
     """
@@ -33,13 +35,14 @@ class Choices:
     ranges: Literal["calibration", "bounds"] = "calibration"
     vectors: int = 100_000
     seed: int = 1
+    equalize: bool = False
     residual: int = 1
     scores: Literal["float32", "uint8"] = "float32"
     select: Literal["none", "argmax", "argmin"] = "none"
 
     def document(self) -> dict[str, Any]:
         """The choices that made a difference."""
-        idle = {"vectors", "seed"} if self.ranges == "bounds" else set()
+        idle = {"vectors", "seed"} if self.ranges == "bounds" and not self.equalize else set()
         return {key: value for key, value in asdict(self).items() if key not in idle}
 
 
@@ -54,16 +57,19 @@ def quantize(
     box = _require_box(network)
     _require_finite(network.layers)
     source = codes_for(float(box[0].min()), float(box[1].max()))
+    floats = network.layers
+    if choices.equalize:
+        floats = equalize(floats, map(source.rounded, calibration_vectors(box, choices.vectors, choices.seed)))
     if choices.ranges == "bounds":
         on_codes = source.rounded(box)
-        ranges = bounds(network.layers, np.array([np.minimum(box[0], on_codes[0]), np.maximum(box[1], on_codes[1])]))
+        ranges = bounds(floats, np.array([np.minimum(box[0], on_codes[0]), np.maximum(box[1], on_codes[1])]))
     else:
         vectors = watch(calibration_vectors(box, choices.vectors, choices.seed))
-        ranges = calibrate(network.layers, map(source.rounded, vectors))
+        ranges = calibrate(floats, map(source.rounded, vectors))
     *hidden, scores = _output_codes(ranges)
     last = scores if choices.scores == "uint8" else None
-    layers = quantize_layers(network.layers, (source, *hidden), last, choices.weights, choices.residual)
-    notes = (*_input_notes(network, box, source), *_layer_notes(network.layers, ranges, layers))
+    layers = quantize_layers(floats, (source, *hidden), last, choices.weights, choices.residual)
+    notes = (*_input_notes(network, box, source), *_layer_notes(floats, ranges, layers))
     return QuantizedNetwork(source, layers, notes)
 
 

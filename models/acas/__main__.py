@@ -16,9 +16,8 @@ from models.acas.parameters import Parameters
 from models.acas.recipe import AXES, Learner, Recipe, is_whole, solved_pairs, subject, table_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from harness.dense import Dense
     from harness.quantizer import WeightKind
     from models.acas.report import Scores
 
@@ -37,13 +36,15 @@ DETAILS = (
         for title in ("advisory", "where COC", "where alert", "R2")
     ),
 )
-ROUNDED: dict[str, tuple[WeightKind, int]] = {
-    "uint8 by tensor": ("uint8", 1),
-    "int8 by tensor": ("int8", 1),
-    "int8 by column": ("int8-per-column", 1),
-    "int8 by column, residual order 2": ("int8-per-column", 2),
+ROUNDED: dict[str, tuple[WeightKind, int, bool]] = {
+    "uint8 by tensor": ("uint8", 1, False),
+    "int8 by tensor": ("int8", 1, False),
+    "int8 by column": ("int8-per-column", 1, False),
+    "int8 by column, equalised": ("int8-per-column", 1, True),
+    "residual order 2": ("int8-per-column", 2, False),
+    "residual order 2, equalised": ("int8-per-column", 2, True),
 }
-"""Forms of the float network that are only rounded, not tuned."""
+"""Forms of the float network that are only rounded, not tuned: weights, order, and whether it is equalised first."""
 
 Recipes = list[Recipe]
 
@@ -74,14 +75,9 @@ def _tune(recipes: Recipes, _output: Path) -> None:
     workers.run(Learner.tuned_layers, "tuning", jobs)
 
 
-def _polish(recipes: Recipes, _output: Path) -> None:
-    jobs = {recipe.learner.previous: (recipe.learner, recipe.parameters.polishing_steps) for recipe in recipes}
-    workers.run(Learner.polished_layers, "polishing", jobs)
-
-
 def _write_models(recipes: Recipes, output: Path) -> None:
     for recipe in recipes:
-        model = recipe.model(recipe.polished_layers())
+        model = recipe.model(recipe.tuned_layers())
         onnx.checker.check_model(model)
         onnx.save(model, output / f"{recipe.name}.onnx")
 
@@ -105,12 +101,13 @@ def _report(recipes: Recipes, output: Path) -> None:
 def _networks(recipe: Recipe, output: Path) -> dict[str, Scores]:
     """The networks to judge: the float one, its quantised forms, and the model as it lies in its file."""
     layers = recipe.float_layers()
-    rounded = {name: report.model_scores(_bytes(recipe, layers, *how)) for name, how in ROUNDED.items()}
+    rounded = {name: report.model_scores(_bytes(recipe, *how)) for name, how in ROUNDED.items()}
     floats: Scores = lambda states: dense.forward(layers, states.astype(np.float32))  # noqa: E731
     return {"float": floats, **rounded, recipe.name: report.model_scores(output / f"{recipe.name}.onnx")}
 
 
-def _bytes(recipe: Recipe, layers: Sequence[Dense], kind: WeightKind, order: int) -> bytes:
+def _bytes(recipe: Recipe, kind: WeightKind, order: int, equalized: bool) -> bytes:
+    layers = recipe.equalized_layers() if equalized else recipe.float_layers()
     return recipe.model(layers, kind, order).SerializeToString()
 
 
@@ -119,7 +116,6 @@ STEPS: dict[str, Callable[[Recipes, Path], object]] = {
     "table": _make_table,
     "train": _train,
     "tune": _tune,
-    "polish": _polish,
     "quantize": _write_models,
     "report": _report,
 }
@@ -135,7 +131,6 @@ STEPS: dict[str, Callable[[Recipes, Path], object]] = {
 @click.option("--seed", default=Parameters.seed, show_default=True, help="Of weights, points and batches.")
 @click.option("--float-steps", default=Parameters.float_steps, show_default=True, help="Batches of the first training.")
 @click.option("--tuning-steps", default=Parameters.tuning_steps, show_default=True, help="Batches of the second.")
-@click.option("--polishing-steps", default=Parameters.polishing_steps, show_default=True, help="Of the third.")
 @click.option("--output", type=click.Path(path_type=Path), default=MODELS, help="Folder for models and pictures.")
 def main(step: str | None, previous: str | None, output: Path, **parameters: int) -> None:
     """Make the five models; with STEP, only that step and what it needs of its own network.

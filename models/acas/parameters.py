@@ -52,14 +52,11 @@ class Parameters:
     batch: int = 1024
     float_steps: int = 100_000
     """Batches of the float training."""
-    tuning_steps: int = 250_000
+    tuning_steps: int = 150_000
     """Batches of the training with the rounding in the loop."""
-    polishing_steps: int = 60_000
-    """Batches of its warm restart."""
     learning_rate: float = 5e-3
-    tuning_rate: float = 2e-3
-    polishing_rate: float = 1e-3
-    """The highest of each training; it falls to zero along a cosine."""
+    tuning_rate: float = 1e-3
+    """The highest of either training; it falls to zero along a cosine."""
     advisory_weight: float = 0.1
     """Weight of the advisory's cross-entropy beside the scores' squared error."""
     advisory_sharpness: float = 1000.0
@@ -74,11 +71,6 @@ class Parameters:
     def tuning_cycle(self) -> Cycle:
         """Of the training with the rounding in the loop."""
         return Cycle(self.tuning_steps, self.tuning_rate, self.seed)
-
-    @property
-    def polishing_cycle(self) -> Cycle:
-        """Of its warm restart, with other batches."""
-        return Cycle(self.polishing_steps, self.polishing_rate, self.seed + 1)
 
 
 @functools.cache

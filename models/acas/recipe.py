@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from harness.dense import Dense, Floats32
     from harness.quantizer import WeightKind
+    from models.acas.mdp import Floats
     from models.acas.samples import Samples, Subject
 
 BUILD = Path(__file__).resolve().parents[2] / "build" / "acas"
@@ -93,37 +94,36 @@ class Learner:
             weights.save(path, train.train_float(training, on_step, checkpoint))
         return weights.load(path)
 
+    def equalized_layers(self) -> tuple[Dense, ...]:
+        """The float network, its hidden neurons of more equal reach."""
+        path = self.file("equalized.npz")
+        if not path.exists():
+            states = quantize.INPUT.rounded(self._calibration_states())
+            weights.save(path, quantizer.equalize(self.float_layers(_ignore), [states]))
+        return weights.load(path)
+
     def hidden_scales(self) -> Floats32:
-        """The activation scales, calibrated on the float network with points of both kinds."""
+        """The activation scales of the equalised network."""
         path = self.file("scales.npy")
         if not path.exists():
-            drawn = _draw(self.parameters, CALIBRATION_POINTS, self.parameters.seed)
-            states = np.concatenate([points.states for points in drawn])
-            np.save(path, quantize.hidden_scales(self.float_layers(_ignore), states))
+            np.save(path, quantize.hidden_scales(self.equalized_layers(), self._calibration_states()))
         return np.asarray(np.load(path))
 
+    def _calibration_states(self) -> Floats:
+        """States of both kinds, (n, 5)."""
+        drawn = _draw(self.parameters, CALIBRATION_POINTS, self.parameters.seed)
+        return np.concatenate([points.states for points in drawn])
+
     def tuned_layers(self, on_step: OnStep) -> tuple[Dense, ...]:
-        """The float network, trained on with the rounding in the loop; `on_step` as for the float training."""
+        """The equalised network, trained on with the rounding in the loop; `on_step` as for the float training."""
         path = self.file("tuned.npz")
         if not path.exists():
             from models.acas import train  # PyTorch, which only the trainings need
 
-            given, cycle = self.float_layers(_ignore), self.parameters.tuning_cycle
             training = train.Training.of(subject(self.parameters.previous), self.parameters)
             checkpoint = train.Checkpoint(self.file("tuned.checkpoint"))
-            weights.save(path, train.tune(training, given, self.hidden_scales(), cycle, on_step, checkpoint))
-        return weights.load(path)
-
-    def polished_layers(self, on_step: OnStep) -> tuple[Dense, ...]:
-        """The tuned network after a warm restart of the tuning; `on_step` as for the float training."""
-        path = self.file("polished.npz")
-        if not path.exists():
-            from models.acas import train  # PyTorch, which only the trainings need
-
-            given, cycle = self.tuned_layers(_ignore), self.parameters.polishing_cycle
-            training = train.Training.of(subject(self.parameters.previous), self.parameters)
-            checkpoint = train.Checkpoint(self.file("polished.checkpoint"))
-            weights.save(path, train.tune(training, given, self.hidden_scales(), cycle, on_step, checkpoint))
+            given = self.equalized_layers(), self.hidden_scales(), self.parameters.tuning_cycle
+            weights.save(path, train.tune(training, *given, on_step, checkpoint))
         return weights.load(path)
 
 
@@ -153,9 +153,13 @@ class Recipe:
         """The float network."""
         return self._turned(self.learner.float_layers(_ignore))
 
-    def polished_layers(self) -> tuple[Dense, ...]:
-        """The float network that has met its rounding."""
-        return self._turned(self.learner.polished_layers(_ignore))
+    def equalized_layers(self) -> tuple[Dense, ...]:
+        """The float network, its hidden neurons of more equal reach."""
+        return self._turned(self.learner.equalized_layers())
+
+    def tuned_layers(self) -> tuple[Dense, ...]:
+        """The equalised network that has met its rounding."""
+        return self._turned(self.learner.tuned_layers(_ignore))
 
     def _turned(self, layers: tuple[Dense, ...]) -> tuple[Dense, ...]:
         return layers if self.learner.parameters == self.parameters else mirrored(layers)

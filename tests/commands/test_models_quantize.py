@@ -71,8 +71,8 @@ def test_the_document_says_what_was_chosen_and_found(user: User, floats: DenseNe
     document = quantize(user, file, "--select", "argmax", "--weights", "uint8", "--json").document
     model = networks.load(user.folder / "made.onnx")
     chosen = {
-        "weights": "uint8", "ranges": "calibration", "vectors": 2000, "seed": 1, "residual": 1, "scores": "float32",
-        "select": "argmax",
+        "weights": "uint8", "ranges": "calibration", "vectors": 2000, "seed": 1, "equalize": False, "residual": 1,
+        "scores": "float32", "select": "argmax",
     }  # fmt: skip
     assert document["quantisation"] == json.loads(model.metadata["quantisation"]) == chosen
     file_made = str(user.folder / "made.onnx")

@@ -8,9 +8,3 @@ from models.acas.parameters import Parameters, recipe_sha256
 def test_recipe_is_named_by_its_parameters() -> None:
     names = {recipe_sha256(p) for p in (Parameters(), replace(Parameters(), seed=2), replace(Parameters(), hidden=49))}
     assert len(names) == 3
-
-
-def test_polishing_draws_other_batches_than_tuning() -> None:
-    parameters = Parameters()
-    assert parameters.tuning_cycle.seed == parameters.float_cycle.seed != parameters.polishing_cycle.seed
-    assert parameters.polishing_cycle.steps == parameters.polishing_steps

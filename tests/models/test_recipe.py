@@ -37,7 +37,7 @@ def recipes(build: Path, rng: np.random.Generator) -> list[Recipe]:
     """The five recipes, the networks of COC, WL and SL as if they had been trained."""
     for previous in (0, 1, 3):
         learner = Learner(Parameters(previous=previous))
-        for name in ("float.npz", "tuned.npz", "polished.npz"):
+        for name in ("float.npz", "tuned.npz"):
             weights.save(learner.file(name), random_layers(rng, (5, 16, 16, 5)))
         assert learner.file("float.npz").is_relative_to(build)
     return [Recipe(Parameters(previous=previous)) for previous in range(5)]
@@ -62,7 +62,7 @@ def test_three_networks_are_trained_for_five_models(recipes: list[Recipe]) -> No
 
 def test_models_carry_what_their_users_need(recipes: list[Recipe]) -> None:
     for each in recipes:
-        model = each.model(each.polished_layers()).SerializeToString()
+        model = each.model(each.tuned_layers()).SerializeToString()
         loaded = network.parse(model, each.name)
         stated = {key: json.loads(value) for key, value in loaded.metadata.items()}
         assert stated["input_box_low"][0] == -0.5
@@ -74,7 +74,7 @@ def test_models_carry_what_their_users_need(recipes: list[Recipe]) -> None:
             pytest.approx(np.ptp(learned.table.scores)),
         )
     hashes = {
-        json.loads(network.parse(each.model(each.polished_layers()).SerializeToString(), "n").metadata["recipe_sha256"])
+        json.loads(network.parse(each.model(each.tuned_layers()).SerializeToString(), "n").metadata["recipe_sha256"])
         for each in recipes
     }
     assert len(hashes) == 5
@@ -84,7 +84,7 @@ def test_the_models_of_wr_and_sr_are_images(recipes: list[Recipe], rng: np.rando
     states = rng.uniform(-0.5, 0.5, size=(300, 5)).astype(np.float32)
 
     def scores(each: Recipe, of: np.ndarray) -> np.ndarray:
-        model = each.model(each.polished_layers()).SerializeToString()
+        model = each.model(each.tuned_layers()).SerializeToString()
         session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
         return np.asarray(session.run(["scores"], {"state": of})[0])
 

@@ -10,7 +10,7 @@ import pytest
 from harness.dense import DenseNetwork, activations
 from harness.errors import RequestError
 from harness.network import Normalisation
-from harness.quantizer import Choices, calibration_vectors, codes_for, quantize
+from harness.quantizer import Choices, calibration_vectors, codes_for, equalize, quantize
 from tests.quantizer.networks import dense, random_network
 
 FEW = Choices(vectors=300)
@@ -51,9 +51,22 @@ def test_bounds_are_wider_than_calibration_and_need_no_vectors() -> None:
         assert wide.output is not None
         assert narrow.output.scale < wide.output.scale
     assert Choices(ranges="bounds", vectors=3).document() == {
-        "weights": "int8-per-column", "ranges": "bounds", "residual": 1, "scores": "float32", "select": "none",
+        "weights": "int8-per-column", "ranges": "bounds", "equalize": False, "residual": 1, "scores": "float32",
+        "select": "none",
     }  # fmt: skip
+    assert Choices(ranges="bounds", equalize=True, vectors=3).document()["vectors"] == 3
     assert Choices(seed=5).document()["seed"] == 5
+
+
+def test_equalising_is_done_with_the_vectors_of_the_calibration() -> None:
+    network = random_network(np.random.default_rng(2), [4, 20, 10, 3])
+    vectors = [quantize(network, FEW).input.rounded(x) for x in calibration_vectors(network.box, 300, seed=1)]  # type: ignore[arg-type]
+    by_hand = dataclasses.replace(network, layers=equalize(network.layers, vectors))
+    expected, made = quantize(by_hand, FEW), quantize(network, dataclasses.replace(FEW, equalize=True))
+    for one, other in zip(made.layers, expected.layers, strict=True):
+        assert np.array_equal(one.terms[0].weight, other.terms[0].weight)
+        assert np.array_equal(one.terms[0].scale, other.terms[0].scale)
+    assert not np.array_equal(made.layers[1].terms[0].weight, quantize(network, FEW).layers[1].terms[0].weight)
 
 
 def test_calibration_passes_by_the_watcher() -> None:
