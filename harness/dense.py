@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from harness.network import Normalisation
+from harness.network.canonical import IR_VERSION, OPSET, value_info
+from harness.network.layers import FLOAT32
 
 Floats32 = npt.NDArray[np.float32]
 
@@ -57,10 +59,6 @@ def forward(layers: Sequence[Dense], vectors: Floats32) -> Floats32:
     return last
 
 
-OPSET = 17
-IR_VERSION = 8
-
-
 def to_onnx(network: DenseNetwork) -> onnx.ModelProto:
     """The network as ONNX: Gemm (weights (K, N), no factors) and Relu, from float32 (vectors, K) to (vectors, N)."""
     nodes: list[onnx.NodeProto] = []
@@ -82,8 +80,8 @@ def to_onnx(network: DenseNetwork) -> onnx.ModelProto:
         helper.make_graph(
             nodes,
             network.name,
-            [_vectors(network.input_name, len(network.layers[0].weight))],
-            [_vectors(network.output_name, len(network.layers[-1].bias))],
+            [value_info(network.input_name, FLOAT32, len(network.layers[0].weight))],
+            [value_info(network.output_name, FLOAT32, len(network.layers[-1].bias))],
             constants,
         ),
         opset_imports=[helper.make_opsetid("", OPSET)],
@@ -99,7 +97,3 @@ def _free(name: str, taken: set[str]) -> str:
     while name in taken:
         name += "_"
     return name
-
-
-def _vectors(name: str, width: int) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["vectors", width])

@@ -15,13 +15,13 @@ from onnx import TensorProto, helper, numpy_helper
 from harness.errors import RequestError
 from harness.importer.graph import MOVES, Graph, Link, chain
 from harness.network import Array
+from harness.network.canonical import IR_VERSION, OPSET, value_info
+from harness.network.layers import FLOAT32
 from harness.network.node import element_type
+from harness.network.operators import CODE_TYPES
 
-OPSET = 17
-IR_VERSION = 8
-CODE_TYPES = {TensorProto.UINT8: np.dtype(np.uint8), TensorProto.INT8: np.dtype(np.int8)}
 CODES = tuple(CODE_TYPES.values())
-FLOAT32, INT32 = np.dtype(np.float32), np.dtype(np.int32)
+INT32 = np.dtype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,16 +135,12 @@ class Conversion:
         graph = helper.make_graph(
             self.nodes,
             self.graph.name,
-            [self._vectors(self.graph.input_name)],
-            [self._vectors(name) for name in outputs.values()],
+            [value_info(self.graph.input_name, *self.types[self.graph.input_name])],
+            [value_info(name, *self.types[name]) for name in outputs.values()],
             [numpy_helper.from_array(value, name) for name, value in self.constants.items()],
         )
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("com.microsoft", 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="harness")
-
-    def _vectors(self, name: str) -> onnx.ValueInfoProto:
-        dtype, width = self.types[name]
-        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), ["vectors", width])
 
 
 def scalar(link: Link, position: int, what: str, dtypes: Sequence[np.dtype[Any]]) -> Array:

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 
 from harness.errors import RequestError
 from harness.network import Array
-from harness.network.graph import texts
+from harness.network.graph import require_inside, texts, values_of
 from harness.network.node import Node, domain_of, element_type
 
 Shape = tuple[int, ...]
@@ -107,7 +107,7 @@ def read(onnx_bytes: bytes, name: str) -> Graph:
     Raises RequestError for what is no valid ONNX, for data in other files, and for another number of inputs than one.
     """
     model = _decode(onnx_bytes, name)
-    constants = {tensor.name: _values(tensor, name) for tensor in model.graph.initializer}
+    constants = {tensor.name: values_of(tensor, tensor.name, name) for tensor in model.graph.initializer}
     dequantised: dict[str, Dequantised] = {}
     nodes = []
     for index, proto in enumerate(model.graph.node):
@@ -151,23 +151,9 @@ def _decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
 
 
 def _require_inside(graph: onnx.GraphProto, name: str) -> None:
-    """Refuse tensors in other files: what they hold is no part of what was given, nor of its hash."""
     held = [attribute.t for node in graph.node for attribute in node.attribute if attribute.HasField("t")]
     for tensor in (*graph.initializer, *held):
-        if tensor.data_location == tensor.EXTERNAL or tensor.external_data:
-            raise RequestError(
-                f"model {name!r}: tensor {tensor.name!r} is stored in another file",
-                "save the model with its data inside: onnx.save(onnx.load(path), new_path)",
-            )
-
-
-def _values(tensor: onnx.TensorProto, name: str) -> Array:
-    try:
-        return onnx.numpy_helper.to_array(tensor)
-    except (ValueError, TypeError, KeyError) as error:
-        raise RequestError(
-            f"model {name!r}: tensor {tensor.name!r} is malformed: {error}", "export it again"
-        ) from error
+        require_inside(tensor, tensor.name, name)
 
 
 def _input(graph: onnx.GraphProto, constants: Mapping[str, Array], name: str) -> onnx.ValueInfoProto:
@@ -221,7 +207,7 @@ def _constant(node: Node) -> Array:
     (attribute,) = node.proto.attribute
     value = onnx.helper.get_attribute_value(attribute)
     if attribute.name == "value":
-        return _values(value, node.model)
+        return values_of(value, value.name, node.model)
     if attribute.name in ("value_float", "value_floats"):
         return np.asarray(value, np.float32)
     if attribute.name in ("value_int", "value_ints"):

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from harness.importer.conversion import (
-    FLOAT32,
     INT32,
     Conversion,
     Factors,
@@ -24,6 +23,7 @@ from harness.importer.conversion import (
 )
 from harness.importer.graph import Dequantised, Link, matrix
 from harness.network import Array
+from harness.network.layers import FLOAT32
 
 
 def read(conversion: Conversion, a: tuple[Array, Array]) -> None:

@@ -25,7 +25,6 @@ from harness.errors import RequestError
 from harness.importer import qdq
 from harness.importer.conversion import (
     CODES,
-    FLOAT32,
     INT32,
     Conversion,
     Output,
@@ -38,6 +37,7 @@ from harness.importer.conversion import (
 )
 from harness.importer.graph import MOVES, Graph, Link, matrix
 from harness.network import Array
+from harness.network.layers import FLOAT32
 from harness.network.node import domain_of, element_type
 
 ACCEPTED = (

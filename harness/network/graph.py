@@ -132,19 +132,25 @@ def _constants(graph: onnx.GraphProto, name: str) -> dict[str, Array]:
         if _is_constant(node) and attribute.name == "value"
     ]
     _require_unique("tensor", [key for key, _ in tensors], name)
-    return {key: _values(tensor, key, name) for key, tensor in tensors}
+    return {key: values_of(tensor, key, name) for key, tensor in tensors}
 
 
 def _is_constant(node: onnx.NodeProto) -> bool:
     return domain_of(node) == "" and node.op_type == "Constant" and len(node.output) == 1
 
 
-def _values(tensor: onnx.TensorProto, tensor_name: str, name: str) -> Array:
+def require_inside(tensor: onnx.TensorProto, tensor_name: str, name: str) -> None:
+    """Refuse a tensor in another file: what that holds is no part of the model's bytes, nor of their hash."""
     if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
         raise RequestError(
             f"model {name!r}: tensor {tensor_name!r} is stored in another file",
             "save the model with its data inside: onnx.save(onnx.load(path), new_path)",
         )
+
+
+def values_of(tensor: onnx.TensorProto, tensor_name: str, name: str) -> Array:
+    """The values of a tensor that the file stores, itself and whole; RequestError for any other."""
+    require_inside(tensor, tensor_name, name)
     try:
         return onnx.numpy_helper.to_array(tensor)
     except (ValueError, TypeError, KeyError) as error:

@@ -51,15 +51,16 @@ def quantize(
 ) -> QuantizedNetwork:
     """Quantise a float network without data, from its weights and its box alone.
 
-    `watch` passes the batches of the calibration on, for progress.  Raises RequestError for a network without a usable
-    box or with weights that are not finite, and for what `quantize_layers` refuses.
+    `watch` passes the batches of the equalisation and of the calibration on, for progress.  Raises RequestError for a
+    network without a usable box or with weights that are not finite, and for what `quantize_layers` refuses.
     """
     box = _require_box(network)
     _require_finite(network.layers)
     source = codes_for(float(box[0].min()), float(box[1].max()))
     floats = network.layers
     if choices.equalize:
-        floats = equalize(floats, map(source.rounded, calibration_vectors(box, choices.vectors, choices.seed)))
+        vectors = watch(calibration_vectors(box, choices.vectors, choices.seed))
+        floats = equalize(floats, map(source.rounded, vectors))
     if choices.ranges == "bounds":
         on_codes = source.rounded(box)
         ranges = bounds(floats, np.array([np.minimum(box[0], on_codes[0]), np.maximum(box[1], on_codes[1])]))

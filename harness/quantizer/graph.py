@@ -15,14 +15,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
+from harness.network.canonical import IR_VERSION, OPSET, value_info
+from harness.network.layers import FLOAT32, INT64
 from harness.quantizer.codes import Codes
 from harness.quantizer.layers import QuantizedDense, QuantizedNetwork
 from harness.quantizer.weights import Term
-
-OPSET = 17
-IR_VERSION = 8
 
 
 @dataclass(frozen=True)
@@ -55,12 +54,12 @@ def to_onnx(
 
     Equal arguments give equal bytes.  Names of tensors within give way to the names of inputs and outputs.
     """
-    outputs = [_vectors(output_name, TensorProto.FLOAT, len(network.layers[-1].bias))]
-    inputs = [_vectors(input_name, TensorProto.FLOAT, len(network.layers[0].terms[0].weight))]
+    outputs = [value_info(output_name, FLOAT32, len(network.layers[-1].bias))]
+    inputs = [value_info(input_name, FLOAT32, len(network.layers[0].terms[0].weight))]
     graph = _Graph([input_name, output_name])
     if select:
         selected = graph.fresh(select.output)
-        outputs.append(_vectors(selected, TensorProto.INT64, 1))
+        outputs.append(value_info(selected, INT64, 1))
     graph.chain(network, input_name, output_name)
     if select:
         graph.node(select.operator, select.node, [output_name], selected, axis=1, keepdims=1, select_last_index=0)
@@ -158,7 +157,3 @@ class _Graph:
             name += "_"
         self._taken.add(name)
         return name
-
-
-def _vectors(name: str, element_type: int, width: int) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(name, element_type, ["vectors", width])

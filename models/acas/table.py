@@ -76,13 +76,10 @@ def solve(to_solve: Problem) -> Iterator[Floats]:
     backups make that the value of an encounter that stays level; each further second is one backup without the cost of
     being close.
     """
-    values = np.zeros((len(mdp.ADVISORIES), *to_solve.grid.shape))
-    for _ in range(WARM_UP_SWEEPS):
-        values = to_solve.sweep(values, level=True).max(axis=1)
-    for tau_s in itertools.count():
-        scores = to_solve.sweep(values, level=tau_s == 0)
+    scores = solve_stationary(to_solve, WARM_UP_SWEEPS + 1)
+    while True:
         yield scores
-        values = scores.max(axis=1)
+        scores = to_solve.sweep(scores.max(axis=1), level=False)
 
 
 def solve_stationary(to_solve: Problem, sweeps: int = STATIONARY_SWEEPS) -> Floats:
@@ -148,12 +145,15 @@ def solve_all(axes: Axes, folder: Path) -> Iterator[tuple[int, int]]:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one process a core; read when numpy loads in each of them
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         pending = {pool.submit(_solve_pair, axes, pair): pair for pair in axes.pairs() if not solved[pair]}
-        for done in as_completed(pending):
-            pair = pending[done]
-            scores[:, pair[0], pair[1]] = done.result()
-            scores.flush()
-            solved[pair] = True
-            yield pair
+        try:
+            for done in as_completed(pending):
+                pair = pending[done]
+                scores[:, pair[0], pair[1]] = done.result()
+                scores.flush()
+                solved[pair] = True
+                yield pair
+        finally:
+            pool.shutdown(cancel_futures=True)  # whoever stops here shall not wait for the pairs not begun
 
 
 def _open_or_create(path: Path, shape: tuple[int, ...], dtype: type[np.generic]) -> np.memmap:

@@ -48,6 +48,7 @@ def run(step: Step, label: str, jobs: Mapping[str, tuple[Learner, int]]) -> None
             for future in started:
                 future.result()
         finally:
+            pool.shutdown(cancel_futures=True)  # after a failure, no job is begun any more
             reports.put(None)
             listener.join()
 

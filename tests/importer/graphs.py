@@ -10,7 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import onnxruntime
+import pytest
 from onnx import TensorProto, helper, numpy_helper
+
+from harness import importer
+from harness.errors import RequestError
 
 Array = npt.NDArray[Any]
 
@@ -58,6 +62,13 @@ def saved(folder: Path, onnx_bytes: bytes) -> Path:
     path = folder / "network.onnx"
     path.write_bytes(onnx_bytes)
     return path
+
+
+def refusal(folder: Path, onnx_bytes: bytes) -> tuple[str, str]:
+    """Message and hint with which the file is refused."""
+    with pytest.raises(RequestError) as refused:
+        importer.bring_in(saved(folder, onnx_bytes))
+    return refused.value.message, refused.value.hint
 
 
 def run(onnx_bytes: bytes, vectors: Array, shape: Sequence[int] | None = None) -> list[Array]:

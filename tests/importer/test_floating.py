@@ -15,9 +15,8 @@ from onnx import TensorProto
 
 from harness import importer
 from harness.dense import DenseNetwork, to_onnx
-from harness.errors import RequestError
 from harness.importer import FloatImport
-from tests.importer.graphs import Array, model, node, run, saved
+from tests.importer.graphs import Array, model, node, refusal, run, saved
 
 F = np.float32
 
@@ -26,12 +25,6 @@ def floats(folder: Path, onnx_bytes: bytes) -> FloatImport:
     found = importer.bring_in(saved(folder, onnx_bytes))
     assert isinstance(found, FloatImport)
     return found
-
-
-def refusal(folder: Path, onnx_bytes: bytes) -> tuple[str, str]:
-    with pytest.raises(RequestError) as refused:
-        importer.bring_in(saved(folder, onnx_bytes))
-    return refused.value.message, refused.value.hint
 
 
 def greatest_difference(network: DenseNetwork, onnx_bytes: bytes, shape: list[int], kind: Any = F) -> float:

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from onnx import TensorProto
 
 from harness import importer
-from harness.errors import RequestError
 from harness.importer import QuantisedImport
 from harness.network import QGemm
-from tests.importer.graphs import Array, model, node, run, saved
+from tests.importer.graphs import Array, model, node, refusal, run, saved
 from tests.importer.quantised import (
     QUANTIZE_INPUT,
     Constants,
@@ -36,12 +35,6 @@ def quantised(folder: Path, onnx_bytes: bytes) -> QuantisedImport:
     found = importer.bring_in(saved(folder, onnx_bytes))
     assert isinstance(found, QuantisedImport)
     return found
-
-
-def refusal(folder: Path, onnx_bytes: bytes) -> tuple[str, str]:
-    with pytest.raises(RequestError) as refused:
-        importer.bring_in(saved(folder, onnx_bytes))
-    return refused.value.message, refused.value.hint
 
 
 def require_same_bits(found: QuantisedImport, onnx_bytes: bytes, shape: list[int] | None = None) -> None:
