@@ -27,8 +27,7 @@ from models.acas.samples import STATE_NAMES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from models.acas.dense import Floats32
-
+    from harness.dense import Floats32
     from models.acas.parameters import Cycle, Parameters
     from models.acas.samples import Samples, Subject
 
