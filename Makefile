@@ -29,7 +29,7 @@ setup: .venv/complete
 	.venv/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
-# Makes the five ACAS networks anew, in about 90 minutes of two cores; see models/acas/README.md.
+# Makes the five ACAS networks anew, in about 80 minutes of two cores; see models/acas/README.md.
 models: build/recipe-venv/complete
 	build/recipe-venv/bin/python -m models.acas
 
