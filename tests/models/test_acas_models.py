@@ -20,9 +20,9 @@ from models.acas.table import Axes
 
 MODELS = [ROOT / "models" / f"acas_{advisory.lower()}.onnx" for advisory in mdp.ADVISORIES]
 SPEED_FT_S = 600.0
-LEAST_AGREEMENT = 0.965
-LEAST_R2 = 0.985
-"""Half a point below what was measured at this pair of speeds."""
+LEAST_AGREEMENT = 0.97
+LEAST_R2 = 0.99
+"""What the recipe aims at; at this pair of speeds 0.972 to 0.975, and 0.9917 to 0.9920 were measured."""
 
 pytestmark = pytest.mark.parametrize("previous", range(5), ids=mdp.ADVISORIES)
 
