@@ -77,7 +77,7 @@ static void pin(const char *core)
 
 static void read_vectors(const char *path)
 {
-    FILE *file = npy_open_vectors(path, network.input_width, &vector_count);
+    FILE *file = npy_open_rows(path, "<f4", network.input_width, &vector_count);
     vectors = allocate(vector_count * network.input_width, sizeof *vectors);
     npy_read(file, path, vectors, vector_count * network.input_width * sizeof *vectors);
     fclose(file);

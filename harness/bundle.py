@@ -14,16 +14,18 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from harness import targets, toolchain
 from harness.errors import RequestError
 from harness.network import Layer
 from harness.plan import Compute, Item, Plan, Step
 from harness.profile import Profile
-from harness.targets import KERNELS, LayerCode
+from harness.targets import C_TYPES, KERNELS, LayerCode, Stage, Table
 from harness.toolchain import Compiler
 
 PROGRAM = "inference"
-PROTOCOL = 1  # PROTOCOL in kernels/common/inference.c
+PROTOCOL = 2  # PROTOCOL in kernels/common/inference.c
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,7 @@ def network_source(plan: Plan) -> str:
     """The generated `network.c`: constants, buffers and schedule; its comments name the ONNX node of every table."""
     network = plan.network
     includes = sorted({header for item in plan.items for header in targets.find(item.target).headers()})
-    codes = _layer_codes(plan)
+    codes = layer_codes(plan)
     parts = [
         f"/* The network {_printable(network.name)}, generated from its ONNX file (SHA-256 {network.sha256}). */",
         '#include "network.h"\n\n' + "\n".join(f'#include "{header}"' for header in includes),
@@ -170,7 +172,9 @@ def network_source(plan: Plan) -> str:
         _layer_table(network.layers),
         *(_item_text(plan, index, item, codes) for index, item in enumerate(plan.items)),
         _barrier_table(plan),
-        _network_table(plan),
+        _constant_table([table for code in codes for table in code.tables]),
+        _stage_table([(stage, owner) for code, owner in zip(codes, plan.owner, strict=True) for stage in code.stages]),
+        _network_table(plan, codes),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -180,7 +184,8 @@ def _printable(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_./:+-]", "_", name)
 
 
-def _layer_codes(plan: Plan) -> list[LayerCode]:
+def layer_codes(plan: Plan) -> list[LayerCode]:
+    """What the items' targets generate for every layer."""
     writer = {plan.network.input_name: "input"} | {
         layer.output: f"{layer.name}_output" for layer in plan.network.layers
     }
@@ -190,15 +195,12 @@ def _layer_codes(plan: Plan) -> list[LayerCode]:
     ]
 
 
-_C_TYPES = {"float32": "float", "int64": "int64_t", "uint8": "uint8_t", "int8": "int8_t"}
-
-
 def _layer_text(index: int, layer: Layer, code: LayerCode) -> str:
     tensors = f"reads {' and '.join(map(_printable, layer.sources))}, writes {_printable(layer.output)}"
     lines = [
         f"/* Layer {index}, {layer.operator}: node {_printable(layer.node)}, {tensors}. */",
-        f"static {_C_TYPES[str(layer.dtype)]} {layer.name}_output[BLOCK][{layer.width}] __attribute__((aligned(64)));",
-        *([code.constants] if code.constants else []),
+        f"static {C_TYPES[layer.dtype.name]} {layer.name}_output[BLOCK][{layer.width}] __attribute__((aligned(64)));",
+        *([code.definitions] if code.definitions else []),
         f"\nstatic void {layer.name}_forward(size_t vectors)\n{{\n{code.forward}\n}}",
     ]
     return "\n".join(lines)
@@ -236,8 +238,30 @@ def _barrier_table(plan: Plan) -> str:
     return "static const struct barrier barriers[] = {\n" + "\n".join(rows) + "\n};"
 
 
-def _network_table(plan: Plan) -> str:
+def _constant_table(tables: list[Table]) -> str:
+    """The constants by their names, for the proof."""
+    rows = [
+        f'    {{"{table.name}", "{table.values.dtype.str}", {rows}, {columns}, {table.values.dtype.itemsize}, '
+        f"{table.name}}},"
+        for table in tables
+        for rows, columns in [np.atleast_2d(table.values).shape]
+    ]
+    return "static const struct table tables[] = {\n" + "\n".join(rows or ["    {NULL, NULL, 0, 0, 0, NULL},"]) + "\n};"
+
+
+def _stage_table(stages: list[tuple[Stage, int]]) -> str:
+    """The stages, each with the item that it belongs to."""
+    rows = [
+        f'    {{"{stage.name}", {item}, "{stage.input_dtype.str}", {stage.input_width}, {stage.input_dtype.itemsize}, '
+        f'"{stage.output_dtype.str}", {stage.output_width}, {stage.output_dtype.itemsize}, {stage.name}_stage}},'
+        for stage, item in stages
+    ]
+    return "static const struct stage stages[] = {\n" + "\n".join(rows) + "\n};"
+
+
+def _network_table(plan: Plan, codes: list[LayerCode]) -> str:
     network = plan.network
+    tables, stages = (sum(map(len, parts)) for parts in zip(*((c.tables, c.stages) for c in codes), strict=True))
     items = "\n".join(
         f'    {{"{item.name}", "{item.target}", {item.name}_init, {item.name}_close, {item.name}_steps, '
         f"{len(schedule)}}},"
@@ -247,5 +271,6 @@ def _network_table(plan: Plan) -> str:
     return (
         f"static const struct item items[] = {{\n{items}\n}};\n\n"
         f'const struct network network = {{\n    "{name}", BLOCK, {network.input_width}, &input[0][0],\n'
-        f"    layers, {len(network.layers)}, items, {len(plan.items)}, barriers, {len(plan.barriers)},\n}};"
+        f"    layers, {len(network.layers)}, items, {len(plan.items)}, barriers, {len(plan.barriers)},\n"
+        f"    tables, {tables}, stages, {stages},\n}};"
     )

@@ -50,14 +50,20 @@ def sha256(values: Array) -> str:
 
 def read(path: Path, layer: Layer, rows: int, expected_sha256: str) -> Array:
     """The dump of `layer`, (rows, width); BoardError if its length, header or hash is not the expected one."""
+    return read_array(path, layer.dtype, (rows, layer.width), expected_sha256)
+
+
+def read_array(path: Path, dtype: np.dtype[Any], shape: tuple[int, int], expected_sha256: str) -> Array:
+    """What came from the board as an array of this type and shape (rows, width); BoardError as above."""
     content = path.read_bytes()
-    if len(content) != size(layer, rows):
-        raise BoardError(f"{path.name}: {len(content)} bytes came from the board, expected {size(layer, rows)}")
+    expected = HEADER_BYTES + shape[0] * shape[1] * dtype.itemsize
+    if len(content) != expected:
+        raise BoardError(f"{path.name}: {len(content)} bytes came from the board, expected {expected}")
     if hashlib.sha256(content).hexdigest() != expected_sha256:
         raise BoardError(f"{path.name}: what arrived does not have the SHA-256 that the board computed", "run it again")
-    if content[:HEADER_BYTES] != header(layer.dtype, rows, layer.width):
+    if content[:HEADER_BYTES] != header(dtype, *shape):
         raise BoardError(
-            f"{path.name}: the dump's header is not that of {layer.dtype} ({rows}, {layer.width})",
+            f"{path.name}: the dump's header is not that of {dtype} {shape}",
             "the program on the board is not the one that was deployed",
         )
-    return np.frombuffer(content, layer.dtype, offset=HEADER_BYTES).reshape(rows, layer.width)
+    return np.frombuffer(content, dtype, offset=HEADER_BYTES).reshape(shape)

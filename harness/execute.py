@@ -53,7 +53,7 @@ def deploy(board: Board, bundle: Bundle, work: PurePosixPath, run: str) -> Deplo
     """
     folder = work / "bundles" / bundle.sha256[:16]
     run_folder = work / "runs" / run
-    _checked(board, ["mkdir", "-p", str(folder), *(str(_out(run_folder, slot)) for slot in range(SLOTS))])
+    _checked(board, ["mkdir", "-p", str(folder), *(str(out_folder(run_folder, slot)) for slot in range(SLOTS))])
     paths = {path: folder / path for path in bundle.files}
     present = _hashes(board, paths.values())
     if any(present.get(str(there)) != bundle.files[path] for path, there in paths.items()):
@@ -81,7 +81,8 @@ def _copy(board: Board, bundle: Bundle, folder: PurePosixPath) -> None:
     _checked(board, ["rm", str(folder / archive.name)])
 
 
-def _out(run_folder: PurePosixPath, slot: int) -> PurePosixPath:
+def out_folder(run_folder: PurePosixPath, slot: int) -> PurePosixPath:
+    """Where the program writes the dumps of a slot (of SLOTS)."""
     return run_folder / f"out{slot}"
 
 
@@ -132,29 +133,41 @@ def execute_chunk(
     The dumps stay in the folder of `slot` (of SLOTS) until that is used again: one chunk can be collected while the
     next is executed.  BoardError if the program fails, is killed or outlasts `timeout_s`, or a dump is missing.
     """
-    there, out = deployed.run_folder / f"vectors{slot}.npy", _out(deployed.run_folder, slot)
+    there, out = deployed.run_folder / f"vectors{slot}.npy", out_folder(deployed.run_folder, slot)
     deployed.board.put(vectors, there)
-    program = [str(deployed.folder / PROGRAM), "--vectors", str(there), "--out", str(out), *options]
-    _check_counts(deployed.board.run(program, timeout_s), deployed.sha256, count)
-    paths = [str(out / dumps.file_name(index, layer)) for index, layer in enumerate(layers)]
-    hashes = _hashes(deployed.board, map(PurePosixPath, paths))
-    missing = [path for path in paths if path not in hashes]
+    answer = run_program(deployed, ["--vectors", str(there), "--out", str(out), *options], timeout_s)
+    if answer.get("vectors") != count:
+        raise BoardError(f"the program on the board reports {answer.get('vectors')} vectors, not {count}")
+    paths = [out / dumps.file_name(index, layer) for index, layer in enumerate(layers)]
+    return Executed(out, count, tuple(hashes_of(deployed.board, paths)))
+
+
+def hashes_of(board: Board, paths: Sequence[PurePosixPath]) -> list[str]:
+    """The SHA-256 of files that the program has just written, computed on the board; BoardError if one is missing."""
+    hashes = _hashes(board, paths)
+    missing = [str(path) for path in paths if str(path) not in hashes]
     if missing:
         raise BoardError(f"the program ended well, but {missing[0]} is not on the board")
-    return Executed(out, count, tuple(hashes[path] for path in paths))
+    return [hashes[str(path)] for path in paths]
 
 
-def _check_counts(done: Completed, sha256: str, count: int) -> None:
+def run_program(deployed: Deployed, arguments: Sequence[str], timeout_s: float) -> dict[str, Any]:
+    """Run the deployed program to its end and return its last line.
+
+    BoardError if it fails, is killed or outlasts `timeout_s`, or if that line does not say that its work is done.
+    """
+    done = deployed.board.run([str(deployed.folder / PROGRAM), *arguments], timeout_s)
     if done.status != 0:
         hint = "free space on the board, or use a smaller --chunk" if b"No space left" in done.stderr else ""
         killed = f", killed by signal {done.status - 128}" if done.status > 128 else ""
         raise BoardError(f"the program on the board failed (exit status {done.status}{killed}): {_tail(done)}", hint)
-    counts = _last_line(done)
-    if counts.get("done") is not True or counts.get("bundle") != sha256 or counts.get("vectors") != count:
+    answer = _last_line(done)
+    if answer.get("done") is not True or answer.get("bundle") != deployed.sha256:
         raise BoardError(
             f"the program on the board did not finish its work: {_tail(done)}",
-            f"its last line must report {count} vectors and bundle {sha256}",
+            f"its last line must say so, and name bundle {deployed.sha256}",
         )
+    return answer
 
 
 def collect(deployed: Deployed, executed: Executed, wanted: Iterable[int], layers: Sequence[Layer], to: Path) -> None:

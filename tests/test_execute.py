@@ -129,7 +129,7 @@ def test_a_program_that_counts_fewer_vectors_has_failed(
     built: Bundle, acas: Network, vectors: Path, tmp_path: Path
 ) -> None:
     board = LyingBoard(answer=lambda done: Completed(0, done.stdout.replace(b"100", b"99"), b""))
-    with pytest.raises(BoardError, match="did not finish its work"):
+    with pytest.raises(BoardError, match="reports 99 vectors, not 100"):
         _execute(board, built, acas, vectors, tmp_path)
 
 

@@ -6,32 +6,84 @@ A target is found by its name: a module `harness.targets.<name>`, or an entry po
 
 from __future__ import annotations
 
+import enum
 import importlib
 import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
+
+import numpy as np
 
 from harness.errors import unknown_name
-from harness.network import Layer
+from harness.network import Array, Layer
 from harness.profile import Profile
 
 KERNELS = Path(__file__).parents[2] / "kernels"
+
+
+C_TYPES = {
+    "float32": "float", "int64": "int64_t", "int32": "int32_t", "uint32": "uint32_t", "uint8": "uint8_t",
+    "int8": "int8_t",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A constant of a layer's code: the C name of its array, and the values that it must hold on the board.
+
+    `values` has one dimension or two, in the order in which the code reads them.  One that is `computed` is filled
+    by the item's init.  `comment` says where it comes from.
+    """
+
+    name: str
+    values: Array
+    comment: str = ""
+    computed: bool = False
+
+
+class Part(enum.Enum):
+    """What a stage does; the value is the last part of its name."""
+
+    COMPUTE = "compute"
+    """The whole layer, from its sources' values, one source behind the other, to its output."""
+    ACCUMULATE = "accumulate"
+    """Of a QGemm: from the codes to the int32 accumulators."""
+    FINISH = "finish"
+    """Of a QGemm: from the accumulators to its output."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of a layer that the proof calls by itself: the C function `name`, one vector in, one vector out.
+
+    `forward` must call the very same function, which is declared ONE_CODE (kernels/common/network.h).
+    """
+
+    part: Part
+    name: str
+    input_dtype: np.dtype[Any]
+    input_width: int
+    output_dtype: np.dtype[Any]
+    output_width: int
 
 
 @dataclass(frozen=True)
 class LayerCode:
     """What a target generates for one layer, as C text.
 
-    `constants` defines the tables and buffers of the layer; `initialise` is the body of its part of the item's
-    init (may be empty); `forward` is the body of `void <stem>_forward(size_t vectors)`.
+    `definitions` holds buffers and functions of the layer; `initialise` is the body of its part of the item's
+    init (may be empty); `forward` is the body of `void <stem>_forward(size_t vectors)`.  `tables` and `stages` are
+    what the proof checks; for each stage `definitions` has `<name>_stage`, see DEFINE_STAGE in network.h.
     """
 
-    constants: str
+    definitions: str
     initialise: str
     forward: str
+    tables: tuple[Table, ...]
+    stages: tuple[Stage, ...]
 
 
 class Target(Protocol):

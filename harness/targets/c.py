@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from harness.network import Add, ArgExtremum, Array, DequantizeLinear, Layer, QGemm, QuantizeLinear
 from harness.profile import Profile
-from harness.targets import KERNELS, LayerCode
+from harness.targets import C_TYPES, KERNELS, LayerCode, Part, Stage, Table
 
+INT32 = np.dtype(np.int32)
 DEPTH_LIMIT = 33025  # QGEMM_DEPTH_LIMIT in kernels/c/qgemm.h
 
 
@@ -53,73 +55,102 @@ def generate(layer: Layer, sources: Sequence[str]) -> LayerCode:
     raise TypeError(layer)
 
 
-def _each_vector(*calls: str) -> str:
-    body = "\n".join(f"        {call}" for call in calls)
-    # The second bound tells the compiler that no index leaves the buffers.
-    return f"    for (size_t v = 0; v < vectors && v < BLOCK; ++v) {{\n{body}\n    }}"
-
-
 def _quantize_linear(layer: QuantizeLinear, source: str) -> LayerCode:
-    arguments = f"{layer.width}, {source}[v], {_float(layer.scale)}, {layer.zero_point}, {layer.name}_output[v]"
-    return LayerCode("", "", _each_vector(f"quantize_linear_{layer.dtype}({arguments});"))
+    tables, arguments = _affine(layer)
+    body = f"quantize_linear_{layer.dtype}({layer.width}, in, {arguments}, out);"
+    return _elementwise(layer, source, tables, body)
 
 
 def _dequantize_linear(layer: DequantizeLinear, source: str) -> LayerCode:
-    arguments = f"{layer.width}, {source}[v], {_float(layer.scale)}, {layer.zero_point}, {layer.name}_output[v]"
-    return LayerCode("", "", _each_vector(f"dequantize_linear_{layer.input_dtype}({arguments});"))
+    tables, arguments = _affine(layer)
+    body = f"dequantize_linear_{layer.input_dtype}({layer.width}, in, {arguments}, out);"
+    return _elementwise(layer, source, tables, body)
 
 
-def _add(layer: Add, *sources: str) -> LayerCode:
-    terms = [f"{source}[v]" for source in sources]
-    constants = ""
-    if layer.addend is not None:
-        terms.append(f"{layer.name}_addend")
-        constants = f"static const float {layer.name}_addend[{layer.width}] = {_table(layer.addend)};"
-    return LayerCode(
-        constants, "", _each_vector(f"add_float32({layer.width}, {', '.join(terms)}, {layer.name}_output[v]);")
-    )
+def _affine(layer: QuantizeLinear | DequantizeLinear) -> tuple[tuple[Table, ...], str]:
+    """Scale and zero point as tables, and as the arguments of a call."""
+    scale = Table(f"{layer.name}_scale", np.atleast_1d(layer.scale))
+    # Not _zero_point: layer dense_output would have the same table as dense, which is a QGemm.
+    zero_point = Table(f"{layer.name}_zero", np.array([layer.zero_point], np.int32), "zero point")
+    return (scale, zero_point), f"{scale.name}[0], {zero_point.name}[0]"
 
 
 def _arg_extremum(layer: ArgExtremum, source: str) -> LayerCode:
     flags = f"{str(layer.largest).lower()}, {str(layer.last).lower()}"
-    call = f"arg_extremum_{layer.input_dtype}({layer.input_width}, {source}[v], {flags})"
-    return LayerCode("", "", _each_vector(f"{layer.name}_output[v][0] = {call};"))
+    body = f"out[0] = arg_extremum_{layer.input_dtype}({layer.input_width}, in, {flags});"
+    return _elementwise(layer, source, (), body)
+
+
+def _elementwise(layer: Layer, source: str, tables: tuple[Table, ...], body: str) -> LayerCode:
+    """A layer of one source and one stage; `body` makes one vector `out` of one vector `in`."""
+    stage = _stage(layer, Part.COMPUTE, layer.input_dtype, layer.input_width, layer.dtype, layer.width)
+    forward = _each_vector(f"{stage.name}({source}[v], {layer.name}_output[v]);")
+    return LayerCode(_definitions(tables, (stage, body)), "", forward, tables, (stage,))
+
+
+def _add(layer: Add, *sources: str) -> LayerCode:
+    if layer.addend is not None:
+        addend = Table(f"{layer.name}_addend", layer.addend)
+        body = f"add_float32({layer.width}, in, {addend.name}, out);"
+        return _elementwise(layer, sources[0], (addend,), body)
+    stage = _stage(layer, Part.COMPUTE, layer.input_dtype, 2 * layer.width, layer.dtype, layer.width)
+    function = (
+        f"\nstatic ONE_CODE void {stage.name}(const float *in, const float *other, float *out)\n{{\n"
+        f"    add_float32({layer.width}, in, other, out);\n}}\n"
+        f"DEFINE_STAGE_OF_TWO({stage.name}, float, {layer.width}, float, {layer.width})"
+    )
+    terms = ", ".join(f"{source}[v]" for source in sources)
+    return LayerCode(function, "", _each_vector(f"{stage.name}({terms}, {layer.name}_output[v]);"), (), (stage,))
 
 
 def _qgemm(layer: QGemm, source: str) -> LayerCode:
     name, depth, width = layer.name, layer.input_width, layer.width
-    kernel = layer.input_dtype
+    tables = _qgemm_tables(layer)
     zero_points = f"{name}_weights_zero_point" if _zero_points(layer).any() else "NULL"
     weights = f"&{name}_weights[0][0]"
-    operands = f"{depth}, {width}, {source}[v], {weights}, {zero_points}, {name}_offset, acc"
-    accumulate = f"qgemm_accumulate_{kernel}({operands});"
-    if layer.dtype == np.float32:
-        finish = f"scale_accumulator({width}, acc, {name}_multiplier, {name}_output[v]);"
-    else:
-        finish = f"requantize_{layer.dtype}({width}, acc, {name}_multiplier, {layer.y_zero_point}, {name}_output[v]);"
-    offset = f"{depth}, {width}, {weights}, {zero_points}, {name}_bias, {layer.a_zero_point}, {name}_offset"
+    accumulate = _stage(layer, Part.ACCUMULATE, layer.input_dtype, depth, INT32, width)
+    finish = _stage(layer, Part.FINISH, INT32, width, layer.dtype, width)
+    sizes = f"{depth}, {width}"
+    kernel = f"qgemm_accumulate_{layer.input_dtype}({sizes}, in, {weights}, {zero_points}, {name}_offset, out);"
+    start = f"{sizes}, {weights}, {zero_points}, {name}_bias, {name}_input_zero_point[0], {name}_offset"
     return LayerCode(
-        _qgemm_constants(layer),
-        f"    qgemm_offset_{kernel}({offset});",
-        _each_vector(f"int32_t acc[{width}];", accumulate, finish),
+        _definitions(tables, (accumulate, kernel), (finish, _qgemm_finish(layer))),
+        f"    qgemm_offset_{layer.input_dtype}({start});",
+        _each_vector(
+            f"int32_t acc[{width}];",
+            f"{accumulate.name}({source}[v], acc);",
+            f"{finish.name}(acc, {name}_output[v]);",
+        ),
+        tables,
+        (accumulate, finish),
     )
 
 
-def _qgemm_constants(layer: QGemm) -> str:
-    name, width = layer.name, layer.width
-    weights = (layer.weights.T.astype(np.int32) - _shift(layer)).astype(np.int8)
-    less = f", less {_shift(layer)}" if _shift(layer) else ""
+def _qgemm_finish(layer: QGemm) -> str:
+    if layer.dtype == np.float32:
+        return f"scale_accumulator({layer.width}, in, {layer.name}_multiplier, out);"
+    operands = f"{layer.width}, in, {layer.name}_multiplier, {layer.name}_output_zero_point[0], out"
+    return f"requantize_{layer.dtype}({operands});"
+
+
+def _qgemm_tables(layer: QGemm) -> tuple[Table, ...]:
+    name, shift = layer.name, _shift(layer)
+    less = f", less {shift}" if shift else ""
+    divided = "" if layer.dtype == np.float32 else " / y_scale"
+    weights = (layer.weights.T.astype(np.int32) - shift).astype(np.int8)
+    origin = f"{layer.weights.dtype} weights of node {name}{less}, transposed: one row an output"
     tables = [
-        f"/* {layer.weights.dtype} weights of node {name}{less}, transposed: one row an output */",
-        f"static const int8_t {name}_weights[{width}][{layer.input_width}] = {_table(weights)};",
-        f"static const int32_t {name}_bias[{width}] = {_table(layer.bias)};",
-        f"/* float32 bits of ((alpha * a_scale) * b_scale[n]){'' if layer.dtype == np.float32 else ' / y_scale'} */",
-        f"static const float {name}_multiplier[{width}] = {_table(layer.multiplier)};",
-        f"static uint32_t {name}_offset[{width}]; /* constant after init */",
+        Table(f"{name}_weights", weights, origin),
+        Table(f"{name}_bias", layer.bias),
+        Table(f"{name}_input_zero_point", np.array([layer.a_zero_point], np.int32)),
+        Table(f"{name}_multiplier", layer.multiplier, f"float32 bits of ((alpha * a_scale) * b_scale[n]){divided}"),
+        Table(f"{name}_offset", _offset(layer), "constant after init", computed=True),
     ]
     if _zero_points(layer).any():
-        tables.insert(2, f"static const int32_t {name}_weights_zero_point[{width}] = {_table(_zero_points(layer))};")
-    return "\n".join(tables)
+        tables.append(Table(f"{name}_weights_zero_point", _zero_points(layer)))
+    if layer.dtype != np.float32:
+        tables.append(Table(f"{name}_output_zero_point", np.array([layer.y_zero_point], np.int32)))
+    return tuple(tables)
 
 
 def _shift(layer: QGemm) -> int:
@@ -132,16 +163,54 @@ def _zero_points(layer: QGemm) -> Array:
     return layer.weights_zero_point - _shift(layer)
 
 
-def _float(value: np.floating) -> str:
-    """The exact value as a C hexadecimal literal."""
-    return f"{float(value).hex()}f"
+def _offset(layer: QGemm) -> Array:
+    """acc[n] without its sums over a: bias[n] - za * sum_k b[n][k] + depth * za * zb[n], modulo 2^32, uint32 (N,)."""
+    centered = layer.weights.astype(np.int64) - layer.weights_zero_point
+    offset: Array = (layer.bias - layer.a_zero_point * centered.sum(axis=0)).astype(np.uint32)
+    return offset
+
+
+def _stage(
+    layer: Layer, part: Part, input_dtype: np.dtype[Any], input_width: int, dtype: np.dtype[Any], width: int
+) -> Stage:
+    return Stage(part, f"{layer.name}_{part.value}", input_dtype, input_width, dtype, width)
+
+
+def _definitions(tables: Sequence[Table], *stages: tuple[Stage, str]) -> str:
+    """The tables, and for every stage its function with the body given."""
+    return "\n".join([*map(_table, tables), *(_function(stage, body) for stage, body in stages)])
+
+
+def _function(stage: Stage, body: str) -> str:
+    input_type, output_type = C_TYPES[stage.input_dtype.name], C_TYPES[stage.output_dtype.name]
+    sizes = f"{input_type}, {stage.input_width}, {output_type}, {stage.output_width}"
+    return (
+        f"\nstatic ONE_CODE void {stage.name}(const {input_type} *in, {output_type} *out)\n{{\n    {body}\n}}\n"
+        f"DEFINE_STAGE({stage.name}, {sizes})"
+    )
+
+
+def _table(table: Table) -> str:
+    comment = f"/* {table.comment} */\n" if table.comment else ""
+    array = table.name + "".join(f"[{size}]" for size in table.values.shape)
+    c_type = C_TYPES[table.values.dtype.name]
+    if table.computed:
+        return f"{comment}static {c_type} {array};"
+    return f"{comment}static const {c_type} {array} = {_initialiser(table.values)};"
+
+
+def _each_vector(*calls: str) -> str:
+    body = "\n".join(f"        {call}" for call in calls)
+    # The second bound tells the compiler that no index leaves the buffers.
+    return f"    for (size_t v = 0; v < vectors && v < BLOCK; ++v) {{\n{body}\n    }}"
 
 
 def _literal(value: np.generic) -> str:
-    return _float(value) if isinstance(value, np.floating) else str(int(value))
+    """The exact value in C."""
+    return f"{float(value).hex()}f" if isinstance(value, np.floating) else str(int(value))
 
 
-def _table(values: Array) -> str:
+def _initialiser(values: Array) -> str:
     if values.ndim == 1:
         return "{" + ", ".join(_literal(value) for value in values) + "}"
-    return "{\n" + ",\n".join("    " + _table(row) for row in values) + "\n}"
+    return "{\n" + ",\n".join("    " + _initialiser(row) for row in values) + "\n}"

@@ -1,4 +1,5 @@
 /* The program that every board runs: reads vectors, runs the static schedule of items, writes dumps and times.
+ * For the proof it shows its constants and runs single stages, see probe.h.
  *
  * Standard output carries JSON lines only: with --version one handshake line, otherwise one line at the end,
  * whose absence is a failed execution.  Messages go to standard error.
@@ -9,10 +10,11 @@
 #include "network.h"
 #include "npy.h"
 #include "options.h"
+#include "probe.h"
 #include "record.h"
 #include "schedule.h"
 
-enum { PROTOCOL = 1 }; /* raised when the command line, the files or the JSON lines change their meaning */
+enum { PROTOCOL = 2 }; /* raised when the command line, the files or the JSON lines change their meaning */
 
 /* How much was done. */
 struct counts {
@@ -48,7 +50,7 @@ static void run_recorded(const struct options *options, size_t block, size_t vec
 static struct counts run_all(const struct options *options)
 {
     struct counts counts = {0};
-    FILE *vectors = npy_open_vectors(options->vectors, network.input_width, &counts.vectors);
+    FILE *vectors = npy_open_rows(options->vectors, "<f4", network.input_width, &counts.vectors);
     counts.blocks = (counts.vectors + options->block - 1) / options->block;
     counts.samples = counts.blocks * options->repeat;
     record_open(options, counts.vectors, counts.samples);
@@ -67,13 +69,30 @@ static struct counts run_all(const struct options *options)
     return counts;
 }
 
+static void print_probed(struct probed probed)
+{
+    printf("{\"done\": true, \"bundle\": \"%s\", \"vectors\": %zu, \"rows\": %zu}\n", BUNDLE_HASH, probed.vectors,
+           probed.rows);
+}
+
+static void run_as_asked(const struct options *options)
+{
+    if (options->version)
+        print_handshake();
+    else if (options->tables)
+        print_probed(probe_tables(options));
+    else if (options->sweep)
+        print_probed(probe_sweep(options));
+    else if (options->stage)
+        print_probed(probe_stage(options));
+    else
+        print_counts(run_all(options));
+}
+
 int main(int argc, char **argv)
 {
     const struct options options = parse_options(argc, argv);
-    if (options.version)
-        print_handshake();
-    else
-        print_counts(run_all(&options));
+    run_as_asked(&options);
     if (fflush(stdout) != 0)
         fail_errno(EXIT_IO, "cannot write", "standard output");
     return 0;

@@ -8,7 +8,7 @@ enum { PREAMBLE_SIZE = 10, HEADER_SIZE = 118 }; /* together 128, a multiple of 6
 
 static const unsigned char MAGIC[8] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0};
 
-FILE *npy_open_vectors(const char *path, size_t width, size_t *rows)
+FILE *npy_open_rows(const char *path, const char *descr, size_t width, size_t *rows)
 {
     FILE *file = fopen(path, "rb");
     if (!file)
@@ -16,26 +16,24 @@ FILE *npy_open_vectors(const char *path, size_t width, size_t *rows)
     unsigned char preamble[PREAMBLE_SIZE];
     npy_read(file, path, preamble, sizeof preamble);
     const size_t length = preamble[8] | (size_t)preamble[9] << 8;
-    char header[4096];
+    char header[4096], type[32];
     if (memcmp(preamble, MAGIC, sizeof MAGIC) != 0 || length >= sizeof header)
         fail(EXIT_USAGE, "%s: not a .npy file of version 1.0", path);
     npy_read(file, path, header, length);
     header[length] = '\0';
+    snprintf(type, sizeof type, "'descr': '%s'", descr);
     size_t columns;
     int end = 0; /* stays 0 unless the shape ends after two numbers */
     const char *shape = strstr(header, "'shape': (");
-    if (!strstr(header, "'descr': '<f4'") || !strstr(header, "'fortran_order': False") || !shape ||
+    if (!strstr(header, type) || !strstr(header, "'fortran_order': False") || !shape ||
         sscanf(shape, "'shape': (%zu, %zu)%n", rows, &columns, &end) != 2 || end == 0 || columns != width)
-        fail(EXIT_USAGE, "%s: expected float32 of shape (vectors, %zu), found %.*s}", path, width,
+        fail(EXIT_USAGE, "%s: expected %s of shape (vectors, %zu), found %.*s}", path, descr, width,
              (int)strcspn(header, "}"), header);
     return file;
 }
 
-FILE *npy_create(const char *path, const char *descr, size_t rows, size_t width)
+static void write_header(FILE *file, const char *path, const char *descr, size_t rows, size_t width)
 {
-    FILE *file = fopen(path, "wb");
-    if (!file)
-        fail_errno(EXIT_IO, "cannot create", path);
     unsigned char preamble[PREAMBLE_SIZE] = {0};
     memcpy(preamble, MAGIC, sizeof MAGIC);
     preamble[8] = HEADER_SIZE;
@@ -46,7 +44,22 @@ FILE *npy_create(const char *path, const char *descr, size_t rows, size_t width)
     header[HEADER_SIZE - 1] = '\n';
     npy_write(file, path, preamble, sizeof preamble);
     npy_write(file, path, header, HEADER_SIZE);
+}
+
+FILE *npy_create(const char *path, const char *descr, size_t rows, size_t width)
+{
+    FILE *file = fopen(path, "wb");
+    if (!file)
+        fail_errno(EXIT_IO, "cannot create", path);
+    write_header(file, path, descr, rows, width);
     return file;
+}
+
+void npy_set_rows(FILE *file, const char *path, const char *descr, size_t rows, size_t width)
+{
+    if (fseek(file, 0, SEEK_SET) != 0)
+        fail_errno(EXIT_IO, "cannot write", path);
+    write_header(file, path, descr, rows, width);
 }
 
 void npy_read(FILE *file, const char *path, void *data, size_t bytes)

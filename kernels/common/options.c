@@ -11,7 +11,7 @@
 #include "network.h"
 
 enum { OPTION_VERSION = 1, OPTION_VECTORS, OPTION_OUT, OPTION_DUMP, OPTION_BLOCK, OPTION_TIME, OPTION_WARMUP,
-       OPTION_REPEAT, OPTION_TRACE, OPTION_DELAY, OPTION_PIN, OPTION_FIFO };
+       OPTION_REPEAT, OPTION_TRACE, OPTION_DELAY, OPTION_PIN, OPTION_FIFO, OPTION_TABLES, OPTION_STAGE, OPTION_SWEEP };
 
 static const struct option LONG_OPTIONS[] = {
     {"version", no_argument, NULL, OPTION_VERSION},     {"vectors", required_argument, NULL, OPTION_VECTORS},
@@ -20,7 +20,8 @@ static const struct option LONG_OPTIONS[] = {
     {"warmup", required_argument, NULL, OPTION_WARMUP}, {"repeat", required_argument, NULL, OPTION_REPEAT},
     {"trace", no_argument, NULL, OPTION_TRACE},         {"delay", required_argument, NULL, OPTION_DELAY},
     {"pin", required_argument, NULL, OPTION_PIN},       {"fifo", required_argument, NULL, OPTION_FIFO},
-    {NULL, 0, NULL, 0},
+    {"tables", no_argument, NULL, OPTION_TABLES},       {"stage", required_argument, NULL, OPTION_STAGE},
+    {"sweep", required_argument, NULL, OPTION_SWEEP},   {NULL, 0, NULL, 0},
 };
 
 static long parse_number(const char *option, const char *text, long low, long high)
@@ -109,10 +110,14 @@ static void apply(struct options *options, int option)
     case OPTION_DELAY: parse_delay(optarg, options->delay_us); break;
     case OPTION_PIN: parse_cores(optarg, options->core); break;
     case OPTION_FIFO: options->fifo = (int)parse_number("fifo", optarg, 1, 99); break;
+    case OPTION_TABLES: options->tables = true; break;
+    case OPTION_STAGE: options->stage = optarg; break;
+    case OPTION_SWEEP: options->sweep = (size_t)parse_number("sweep", optarg, 1, 1L << 32); break;
     default:
         fail(EXIT_USAGE, "usage: inference --vectors FILE.npy --out FOLDER [--dump all|last|none] [--block N] "
                          "[--time network|item|layer] [--warmup N] [--repeat N] [--trace] "
-                         "[--delay ITEM:MICROSECONDS] [--pin CORE,...] [--fifo PRIORITY] | --version");
+                         "[--delay ITEM:MICROSECONDS] [--pin CORE,...] [--fifo PRIORITY] [--stage NAME [--sweep N]] | "
+                         "--tables --out FOLDER | --version");
     }
 }
 
@@ -122,7 +127,8 @@ struct options parse_options(int argc, char **argv)
     opterr = 0;
     for (int option; (option = getopt_long(argc, argv, "", LONG_OPTIONS, NULL)) != -1;)
         apply(&options, option);
-    if (optind != argc || (!options.version && (!options.vectors || !options.out)))
+    const bool complete = options.version || (options.out && (options.tables || options.vectors));
+    if (optind != argc || !complete || (options.sweep && !options.stage))
         apply(&options, '?');
     return options;
 }

@@ -10,7 +10,10 @@ enum time_scope { TIME_NONE, TIME_NETWORK, TIME_ITEM, TIME_LAYER };
 
 struct options {
     bool version;        /* print the handshake line and end */
-    const char *vectors; /* float32 (vectors, input width) .npy */
+    bool tables;         /* write the constants and end */
+    const char *stage;   /* pass the vectors through this stage alone; NULL: through the network */
+    size_t sweep;        /* vectors of a sweep through the stage; 0: those of the file */
+    const char *vectors; /* .npy (vectors, input width): float32, of a stage as that one reads them */
     const char *out;     /* an existing folder */
     enum dump dump;
     enum time_scope time;

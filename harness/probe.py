@@ -1,0 +1,103 @@
+"""The parts of a deployed program, asked one by one: its constants, and its stages with inputs of the host's choice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from harness import dumps, execute
+from harness.board.session import Fetch
+from harness.errors import BoardError
+from harness.execute import Deployed
+from harness.network import Array
+from harness.reference.steps import Steps, Sweep
+from harness.targets import Stage, Table
+
+STEP_FIELDS = 3
+UINT32 = np.dtype(np.uint32)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A deployed program, the options that follow from its plan, and a folder of this machine for what travels.
+
+    Every method raises BoardError if the program fails or what it says cannot be had whole.
+    """
+
+    deployed: Deployed
+    options: Sequence[str]
+    timeout_s: float
+    scratch: Path
+
+    def tables(self, tables: Sequence[Table]) -> list[Array]:
+        """What the program holds in these tables, (rows, columns) each, of their types."""
+        if self._run("--tables") != (len(tables), len(tables)):
+            raise BoardError("the program on the board has other tables than its target generated")
+        shapes = [np.atleast_2d(table.values).shape for table in tables]
+        names = [(table.name, table.values.dtype, shape) for table, shape in zip(tables, shapes, strict=True)]
+        return self._fetch(names)
+
+    def outputs(self, stage: Stage, inputs: Array) -> Array:
+        """What the stage makes of these inputs, (n, input width) -> (n, output width)."""
+        _require_all(self._run("--stage", stage.name, vectors=inputs)[0], len(inputs))
+        return self._fetch([(stage.name, stage.output_dtype, (len(inputs), stage.output_width))])[0]
+
+    def steps(self, stage: Stage, sweep: Sweep) -> tuple[Steps, Sweep]:
+        """The steps of a sweep through a stage of 4-byte inputs and 1-byte outputs, and how far it went.
+
+        The program ends a sweep early when the outputs change too often for a monotone stage.
+        """
+        vectors, rows = self._sweep(stage, sweep)
+        done = sweep.first(vectors)
+        steps = self._fetch([(stage.name, UINT32, (rows, STEP_FIELDS))])[0]
+        if (steps[:, 0] >= stage.output_width).any():
+            raise BoardError(f"the program reports steps of columns that {stage.name} does not have")
+        return done.within(steps), done
+
+    def sweep_sha256(self, stage: Stage, sweep: Sweep) -> str:
+        """The SHA-256 of the file with all outputs of a sweep through a stage, a shorter column running on."""
+        _require_all(self._sweep(stage, sweep)[0], sweep.vectors)
+        return execute.hashes_of(self.deployed.board, [self._out / f"{stage.name}.npy"])[0]
+
+    def _sweep(self, stage: Stage, sweep: Sweep) -> tuple[int, int]:
+        """The number of vectors that the program swept and of rows that it wrote."""
+        first = sweep.values(1).view(stage.input_dtype)
+        return self._run("--stage", stage.name, "--sweep", str(sweep.vectors), vectors=first)
+
+    @property
+    def _out(self) -> PurePosixPath:
+        return execute.out_folder(self.deployed.run_folder, 0)
+
+    def _run(self, *arguments: str, vectors: Array | None = None) -> tuple[int, int]:
+        """The number of vectors and of rows that the program reports."""
+        there = self.deployed.run_folder / "probed.npy"
+        if vectors is not None:
+            dumps.write(self.scratch / there.name, vectors)
+            self.deployed.board.put(self.scratch / there.name, there)
+        given = [*arguments, "--vectors", str(there), "--out", str(self._out), *self.options]
+        answer = execute.run_program(self.deployed, given, self.timeout_s)
+        vectors, rows = answer.get("vectors"), answer.get("rows")
+        if not isinstance(vectors, int) or not isinstance(rows, int):
+            raise BoardError(f"the program on the board reports {vectors!r} vectors and {rows!r} rows")
+        return vectors, rows
+
+    def _fetch(self, files: Sequence[tuple[str, np.dtype[Any], tuple[int, ...]]]) -> list[Array]:
+        """The arrays that the program has written, each by its name, type and shape (rows, width)."""
+        paths = [self._out / f"{name}.npy" for name, _, _ in files]
+        hashes = execute.hashes_of(self.deployed.board, paths)
+        sizes = [dumps.HEADER_BYTES + rows * width * dtype.itemsize for _, dtype, (rows, width) in files]
+        here = [self.scratch / path.name for path in paths]
+        self.deployed.board.get_many([Fetch(*each) for each in zip(paths, here, sizes, strict=True)])
+        return [
+            dumps.read_array(path, dtype, (rows, width), sha256)
+            for path, (_, dtype, (rows, width)), sha256 in zip(here, files, hashes, strict=True)
+        ]
+
+
+def _require_all(vectors: int, expected: int) -> None:
+    if vectors != expected:
+        raise BoardError(f"the program passed {vectors} vectors through a stage, not {expected}")

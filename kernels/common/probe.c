@@ -1,0 +1,227 @@
+#define _GNU_SOURCE
+#include "probe.h"
+
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fail.h"
+#include "network.h"
+#include "npy.h"
+
+/* A monotone stage changes each output less than 1024 times in a sweep, which wraps around once. */
+enum { PATH_SIZE = 4096, STEP_FIELDS = 3, STEP_LIMIT = 4000000, STEPS_A_COLUMN = 1024 };
+
+/* A block of vectors before and behind a stage. */
+struct block {
+    const struct stage *stage;
+    size_t input_row, output_row; /* bytes of a vector */
+    unsigned char *inputs, *outputs;
+};
+
+static void init_items(void)
+{
+    for (size_t i = 0; i < network.item_count; ++i)
+        network.items[i].init();
+}
+
+static void close_items(void)
+{
+    for (size_t i = 0; i < network.item_count; ++i)
+        network.items[i].close();
+}
+
+static const char *output_path(const struct options *options, const char *name)
+{
+    static char path[PATH_SIZE];
+    if (snprintf(path, sizeof path, "%s/%s.npy", options->out, name) >= (int)sizeof path)
+        fail(EXIT_USAGE, "--out %s: the path is too long", options->out);
+    return path;
+}
+
+struct probed probe_tables(const struct options *options)
+{
+    init_items();
+    for (size_t i = 0; i < network.table_count; ++i) {
+        const struct table *table = &network.tables[i];
+        const char *path = output_path(options, table->name);
+        FILE *file = npy_create(path, table->descr, table->rows, table->columns);
+        npy_write(file, path, table->values, table->rows * table->columns * table->element_size);
+        npy_close_written(file, path);
+    }
+    close_items();
+    return (struct probed){network.table_count, network.table_count};
+}
+
+static const struct stage *find_stage(const char *name)
+{
+    for (size_t i = 0; i < network.stage_count; ++i)
+        if (strcmp(network.stages[i].name, name) == 0)
+            return &network.stages[i];
+    fail(EXIT_USAGE, "--stage %s: this network has no such stage", name);
+}
+
+static void move_to_core(int core)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(core < 0 ? 0 : core, &set);
+    if (core >= 0 && sched_setaffinity(0, sizeof set, &set) != 0)
+        fail_errno(EXIT_SYSTEM, "cannot move to the core of --pin", "");
+}
+
+static void *allocate(size_t count, size_t size)
+{
+    void *memory = calloc(count, size);
+    if (!memory)
+        fail(EXIT_SYSTEM, "out of memory");
+    return memory;
+}
+
+static struct block prepare(const struct options *options)
+{
+    const struct stage *stage = find_stage(options->stage);
+    struct block block = {stage, stage->input_width * stage->input_size, stage->output_width * stage->output_size,
+                          NULL, NULL};
+    block.inputs = allocate(network.block_capacity, block.input_row);
+    block.outputs = allocate(network.block_capacity, block.output_row);
+    move_to_core(options->core[stage->item]);
+    init_items();
+    return block;
+}
+
+static void finish(struct block *block)
+{
+    close_items();
+    free(block->inputs);
+    free(block->outputs);
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static FILE *open_inputs(const struct options *options, const struct stage *stage, size_t *rows)
+{
+    return npy_open_rows(options->vectors, stage->input_descr, stage->input_width, rows);
+}
+
+struct probed probe_stage(const struct options *options)
+{
+    struct block block = prepare(options);
+    const struct stage *stage = block.stage;
+    size_t vectors;
+    FILE *from = open_inputs(options, stage, &vectors);
+    const char *path = output_path(options, stage->name);
+    FILE *to = npy_create(path, stage->output_descr, vectors, stage->output_width);
+    for (size_t done = 0; done < vectors; done += options->block) {
+        const size_t size = smaller(vectors - done, options->block);
+        npy_read(from, options->vectors, block.inputs, size * block.input_row);
+        stage->apply(size, block.inputs, block.outputs);
+        npy_write(to, path, block.outputs, size * block.output_row);
+    }
+    fclose(from);
+    npy_close_written(to, path);
+    finish(&block);
+    return (struct probed){vectors, vectors};
+}
+
+/* The vectors from number `first` on, of a sweep that begins with `start`. */
+static void fill(struct block *block, const uint32_t *start, uint32_t first, size_t vectors)
+{
+    const size_t width = block->stage->input_width;
+    uint32_t *inputs = (uint32_t *)(void *)block->inputs;
+    for (size_t v = 0; v < vectors; ++v)
+        for (size_t n = 0; n < width; ++n)
+            inputs[v * width + n] = start[n] + first + (uint32_t)v;
+}
+
+/* The steps of a sweep on their way to the file; `before` is the outputs of the vector before. */
+struct steps {
+    FILE *file;
+    const char *path;
+    unsigned char *before;
+    size_t count;
+};
+
+static void write_steps(struct steps *steps, const unsigned char *outputs, size_t width, uint32_t vector)
+{
+    for (size_t n = 0; n < width; ++n) {
+        if (vector != 0 && outputs[n] == steps->before[n])
+            continue;
+        const uint32_t step[STEP_FIELDS] = {(uint32_t)n, vector, outputs[n]};
+        npy_write(steps->file, steps->path, step, sizeof step);
+        ++steps->count;
+    }
+    memcpy(steps->before, outputs, width);
+}
+
+static void find_steps(struct steps *steps, const struct block *block, uint32_t first, size_t vectors)
+{
+    const size_t width = block->output_row;
+    for (size_t v = 0; v < vectors; ++v) {
+        const unsigned char *outputs = &block->outputs[v * width];
+        if (first + v == 0 || memcmp(outputs, steps->before, width) != 0)
+            write_steps(steps, outputs, width, (uint32_t)(first + v));
+    }
+}
+
+static void read_start(const struct options *options, const struct stage *stage, uint32_t *start)
+{
+    size_t rows;
+    FILE *file = open_inputs(options, stage, &rows);
+    if (rows != 1 || stage->input_size != sizeof *start)
+        fail(EXIT_USAGE, "--sweep: expected one vector of 4-byte values in %s", options->vectors);
+    npy_read(file, options->vectors, start, stage->input_width * sizeof *start);
+    fclose(file);
+}
+
+static struct probed sweep_steps(const struct options *options, struct block *block, const uint32_t *start,
+                                 const char *path)
+{
+    struct steps steps = {npy_create(path, "<u4", 0, STEP_FIELDS), path, allocate(1, block->output_row), 0};
+    const size_t limit = STEP_LIMIT + STEPS_A_COLUMN * block->output_row;
+    size_t done = 0;
+    while (done < options->sweep && steps.count < limit) {
+        const size_t size = smaller(options->sweep - done, options->block);
+        fill(block, start, (uint32_t)done, size);
+        block->stage->apply(size, block->inputs, block->outputs);
+        find_steps(&steps, block, (uint32_t)done, size);
+        done += size;
+    }
+    npy_set_rows(steps.file, path, "<u4", steps.count, STEP_FIELDS);
+    npy_close_written(steps.file, path);
+    free(steps.before);
+    return (struct probed){done, steps.count};
+}
+
+static struct probed sweep_values(const struct options *options, struct block *block, const uint32_t *start,
+                                  const char *path)
+{
+    const struct stage *stage = block->stage;
+    FILE *file = npy_create(path, stage->output_descr, options->sweep, stage->output_width);
+    for (size_t done = 0; done < options->sweep; done += options->block) {
+        const size_t size = smaller(options->sweep - done, options->block);
+        fill(block, start, (uint32_t)done, size);
+        stage->apply(size, block->inputs, block->outputs);
+        npy_write(file, path, block->outputs, size * block->output_row);
+    }
+    npy_close_written(file, path);
+    return (struct probed){options->sweep, options->sweep};
+}
+
+struct probed probe_sweep(const struct options *options)
+{
+    struct block block = prepare(options);
+    uint32_t *start = allocate(block.stage->input_width, sizeof *start);
+    read_start(options, block.stage, start);
+    const char *path = output_path(options, block.stage->name);
+    const struct probed probed = block.stage->output_size == 1 ? sweep_steps(options, &block, start, path)
+                                                               : sweep_values(options, &block, start, path);
+    free(start);
+    finish(&block);
+    return probed;
+}

@@ -1,0 +1,33 @@
+/* What the proof asks of the program: its constants, and its stages with inputs of the host's choice.
+ *
+ * A stage is the code that the schedule runs, called by the main thread on the core of the stage's item.
+ */
+#ifndef PROBE_H
+#define PROBE_H
+
+#include "options.h"
+
+/* How much was done: vectors passed through (or tables written), rows written. */
+struct probed {
+    size_t vectors;
+    size_t rows;
+};
+
+/* Writes every table to DIR/<name>.npy, after the items' init. */
+struct probed probe_tables(const struct options *options);
+
+/* Passes the vectors of --vectors through the stage, writes its outputs to DIR/<stage>.npy. */
+struct probed probe_stage(const struct options *options);
+
+/* Passes `--sweep COUNT` vectors through a stage of 4-byte inputs: the single one of --vectors, and after it ever
+ * that of before with each value's bits, read as uint32, raised by one.
+ *
+ * Outputs of one byte are written to DIR/<stage>.npy as steps, uint32 (steps, 3): column, number of the vector, and
+ * output, for the first vector and wherever a column's output is not that of the vector before; in the order of the
+ * vectors.  They tell every output.  Where they become too many for a monotone stage the sweep ends early, and the
+ * vectors returned are fewer than COUNT.
+ * Other outputs are written as they are.
+ */
+struct probed probe_sweep(const struct options *options);
+
+#endif
