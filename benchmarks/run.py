@@ -1,4 +1,4 @@
-"""Wall time and peak memory of whole `harness run` commands, as a user waits for them.
+"""Wall time and peak memory of whole `harness run` and `harness prove` commands, as a user waits for them.
 
 .venv/bin/python benchmarks/run.py [--repetitions 3] [--million 10] [--json]
 """  # noqa: INP001 - a script
@@ -40,13 +40,15 @@ class Result:
 
 def cases(millions: int) -> list[Case]:
     """The commands of the targets."""
-    usual = ("--model", "acas_coc")
+    host, xavier = (("--model", "acas_coc", "--board", board) for board in ("host", "xavier"))
     return [
-        Case("host, 100,000 vectors", ("--board", "host", *usual)),
-        Case("xavier (emulated), 100,000 vectors", ("--board", "xavier", *usual)),
+        Case("host, 100,000 vectors", ("run", *host)),
+        Case("xavier (emulated), 100,000 vectors", ("run", *xavier)),
+        Case("prove, host, every float32", ("prove", *host)),
+        Case("prove, xavier (emulated), thresholds", ("prove", *xavier)),
         Case(
             f"host, {millions},000,000 vectors, --fetch mismatch",
-            ("--board", "host", *usual, "--vectors", f"{millions}000000", "--fetch", "mismatch"),
+            ("run", *host, "--vectors", f"{millions}000000", "--fetch", "mismatch"),
         ),
     ]
 
@@ -55,7 +57,7 @@ def run_once(case: Case, runs: str) -> tuple[float, float]:
     """Seconds and MiB of one run in a folder that is thrown away."""
     begin_s = time.perf_counter()
     process = subprocess.Popen(
-        [*HARNESS, "--runs", runs, "run", *case.arguments, "--json"],
+        [*HARNESS, "--runs", runs, *case.arguments, "--json"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -55,6 +55,13 @@ def cli(context: click.Context, boards: Path | None, runs: Path | None, debug: b
 @click.option("--vectors", default="100000", show_default=True, help="How many, or a .npy file of them.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the generated vectors.")
 @click.option(
+    "--cover",
+    type=click.FloatRange(0, 1, min_open=True),
+    metavar="SHARE",
+    help="Search for vectors until this share of all codes of all layers is met, or nothing new is found; "
+    "--vectors is then the most.",
+)
+@click.option(
     "--chunk", type=click.IntRange(1), default=10_000, show_default=True, help="Vectors a step; unit of resume."
 )
 @click.option(
@@ -76,6 +83,33 @@ def run(space: Workspace, /, as_json: bool, resume: Path | None, board: str, mod
         raise click.UsageError("give --board and --model, or --resume RUN")
     request = Request(board=board, model=model, **asked)
     return command.run(request, resume, space, Screen.open(as_json=as_json))
+
+
+@cli.command()
+@_planned
+@click.option("--vectors", default="10000", show_default=True, help="Compared as by run: how many, or a .npy file.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the generated vectors.")
+@click.option(
+    "--floats",
+    type=click.Choice(["all", "thresholds"]),
+    help="Inputs of QuantizeLinear on the board: all 2^32 (default, but on an emulated board), or where codes change.",
+)
+@as_json
+@click.pass_obj
+def prove(space: Workspace, /, as_json: bool, board: str, model: str, floats: str | None, **asked: Any) -> int:
+    """Show that a model on a board gives the reference's activations for every input, and state what is assumed.
+
+    Exit code: 0 every claim holds, 1 one does not, 2 the request is wrong, 3 inconclusive.
+    """
+    from harness import profile
+    from harness.commands import run as command
+    from harness.jobs import Request
+
+    if not (board and model):
+        raise click.UsageError("give --board and --model")
+    emulated = profile.load(space.boards).board(board).emulated
+    request = Request(board=board, model=model, floats=floats or ("thresholds" if emulated else "all"), **asked)
+    return command.run(request, None, space, Screen.open(as_json=as_json))
 
 
 @cli.command()

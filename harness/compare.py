@@ -23,15 +23,21 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result for one layer."""
+    """The result for one layer.
+
+    `differing` activations are not the reference's; `own` are not what the layer's own inputs give, so that the layer
+    itself is wrong there.
+    """
 
     compared: int
     differing: int
     first: Difference | None
+    own: int = 0
 
     def __add__(self, later: Comparison) -> Comparison:
         """Both results as one; `self` holds the earlier vectors."""
-        return Comparison(self.compared + later.compared, self.differing + later.differing, self.first or later.first)
+        compared, differing = self.compared + later.compared, self.differing + later.differing
+        return Comparison(compared, differing, self.first or later.first, self.own + later.own)
 
 
 NOTHING = Comparison(0, 0, None)

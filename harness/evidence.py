@@ -7,6 +7,8 @@ runs/<time>_<board>_<model>/
     chunks/00000.json    one finished chunk: comparisons and hashes
     reference/00000/     its dumps from the reference, one .npy a layer
     target/00000/        its dumps from the board
+    proof.json           of a proof: every claim with its method, and what is taken for granted
+    failing.npy          of a run that differs: the smallest vector that still does
     report.html junit.xml log.txt
     run.json             written last and atomically: a folder without it is an unfinished run
 """
@@ -24,13 +26,16 @@ from pathlib import Path
 from typing import Any
 
 from harness.compare import Comparison, Difference
-from harness.diagnosis import Diagnosis, Hypothesis
+from harness.diagnosis import Diagnosis, Hypothesis, Observation, Portrait
 from harness.errors import RequestError
 
 
 @dataclass(frozen=True)
 class ChunkRecord:
-    """One finished chunk: vectors `start` to `stop`, results and SHA-256 of the dumps by layer index."""
+    """One finished chunk: vectors `start` to `stop`, results and SHA-256 of the dumps by layer index.
+
+    `diagnoses` tell of the first layers that are wrong themselves, `portraits` of all layers that differ.
+    """
 
     index: int
     start: int
@@ -38,7 +43,8 @@ class ChunkRecord:
     layers: tuple[Comparison, ...]
     reference_sha256: tuple[str, ...]
     target_sha256: tuple[str, ...]
-    diagnosis: Diagnosis | None
+    diagnoses: tuple[Diagnosis, ...]
+    portraits: tuple[Portrait, ...]
 
 
 @dataclass(frozen=True)
@@ -105,6 +111,15 @@ class RunFolder:
             raise RequestError(f"{self.path / 'request.json'}: cannot be read: {error}") from error
         return request
 
+    def write_proof(self, proof: Mapping[str, Any]) -> None:
+        """Keep a finished proof."""
+        write_json(self.path / "proof.json", proof)
+
+    def read_proof(self) -> dict[str, Any] | None:
+        """The proof as `write_proof` kept it; None if there is none."""
+        path = self.path / "proof.json"
+        return dict(json.loads(path.read_text())) if path.exists() else None
+
     def write_chunk(self, record: ChunkRecord) -> None:
         """Mark a chunk as finished; written after its dumps."""
         write_json(self.path / "chunks" / f"{record.index:05}.json", asdict(record))
@@ -141,7 +156,13 @@ def file_sha256(path: Path) -> str:
 
 
 def _read_chunk(path: Path) -> ChunkRecord:
-    document = json.loads(path.read_text())
+    try:
+        return _chunk(json.loads(path.read_text()))
+    except (KeyError, TypeError) as error:
+        raise RequestError(f"{path}: written by another version of harness", "start a new run") from error
+
+
+def _chunk(document: dict[str, Any]) -> ChunkRecord:
     return ChunkRecord(
         index=document["index"],
         start=document["start"],
@@ -149,20 +170,28 @@ def _read_chunk(path: Path) -> ChunkRecord:
         layers=tuple(_comparison(layer) for layer in document["layers"]),
         reference_sha256=tuple(document["reference_sha256"]),
         target_sha256=tuple(document["target_sha256"]),
-        diagnosis=_diagnosis(document["diagnosis"]),
+        diagnoses=tuple(map(_diagnosis, document["diagnoses"])),
+        portraits=tuple(map(_portrait, document["portraits"])),
     )
 
 
 def _comparison(layer: dict[str, Any]) -> Comparison:
-    first = Difference(**layer["first"]) if layer["first"] else None
-    return Comparison(layer["compared"], layer["differing"], first)
+    return Comparison(**layer | {"first": _difference(layer["first"])})
 
 
-def _diagnosis(document: dict[str, Any] | None) -> Diagnosis | None:
-    if document is None:
-        return None
-    hypotheses = tuple(Hypothesis(**hypothesis) for hypothesis in document["hypotheses"])
-    return Diagnosis(document["layer"], document["differing"], hypotheses)
+def _difference(document: dict[str, Any] | None) -> Difference | None:
+    return Difference(**document) if document else None
+
+
+def _diagnosis(document: dict[str, Any]) -> Diagnosis:
+    hypotheses = tuple(Hypothesis(**h | {"example": _difference(h["example"])}) for h in document["hypotheses"])
+    return Diagnosis(**document | {"seen": Observation(**document["seen"]), "hypotheses": hypotheses})
+
+
+def _portrait(document: dict[str, Any]) -> Portrait:
+    cells = {int(column): tuple(counts) for column, counts in document["cells"].items()}
+    counts = {key: tuple(document[key]) for key in ("steps", "tie_distances")}
+    return Portrait(document["layer"], cells, **counts)
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:

@@ -23,7 +23,12 @@ from harness.workspace import Workspace
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for; `vectors` is a number or the path of a .npy file."""
+    """What the user asked for; `vectors` is a number or the path of a .npy file.
+
+    `cover` is the share of codes for which vectors are searched, at most `vectors`; None for plain seeded ones.
+
+    `floats` is set for a proof: whether `all` inputs of QuantizeLinear pass through the board, or its `thresholds`.
+    """
 
     board: str
     model: str
@@ -34,6 +39,8 @@ class Request:
     chunk: int = 10_000
     fetch: str = "all"
     x64_quant_precision: bool = False
+    cover: float | None = None
+    floats: str | None = None
 
 
 @dataclass(frozen=True)
@@ -107,6 +114,11 @@ def _prepare(
 def _stimuli(request: Request, network: Network, folder: RunFolder | None) -> Stimuli:
     """The vectors asked for; a resumed run has its own copy of a file's."""
     if not request.vectors.isdigit():
+        if request.cover is not None:
+            raise RequestError(
+                f"--cover searches for vectors of its own, and --vectors names the file {request.vectors}",
+                "give --vectors the most vectors that it may make, a number",
+            )
         kept = folder is not None and folder.stimuli.exists()
         return from_file(folder.stimuli if folder and kept else Path(request.vectors), network)
     if int(request.vectors) == 0:

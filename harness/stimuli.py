@@ -89,6 +89,11 @@ def stimuli(network: Network, count: int, seed: int, *, special: bool = False) -
     return _Seeded(network, count, seed, special=special)
 
 
+def random_stream(seed: int, block: int) -> np.random.Generator:
+    """The random numbers of one block, another stream for every pair of uint64."""
+    return np.random.Generator(np.random.Philox(key=np.array([seed, block], np.uint64)))
+
+
 def from_file(path: Path, network: Network) -> Stimuli:
     """The vectors of a .npy file, memory-mapped: float32 (n, K), any value, NaN included.
 
@@ -162,7 +167,7 @@ class _Seeded(Stimuli):
     def _block(self, block: int) -> Vectors:
         """Vectors block * BLOCK to (block + 1) * BLOCK, from one stream of doubles."""
         box = self._network.box
-        rng = np.random.Generator(np.random.Philox(key=[self._seed, block]))
+        rng = random_stream(self._seed, block)
         u, v = rng.random((2, BLOCK, self.width))
         vectors = _uniform(box, u)
         corner, boundary, tie, special = map(self._places, (Kind.CORNER, Kind.BOUNDARY, Kind.INPUT_TIE, Kind.SPECIAL))
@@ -234,7 +239,7 @@ def tie_bank(network: Network) -> Vectors:
     activations = sum(layer.width for layer in network.layers)
     found = [np.empty((0, network.input_width), np.float32)]
     for block in range(min(SEARCHED_BLOCKS, 1 + SEARCHED_ACTIVATIONS // (activations * SEARCH_BLOCK))):
-        rng = np.random.Generator(np.random.Philox(key=[SEARCH_KEY, block]))
+        rng = random_stream(SEARCH_KEY, block)
         vectors = _uniform(network.box, rng.random((SEARCH_BLOCK, network.input_width)))
         found.append(vectors[_meets_tie(network, finders, vectors)])
         if sum(map(len, found)) >= LARGEST_BANK:

@@ -11,22 +11,35 @@ from typing import Any
 
 import numpy as np
 
-from harness import __version__, evidence, targets
+from harness import __version__, coverage, evidence, targets
 from harness.compare import NOTHING, Comparison
-from harness.diagnosis import Diagnosis
+from harness.coverage import LayerCoverage
+from harness.diagnosis import Diagnosis, Hypothesis, Portrait, map_shape, merge
 from harness.errors import BoardError, InfrastructureError
 from harness.jobs import Job, Request, command_line
 from harness.network import Network
 from harness.plan import Plan
 from harness.profile import Profile
+from harness.proof import Side
 from harness.workspace import ROOT
 
 
-def conclude(job: Job, environment: dict[str, str], setup: list[dict[str, Any]]) -> dict[str, Any]:
-    """The whole run as JSON types; BoardError if any activation was not compared."""
+def conclude(
+    job: Job,
+    environment: dict[str, str],
+    setup: list[dict[str, Any]],
+    failing: dict[str, Any] | None,
+    covered: Sequence[LayerCoverage],
+) -> dict[str, Any]:
+    """The whole run as JSON types; BoardError if any activation was not compared.
+
+    `failing` is the smallest failing case, `covered` what the vectors met of every layer.
+    """
     records = list(job.folder.chunks())
     totals = _totals(job, [record.layers for record in records])
     differing = [layer.name for layer, total in zip(job.network.layers, totals, strict=True) if total.differing]
+    diagnoses = [_diagnosis(job.network, found) for found in merge(d for record in records for d in record.diagnoses)]
+    proof = job.folder.read_proof()
     finished = evidence.now()
     wall_s = (finished - job.started).total_seconds()
     return {
@@ -65,10 +78,15 @@ def conclude(job: Job, environment: dict[str, str], setup: list[dict[str, Any]])
         },
         "chunk": job.request.chunk,
         "fetch": job.request.fetch,
-        "layers": [_layer(job, index, total) for index, total in enumerate(totals)],
-        "verdict": "differs" if differing else "identical",
-        "reason": _reason(job.stimuli.count, differing, totals),
-        "diagnosis": _diagnosis(job.network, [record.diagnosis for record in records if record.diagnosis]),
+        "layers": [_layer(job, index, total, covered[index]) for index, total in enumerate(totals)],
+        "coverage": {"text": coverage.describe(job.network, covered)} | _counts(coverage.total(covered)),
+        "proof": proof,
+        "verdict": "differs" if differing or (proof and not proof["holds"]) else "identical",
+        "reason": "; ".join([*_proved(proof), _reason(job.stimuli.count, differing, totals)]),
+        "diagnosis": diagnoses[0] if diagnoses else None,
+        "diagnoses": diagnoses,
+        "failing": failing,
+        "pictures": [_picture(job, portrait) for portrait in merge(p for record in records for p in record.portraits)],
         "wall_s": round(wall_s, 3),
         "vectors_per_s": round(job.stimuli.count / wall_s, 1),
     }
@@ -76,7 +94,7 @@ def conclude(job: Job, environment: dict[str, str], setup: list[dict[str, Any]])
 
 def summary(document: dict[str, Any], folder: str) -> dict[str, Any]:
     """The part of the document that `--json` prints."""
-    kept = ("verdict", "reason", "layers", "diagnosis", "wall_s")
+    kept = ("verdict", "reason", "layers", "coverage", "diagnosis", "diagnoses", "failing", "proof", "wall_s")
     return {key: document[key] for key in kept} | {
         "board": document["board"]["name"],
         "board_kind": document["board"]["kind"],
@@ -150,7 +168,7 @@ def _model(network: Network) -> dict[str, Any]:
     }
 
 
-def _layer(job: Job, index: int, total: Comparison) -> dict[str, Any]:
+def _layer(job: Job, index: int, total: Comparison, covered: LayerCoverage) -> dict[str, Any]:
     layer, item = job.network.layers[index], job.plan.items[job.plan.owner[index]]
     read = [other.name for other in job.network.layers if other.output in layer.sources]
     return {
@@ -163,8 +181,14 @@ def _layer(job: Job, index: int, total: Comparison) -> dict[str, Any]:
         "ran_on": targets.find(item.target).ran_on(job.profile),
         "compared": total.compared,
         "differing": total.differing,
+        "own": total.own,
         "first_difference": dataclasses.asdict(total.first) if total.first else None,
+        "coverage": _counts(covered),
     }
+
+
+def _counts(covered: LayerCoverage) -> dict[str, Any]:
+    return {quantity.value: dataclasses.asdict(met) for quantity, met in covered.items()}
 
 
 def _reason(vectors: int, differing: Sequence[str], totals: Sequence[Comparison]) -> str:
@@ -175,12 +199,60 @@ def _reason(vectors: int, differing: Sequence[str], totals: Sequence[Comparison]
     return f"{sum(total.differing for total in totals):,} of {scope} differ, first in layer {differing[0]}"
 
 
-def _diagnosis(network: Network, found: Sequence[Diagnosis]) -> dict[str, Any] | None:
-    if not found:
-        return None
-    diagnosis = reduce(Diagnosis.__add__, found)
-    ranked = [dataclasses.asdict(h) | {"of": diagnosis.differing} for h in diagnosis.ranked[:5]]
-    return {"layer": network.layers[diagnosis.layer].name, "text": diagnosis.text, "hypotheses": ranked}
+def _proved(proof: dict[str, Any] | None) -> list[str]:
+    """What a proof adds to the reason, in one clause."""
+    if proof is None:
+        return []
+    claims = proof["claims"]
+    failed = [claim for claim in claims if not claim["holds"]]
+    if failed:
+        where = f", layer {failed[0]['layer']}" if failed[0]["layer"] else ""
+        return [f"the proof fails{where}: {failed[0]['counterexample']}"]
+    board = [claim for claim in claims if claim["answered_by"] == Side.BOARD.value]
+    cases = sum(claim["cases"] for claim in board if claim["complete"])
+    sampled = [claim["layer"] for claim in claims if claim["layer"] and not claim["complete"]]
+    scope = f"for every input, but for samples of layer {', '.join(sampled)}" if sampled else "for every input"
+    return [f"shown {scope}, by {cases:,} cases on the board, under {len(proof['assumptions'])} stated assumptions"]
+
+
+def _diagnosis(network: Network, found: Diagnosis) -> dict[str, Any]:
+    """The sentence, and the hypotheses: all that explain everything, and the nearest."""
+    shown = found.ranked[: max(len(found.complete), 5)]
+    return {
+        "layer": network.layers[found.layer].name,
+        "text": found.text,
+        "differing": found.total,
+        "looked_at": found.differing,
+        "hypotheses": [_hypothesis(hypothesis, found) for hypothesis in shown],
+    }
+
+
+def _hypothesis(hypothesis: Hypothesis, found: Diagnosis) -> dict[str, Any]:
+    return {
+        "cause": hypothesis.cause,
+        "right": hypothesis.right,
+        "explains_all": hypothesis in found.complete,
+        "explained": hypothesis.explained,
+        "of": found.differing,
+        "contradicted": hypothesis.contradicted,
+        "example": dataclasses.asdict(hypothesis.example) if hypothesis.example else None,
+    }
+
+
+def _picture(job: Job, portrait: Portrait) -> dict[str, Any]:
+    """A layer's portrait; the map as one line of counts a row, which is shorter than lists of numbers."""
+    layer = job.network.layers[portrait.layer]
+    columns, rows = map_shape(job.stimuli.count, layer.width)
+    empty = (0,) * rows
+    lines = zip(*(portrait.cells.get(column, empty) for column in range(columns)), strict=True)
+    return {
+        "layer": layer.name,
+        "vectors": job.stimuli.count,
+        "units": layer.width,
+        "map": [" ".join(map(str, line)) for line in lines],
+        "steps": list(portrait.steps),
+        "tie_distances": list(portrait.tie_distances),
+    }
 
 
 def _revision() -> str | None:

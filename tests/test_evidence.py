@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.compare import Comparison, Difference
-from harness.diagnosis import Diagnosis, Hypothesis
+from harness.diagnosis import Diagnosis, Hypothesis, Observation, Portrait
 from harness.errors import RequestError
 from harness.evidence import ChunkRecord, RunFolder, write_json
 
@@ -16,10 +16,19 @@ RECORD = ChunkRecord(
     index=3,
     start=300,
     stop=400,
-    layers=(Comparison(100, 0, None), Comparison(200, 2, Difference(317, 1, 4, 5))),
+    layers=(Comparison(100, 0, None), Comparison(200, 2, Difference(317, 1, 4, 5), own=1)),
     reference_sha256=("a", "b"),
     target_sha256=("a", "c"),
-    diagnosis=Diagnosis(1, 2, (Hypothesis("rounding", 2, 0),)),
+    diagnoses=(
+        Diagnosis(
+            1,
+            "accumulators",
+            2,
+            Observation(200, 2, 7, 2, 1, 1, 2, 0, 3),
+            (Hypothesis("half up", "half to even", 2, 0, 16, Difference(317, 1, 4, 5)), Hypothesis("x", "y", 0, 2)),
+        ),
+    ),
+    portraits=(Portrait(1, {7: (0, 2), 11: (1, 0)}, (0, 0, 0, 0, 0, 3, 0, 0, 0), (1, 0, 0, 0, 0, 0, 0, 1)),),
 )
 
 
@@ -39,6 +48,17 @@ def test_a_chunk_comes_back_as_it_was_written(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "host", "m", TIME)
     folder.write_chunk(RECORD)
     assert list(folder.chunks()) == [RECORD]
+
+
+def test_a_chunk_that_another_version_wrote_is_refused(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "host", "m", TIME)
+    folder.write_chunk(RECORD)
+    path = folder.path / "chunks" / "00003.json"
+    document = json.loads(path.read_text())
+    del document["diagnoses"]
+    path.write_text(json.dumps(document | {"diagnosis": None}))
+    with pytest.raises(RequestError, match="written by another version of harness"):
+        list(folder.chunks())
 
 
 def test_a_finished_run_lists_every_file_with_its_hash(tmp_path: Path) -> None:

@@ -118,6 +118,23 @@ def test_multiplier_is_computed_in_float32_in_the_order_of_the_specification() -
     assert layer.multiplier.tobytes() == np.array(expected, np.float32).tobytes()
     assert layer.multiplier[2] != np.float32(0.7 * 0.1 * 0.0236721 / 0.9)  # the order shows
     assert layer.per_column
+    assert (layer.scales.alpha, layer.scales.a, layer.scales.y) == (alpha, a_scale, y_scale)
+    assert layer.scales.b.tobytes() == b_scale.tobytes()
+
+
+def test_one_scale_of_the_weights_stands_for_every_column() -> None:
+    layer = parse(changed(put("layer_0_b_scale", np.float32(0.3)))).layers[1]
+    assert isinstance(layer, QGemm)
+    assert layer.scales.b.tolist() == [np.float32(0.3)] * 4
+    assert layer.scales.b.dtype == np.float32
+
+
+def test_layers_with_arrays_are_equal_to_themselves_alone() -> None:
+    """Two networks have layers of the same names."""
+    first, second = (parse(small()).layers[1] for _ in range(2))
+    assert first == first  # noqa: PLR0124 - the point
+    assert first != second
+    assert len({first, second}) == 2
 
 
 def test_multiplier_of_a_float_output_is_not_divided() -> None:
@@ -127,6 +144,7 @@ def test_multiplier_of_a_float_output_is_not_divided() -> None:
     a_scale, b_scale = (numpy_helper.to_array(constant(model, f"layer_1_{name}_scale")) for name in "ab")
     assert (layer.multiplier == a_scale * b_scale).all()
     assert (layer.dtype, layer.y_zero_point) == (np.float32, 0)
+    assert layer.scales.y is None
 
 
 def test_transposed_weights_are_the_same_network() -> None:

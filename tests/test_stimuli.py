@@ -60,6 +60,11 @@ def test_another_seed_gives_other_vectors(whole: Array) -> None:
     assert (rows_of(Kind.UNIFORM, other) != rows_of(Kind.UNIFORM, whole[:1000])).mean() > 0.99
 
 
+def test_the_largest_seeds_are_told_apart() -> None:
+    first, *others = (stimuli(POWERS, 10, seed).chunk(0, 10) for seed in (2**64 - 1, 2**64 - 2, 2**63, 0))
+    assert not any(np.array_equal(first, other) for other in others)
+
+
 def test_vectors_of_a_seed_never_change() -> None:
     """A recorded seed must give the recorded run: a change here is a change of every old run."""
     content = stimuli(make(3, (2, 3)), 640, seed=5).chunk(0, 640).tobytes()

@@ -15,6 +15,7 @@ from harness.network.layers import (
     Normalisation,
     QGemm,
     QuantizeLinear,
+    Scales,
     accumulator_bounds,
 )
 
@@ -31,6 +32,7 @@ __all__ = [
     "Normalisation",
     "QGemm",
     "QuantizeLinear",
+    "Scales",
     "accumulator_bounds",
     "load",
     "parse",

@@ -13,7 +13,7 @@ Array: TypeAlias = npt.NDArray[Any]
 UINT8, INT8, FLOAT32, INT64 = (np.dtype(name) for name in ("uint8", "int8", "float32", "int64"))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # or layers with arrays, which inherit it, would be equal by their names
 class Layer:
     """One operator of the model and the activation that it writes.
 
@@ -50,6 +50,16 @@ class DequantizeLinear(Layer):
 
 
 @dataclass(frozen=True, eq=False)
+class Scales:
+    """The float32 scales of a QGemm; `b` has one for every column, `y` is None for a float32 output."""
+
+    alpha: np.float32
+    a: np.float32
+    b: npt.NDArray[np.float32]
+    y: np.float32 | None
+
+
+@dataclass(frozen=True, eq=False)
 class QGemm(Layer):
     """The quantised fully connected layer (com.microsoft QGemm), inputs (vectors, K), outputs (vectors, N).
 
@@ -59,13 +69,14 @@ class QGemm(Layer):
 
     `weights` is int8 or uint8 (K, N); `weights_zero_point` int32 (N,); `bias` int32 (N,); `multiplier`
     float32 (N,), computed once in float32 as ((alpha * a_scale) * b_scale[n]) / y_scale, the division
-    only for an integer output.  `y_zero_point` is 0 for a float32 output.
+    only for an integer output; `scales` are what it was made of.  `y_zero_point` is 0 for a float32 output.
     """
 
     weights: Array
     weights_zero_point: npt.NDArray[np.int32]
     bias: npt.NDArray[np.int32]
     multiplier: npt.NDArray[np.float32]
+    scales: Scales
     a_zero_point: int
     y_zero_point: int
     per_column: bool

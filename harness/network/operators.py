@@ -22,6 +22,7 @@ from harness.network.layers import (
     Layer,
     QGemm,
     QuantizeLinear,
+    Scales,
     accumulator_bounds,
 )
 from harness.network.node import Node, Tensor, element_type
@@ -106,12 +107,19 @@ def _qgemm(node: Node) -> QGemm:
     weights = _weights(node, source, transposed=bool(attributes["transB"]))
     b_scale, weights_zero_point = _weight_quantisation(node, weights)
     y_scale, y_zero_point = _output_quantisation(node, source)
+    scales = Scales(
+        alpha=np.float32(attributes["alpha"]),
+        a=node.scale(1, "scale of a"),
+        b=np.broadcast_to(b_scale.reshape(-1), weights.shape[1]),
+        y=y_scale,
+    )
     layer = QGemm(
         **_layer(node, [source], weights.shape[1], FLOAT32 if y_scale is None else source.dtype),
         weights=weights,
         weights_zero_point=np.broadcast_to(weights_zero_point, weights.shape[1]).astype(np.int32),
         bias=_bias(node, weights.shape[1]),
-        multiplier=_multiplier(node, np.float32(attributes["alpha"]), b_scale, y_scale, weights.shape[1]),
+        multiplier=_multiplier(node, scales),
+        scales=scales,
         a_zero_point=int(node.single(2, "zero point of a", [source.dtype])),
         y_zero_point=y_zero_point,
         per_column=b_scale.size > 1,
@@ -167,16 +175,14 @@ def _output_quantisation(node: Node, source: Tensor) -> tuple[np.float32 | None,
     return node.scale(7, "scale of y"), int(node.single(8, "zero point of y", [source.dtype]))
 
 
-def _multiplier(
-    node: Node, alpha: np.float32, b_scale: Array, y_scale: np.float32 | None, width: int
-) -> npt.NDArray[np.float32]:
+def _multiplier(node: Node, scales: Scales) -> npt.NDArray[np.float32]:
     """m[n] = ((alpha * a_scale) * b_scale[n]) / y_scale, every operation rounded to float32."""
     with np.errstate(all="ignore"):  # what overflows or underflows is refused below
-        multiplier = (alpha * node.scale(1, "scale of a")) * b_scale.reshape(-1)
-        if y_scale is not None:
-            multiplier = multiplier / y_scale
+        multiplier = (scales.alpha * scales.a) * scales.b
+        if scales.y is not None:
+            multiplier = multiplier / scales.y
     node.normal(multiplier, "multiplier alpha * a_scale * b_scale / y_scale")
-    return np.broadcast_to(multiplier, width).astype(np.float32)
+    return multiplier
 
 
 def _require_int32_accumulator(node: Node, layer: QGemm) -> None:

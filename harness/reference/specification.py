@@ -24,6 +24,7 @@ from harness.network import (
     Network,
     QGemm,
     QuantizeLinear,
+    Scales,
     accumulator_bounds,
 )
 from harness.reference import softfloat
@@ -161,6 +162,24 @@ def thresholds(layer: QGemm) -> npt.NDArray[np.int32]:
     shape = (len(bits), len(targets))
     steps = _smallest(reached, np.full(shape, low.min()), np.full(shape, high.max() + 1))
     return np.clip(steps[column_of], low[:, None], high[:, None] + 1).astype(np.int32)
+
+
+def multiplier_bits(scales: Scales) -> npt.NDArray[np.uint32]:
+    """The bits of m[n] = ((alpha * a_scale) * b_scale[n]) / y_scale, each operation rounded to float32; (N,)."""
+    alpha, a = (softfloat.decode(_bits(np.atleast_1d(scale))) for scale in (scales.alpha, scales.a))
+    product = _scale_product(_scale_product(alpha, a), softfloat.decode(_bits(scales.b)))
+    if scales.y is not None:
+        product = softfloat.divide(product, softfloat.decode(_bits(np.atleast_1d(scales.y))))
+    negative = np.signbit(scales.alpha) ^ np.signbit(scales.a) ^ np.signbit(scales.b)
+    return softfloat.encode(product, negative)
+
+
+def _scale_product(a: softfloat.Magnitude, b: softfloat.Magnitude) -> softfloat.Magnitude:
+    """float32(a * b), which may be subnormal, as long as a division follows."""
+    product, exponent = a.significand * b.significand, a.exponent + b.exponent
+    beyond = softfloat.bit_length(product) - softfloat.SIGNIFICAND_BITS
+    excess = np.clip(np.maximum(beyond, softfloat.LEAST_EXPONENT - exponent), 0, 62)
+    return softfloat.Magnitude(softfloat.shift_right_half_even(product, excess), exponent + excess)
 
 
 def accumulator(layer: QGemm) -> Callable[[Array], Integers]:

@@ -23,11 +23,14 @@ _UNPRINTABLE = re.compile(
 class Facts:
     """The sums over all layers, the layers that differ, and the items that did not run on hardware.
 
+    `own` are the activations of which the layer itself is to blame.
+
     `where` completes a verdict, so that nobody takes an emulated board for hardware.
     """
 
     compared: int
     differing: int
+    own: int
     differing_layers: tuple[Mapping[str, Any], ...]
     stand_ins: tuple[Mapping[str, Any], ...]
     emulated: bool
@@ -55,10 +58,11 @@ def gather(run: Mapping[str, Any]) -> Facts:
     layers, kind = run["layers"], run["board"]["kind"]
     differing_layers = tuple(layer for layer in layers if layer["differing"])
     stand_ins = tuple(item for item in run["plan"]["items"] if item["ran_on"] != HARDWARE)
-    _check_verdict(run["verdict"], layers, differing_layers)
+    _check_verdict(run["verdict"], layers, differing_layers, refuted=not (run.get("proof") or {"holds": True})["holds"])
     return Facts(
         sum(layer["compared"] for layer in layers),
         sum(layer["differing"] for layer in layers),
+        sum(layer["own"] for layer in layers),
         differing_layers,
         stand_ins,
         kind == EMULATED,
@@ -72,12 +76,15 @@ def _where(kind: str, stand_ins: tuple[Any, ...]) -> str:
     return f"on {kind}, in part by stand-ins" if stand_ins else f"on {kind}"
 
 
-def _check_verdict(verdict: str, layers: list[Any], differing: tuple[Any, ...]) -> None:
-    """A report must not show one verdict for another, least of all `identical` for what was not compared."""
+def _check_verdict(verdict: str, layers: list[Any], differing: tuple[Any, ...], *, refuted: bool) -> None:
+    """A report must not show one verdict for another, least of all `identical` for what was not compared.
+
+    `refuted` says that a claim of a proof does not hold.
+    """
     if verdict not in {"identical", "differs"}:
         raise ValueError(f"a report shows the verdicts identical and differs, not {verdict!r}")
-    if (verdict == "differs") != bool(differing):
-        raise ValueError(f"the verdict is {verdict}, but {len(differing)} layers differ")
+    if (verdict == "differs") != (bool(differing) or refuted):
+        raise ValueError(f"the verdict is {verdict}, but {len(differing)} layers differ{' and a claim' * refuted}")
     idle = [layer["name"] for layer in layers if not layer["compared"]]
     if idle or not layers:
         raise ValueError(f"nothing was compared of: {', '.join(idle) or 'any layer'}")

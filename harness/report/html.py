@@ -12,10 +12,15 @@ from typing import Any
 import numpy as np
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 
+from harness.coverage import percent
+from harness.report.argument import parts
 from harness.report.drawing import draw
 from harness.report.facts import clean, gather, place, value_text
+from harness.report.pictures import Picture
+from harness.report.pictures import draw as draw_differences
 
 NOT_RECORDED = "not recorded"
+SHOWN_PICTURES = 3  # the others are folded away
 
 # With `python3 -c`.  A run keeps either all dumps of the board, or only those that differ; hashes of all of them.
 _COUNT_DIFFERING = """\
@@ -55,8 +60,11 @@ def html(run: Mapping[str, Any]) -> str:
         run=run,
         facts=gather(run),
         drawing=draw(run["plan"], run["layers"]),
+        pictures=_pictures(run),
+        shown_pictures=SHOWN_PICTURES,
         inputs=_inputs(run["model"].get("input", {})),
         checks=_checks(run),
+        proof=parts(run.get("proof")),
     )
 
 
@@ -70,12 +78,28 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"count": "{:,}".format, "recorded": _recorded, "place": place, "value": value_text}
+    environment.filters |= {
+        "percent": percent,
+        "single": _single,
+        "capitalize_first": lambda text: text[:1].upper() + text[1:],
+    }
     return environment
 
 
 def _recorded(value: Any) -> Any:
     """What the document says, or that it says nothing: a gap in the evidence must be seen."""
     return NOT_RECORDED if value is None or not str(value) else value
+
+
+def _pictures(run: Mapping[str, Any]) -> list[Picture]:
+    """Of every layer that differs, those that are wrong themselves first."""
+    own = {layer["name"]: layer["own"] for layer in run["layers"]}
+    return [draw_differences(found) for found in sorted(run["pictures"], key=lambda found: not own[found["layer"]])]
+
+
+def _single(value: float) -> str:
+    """A float32 in as many digits as tell it apart."""
+    return str(np.float32(value))
 
 
 def _inputs(model_input: Mapping[str, Any]) -> list[tuple[Any, ...]]:

@@ -58,11 +58,11 @@ def _add_case(suite: ET.Element, run: Mapping[str, Any], layer: Mapping[str, Any
     case = ET.SubElement(suite, "testcase", classname=_class_name(run), name=layer["name"])
     if layer["differing"]:
         failure = ET.SubElement(case, "failure", type="differs", message=_message(layer))
-        failure.text = "\n".join(_explanation(run.get("diagnosis"), layer, facts.differing_layers[0]["name"]))
+        failure.text = "\n".join(_explanation(run, layer, facts.differing_layers[0]["name"]))
 
 
 def _message(layer: Mapping[str, Any]) -> str:
-    counts = f"{layer['differing']:,} of {layer['compared']:,} activations differ"
+    counts = f"{layer['differing']:,} of {layer['compared']:,} activations differ, {layer['own']:,} by its own fault"
     first = layer["first_difference"]
     if not first:
         return counts
@@ -70,12 +70,19 @@ def _message(layer: Mapping[str, Any]) -> str:
     return f"{counts}; first: {place(first)}: expected {expected}, got {actual}"
 
 
-def _explanation(diagnosis: Mapping[str, Any] | None, layer: Mapping[str, Any], first: str) -> Iterator[str]:
+def _explanation(run: Mapping[str, Any], layer: Mapping[str, Any], first: str) -> Iterator[str]:
     yield f"{layer['operator']} of item {layer['item']}, target {layer['target']}, ran on {layer['ran_on']}"
     if layer["name"] != first:
         yield f"{first} differs before it: look there first"
-    if diagnosis and diagnosis["layer"] == layer["name"]:
-        yield f"diagnosis: {diagnosis['text']}"
-        for hypothesis in diagnosis["hypotheses"]:
-            explained = f"{hypothesis['explained']:,} of {hypothesis['of']:,} explained"
-            yield f"  {hypothesis['name']}: {explained}, {hypothesis['contradicted']:,} contradicted"
+    for diagnosis in run["diagnoses"]:
+        if diagnosis["layer"] == layer["name"]:
+            yield f"diagnosis: {diagnosis['text']}"
+            yield from map(_hypothesis, diagnosis["hypotheses"])
+    failing = run["failing"]
+    if failing and failing["layer"] == layer["name"]:
+        yield f"smallest failing case: {failing['replay'] or failing['note']}"
+
+
+def _hypothesis(hypothesis: Mapping[str, Any]) -> str:
+    explained = f"{hypothesis['explained']:,} of {hypothesis['of']:,} explained"
+    return f"  {hypothesis['cause']}: {explained}, {hypothesis['contradicted']:,} contradicted"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import shutil
 from pathlib import Path
 
@@ -208,23 +209,104 @@ def _float_network() -> bytes:
     return onnx.helper.make_model(graph, opset_imports=opset, ir_version=9).SerializeToString()
 
 
+def changed_kernels(folder: Path, *changes: tuple[str, str, str]) -> dict[str, str]:
+    """A copy of the checkout with (file under kernels/, old text, new text) changed; the environment that uses it."""
+    for name in ("harness", "kernels", "models", "boards.yaml"):
+        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, folder / "copy" / name)
+    for file, old, new in changes:
+        kernel = folder / "copy" / "kernels" / file
+        right = kernel.read_text()
+        kernel.write_text(right.replace(old, new))
+        assert kernel.read_text() != right
+    return {"PYTHONPATH": str(folder / "copy"), "PYTHONSAFEPATH": "1"}
+
+
+HALF_AWAY = ("c/saturate.h", "rintf(v)", "roundf(v)")
+HALF_AWAY_CAUSE = "rounding is half away from zero"
+RUN = ("run", "--board", "host", "--model", "acas_coc", "--json")
+
+
 def test_a_changed_rounding_is_found_and_named(user: User, tmp_path: Path) -> None:
     """One line of kernels/c in a copy of the checkout: the same command exits with 1 and names the cause."""
-    for name in ("harness", "kernels", "models", "boards.yaml"):
-        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, tmp_path / "copy" / name)
-    kernel = tmp_path / "copy" / "kernels" / "c" / "saturate.h"
-    right = kernel.read_text()
-    kernel.write_text(right.replace("rintf(v)", "roundf(v)"))
-    assert kernel.read_text() != right
-    arguments = ("run", "--board", "host", "--model", "acas_coc", "--json")
-    ended = user.harness(*arguments, PYTHONPATH=str(tmp_path / "copy"), PYTHONSAFEPATH="1")
+    ended = user.harness(*RUN, "--vectors", "30000", **changed_kernels(tmp_path, HALF_AWAY))
     assert ended.code == 1, ended.err
     document = ended.document
     assert document["verdict"] == "differs"
-    first = next(layer for layer in document["layers"] if layer["differing"])
+    first, *others = document["layers"]
     assert set(first["first_difference"]) == {"vector", "unit", "expected", "actual"}
+    assert document["diagnosis"] == document["diagnoses"][0]
     assert document["diagnosis"]["layer"] == first["name"]
-    assert "round half away from zero" in document["diagnosis"]["text"]
+    assert document["diagnosis"]["text"].endswith(
+        f"inputs at a tie differ, all away from zero: {HALF_AWAY_CAUSE}; specification: half to even"
+    )
     junit = (Path(document["run"]) / "junit.xml").read_text()
     assert first["name"] in junit
     assert "<failure" in junit
+    assert first["own"] == first["differing"] > 1000
+    effects = [layer for layer in others if layer["differing"]]
+    assert len(effects) > 5
+    assert sum(layer["own"] for layer in effects) < 20, "ties are rare there; the rest follows from the first layer"
+
+
+def test_the_smallest_failing_vector_is_kept_and_fails_again(user: User, tmp_path: Path) -> None:
+    environment = changed_kernels(tmp_path, HALF_AWAY)
+    document = user.harness(*RUN, "--vectors", "3000", **environment).document
+    failing = document["failing"]
+    assert (failing["layer"], failing["of_inputs"], failing["note"]) == ("quantize_input", 5, "")
+    (used,) = failing["inputs"]
+    vector = np.load(Path(document["run"]) / failing["file"])
+    assert (vector.dtype, vector.shape) == (np.float32, (1, 5))
+    assert np.flatnonzero(vector).tolist() == [used["index"]] == [failing["unit"]]
+    assert used["value"] == vector[0, used["index"]]
+    harness, *arguments = shlex.split(failing["replay"])
+    assert harness == "harness"
+    again = user.harness(*arguments, "--json", **environment).document
+    assert (again["verdict"], again["vectors"]) == ("differs", 1)
+    difference = {"vector": 0} | {key: failing[key] for key in ("unit", "expected", "actual")}
+    assert again["layers"][0]["first_difference"] == difference
+    assert user.harness(*arguments, "--json").document["verdict"] == "identical", "with the right kernels"
+
+
+def test_what_a_run_that_differs_shows_stands_in_its_evidence(user: User, tmp_path: Path) -> None:
+    ended = user.harness(*RUN[:-1], "--vectors", "2500", "--chunk", "1000", **changed_kernels(tmp_path, HALF_AWAY))
+    assert ended.code == 1
+    folder = next((user.folder / "runs").iterdir())
+    document = json.loads((folder / "run.json").read_text())
+    for text in (document["diagnosis"]["text"], document["failing"]["replay"], "its own"):
+        assert " ".join(text.split()) in " ".join(ended.out.split())
+    pictures = {picture["layer"]: picture for picture in document["pictures"]}
+    for layer in document["layers"]:
+        counts = [int(cell) for line in pictures[layer["name"]]["map"] for cell in line.split()]
+        assert sum(counts) == sum(pictures[layer["name"]]["steps"]) == layer["differing"]
+    assert pictures["quantize_input"]["tie_distances"][0] == document["layers"][0]["own"]
+    assert "Smallest failing case" in (folder / "report.html").read_text()
+    assert document["files"]["failing.npy"]
+
+
+def test_a_failure_that_does_not_come_again_is_said_to_be_none_of_the_values(user: User, tmp_path: Path) -> None:
+    """The 3,000th rounding of a process is wrong, whatever is rounded."""
+    once = "static unsigned calls; return ((int32_t)rintf(v) + zero_point) ^ (++calls == 3000);"
+    change = ("c/saturate.h", "return (int32_t)rintf(v) + zero_point;", once)
+    ended = user.harness(*RUN, "--vectors", "2000", "--chunk", "2000", **changed_kernels(tmp_path, change))
+    assert ended.code == 1
+    failing = ended.document["failing"]
+    assert failing["note"] == "it does not fail again when run alone: timing or stale data"
+    assert (failing["layer"], failing["vector"], failing["replay"]) == ("quantize_input", 599, "")
+    assert not (Path(ended.document["run"]) / "failing.npy").exists()
+    assert ended.document["layers"][0]["own"] == 1
+
+
+def test_a_board_that_fails_while_the_vector_is_minimised_changes_no_verdict(user: User, tmp_path: Path) -> None:
+    """Its program refuses single vectors."""
+    start = "record_open(options, counts.vectors, counts.samples);"
+    refuse = f'if (counts.vectors == 1) fail(EXIT_SYSTEM, "out of order"); {start}'
+    changes = changed_kernels(tmp_path, HALF_AWAY, ("common/inference.c", start, refuse))
+    ended = user.harness(*RUN, "--vectors", "2000", **changes)
+    assert ended.code == 1, ended.err
+    assert ended.document["verdict"] == "differs"
+    failing = ended.document["failing"]
+    assert failing["note"].startswith("the search for a smaller one ended: board: ")
+    assert "out of order" in failing["note"]
+    folder = Path(ended.document["run"])
+    kept, stimuli = np.load(folder / "failing.npy"), np.load(folder / "stimuli.npy")
+    assert np.array_equal(kept[0], stimuli[failing["vector"]])

@@ -24,6 +24,7 @@ def _layer(index: int, name: str, width: int) -> dict[str, Any]:
         "ran_on": EMULATED,
         "compared": width * 100_000,
         "differing": 0,
+        "own": 0,
         "first_difference": None,
         "sha256": None,
     }
@@ -96,6 +97,9 @@ def identical() -> dict[str, Any]:
         "verdict": "identical",
         "reason": "every activation has the bits of the reference",
         "diagnosis": None,
+        "diagnoses": [],
+        "failing": None,
+        "pictures": [],
         "wall_s": 31.2,
         "vectors_per_s": 3205.1,
     }
@@ -111,15 +115,55 @@ def differing(identical: dict[str, Any]) -> dict[str, Any]:
         if layer["name"] in counts:
             layer |= {"differing": counts[layer["name"]], "first_difference": first}
     run["layers"][9]["first_difference"] = {"vector": 17_041, "unit": 0, "expected": 0.1, "actual": -0.0}
+    run["layers"][1]["own"] = 12
+    diagnosis = {
+        "layer": "dense_1",
+        "text": "exactly the 12 accumulators at a tie differ, all away from zero: rounding is half away from zero",
+        "differing": 12,
+        "looked_at": 12,
+        "hypotheses": [_hypothesis("rounding is half away from zero", 12), _hypothesis("rounding is half up", 7)],
+    }
     return run | {
         "verdict": "differs",
         "reason": "dense_1 is the first layer that differs",
-        "diagnosis": {
+        "diagnosis": diagnosis,
+        "diagnoses": [diagnosis],
+        "failing": {
             "layer": "dense_1",
-            "text": "all 12 differing values looked at are explained by: round half away from zero",
-            "hypotheses": [
-                {"name": "round half away from zero", "explained": 12, "of": 12, "contradicted": 0},
-                {"name": "round half up", "explained": 7, "of": 12, "contradicted": 5},
-            ],
+            "unit": 3,
+            "expected": 12,
+            "actual": 13,
+            "vector": 17_041,
+            "inputs": [{"index": 1, "name": "theta", "value": 0.25}, {"index": 4, "name": "v_int", "value": -0.5}],
+            "of_inputs": 5,
+            "file": "failing.npy",
+            "replay": "harness run --board xavier --model 'acas coc' --vectors runs/one/failing.npy",
+            "note": "a smaller one may exist: the search was cut short",
         },
+        "pictures": [_picture("dense_2", 1234, own=0), _picture("dense_1", 12, own=12)],
+    }
+
+
+def _hypothesis(cause: str, explained: int) -> dict[str, Any]:
+    return {
+        "cause": cause,
+        "right": "half to even",
+        "explains_all": explained == 12,
+        "explained": explained,
+        "of": 12,
+        "contradicted": 12 - explained,
+        "example": {"vector": 17_041, "unit": 3, "expected": 12, "actual": 13},
+    }
+
+
+def _picture(name: str, differing: int, *, own: int) -> dict[str, Any]:
+    """Of four units in 100,000 vectors: all differences in unit 3, one step up, at ties."""
+    empty = " ".join(["0"] * 120)
+    return {
+        "layer": name,
+        "vectors": 100_000,
+        "units": 4,
+        "map": [empty, empty, empty, " ".join([str(differing // 2), str(differing - differing // 2), *["0"] * 118])],
+        "steps": [0, 0, 0, 0, 0, differing, 0, 0, 0],
+        "tie_distances": [own, 0, 0, 0, 0, 0, 0, 0],
     }

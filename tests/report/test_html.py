@@ -71,7 +71,7 @@ def tables(source: str) -> list[list[list[str]]]:
 
 def svg(source: str) -> ET.Element:
     """The drawing of the plan, which must be well-formed XML."""
-    return ET.fromstring(re.search(r"<svg viewBox=[^>]*role=.*?</svg>", source, re.DOTALL)[0])  # type: ignore[index] # noqa: S314 - our own page
+    return ET.fromstring(re.search(r"<svg viewBox=[^>]*plan-title.*?</svg>", source, re.DOTALL)[0])  # type: ignore[index] # noqa: S314 - our own page
 
 
 def test_identical_says_what_was_compared(identical: dict[str, Any]) -> None:
@@ -88,9 +88,48 @@ def test_differing_names_the_first_layer_and_the_diagnosis(differing: dict[str, 
     page = Page(html(differing))
     assert page.within("strong") == ["Differs", "on an emulated board"]
     assert "32,663 differ, in 4 layers; the first is dense_1 ." in page.prose
-    assert "all 12 differing values looked at are explained by: round half away from zero" in page.prose
+    sentence = "exactly the 12 accumulators at a tie differ, all away from zero: rounding is half away from zero"
+    assert page.prose.count(sentence) == 2  # under the verdict, and with the hypotheses
     hypotheses = tables(html(differing))[2]
-    assert hypotheses[1:] == [["round half away from zero", "12 of 12", "0"], ["round half up", "7 of 12", "5"]]
+    example = "vector 17,041, unit 3: 13 for 12"
+    assert hypotheses[1:] == [
+        ["rounding is half away from zero", "half to even", "12 of 12", "0", example],
+        ["rounding is half up", "half to even", "7 of 12", "5", example],
+    ]
+
+
+def test_every_layer_that_is_to_blame_has_its_diagnosis(differing: dict[str, Any]) -> None:
+    differing["diagnoses"].append({"layer": "dense_2", "text": "3 of 400 accumulators differ", "hypotheses": []})
+    assert "In dense_2 , 3 of 400 accumulators differ." in Page(html(differing)).prose
+
+
+def test_the_smallest_failing_case_can_be_replayed(differing: dict[str, Any]) -> None:
+    page = Page(html(differing))
+    sentence = "Layer dense_1 , unit 3: expected 12, got 13, with 2 of 5 inputs not zero; made from vector 17,041"
+    assert sentence in page.prose
+    assert "harness run --board xavier --model 'acas coc' --vectors runs/one/failing.npy" in page.within("pre")
+    values = next(table for table in tables(html(differing)) if table[0] == ["Input", "Name", "Value"])
+    assert values[1:] == [["1", "theta", "0.25"], ["4", "v_int", "-0.5"]]
+
+
+def test_a_case_that_does_not_fail_again_is_said_to(differing: dict[str, Any]) -> None:
+    differing["failing"] |= {"note": "it does not fail again when run alone: timing or stale data", "replay": ""}
+    page = Page(html(differing))
+    assert "It does not fail again when run alone: timing or stale data." in page.prose
+    assert not any("failing.npy" in text for text in page.within("pre"))
+
+
+def test_layers_that_are_wrong_themselves_are_pictured_first(differing: dict[str, Any]) -> None:
+    assert Page(html(differing)).within("figcaption") == ["dense_1", "dense_2"]
+
+
+def test_many_pictures_are_folded_away(differing: dict[str, Any]) -> None:
+    differing["pictures"] += [differing["pictures"][0]] * 3
+    page = Page(html(differing))
+    assert page.within("figcaption") == ["dense_1", *["dense_2"] * 4]
+    folded = [data for path, data in page.text if {"details", "figcaption"} <= set(path) and data.strip()]
+    assert folded == ["dense_2"] * 2
+    assert "2 further layers" in page.prose
 
 
 def test_the_symbol_of_the_verdict_is_crossed_only_where_it_differs(
@@ -105,11 +144,12 @@ def test_every_layer_has_its_row(differing: dict[str, Any]) -> None:
     _, layers, *_ = tables(html(differing))
     assert [row[1] for row in layers[1:-1]] == [layer["name"] for layer in differing["layers"]]
     ran_on = "emulated-cpu (qemu neoverse-n1)"
-    assert layers[1] == ["=", "quantize_input", "QuantizeLinear", "prepost", "c", ran_on, "500,000", "0", "none"]
+    assert layers[1] == ["=", "quantize_input", "QuantizeLinear", "prepost", "c", ran_on, "500,000", "0", "0", "none"]
     first = "vector 17,041, unit 3: expected 12, got 13"
-    assert layers[2] == ["≠", "dense_1", "QGemm", "network", "c", ran_on, "400,000", "12", first]
+    assert layers[2] == ["≠", "dense_1", "QGemm", "network", "c", ran_on, "400,000", "12", "12", first]
+    assert layers[3][-3:-1] == ["1,234", "0"]
     assert layers[10][-1] == "vector 17,041, unit 0: expected 0.1 (0x3dcccccd), got -0.0 (0x80000000)"
-    assert layers[-1] == ["", "All 11 layers", "4,500,000", "32,663", ""]
+    assert layers[-1] == ["", "All 11 layers", "4,500,000", "32,663", "12", ""]
 
 
 def test_an_emulated_board_is_unmissable(identical: dict[str, Any]) -> None:
@@ -183,8 +223,8 @@ def hostile(value: Any, key: str = "") -> Any:
         free = key in {"environment", "metadata", "classes"}
         return {name + HOSTILE if free else name: hostile(entry, name) for name, entry in value.items()}
     if isinstance(value, list):
-        return [hostile(entry) for entry in value]
-    return value + HOSTILE if isinstance(value, str) and key not in {"verdict", "kind"} else value
+        return [hostile(entry, key) for entry in value]
+    return value + HOSTILE if isinstance(value, str) and key not in {"verdict", "kind", "map"} else value
 
 
 def test_no_text_of_the_document_becomes_markup(differing: dict[str, Any]) -> None:

@@ -47,7 +47,8 @@ def test_a_layer_that_differs_fails_with_the_first_difference(differing: dict[st
     assert list(failures) == ["dense_1", "dense_2", "scores", "advisory"]
     assert failures["dense_1"].attrib == {  # type: ignore[union-attr]
         "type": "differs",
-        "message": "12 of 400,000 activations differ; first: vector 17,041, unit 3: expected 12, got 13",
+        "message": "12 of 400,000 activations differ, 12 by its own fault; "
+        "first: vector 17,041, unit 3: expected 12, got 13",
     }
     assert failures["scores"].attrib["message"].endswith("expected 0.1 (0x3dcccccd), got -0.0 (0x80000000)")  # type: ignore[union-attr]
 
@@ -56,9 +57,10 @@ def test_the_diagnosis_stands_at_its_layer(differing: dict[str, Any]) -> None:
     texts = {case.attrib["name"]: case.findtext("failure", "") for case in parse(differing).findall("testcase")}
     assert texts["dense_1"].splitlines() == [
         "QGemm of item network, target c, ran on emulated-cpu (qemu neoverse-n1)",
-        "diagnosis: all 12 differing values looked at are explained by: round half away from zero",
-        "  round half away from zero: 12 of 12 explained, 0 contradicted",
-        "  round half up: 7 of 12 explained, 5 contradicted",
+        "diagnosis: exactly the 12 accumulators at a tie differ, all away from zero: rounding is half away from zero",
+        "  rounding is half away from zero: 12 of 12 explained, 0 contradicted",
+        "  rounding is half up: 7 of 12 explained, 5 contradicted",
+        "smallest failing case: harness run --board xavier --model 'acas coc' --vectors runs/one/failing.npy",
     ]
     assert texts["scores"].splitlines()[1:] == ["dense_1 differs before it: look there first"]
     assert texts["dense_3"] == ""

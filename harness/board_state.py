@@ -1,0 +1,58 @@
+"""The state of a board during a run: the profile's setup commands before it, its teardown commands after it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from harness import execute
+from harness.board.reach import reach
+from harness.board.session import Board
+from harness.errors import InfrastructureError
+from harness.profile import Profile
+
+Notify = Callable[[str], None]
+
+
+@contextmanager
+def known_state(board: Profile, session: Board, cache: Path, notify: Notify) -> Iterator[list[dict[str, Any]]]:
+    """Run the profile's setup commands, and whatever happens its teardown commands; real boards only."""
+    if board.emulated:
+        yield []
+        return
+    try:
+        yield [_set_state(command, session, notify) for command in board.setup]
+    except BaseException:
+        _restore_after_failure(board, cache, notify)
+        raise
+    try:
+        _restore(board, session, notify)
+    except InfrastructureError:
+        _restore_after_failure(board, cache, notify)
+
+
+def _restore(board: Profile, session: Board, notify: Notify) -> None:
+    for command in board.teardown:
+        _set_state(command, session, notify)
+
+
+def _restore_after_failure(board: Profile, cache: Path, notify: Notify) -> None:
+    """By a session of its own, as the failed one is over; what goes wrong here must not hide the first cause."""
+    if not board.teardown:
+        return
+    try:
+        with reach(board, cache, notify) as again:
+            _restore(board, again.board, notify)
+    except InfrastructureError as error:
+        notify(f"warning: the board's state was not restored: {error.message}")
+
+
+def _set_state(command: str, session: Board, notify: Notify) -> dict[str, Any]:
+    done = session.run(shlex.split(command), execute.COMMAND_TIMEOUT_S)
+    output = (done.stdout + done.stderr).decode(errors="replace").strip()[-500:]
+    if done.status != 0:
+        notify(f"warning: {command!r} failed on the board (exit status {done.status}): {output}")
+    return {"command": command, "status": done.status, "output": output}

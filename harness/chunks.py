@@ -1,0 +1,162 @@
+"""Chunk by chunk: execute, collect, compare, diagnose, keep the record.
+
+A chunk is what is finished before the next one counts: the unit of resume, and what bounds the memory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from harness import dumps, execute
+from harness.board.session import Board
+from harness.compare import Comparison, compare
+from harness.coverage import Coverage
+from harness.diagnosis import Case, cases, diagnose, portray
+from harness.evidence import ChunkRecord
+from harness.execute import Deployed, Executed
+from harness.jobs import Job
+from harness.network import Array
+
+DIAGNOSED = 4  # layers a chunk
+
+Advance = Callable[[int], object]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Vectors `start` to `stop` of the run."""
+
+    index: int
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        """How many vectors."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A chunk that the board and the reference work on."""
+
+    chunk: Chunk
+    vectors: Array
+    executed: Future[Executed]
+    expected: Future[tuple[Array, ...]]
+    counted: Future[None]
+
+
+def cut(count: int, size: int) -> Iterator[Chunk]:
+    """The chunks of `count` vectors, `size` each; the last has the rest."""
+    for index, start in enumerate(range(0, count, size)):
+        yield Chunk(index, start, min(start + size, count))
+
+
+def run_pipelined(job: Job, deployed: Deployed, todo: Sequence[Chunk], coverage: Coverage, advance: Advance) -> None:
+    """While the board works on a chunk and this machine on its reference, the chunk before is collected.
+
+    `advance` hears of the vectors that are compared and kept.  BoardError or ReferenceFailed ends it at once.
+    """
+    with ExitStack() as stack:
+        workers = [stack.enter_context(ThreadPoolExecutor(max_workers=1)) for _ in range(3)]
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        stack.push(partial(_end_session, deployed.board))
+        begun: _Begun | None = None
+        for chunk in [*todo, None]:
+            following = _begin(job, deployed, chunk, scratch, coverage, *workers) if chunk else None
+            if begun:
+                _finish(job, deployed, begun)
+                advance(begun.chunk.size)
+            begun = following
+
+
+def _end_session(board: Board, kind: type[BaseException] | None, *_: object) -> None:
+    """After a failure nobody waits for what still runs on the board."""
+    if kind is not None:
+        board.close()
+
+
+def _begin(
+    job: Job,
+    deployed: Deployed,
+    chunk: Chunk,
+    scratch: Path,
+    coverage: Coverage,
+    board: Executor,
+    reference: Executor,
+    counter: Executor,
+) -> _Begun:
+    """Start a chunk on the board and in the reference; what it exercised is counted as soon as that has it."""
+    vectors, slot = job.stimuli.chunk(chunk.start, chunk.stop), chunk.index % execute.SLOTS
+    upload = scratch / f"vectors{slot}.npy"
+    dumps.write(upload, vectors)
+    options, timeout_s = execute.options(job.plan), job.profile.timeout_s
+    executed = board.submit(
+        execute.execute_chunk, deployed, slot, upload, chunk.size, job.network.layers, options, timeout_s
+    )
+    expected = reference.submit(job.reference.activations, vectors)
+    counted = counter.submit(lambda: coverage.add(vectors, expected.result()))
+    return _Begun(chunk, vectors, executed, expected, counted)
+
+
+def _finish(job: Job, deployed: Deployed, begun: _Begun) -> None:
+    """Collect what the request wants, compare it, write the chunk's record last."""
+    chunk, executed, references = begun.chunk, begun.executed.result(), begun.expected.result()
+    reference_sha256 = tuple(dumps.sha256(values) for values in references)
+    suspects = [i for i, pair in enumerate(zip(reference_sha256, executed.sha256, strict=True)) if pair[0] != pair[1]]
+    wanted = range(len(references)) if job.request.fetch == "all" else suspects
+    actual = _collect(job, deployed, executed, chunk.index, wanted)
+    found = list(cases(job.network, begun.vectors, references, actual, chunk.start, job.plan.block))
+    to_blame = [case for case in found if case.own]
+    comparisons = _compare_layers(references, actual, found, chunk.start)
+    for layer in wanted:
+        name = dumps.file_name(layer, job.network.layers[layer])
+        dumps.write(job.folder.dumps("reference", chunk.index) / name, references[layer])
+    record = ChunkRecord(
+        index=chunk.index,
+        start=chunk.start,
+        stop=chunk.stop,
+        layers=comparisons,
+        reference_sha256=reference_sha256,
+        target_sha256=executed.sha256,
+        diagnoses=tuple(diagnose(case) for case in to_blame[:DIAGNOSED]),
+        portraits=tuple(
+            portray(case, references[case.index], job.stimuli.count)
+            for case in found
+            if comparisons[case.index].differing
+        ),
+    )
+    begun.counted.result()
+    job.folder.write_chunk(record)
+
+
+def _collect(job: Job, deployed: Deployed, executed: Executed, index: int, wanted: Sequence[int]) -> dict[int, Array]:
+    """The fetched dumps by layer index."""
+    layers, folder = job.network.layers, job.folder.dumps("target", index)
+    execute.collect(deployed, executed, wanted, layers, folder)
+    return {
+        layer: dumps.read(
+            folder / dumps.file_name(layer, layers[layer]), layers[layer], executed.vectors, executed.sha256[layer]
+        )
+        for layer in wanted
+    }
+
+
+def _compare_layers(
+    references: Sequence[Array], actual: dict[int, Array], found: Sequence[Case], start: int
+) -> tuple[Comparison, ...]:
+    """Every layer's result; one that was not fetched had the reference's SHA-256 on the board."""
+    own = {case.index: case.own for case in found}
+    results = (
+        compare(expected, actual[layer], start) if layer in actual else Comparison(expected.size, 0, None)
+        for layer, expected in enumerate(references)
+    )
+    return tuple(dataclasses.replace(result, own=own.get(layer, 0)) for layer, result in enumerate(results))

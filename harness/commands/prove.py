@@ -1,0 +1,42 @@
+"""`harness prove`: what `harness run` does, and before it the argument that no other input would differ either."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from harness import bundle, execute, proof
+from harness.execute import Deployed
+from harness.jobs import Job
+from harness.probe import Probe
+from harness.proof import Question, Subject, composition
+from harness.screen import Screen
+from harness.stimuli import stimuli
+
+VECTORS = 2000
+"""Of each whole run under delays."""
+
+
+def prove(job: Job, deployed: Deployed, screen: Screen) -> dict[str, Any]:
+    """Ask all questions of the program that is deployed, and of the reference; the content of proof.json."""
+    started = time.perf_counter()
+    all_floats = job.request.floats == "all"
+    with tempfile.TemporaryDirectory() as scratch:
+        probe = Probe(deployed, execute.options(job.plan), job.profile.timeout_s, Path(scratch))
+        subject = Subject(job.network, bundle.layer_codes(job.plan), probe)
+        asked = proof.in_order([*proof.questions(subject, all_floats=all_floats), *_whole(job, probe)])
+        title = f"proving {job.network.name} on {job.profile.name}{' (emulated)' if job.profile.emulated else ''}"
+        with screen.progress(title, sum(question.cases for question in asked)) as bar:
+            proved = proof.prove(asked, bar.advance, subject.abandon)
+    taken = list(proof.assumptions(job.network, all_floats=all_floats))
+    return proof.document(proved, taken, time.perf_counter() - started)
+
+
+def _whole(job: Job, probe: Probe) -> Iterator[Question]:
+    """What is asked of the network as a whole."""
+    vectors = stimuli(job.network, VECTORS, job.request.seed).chunk(0, VECTORS)
+    expected = job.reference.activations(vectors)
+    return composition.questions(job.plan, probe.deployed, vectors, expected, probe.timeout_s, probe.scratch)

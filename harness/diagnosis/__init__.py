@@ -1,0 +1,25 @@
+"""Why a layer differs: which layer is to blame, and the known mistakes that explain what it wrote.
+
+Each mistake predicts a layer's output from what the layer read.  One that predicts every value of every vector
+looked at, the differing ones among them, explains the difference.  A mistake that gives the right output for every
+input of a layer explains nothing there, so that it is never named.
+"""
+
+from harness.diagnosis.case import Case, cases
+from harness.diagnosis.findings import Diagnosis, Hypothesis, Observation, merge
+from harness.diagnosis.judgement import diagnose, diagnose_finish
+from harness.diagnosis.portrait import Portrait, map_shape, portray
+
+__all__ = [
+    "Case",
+    "Diagnosis",
+    "Hypothesis",
+    "Observation",
+    "Portrait",
+    "cases",
+    "diagnose",
+    "diagnose_finish",
+    "map_shape",
+    "merge",
+    "portray",
+]

@@ -1,0 +1,25 @@
+"""An argument in steps that a deployed program computes the model, each step checked by the program itself.
+
+The stages that answer are the functions that the schedule runs; see `docs/prove-a-model.md` for the argument.
+"""
+
+from __future__ import annotations
+
+from harness.proof.argument import Proof, Subject, in_order, prove, questions
+from harness.proof.assumptions import assumptions
+from harness.proof.claims import Claim, Question, Side, Step
+from harness.proof.document import document
+
+__all__ = [
+    "Claim",
+    "Proof",
+    "Question",
+    "Side",
+    "Step",
+    "Subject",
+    "assumptions",
+    "document",
+    "in_order",
+    "prove",
+    "questions",
+]

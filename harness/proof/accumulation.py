@@ -1,0 +1,108 @@
+"""Step 4: the sums of products are the right ones, and fit.
+
+A sum of integers that fits does not depend on the order of its terms.  What is left to show is that the code adds
+the right terms.  Each term depends on one input code; so a layer whose other inputs stand at their zero point, where
+their terms are 0, shows the term of one input at each of its codes, and that is all that there is to a term.  The
+vectors that bring a column to its bounds bring every part of its sum to its extremes at the same time, so that an
+intermediate too narrow for any part of it, such as int16 pairs of products, shows there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from harness.network import Array, QGemm, accumulator_bounds
+from harness.probe import Probe
+from harness.proof.claims import Question, Side, Step
+from harness.proof.rounding import differing_output
+from harness.reference import specification
+from harness.targets import Stage
+
+CODES = 256
+BYTES_AT_ONCE = 1 << 26
+RANDOM_VECTORS = 4096
+
+
+def questions(layer: QGemm, stage: Stage, probe: Probe) -> Iterator[Question]:
+    """That no sum of the layer overflows, that its terms are right, and that they add up at the extremes."""
+    low, high = accumulator_bounds(layer)
+    yield Question(
+        Step.ACCUMULATION,
+        Side.REFERENCE,
+        layer.name,
+        "no sum leaves int32, in any order of its terms",
+        "bounds over all input codes, from the layer's own weights and biases, as `harness models show` lists them; "
+        "they hold for every part of a sum too",
+        layer.width,
+        complete=True,
+        answer=lambda: _overflow(low, high),
+    )
+    together, exact = extremes(layer), specification.accumulator(layer)
+
+    def wrong(inputs: Array) -> str:
+        return differing_output(stage, inputs, exact, probe)
+
+    yield Question(
+        Step.ACCUMULATION,
+        Side.BOARD,
+        layer.name,
+        "every weight is multiplied with its own input, and every bias and zero point is accounted for",
+        "each input alone at each of its 256 codes, all others at their zero point",
+        CODES * layer.input_width * layer.width,
+        complete=True,
+        answer=lambda: next(filter(None, (wrong(part) for part in single_codes(layer))), ""),
+    )
+    yield Question(
+        Step.ACCUMULATION,
+        Side.BOARD,
+        layer.name,
+        "the terms add up, at the extremes of every part of a sum too",
+        f"for each column the input codes that bring it to its bounds, and their neighbours; {RANDOM_VECTORS:,} random "
+        "vectors",
+        len(together) * layer.width,
+        complete=True,
+        answer=lambda: wrong(together),
+    )
+
+
+def _overflow(low: Array, high: Array) -> str:
+    limits = np.iinfo(np.int32)
+    columns = np.flatnonzero((low < limits.min) | (high > limits.max))
+    return f"column {columns[0]}: {low[columns[0]]:,} to {high[columns[0]]:,}" if len(columns) else ""
+
+
+def single_codes(layer: QGemm) -> Iterator[Array]:
+    """Codes (256 * K, K), some inputs at once: each input alone at each code, the others at the zero point."""
+    limits = np.iinfo(layer.input_dtype)
+    codes = np.arange(limits.min, limits.max + 1)
+    at_once = max(BYTES_AT_ONCE // (CODES * layer.input_width), 1)
+    for first in range(0, layer.input_width, at_once):
+        inputs = range(first, min(first + at_once, layer.input_width))
+        vectors = np.full((len(inputs), CODES, layer.input_width), layer.a_zero_point, layer.input_dtype)
+        for row, k in enumerate(inputs):
+            vectors[row, :, k] = codes
+        yield vectors.reshape(-1, layer.input_width)
+
+
+def extremes(layer: QGemm) -> Array:
+    """Codes (n, K) at which each column, and each part of its sum, is largest and smallest; and random ones.
+
+    Of the terms as the specification has them, and of products of the weights as they are stored, with or without the
+    128 that a target may subtract from uint8: zero points can be accounted for afterwards, with the sum of the codes.
+    Also with some codes one nearer to the middle: a sum at its bound may have more factors of 2 than those near it,
+    so that a float32 could hold it, which above 2^24 holds no odd number.
+    """
+    limits = np.iinfo(layer.input_dtype)
+    stored = layer.weights.astype(np.int32)
+    shifts = [layer.weights_zero_point, np.array(0), np.array(128 if layer.weights.dtype == np.uint8 else 0)]
+    sum_of_codes = np.ones((1, layer.input_width), np.int8)
+    signs: list[Array] = [sum_of_codes, *(np.sign(stored - shift).astype(np.int8).T for shift in shifts)]
+    largest = np.unique(np.concatenate([*signs, *(-sign for sign in signs)]), axis=0)
+    bounds = np.array([layer.a_zero_point, limits.max, limits.min], np.int16)[largest]
+    rng = np.random.default_rng(0)
+    inwards = (bounds == limits.min).astype(np.int16) - (bounds == limits.max)
+    near = bounds + inwards * rng.integers(0, 2, bounds.shape, np.int16)
+    drawn = rng.integers(limits.min, limits.max + 1, (RANDOM_VECTORS, layer.input_width), np.int16)
+    return np.concatenate([bounds, near, drawn]).astype(layer.input_dtype)

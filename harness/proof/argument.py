@@ -1,0 +1,117 @@
+"""The whole argument: its questions in their order, asked on the board and on this machine side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from threading import Event
+
+from harness.errors import ReferenceFailed
+from harness.network import Add, ArgExtremum, DequantizeLinear, Layer, Network, QGemm, QuantizeLinear
+from harness.probe import Probe
+from harness.proof import accumulation, constants, others, rounding
+from harness.proof.claims import Claim, Question, Side, Step
+from harness.targets import LayerCode, Part, Stage
+
+Advance = Callable[[int], object]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is proved: a network, the code that its plan's targets generated for each layer, the program's probe.
+
+    Once it is `abandoned` no answer is wanted any more.
+    """
+
+    network: Network
+    codes: Sequence[LayerCode]
+    probe: Probe
+    abandoned: Event = field(default_factory=Event)
+
+    def abandon(self) -> None:
+        """Let what still runs on the board or in the reference end with an error."""
+        self.abandoned.set()
+        self.probe.deployed.board.close()
+
+
+@dataclass(frozen=True)
+class Proof:
+    """All claims, in the order of the argument."""
+
+    claims: tuple[Claim, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every claim does."""
+        return all(claim.holds for claim in self.claims)
+
+    @property
+    def incomplete(self) -> tuple[Claim, ...]:
+        """The claims that were tried on some of their cases only; those of whole runs among them."""
+        return tuple(claim for claim in self.claims if not claim.question.complete)
+
+
+def prove(asked: Sequence[Question], advance: Advance, abandon: Callable[[], object]) -> Proof:
+    """Ask everything, in the order given; `advance` hears of the cases that are settled.
+
+    After a failure or an interrupt `abandon` is called, so that nobody waits for what still runs.
+    ReferenceFailed if the reference contradicts itself, BoardError if the board does not answer.
+    """
+
+    def ask(question: Question) -> Claim:
+        claim = question.ask()
+        _require_reference(claim)
+        advance(question.cases)
+        return claim
+
+    with ThreadPoolExecutor(1) as board, ThreadPoolExecutor(1) as reference:
+        pools = {Side.BOARD: board, Side.REFERENCE: reference}
+        answers = [pools[question.side].submit(ask, question) for question in asked]
+        try:
+            return Proof(tuple(answer.result() for answer in answers))
+        except BaseException:
+            for answer in answers:
+                answer.cancel()
+            abandon()
+            raise
+
+
+def _require_reference(claim: Claim) -> None:
+    """What the reference says wrongly is no fault of the board."""
+    if claim.question.side is Side.REFERENCE and not claim.holds:
+        raise ReferenceFailed(
+            f"the claim '{claim.question.statement}' does not hold: {claim.counterexample}",
+            "the fault is in this program or its reference, not on the board: report it",
+        )
+
+
+def in_order(questions: Iterable[Question]) -> list[Question]:
+    """By the steps of the argument."""
+    return sorted(questions, key=lambda question: list(Step).index(question.step))
+
+
+def questions(subject: Subject, *, all_floats: bool) -> Iterator[Question]:
+    """All that is asked of single stages and of the reference.
+
+    `all_floats` passes every input of QuantizeLinear through the board, not only those where its code changes.
+    """
+    tables = [table for code in subject.codes for table in code.tables]
+    yield from constants.questions(subject.network, tables, subject.probe)
+    for layer, code in zip(subject.network.layers, subject.codes, strict=True):
+        yield from _of_layer(subject, layer, {stage.part: stage for stage in code.stages}, all_floats=all_floats)
+
+
+def _of_layer(subject: Subject, layer: Layer, stages: dict[Part, Stage], *, all_floats: bool) -> Iterator[Question]:
+    probe = subject.probe
+    if isinstance(layer, QGemm | QuantizeLinear):
+        yield rounding.reference_agrees(subject.network, layer, subject.abandoned)
+    if isinstance(layer, QGemm):
+        yield from accumulation.questions(layer, stages[Part.ACCUMULATE], probe)
+        yield rounding.every_accumulator(layer, stages[Part.FINISH], probe)
+    elif isinstance(layer, QuantizeLinear):
+        yield from rounding.quantization(layer, stages[Part.COMPUTE], probe, all_floats=all_floats)
+    elif isinstance(layer, DequantizeLinear | ArgExtremum | Add):
+        yield others.question(layer, stages[Part.COMPUTE], probe)
+    else:
+        raise TypeError(layer)

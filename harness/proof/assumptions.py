@@ -1,0 +1,44 @@
+"""What a proof takes for granted, to be read beside what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.network import Add, ArgExtremum, Network, QGemm
+from harness.proof.others import ORDERED_WIDTH
+
+
+def assumptions(network: Network, *, all_floats: bool) -> Iterator[str]:
+    """In whole sentences, for a reader who has to judge the argument."""
+    yield (
+        "The same instructions with the same operands give the same result whenever they run. The stages are compiled "
+        "once, neither inlined nor cloned (ONE_CODE in kernels/common/network.h), and the schedule calls the same code."
+    )
+    if any(isinstance(layer, QGemm) for layer in network.layers):
+        yield (
+            "A sum of products is a sum of terms that depend on one input code each, added in integers: the reviewed "
+            "source of the kernel says so (for target c, kernels/c/qgemm.h). Each term was tried at each code."
+        )
+    yield (
+        "The columns of a layer are computed by the same instructions: in a sweep each value passes through one of "
+        "them. The places where the codes of QuantizeLinear change pass through every column."
+    )
+    if not all_floats:
+        yield (
+            "Division by a positive constant, clamping and rounding are monotone on the board, as IEEE 754 requires, "
+            "and one NaN is like another: the places where its code changes settle QuantizeLinear."
+        )
+    if any(isinstance(layer, Add) for layer in network.layers):
+        yield "A float32 addition is rounded as IEEE 754 requires: its 2^64 pairs cannot be tried."
+    searched = [layer.input_width for layer in network.layers if isinstance(layer, ArgExtremum)]
+    if searched:
+        tried = "every order was" if max(searched) <= ORDERED_WIDTH else "some orders were"
+        yield f"ArgMax and ArgMin compare values and do nothing else with them: {tried} tried, with some values each."
+    yield (
+        "The items wait for each other exactly at the barriers of the plan. Delays were injected into each item; other "
+        "interleavings were not tried."
+    )
+    yield (
+        "The reference: ONNX Runtime and the integer specification agree on every case, but both were run by this "
+        "program, on this machine, and the specification is what its authors measured of ONNX Runtime."
+    )

@@ -1,0 +1,50 @@
+"""Step 5: the layers read what those before them wrote, whichever item is slow.
+
+Runs of the whole network under delays injected into one item at a time, so that a hand-over that is missing or in the
+wrong place shows as stale activations.  Blocks of different sizes leave different vectors in the buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from harness import dumps, execute
+from harness.execute import Deployed
+from harness.network import Array
+from harness.plan import Plan
+from harness.proof.claims import Question, Side, Step
+
+DELAY_US = 300
+BLOCKS = (1, 7, 64)
+
+
+def questions(
+    plan: Plan, deployed: Deployed, vectors: Array, references: Sequence[Array], timeout_s: float, scratch: Path
+) -> Iterator[Question]:
+    """That the network gives the reference's activations (`references`) for `vectors`, however the items run."""
+    layers = plan.network.layers
+    cases = len(vectors) * sum(layer.width for layer in layers)
+    upload = scratch / "composition.npy"
+    dumps.write(upload, vectors)
+    wanted = [dumps.sha256(values) for values in references]
+    pinned = execute.options(plan)
+
+    def run(item: str, block: int) -> str:
+        options = [*pinned, "--block", str(block), "--delay", f"{item}:{DELAY_US}"]
+        found = execute.execute_chunk(deployed, 0, upload, len(vectors), layers, options, timeout_s).sha256
+        wrong = [layer.name for layer, *pair in zip(layers, wanted, found, strict=True) if pair[0] != pair[1]]
+        return f"with a delay before every layer of item {item}, layer {wrong[0]} differs first" if wrong else ""
+
+    for item in plan.items:
+        for block in sorted({min(block, plan.block) for block in BLOCKS}):
+            yield Question(
+                Step.COMPOSITION,
+                Side.BOARD,
+                None,
+                f"with item {item.name} slowed down the network gives the same activations, in blocks of {block}",
+                f"{len(vectors):,} seeded vectors, ties among them; {DELAY_US} µs before each of the item's layers",
+                cases,
+                complete=False,
+                answer=lambda name=item.name, size=block: run(name, size),  # type: ignore[misc]
+            )

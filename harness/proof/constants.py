@@ -1,0 +1,68 @@
+"""Step 1: the bits of every constant on the board are the model's.
+
+A multiplier wrong by one in its last place changes nothing at any reachable accumulator of every second layer, so that
+no run could find it (specs/qgemm.md, section 7): it is compared as bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from harness.network import Array, Network, QGemm
+from harness.probe import Probe
+from harness.proof.claims import Question, Side, Step
+from harness.reference import specification
+from harness.targets import Table
+
+
+def questions(network: Network, tables: Sequence[Table], probe: Probe) -> Iterator[Question]:
+    """That the board holds the tables, and that the multipliers among them are rightly computed."""
+    yield Question(
+        Step.CONSTANTS,
+        Side.BOARD,
+        None,
+        "the deployed program holds every weight, bias, scale, zero point and multiplier of the model, bit for bit",
+        "all tables are read from the program's memory, after its items' init, and compared as bits",
+        sum(table.values.size for table in tables),
+        complete=True,
+        answer=lambda: _differing_table(tables, probe.tables(tables)),
+    )
+    layers = [layer for layer in network.layers if isinstance(layer, QGemm)]
+    yield Question(
+        Step.CONSTANTS,
+        Side.REFERENCE,
+        None,
+        "every multiplier is ((alpha * a_scale) * b_scale[n]) / y_scale, rounded to float32 after each operation",
+        "computed once more from the model's scales in integer arithmetic, and compared as bits",
+        sum(layer.width for layer in layers),
+        complete=True,
+        answer=lambda: _wrong_multiplier(layers),
+    )
+
+
+def _differing_table(tables: Sequence[Table], found: Sequence[Array]) -> str:
+    for table, there in zip(tables, found, strict=True):
+        wanted, bits = (_bits(np.atleast_2d(values)) for values in (table.values, there))
+        rows, columns = np.nonzero(wanted != bits)
+        if len(rows):
+            at = rows[0], columns[0]
+            digits = 2 * there.dtype.itemsize
+            return (
+                f"table {table.name}[{at[0]}][{at[1]}] holds {bits[at]:#0{digits + 2}x}, the model says "
+                f"{wanted[at]:#0{digits + 2}x} ({len(rows)} of {there.size} values differ)"
+            )
+    return ""
+
+
+def _bits(values: Array) -> Array:
+    return np.ascontiguousarray(values).view(np.dtype(f"u{values.dtype.itemsize}"))
+
+
+def _wrong_multiplier(layers: Sequence[QGemm]) -> str:
+    for layer in layers:
+        columns = np.flatnonzero(specification.multiplier_bits(layer.scales) != layer.multiplier.view(np.uint32))
+        if len(columns):
+            return f"layer {layer.name}, column {columns[0]}"
+    return ""

@@ -1,0 +1,37 @@
+"""A proof as the content of `proof.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from harness.proof.argument import Proof
+from harness.proof.claims import Claim
+
+
+def document(proof: Proof, assumptions: Sequence[str], wall_s: float) -> dict[str, Any]:
+    """JSON types: every claim with its method, cases, time and counterexample, and what is taken for granted."""
+    return {
+        "schema": 1,
+        "holds": proof.holds,
+        "claims": [_claim(claim) for claim in proof.claims],
+        "assumptions": list(assumptions),
+        "wall_s": round(wall_s, 3),
+    }
+
+
+def _claim(claim: Claim) -> dict[str, Any]:
+    question = claim.question
+    return {
+        "step": question.step.name.lower(),
+        "shows": question.step.value,
+        "layer": question.layer,
+        "answered_by": question.side.value,
+        "statement": question.statement,
+        "method": question.method,
+        "cases": question.cases,
+        "complete": question.complete,
+        "holds": claim.holds,
+        "counterexample": claim.counterexample or None,
+        "time_s": round(claim.time_s, 3),
+    }

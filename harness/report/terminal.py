@@ -1,0 +1,83 @@
+"""What a person reads on the terminal at the end of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from harness.screen import Screen
+
+
+def show(document: Mapping[str, Any], report: Path, screen: Screen) -> None:
+    """The result of a run or a proof on the terminal; `report` is the page that tells more."""
+    good = document["verdict"] == "identical"
+    headline = Text(f"{document['verdict']}: {document['reason']}", style="bold green" if good else "bold red")
+    if document["proof"]:
+        screen.show(_proof_table(document["proof"]))
+    screen.show(_layer_table(document["layers"]), headline)
+    for diagnosis in document["diagnoses"]:
+        screen.show(Text(f"diagnosis of layer {diagnosis['layer']}: {diagnosis['text']}"))
+    if document["failing"]:
+        screen.show(Text(_failing_text(document["failing"])))
+    screen.show(Text(document["coverage"]["text"]))
+    if document["board"]["kind"] == "emulated":
+        warning = f"{document['board']['name']} was EMULATED: a real aarch64 Linux, but its times are not MET"
+        screen.show(Text(warning, style="yellow"))
+    screen.show(Text(f"report: {report}"))
+
+
+def _failing_text(case: Mapping[str, Any]) -> str:
+    where = "layer {layer}, unit {unit}: expected {expected}, found {actual}".format_map(case)
+    used = f"{len(case['inputs'])} of {case['of_inputs']} inputs not zero"
+    end = "; ".join(part for part in (case["note"], f"replay: {case['replay']}" if case["replay"] else "") if part)
+    return f"smallest failing case, {where}, {used}; {end}"
+
+
+def _layer_table(layers: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table("layer", "item", "ran on", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("compared", justify="right")
+    table.add_column("differing", justify="right")
+    table.add_column("its own", justify="right")
+    table.add_column("first difference")
+    for layer in layers:
+        counts = (Text(f"{layer[key]:,}", style="bold red" if layer[key] else "") for key in ("differing", "own"))
+        where = (layer["name"], f"{layer['item']} ({layer['target']})", layer["ran_on"])
+        table.add_row(*where, f"{layer['compared']:,}", *counts, _first(layer["first_difference"]))
+    return table
+
+
+def _first(difference: Mapping[str, Any] | None) -> str:
+    if difference is None:
+        return ""
+    return "vector {vector}, unit {unit}: expected {expected}, found {actual}".format_map(difference)
+
+
+def _proof_table(document: Mapping[str, Any]) -> Table:
+    """The steps of the argument, each with its cases, its time and what was found."""
+    table = Table("what was shown", "method", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("cases", justify="right")
+    table.add_column("time", justify="right")
+    table.add_column("result")
+    for shows in dict.fromkeys(claim["shows"] for claim in document["claims"]):
+        claims = [claim for claim in document["claims"] if claim["shows"] == shows]
+        cases, time_s = sum(claim["cases"] for claim in claims), sum(claim["time_s"] for claim in claims)
+        table.add_row(shows, _methods(claims), f"{cases:,}", f"{time_s:.1f} s", _result(claims))
+    return table
+
+
+def _methods(claims: Sequence[Mapping[str, Any]]) -> str:
+    complete = all(claim["complete"] for claim in claims)
+    return "every case" if complete else "samples" if not any(c["complete"] for c in claims) else "in part every case"
+
+
+def _result(claims: Sequence[Mapping[str, Any]]) -> Text:
+    failed = [claim for claim in claims if not claim["holds"]]
+    if not failed:
+        return Text("holds", style="green")
+    where = f"layer {failed[0]['layer']}: " if failed[0]["layer"] else ""
+    return Text(f"FAILS, {where}{failed[0]['counterexample']}", style="bold red")

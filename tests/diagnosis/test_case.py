@@ -1,0 +1,63 @@
+"""Blame and effect."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from harness.diagnosis import cases
+from harness.network import Array, Network, QGemm
+from harness.reference import SpecificationReference
+from tests.diagnosis.layers import network
+
+NET = network((5, 8, 8, 8, 4), seed=7)
+VECTORS = np.random.default_rng(2).uniform(*NET.box, (300, 5)).astype(np.float32)
+RIGHT = SpecificationReference(NET).activations(VECTORS)
+
+
+def with_wrong_bias(*indices: int) -> Network:
+    """The network as a board computes it whose biases of these layers are 0."""
+    layers = [
+        dataclasses.replace(layer, bias=np.zeros_like(layer.bias))
+        if isinstance(layer, QGemm) and index in indices
+        else layer
+        for index, layer in enumerate(NET.layers)
+    ]
+    return dataclasses.replace(NET, layers=tuple(layers))
+
+
+def dumped(*indices: int) -> dict[int, Array]:
+    return dict(enumerate(SpecificationReference(with_wrong_bias(*indices)).activations(VECTORS)))
+
+
+def test_nothing_differs() -> None:
+    assert list(cases(NET, VECTORS, RIGHT, dict(enumerate(RIGHT)))) == []
+    assert list(cases(NET, VECTORS, RIGHT, {})) == []
+
+
+def test_effects_are_not_blamed() -> None:
+    found = list(cases(NET, VECTORS, RIGHT, dumped(2), start=40, block=10))
+    assert [case.index for case in found] == [2, 3, 4]
+    assert [case.own > 0 for case in found] == [True, False, False]
+    assert all((case.start, case.block) == (40, 10) for case in found)
+    assert found[0].expected is RIGHT[2]
+    assert np.array_equal(found[0].inputs[0], RIGHT[1])
+    assert (found[1].actual != RIGHT[3]).any(), "it differs, but not by its own fault"
+
+
+def test_every_layer_that_is_wrong_itself_is_blamed_for_its_part_alone() -> None:
+    found = {case.index: case for case in cases(NET, VECTORS, RIGHT, dumped(1, 3))}
+    assert [index for index, case in found.items() if case.own] == [1, 3]
+    wrong = SpecificationReference(with_wrong_bias(1)).activations(VECTORS)
+    assert np.array_equal(found[3].expected, wrong[3])
+    assert found[3].own == (wrong[3] != dumped(1, 3)[3]).sum()
+
+
+def test_what_was_not_fetched_equals_the_reference() -> None:
+    """Layer 2 turns wrong inputs into the right outputs by accident: that is a fault of its own."""
+    dumps = {1: dumped(1)[1]}
+    found = list(cases(NET, VECTORS, RIGHT, dumps))
+    assert [case.index for case in found] == [1, 2]
+    assert found[1].actual is RIGHT[2]
+    assert found[1].own == (dumped(1)[2] != RIGHT[2]).sum() > 0
