@@ -6,12 +6,14 @@ import dataclasses
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 import onnx
 
-from harness import bundle, network, plan, toolchain
+from harness import bundle, execute, network, plan, toolchain
+from harness.board.local import LocalBoard
+from harness.execute import Deployed
 from harness.network import Array, Network
 from harness.plan import Plan
 from harness.profile import Profile
@@ -40,6 +42,13 @@ class BoardProgram:
         done = self.run("--vectors", folder / "vectors.npy", "--out", folder, *options)
         assert (done.returncode, done.stderr) == (0, "")
         return self.read_dumps(folder)
+
+    def deployed(self, folder: Path) -> Deployed:
+        """On this machine as a board, where it lies; `folder` is its run's."""
+        run = PurePosixPath(folder)
+        for slot in range(execute.SLOTS):
+            Path(execute.out_folder(run, slot)).mkdir(parents=True, exist_ok=True)
+        return Deployed(LocalBoard(), PurePosixPath(self.path.parent), run, self.sha256)
 
     def read_dumps(self, folder: Path) -> tuple[Array, ...]:
         return tuple(

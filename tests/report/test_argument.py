@@ -69,7 +69,7 @@ def test_the_page_shows_claims_and_assumptions(identical: dict[str, Any], proof:
 def test_the_page_shows_what_does_not_hold(identical: dict[str, Any], proof: dict[str, Any]) -> None:
     proof["claims"][2] |= BROKEN
     run = identical | {"proof": proof | {"holds": False}, "verdict": "differs", "reason": "the proof fails; all equal"}
-    assert "Does not hold. dense_2: column 2: 17 becomes 5, expected 4" in html(run)
+    assert "Does not hold.</strong> dense_2: column 2: 17 becomes 5, expected 4" in html(run)
 
 
 def test_a_refuted_proof_is_never_shown_as_identical(identical: dict[str, Any], proof: dict[str, Any]) -> None:
