@@ -94,7 +94,7 @@ def orders(layer: ArgExtremum) -> Array:
     width = layer.input_width
     ranks = itertools.product(range(width), repeat=width)
     weak = np.array([each for each in ranks if set(each) == set(range(max(each) + 1))])
-    return _values(layer, weak, width)
+    return _values(layer, weak, width - 1)
 
 
 def some_orders(layer: ArgExtremum) -> Array:
