@@ -94,6 +94,7 @@ def run(space: Workspace, /, as_json: bool, resume: Path | None, board: str, mod
     type=click.Choice(["all", "thresholds"]),
     help="Inputs of QuantizeLinear on the board: all 2^32 (default, but on an emulated board), or where codes change.",
 )
+@click.option("--x64-quant-precision", is_flag=True, help="Set session.x64quantprecision in the reference.")
 @as_json
 @click.pass_obj
 def prove(space: Workspace, /, as_json: bool, board: str, model: str, floats: str | None, **asked: Any) -> int:

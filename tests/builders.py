@@ -197,7 +197,8 @@ class _Build:
         shape = (rest.shape[1],) if self.per_column else ()
         spread = 20 if self.zero_points else 1
         zero_point = self.rng.integers(middle - spread + 1, middle + spread, shape).astype(self.weights)
-        scale = self.rounded(np.abs(rest).max(axis=0 if self.per_column else None) / 120)
+        largest = np.abs(rest).max(axis=0 if self.per_column else None)
+        scale = self.rounded(np.where(largest > 0, largest, 1.0) / 120)  # powers of two may leave no rest
         codes = np.clip(np.rint(rest / scale) + zero_point, info.min, info.max)
         return codes.astype(self.weights), scale, zero_point
 

@@ -41,6 +41,10 @@ def finishing_mistakes(layer: QGemm, acc: Integers) -> Iterator[Mistake]:
         yield from _wrong_products(layer, acc)
     for cause, multiplier in _wrong_multipliers(layer.scales):
         yield Mistake(cause, MULTIPLIER, _scaled(layer, acc.astype(np.float32) * multiplier))
+    for size, towards in (("large", np.inf), ("small", 0)):
+        near = np.nextafter(layer.multiplier, np.float32(towards))
+        wrong = _scaled(layer, acc.astype(np.float32) * near)
+        yield Mistake(f"m is one unit in the last place too {size}", MULTIPLIER, wrong)
     swapped = acc.astype(np.float32) * layer.multiplier.byteswap()
     yield Mistake("the bytes of m are in the other order", "little endian", _scaled(layer, swapped))
 
@@ -205,7 +209,7 @@ def _wrong_sums(layer: QGemm, inputs: Array, acc: Integers) -> Iterator[tuple[st
     for tail in tails(layer.input_width):
         cause = "the last input is left out of the sum" if tail == 1 else f"the last {tail} inputs are left out of it"
         yield cause, SUM, acc - _dot(centered[:, -tail:], weights[-tail:])
-    yield "pairs of products saturate to int16", "exact int32 sums", acc + _pair_errors(layer, inputs)
+    yield from _wrong_products_as_stored(layer, inputs, acc)
     yield from _wrong_layouts(layer, inputs)
     swapped = layer.bias.byteswap().astype(np.int64)
     yield "the bytes of the bias are in the other order", "little endian", acc - layer.bias + swapped
@@ -242,11 +246,28 @@ def _misread(values: Array) -> Integers:
     return values.view(np.int8 if values.dtype == np.uint8 else np.uint8).astype(np.int64) - values
 
 
-def _pair_errors(layer: QGemm, inputs: Array) -> Integers:
+def _wrong_products_as_stored(layer: QGemm, inputs: Array, acc: Integers) -> Iterator[tuple[str, str, Integers]]:
+    """Of kernels that multiply the codes as they are, and account for the zero points apart."""
+    raw = inputs.astype(np.int64)
+    for note, weights in _stored_weights(layer):
+        yield f"pairs of products saturate to int16{note}", "exact int32 sums", acc + _pair_errors(raw, weights)
+        if layer.a_zero_point or (weights != layer.weights.astype(np.int64) - layer.weights_zero_point).any():
+            for tail in tails(layer.input_width):
+                cause = f"the products of the last {tail} inputs are left out, not their zero points{note}"
+                yield cause, SUM, acc - _dot(raw[:, -tail:], weights[-tail:])
+
+
+def _stored_weights(layer: QGemm) -> Iterator[tuple[str, Integers]]:
+    """What a kernel may multiply, with a note where it is not what the model holds."""
+    yield "", layer.weights.astype(np.int64)
+    if layer.weights.dtype == np.uint8:
+        yield ", of weights less 128", layer.weights.astype(np.int64) - 128
+
+
+def _pair_errors(codes: Integers, weights: Integers) -> Integers:
     """As x86's VPMADDUBSW: raw products of inputs k and k + 1 (k even) added in saturating int16."""
-    error = np.zeros((len(inputs), layer.width), np.int64)
-    codes, weights = inputs.astype(np.int32), layer.weights.astype(np.int32)
-    for k in range(0, layer.input_width - 1, 2):
+    error = np.zeros((len(codes), weights.shape[1]), np.int64)
+    for k in range(0, len(weights) - 1, 2):
         pair = codes[:, k : k + 1] * weights[k] + codes[:, k + 1 : k + 2] * weights[k + 1]
         error += np.clip(pair, -(2**15), 2**15 - 1) - pair
     return error

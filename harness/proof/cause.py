@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.diagnosis import diagnose_finish
+from harness.diagnosis import Diagnosis, diagnose_finish
 from harness.network import Array, QGemm, accumulator_bounds
 from harness.probe import Probe
 from harness.reference import specification
@@ -19,10 +19,15 @@ EVENLY = 1024
 
 def of_finish(layer: QGemm, stage: Stage, probe: Probe) -> str:
     """The mistakes that explain all that the stage gives, in words; empty if no known one does."""
+    diagnosis = diagnose(layer, stage, probe)
+    return diagnosis.text if diagnosis.complete else ""
+
+
+def diagnose(layer: QGemm, stage: Stage, probe: Probe) -> Diagnosis:
+    """What the stage gives at the accumulators where a mistake shows."""
     accumulators = _notable_accumulators(layer)
     actual = probe.outputs(stage, accumulators.astype(np.int32))
-    diagnosis = diagnose_finish(0, layer, accumulators, _expected(layer, accumulators), actual)
-    return diagnosis.text if diagnosis.complete else ""
+    return diagnose_finish(0, layer, accumulators, _expected(layer, accumulators), actual)
 
 
 def _notable_accumulators(layer: QGemm) -> Array:

@@ -20,6 +20,8 @@ VALUES = 1 << 20
 """Over all columns, of each kind of sample."""
 RANDOM_VECTORS = 65_536
 KINDS_OF_PAIRS = 5
+SPECIAL_TERMS = np.array([0, 1e-45, 2.0**-126, 1, 1 + 2.0**-23, 1e38], np.float32)
+SPECIAL_TERMS = np.append(SPECIAL_TERMS, -SPECIAL_TERMS)
 
 
 def question(layer: DequantizeLinear | ArgExtremum | Add, stage: Stage, probe: Probe) -> Question:
@@ -29,9 +31,10 @@ def question(layer: DequantizeLinear | ArgExtremum | Add, stage: Stage, probe: P
                          "all 256 codes pass through every column", complete=True)  # fmt: skip
     if isinstance(layer, ArgExtremum):
         return _arg_extremum(layer, stage, probe)
-    pairs = KINDS_OF_PAIRS * _samples(layer.width)
+    special = len(SPECIAL_TERMS) ** len(layer.sources)
+    pairs = KINDS_OF_PAIRS * _samples(layer.width) + special
     return _question(layer, stage, probe, pairs, lambda: terms(layer), "sums are rounded to float32 as IEEE 754 says",
-                     f"{pairs:,} pairs a column: random bits, ties, cancellation, subnormals; not complete",
+                     f"{pairs:,} pairs a column: random bits, ties, cancellation, subnormals, zeros; not complete",
                      complete=False)  # fmt: skip
 
 
@@ -140,10 +143,12 @@ def terms(layer: Add) -> Array:
     rng = np.random.default_rng(0)
     shape = _samples(layer.width), layer.width
     first = _finite(rng, shape)
+    special = np.stack(np.meshgrid(*[SPECIAL_TERMS] * len(layer.sources)), axis=-1).reshape(-1, len(layer.sources))
+    everywhere = np.repeat(special, layer.width, axis=1)
     if layer.addend is not None:
-        return np.concatenate([first, *_near(layer.addend, first)])
+        return np.concatenate([first, *_near(layer.addend, first), everywhere])
     others = [_finite(rng, shape), *_near(first, _finite(rng, shape))]
-    return np.concatenate([np.concatenate([first, other], axis=1) for other in others])
+    return np.concatenate([*(np.concatenate([first, other], axis=1) for other in others), everywhere])
 
 
 def _finite(rng: np.random.Generator, shape: tuple[int, int]) -> Array:

@@ -1,4 +1,4 @@
-"""The same run for continuous integration: one suite a run, one case a layer."""
+"""The same run for continuous integration: one suite a run, one case a layer, and one a step of a proof."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ def junit(run: Mapping[str, Any]) -> str:
         ET.SubElement(properties, "property", name=name, value=value)
     for layer in run["layers"]:
         _add_case(suite, run, layer, facts)
+    for shows, refuted in _steps(run).items():
+        _add_step(suite, run, shows, refuted)
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
 def _attributes(run: Mapping[str, Any], facts: Facts) -> dict[str, str]:
+    steps = _steps(run)
     return {
         "name": _class_name(run),
-        "tests": str(len(run["layers"])),
-        "failures": str(len(facts.differing_layers)),
+        "tests": str(len(run["layers"]) + len(steps)),
+        "failures": str(len(facts.differing_layers) + sum(map(bool, steps.values()))),
         "errors": "0",
         "skipped": "0",
         "time": str(run.get("wall_s", 0)),
@@ -59,6 +62,23 @@ def _add_case(suite: ET.Element, run: Mapping[str, Any], layer: Mapping[str, Any
     if layer["differing"]:
         failure = ET.SubElement(case, "failure", type="differs", message=_message(layer))
         failure.text = "\n".join(_explanation(run, layer, facts.differing_layers[0]["name"]))
+
+
+def _steps(run: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
+    """What each step of the proof shows, if there is one, and its claims that do not hold."""
+    claims = (run.get("proof") or {"claims": []})["claims"]
+    return {
+        claim["shows"]: [other for other in claims if other["shows"] == claim["shows"] and not other["holds"]]
+        for claim in claims
+    }
+
+
+def _add_step(suite: ET.Element, run: Mapping[str, Any], shows: str, refuted: list[Mapping[str, Any]]) -> None:
+    case = ET.SubElement(suite, "testcase", classname=f"{_class_name(run)}.proof", name=shows)
+    if refuted:
+        lines = [f"{claim['layer'] or 'network'}: {claim['counterexample']}" for claim in refuted]
+        failure = ET.SubElement(case, "failure", type="differs", message=lines[0])
+        failure.text = "\n".join(lines)
 
 
 def _message(layer: Mapping[str, Any]) -> str:

@@ -61,3 +61,16 @@ def test_what_was_not_fetched_equals_the_reference() -> None:
     assert [case.index for case in found] == [1, 2]
     assert found[1].actual is RIGHT[2]
     assert found[1].own == (dumped(1)[2] != RIGHT[2]).sum() > 0
+
+
+def test_a_sum_is_not_blamed_for_terms_that_are_not_finite() -> None:
+    """No reference says what their sum is, nor which score is the largest."""
+    net = network((4, 3), seed=3, residual=2, argmax=True)
+    vectors = np.random.default_rng(2).uniform(*net.box, (40, 4)).astype(np.float32)
+    right = SpecificationReference(net).activations(vectors)
+    terms = right[1].copy()
+    terms[:10] = np.float32([np.inf, np.nan, -3e38])
+    total = terms + right[2]
+    advisory = np.where(np.isnan(total).any(axis=1, keepdims=True), 0, total.argmax(axis=1, keepdims=True))
+    found = list(cases(net, vectors, right, {1: terms, 3: total, 4: advisory}))
+    assert [(case.layer.operator, case.own) for case in found] == [("QGemm", 30), ("Add", 0), ("ArgMax", 0)]

@@ -44,28 +44,30 @@ LADDER_REACH = 127 * (1 + 255 * (LADDER_INPUTS - 1)) - 1
 A_SCALE, Y_SCALE = 0.0107, 13.7
 B_SCALES = RNG.uniform(0.7, 2, 48).astype(np.float32)
 Y_ZERO_POINT = 119
+BIAS = 12_345
 
 
 def ladder_network() -> Network:
     rungs = np.array([1] + [127] * (LADDER_INPUTS - 1), np.int8)
     width = len(B_SCALES)
     weights = np.tile(np.concatenate([rungs, -rungs])[:, None], (1, width))
-    layer = qgemm(weights, np.zeros(width), B_SCALES, (Y_SCALE, Y_ZERO_POINT), A_SCALE)
+    layer = qgemm(weights, np.full(width, BIAS), B_SCALES, (Y_SCALE, Y_ZERO_POINT), A_SCALE)
     return chain([quantize(1, 0, "uint8"), layer], ("uint8", width), len(weights))
 
 
 def ladder_vectors(acc: Array) -> Array:
-    """Vectors that give these accumulators, within +-LADDER_REACH."""
-    rungs, ones = np.divmod(np.abs(acc), 127)
+    """Vectors that give these accumulators, within +-LADDER_REACH of the bias."""
+    sums = acc - BIAS
+    rungs, ones = np.divmod(np.abs(sums), 127)
     codes = [ones, *(np.clip(rungs - 255 * index, 0, 255) for index in range(LADDER_INPUTS - 1))]
     positive = np.stack(codes, axis=1)
-    both = np.hstack([positive * (acc >= 0)[:, None], positive * (acc < 0)[:, None]])
+    both = np.hstack([positive * (sums >= 0)[:, None], positive * (sums < 0)[:, None]])
     return both.astype(np.float32)
 
 
 def near_ties(multiplier: Array) -> Array:
     """The accumulators whose product with some column's multiplier lies within 4 ulp of a tie, or on it."""
-    acc = np.arange(-LADDER_REACH, LADDER_REACH + 1)
+    acc = np.arange(BIAS - LADDER_REACH, BIAS + LADDER_REACH + 1)
     near = np.zeros(len(acc), np.bool_)
     for m in multiplier:
         v = acc * np.float64(m)
@@ -97,7 +99,7 @@ def subjects() -> Mapping[str, Subject]:
         "ladder": Subject.of(ladder, ladder_vectors(steps)),
         "input": input_subject(),
         "residual": random_subject((16, 24, 10), residual=3, per_column=True),
-        "ragged": random_subject((7, 6, 5), zero_points=False, dequantize=True, argmax=True),
+        "ragged": random_subject((7, 6, 5), zero_points=True, dequantize=True, argmax=True),
         "large": large_subject(),
     }
 
@@ -151,15 +153,14 @@ SHOWN_BY |= {
     "wrap instead of clamp": ("ordinary", "input"),
     "m computed on the board as specified": ("ordinary", "ladder", "residual"),
     "FMA: rint(fmaf(acc, m, zp))": ("ladder", "pow2"),
-    "bias added after scaling in float": ("ordinary", "residual"),
-    "bias added after scaling, fused": ("ordinary", "residual"),
-    "bias added before the division": ("ordinary",),
+    "bias added after scaling in float": ("ladder", "residual"),
+    "bias added after scaling, fused": ("ladder", "residual"),
     "gemmlowp Q31, two roundings": ("pow2", "ladder"),
     "float output: acc not rounded first": ("large",),
     "float output: truncated": ("residual",),
     "float output: through float16": ("residual",),
     "byte order of m": ("ordinary",),
-    "inputs beyond a multiple of 8 left out": ("ragged",),
+    "products beyond a multiple of 8 inputs left out": ("ragged",),
     "column tail not computed": ("ordinary", "ragged"),
 }
 
@@ -218,6 +219,7 @@ def test_the_ladder_reaches_every_accumulator(subjects: Mapping[str, Subject]) -
     """Also between the near-ties: at the very least, 1,000 of these are needed to tell the subtle mutants apart."""
     layer = subjects["ladder"].network.layers[1]
     assert isinstance(layer, QGemm)
-    acc = np.array([0, 1, -1, 126, 127, -128, 12345, LADDER_REACH, -LADDER_REACH])
-    assert ((ladder_vectors(acc).astype(int) @ layer.weights.astype(int)) == acc[:, None]).all()
+    sums = np.array([0, 1, -1, 126, 127, -128, 12345, LADDER_REACH, -LADDER_REACH])
+    acc = ladder_vectors(sums + BIAS).astype(int) @ layer.weights.astype(int) + layer.bias
+    assert (acc == sums[:, None] + BIAS).all()
     assert len(subjects["ladder"].vectors) > 1000

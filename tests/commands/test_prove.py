@@ -1,0 +1,235 @@
+"""`harness prove` on this machine, from the command line to the evidence; with one small network, as it takes long."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from harness import network
+from harness.cli import cli
+from harness.network import QGemm, accumulator_bounds
+from harness.proof import Side, Step
+from harness.reference import steps
+from harness.targets import KERNELS
+from tests import builders
+from tests.commands.command import Ended, User
+
+VECTORS = 300
+MODEL = builders.random_network(np.random.default_rng(5), (4, 6, 3), argmax=True, per_column=True)
+LAYERS = network.parse(MODEL.SerializeToString(), "small").layers
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> User:
+    folder = tmp_path_factory.mktemp("prove")
+    onnx.save_model(MODEL, folder / "small.onnx")
+    return User(folder, cache)
+
+
+def runs(user: User) -> set[Path]:
+    """All run folders."""
+    return set((user.folder / "runs").glob("*"))
+
+
+def asked_of_the_board(user: User, run: Path) -> bool:
+    """Whether a stage's answer lies on this machine as a board."""
+    return any((user.cache / "host" / "runs" / run.name / "out0").glob("*_accumulate.npy"))
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """What a proof left behind that was interrupted while board and reference were at work."""
+
+    folder: Path
+    files: set[str]
+    log: str
+
+
+@pytest.fixture(scope="module")
+def interrupted(user: User) -> Interrupted:
+    model = str(user.folder / "small.onnx")
+    process = user.start(
+        "prove", "--board", "host", "--model", model, "--vectors", str(VECTORS), "--floats", "thresholds"
+    )
+    deadline = time.monotonic() + 100
+    while not any(asked_of_the_board(user, folder) for folder in runs(user)):
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert "Traceback" not in err
+    (folder,) = runs(user)
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+    return Interrupted(folder, files, (folder / "log.txt").read_text())
+
+
+@pytest.fixture(scope="module")
+def proved(user: User, interrupted: Interrupted) -> Ended:
+    """The same, resumed; the reference alone sweeps all floats, which takes some ten seconds."""
+    return user.harness("run", "--resume", str(interrupted.folder), "--json")
+
+
+def test_an_interrupted_proof_is_none(interrupted: Interrupted) -> None:
+    assert interrupted.files == {"chunks", "log.txt", "model.onnx", "request.json", "stimuli.npy"}
+    assert "go on with: harness run --resume" in interrupted.log
+
+
+def test_a_right_program_is_proved_and_run(proved: Ended) -> None:
+    assert proved.code == 0, proved.err
+    document = proved.document
+    assert document["verdict"] == "identical"
+    assert document["reason"].startswith("shown for every input, by ")
+    assert "bit for bit those of the reference" in document["reason"]
+    assert [layer["compared"] for layer in document["layers"]] == [VECTORS * layer.width for layer in LAYERS]
+    assert document["proof"]["holds"]
+    assert all(claim["holds"] and claim["counterexample"] is None for claim in document["proof"]["claims"])
+
+
+def test_every_layer_is_asked_in_every_step_that_concerns_it(proved: Ended) -> None:
+    claims = proved.document["proof"]["claims"]
+    board = {(claim["step"], claim["layer"]) for claim in claims if claim["answered_by"] == Side.BOARD.value}
+    reference = {(claim["step"], claim["layer"]) for claim in claims if claim["answered_by"] == Side.REFERENCE.value}
+    rounded = {("quantization", "quantize"), ("requantization", "layer_0"), ("requantization", "layer_1")}
+    summed = {("accumulation", "layer_0"), ("accumulation", "layer_1")}
+    assert board == {("constants", None), ("others", "advisory"), ("composition", None)} | rounded | summed
+    assert reference == {("constants", None)} | rounded | summed
+    assert [claim["step"] for claim in claims] == sorted(
+        (claim["step"] for claim in claims), key=[step.name.lower() for step in Step].index
+    )
+
+
+def test_the_cases_are_all_that_there_are(proved: Ended) -> None:
+    claims = proved.document["proof"]["claims"]
+
+    def cases(step: str, side: Side, layer: str) -> list[int]:
+        return [
+            claim["cases"]
+            for claim in claims
+            if (claim["step"], claim["answered_by"], claim["layer"]) == (step, side.value, layer)
+        ]
+
+    assert cases("quantization", Side.REFERENCE, "quantize") == [2**32]
+    for layer in LAYERS:
+        if isinstance(layer, QGemm):
+            low, high = accumulator_bounds(layer)
+            reachable = [int((high - low + 1).sum())]
+            assert cases("requantization", Side.BOARD, layer.name) == reachable
+            assert cases("requantization", Side.REFERENCE, layer.name) == reachable
+            assert cases("accumulation", Side.BOARD, layer.name)[0] == 256 * layer.input_width * layer.width
+
+
+def test_the_proof_is_part_of_the_evidence(proved: Ended) -> None:
+    folder = Path(proved.document["run"])
+    run = json.loads((folder / "run.json").read_text())
+    proof = json.loads((folder / "proof.json").read_text())
+    assert run["proof"] == proof == proved.document["proof"]
+    assert "proof.json" in run["files"]
+    assert json.loads((folder / "request.json").read_text())["request"]["floats"] == "thresholds"
+    report = (folder / "report.html").read_text()
+    for claim in proof["claims"]:
+        assert claim["statement"].split("(")[0].replace("'", "&#39;") in report
+    assert any("monotone" in sentence for sentence in proof["assumptions"])
+
+
+def broken_off(proved: Ended, name: str, *lost: str) -> Path:
+    """A copy of the run without its end and without these files."""
+    whole = Path(proved.document["run"])
+    folder = whole.with_name(name)
+    shutil.copytree(whole, folder)
+    for file in ("run.json", "report.html", "junit.xml", *lost):
+        (folder / file).unlink()
+    return folder
+
+
+def test_a_resumed_run_keeps_its_proof(user: User, proved: Ended) -> None:
+    folder = broken_off(proved, "with_proof", "chunks/00000.json")
+    before = (folder / "proof.json").read_bytes()
+    ended = user.harness("run", "--resume", str(folder), "--json")
+    assert ended.code == 0, ended.err
+    assert (folder / "proof.json").read_bytes() == before
+    assert ended.document["reason"] == proved.document["reason"]
+
+
+# A program that is wrong at one accumulator, which no vector meets: what a run cannot find.
+
+
+@pytest.fixture
+def changed_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last layer's last column: its largest accumulator becomes another code.
+
+    In this process, where the reference need not sweep all floats once more.
+    """
+    copy = shutil.copytree(KERNELS, tmp_path / "kernels")
+    kernel, formula = copy / "c" / "qgemm.h", "(Y##_t)round_saturated((float)acc[n] * m[n], QMIN, QMAX, zy)"
+    right = kernel.read_text()
+    wrong = f"(Y##_t)({formula} ^ (acc[n] == {unmet()} && n == 2 && width == 3))"
+    kernel.write_text(right.replace(formula, wrong))
+    assert kernel.read_text() != right
+    for name in ("harness.bundle", "harness.targets.c"):
+        monkeypatch.setattr(f"{name}.KERNELS", copy)
+    monkeypatch.setattr(steps, "FLOATS", 1 << 20)
+
+
+def unmet() -> int:
+    """The largest accumulator of the last layer's last column."""
+    layer = LAYERS[2]
+    assert isinstance(layer, QGemm)
+    return int(accumulator_bounds(layer)[1][-1])
+
+
+@pytest.mark.usefixtures("changed_kernels")
+def test_a_program_differs_that_no_vector_shows(user: User, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--board", "host", "--model", str(user.folder / "small.onnx"), "--vectors", str(VECTORS)]
+    assert cli.main(["--runs", str(tmp_path / "runs"), "prove", *given], standalone_mode=False) == 1
+    out = capsys.readouterr().out
+    (folder,) = (tmp_path / "runs").iterdir()
+    run = json.loads((folder / "run.json").read_text())
+    assert run["verdict"] == "differs"
+    assert [layer["differing"] for layer in run["layers"]] == [0] * len(LAYERS)
+    refuted = [claim for claim in run["proof"]["claims"] if not claim["holds"]]
+    assert [(claim["step"], claim["layer"]) for claim in refuted] == [("requantization", "layer_1")]
+    counterexample = f"column 2: {unmet()} becomes "
+    assert refuted[0]["counterexample"].startswith(counterexample)
+    assert run["reason"].startswith(f"the proof fails, layer layer_1: {counterexample}")
+    assert f"differs: the proof fails, layer layer_1: {counterexample}" in out
+    assert "FAILS, layer layer_1" in out
+    assert "identical" not in out
+    report, junit = ((folder / name).read_text() for name in ("report.html", "junit.xml"))
+    assert counterexample in report
+    assert 'failures="1"' in junit
+    assert f"layer_1: {counterexample}" in junit
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"--board": "hots"}, "did you mean host?"),
+        ({"--board": None}, "give --board and --model"),
+        ({"--model": "acas_cok"}, "did you mean acas_coc"),
+        ({"--vectors": "0"}, "nothing would be compared"),
+        ({"--floats": "some"}, "'all', 'thresholds'"),
+    ],
+)
+def test_a_wrong_request_ends_with_2_and_says_what_to_do(user: User, change: dict[str, Any], message: str) -> None:
+    given = {"--board": "host", "--model": "acas_coc", "--vectors": "10"} | change
+    arguments = [part for option, value in given.items() if value for part in (option, value)]
+    before = runs(user)
+    ended = user.harness("prove", *arguments)
+    assert ended.code == 2
+    assert message in ended.err
+    assert "identical" not in ended.out
+    assert runs(user) == before

@@ -1,0 +1,98 @@
+"""`python -m tests.mutation`: the whole campaign, on two processors; docs/mutation.md is its result."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import tempfile
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from datetime import UTC, datetime
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+from harness import profile, toolchain
+from harness.evidence import file_sha256
+from harness.profile import Profile
+from harness.screen import Screen
+from harness.workspace import ROOT
+from tests.mutation.campaign import Workshop, attempt
+from tests.mutation.faults import FAULTS
+from tests.mutation.mutants import INPUT, MUTANTS, ROUNDING, TARGETS
+from tests.mutation.networks import NETWORKS, Subject
+from tests.mutation.page import PAGE, Cell, page
+
+PROCESSES = 2
+FIRST = next(iter(NETWORKS))
+
+
+def main() -> None:
+    """Try everything, write the page."""
+    screen = Screen.open(as_json=False)
+    with tempfile.TemporaryDirectory() as scratch, ProcessPoolExecutor(PROCESSES) as pool:
+        cells = _try_all(pool, Path(scratch), screen)
+        faults = {fault.name: fault.run(subject(FIRST), board(), _new(Path(scratch))) for fault in FAULTS}
+    PAGE.write_text(page(cells, faults, _where(board())), encoding="utf-8")
+    screen.note(f"written: {PAGE}")
+
+
+def _try_all(pool: Executor, scratch: Path, screen: Screen) -> list[Cell]:
+    todo = list(product(TARGETS, range(len(MUTANTS)), NETWORKS))
+    with screen.progress("mutants on networks", len(todo)) as bar:
+        running = [pool.submit(try_one, scratch, *each) for each in todo]
+        for _ in as_completed(running):
+            bar.advance(1)
+    return [done.result() for done in running]
+
+
+def try_one(scratch: Path, target: str, index: int, network: str) -> Cell:
+    """One mutant of a target on a network, in a process of the pool."""
+    mutant, shop, tried, folder = MUTANTS[index], workshop(scratch, target), subject(network), _new(scratch)
+    program = shop.build(mutant, tried, folder / "bundle")
+    if file_sha256(program.path) == right_program(scratch, target, network):
+        return Cell(target, mutant.name, network, None)
+    of_input = mutant in (*ROUNDING, *INPUT)
+    outcome = attempt(program, tried, shop.plan(tried), mutant.causes, folder, all_floats=of_input)
+    shutil.rmtree(folder)
+    return Cell(target, mutant.name, network, outcome)
+
+
+def _new(scratch: Path) -> Path:
+    return Path(tempfile.mkdtemp(dir=scratch))
+
+
+@cache
+def board() -> Profile:
+    """This machine."""
+    return profile.load(ROOT / "boards.yaml", {}).board("host")
+
+
+@cache
+def subject(network: str) -> Subject:
+    """The network with its reference, made once a process."""
+    return NETWORKS[network].subject()
+
+
+@cache
+def workshop(scratch: Path, target: str) -> Workshop:
+    """The one of this process."""
+    return Workshop.open(board(), target, subject(FIRST), _new(scratch))
+
+
+@cache
+def right_program(scratch: Path, target: str, network: str) -> str:
+    """The SHA-256 of the program without a mutant."""
+    return file_sha256(workshop(scratch, target).build(None, subject(network), _new(scratch) / "bundle").path)
+
+
+def _where(here: Profile) -> str:
+    model = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+    compiler = toolchain.find(here).identity.partition(" [")[0]
+    flags = " ".join(here.toolchain.flags)
+    processor = model[1] if model else platform.machine()
+    return f"{datetime.now(UTC):%Y-%m-%d}, {compiler} `{flags}`, {processor}."
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""What goes wrong around the network: a dump that is cut short, a bundle that is not today's, items that hang."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from harness import bundle, execute, plan
+from harness.board.local import LocalBoard
+from harness.bundle import PROGRAM, Bundle
+from harness.errors import BoardError
+from harness.evidence import file_sha256
+from harness.execute import Deployed
+from harness.profile import Profile
+from tests.kernels.board_program import BoardProgram, Patch, build_patched
+from tests.mutation.campaign import Trial, run
+from tests.mutation.networks import Subject
+
+ROWS = "vectors * layer->width"
+PARTIES = "network.barriers[i].parties"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`deploy` puts the faulty program of a network on this machine as a board; a run of it comes to `verdict`.
+
+    That is a regular expression.  The run may take `timeout_s`.
+    """
+
+    name: str
+    deploy: Callable[[Subject, Profile, Path], Deployed]
+    verdict: str
+    timeout_s: float = 60.0
+
+    def run(self, subject: Subject, board: Profile, folder: Path) -> str:
+        """The verdict and the reason; `folder` is empty, and is left out of the paths that the reason names."""
+        try:
+            deployed = self.deploy(subject, board, folder)
+            trial = Trial(subject, plan.make(subject.network, board), deployed, folder, self.timeout_s)
+            differing, _ = run(trial)
+        except BoardError as error:
+            return f"inconclusive: {error.message}".replace(f"{folder}/", "")
+        return f"differs: {differing:,} activations" if differing else "identical"
+
+
+def _patched(subject: Subject, board: Profile, folder: Path, *patches: Patch) -> BoardProgram:
+    return build_patched(plan.make(subject.network, board), board, folder / "patched", patches)
+
+
+def _truncated_dump(subject: Subject, board: Profile, folder: Path) -> Deployed:
+    short = Patch("kernels/common/record.c", ROWS, ROWS.replace("vectors", "(vectors - 1)"))
+    return _patched(subject, board, folder, short).deployed(folder / "run")
+
+
+def _endless_wait(subject: Subject, board: Profile, folder: Path) -> Deployed:
+    stuck = Patch("kernels/common/schedule.c", PARTIES, f"{PARTIES} + 1")
+    return _patched(subject, board, folder, stuck).deployed(folder / "run")
+
+
+def _stale_bundle(subject: Subject, board: Profile, folder: Path) -> Deployed:
+    """The files are those of another program, and so are their hashes."""
+    built, stale = _built(subject, board, folder), _patched(subject, board, folder).path
+    files = {PROGRAM: file_sha256(stale)}
+    return _deploy(dataclasses.replace(built, folder=stale.parent, files=files), folder)
+
+
+def _stale_program(subject: Subject, board: Profile, folder: Path) -> Deployed:
+    built = _built(subject, board, folder)
+    there = _deploy(built, folder).folder / PROGRAM
+    shutil.copy(_patched(subject, board, folder).path, there)
+    return _deploy(built, folder)
+
+
+def _built(subject: Subject, board: Profile, folder: Path) -> Bundle:
+    return bundle.build(plan.make(subject.network, board), board, folder)
+
+
+def _deploy(built: Bundle, folder: Path) -> Deployed:
+    return execute.deploy(LocalBoard(), built, PurePosixPath(folder / "work"), "run")
+
+
+FAULTS = (
+    Fault(
+        "truncated dump: each block lacks its last vector",
+        _truncated_dump,
+        r"inconclusive: .* has \d+ bytes, \d+ were expected",
+    ),
+    Fault(
+        "barriers that wait for one item more than there is", _endless_wait, "inconclusive: .* did not end within", 2
+    ),
+    Fault(
+        "stale bundle: another program under its name, with hashes that fit",
+        _stale_bundle,
+        "inconclusive: .* is bundle patched",
+    ),
+    Fault("stale program in the bundle's folder on the board: it is sent again", _stale_program, "identical"),
+)

@@ -1,0 +1,136 @@
+"""docs/mutation.md: what the campaign found, as tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.proof import Step
+from harness.workspace import ROOT
+from tests.mutation.campaign import COMPOSED, Named, Outcome
+from tests.mutation.mutants import MUTANTS
+from tests.mutation.networks import NETWORKS, VECTORS
+
+PAGE = ROOT / "docs" / "mutation.md"
+SAME, EQUAL, HELD, NOTHING = "=", "equal", "holds", ""
+
+INTRODUCTION = f"""# What finds a wrong program
+
+Every mistake that is known of quantised networks, and some others, was built into the kernels, the constants or the
+schedule of an otherwise right program. Each such mutant was compiled for each of {len(NETWORKS)} small networks,
+deployed on the board `host`, and tried as [`harness prove`](prove-a-model.md) tries a program: by the argument, and by
+a run of {VECTORS:,} seeded vectors with its diagnosis. This page is written by `python -m tests.mutation`.
+
+A mutant is found by the run if an activation differs, and by the proof if a claim does not hold. Its cause is named if
+the diagnosis lists it among the causes that explain all that differs, for every layer that is wrong itself; and it is
+named alone if for one of these layers there is no other. Where the run finds nothing, the proof diagnoses the end of a
+QGemm. Some mutants have no name that the diagnosis knows; it must not give them another.
+
+Every reachable accumulator and every input pass through a mutant, so that one of which all claims hold is shown to be
+the same function, on that network. There are limits. Add is tried on samples, so that nothing is shown to be equal on
+the network of a residual expansion. All 2^32 inputs pass through those mutants only that change how inputs are rounded,
+through the others those inputs where the code changes. What a schedule does beside calling its stages, such as the
+mutants that fuse a sum with what comes before it, shows in whole runs alone; under delays they have {COMPOSED} vectors
+here.
+"""
+LEGEND = f"""In each cell: activations that differ in the run / steps of the
+[argument](prove-a-model.md#the-argument) of which a claim fails / whether the cause is named. `{EQUAL}`: all claims
+hold, it is the same function. `{HELD}`: all claims hold, some of them of samples. `{SAME}`: the compiler makes the same
+program as without the mutant. What a deleted barrier does to a run depends on which item is faster at that time; the
+proof slows each of them down in turn.
+"""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A mutant of a target on a network; without an outcome the compiler made the same program as without it."""
+
+    target: str
+    mutant: str
+    network: str
+    outcome: Outcome | None
+
+
+def page(cells: Sequence[Cell], faults: Mapping[str, str], where: str) -> str:
+    """The whole page; `where` names compiler, machine and day, `faults` what each came to."""
+    parts = [INTRODUCTION, where + "\n"]
+    for target in dict.fromkeys(cell.target for cell in cells):
+        own = [cell for cell in cells if cell.target == target]
+        parts += [f"## Target `{target}`\n", _totals(own), _summary(own), LEGEND, _details(own)]
+    parts += ["## Around the network\n", _table(("what is wrong", "verdict"), faults.items())]
+    return "\n".join(parts)
+
+
+def _totals(cells: Sequence[Cell]) -> str:
+    tried = [cell.outcome for cell in cells if cell.outcome]
+    proved = _counted(tried, lambda o: o.failed)
+    alone = _counted(tried, lambda o: o.failed and not o.differing)
+    missed = _counted(tried, lambda o: o.missed)
+    equal = _counted(tried, lambda o: o.held and o.complete)
+    held = _counted(tried, lambda o: o.held and not o.complete)
+    return f"""{len(tried)} programs that are not the right one:
+
+- found by the proof: {proved}, {alone} of them by it alone; found by the run alone: {missed}
+- all claims hold: {equal} shown to be equal, {held} tried on samples
+- diagnosed in the run: {_shares([o for o in tried if o.differing])}
+- diagnosed in the proof alone: {_shares([o for o in tried if o.named and not o.differing])}
+"""
+
+
+def _counted(outcomes: Iterable[Outcome], condition: Callable[[Outcome], object]) -> int:
+    return sum(bool(condition(outcome)) for outcome in outcomes)
+
+
+def _shares(diagnosed: Sequence[Outcome]) -> str:
+    counts = Counter(outcome.named for outcome in diagnosed)
+    right = counts[Named.ALONE] + counts[Named.AMONG]
+    return (
+        f"{len(diagnosed)}; named rightly {right} ({100 * right / max(len(diagnosed), 1):.1f} %), "
+        f"{counts[Named.ALONE]} of them alone; not named {counts[Named.NOT]}; only by wrong names {counts[Named.WRONG]}"
+    )
+
+
+def _summary(cells: Sequence[Cell]) -> str:
+    head = ("mutant", "programs", "found by run", "found by proof", "equal", "alone", "among others", "not named")
+    return _table(head, (_row(name, own) for name, own in _by_mutant(cells)))
+
+
+def _row(name: str, cells: Sequence[Cell]) -> Sequence[str]:
+    tried = [cell.outcome for cell in cells if cell.outcome]
+    conditions: Sequence[Callable[[Outcome], object]] = (
+        lambda outcome: outcome.differing,
+        lambda outcome: outcome.failed,
+        lambda outcome: outcome.held and outcome.complete,
+        lambda outcome: outcome.named is Named.ALONE,
+        lambda outcome: outcome.named is Named.AMONG,
+        lambda outcome: outcome.named in {Named.NOT, Named.WRONG},
+    )
+    return (name, str(len(tried)), *(str(_counted(tried, condition) or NOTHING) for condition in conditions))
+
+
+def _details(cells: Sequence[Cell]) -> str:
+    return _table(("mutant", *NETWORKS), ((name, *map(cell_text, own)) for name, own in _by_mutant(cells)))
+
+
+def _by_mutant(cells: Sequence[Cell]) -> Iterator[tuple[str, list[Cell]]]:
+    """In the order of MUTANTS and NETWORKS."""
+    at = {(cell.mutant, cell.network): cell for cell in cells}
+    for mutant in MUTANTS:
+        yield mutant.name, [at[mutant.name, network] for network in NETWORKS]
+
+
+def cell_text(cell: Cell) -> str:
+    """What the legend explains."""
+    outcome = cell.outcome
+    if outcome is None:
+        return SAME
+    if outcome.held:
+        return EQUAL if outcome.complete else HELD
+    steps = " ".join(str(1 + list(Step).index(step)) for step in outcome.failed) or "MISSED"
+    return f"{outcome.differing:,} / {steps} / {outcome.named.value if outcome.named else '-'}"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

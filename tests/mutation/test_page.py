@@ -1,0 +1,86 @@
+"""docs/mutation.md is of the mutants that there are, and says what the cells say."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from harness import targets
+from harness.proof import Step
+from tests.mutation.campaign import Named, Outcome
+from tests.mutation.faults import FAULTS
+from tests.mutation.mutants import MUTANTS, TARGETS
+from tests.mutation.networks import NETWORKS
+from tests.mutation.page import INTRODUCTION, PAGE, Cell, cell_text, page
+
+NAMES = [mutant.name for mutant in MUTANTS]
+
+
+def tables(text: str) -> list[list[list[str]]]:
+    """The cells of all tables, row by row, heads included."""
+    blocks = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    return [[row.removeprefix("| ").removesuffix(" |").split(" | ") for row in block.splitlines()] for block in blocks]
+
+
+def test_every_target_has_its_column_and_every_mutant_of_code_in_it() -> None:
+    assert set(TARGETS) == set(targets.names())
+    assert len(set(NAMES)) == len(NAMES)
+    for injections in TARGETS.values():
+        assert list(injections) == [mutant.name for mutant in MUTANTS if mutant.change is None]
+
+
+def test_the_page_lists_exactly_the_mutants_networks_and_faults_that_there_are() -> None:
+    text = PAGE.read_text()
+    assert text.startswith(INTRODUCTION)
+    *of_targets, around = tables(text)
+    assert len(of_targets) == 2 * len(TARGETS)
+    for table in of_targets:
+        assert [row[0] for row in table[2:]] == NAMES
+    assert all(table[0] == ["mutant", *NETWORKS] for table in of_targets[1::2])
+    assert [row[0] for row in around[2:]] == [fault.name for fault in FAULTS]
+
+
+def test_what_the_page_says_is_good_enough() -> None:
+    text = PAGE.read_text()
+    assert "MISSED" not in text
+    assert Named.WRONG.value not in text
+    assert text.count("found by the run alone: 0\n") == len(TARGETS)
+    shares = [float(share) for share in re.findall(r"diagnosed in the run: .*\((.*) %\)", text)]
+    assert len(shares) == len(TARGETS)
+    assert min(shares) >= 90
+
+
+@pytest.mark.parametrize(
+    ("outcome", "text"),
+    [
+        (None, "="),
+        (Outcome(0, (), None), "equal"),
+        (Outcome(0, (), None, complete=False), "holds"),
+        (Outcome(1234, (Step.CONSTANTS, Step.REQUANTIZATION), Named.AMONG), "1,234 / 1 4 / among others"),
+        (Outcome(0, (Step.QUANTIZATION,), None), "0 / 2 / -"),
+        (Outcome(7, (), Named.NOT), "7 / MISSED / not"),
+    ],
+)
+def test_a_cell_says_what_became_of_the_mutant(outcome: Outcome | None, text: str) -> None:
+    assert cell_text(Cell("c", "floor", "int8", outcome)) == text
+
+
+def test_the_totals_count_programs() -> None:
+    outcomes = {
+        NAMES[0]: Outcome(5, (Step.REQUANTIZATION,), Named.ALONE),
+        NAMES[1]: Outcome(5, (Step.REQUANTIZATION,), Named.NOT),
+        NAMES[2]: Outcome(0, (Step.REQUANTIZATION,), Named.AMONG),
+        NAMES[3]: Outcome(0, (), None),
+        NAMES[4]: Outcome(3, (), Named.WRONG),
+    }
+    first = next(iter(NETWORKS))
+    cells = [Cell("c", name, net, outcomes.get(name) if net == first else None) for name in NAMES for net in NETWORKS]
+    text = page(cells, {"fault": "found"}, "here")
+    assert "5 programs that are not the right one" in text
+    assert "found by the proof: 3, 1 of them by it alone; found by the run alone: 1\n" in text
+    assert "1 shown to be equal, 0 tried on samples" in text
+    assert "in the run: 3; named rightly 1 (33.3 %), 1 of them alone; not named 1; only by wrong names 1\n" in text
+    assert "in the proof alone: 1; named rightly 1 (100.0 %), 0 of them alone" in text
+    assert tables(text)[0][2] == [NAMES[0], "1", "1", "1", "", "1", "", ""]
+    assert tables(text)[-1][-1] == ["fault", "found"]

@@ -1,0 +1,94 @@
+"""Whole runs under delays: a missing hand-over, a wrong buffer, a stale vector; and right programs that hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.network import Network
+from harness.plan import Plan
+from harness.proof import Claim
+from tests import builders
+from tests.kernels.board_program import Patch, parse
+from tests.proof.trials import VECTORS, Workshop
+
+CHAIN = parse(builders.random_network(np.random.default_rng(5), (5, 6, 6, 4), argmax=True, per_column=True))
+RESIDUAL = parse(builders.random_network(np.random.default_rng(2), (4, 6, 6, 5), residual=2, zero_points=True))
+
+
+def failing(claims: list[Claim]) -> list[str]:
+    return [claim.question.statement for claim in claims if not claim.holds]
+
+
+@pytest.mark.parametrize("net", [CHAIN, RESIDUAL], ids=["chain", "residual"])
+def test_a_right_program_holds_in_every_block_and_whichever_item_is_slow(workshop: Workshop, net: Network) -> None:
+    trial = workshop.trial(net)
+    claims = trial.composed()
+    assert [claim.question.statement for claim in claims] == [
+        f"with item {item} slowed down the network gives the same activations, in blocks of {block}"
+        for item in ("prepost", "network")
+        for block in (1, 7, 64)
+    ]
+    assert failing(claims) == []
+    assert not any(claim.question.complete for claim in claims)
+    assert {claim.question.cases for claim in claims} == {VECTORS * sum(layer.width for layer in net.layers)}
+
+
+@pytest.mark.parametrize(("block", "sizes"), [(1, (1,)), (5, (1, 5)), (50, (1, 7, 50))])
+def test_blocks_that_the_program_cannot_run_are_not_claimed(
+    workshop: Workshop, block: int, sizes: tuple[int, ...]
+) -> None:
+    claims = workshop.trial(CHAIN, block=block).composed()
+    stated = [claim.question.statement.rsplit(" ", 1)[1] for claim in claims]
+    assert stated == [str(size) for size in sizes] * 2
+    assert failing(claims) == []
+
+
+def without_barrier(made: Plan, index: int) -> list[Patch]:
+    """Neither item crosses it."""
+    name = made.barriers[index].name
+    counts = [
+        Patch("network.c", f"{item.name}_steps, {len(steps)}}}", f"{item.name}_steps, {len(steps) - 1}}}")
+        for item, steps in zip(made.items, made.schedules, strict=True)
+    ]
+    return [Patch("network.c", f"    {{STEP_BARRIER, {index}}}, /* {name} */\n", ""), *counts]
+
+
+@pytest.mark.parametrize("net", [CHAIN, RESIDUAL], ids=["chain", "residual"])
+def test_every_missing_barrier_is_found_when_its_writer_is_slow(workshop: Workshop, net: Network) -> None:
+    made = workshop.trial(net).made
+    assert len(made.barriers) >= 2
+    for index, barrier in enumerate(made.barriers):
+        trial = workshop.trial(net, without_barrier(made, index))
+        giver = made.items[made.owner[[layer.name for layer in net.layers].index(barrier.name)]].name
+        claims = trial.composed()
+        slowed = [claim for claim in claims if f"with item {giver} slowed down" in claim.question.statement]
+        assert len(slowed) == 3
+        for claim in slowed:
+            assert claim.counterexample.startswith(f"with a delay before every layer of item {giver}, layer ")
+            reader = claim.counterexample.split("layer ")[-1].split(" ")[0]
+            assert barrier.name not in reader
+            assert any(
+                layer.name == reader and made.items[made.owner[i]].name != giver for i, layer in enumerate(net.layers)
+            )
+
+
+WRONG_BUFFERS = {
+    "swapped": ("layer_1_accumulate(layer_0_output[v], acc)", "layer_1_accumulate(layer_0_output[v ^ 1], acc)"),
+    "that before": ("layer_2_accumulate(layer_1_output[v], acc)", "layer_2_accumulate(layer_0_output[v], acc)"),
+    "the vector before": (
+        "layer_1_accumulate(layer_0_output[v], acc)", "layer_1_accumulate(layer_0_output[v ? v - 1 : 0], acc)"
+    ),
+    "not written": ("layer_1_finish(acc, layer_1_output[v])", "layer_1_finish(acc, layer_0_output[v])"),
+    "only the first vector": ("advisory_compute(layer_2_output[v],", "advisory_compute(layer_2_output[0],"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new"), WRONG_BUFFERS.values(), ids=WRONG_BUFFERS)
+def test_a_wrong_buffer_is_found_though_every_stage_is_right(workshop: Workshop, old: str, new: str) -> None:
+    trial = workshop.trial(CHAIN, [Patch("network.c", old, new)])
+    assert trial.refuted() == {}
+    claims = trial.composed()
+    in_blocks = [claim for claim in claims if not claim.question.statement.endswith("blocks of 1")]
+    assert len(in_blocks) == 4
+    assert all(claim.counterexample for claim in in_blocks)
