@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from harness.profile import Profile
 from harness.reference import specification
 from harness.targets import Part, Stage
 from tests import builders
-from tests.kernels.board_program import BoardProgram, Patch, build_patched, compile_common, parse, with_flags
+from tests.kernels.board_program import BoardProgram, Patch, build, build_patched, compile_common, parse, with_flags
 from tests.kernels.test_program import EXIT_IO, EXIT_USAGE, refused
 from tests.reference.test_specification import sum_network
 
@@ -54,6 +56,25 @@ def programs(board: Profile, tmp_path_factory: pytest.TempPathFactory) -> Mappin
 @pytest.fixture(scope="module")
 def program(programs: Mapping[str, BoardProgram]) -> BoardProgram:
     return programs["int8 weights"]
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_stage_is_one_piece_of_machine_code_which_the_schedule_calls(name: str, host: Profile, cache: Path) -> None:
+    net = NETWORKS[name]
+    functions = _functions(build(net, host, cache, BLOCK).path)
+    for layer, code in zip(net.layers, bundle.layer_codes(plan.make(net, host, block=BLOCK)), strict=True):
+        for stage in code.stages:
+            assert [function for function in functions if function.split(".")[0] == stage.name] == [stage.name]
+            callers = {function for function, text in functions.items() if f"<{stage.name}>\n" in text}
+            assert callers == {f"{layer.name}_forward", f"{stage.name}_stage"}
+
+
+def _functions(program: Path) -> dict[str, str]:
+    """The instructions of every function, with the optimisation of a bundle."""
+    command = ["objdump", "--disassemble", "--no-show-raw-insn", str(program)]
+    listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    pieces = re.split(r"^[0-9a-f]+ <(.+)>:\n", listing, flags=re.MULTILINE)[1:]
+    return dict(zip(pieces[::2], pieces[1::2], strict=True))
 
 
 def probe(program: BoardProgram, folder: Path, *arguments: object, inputs: Array | None = None) -> tuple[int, int]:
