@@ -17,6 +17,14 @@ void fail(int status, const char *format, ...)
     exit(status);
 }
 
+void *allocate(size_t count, size_t size)
+{
+    void *memory = calloc(count ? count : 1, size);
+    if (!memory)
+        fail(EXIT_SYSTEM, "out of memory");
+    return memory;
+}
+
 void fail_errno(int status, const char *what, const char *name)
 {
     fail(status, "%s %s: %s", what, name, strerror(errno));

@@ -80,10 +80,8 @@ static void parse_cores(char *text, int *core)
 static struct options defaults(void)
 {
     struct options options = {.dump = DUMP_ALL, .time = TIME_NONE, .block = network.block_capacity, .repeat = 1};
-    options.core = calloc(network.item_count, sizeof *options.core);
-    options.delay_us = calloc(network.item_count, sizeof *options.delay_us);
-    if (!options.core || !options.delay_us)
-        fail(EXIT_SYSTEM, "out of memory");
+    options.core = allocate(network.item_count, sizeof *options.core);
+    options.delay_us = allocate(network.item_count, sizeof *options.delay_us);
     for (size_t i = 0; i < network.item_count; ++i)
         options.core[i] = -1;
     return options;

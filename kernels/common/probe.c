@@ -63,21 +63,13 @@ static const struct stage *find_stage(const char *name)
     fail(EXIT_USAGE, "--stage %s: this network has no such stage", name);
 }
 
-static void move_to_core(int core)
+static void move_to_core(int core, const char *name)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(core < 0 ? 0 : core, &set);
     if (core >= 0 && sched_setaffinity(0, sizeof set, &set) != 0)
-        fail_errno(EXIT_SYSTEM, "cannot move to the core of --pin", "");
-}
-
-static void *allocate(size_t count, size_t size)
-{
-    void *memory = calloc(count, size);
-    if (!memory)
-        fail(EXIT_SYSTEM, "out of memory");
-    return memory;
+        fail_errno(EXIT_SYSTEM, "cannot move to the core of --pin for stage", name);
 }
 
 static struct block prepare(const struct options *options)
@@ -87,7 +79,7 @@ static struct block prepare(const struct options *options)
                           NULL, NULL};
     block.inputs = allocate(network.block_capacity, block.input_row);
     block.outputs = allocate(network.block_capacity, block.output_row);
-    move_to_core(options->core[stage->item]);
+    move_to_core(options->core[stage->item], stage->name);
     init_items();
     return block;
 }

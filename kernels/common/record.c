@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "fail.h"
 #include "network.h"
@@ -46,9 +45,7 @@ static size_t time_columns(enum time_scope scope)
 static void open_times(const struct options *options, size_t samples)
 {
     columns = time_columns(options->time);
-    row_ns = calloc(columns, sizeof *row_ns);
-    if (!row_ns)
-        fail(EXIT_SYSTEM, "out of memory");
+    row_ns = allocate(columns, sizeof *row_ns);
     name_output(&times, options->out, "time.npy");
     times.file = npy_create(times.path, "<u8", samples, columns);
 }
@@ -65,9 +62,7 @@ static void open_trace(const struct options *options)
 
 void record_open(const struct options *options, size_t vectors, size_t samples)
 {
-    dumps = calloc(network.layer_count, sizeof *dumps);
-    if (!dumps)
-        fail(EXIT_SYSTEM, "out of memory");
+    dumps = allocate(network.layer_count, sizeof *dumps);
     for (size_t i = 0; i < network.layer_count; ++i)
         if (options->dump == DUMP_ALL || (options->dump == DUMP_LAST && i == network.layer_count - 1))
             open_dump(i, options->out, vectors);

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -98,14 +97,6 @@ static void start_worker(struct worker *worker, int core, int fifo)
     require(pthread_create(&worker->thread, &attributes, work, worker),
             "cannot start (with the core of --pin and the priority of --fifo) item", name);
     pthread_attr_destroy(&attributes);
-}
-
-static void *allocate(size_t count, size_t size)
-{
-    void *memory = calloc(count ? count : 1, size);
-    if (!memory)
-        fail(EXIT_SYSTEM, "out of memory");
-    return memory;
 }
 
 static void prepare_barriers(void)
