@@ -26,6 +26,11 @@ def half_up(v: Real) -> Real:
     return np.floor(v + 0.5)
 
 
+def as_other_type(codes: Array) -> Array:
+    """The same bytes read as the other 8-bit type."""
+    return codes.view(np.int8 if codes.dtype == np.uint8 else np.uint8)
+
+
 # In float64 v + 0.5 is exact for a float32 v of the size of a code.
 ROUNDINGS: dict[str, Callable[[Real], Real]] = {
     "rounding is half away from zero": half_away,

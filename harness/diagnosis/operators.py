@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from functools import singledispatch
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from harness.diagnosis import codes as to_codes
 from harness.diagnosis import qgemm
-from harness.diagnosis.codes import Codes
+from harness.diagnosis.codes import Codes, as_other_type
 from harness.diagnosis.mistake import Mistake, Single
 from harness.network import Add, ArgExtremum, Array, DequantizeLinear, Layer, QGemm, QuantizeLinear
 from harness.reference import specification
@@ -110,7 +111,7 @@ def _dequantize_linear(layer: DequantizeLinear, inputs: Array) -> Iterator[Mista
     yield Mistake("the product is truncated toward zero", "rounded half to even", truncated)
     yield Mistake("the scale is a float16", "float32", scaled(right, qgemm.through_float16(np.atleast_1d(scale))))
     yield Mistake("the output is rounded to float16", "float32", qgemm.through_float16(scaled(right)))
-    misread = inputs.view(np.int8 if inputs.dtype == np.uint8 else np.uint8)
+    misread = as_other_type(inputs)
     yield Mistake(
         f"the codes are read as {misread.dtype}", str(inputs.dtype), scaled(misread.astype(np.int64) - layer.zero_point)
     )
@@ -141,26 +142,23 @@ def _add(layer: Add, *inputs: Array) -> Iterator[Mistake]:
 
 @mistakes.register
 def _arg_extremum(layer: ArgExtremum, inputs: Array) -> Iterator[Mistake]:
-    keys = specification.ordered(inputs) if inputs.dtype == np.float32 else inputs.astype(np.int64)
-    keys = keys if layer.largest else -keys
     rule = "of equal values the {} column wins"
     right, wrong = ("last", "first") if layer.last else ("first", "last")
-    yield Mistake(rule.format(wrong), rule.format(right), _argmax(keys, last=not layer.last))
+    yield Mistake(rule.format(wrong), rule.format(right), _searched(layer, inputs, last=not layer.last))
     extremes = ("largest", "smallest") if layer.largest else ("smallest", "largest")
-    yield Mistake(f"the {extremes[1]} value is searched", f"the {extremes[0]}", _argmax(-keys, last=layer.last))
-    found = _argmax(keys, last=layer.last)
-    yield Mistake("columns are counted from 1", "from 0", found + 1)
+    other = _searched(layer, inputs, largest=not layer.largest)
+    yield Mistake(f"the {extremes[1]} value is searched", f"the {extremes[0]}", other)
+    yield Mistake("columns are counted from 1", "from 0", _searched(layer, inputs) + 1)
     for tail in qgemm.tails(layer.input_width):
         if tail < layer.input_width:
-            searched = _argmax(keys[:, :-tail], last=layer.last)
+            searched = _searched(layer, inputs[:, :-tail], input_width=layer.input_width - tail)
             yield Mistake(f"the last {tail} of the columns are not looked at", "all are", searched)
     if inputs.dtype != np.float32:
-        misread = inputs.view(np.int8 if inputs.dtype == np.uint8 else np.uint8)
-        keys = misread.astype(np.int64) if layer.largest else -misread.astype(np.int64)
-        yield Mistake(f"the codes are read as {misread.dtype}", str(inputs.dtype), _argmax(keys, last=layer.last))
+        misread = as_other_type(inputs)
+        cause = f"the codes are read as {misread.dtype}"
+        yield Mistake(cause, str(inputs.dtype), _searched(layer, misread, input_dtype=misread.dtype))
 
 
-def _argmax(keys: Array, *, last: bool) -> Array:
-    """The column of the largest key, int64 (vectors, 1)."""
-    column: Array = (keys[:, ::-1] if last else keys).argmax(axis=1, keepdims=True)
-    return keys.shape[1] - 1 - column if last else column
+def _searched(layer: ArgExtremum, inputs: Array, **changes: Any) -> Array:
+    """What the layer would choose with these changes, int64 (vectors, 1)."""
+    return specification.operator(dataclasses.replace(layer, **changes))(inputs)

@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.diagnosis import codes as to_codes
 from harness.diagnosis import fixed_point
-from harness.diagnosis.codes import Codes, half_away, half_up
+from harness.diagnosis.codes import Codes, as_other_type, half_away, half_up
 from harness.diagnosis.fixed_point import Integers
 from harness.diagnosis.mistake import Mistake, Real, Single
 from harness.network import Array, QGemm, Scales
@@ -232,18 +232,15 @@ def _wrong_signs(layer: QGemm, inputs: Array, acc: Integers) -> Iterator[tuple[s
     """Codes read as the other 8-bit type: those with the highest bit are 256 away."""
     weights = layer.weights.astype(np.int64) - layer.weights_zero_point
     centered = inputs.astype(np.int64) - layer.a_zero_point
-    yield f"the input codes are read as {_other(inputs)}", str(inputs.dtype), acc + _dot(_misread(inputs), weights)
-    misread = acc + _dot(centered, _misread(layer.weights))
-    yield f"the weights are read as {_other(layer.weights)}", str(layer.weights.dtype), misread
-
-
-def _other(values: Array) -> str:
-    return "int8" if values.dtype == np.uint8 else "uint8"
+    cause = f"the input codes are read as {as_other_type(inputs).dtype}"
+    yield cause, str(inputs.dtype), acc + _dot(_misread(inputs), weights)
+    cause = f"the weights are read as {as_other_type(layer.weights).dtype}"
+    yield cause, str(layer.weights.dtype), acc + _dot(centered, _misread(layer.weights))
 
 
 def _misread(values: Array) -> Integers:
     """What is added to each code by reading it as the other type."""
-    return values.view(np.int8 if values.dtype == np.uint8 else np.uint8).astype(np.int64) - values
+    return as_other_type(values).astype(np.int64) - values
 
 
 def _wrong_products_as_stored(layer: QGemm, inputs: Array, acc: Integers) -> Iterator[tuple[str, str, Integers]]:
