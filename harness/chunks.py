@@ -113,7 +113,8 @@ def _finish(job: Job, deployed: Deployed, begun: _Begun) -> None:
     reference_sha256 = tuple(dumps.sha256(values) for values in references)
     suspects = [i for i, pair in enumerate(zip(reference_sha256, executed.sha256, strict=True)) if pair[0] != pair[1]]
     wanted = range(len(references)) if job.request.fetch == "all" else suspects
-    actual = _collect(job, deployed, executed, chunk.index, wanted)
+    folder = job.folder.dumps("target", chunk.index)
+    actual = execute.collect(deployed, executed, wanted, job.network.layers, folder)
     found = list(cases(job.network, begun.vectors, references, actual, chunk.start, job.plan.block))
     to_blame = [case for case in found if case.own]
     comparisons = _compare_layers(references, actual, found, chunk.start)
@@ -136,18 +137,6 @@ def _finish(job: Job, deployed: Deployed, begun: _Begun) -> None:
     )
     begun.counted.result()
     job.folder.write_chunk(record)
-
-
-def _collect(job: Job, deployed: Deployed, executed: Executed, index: int, wanted: Sequence[int]) -> dict[int, Array]:
-    """The fetched dumps by layer index."""
-    layers, folder = job.network.layers, job.folder.dumps("target", index)
-    execute.collect(deployed, executed, wanted, layers, folder)
-    return {
-        layer: dumps.read(
-            folder / dumps.file_name(layer, layers[layer]), layers[layer], executed.vectors, executed.sha256[layer]
-        )
-        for layer in wanted
-    }
 
 
 def _compare_layers(

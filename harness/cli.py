@@ -39,6 +39,10 @@ def _planned(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+_seed = click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the generated vectors.")
+_precise = click.option("--x64-quant-precision", is_flag=True, help="Set session.x64quantprecision in the reference.")
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="harness")
 @click.option("--boards", type=click.Path(path_type=Path), envvar="HARNESS_BOARDS", help="The laboratory file.")
@@ -53,7 +57,7 @@ def cli(context: click.Context, boards: Path | None, runs: Path | None, debug: b
 @cli.command()
 @_planned
 @click.option("--vectors", default="100000", show_default=True, help="How many, or a .npy file of them.")
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the generated vectors.")
+@_seed
 @click.option(
     "--cover",
     type=click.FloatRange(0, 1, min_open=True),
@@ -68,7 +72,7 @@ def cli(context: click.Context, boards: Path | None, runs: Path | None, debug: b
     "--fetch", type=click.Choice(["all", "mismatch"]), default="all", show_default=True, help="Dumps that travel."
 )
 @click.option("--resume", type=click.Path(path_type=Path), help="Go on with the unfinished run in this folder.")
-@click.option("--x64-quant-precision", is_flag=True, help="Set session.x64quantprecision in the reference.")
+@_precise
 @as_json
 @click.pass_obj
 def run(space: Workspace, /, as_json: bool, resume: Path | None, board: str, model: str, **asked: Any) -> int:
@@ -88,13 +92,13 @@ def run(space: Workspace, /, as_json: bool, resume: Path | None, board: str, mod
 @cli.command()
 @_planned
 @click.option("--vectors", default="10000", show_default=True, help="Compared as by run: how many, or a .npy file.")
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the generated vectors.")
+@_seed
 @click.option(
     "--floats",
     type=click.Choice(["all", "thresholds"]),
     help="Inputs of QuantizeLinear on the board: all 2^32 (default, but on an emulated board), or where codes change.",
 )
-@click.option("--x64-quant-precision", is_flag=True, help="Set session.x64quantprecision in the reference.")
+@_precise
 @as_json
 @click.pass_obj
 def prove(space: Workspace, /, as_json: bool, board: str, model: str, floats: str | None, **asked: Any) -> int:

@@ -50,7 +50,7 @@ def compare(expected: Array, actual: Array, start: int = 0) -> Comparison:
     """
     if expected.shape != actual.shape or expected.dtype != actual.dtype:
         raise ValueError(f"{expected.dtype}{expected.shape} against {actual.dtype}{actual.shape}")
-    differing, first = _count(_bits(expected).reshape(-1), _bits(actual).reshape(-1))
+    differing, first = _count(bits(expected).reshape(-1), bits(actual).reshape(-1))
     if first is None:
         return Comparison(expected.size, 0, None)
     vector, unit = divmod(first, expected.shape[1])
@@ -58,7 +58,7 @@ def compare(expected: Array, actual: Array, start: int = 0) -> Comparison:
     return Comparison(expected.size, differing, found)
 
 
-def _bits(values: Array) -> Array:
+def bits(values: Array) -> Array:
     """The values as unsigned integers of their size, in C order."""
     return np.ascontiguousarray(values).view(np.dtype(f"u{values.dtype.itemsize}"))
 
@@ -77,5 +77,5 @@ def _count(expected: Array, actual: Array) -> tuple[int, int | None]:
 
 def difference_map(expected: Array, actual: Array) -> Array:
     """Where the bits differ, bool (vectors, width)."""
-    differing: Array = _bits(expected) != _bits(actual)
+    differing: Array = bits(expected) != bits(actual)
     return differing

@@ -19,7 +19,7 @@ from harness import dumps
 from harness.board.session import Board, Completed, Fetch
 from harness.bundle import PROGRAM, PROTOCOL, Bundle
 from harness.errors import BoardError
-from harness.network import Layer
+from harness.network import Array, Layer
 from harness.plan import Plan
 
 COMMAND_TIMEOUT_S = 60.0
@@ -170,10 +170,21 @@ def run_program(deployed: Deployed, arguments: Sequence[str], timeout_s: float) 
     return answer
 
 
-def collect(deployed: Deployed, executed: Executed, wanted: Iterable[int], layers: Sequence[Layer], to: Path) -> None:
-    """Fetch the dumps of the layers `wanted` (indices) into the folder `to`; their sizes are checked."""
-    names = [(dumps.file_name(index, layers[index]), dumps.size(layers[index], executed.vectors)) for index in wanted]
-    deployed.board.get_many([Fetch(executed.out / name, to / name, size) for name, size in names])
+def collect(
+    deployed: Deployed, executed: Executed, wanted: Sequence[int], layers: Sequence[Layer], to: Path
+) -> dict[int, Array]:
+    """Fetch the dumps of the layers `wanted` (indices) into the folder `to`, and read them: (vectors, width) each.
+
+    BoardError if one has not the length, header and SHA-256 that it should have.
+    """
+    names = {index: dumps.file_name(index, layers[index]) for index in wanted}
+    sizes = [dumps.size(layers[index], executed.vectors) for index in wanted]
+    files = zip(names.values(), sizes, strict=True)
+    deployed.board.get_many([Fetch(executed.out / name, to / name, size) for name, size in files])
+    return {
+        index: dumps.read(to / name, layers[index], executed.vectors, executed.sha256[index])
+        for index, name in names.items()
+    }
 
 
 def clean(deployed: Deployed) -> None:

@@ -113,11 +113,8 @@ class _Board:
         dumps.write(upload, vectors)
         options, timeout_s = execute.options(self._job.plan), self._job.profile.timeout_s
         executed = execute.execute_chunk(self._deployed, 0, upload, count, layers, options, timeout_s)
-        wanted = range(self._layer + 1)
-        execute.collect(self._deployed, executed, wanted, layers, self._scratch)
-        paths = [self._scratch / dumps.file_name(index, layers[index]) for index in wanted]
-        found = [dumps.read(paths[index], layers[index], count, executed.sha256[index]) for index in wanted]
-        return list(zip(self._job.reference.activations(vectors), found, strict=False))
+        found = execute.collect(self._deployed, executed, range(self._layer + 1), layers, self._scratch)
+        return list(zip(self._job.reference.activations(vectors), found.values(), strict=False))
 
 
 def keep(failing: Failing, job: Job) -> dict[str, Any]:

@@ -57,6 +57,11 @@ class Job:
     folder: RunFolder
     started: datetime
 
+    @property
+    def title(self) -> str:
+        """What runs where, for a progress bar."""
+        return f"{self.network.name} on {self.profile.name}{' (emulated)' if self.profile.emulated else ''}"
+
 
 def command_line() -> list[str]:
     """How this process was called, as a user would type it."""

@@ -80,10 +80,10 @@ class Probe:
             self.deployed.board.put(self.scratch / there.name, there)
         given = [*arguments, "--vectors", str(there), "--out", str(self._out), *self.options]
         answer = execute.run_program(self.deployed, given, self.timeout_s)
-        vectors, rows = answer.get("vectors"), answer.get("rows")
-        if not isinstance(vectors, int) or not isinstance(rows, int):
-            raise BoardError(f"the program on the board reports {vectors!r} vectors and {rows!r} rows")
-        return vectors, rows
+        passed, rows = answer.get("vectors"), answer.get("rows")
+        if not isinstance(passed, int) or not isinstance(rows, int):
+            raise BoardError(f"the program on the board reports {passed!r} vectors and {rows!r} rows")
+        return passed, rows
 
     def _fetch(self, files: Sequence[tuple[str, np.dtype[Any], tuple[int, ...]]]) -> list[Array]:
         """The arrays that the program has written, each by its name, type and shape (rows, width)."""

@@ -63,8 +63,7 @@ def _execute(board: LocalBoard, built: Bundle, acas: Network, vectors: Path, fol
 
 def test_an_honest_board_delivers(built: Bundle, acas: Network, vectors: Path, tmp_path: Path) -> None:
     deployed, executed = _execute(LyingBoard(), built, acas, vectors, tmp_path)
-    execute.collect(deployed, executed, [1], acas.layers, tmp_path)
-    values = dumps.read(tmp_path / "01_dense_1.npy", acas.layers[1], COUNT, executed.sha256[1])
+    values = execute.collect(deployed, executed, [1], acas.layers, tmp_path)[1]
     assert values.shape == (COUNT, 50)
     execute.clean(deployed)
     assert not (tmp_path / "work" / "runs" / "run").exists()
@@ -96,9 +95,8 @@ def test_a_dump_changed_after_it_was_hashed_is_refused(
     dump = Path(executed.out / "01_dense_1.npy")
     content = dump.read_bytes()
     dump.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    execute.collect(deployed, executed, [1], acas.layers, tmp_path)
     with pytest.raises(BoardError, match="does not have the SHA-256 that the board computed"):
-        dumps.read(tmp_path / "01_dense_1.npy", acas.layers[1], COUNT, executed.sha256[1])
+        execute.collect(deployed, executed, [1], acas.layers, tmp_path)
 
 
 def test_a_missing_dump_is_a_failed_execution(built: Bundle, acas: Network, vectors: Path, tmp_path: Path) -> None:

@@ -28,8 +28,7 @@ def prove(job: Job, deployed: Deployed, screen: Screen) -> dict[str, Any]:
         probe = Probe(deployed, execute.options(job.plan), job.profile.timeout_s, Path(scratch))
         subject = Subject(job.network, bundle.layer_codes(job.plan), probe)
         asked = proof.in_order([*proof.questions(subject, all_floats=all_floats), *_whole(job, probe)])
-        title = f"proving {job.network.name} on {job.profile.name}{' (emulated)' if job.profile.emulated else ''}"
-        with screen.progress(title, sum(question.cases for question in asked)) as bar:
+        with screen.progress(f"proving {job.title}", sum(question.cases for question in asked)) as bar:
             proved = proof.prove(asked, bar.advance, subject.abandon)
     taken = list(proof.assumptions(job.network, all_floats=all_floats))
     return proof.document(proved, taken, time.perf_counter() - started)

@@ -145,8 +145,7 @@ def _run_chunks(job: Job, reached: Reached, coverage: Coverage, screen: Screen, 
     if done:
         notify(f"resuming after {done:,} vectors")
         _count_finished(job, finished, done, coverage, screen)
-    title = f"{job.network.name} on {job.profile.name}{' (emulated)' if job.profile.emulated else ''}"
-    with screen.progress(title, job.stimuli.count, done) as bar:
+    with screen.progress(job.title, job.stimuli.count, done) as bar:
         chunks.run_pipelined(job, deployed, todo, coverage, bar.advance)
     found = failing.smallest(job, deployed, notify)
     _clean(deployed, notify)

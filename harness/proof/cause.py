@@ -27,7 +27,7 @@ def diagnose(layer: QGemm, stage: Stage, probe: Probe) -> Diagnosis:
     """What the stage gives at the accumulators where a mistake shows."""
     accumulators = _notable_accumulators(layer)
     actual = probe.outputs(stage, accumulators.astype(np.int32))
-    return diagnose_finish(0, layer, accumulators, _expected(layer, accumulators), actual)
+    return diagnose_finish(0, layer, accumulators, specification.finish(layer)(accumulators), actual)
 
 
 def _notable_accumulators(layer: QGemm) -> Array:
@@ -40,11 +40,3 @@ def _notable_accumulators(layer: QGemm) -> Array:
     near = [steps + distance for distance in range(-NEIGHBOURS, NEIGHBOURS)]
     both: Array = np.clip(np.concatenate([*near, evenly]), low, high)
     return both
-
-
-def _expected(layer: QGemm, accumulators: Array) -> Array:
-    if layer.dtype == np.float32:
-        return specification.float_bits(accumulators, layer.multiplier).view(np.float32)
-    stairs = specification.Staircase.of(specification.thresholds(layer), *accumulator_bounds(layer))
-    codes: Array = (stairs.count(accumulators) + np.iinfo(layer.dtype).min).astype(layer.dtype)
-    return codes

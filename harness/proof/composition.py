@@ -7,6 +7,7 @@ wrong place shows as stale activations.  Blocks of different sizes leave differe
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from harness import dumps, execute
@@ -46,5 +47,5 @@ def questions(
                 f"{len(vectors):,} seeded vectors, ties among them; {DELAY_US} µs before each of the item's layers",
                 cases,
                 complete=False,
-                answer=lambda name=item.name, size=block: run(name, size),  # type: ignore[misc]
+                answer=partial(run, item.name, block),
             )

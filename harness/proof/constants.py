@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from harness import compare
 from harness.network import Array, Network, QGemm
 from harness.probe import Probe
 from harness.proof.claims import Question, Side, Step
@@ -44,20 +45,16 @@ def questions(network: Network, tables: Sequence[Table], probe: Probe) -> Iterat
 
 def _differing_table(tables: Sequence[Table], found: Sequence[Array]) -> str:
     for table, there in zip(tables, found, strict=True):
-        wanted, bits = (_bits(np.atleast_2d(values)) for values in (table.values, there))
-        rows, columns = np.nonzero(wanted != bits)
+        wanted, held = (compare.bits(np.atleast_2d(values)) for values in (table.values, there))
+        rows, columns = np.nonzero(wanted != held)
         if len(rows):
             at = rows[0], columns[0]
             digits = 2 * there.dtype.itemsize
             return (
-                f"table {table.name}[{at[0]}][{at[1]}] holds {bits[at]:#0{digits + 2}x}, the model says "
+                f"table {table.name}[{at[0]}][{at[1]}] holds {held[at]:#0{digits + 2}x}, the model says "
                 f"{wanted[at]:#0{digits + 2}x} ({len(rows)} of {there.size} values differ)"
             )
     return ""
-
-
-def _bits(values: Array) -> Array:
-    return np.ascontiguousarray(values).view(np.dtype(f"u{values.dtype.itemsize}"))
 
 
 def _wrong_multiplier(layers: Sequence[QGemm]) -> str:

@@ -8,6 +8,7 @@ from threading import Event
 import numpy as np
 
 from harness import dumps
+from harness.compare import difference_map
 from harness.errors import BoardError
 from harness.network import Array, Network, QGemm, QuantizeLinear
 from harness.probe import Probe
@@ -15,7 +16,7 @@ from harness.proof import cause
 from harness.proof.claims import Question, Side, Step
 from harness.reference import exhaustive, specification, steps
 from harness.reference.softfloat import INFINITY_BITS
-from harness.reference.steps import Staircase, Sweep
+from harness.reference.steps import StepFunction, Sweep
 from harness.targets import Stage
 
 BYTES_AT_ONCE = 1 << 26
@@ -46,7 +47,7 @@ def every_float(layer: QuantizeLinear, stage: Stage, probe: Probe) -> Question:
 def thresholds(layer: QuantizeLinear, stage: Stage, probe: Probe, *, monotone: bool) -> Question:
     """The inputs where codes change, through every column; `monotone` lets them stand for all."""
     spread = max(SPREAD_VALUES // layer.width, 1)
-    inputs = np.repeat(_notable_floats(layer, spread)[:, None], layer.width, axis=1)
+    notable = _notable_floats(layer, spread)
     argument = (
         "; between two of them the code cannot change, as division by a positive constant, clamping and rounding are "
         "monotone"
@@ -58,9 +59,11 @@ def thresholds(layer: QuantizeLinear, stage: Stage, probe: Probe, *, monotone: b
         "the code changes exactly at the thresholds of the specification, in every column",
         f"{2 * NEIGHBOURS} neighbours of all 255 thresholds, special values and {spread:,} evenly spread bit patterns "
         f"pass through every column{argument if monotone else ''}",
-        inputs.size,
+        notable.size * layer.width,
         complete=True,
-        answer=lambda: differing_output(stage, inputs, specification.operator(layer), probe),
+        answer=lambda: differing_output(
+            stage, np.repeat(notable[:, None], layer.width, axis=1), specification.operator(layer), probe
+        ),
     )
 
 
@@ -104,7 +107,6 @@ def _with_cause(counterexample: str, find: Callable[[], str]) -> str:
 
 def reference_agrees(network: Network, layer: QuantizeLinear | QGemm, abandoned: Event) -> Question:
     """That ONNX Runtime and the integer specification say the same on all of that."""
-    cases = exhaustive.Question.of(layer).sweep.cases
     quantizes = isinstance(layer, QuantizeLinear)
 
     def confirm() -> str:
@@ -117,14 +119,14 @@ def reference_agrees(network: Network, layer: QuantizeLinear | QGemm, abandoned:
         layer.name,
         f"ONNX Runtime and the integer specification agree on every {'float32' if quantizes else 'accumulator'}",
         "the model's own node computes all of them" + ("" if quantizes else ", fed in place of its bias"),
-        cases,
+        exhaustive.sweep(layer).cases,
         complete=True,
         answer=confirm,
     )
 
 
 def differing_step(
-    staircases: Sequence[Staircase], sweep: Sweep, stage: Stage, probe: Probe, text: Callable[[int], str]
+    staircases: Sequence[StepFunction], sweep: Sweep, stage: Stage, probe: Probe, text: Callable[[int], str]
 ) -> str:
     """The first input of a sweep whose code is not that of its column's staircase; `text` shows an input."""
     found, done = probe.steps(stage, sweep)
@@ -146,15 +148,11 @@ def _float_text(bits: int) -> str:
 
 
 def _differing_number(layer: QGemm, sweep: Sweep, stage: Stage, probe: Probe) -> str:
-    length = max(BYTES_AT_ONCE // (4 * layer.width), 1)
-
-    def number(accumulators: Array) -> Array:
-        return specification.float_bits(accumulators.astype(np.int64), layer.multiplier)
-
+    length, finish = max(BYTES_AT_ONCE // (4 * layer.width), 1), specification.finish(layer)
     for first in range(0, sweep.vectors, length):
         part = Sweep(sweep.start + first, np.full_like(sweep.count, min(length, sweep.vectors - first)))
         accumulators = part.values().view(np.int32)
-        wanted = _evaluate(number, accumulators, layer.width).view(np.float32)
+        wanted = _evaluate(lambda acc: finish(acc.astype(np.int64)), accumulators, layer.width)
         if probe.sweep_sha256(stage, part) != dumps.sha256(wanted):
             counterexample = _first_number(stage, accumulators, wanted, sweep.count - first, probe)
             if counterexample:
@@ -165,7 +163,7 @@ def _differing_number(layer: QGemm, sweep: Sweep, stage: Stage, probe: Probe) ->
 def _first_number(stage: Stage, accumulators: Array, wanted: Array, reachable: Array, probe: Probe) -> str:
     """Of each column's first values only so many can be reached: a shorter column runs on."""
     found = probe.outputs(stage, accumulators)
-    different = found.view(np.uint32) != wanted.view(np.uint32)
+    different = difference_map(wanted, found)
     if not different.any():
         return "the outputs of a sweep changed when they were asked for again"
     vectors, columns = np.nonzero(different & (np.arange(len(wanted))[:, None] < reachable))
@@ -182,8 +180,7 @@ def differing_output(stage: Stage, inputs: Array, expected: Callable[[Array], Ar
         part = inputs[start : start + rows]
         wanted = _evaluate(expected, part, stage.output_width).astype(stage.output_dtype)
         found = probe.outputs(stage, part)
-        bits = np.dtype(f"u{wanted.itemsize}")
-        vectors, columns = np.nonzero(wanted.view(bits) != found.view(bits))
+        vectors, columns = np.nonzero(difference_map(wanted, found))
         if len(vectors):
             at = vectors[0], columns[0]
             return f"column {at[1]} of inputs {_row(part[at[0]])}: {found[at]}, expected {wanted[at]}"

@@ -18,7 +18,7 @@ from onnx import TensorProto, helper
 from harness.errors import ReferenceFailed
 from harness.network import Array, Network, QGemm, QuantizeLinear
 from harness.reference import runtime, specification, steps
-from harness.reference.steps import Staircase, Sweep
+from harness.reference.steps import StepFunction, Sweep
 
 VALUES_AT_ONCE = 1 << 19
 CODES_AT_ONCE = 1 << 25
@@ -29,20 +29,24 @@ Node = Callable[[Array], Array]
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class Trial:
     """One layer's sweep through ONNX Runtime, and the staircases that its outputs must be; none for floats."""
 
     layer: QuantizeLinear | QGemm
     sweep: Sweep
-    staircases: Sequence[Staircase] | None
+    staircases: Sequence[StepFunction] | None
 
     @classmethod
-    def of(cls, layer: QuantizeLinear | QGemm) -> Question:
+    def of(cls, layer: QuantizeLinear | QGemm) -> Trial:
         """All that the layer can meet."""
         if isinstance(layer, QuantizeLinear):
-            return cls(layer, steps.float_sweep(1), [steps.of_floats(layer)])
-        staircases = None if layer.dtype == np.float32 else steps.of_accumulators(layer)
-        return cls(layer, steps.accumulator_sweep(layer), staircases)
+            return cls(layer, sweep(layer), [steps.of_floats(layer)])
+        return cls(layer, sweep(layer), None if layer.dtype == np.float32 else steps.of_accumulators(layer))
+
+
+def sweep(layer: QuantizeLinear | QGemm) -> Sweep:
+    """Every input of QuantizeLinear in one column; every accumulator of QGemm within its bounds."""
+    return steps.float_sweep(1) if isinstance(layer, QuantizeLinear) else steps.accumulator_sweep(layer)
 
 
 def confirm(network: Network, layer: QuantizeLinear | QGemm, abandoned: Event) -> None:
@@ -50,13 +54,13 @@ def confirm(network: Network, layer: QuantizeLinear | QGemm, abandoned: Event) -
 
     Also as soon as it is `abandoned`: nobody wants to know any more.
     """
-    question = Question.of(layer)
+    trial = Trial.of(layer)
     node = _node(network, layer)
     length = max(min(VALUES_AT_ONCE // layer.width, CODES_AT_ONCE // layer.input_width), 1)
-    for part in _parts(question.sweep, length):
+    for part in _parts(trial.sweep, length):
         if abandoned.is_set():
             raise ReferenceFailed(f"layer {layer.name!r} was not tried to the end")
-        _confirm_part(question, node, part)
+        _confirm_part(trial, node, part)
 
 
 def _parts(sweep: Sweep, length: int) -> Iterator[Sweep]:
@@ -64,18 +68,18 @@ def _parts(sweep: Sweep, length: int) -> Iterator[Sweep]:
         yield Sweep(sweep.start + first, np.clip(sweep.count - first, 0, length))
 
 
-def _confirm_part(question: Question, node: Node, part: Sweep) -> None:
+def _confirm_part(trial: Trial, node: Node, part: Sweep) -> None:
     values = part.values()
     outputs = node(values)
-    if question.staircases:
-        wanted, found = steps.expected(question.staircases, part), part.within(steps.of_outputs(outputs))
+    if trial.staircases:
+        wanted, found = steps.expected(trial.staircases, part), part.within(steps.of_outputs(outputs))
         different = steps.first_difference(wanted, found)
     else:
-        different = _first_float_difference(question.layer, values, outputs, part)
+        different = _first_float_difference(trial.layer, values, outputs, part)
     if different:
         column, vector = different
         raise ReferenceFailed(
-            f"layer {question.layer.name!r}, column {column}, input {part.start[column] + vector}: ONNX Runtime "
+            f"layer {trial.layer.name!r}, column {column}, input {part.start[column] + vector}: ONNX Runtime "
             f"says {outputs[vector, column]}, the integer specification something else",
             "the reference cannot be trusted here: use another machine or version of ONNX Runtime, and report it",
         )

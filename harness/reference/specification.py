@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import singledispatch
+from functools import lru_cache, singledispatch
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,10 @@ BLOCK = 1024
 
 # OpenBLAS, which numpy brings, starts its threads above this number of multiplications.
 SINGLE_THREADED_TERMS = 1 << 18
+
+
+# Reference, stimuli, coverage and proof all ask for a layer's thresholds.
+CACHED_LAYERS = 256
 
 
 class SpecificationReference:
@@ -83,11 +87,16 @@ def _quantize_linear(layer: QuantizeLinear) -> Operator:
 @operator.register
 def _qgemm(layer: QGemm) -> Operator:
     """The code y[n] = QMIN + number of thresholds[n] <= acc[n]; for a float32 output y[n] = float32(acc[n]) * m[n]."""
-    accumulate = accumulator(layer)
+    accumulate, end = accumulator(layer), finish(layer)
+    return lambda a: end(accumulate(a))
+
+
+def finish(layer: QGemm) -> Callable[[Integers], Array]:
+    """What comes behind the sum: from accumulators within their bounds, int64 (n, N), to the output."""
     if layer.dtype == np.float32:
-        return lambda a: float_bits(accumulate(a), layer.multiplier).view(np.float32)
+        return lambda acc: float_bits(acc, layer.multiplier).view(np.float32)
     staircase = Staircase.of(thresholds(layer), *accumulator_bounds(layer))
-    return lambda a: _code(staircase.count(accumulate(a)), layer.dtype)
+    return lambda acc: _code(staircase.count(acc), layer.dtype)
 
 
 @operator.register
@@ -123,6 +132,7 @@ def _arg_extremum(layer: ArgExtremum) -> Operator:
     return search
 
 
+@lru_cache(maxsize=CACHED_LAYERS)
 def quantize_thresholds(layer: QuantizeLinear) -> Integers:
     """The smallest x that reaches each code above QMIN, as `ordered` int64 (255,).
 
@@ -141,6 +151,7 @@ def quantize_thresholds(layer: QuantizeLinear) -> Integers:
     return _smallest(reached, 1 - infinity, infinity)
 
 
+@lru_cache(maxsize=CACHED_LAYERS)
 def thresholds(layer: QGemm) -> npt.NDArray[np.int32]:
     """The smallest accumulator that reaches each code above QMIN: int32 (N, 255), ascending along the codes.
 

@@ -57,7 +57,7 @@ class Sweep:
 
 
 @dataclass(frozen=True, eq=False)
-class Staircase:
+class StepFunction:
     """A function of an integer: codes[i] from starts[i] on, up to starts[i + 1]; below the first there is none."""
 
     starts: Integers
@@ -78,14 +78,14 @@ class Staircase:
         return rows
 
 
-def expected(staircases: Sequence[Staircase], sweep: Sweep) -> Steps:
+def expected(staircases: Sequence[StepFunction], sweep: Sweep) -> Steps:
     """The rows of a sweep of the functions given, one for each column, in the order of the vectors."""
     columns = zip(staircases, sweep.start.tolist(), sweep.count.tolist(), strict=True)
     rows = np.concatenate([stairs.steps(column, *span) for column, (stairs, *span) in enumerate(columns)])
     return sweep.within(rows[np.lexsort((rows[:, 0], rows[:, 1]))])
 
 
-def of_floats(layer: QuantizeLinear) -> Staircase:
+def of_floats(layer: QuantizeLinear) -> StepFunction:
     """QuantizeLinear as a function of the float32's bits, 0 to 2^32 - 1.
 
     The code rises along the positive numbers, falls along the negative ones, and is the lowest for every NaN.
@@ -99,7 +99,7 @@ def of_floats(layer: QuantizeLinear) -> Staircase:
     return _merged(starts, np.searchsorted(thresholds, keys, side="right"), layer.dtype)
 
 
-def of_accumulators(layer: QGemm) -> list[Staircase]:
+def of_accumulators(layer: QGemm) -> list[StepFunction]:
     """The requantisation of each column as a function of the accumulator, within its bounds."""
     low, _ = accumulator_bounds(layer)
     return [
@@ -108,16 +108,16 @@ def of_accumulators(layer: QGemm) -> list[Staircase]:
     ]
 
 
-def _column(thresholds: Integers, first: int, dtype: np.dtype[Any]) -> Staircase:
+def _column(thresholds: Integers, first: int, dtype: np.dtype[Any]) -> StepFunction:
     starts = np.unique(np.append(thresholds, first))
     return _merged(starts, np.searchsorted(thresholds, starts, side="right"), dtype)
 
 
-def _merged(starts: Integers, counts: Integers, dtype: np.dtype[Any]) -> Staircase:
+def _merged(starts: Integers, counts: Integers, dtype: np.dtype[Any]) -> StepFunction:
     """Codes QMIN + counts from `starts` on, without the starts at which nothing changes."""
     codes = (counts + np.iinfo(dtype).min).astype(dtype)
     changes = np.append(True, codes[1:] != codes[:-1])
-    return Staircase(starts[changes], codes[changes])
+    return StepFunction(starts[changes], codes[changes])
 
 
 def float_sweep(columns: int) -> Sweep:

@@ -1,8 +1,8 @@
-"""A proof as the page shows it: claims that say the same of several layers on one line."""
+"""A proof as the reports show it: its claims by the steps of the argument, and those that say the same together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,20 +23,30 @@ class Line:
 
 @dataclass(frozen=True)
 class Part:
-    """One step of the argument."""
+    """One step of the argument: its claims, as the document has them."""
 
     shows: str
-    lines: tuple[Line, ...]
+    claims: tuple[Mapping[str, Any], ...]
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """The claims, with those that say the same of several layers on one line."""
+        return tuple(_lines(self.claims))
+
+    @property
+    def refuted(self) -> tuple[Mapping[str, Any], ...]:
+        """The claims that do not hold."""
+        return tuple(claim for claim in self.claims if not claim["holds"])
 
 
 def parts(proof: Mapping[str, Any] | None) -> tuple[Part, ...]:
     """The steps of a proof document in their order; none without a proof."""
     claims = proof["claims"] if proof else []
     titles = dict.fromkeys(claim["shows"] for claim in claims)
-    return tuple(Part(title, tuple(_lines([c for c in claims if c["shows"] == title]))) for title in titles)
+    return tuple(Part(title, tuple(claim for claim in claims if claim["shows"] == title)) for title in titles)
 
 
-def _lines(claims: list[Mapping[str, Any]]) -> Iterator[Line]:
+def _lines(claims: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
     for statement, method, answered_by in dict.fromkeys(map(_kind, claims)):
         alike = [claim for claim in claims if _kind(claim) == (statement, method, answered_by)]
         yield Line(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from harness.report.argument import Part, parts
 from harness.report.facts import Facts, clean, gather, place, value_text
 
 
@@ -20,18 +21,18 @@ def junit(run: Mapping[str, Any]) -> str:
         ET.SubElement(properties, "property", name=name, value=value)
     for layer in run["layers"]:
         _add_case(suite, run, layer, facts)
-    for shows, refuted in _steps(run).items():
-        _add_step(suite, run, shows, refuted)
+    for part in parts(run.get("proof")):
+        _add_step(suite, run, part)
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
 def _attributes(run: Mapping[str, Any], facts: Facts) -> dict[str, str]:
-    steps = _steps(run)
+    steps = parts(run.get("proof"))
     return {
         "name": _class_name(run),
         "tests": str(len(run["layers"]) + len(steps)),
-        "failures": str(len(facts.differing_layers) + sum(map(bool, steps.values()))),
+        "failures": str(len(facts.differing_layers) + sum(bool(part.refuted) for part in steps)),
         "errors": "0",
         "skipped": "0",
         "time": str(run.get("wall_s", 0)),
@@ -64,19 +65,10 @@ def _add_case(suite: ET.Element, run: Mapping[str, Any], layer: Mapping[str, Any
         failure.text = "\n".join(_explanation(run, layer, facts.differing_layers[0]["name"]))
 
 
-def _steps(run: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
-    """What each step of the proof shows, if there is one, and its claims that do not hold."""
-    claims = (run.get("proof") or {"claims": []})["claims"]
-    return {
-        claim["shows"]: [other for other in claims if other["shows"] == claim["shows"] and not other["holds"]]
-        for claim in claims
-    }
-
-
-def _add_step(suite: ET.Element, run: Mapping[str, Any], shows: str, refuted: list[Mapping[str, Any]]) -> None:
-    case = ET.SubElement(suite, "testcase", classname=f"{_class_name(run)}.proof", name=shows)
-    if refuted:
-        lines = [f"{claim['layer'] or 'network'}: {claim['counterexample']}" for claim in refuted]
+def _add_step(suite: ET.Element, run: Mapping[str, Any], part: Part) -> None:
+    case = ET.SubElement(suite, "testcase", classname=f"{_class_name(run)}.proof", name=part.shows)
+    if part.refuted:
+        lines = [f"{claim['layer'] or 'network'}: {claim['counterexample']}" for claim in part.refuted]
         failure = ET.SubElement(case, "failure", type="differs", message=lines[0])
         failure.text = "\n".join(lines)
 

@@ -10,6 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from harness.report.argument import Part, parts
 from harness.screen import Screen
 
 
@@ -63,21 +64,20 @@ def _proof_table(document: Mapping[str, Any]) -> Table:
     table.add_column("cases", justify="right")
     table.add_column("time", justify="right")
     table.add_column("result")
-    for shows in dict.fromkeys(claim["shows"] for claim in document["claims"]):
-        claims = [claim for claim in document["claims"] if claim["shows"] == shows]
-        cases, time_s = sum(claim["cases"] for claim in claims), sum(claim["time_s"] for claim in claims)
-        table.add_row(shows, _methods(claims), f"{cases:,}", f"{time_s:.1f} s", _result(claims))
+    for part in parts(document):
+        cases, time_s = (sum(claim[key] for claim in part.claims) for key in ("cases", "time_s"))
+        table.add_row(part.shows, _methods(part), f"{cases:,}", f"{time_s:.1f} s", _result(part))
     return table
 
 
-def _methods(claims: Sequence[Mapping[str, Any]]) -> str:
-    complete = all(claim["complete"] for claim in claims)
-    return "every case" if complete else "samples" if not any(c["complete"] for c in claims) else "in part every case"
+def _methods(part: Part) -> str:
+    complete = [claim["complete"] for claim in part.claims]
+    return "every case" if all(complete) else "in part every case" if any(complete) else "samples"
 
 
-def _result(claims: Sequence[Mapping[str, Any]]) -> Text:
-    failed = [claim for claim in claims if not claim["holds"]]
-    if not failed:
+def _result(part: Part) -> Text:
+    if not part.refuted:
         return Text("holds", style="green")
-    where = f"layer {failed[0]['layer']}: " if failed[0]["layer"] else ""
-    return Text(f"FAILS, {where}{failed[0]['counterexample']}", style="bold red")
+    first = part.refuted[0]
+    where = f"layer {first['layer']}: " if first["layer"] else ""
+    return Text(f"FAILS, {where}{first['counterexample']}", style="bold red")

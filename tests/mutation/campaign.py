@@ -147,11 +147,7 @@ def executed(trial: Trial) -> list[Array]:
     upload, options = trial.scratch / "vectors.npy", execute.options(trial.made)
     dumps.write(upload, trial.subject.vectors)
     done = execute.execute_chunk(trial.deployed, 0, upload, count, layers, options, trial.timeout_s)
-    execute.collect(trial.deployed, done, range(len(layers)), layers, trial.scratch)
-    return [
-        dumps.read(trial.scratch / dumps.file_name(index, layer), layer, count, done.sha256[index])
-        for index, layer in enumerate(layers)
-    ]
+    return list(execute.collect(trial.deployed, done, range(len(layers)), layers, trial.scratch).values())
 
 
 def failed_steps(trial: Trial, *, all_floats: bool) -> tuple[Step, ...]:

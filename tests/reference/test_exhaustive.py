@@ -14,7 +14,7 @@ import pytest
 from harness.errors import ReferenceFailed
 from harness.network import Network, QGemm, QuantizeLinear, accumulator_bounds
 from harness.reference import exhaustive, steps
-from harness.reference.exhaustive import Question, confirm
+from harness.reference.exhaustive import Trial, confirm
 from harness.reference.steps import Sweep
 from tests import builders
 from tests.kernels.board_program import parse
@@ -133,7 +133,7 @@ def test_a_wide_layer() -> None:
     layer = qgemms(network)[0]
     low, high = accumulator_bounds(layer)
     middle = Sweep((low + high) // 2, np.minimum(high - (low + high) // 2 + 1, 300))
-    exhaustive._confirm_part(Question.of(layer), exhaustive._node(network, layer), middle)
+    exhaustive._confirm_part(Trial.of(layer), exhaustive._node(network, layer), middle)
 
 
 def test_the_inputs_of_a_deep_layer_do_not_fill_the_memory() -> None:
@@ -161,7 +161,7 @@ def test_nobody_waits_for_what_is_abandoned() -> None:
 
 def confirm_edges(network: Network, layer: QuantizeLinear) -> None:
     """Two floats on either side of every step."""
-    question, node = Question.of(layer), exhaustive._node(network, layer)
+    question, node = Trial.of(layer), exhaustive._node(network, layer)
     for edge in steps.of_floats(layer).starts[1:].tolist():
         exhaustive._confirm_part(question, node, Sweep(np.array([edge - 2]), np.array([4])))
 
@@ -193,7 +193,7 @@ def test_a_wrong_constant_of_quantize_linear_is_found(change: Any) -> None:
 
 def test_the_question_to_quantize_linear_are_all_floats() -> None:
     network = chain([quantize(0.1, 7, "uint8")], ("uint8", 4), 4)
-    question = Question.of(network.layers[0])  # type: ignore[arg-type] # QuantizeLinear
+    question = Trial.of(network.layers[0])  # type: ignore[arg-type] # QuantizeLinear
     assert (question.sweep.start.tolist(), question.sweep.count.tolist()) == ([0], [2**32])
 
 

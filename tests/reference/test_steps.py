@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.network import Network, QGemm, QuantizeLinear, accumulator_bounds
 from harness.reference import specification, steps
-from harness.reference.steps import FLOATS, Staircase, Sweep
+from harness.reference.steps import FLOATS, StepFunction, Sweep
 from tests import builders
 from tests.kernels.board_program import parse
 from tests.kernels.chains import chain, qgemm, quantize
@@ -184,7 +184,7 @@ def test_the_first_vectors_of_a_sweep_are_a_shorter_sweep() -> None:
 
 
 @st.composite
-def swept(draw: st.DrawFn) -> tuple[list[Staircase], Sweep]:
+def swept(draw: st.DrawFn) -> tuple[list[StepFunction], Sweep]:
     """Staircases over -40 to 39, and a sweep with a column for each, some of which have nothing to pass."""
     columns = draw(st.integers(1, 4))
     count = draw(st.lists(st.integers(0, 30), min_size=columns, max_size=columns).filter(any))
@@ -193,16 +193,16 @@ def swept(draw: st.DrawFn) -> tuple[list[Staircase], Sweep]:
 
 
 @st.composite
-def staircases(draw: st.DrawFn) -> Staircase:
+def staircases(draw: st.DrawFn) -> StepFunction:
     """No two steps have the same code one after the other."""
     starts = sorted({-40, *draw(st.lists(st.integers(-39, 39), max_size=12))})
     codes = [draw(st.integers(-128, 127))]
     for _ in starts[1:]:
         codes.append(draw(st.integers(-128, 127).filter(lambda code: code != codes[-1])))
-    return Staircase(np.array(starts), np.array(codes, np.int8))
+    return StepFunction(np.array(starts), np.array(codes, np.int8))
 
 
-def outputs_of(stairs: list[Staircase], sweep: Sweep) -> Array:
+def outputs_of(stairs: list[StepFunction], sweep: Sweep) -> Array:
     """Every output of a sweep, a shorter column running on: (vectors, N)."""
     columns = [
         [max(pair for pair in zip(each.starts, each.codes, strict=True) if pair[0] <= start + vector)[1]
@@ -229,7 +229,7 @@ def as_rows(found: Array) -> list[Row]:
 
 
 @given(swept())
-def test_the_expected_steps_tell_every_output(case: tuple[list[Staircase], Sweep]) -> None:
+def test_the_expected_steps_tell_every_output(case: tuple[list[StepFunction], Sweep]) -> None:
     stairs, sweep = case
     outputs = outputs_of(stairs, sweep)
     right = rows_of(outputs, sweep.count)
@@ -239,7 +239,7 @@ def test_the_expected_steps_tell_every_output(case: tuple[list[Staircase], Sweep
 
 
 @given(swept(), st.integers(0, 2**32 - 1))
-def test_each_code_of_a_staircase(case: tuple[list[Staircase], Sweep], seed: int) -> None:
+def test_each_code_of_a_staircase(case: tuple[list[StepFunction], Sweep], seed: int) -> None:
     stairs, sweep = case
     outputs = outputs_of(stairs, sweep)
     vector = np.random.default_rng(seed).integers(sweep.vectors)
