@@ -39,8 +39,8 @@ static void run_nothing(const float *vector)
 static void run_generated(const float *vector)
 {
     memcpy(network.input, vector, network.input_width * sizeof *vector);
-    for (size_t i = 0; i < network.layer_count; ++i)
-        network.layers[i].forward(1);
+    for (size_t i = 0; i < network.task_count; ++i)
+        network.tasks[i].forward(1, 0);
 }
 
 static void run_onnxruntime(const float *vector)
@@ -107,7 +107,7 @@ static void require_equal_outputs(void)
     for (size_t i = 0; i < vector_count; ++i) {
         run_generated(&vectors[i * network.input_width]);
         run_onnxruntime(&vectors[i * network.input_width]);
-        if (memcmp(last->output, runtime_output, last->width * sizeof *runtime_output) != 0)
+        if (memcmp(last->tasks->buffer, runtime_output, last->width * sizeof *runtime_output) != 0)
             fail(EXIT_SYSTEM, "vector %zu: the outputs differ; nothing was timed", i);
     }
 }

@@ -26,7 +26,7 @@ import onnx
 from rich.console import Console
 from rich.table import Table
 
-from harness import bundle, network, plan, profile, toolchain
+from harness import network, network_c, plan, profile, toolchain
 from harness.errors import HarnessError, ToolError
 from harness.network import Network
 from harness.profile import Profile
@@ -86,7 +86,7 @@ def build_model(weights: str, widths: Sequence[int]) -> onnx.ModelProto:
 def build_program(net: Network, host: Profile, compiler: Compiler, folder: Path) -> Path:
     """Generate and compile as `harness run --board host --block 1` does, but with the main() of the benchmark."""
     source = folder / "network.c"
-    source.write_text(bundle.network_source(plan.make(net, host, block=1)))
+    source.write_text(network_c.source(plan.make(net, host, block=1)))
     program = folder / "benchmark"
     compiler.build((source, *SOURCES), INCLUDE, (), program)
     return program

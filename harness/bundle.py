@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from harness import targets, toolchain
+from harness import network_c, targets, toolchain
 from harness.errors import RequestError
-from harness.network import Layer
-from harness.plan import Compute, Item, Plan, Step
+from harness.plan import Plan
 from harness.profile import Profile
-from harness.targets import C_TYPES, KERNELS, LayerCode, Stage, Table
+from harness.targets import KERNELS
 from harness.toolchain import Compiler
 
 PROGRAM = "inference"
-PROTOCOL = 2  # PROTOCOL in kernels/common/inference.c
+PROTOCOL = 3  # PROTOCOL in kernels/common/inference.c
 
 
 @dataclass(frozen=True)
@@ -60,8 +56,8 @@ def build(plan: Plan, profile: Profile, cache: Path) -> Bundle:
 
 def check_targets(plan: Plan) -> None:
     """RequestError if an item's target cannot compute one of its layers exactly."""
-    for layer, owner in zip(plan.network.layers, plan.owner, strict=True):
-        item = plan.items[owner]
+    for task in plan.tasks:
+        item, layer = plan.items[task.item], plan.part(task)
         reason = targets.find(item.target).refusal(layer)
         if reason:
             raise RequestError(
@@ -81,7 +77,7 @@ def _sources(plan: Plan) -> dict[str, bytes]:
         for path in sorted(folder.iterdir())
         if path.suffix in {".c", ".h"}
     }
-    return sources | {"network.c": network_source(plan).encode()}
+    return sources | {"network.c": network_c.source(plan).encode()}
 
 
 def _identity(sources: dict[str, bytes], compiler: Compiler, definitions: tuple[str, ...]) -> str:
@@ -153,124 +149,3 @@ def _write_manifest(
         "files": {path: _sha256((work / path).read_bytes()) for path in sorted(paths)},
     }
     (work / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
-
-
-def network_source(plan: Plan) -> str:
-    """The generated `network.c`: constants, buffers and schedule; its comments name the ONNX node of every table."""
-    network = plan.network
-    includes = sorted({header for item in plan.items for header in targets.find(item.target).headers()})
-    codes = layer_codes(plan)
-    parts = [
-        f"/* The network {_printable(network.name)}, generated from its ONNX file (SHA-256 {network.sha256}). */",
-        '#include "network.h"\n\n' + "\n".join(f'#include "{header}"' for header in includes),
-        f"enum {{ BLOCK = {plan.block} }};",
-        f"static float input[BLOCK][{network.input_width}]; /* tensor {_printable(network.input_name)} */",
-        *(
-            _layer_text(index, layer, code)
-            for index, (layer, code) in enumerate(zip(network.layers, codes, strict=True))
-        ),
-        _layer_table(network.layers),
-        *(_item_text(plan, index, item, codes) for index, item in enumerate(plan.items)),
-        _barrier_table(plan),
-        _constant_table([table for code in codes for table in code.tables]),
-        _stage_table([(stage, owner) for code, owner in zip(codes, plan.owner, strict=True) for stage in code.stages]),
-        _network_table(plan, codes),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _printable(name: str) -> str:
-    """`name` without what could end a C comment or string."""
-    return re.sub(r"[^A-Za-z0-9_./:+-]", "_", name)
-
-
-def layer_codes(plan: Plan) -> list[LayerCode]:
-    """What the items' targets generate for every layer."""
-    writer = {plan.network.input_name: "input"} | {
-        layer.output: f"{layer.name}_output" for layer in plan.network.layers
-    }
-    return [
-        targets.find(plan.items[owner].target).generate(layer, [writer[source] for source in layer.sources])
-        for layer, owner in zip(plan.network.layers, plan.owner, strict=True)
-    ]
-
-
-def _layer_text(index: int, layer: Layer, code: LayerCode) -> str:
-    tensors = f"reads {' and '.join(map(_printable, layer.sources))}, writes {_printable(layer.output)}"
-    lines = [
-        f"/* Layer {index}, {layer.operator}: node {_printable(layer.node)}, {tensors}. */",
-        f"static {C_TYPES[layer.dtype.name]} {layer.name}_output[BLOCK][{layer.width}] __attribute__((aligned(64)));",
-        *([code.definitions] if code.definitions else []),
-        f"\nstatic void {layer.name}_forward(size_t vectors)\n{{\n{code.forward}\n}}",
-    ]
-    return "\n".join(lines)
-
-
-def _layer_table(layers: tuple[Layer, ...]) -> str:
-    rows = [
-        f'    {{"{layer.name}", "{layer.dtype.str}", {layer.width}, {layer.dtype.itemsize}, '
-        f"{layer.name}_output, {layer.name}_forward}},"
-        for layer in layers
-    ]
-    return "static const struct layer layers[] = {\n" + "\n".join(rows) + "\n};"
-
-
-def _item_text(plan: Plan, index: int, item: Item, codes: list[LayerCode]) -> str:
-    own = [code.initialise for code, owner in zip(codes, plan.owner, strict=True) if owner == index and code.initialise]
-    body = "\n".join(own)
-    steps = "\n".join(_step_row(plan, step) for step in plan.schedules[index])
-    return (
-        f"/* Item {item.name}, target {item.target}. */\n"
-        f"static void {item.name}_init(void)\n{{\n{body}\n}}\n\n"
-        f"static void {item.name}_close(void)\n{{\n}}\n\n"
-        f"static const struct step {item.name}_steps[] = {{\n{steps}\n}};"
-    )
-
-
-def _step_row(plan: Plan, step: Step) -> str:
-    if isinstance(step, Compute):
-        return f"    {{STEP_LAYER, {step.layer}}}, /* {plan.network.layers[step.layer].name} */"
-    return f"    {{STEP_BARRIER, {step.barrier}}}, /* {plan.barriers[step.barrier].name} */"
-
-
-def _barrier_table(plan: Plan) -> str:
-    rows = [f'    {{"{barrier.name}", {len(barrier.items)}}},' for barrier in plan.barriers] or ["    {NULL, 0},"]
-    return "static const struct barrier barriers[] = {\n" + "\n".join(rows) + "\n};"
-
-
-def _constant_table(tables: list[Table]) -> str:
-    """The constants by their names, for the proof."""
-    rows = [
-        f'    {{"{table.name}", "{table.values.dtype.str}", {rows}, {columns}, {table.values.dtype.itemsize}, '
-        f"{table.name}}},"
-        for table in tables
-        for rows, columns in [np.atleast_2d(table.values).shape]
-    ]
-    return "static const struct table tables[] = {\n" + "\n".join(rows or ["    {NULL, NULL, 0, 0, 0, NULL},"]) + "\n};"
-
-
-def _stage_table(stages: list[tuple[Stage, int]]) -> str:
-    """The stages, each with the item that it belongs to."""
-    rows = [
-        f'    {{"{stage.name}", {item}, "{stage.input_dtype.str}", {stage.input_width}, {stage.input_dtype.itemsize}, '
-        f'"{stage.output_dtype.str}", {stage.output_width}, {stage.output_dtype.itemsize}, {stage.name}_stage}},'
-        for stage, item in stages
-    ]
-    return "static const struct stage stages[] = {\n" + "\n".join(rows) + "\n};"
-
-
-def _network_table(plan: Plan, codes: list[LayerCode]) -> str:
-    network = plan.network
-    tables, stages = (sum(map(len, parts)) for parts in zip(*((c.tables, c.stages) for c in codes), strict=True))
-    items = "\n".join(
-        f'    {{"{item.name}", "{item.target}", {item.name}_init, {item.name}_close, {item.name}_steps, '
-        f"{len(schedule)}}},"
-        for item, schedule in zip(plan.items, plan.schedules, strict=True)
-    )
-    name = _printable(network.name)
-    return (
-        f"static const struct item items[] = {{\n{items}\n}};\n\n"
-        f'const struct network network = {{\n    "{name}", BLOCK, {network.input_width}, &input[0][0],\n'
-        f"    layers, {len(network.layers)}, items, {len(plan.items)}, barriers, {len(plan.barriers)},\n"
-        f"    tables, {tables}, stages, {stages},\n}};"
-    )

@@ -60,10 +60,10 @@ class Toolchain(_Entry):
 
 
 class ItemProfile(_Entry):
-    """One processing element: the operators that it computes, by which target, on which core."""
+    """One processing element: the operators that it computes unless `split` says otherwise, by which target, where."""
 
     target: str
-    operators: tuple[Operator, ...] = Field(min_length=1, strict=False)
+    operators: tuple[Operator, ...] = Field(default=(), strict=False)
     core: int | None = Field(default=None, ge=0)
 
 
@@ -81,6 +81,8 @@ class Profile(_Entry):
     emulator: Emulator | None = None
     toolchain: Toolchain
     items: dict[Name, ItemProfile] = Field(min_length=1)
+    split: tuple[str, ...] = Field(default=(), strict=False)
+    sync: Literal["barrier", "flag"] = "barrier"
     block: int = Field(default=1000, ge=1, le=1_000_000)
     work_folder: str = Field(default="/tmp/harness", pattern=r"^/[^\x00]+$")  # noqa: S108 - on the board
     timeout_s: float = Field(default=300.0, gt=0, strict=False, allow_inf_nan=False)

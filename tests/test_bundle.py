@@ -17,7 +17,7 @@ import onnx.helper
 import onnx.numpy_helper
 import pytest
 
-from harness import bundle, plan, targets
+from harness import bundle, network_c, plan, targets
 from harness.bundle import Bundle
 from harness.errors import RequestError, ToolError
 from harness.network import Array, Network, QGemm
@@ -312,7 +312,7 @@ def test_a_sum_names_both_its_terms_and_its_constant_is_the_models_bit_for_bit(b
     model.graph.initializer.append(onnx.numpy_helper.from_array(addend, "addend"))
     model.graph.node.append(onnx.helper.make_node("Add", ["addend", "layer_0_sum_2_out"], ["y"], name="shift"))
     model.graph.output[0].name = "y"
-    source = bundle.network_source(plan.make(parse(model), board))
+    source = network_c.source(plan.make(parse(model), board))
     terms = "reads layer_0_term_1_out and layer_0_term_2_out, writes layer_0_sum_2_out"
     assert f"/* Layer 3, Add: node layer_0_sum_2, {terms}. */" in source
     assert np.array(table(source, "shift_addend"), np.float32).tobytes() == addend.tobytes()

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness import bundle, dumps, execute, plan
+from harness import bundle, dumps, execute, network_c, plan
 from harness.errors import BoardError
 from harness.network import Array, QGemm
 from harness.probe import Probe
@@ -29,7 +29,7 @@ def program(host: Profile, cache: Path) -> BoardProgram:
 
 
 def stage(host: Profile, layer: str, part: Part) -> Stage:
-    codes = bundle.layer_codes(plan.make(NET, host))
+    codes = network_c.task_codes(plan.make(NET, host))
     return next(each for code in codes for each in code.stages if each.name == f"{layer}_{part.value}")
 
 
@@ -41,7 +41,7 @@ def finish(host: Profile) -> Stage:
 
 @pytest.fixture(scope="module")
 def tables(host: Profile) -> list[Table]:
-    return [table for code in bundle.layer_codes(plan.make(NET, host)) for table in code.tables]
+    return [table for code in network_c.task_codes(plan.make(NET, host)) for table in code.tables]
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ def test_an_unknown_board_is_answered_with_the_nearest(laboratory: Laboratory) -
             "emulater: {cores: 1}",
             "emulater",
             (
-                "address, block, cores, emulator, items, local, setup, soc, teardown, "
+                "address, block, cores, emulator, items, local, setup, soc, split, sync, teardown, "
                 "time_source, timeout_s, toolchain, work_folder"
             ),
         ),
@@ -121,7 +121,6 @@ def test_an_unknown_key_of_a_part_is_answered_with_the_choices(
         ("  toolchain: {compiler: gcc, flags: [-O3, -g]}\n", 1, "toolchain"),
         ("compiler: gcc, ", 4, "toolchain.compiler"),
         ("target: c, ", 6, "items.network.target"),
-        (", operators: [QGemm]", 6, "items.network.operators"),
         (", cores: 2}", 7, "emulator.cores"),
     ],
 )
@@ -144,12 +143,6 @@ def test_a_missing_key_is_named(boards: Path, old: str, line: int, key: str) -> 
         ("gcc,", "gcc, static: 1,", 4, "toolchain.static: Input should be a valid boolean, found 1"),
         ("[-O3, -g]", "-O3", 4, "toolchain.flags: Input should be a valid tuple, found '-O3'"),
         ("[-O3, -g]", "[-O3, 5]", 4, "toolchain.flags.1: Input should be a valid string, found 5"),
-        (
-            "[QGemm]",
-            "[]",
-            6,
-            ("items.network.operators: Tuple should have at least 1 item after validation, not 0, found []"),
-        ),
         (
             "[QGemm]",
             "[QGemm, Conv]",

@@ -17,6 +17,7 @@ from harness.network.layers import (
     QuantizeLinear,
     Scales,
     accumulator_bounds,
+    columns_of,
 )
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "QuantizeLinear",
     "Scales",
     "accumulator_bounds",
+    "columns_of",
     "load",
     "parse",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -80,6 +80,24 @@ class QGemm(Layer):
     a_zero_point: int
     y_zero_point: int
     per_column: bool
+
+
+def columns_of(layer: QGemm, start: int, stop: int, name: str) -> QGemm:
+    """The QGemm `name` that computes columns `start` to `stop` of `layer`, from the same inputs.
+
+    A column of a QGemm depends on no other, so that the parts side by side are the layer, bit for bit.
+    """
+    taken = slice(start, stop)
+    return replace(
+        layer,
+        name=name,
+        width=stop - start,
+        weights=layer.weights[:, taken],
+        weights_zero_point=layer.weights_zero_point[taken],
+        bias=layer.bias[taken],
+        multiplier=layer.multiplier[taken],
+        scales=replace(layer.scales, b=layer.scales.b[taken]),
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,12 +19,13 @@ Advance = Callable[[int], object]
 
 @dataclass(frozen=True)
 class Subject:
-    """What is proved: a network, the code that its plan's targets generated for each layer, the program's probe.
+    """What is proved: a network, what its tasks compute, each with the code of its target, the program's probe.
 
-    Once it is `abandoned` no answer is wanted any more.
+    `parts` are whole layers, or some columns of one.  Once it is `abandoned` no answer is wanted any more.
     """
 
     network: Network
+    parts: Sequence[Layer]
     codes: Sequence[LayerCode]
     probe: Probe
     abandoned: Event = field(default_factory=Event)
@@ -98,14 +99,14 @@ def questions(subject: Subject, *, all_floats: bool) -> Iterator[Question]:
     """
     tables = [table for code in subject.codes for table in code.tables]
     yield from constants.questions(subject.network, tables, subject.probe)
-    for layer, code in zip(subject.network.layers, subject.codes, strict=True):
-        yield from _of_layer(subject, layer, {stage.part: stage for stage in code.stages}, all_floats=all_floats)
+    for layer in subject.network.layers:
+        if isinstance(layer, QGemm | QuantizeLinear):
+            yield rounding.reference_agrees(subject.network, layer, subject.abandoned)
+    for part, code in zip(subject.parts, subject.codes, strict=True):
+        yield from _of_part(subject.probe, part, {stage.part: stage for stage in code.stages}, all_floats=all_floats)
 
 
-def _of_layer(subject: Subject, layer: Layer, stages: dict[Part, Stage], *, all_floats: bool) -> Iterator[Question]:
-    probe = subject.probe
-    if isinstance(layer, QGemm | QuantizeLinear):
-        yield rounding.reference_agrees(subject.network, layer, subject.abandoned)
+def _of_part(probe: Probe, layer: Layer, stages: dict[Part, Stage], *, all_floats: bool) -> Iterator[Question]:
     if isinstance(layer, QGemm):
         yield from accumulation.questions(layer, stages[Part.ACCUMULATE], probe)
         yield rounding.every_accumulator(layer, stages[Part.FINISH], probe)

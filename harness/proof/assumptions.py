@@ -35,8 +35,9 @@ def assumptions(network: Network, *, all_floats: bool) -> Iterator[str]:
         tried = "every order was" if max(searched) <= ORDERED_WIDTH else "some orders were"
         yield f"ArgMax and ArgMin compare values and do nothing else with them: {tried} tried, with some values each."
     yield (
-        "The items wait for each other exactly at the barriers of the plan. Delays were injected into each item; other "
-        "interleavings were not tried."
+        "The barriers and flags of the program keep the order that POSIX and C11 promise of them. That the plan has "
+        "them wherever its net needs them was decided for every interleaving; on the board delays were injected into "
+        "each item."
     )
     yield (
         "The reference: ONNX Runtime and the integer specification agree on every case, but both were run by this "

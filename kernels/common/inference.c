@@ -14,13 +14,22 @@
 #include "record.h"
 #include "schedule.h"
 
-enum { PROTOCOL = 2 }; /* raised when the command line, the files or the JSON lines change their meaning */
+enum { PROTOCOL = 3 }; /* raised when the command line, the files or the JSON lines change their meaning */
 
 /* How much was done. */
 struct counts {
     size_t vectors;
     size_t blocks;
     size_t samples; /* recorded executions of a block */
+};
+
+/* The vectors that pass through the network: a file's, in blocks. */
+struct input {
+    FILE *file;
+    const char *path;
+    size_t left;    /* vectors that have not been read */
+    size_t blocks;  /* that have been read, the last of them into network.input */
+    size_t vectors; /* of that block */
 };
 
 static void print_handshake(void)
@@ -35,37 +44,45 @@ static void print_counts(struct counts counts)
            counts.vectors, counts.blocks, counts.samples);
 }
 
-static void run_recorded(const struct options *options, size_t block, size_t vectors)
+static void load_block(struct input *input, size_t capacity)
 {
-    for (size_t repetition = 0; repetition < options->repeat; ++repetition) {
-        schedule_run_block(vectors);
-        if (options->time != TIME_NONE)
-            record_times(options->time);
-        if (options->trace)
-            record_trace(block, repetition);
+    input->vectors = input->left < capacity ? input->left : capacity;
+    input->left -= input->vectors;
+    input->blocks += 1;
+    npy_read(input->file, input->path, network.input, input->vectors * network.input_width * sizeof *network.input);
+}
+
+/* The first block as often as it takes to warm up, then every block as often as it is to be repeated. */
+static void run_executions(const struct options *options, struct input *input, size_t samples)
+{
+    const size_t executions = samples ? options->warmup + samples : 0;
+    for (size_t index = 0; index < executions; ++index) {
+        const size_t block = index < options->warmup ? 0 : (index - options->warmup) / options->repeat;
+        if (block == input->blocks)
+            load_block(input, options->block);
+        schedule_run_tick(input->vectors);
+        record_tick();
     }
-    record_dumps(vectors);
+    for (size_t stage = 1; stage < network.depth; ++stage) {
+        schedule_run_tick(0);
+        record_tick();
+    }
 }
 
 static struct counts run_all(const struct options *options)
 {
     struct counts counts = {0};
-    FILE *vectors = npy_open_rows(options->vectors, "<f4", network.input_width, &counts.vectors);
+    struct input input = {.path = options->vectors};
+    input.file = npy_open_rows(options->vectors, "<f4", network.input_width, &counts.vectors);
+    input.left = counts.vectors;
     counts.blocks = (counts.vectors + options->block - 1) / options->block;
     counts.samples = counts.blocks * options->repeat;
     record_open(options, counts.vectors, counts.samples);
     schedule_start(options);
-    for (size_t block = 0; block < counts.blocks; ++block) {
-        const size_t left = counts.vectors - block * options->block;
-        const size_t size = left < options->block ? left : options->block;
-        npy_read(vectors, options->vectors, network.input, size * network.input_width * sizeof *network.input);
-        for (size_t i = 0; block == 0 && i < options->warmup; ++i)
-            schedule_run_block(size);
-        run_recorded(options, block, size);
-    }
+    run_executions(options, &input, counts.samples);
     schedule_stop();
     record_close();
-    fclose(vectors);
+    fclose(input.file);
     return counts;
 }
 

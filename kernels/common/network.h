@@ -12,14 +12,28 @@
 #define ONE_CODE __attribute__((noipa))
 #endif
 
-/* One operator of the model and the buffer that it writes, (block capacity, width). */
+/* Some columns of a layer, or all of them, computed by one item.
+ *
+ * The buffer has `copies` of (block capacity, width) elements, one behind the other: execution e writes copy
+ * e % copies.  Nobody else writes it.
+ */
+struct task {
+    const char *name;
+    size_t width;         /* columns */
+    const void *buffer;
+    size_t copies;
+    size_t stage;         /* of the pipeline: at tick t it works on execution t - stage */
+    void (*forward)(size_t vectors, size_t execution);
+};
+
+/* One operator of the model; its activations are those of its tasks, side by side. */
 struct layer {
     const char *name;             /* the stem of its dump: <index>_<name>.npy */
     const char *descr;            /* NumPy's name of the element type, e.g. "|u1" */
     size_t width;                 /* elements per vector */
     size_t element_size;          /* bytes */
-    const void *output;           /* written by this layer's item alone */
-    void (*forward)(size_t vectors);
+    const struct task *tasks;
+    size_t task_count;
 };
 
 /* A constant as the code reads it, (rows, columns) in C order; one that is computed is so after its item's init. */
@@ -63,8 +77,8 @@ struct stage {
     }
 
 struct step {
-    enum { STEP_LAYER, STEP_BARRIER } kind;
-    size_t index; /* into network.layers or network.barriers */
+    enum { STEP_TASK, STEP_RAISE, STEP_WAIT, STEP_MEET } kind;
+    size_t index; /* into network.tasks or network.hand_overs */
 };
 
 /* The part of the model given to one processing element; it runs as one thread. */
@@ -77,8 +91,11 @@ struct item {
     size_t step_count;
 };
 
-/* A hand-over between the items that cross it. */
-struct barrier {
+/* What orders a task of one item before tasks of others, once an execution; in a pipeline there is none.
+ *
+ * At a barrier all its parties meet; a flag is raised by its writer, and the readers wait for it.
+ */
+struct hand_over {
     const char *name;
     unsigned parties;
 };
@@ -87,13 +104,16 @@ struct network {
     const char *model;
     size_t block_capacity; /* vectors that every buffer holds */
     size_t input_width;
-    float *input;          /* (block capacity, input_width), written by the main thread between blocks */
+    float *input;          /* (block capacity, input_width), written by the main thread between ticks */
+    size_t depth;          /* of the pipeline: stages, 1 if there is none */
     const struct layer *layers;
     size_t layer_count;
+    const struct task *tasks; /* of all layers, in their order */
+    size_t task_count;
     const struct item *items;
     size_t item_count;
-    const struct barrier *barriers;
-    size_t barrier_count;
+    const struct hand_over *hand_overs;
+    size_t hand_over_count;
     const struct table *tables;
     size_t table_count;
     const struct stage *stages;

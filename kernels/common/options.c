@@ -11,7 +11,8 @@
 #include "network.h"
 
 enum { OPTION_VERSION = 1, OPTION_VECTORS, OPTION_OUT, OPTION_DUMP, OPTION_BLOCK, OPTION_TIME, OPTION_WARMUP,
-       OPTION_REPEAT, OPTION_TRACE, OPTION_DELAY, OPTION_PIN, OPTION_FIFO, OPTION_TABLES, OPTION_STAGE, OPTION_SWEEP };
+       OPTION_REPEAT, OPTION_TRACE, OPTION_DELAY, OPTION_PIN, OPTION_FIFO, OPTION_TABLES, OPTION_STAGE, OPTION_SWEEP,
+       OPTION_RANDOM_DELAY };
 
 static const struct option LONG_OPTIONS[] = {
     {"version", no_argument, NULL, OPTION_VERSION},     {"vectors", required_argument, NULL, OPTION_VECTORS},
@@ -21,7 +22,8 @@ static const struct option LONG_OPTIONS[] = {
     {"trace", no_argument, NULL, OPTION_TRACE},         {"delay", required_argument, NULL, OPTION_DELAY},
     {"pin", required_argument, NULL, OPTION_PIN},       {"fifo", required_argument, NULL, OPTION_FIFO},
     {"tables", no_argument, NULL, OPTION_TABLES},       {"stage", required_argument, NULL, OPTION_STAGE},
-    {"sweep", required_argument, NULL, OPTION_SWEEP},   {NULL, 0, NULL, 0},
+    {"sweep", required_argument, NULL, OPTION_SWEEP},   {"random-delay", required_argument, NULL, OPTION_RANDOM_DELAY},
+    {NULL, 0, NULL, 0},
 };
 
 static long parse_number(const char *option, const char *text, long low, long high)
@@ -66,6 +68,17 @@ static void parse_delay(char *text, long *delay_us)
     fail_unknown_item(text);
 }
 
+/* MICROSECONDS:SEED */
+static void parse_random_delay(char *text, struct options *options)
+{
+    char *colon = strchr(text, ':');
+    if (!colon)
+        fail(EXIT_USAGE, "--random-delay %s: expected MICROSECONDS:SEED", text);
+    *colon = '\0';
+    options->random_delay_us = parse_number("random-delay", text, 1, 1000000);
+    options->random_seed = (uint64_t)parse_number("random-delay", colon + 1, 0, INT_MAX);
+}
+
 /* CORE,CORE,... one for each item */
 static void parse_cores(char *text, int *core)
 {
@@ -106,6 +119,7 @@ static void apply(struct options *options, int option)
     case OPTION_REPEAT: options->repeat = (size_t)parse_number("repeat", optarg, 1, INT_MAX); break;
     case OPTION_TRACE: options->trace = true; break;
     case OPTION_DELAY: parse_delay(optarg, options->delay_us); break;
+    case OPTION_RANDOM_DELAY: parse_random_delay(optarg, options); break;
     case OPTION_PIN: parse_cores(optarg, options->core); break;
     case OPTION_FIFO: options->fifo = (int)parse_number("fifo", optarg, 1, 99); break;
     case OPTION_TABLES: options->tables = true; break;
@@ -114,8 +128,8 @@ static void apply(struct options *options, int option)
     default:
         fail(EXIT_USAGE, "usage: inference --vectors FILE.npy --out FOLDER [--dump all|last|none] [--block N] "
                          "[--time network|item|layer] [--warmup N] [--repeat N] [--trace] "
-                         "[--delay ITEM:MICROSECONDS] [--pin CORE,...] [--fifo PRIORITY] [--stage NAME [--sweep N]] | "
-                         "--tables --out FOLDER | --version");
+                         "[--delay ITEM:MICROSECONDS] [--random-delay MICROSECONDS:SEED] [--pin CORE,...] "
+                         "[--fifo PRIORITY] [--stage NAME [--sweep N]] | --tables --out FOLDER | --version");
     }
 }
 

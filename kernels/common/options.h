@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum dump { DUMP_ALL, DUMP_LAST, DUMP_NONE };
 enum time_scope { TIME_NONE, TIME_NETWORK, TIME_ITEM, TIME_LAYER };
@@ -18,12 +19,14 @@ struct options {
     enum dump dump;
     enum time_scope time;
     bool trace;
-    size_t block;   /* vectors between two barrier crossings */
+    size_t block;   /* vectors of an execution */
     size_t warmup;  /* executions of the first block that are not recorded */
     size_t repeat;  /* recorded executions of every block */
     int fifo;       /* SCHED_FIFO priority of the item threads, 0: leave as it is */
     int *core;      /* per item: the core that it is pinned to, -1: any */
-    long *delay_us; /* per item: sleep before every layer, for exploring interleavings */
+    long *delay_us; /* per item: sleep before every task, for exploring interleavings */
+    long random_delay_us; /* of all items: sleep up to so long before every step */
+    uint64_t random_seed;
 };
 
 /* Exits with a message that lists the valid choices. */

@@ -17,10 +17,18 @@ struct output {
     char path[PATH_SIZE];
 };
 
+/* The times of an execution that is under way. */
+struct row {
+    uint64_t begin_ns, end_ns;
+    uint64_t *part_ns; /* of each item, or of each layer */
+};
+
 static struct output *dumps; /* one a layer; no file where it is not dumped */
 static struct output times, trace;
-static uint64_t *row_ns;     /* one row of time.npy */
-static size_t columns;
+static struct row *rows;     /* (depth) */
+static size_t columns;       /* of time.npy */
+static size_t warmup, repeat, block;
+static enum time_scope scope;
 
 static void name_output(struct output *output, const char *folder, const char *name)
 {
@@ -37,15 +45,17 @@ static void open_dump(size_t index, const char *folder, size_t vectors)
     dumps[index].file = npy_create(dumps[index].path, layer->descr, vectors, layer->width);
 }
 
-static size_t time_columns(enum time_scope scope)
+static size_t time_columns(void)
 {
     return scope == TIME_LAYER ? network.layer_count : scope == TIME_ITEM ? network.item_count : 1;
 }
 
 static void open_times(const struct options *options, size_t samples)
 {
-    columns = time_columns(options->time);
-    row_ns = allocate(columns, sizeof *row_ns);
+    columns = time_columns();
+    rows = allocate(network.depth, sizeof *rows);
+    for (size_t i = 0; i < network.depth; ++i)
+        rows[i].part_ns = allocate(columns, sizeof *rows[i].part_ns);
     name_output(&times, options->out, "time.npy");
     times.file = npy_create(times.path, "<u8", samples, columns);
 }
@@ -62,80 +72,141 @@ static void open_trace(const struct options *options)
 
 void record_open(const struct options *options, size_t vectors, size_t samples)
 {
+    warmup = options->warmup;
+    repeat = options->repeat;
+    block = options->block;
+    scope = options->time;
     dumps = allocate(network.layer_count, sizeof *dumps);
     for (size_t i = 0; i < network.layer_count; ++i)
         if (options->dump == DUMP_ALL || (options->dump == DUMP_LAST && i == network.layer_count - 1))
             open_dump(i, options->out, vectors);
-    if (options->time != TIME_NONE)
+    if (scope != TIME_NONE)
         open_times(options, samples);
     if (options->trace)
         open_trace(options);
 }
 
-void record_dumps(size_t vectors)
+static bool is_recorded(struct execution execution)
 {
-    for (size_t i = 0; i < network.layer_count; ++i) {
-        const struct layer *layer = &network.layers[i];
-        if (dumps[i].file)
-            npy_write(dumps[i].file, dumps[i].path, layer->output, vectors * layer->width * layer->element_size);
-    }
+    return execution.vectors != 0 && execution.index >= warmup;
 }
 
-/* From the begin of the first layer to the end of the last, all hand-overs included. */
-static void time_network(void)
+static bool is_last_repetition(struct execution execution)
 {
-    uint64_t begin_ns = UINT64_MAX, end_ns = 0;
-    for (size_t i = 0; i < network.item_count; ++i)
-        for (size_t s = 0; s < network.items[i].step_count; ++s) {
-            const struct interval interval = schedule_intervals(i)[s];
-            if (network.items[i].steps[s].kind != STEP_LAYER)
-                continue;
-            begin_ns = interval.begin_ns < begin_ns ? interval.begin_ns : begin_ns;
-            end_ns = interval.end_ns > end_ns ? interval.end_ns : end_ns;
-        }
-    row_ns[0] = end_ns - begin_ns;
+    return (execution.index - warmup) % repeat == repeat - 1;
 }
 
-static void time_parts(enum time_scope scope)
+static const char *copy_of(const struct task *task, size_t element_size, size_t execution)
 {
-    for (size_t i = 0; i < columns; ++i)
-        row_ns[i] = 0;
-    for (size_t i = 0; i < network.item_count; ++i)
-        for (size_t s = 0; s < network.items[i].step_count; ++s) {
-            const struct step *step = &network.items[i].steps[s];
-            const struct interval interval = schedule_intervals(i)[s];
-            if (step->kind == STEP_LAYER)
-                row_ns[scope == TIME_ITEM ? i : step->index] += interval.end_ns - interval.begin_ns;
+    const size_t bytes = network.block_capacity * task->width * element_size;
+    return (const char *)task->buffer + execution % task->copies * bytes;
+}
+
+/* The columns of all tasks side by side, one vector behind the other. */
+static void write_merged(const struct layer *layer, const struct output *dump, struct execution execution)
+{
+    for (size_t v = 0; v < execution.vectors; ++v)
+        for (size_t i = 0; i < layer->task_count; ++i) {
+            const struct task *task = &layer->tasks[i];
+            const size_t bytes = task->width * layer->element_size;
+            npy_write(dump->file, dump->path, copy_of(task, layer->element_size, execution.index) + v * bytes, bytes);
         }
 }
 
-void record_times(enum time_scope scope)
+static void record_dump(const struct layer *layer, const struct output *dump)
 {
-    if (scope == TIME_NETWORK)
-        time_network();
+    const struct execution execution = schedule_execution(layer->tasks->stage); /* the same of all its tasks */
+    if (!is_recorded(execution) || !is_last_repetition(execution))
+        return;
+    if (layer->task_count > 1)
+        write_merged(layer, dump, execution);
     else
-        time_parts(scope);
-    npy_write(times.file, times.path, row_ns, columns * sizeof *row_ns);
+        npy_write(dump->file, dump->path, copy_of(layer->tasks, layer->element_size, execution.index),
+                  execution.vectors * layer->width * layer->element_size);
 }
 
-static void trace_step(const struct item *item, const struct step *step, struct interval interval, size_t block,
-                       size_t repetition)
+static struct row *row_of(struct execution execution)
 {
-    const int layer = step->kind == STEP_LAYER;
-    const char *name = layer ? network.layers[step->index].name : network.barriers[step->index].name;
-    if (fprintf(trace.file,
-                "{\"block\": %zu, \"repetition\": %zu, \"item\": \"%s\", \"%s\": \"%s\", \"begin_ns\": %" PRIu64
+    return &rows[execution.index % network.depth];
+}
+
+static void begin_row(void)
+{
+    const struct execution begun = schedule_execution(0);
+    row_of(begun)->begin_ns = UINT64_MAX;
+    row_of(begun)->end_ns = 0;
+    for (size_t i = 0; i < columns; ++i)
+        row_of(begun)->part_ns[i] = 0;
+}
+
+static size_t layer_of(size_t task)
+{
+    size_t layer = 0;
+    while (task >= (size_t)(network.layers[layer].tasks - network.tasks) + network.layers[layer].task_count)
+        ++layer;
+    return layer;
+}
+
+static void time_step(size_t item, const struct step *step, struct interval interval)
+{
+    const struct execution execution = schedule_execution(schedule_stage(step));
+    if (step->kind != STEP_TASK || !is_recorded(execution))
+        return;
+    struct row *row = row_of(execution);
+    row->begin_ns = interval.begin_ns < row->begin_ns ? interval.begin_ns : row->begin_ns;
+    row->end_ns = interval.end_ns > row->end_ns ? interval.end_ns : row->end_ns;
+    if (scope != TIME_NETWORK)
+        row->part_ns[scope == TIME_ITEM ? item : layer_of(step->index)] += interval.end_ns - interval.begin_ns;
+}
+
+/* The network's time is that from the begin of its first task to the end of its last, all hand-overs included. */
+static void end_row(void)
+{
+    const struct execution ended = schedule_execution(network.depth - 1);
+    if (!is_recorded(ended))
+        return;
+    struct row *row = row_of(ended);
+    if (scope == TIME_NETWORK)
+        row->part_ns[0] = row->end_ns - row->begin_ns;
+    npy_write(times.file, times.path, row->part_ns, columns * sizeof *row->part_ns);
+}
+
+static void trace_step(size_t item, const struct step *step, struct interval interval)
+{
+    static const char *const KINDS[] = {
+        [STEP_TASK] = "layer", [STEP_RAISE] = "flag", [STEP_WAIT] = "flag", [STEP_MEET] = "barrier"};
+    const bool task = step->kind == STEP_TASK;
+    const char *name = task ? network.tasks[step->index].name : network.hand_overs[step->index].name;
+    const struct execution execution = schedule_execution(schedule_stage(step));
+    const size_t index = execution.index - warmup;
+    if (is_recorded(execution) &&
+        fprintf(trace.file,
+                "{\"execution\": %zu, \"vector\": %zu, \"item\": \"%s\", \"%s\": \"%s\", \"begin_ns\": %" PRIu64
                 ", \"end_ns\": %" PRIu64 "}\n",
-                block, repetition, item->name, layer ? "layer" : "barrier", name, interval.begin_ns,
+                index, index / repeat * block, network.items[item].name, KINDS[step->kind], name, interval.begin_ns,
                 interval.end_ns) < 0)
         fail_errno(EXIT_IO, "cannot write", trace.path);
 }
 
-void record_trace(size_t block, size_t repetition)
+static void each_step(void (*record)(size_t item, const struct step *step, struct interval interval))
 {
     for (size_t i = 0; i < network.item_count; ++i)
         for (size_t s = 0; s < network.items[i].step_count; ++s)
-            trace_step(&network.items[i], &network.items[i].steps[s], schedule_intervals(i)[s], block, repetition);
+            record(i, &network.items[i].steps[s], schedule_intervals(i)[s]);
+}
+
+void record_tick(void)
+{
+    for (size_t i = 0; i < network.layer_count; ++i)
+        if (dumps[i].file)
+            record_dump(&network.layers[i], &dumps[i]);
+    if (times.file) {
+        begin_row();
+        each_step(time_step);
+        end_row();
+    }
+    if (trace.file)
+        each_step(trace_step);
 }
 
 void record_close(void)

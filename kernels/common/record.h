@@ -7,14 +7,13 @@
 /* Creates DIR/<index>_<layer>.npy, DIR/time.npy, DIR/trace.jsonl, as the options ask. */
 void record_open(const struct options *options, size_t vectors, size_t samples);
 
-/* Appends every dumped layer's buffer. */
-void record_dumps(size_t vectors);
-
-/* Appends one row of durations in ns: the network, or each item (sum of its layers), or each layer. */
-void record_times(enum time_scope scope);
-
-/* Appends one line for every step of every item. */
-void record_trace(size_t block, size_t repetition);
+/* Writes what the last tick has brought of executions that are no warm-ups.
+ *
+ * Of the last repetition of a block every layer's activations; of every execution that has ended one row of durations
+ * in ns: the network's, or each item's (sum of its layers), or each layer's (sum of its tasks); of every step of every
+ * item one line of the trace.
+ */
+void record_tick(void);
 
 void record_close(void);
 

@@ -4,24 +4,37 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
 #include "fail.h"
 
+enum { SPINS = 1000 }; /* of a reader, before it lets others have its core */
+
 struct worker {
     const struct item *item;
     pthread_t thread;
     long delay_us;
+    uint64_t random; /* state of its random delays */
     struct interval *intervals;
 };
 
+/* How many executions a flag has been raised for; each in a cache line of its own. */
+struct flag {
+    atomic_size_t raised;
+    char rest[64 - sizeof(atomic_size_t)];
+};
+
 static struct worker *workers;
-static pthread_barrier_t *barriers;
+static pthread_barrier_t *barriers;          /* of the hand-overs, or */
+static struct flag *flags;                   /* as the plan says */
 static pthread_barrier_t released, finished; /* crossed by all items and the main thread */
-static size_t block_vectors;                 /* written by the main thread before `released` */
+static struct execution *under_way;          /* (depth), written by the main thread before `released` */
+static size_t tick;                          /* as above */
 static bool stopping;                        /* as above */
 static bool recording;                       /* constant once the threads run */
+static long random_delay_us;                 /* as above */
 
 static uint64_t now_ns(void)
 {
@@ -36,23 +49,53 @@ static void sleep_us(long duration_us)
     nanosleep(&duration, NULL);
 }
 
-static void run_step(const struct worker *worker, const struct step *step)
+/* A number from 0 to `limit` (Marsaglia, xorshift). */
+static long draw(struct worker *worker, long limit)
 {
-    if (step->kind == STEP_BARRIER) {
-        pthread_barrier_wait(&barriers[step->index]);
-        return;
-    }
-    if (worker->delay_us)
-        sleep_us(worker->delay_us);
-    network.layers[step->index].forward(block_vectors);
+    worker->random ^= worker->random << 13;
+    worker->random ^= worker->random >> 7;
+    worker->random ^= worker->random << 17;
+    return (long)(worker->random % (uint64_t)(limit + 1));
 }
 
-static void run_steps(const struct worker *worker)
+static void delay_step(struct worker *worker, const struct step *step)
+{
+    if (worker->delay_us && step->kind == STEP_TASK)
+        sleep_us(worker->delay_us);
+    if (random_delay_us)
+        sleep_us(draw(worker, random_delay_us));
+}
+
+static void wait_for_flag(const struct flag *flag, size_t execution)
+{
+    for (unsigned spins = 0; atomic_load_explicit(&flag->raised, memory_order_acquire) <= execution; ++spins)
+        if (spins >= SPINS)
+            sched_yield();
+}
+
+static void run_step(const struct step *step, struct execution execution)
+{
+    switch (step->kind) {
+    case STEP_TASK: network.tasks[step->index].forward(execution.vectors, execution.index); break;
+    case STEP_MEET: pthread_barrier_wait(&barriers[step->index]); break;
+    case STEP_RAISE:
+        atomic_store_explicit(&flags[step->index].raised, execution.index + 1, memory_order_release);
+        break;
+    case STEP_WAIT: wait_for_flag(&flags[step->index], execution.index); break;
+    }
+}
+
+static void run_steps(struct worker *worker)
 {
     for (size_t i = 0; i < worker->item->step_count; ++i) {
+        const struct step *step = &worker->item->steps[i];
+        const struct execution execution = schedule_execution(schedule_stage(step));
+        if (execution.vectors == 0)
+            continue;
         if (recording)
             worker->intervals[i].begin_ns = now_ns();
-        run_step(worker, &worker->item->steps[i]);
+        delay_step(worker, step);
+        run_step(step, execution);
         if (recording)
             worker->intervals[i].end_ns = now_ns();
     }
@@ -60,7 +103,7 @@ static void run_steps(const struct worker *worker)
 
 static void *work(void *argument)
 {
-    const struct worker *worker = argument;
+    struct worker *worker = argument;
     for (;;) {
         pthread_barrier_wait(&released);
         if (stopping)
@@ -99,25 +142,29 @@ static void start_worker(struct worker *worker, int core, int fifo)
     pthread_attr_destroy(&attributes);
 }
 
-static void prepare_barriers(void)
+static void prepare_hand_overs(void)
 {
     const unsigned everyone = (unsigned)network.item_count + 1;
     require(pthread_barrier_init(&released, NULL, everyone), "cannot create barrier", "released");
     require(pthread_barrier_init(&finished, NULL, everyone), "cannot create barrier", "finished");
-    barriers = allocate(network.barrier_count, sizeof *barriers);
-    for (size_t i = 0; i < network.barrier_count; ++i)
-        require(pthread_barrier_init(&barriers[i], NULL, network.barriers[i].parties), "cannot create barrier",
-                network.barriers[i].name);
+    flags = allocate(network.hand_over_count, sizeof *flags);
+    barriers = allocate(network.hand_over_count, sizeof *barriers);
+    for (size_t i = 0; i < network.hand_over_count; ++i)
+        require(pthread_barrier_init(&barriers[i], NULL, network.hand_overs[i].parties), "cannot create barrier",
+                network.hand_overs[i].name);
 }
 
 void schedule_start(const struct options *options)
 {
     recording = options->time != TIME_NONE || options->trace;
-    prepare_barriers();
+    random_delay_us = options->random_delay_us;
+    prepare_hand_overs();
+    under_way = allocate(network.depth, sizeof *under_way);
     workers = allocate(network.item_count, sizeof *workers);
     for (size_t i = 0; i < network.item_count; ++i) {
         const struct item *item = &network.items[i];
         workers[i] = (struct worker){.item = item, .delay_us = options->delay_us[i]};
+        workers[i].random = (options->random_seed + 1) * 0x9E3779B97F4A7C15u + i; /* not 0, and not alike */
         workers[i].intervals = allocate(item->step_count, sizeof *workers[i].intervals);
         item->init();
     }
@@ -125,11 +172,23 @@ void schedule_start(const struct options *options)
         start_worker(&workers[i], options->core[i], options->fifo);
 }
 
-void schedule_run_block(size_t vectors)
+void schedule_run_tick(size_t vectors)
 {
-    block_vectors = vectors;
+    static size_t begun;
+    tick = begun++;
+    under_way[tick % network.depth] = (struct execution){tick, vectors};
     pthread_barrier_wait(&released);
     pthread_barrier_wait(&finished);
+}
+
+struct execution schedule_execution(size_t stage)
+{
+    return under_way[(tick + network.depth - stage) % network.depth];
+}
+
+size_t schedule_stage(const struct step *step)
+{
+    return step->kind == STEP_TASK ? network.tasks[step->index].stage : 0;
 }
 
 const struct interval *schedule_intervals(size_t item)

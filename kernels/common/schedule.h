@@ -1,8 +1,9 @@
-/* The static schedule: one thread an item, barriers exactly where the plan put them.
+/* The static schedule: one thread an item, barriers and flags exactly where the plan put them.
  *
- * A block of vectors passes through four phases: the main thread fills network.input; all items are
- * released at once; every item walks through its steps, crossing the barriers of the plan; all items meet the
- * main thread again, which may then read every buffer.  No branch depends on data.
+ * An execution is the passage of a block of vectors through the network.  A tick passes through four phases: the main
+ * thread fills network.input; all items are released at once; every item walks through its steps; all items meet the
+ * main thread again, which may then read every buffer.  In a pipeline a step of stage s works on the execution that
+ * began s ticks ago; without one a tick is an execution.  No branch depends on data.
  */
 #ifndef SCHEDULE_H
 #define SCHEDULE_H
@@ -18,13 +19,25 @@ struct interval {
     uint64_t end_ns;
 };
 
+/* One passage of a block through the network; with no vectors it is none. */
+struct execution {
+    size_t index; /* warm-ups included */
+    size_t vectors;
+};
+
 /* Initialises the items and starts their threads; the last place that allocates memory. */
 void schedule_start(const struct options *options);
 
-/* Executes one block; returns when all items have finished it. */
-void schedule_run_block(size_t vectors);
+/* Starts the next execution, or none with 0 vectors; returns when every stage has done its part of its execution. */
+void schedule_run_tick(size_t vectors);
 
-/* The intervals of the last block, one for each step of `item`; only with --time or --trace. */
+/* What a stage has worked on in the last tick. */
+struct execution schedule_execution(size_t stage);
+
+/* The stage of a step. */
+size_t schedule_stage(const struct step *step);
+
+/* The intervals of the last tick, one for each step of `item`; only with --time or --trace. */
 const struct interval *schedule_intervals(size_t item);
 
 /* Ends the threads and closes the items. */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -151,3 +152,12 @@ def assert_same(actual: Sequence[Array], expected: Sequence[Array]) -> None:
     for index, (found, right) in enumerate(zip(actual, expected, strict=True)):
         assert (found.dtype, found.shape) == (right.dtype, right.shape), f"layer {index}"
         assert found.tobytes() == right.tobytes(), f"layer {index}: {(found != right).sum()} values differ"
+
+
+def run_sanitized(program: BoardProgram, vectors: Array, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Without address randomisation, which older sanitizers cannot bear, where that can be had."""
+    np.save(folder / "vectors.npy", vectors)
+    fixed = ["setarch", "-R"] if subprocess.run(["setarch", "-R", "true"], check=False).returncode == 0 else []
+    command = [*fixed, str(program.path), "--vectors", "vectors.npy", "--out", ".", "--block", "10", "--trace"]
+    environment = os.environ | {"ASAN_OPTIONS": "detect_leaks=0"}  # what is allocated once is left to the system
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

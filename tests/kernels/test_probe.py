@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness import bundle, plan
+from harness import network_c, plan
 from harness.network import Add, ArgExtremum, Array, DequantizeLinear, Layer, Network, QGemm, QuantizeLinear
 from harness.profile import Profile
 from harness.reference import specification
@@ -62,7 +62,7 @@ def program(programs: Mapping[str, BoardProgram]) -> BoardProgram:
 def test_a_stage_is_one_piece_of_machine_code_which_the_schedule_calls(name: str, host: Profile, cache: Path) -> None:
     net = NETWORKS[name]
     functions = _functions(build(net, host, cache, BLOCK).path)
-    for layer, code in zip(net.layers, bundle.layer_codes(plan.make(net, host, block=BLOCK)), strict=True):
+    for layer, code in zip(net.layers, network_c.task_codes(plan.make(net, host, block=BLOCK)), strict=True):
         for stage in code.stages:
             assert [function for function in functions if function.split(".")[0] == stage.name] == [stage.name]
             callers = {function for function, text in functions.items() if f"<{stage.name}>\n" in text}
@@ -90,7 +90,7 @@ def probe(program: BoardProgram, folder: Path, *arguments: object, inputs: Array
 
 
 def stages(net: Network, board: Profile) -> list[tuple[Layer, Stage]]:
-    codes = bundle.layer_codes(plan.make(net, board))
+    codes = network_c.task_codes(plan.make(net, board))
     return [(layer, stage) for layer, code in zip(net.layers, codes, strict=True) for stage in code.stages]
 
 
@@ -107,7 +107,7 @@ def test_every_table_is_what_its_target_generated(
     name: str, programs: Mapping[str, BoardProgram], board: Profile, tmp_path: Path
 ) -> None:
     program = programs[name]
-    tables = [table for code in bundle.layer_codes(plan.make(program.network, board)) for table in code.tables]
+    tables = [table for code in network_c.task_codes(plan.make(program.network, board)) for table in code.tables]
     assert probe(program, tmp_path, "--tables") == (len(tables), len(tables))
     assert {path.name for path in tmp_path.iterdir()} == {f"{table.name}.npy" for table in tables}
     for table in tables:

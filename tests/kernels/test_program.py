@@ -32,6 +32,7 @@ from tests.kernels.board_program import (
     build_patched,
     parse,
     references,
+    run_sanitized,
     uniform_vectors,
     with_flags,
 )
@@ -302,11 +303,10 @@ def test_the_trace_holds_every_step_of_every_item_in_order(
     program: BoardProgram, given: list[object], tmp_path: Path
 ) -> None:
     assert program.run(*given, "--trace", "--repeat", 2, "--warmup", 3).returncode == 0
-    found = [(line["block"], line["repetition"], line["item"], *step(line)) for line in read_trace(tmp_path / "out")]
+    found = [(line["execution"], line["vector"], line["item"], *step(line)) for line in read_trace(tmp_path / "out")]
     assert found == [
-        (block, repetition, item, *names)
-        for block in range(3)
-        for repetition in range(2)
+        (execution, execution // 2 * 64, item, *names)
+        for execution in range(6)
         for item, steps in (("prepost", PREPOST), ("network", NETWORK))
         for names in steps
     ]
@@ -501,15 +501,6 @@ def test_nothing_is_allocated_after_init(
 
 
 DATA_RACE = 66  # the exit status of ThreadSanitizer
-
-
-def run_sanitized(program: BoardProgram, vectors: Array, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Without address randomisation, which older sanitizers cannot bear, where that can be had."""
-    np.save(folder / "vectors.npy", vectors)
-    fixed = ["setarch", "-R"] if subprocess.run(["setarch", "-R", "true"], check=False).returncode == 0 else []
-    command = [*fixed, str(program.path), "--vectors", "vectors.npy", "--out", ".", "--block", "10", "--trace"]
-    environment = os.environ | {"ASAN_OPTIONS": "detect_leaks=0"}  # what is allocated once is left to the system
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_the_sources_compile_without_a_warning(made: Plan, host: Profile, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import bundle, dumps, execute, plan, proof
+from harness import dumps, execute, network_c, plan, proof
 from harness.chunks import DIAGNOSED
 from harness.compare import compare
 from harness.diagnosis import Diagnosis, cases, diagnose
@@ -135,7 +135,7 @@ def run(trial: Trial) -> tuple[int, list[Diagnosis]]:
 
 def diagnosed_by_the_proof(trial: Trial) -> list[Diagnosis]:
     """What a claim says of the cause where it does not hold: of the end of each QGemm."""
-    pairs = zip(trial.made.network.layers, bundle.layer_codes(trial.made), strict=True)
+    pairs = zip(trial.made.network.layers, network_c.task_codes(trial.made), strict=True)
     stages = ((layer, stage) for layer, code in pairs for stage in code.stages if stage.part is Part.FINISH)
     diagnoses = (cause.diagnose(layer, stage, trial.probe) for layer, stage in stages if isinstance(layer, QGemm))
     return [diagnosis for diagnosis in diagnoses if diagnosis.differing]
@@ -168,7 +168,9 @@ def failed_steps(trial: Trial, *, all_floats: bool) -> tuple[Step, ...]:
 
 
 def _questions(trial: Trial, *, all_floats: bool) -> Iterator[Question]:
-    subject = proof.Subject(trial.made.network, bundle.layer_codes(trial.made), trial.probe)
+    subject = proof.Subject(
+        trial.made.network, trial.made.network.layers, network_c.task_codes(trial.made), trial.probe
+    )
     asked = proof.questions(subject, all_floats=all_floats)
     return (question for question in asked if question.side is Side.BOARD)
 

@@ -19,8 +19,8 @@ from tests.kernels.board_program import BoardProgram, Patch, build_patched
 from tests.mutation.campaign import Trial, run
 from tests.mutation.networks import Subject
 
-ROWS = "vectors * layer->width"
-PARTIES = "network.barriers[i].parties"
+ROWS = "execution.vectors * layer->width"
+PARTIES = "network.hand_overs[i].parties"
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def _patched(subject: Subject, board: Profile, folder: Path, *patches: Patch) ->
 
 
 def _truncated_dump(subject: Subject, board: Profile, folder: Path) -> Deployed:
-    short = Patch("kernels/common/record.c", ROWS, ROWS.replace("vectors", "(vectors - 1)"))
+    short = Patch("kernels/common/record.c", ROWS, ROWS.replace("execution.vectors", "(execution.vectors - 1)"))
     return _patched(subject, board, folder, short).deployed(folder / "run")
 
 

@@ -119,7 +119,7 @@ def without_barrier(which: int) -> Change:
     """Neither item crosses the first barrier (0), or the last one (-1)."""
 
     def change(right: Plan) -> Plan:
-        gone = Cross(range(len(right.barriers))[which])
+        gone = Cross(range(len(right.hand_overs))[which])
         kept = tuple(tuple(step for step in schedule if step != gone) for schedule in right.schedules)
         return dataclasses.replace(right, schedules=kept)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from harness import bundle
+from harness import network_c
 from harness.network import Add, Layer, QGemm, QuantizeLinear
 from harness.plan import Plan
 from harness.targets import C_TYPES, LayerCode, Part
@@ -46,7 +46,7 @@ def adding(expression: str) -> Injection:
 
 
 def codes_of(made: Plan) -> Iterator[tuple[Layer, LayerCode]]:
-    return zip(made.network.layers, bundle.layer_codes(made), strict=True)
+    return zip(made.network.layers, network_c.task_codes(made), strict=True)
 
 
 def with_body(code: LayerCode, part: Part, body: str) -> Patch:
@@ -151,7 +151,7 @@ def summing(terms: int, expression: str) -> Injection:
 
 
 def _forward(layer: Layer, body: str) -> str:
-    return f"{layer.name}_forward(size_t vectors)\n{{\n{body}\n}}"
+    return f"{layer.name}_forward(size_t vectors, size_t execution __attribute__((unused)))\n{{\n{body}\n}}"
 
 
 def _sum(layer: Add, terms: int, expression: str, group: str, second: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness import bundle, execute, proof
+from harness import execute, network_c, proof
 from harness.diagnosis import Diagnosis, Hypothesis, Observation, qgemm
 from harness.network import QGemm
 from harness.probe import Probe
@@ -131,9 +131,9 @@ def test_the_proof_finds_a_wrong_product_if_and_only_if_a_reachable_accumulator_
     made, layer = workshop.plan(small), small.network.layers[1]
     assert isinstance(layer, QGemm)
     program = workshop.build(BY_NAME[name], small, tmp_path / "bundle")
-    codes = bundle.layer_codes(made)
+    codes = network_c.task_codes(made)
     probe = Probe(program.deployed(tmp_path / "run"), execute.options(made), 60, tmp_path)
-    asked = proof.questions(proof.Subject(small.network, codes, probe), all_floats=False)
+    asked = proof.questions(proof.Subject(small.network, small.network.layers, codes, probe), all_floats=False)
     claims = [q.ask() for q in asked if q.step is Step.REQUANTIZATION and q.side is proof.Side.BOARD]
     assert all(claim.holds for claim in claims) == (not _wrong_accumulators(layer, codes[1].stages, probe))
 

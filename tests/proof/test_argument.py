@@ -15,7 +15,7 @@ from harness.errors import BoardError, ReferenceFailed
 from harness.network import Network
 from harness.proof import Claim, Proof, Question, Side, Step
 from tests import builders
-from tests.kernels.board_program import parse
+from tests.kernels.board_program import Patch, parse
 from tests.proof.trials import Workshop
 
 CHAIN = parse(builders.random_network(np.random.default_rng(1), (5, 6, 4), argmax=True, zero_points=True))
@@ -37,6 +37,23 @@ TIES = parse(builders.random_network(np.random.default_rng(6), (4, 6, 5), power_
 @pytest.mark.parametrize("net", [CHAIN, UINT8, INT8, FLOAT, RESIDUAL, TIES])
 def test_nothing_is_said_against_a_right_program(workshop: Workshop, net: Network) -> None:
     assert workshop.trial(net).refuted() == {}
+
+
+def test_each_part_of_a_split_layer_is_proved_by_itself(workshop: Workshop) -> None:
+    split = ["layer_0=prepost+network"]
+    right = workshop.trial(CHAIN, split=split)
+    assert {question.layer for question in right.questions()} == {
+        None, "quantize", "layer_0_0", "layer_0_1", "layer_1", "advisory",
+    }  # fmt: skip
+    assert right.refuted() == {}
+    shifted = workshop.trial(CHAIN, change=lambda layer: dataclasses.replace(layer, bias=layer.bias + 1), split=split)
+    assert {layer for step, layer in shifted.refuted() if step is Step.ACCUMULATION} == {
+        "layer_0_0", "layer_0_1", "layer_1",
+    }  # fmt: skip
+    mixed = Patch("network.c", "&layer_1_source_0[v][3]", "&layer_1_source_0[v][2]")
+    merged = workshop.trial(CHAIN, [mixed], split=split)
+    assert merged.refuted() == {}  # no stage is wrong: whole runs tell
+    assert all(claim.counterexample.endswith("layer layer_1 differs first") for claim in merged.composed())
 
 
 def test_every_step_has_its_questions_in_order(workshop: Workshop) -> None:

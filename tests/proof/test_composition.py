@@ -46,21 +46,21 @@ def test_blocks_that_the_program_cannot_run_are_not_claimed(
 
 def without_barrier(made: Plan, index: int) -> list[Patch]:
     """Neither item crosses it."""
-    name = made.barriers[index].name
+    name = made.hand_overs[index].name
     counts = [
         Patch("network.c", f"{item.name}_steps, {len(steps)}}}", f"{item.name}_steps, {len(steps) - 1}}}")
         for item, steps in zip(made.items, made.schedules, strict=True)
     ]
-    return [Patch("network.c", f"    {{STEP_BARRIER, {index}}}, /* {name} */\n", ""), *counts]
+    return [Patch("network.c", f"    {{STEP_MEET, {index}}}, /* {name} */\n", ""), *counts]
 
 
 @pytest.mark.parametrize("net", [CHAIN, RESIDUAL], ids=["chain", "residual"])
 def test_every_missing_barrier_is_found_when_its_writer_is_slow(workshop: Workshop, net: Network) -> None:
     made = workshop.trial(net).made
-    assert len(made.barriers) >= 2
-    for index, barrier in enumerate(made.barriers):
+    assert len(made.hand_overs) >= 2
+    for index, barrier in enumerate(made.hand_overs):
         trial = workshop.trial(net, without_barrier(made, index))
-        giver = made.items[made.owner[[layer.name for layer in net.layers].index(barrier.name)]].name
+        giver = made.items[barrier.writer].name
         claims = trial.composed()
         slowed = [claim for claim in claims if f"with item {giver} slowed down" in claim.question.statement]
         assert len(slowed) == 3
@@ -68,9 +68,7 @@ def test_every_missing_barrier_is_found_when_its_writer_is_slow(workshop: Worksh
             assert claim.counterexample.startswith(f"with a delay before every layer of item {giver}, layer ")
             reader = claim.counterexample.split("layer ")[-1].split(" ")[0]
             assert barrier.name not in reader
-            assert any(
-                layer.name == reader and made.items[made.owner[i]].name != giver for i, layer in enumerate(net.layers)
-            )
+            assert any(task.name == reader and made.items[task.item].name != giver for task in made.tasks)
 
 
 WRONG_BUFFERS = {

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness import bundle, execute, plan, proof
+from harness import execute, network_c, plan, proof
 from harness.network import Array, Layer, Network, QGemm
 from harness.plan import Plan
 from harness.probe import Probe
@@ -36,15 +36,20 @@ class Workshop:
     count: Iterator[int] = field(default_factory=itertools.count)
 
     def trial(
-        self, net: Network, patches: Sequence[Patch] = (), change: Change | None = None, block: int = 64
+        self,
+        net: Network,
+        patches: Sequence[Patch] = (),
+        change: Change | None = None,
+        block: int = 64,
+        split: Sequence[str] = (),
     ) -> Trial:
         """A program of `net` that is wrong by the patches of its sources and the change of every QGemm."""
         folder = self.folder / str(next(self.count))
         wrong = _changed(net, change) if change else net
-        made = plan.make(wrong, self.board, block=block)
+        made = plan.make(wrong, self.board, block=block, split=split)
         program = build_patched(made, self.board, folder / "bundle", patches, common=self.common)
         (folder / "scratch").mkdir()
-        right = plan.make(net, self.board, block=block)
+        right = plan.make(net, self.board, block=block, split=split)
         probe = Probe(program.deployed(folder / "run"), execute.options(right), TIMEOUT_S, folder / "scratch")
         return Trial(right, program, probe)
 
@@ -68,7 +73,12 @@ class Trial:
 
     @property
     def subject(self) -> Subject:
-        return Subject(self.network, bundle.layer_codes(self.made), self.probe)
+        return Subject(self.network, self.parts, network_c.task_codes(self.made), self.probe)
+
+    @property
+    def parts(self) -> list[Layer]:
+        """What the tasks of the plan compute."""
+        return [self.made.part(task) for task in self.made.tasks]
 
     def questions(self, *, all_floats: bool = False) -> list[Question]:
         """To the program, but for whole runs."""
@@ -93,10 +103,10 @@ class Trial:
         return [question.ask() for question in asked]
 
     def tables(self) -> list[Table]:
-        return [table for code in bundle.layer_codes(self.made) for table in code.tables]
+        return [table for code in network_c.task_codes(self.made) for table in code.tables]
 
     def stage(self, layer: Layer, part: Part) -> Stage:
-        code = bundle.layer_codes(self.made)[self.network.layers.index(layer)]
+        code = network_c.task_codes(self.made)[[part.name for part in self.parts].index(layer.name)]
         return next(stage for stage in code.stages if stage.part is part)
 
     def check(self, claim: Claim) -> None:
@@ -104,7 +114,7 @@ class Trial:
         if claim.question.step is Step.CONSTANTS:
             self._check_table(claim.counterexample)
             return
-        layer = next(layer for layer in self.network.layers if layer.name == claim.question.layer)
+        layer = next(part for part in self.parts if part.name == claim.question.layer)
         stage = self.stage(layer, PARTS.get(claim.question.step, Part.COMPUTE))
         column, inputs, found, wanted = _parsed(claim.counterexample, stage)
         assert _same(self.probe.outputs(stage, inputs)[0, column], found)

@@ -1,0 +1,27 @@
+"""Conformance: a plan's schedule respects the semantics of its network, and so does what was observed on a board.
+
+`check` decides about the plan, before anything runs; `replay` about traces.  `document` is what a run says of it.
+"""
+
+from harness.conformance.document import Condition, document
+from harness.conformance.interleavings import check
+from harness.conformance.replay import Conformance, Violation, replay
+from harness.conformance.structure import Finding
+from harness.conformance.trace import Event, Trace, arrange, read
+from harness.conformance.waiting import Waiting, waiting
+
+__all__ = [
+    "Condition",
+    "Conformance",
+    "Event",
+    "Finding",
+    "Trace",
+    "Violation",
+    "Waiting",
+    "arrange",
+    "check",
+    "document",
+    "read",
+    "replay",
+    "waiting",
+]
