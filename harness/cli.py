@@ -19,18 +19,22 @@ from harness.workspace import Workspace
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout, nothing else there.")
 
 
-class _Items(click.ParamType[tuple[str, ...]]):
-    name = "targets"
+class _Words(click.ParamType[tuple[str, ...]]):
+    """Words with commas between them."""
+
+    name = "words"
 
     def convert(self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None) -> tuple[str, ...]:
-        return tuple(value.split(",")) if isinstance(value, str) else value
+        return tuple(value.split(",") if value else ()) if isinstance(value, str) else value
 
 
 def _planned(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that choose a plan."""
     options = (
         click.option("--block", type=click.IntRange(1, 1_000_000), help="Vectors between two hand-overs of items."),
-        click.option("--items", type=_Items(), help="One target for each item of the board, e.g. c,c."),
+        click.option("--sync", type=click.Choice(["barrier", "flag"]), help="How items hand over."),
+        click.option("--split", type=_Words(), help="How layers are distributed, e.g. dense_2=network,pipeline."),
+        click.option("--items", type=_Words(), help="One target for each item of the board, e.g. c,c."),
         click.option("--model", help="A name under models/ or the path of an ONNX file."),
         click.option("--board", help="A board of boards.yaml."),
     )
@@ -40,6 +44,13 @@ def _planned(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _seed = click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the generated vectors.")
+_traced = click.option(
+    "--trace",
+    type=click.IntRange(0),
+    default=100,
+    show_default=True,
+    help="Executions traced and replayed on the plan's Petri net, most of them under delays; 0: none.",
+)
 _precise = click.option("--x64-quant-precision", is_flag=True, help="Set session.x64quantprecision in the reference.")
 
 
@@ -71,7 +82,9 @@ def cli(context: click.Context, boards: Path | None, runs: Path | None, debug: b
 @click.option(
     "--fetch", type=click.Choice(["all", "mismatch"]), default="all", show_default=True, help="Dumps that travel."
 )
+@click.option("--plan", help="A folder of `harness plan -o` in place of board, model and all that makes a plan.")
 @click.option("--resume", type=click.Path(path_type=Path), help="Go on with the unfinished run in this folder.")
+@_traced
 @_precise
 @as_json
 @click.pass_obj
@@ -83,8 +96,10 @@ def run(space: Workspace, /, as_json: bool, resume: Path | None, board: str, mod
     from harness.commands import run as command
     from harness.jobs import Request
 
-    if not resume and not (board and model):
-        raise click.UsageError("give --board and --model, or --resume RUN")
+    if asked["plan"]:
+        _require_alone("--plan", board, model, *(asked[key] for key in ("items", "split", "sync", "block")))
+    elif not resume and not (board and model):
+        raise click.UsageError("give --board and --model, --plan FOLDER, or --resume RUN")
     request = Request(board=board, model=model, **asked)
     return command.run(request, resume, space, Screen.open(as_json=as_json))
 
@@ -98,6 +113,7 @@ def run(space: Workspace, /, as_json: bool, resume: Path | None, board: str, mod
     type=click.Choice(["all", "thresholds"]),
     help="Inputs of QuantizeLinear on the board: all 2^32 (default, but on an emulated board), or where codes change.",
 )
+@_traced
 @_precise
 @as_json
 @click.pass_obj
@@ -119,15 +135,42 @@ def prove(space: Workspace, /, as_json: bool, board: str, model: str, floats: st
 
 @cli.command()
 @_planned
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Write the description of all items to this folder."
+)
+@click.option("--load", type=click.Path(path_type=Path), help="Read the plan from such a folder, changed or not.")
 @as_json
 @click.pass_obj
-def plan(space: Workspace, /, as_json: bool, board: str, model: str, **asked: Any) -> None:
-    """Show which item computes which layers of a model, without touching the board."""
+def plan(
+    space: Workspace,
+    /,
+    as_json: bool,
+    board: str,
+    model: str,
+    output: Path | None,
+    load: Path | None,
+    items: tuple[str, ...] | None,
+    **asked: Any,
+) -> None:
+    """Show which item computes which layers of a model, and what is known of that, without touching the board."""
     from harness.commands import plan as command
 
-    if not (board and model):
-        raise click.UsageError("give --board and --model")
-    command.show(board, model, asked["items"], asked["block"], space, Screen.open(as_json=as_json))
+    screen = Screen.open(as_json=as_json)
+    if load:
+        _require_alone("--load", board, model, items, *asked.values())
+        command.load(load, output, space, screen)
+    elif board and model:
+        command.show(board, model, asked | {"targets": items}, output, space, screen)
+    else:
+        raise click.UsageError("give --board and --model, or --load FOLDER")
+
+
+def _require_alone(option: str, *others: object) -> None:
+    """The folder of a plan says all that other options would."""
+    if any(other is not None for other in others):
+        raise click.UsageError(
+            f"{option} names a plan, which says board, model, items, split, sync and block: leave the others out"
+        )
 
 
 @cli.command()

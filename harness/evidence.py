@@ -3,10 +3,12 @@
 runs/<time>_<board>_<model>/
     request.json         what was asked; enough to resume
     model.onnx           the model, byte for byte
+    plan/                what each item does, as text (`harness plan --load`), and the Petri net of all
     stimuli.npy          all vectors
     chunks/00000.json    one finished chunk: comparisons and hashes
     reference/00000/     its dumps from the reference, one .npy a layer
     target/00000/        its dumps from the board
+    traces/              when which item took which step, undisturbed and under delays, and the vectors of that
     proof.json           of a proof: every claim with its method, and what is taken for granted
     failing.npy          of a run that differs: the smallest vector that still does
     report.html junit.xml log.txt
@@ -96,6 +98,18 @@ class RunFolder:
         """The folder of one chunk's dumps, created if missing; `kind` is `reference` or `target`."""
         folder = self.path / kind / f"{chunk:05}"
         folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    @property
+    def plan(self) -> Path:
+        """The folder of the plan's description."""
+        return self.path / "plan"
+
+    @property
+    def traces(self) -> Path:
+        """The folder of the traces, created if missing."""
+        folder = self.path / "traces"
+        folder.mkdir(exist_ok=True)
         return folder
 
     def write_request(self, request: Mapping[str, Any], onnx_bytes: bytes) -> None:

@@ -151,6 +151,15 @@ def hashes_of(board: Board, paths: Sequence[PurePosixPath]) -> list[str]:
     return [hashes[str(path)] for path in paths]
 
 
+def size_of(board: Board, path: PurePosixPath) -> int:
+    """How many bytes a file on the board has; BoardError if that cannot be told."""
+    done = board.run(["wc", "-c", str(path)], COMMAND_TIMEOUT_S)
+    count = _text(done.stdout).partition(" ")[0]
+    if done.status != 0 or not count.isdigit():
+        raise BoardError(f"the board does not tell the size of {path}: {_tail(done)}")
+    return int(count)
+
+
 def run_program(deployed: Deployed, arguments: Sequence[str], timeout_s: float) -> dict[str, Any]:
     """Run the deployed program to its end and return its last line.
 

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from harness import bundle, evidence, plan, profile
+from harness import assessment, bundle, evidence, plan, plan_folder, profile
+from harness.assessment import Assessment
 from harness.bundle import Bundle
 from harness.errors import RequestError
 from harness.evidence import RunFolder
 from harness.network import Network
-from harness.plan import Plan
+from harness.plan import Plan, Sync
 from harness.profile import Profile
 from harness.reference import Reference
 from harness.stimuli import Stimuli, from_file, stimuli
@@ -28,6 +29,9 @@ class Request:
     `cover` is the share of codes for which vectors are searched, at most `vectors`; None for plain seeded ones.
 
     `floats` is set for a proof: whether `all` inputs of QuantizeLinear pass through the board, or its `thresholds`.
+
+    `trace` is how many executions are observed, step by step.  `plan` is a folder that `harness plan -o` wrote: then
+    that says the board, the model, and everything between `model` and `chunk` but for vectors and seed.
     """
 
     board: str
@@ -36,11 +40,15 @@ class Request:
     seed: int = 1
     items: tuple[str, ...] | None = None
     block: int | None = None
+    split: tuple[str, ...] | None = None
+    sync: Sync | None = None
     chunk: int = 10_000
     fetch: str = "all"
     x64_quant_precision: bool = False
     cover: float | None = None
     floats: str | None = None
+    trace: int = 100
+    plan: str | None = None
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,7 @@ class Job:
     profile: Profile
     network: Network
     plan: Plan
+    assessment: Assessment
     bundle: Bundle
     reference: Reference
     stimuli: Stimuli
@@ -73,20 +82,29 @@ def prepare(request: Request, workspace: Workspace, show_plan: Callable[[Plan, P
 
     RequestError for what is wrong with the request, ToolError for the compiler, ReferenceFailed for this machine.
     """
-    return _prepare(request, workspace.model(request.model), None, workspace, show_plan)
+    if request.plan:
+        made = plan_folder.read(Path(request.plan))
+        request = dataclasses.replace(request, board=made.board, model=made.network.name)
+    else:
+        made = _make(request, workspace.model(request.model), workspace)
+    return _prepare(request, made, None, workspace, show_plan)
 
 
 def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile], None]) -> Job:
-    """The job of the unfinished run in the folder `path`, with the model that is kept there.
+    """The job of the unfinished run in the folder `path`, with the model and the plan that are kept there.
 
     As `prepare`; RequestError also if `path` is no unfinished run, or would be built differently today.
     """
     folder = RunFolder.open_unfinished(path)
     begun = folder.read_request()
-    items = begun["request"]["items"]
-    request = Request(**begun["request"] | {"items": tuple(items) if items else None})
-    network = dataclasses.replace(workspace.model(str(folder.model)), name=begun["name"])
-    job = _prepare(request, network, folder, workspace, show_plan)
+    asked = begun["request"]
+    request = Request(**asked | {key: tuple(asked[key]) for key in ("items", "split") if asked[key] is not None})
+    if request.plan:
+        made = plan_folder.read(folder.plan)
+    else:
+        network = dataclasses.replace(workspace.model(str(folder.model)), name=begun["name"])
+        made = _make(request, network, workspace)
+    job = _prepare(request, made, folder, workspace, show_plan)
     if begun["bundle"] != job.bundle.sha256:
         raise RequestError(
             f"{folder.path}: begun with bundle {begun['bundle'][:16]}, today's is {job.bundle.sha256[:16]}",
@@ -95,25 +113,33 @@ def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile]
     return job
 
 
+def _make(request: Request, network: Network, workspace: Workspace) -> Plan:
+    board = profile.load(workspace.boards).board(request.board)
+    return plan.make(network, board, request.items, request.block, request.split, request.sync)
+
+
 def _prepare(
     request: Request,
-    network: Network,
+    made: Plan,
     folder: RunFolder | None,
     workspace: Workspace,
     show_plan: Callable[[Plan, Profile], None],
 ) -> Job:
     started = evidence.now()
     board = profile.load(workspace.boards).board(request.board)
-    made = plan.make(network, board, request.items, request.block)
+    network = made.network
+    assessed = assessment.assess(made)
+    assessment.require_sound(assessed)
     vectors = _stimuli(request, network, folder)
     show_plan(made, board)
     built = bundle.build(made, board, workspace.cache)
     reference = Reference(network, x64_quant_precision=request.x64_quant_precision)
     if folder is None:
         folder = RunFolder.create(workspace.runs, board.name, network.name, started)
+        plan_folder.write(made, assessed, folder.plan)
         asked = {"request": dataclasses.asdict(request), "name": network.name, "bundle": built.sha256}
         folder.write_request(asked | {"command": command_line()}, network.onnx_bytes)
-    return Job(request, board, network, made, built, reference, vectors, folder, started)
+    return Job(request, board, network, made, assessed, built, reference, vectors, folder, started)
 
 
 def _stimuli(request: Request, network: Network, folder: RunFolder | None) -> Stimuli:

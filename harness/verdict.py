@@ -5,20 +5,20 @@ from __future__ import annotations
 import dataclasses
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from harness import __version__, coverage, evidence, targets
+from harness import __version__, assessment, coverage, evidence, targets
 from harness.compare import NOTHING, Comparison
 from harness.coverage import LayerCoverage
 from harness.diagnosis import Diagnosis, Hypothesis, Portrait, map_shape, merge
 from harness.errors import BoardError, InfrastructureError
 from harness.jobs import Job, Request, command_line
 from harness.network import Network
-from harness.plan import Plan
+from harness.plan import Item, Plan
 from harness.profile import Profile
 from harness.proof import Side
 from harness.workspace import ROOT
@@ -30,10 +30,12 @@ def conclude(
     setup: list[dict[str, Any]],
     failing: dict[str, Any] | None,
     covered: Sequence[LayerCoverage],
+    observed: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """The whole run as JSON types; BoardError if any activation was not compared.
 
-    `failing` is the smallest failing case, `covered` what the vectors met of every layer.
+    `failing` is the smallest failing case, `covered` what the vectors met of every layer, `observed` what traces have
+    shown (see harness.conformance.document).
     """
     records = list(job.folder.chunks())
     totals = _totals(job, [record.layers for record in records])
@@ -57,6 +59,7 @@ def conclude(
         },
         "model": _model(job.network),
         "plan": plan_document(job.plan, job.profile),
+        "assessment": assessment.document(job.assessment),
         "bundle": {
             "sha256": job.bundle.sha256,
             "compiler": job.bundle.compiler,
@@ -81,8 +84,9 @@ def conclude(
         "layers": [_layer(job, index, total, covered[index]) for index, total in enumerate(totals)],
         "coverage": {"text": coverage.describe(job.network, covered)} | _counts(coverage.total(covered)),
         "proof": proof,
-        "verdict": "differs" if differing or (proof and not proof["holds"]) else "identical",
-        "reason": "; ".join([*_proved(proof), _reason(job.stimuli.count, differing, totals)]),
+        "conformance": observed,
+        "verdict": "identical" if not differing and _holds(proof) and _conforms(observed) else "differs",
+        "reason": "; ".join([*_proved(proof), _reason(job.stimuli.count, differing, totals), *_strayed(observed)]),
         "diagnosis": diagnoses[0] if diagnoses else None,
         "diagnoses": diagnoses,
         "failing": failing,
@@ -94,7 +98,18 @@ def conclude(
 
 def summary(document: dict[str, Any], folder: str) -> dict[str, Any]:
     """The part of the document that `--json` prints."""
-    kept = ("verdict", "reason", "layers", "coverage", "diagnosis", "diagnoses", "failing", "proof", "wall_s")
+    kept = (
+        "verdict",
+        "reason",
+        "layers",
+        "coverage",
+        "diagnosis",
+        "diagnoses",
+        "failing",
+        "proof",
+        "conformance",
+        "wall_s",
+    )
     return {key: document[key] for key in kept} | {
         "board": document["board"]["name"],
         "board_kind": document["board"]["kind"],
@@ -125,19 +140,54 @@ def kind(board: Profile) -> str:
 
 def plan_document(made: Plan, board: Profile) -> dict[str, Any]:
     """The plan as JSON types."""
-    layers = made.network.layers
     items = [
         {
             "name": item.name,
             "target": item.target,
             "core": item.core,
             "ran_on": targets.find(item.target).ran_on(board),
-            "layers": [layer.name for layer, owner in zip(layers, made.owner, strict=True) if owner == index],
+            "tasks": [task.name for task in made.tasks if task.item == index],
         }
         for index, item in enumerate(made.items)
     ]
-    barriers = [{"name": b.name, "items": [made.items[i].name for i in b.items]} for b in made.barriers]
-    return {"board": made.board, "model": made.network.name, "block": made.block, "items": items, "barriers": barriers}
+    tasks = [
+        {
+            "name": task.name,
+            "layer": made.network.layers[task.layer].name,
+            "item": made.items[task.item].name,
+            "columns": [task.start, task.stop],
+            "stage": task.stage,
+            "buffers": task.buffers,
+        }
+        for task in made.tasks
+    ]
+    return {
+        "board": made.board,
+        "model": made.network.name,
+        "block": made.block,
+        "sync": made.sync,
+        "depth": made.depth,
+        "items": items,
+        "tasks": tasks,
+        "hand_overs": [{"name": h.name, "items": [made.items[i].name for i in h.items]} for h in made.hand_overs],
+    }
+
+
+def _holds(proof: dict[str, Any] | None) -> bool:
+    return proof is None or bool(proof["holds"])
+
+
+def _conforms(observed: dict[str, Any] | None) -> bool:
+    return observed is None or bool(observed["conforms"])
+
+
+def _strayed(observed: dict[str, Any] | None) -> list[str]:
+    """What the traces speak against, if they do."""
+    if observed is None or observed["conforms"]:
+        return []
+    count = sum(condition["violations"] for condition in observed["conditions"])
+    where = f"traces of {observed['executions']:,} executions"
+    return [f"{count:,} steps in {where} were not in order, first {observed['violations'][0]}"]
 
 
 def _totals(job: Job, chunks: Sequence[tuple[Comparison, ...]]) -> list[Comparison]:
@@ -169,22 +219,33 @@ def _model(network: Network) -> dict[str, Any]:
 
 
 def _layer(job: Job, index: int, total: Comparison, covered: LayerCoverage) -> dict[str, Any]:
-    layer, item = job.network.layers[index], job.plan.items[job.plan.owner[index]]
+    layer, items = job.network.layers[index], _items_of(job, index)
     read = [other.name for other in job.network.layers if other.output in layer.sources]
     return {
         "index": index,
         "name": layer.name,
         "operator": layer.operator,
         "reads": read,
-        "item": item.name,
-        "target": item.target,
-        "ran_on": targets.find(item.target).ran_on(job.profile),
+        "items": [item.name for item in items],
+        "item": _each(item.name for item in items),
+        "target": _each(item.target for item in items),
+        "ran_on": _each(targets.find(item.target).ran_on(job.profile) for item in items),
         "compared": total.compared,
         "differing": total.differing,
         "own": total.own,
         "first_difference": dataclasses.asdict(total.first) if total.first else None,
         "coverage": _counts(covered),
     }
+
+
+def _items_of(job: Job, layer: int) -> list[Item]:
+    """The items that compute a layer, by their columns."""
+    return [job.plan.items[task.item] for task in job.plan.tasks_of(layer)]
+
+
+def _each(texts: Iterable[str]) -> str:
+    """Every different text once."""
+    return " + ".join(dict.fromkeys(texts))
 
 
 def _counts(covered: LayerCoverage) -> dict[str, Any]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+from typing import Any
+
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from harness import bundle, plan, profile
+from harness import assessment, bundle, plan, plan_folder, profile
+from harness.assessment import Assessment
 from harness.plan import Plan
 from harness.profile import Profile
 from harness.screen import Screen
@@ -14,27 +19,62 @@ from harness.workspace import Workspace
 
 
 def show(
-    board: str, model: str, items: tuple[str, ...] | None, block: int | None, workspace: Workspace, screen: Screen
+    board: str, model: str, choices: dict[str, Any], output: Path | None, workspace: Workspace, screen: Screen
 ) -> None:
-    """Make the plan, check that its targets can compute it, and print it."""
+    """Make the plan and say what is known of it; `choices` are those of plan.make."""
     found = profile.load(workspace.boards).board(board)
-    made = plan.make(workspace.model(model), found, items, block)
+    _tell(plan.make(workspace.model(model), found, **choices), found, output, screen)
+
+
+def load(folder: Path, output: Path | None, workspace: Workspace, screen: Screen) -> None:
+    """Read the plan that is described in `folder` and say what is known of it."""
+    made = plan_folder.read(folder)
+    _tell(made, profile.load(workspace.boards).board(made.board), output, screen)
+
+
+def _tell(made: Plan, board: Profile, output: Path | None, screen: Screen) -> None:
+    """Check that the plan's targets can compute it and that it is sound, print it, write its description."""
     bundle.check_targets(made)
-    screen.show(plan_table(made, found))
-    screen.document(plan_document(made, found))
+    assessed = assessment.assess(made)
+    assessment.require_sound(assessed)
+    screen.show(plan_table(made, board), assessment_table(assessed))
+    if output:
+        plan_folder.write(made, assessed, output)
+        screen.note(f"description written to {output}; run it with: harness run --plan {shlex.quote(str(output))}")
+    screen.document(plan_document(made, board) | {"assessment": assessment.document(assessed)})
+
+
+def assessment_table(assessed: Assessment) -> Table:
+    """What was decided about a sound plan, and how the equivalence was."""
+    net, found = assessment.document(assessed)["net"], assessed.equivalence
+    sizes = f"{net['places']} places, {net['transitions']} transitions ({net['syncs']} syncs)"
+    markings = f", {net['markings']:,} markings" if net["markings"] else ""
+    title = f"Decided before it runs, in {assessed.wall_s:.2f} s, on a net of {sizes}{markings}"
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=False)
+    for check in assessed.examination.checks:
+        table.add_row("holds", check.statement)
+    table.add_row("holds", f"the items have exactly the firing orders of the network (by {found.decided_by})")
+    table.add_row("holds", "every interleaving of the schedules respects the net")
+    return table
 
 
 def plan_table(made: Plan, board: Profile) -> Table:
-    """One row a layer; a rule where items hand over."""
-    title = f"{made.network.name} on {made.board} ({kind(board)}), blocks of {made.block} vectors"
+    """One row a task; a rule where items hand over."""
+    way = f"pipeline of {made.depth} stages" if made.depth > 1 else f"by {made.sync}" if made.hand_overs else "one item"
+    title = f"{made.network.name} on {made.board} ({kind(board)}), blocks of {made.block} vectors, {way}"
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("layer", "operator", "shape", "type", "item", "target", "core"):
         table.add_column(heading)
-    handing_over = {barrier.name for barrier in made.barriers}
-    for layer, owner in zip(made.network.layers, made.owner, strict=True):
-        item = made.items[owner]
+    staged = made.depth > 1
+    if staged:
+        table.add_column("stage")
+        table.add_column("buffers")
+    handing_over = {hand_over.name for hand_over in made.hand_overs}
+    for task in made.tasks:
+        part, item = made.part(task), made.items[task.item]
         core = "any" if item.core is None else str(item.core)
-        shape = f"{layer.input_width} -> {layer.width}"
-        cells = (layer.name, layer.operator, shape, str(layer.dtype), item.name, item.target, core)
-        table.add_row(*cells, end_section=layer.name in handing_over)
+        shape = f"{part.input_width} -> {part.width}"
+        cells = [task.name, part.operator, shape, str(part.dtype), item.name, item.target, core]
+        stage = [str(task.stage), str(task.buffers)] if staged else []
+        table.add_row(*cells, *stage, end_section=task.name in handing_over)
     return table

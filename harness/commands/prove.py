@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness import bundle, execute, proof
+from harness import execute, network_c, proof
 from harness.execute import Deployed
 from harness.jobs import Job
 from harness.probe import Probe
@@ -26,7 +26,8 @@ def prove(job: Job, deployed: Deployed, screen: Screen) -> dict[str, Any]:
     all_floats = job.request.floats == "all"
     with tempfile.TemporaryDirectory() as scratch:
         probe = Probe(deployed, execute.options(job.plan), job.profile.timeout_s, Path(scratch))
-        subject = Subject(job.network, bundle.layer_codes(job.plan), probe)
+        parts = [job.plan.part(task) for task in job.plan.tasks]
+        subject = Subject(job.network, parts, network_c.task_codes(job.plan), probe)
         asked = proof.in_order([*proof.questions(subject, all_floats=all_floats), *_whole(job, probe)])
         with screen.progress(f"proving {job.title}", sum(question.cases for question in asked)) as bar:
             proved = proof.prove(asked, bar.advance, subject.abandon)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from harness import chunks, dumps, evidence, execute, failing, jobs, report, verdict
+from harness import chunks, conformance, dumps, evidence, execute, failing, jobs, observe, report, verdict
 from harness.board.lock import board_lock
 from harness.board.reach import Reached, reach
 from harness.board_state import Notify, known_state
@@ -98,8 +98,9 @@ def _carry_out(job: Job, workspace: Workspace, screen: Screen, notify: Notify) -
     ):
         environment = execute.environment(reached.board)
         with known_state(job.profile, reached.board, workspace.cache, notify) as setup:
-            found = _run_chunks(job, reached, coverage, screen, notify)
-    document = verdict.conclude(job, environment, setup, failing.keep(found, job) if found else None, coverage.result())
+            found, observed = _run_chunks(job, reached, coverage, screen, notify)
+    smallest = failing.keep(found, job) if found else None
+    document = verdict.conclude(job, environment, setup, smallest, coverage.result(), observed)
     (job.folder.path / "report.html").write_text(report.html(document), encoding="utf-8")
     (job.folder.path / "junit.xml").write_text(report.junit(document), encoding="utf-8")
     notify(f"verdict: {document['verdict']}")
@@ -134,8 +135,13 @@ def _write_stimuli(job: Job, screen: Screen) -> None:
     temporary.replace(job.folder.stimuli)
 
 
-def _run_chunks(job: Job, reached: Reached, coverage: Coverage, screen: Screen, notify: Notify) -> Failing | None:
-    """Execute, collect, compare and keep every chunk that is not finished yet; the smallest failing case if any."""
+def _run_chunks(
+    job: Job, reached: Reached, coverage: Coverage, screen: Screen, notify: Notify
+) -> tuple[Failing | None, dict[str, Any] | None]:
+    """Execute, collect, compare and keep every chunk that is not finished yet.
+
+    Gives the smallest failing case if there is any, and what traces have shown if they are asked for.
+    """
     deployed = execute.deploy(reached.board, job.bundle, reached.work, job.folder.name)
     if job.request.floats and job.folder.read_proof() is None:
         job.folder.write_proof(prove(job, deployed, screen))
@@ -148,8 +154,17 @@ def _run_chunks(job: Job, reached: Reached, coverage: Coverage, screen: Screen, 
     with screen.progress(job.title, job.stimuli.count, done) as bar:
         chunks.run_pipelined(job, deployed, todo, coverage, bar.advance)
     found = failing.smallest(job, deployed, notify)
+    observed = _observe(job, deployed, screen)
     _clean(deployed, notify)
-    return found
+    return found, observed
+
+
+def _observe(job: Job, deployed: Deployed, screen: Screen) -> dict[str, Any] | None:
+    """Whether what the items do on the board is what the plan's net permits."""
+    if not job.request.trace:
+        return None
+    with screen.progress("tracing executions", job.request.trace) as bar:
+        return conformance.document(job.plan, observe.observe(job, deployed, bar.advance))
 
 
 def _count_finished(job: Job, finished: set[int], vectors: int, coverage: Coverage, screen: Screen) -> None:

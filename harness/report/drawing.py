@@ -1,14 +1,15 @@
-"""The plan as a picture: where lanes, boxes, wires and barriers lie, in SVG units.
+"""The plan as a picture: where lanes, boxes, wires and hand-overs lie, in SVG units.
 
-Items are lanes, layers are boxes from left to right in the order of the model, a barrier is a bar between the lanes
-of the two items that wait for each other.  A wire leads from every layer to each that reads it, around the boxes in
-between.  A long network continues on further lines, as music does.
+Items are lanes; layers follow each other from left to right in the order of the model, each a column with a box on the
+lane of every item that computes some of it.  A hand-over is a bar over the lanes of its items.  A wire leads from every
+box to each that reads it, around the boxes in between.  A long network continues on further lines, as music does.
 """
 
 from __future__ import annotations
 
 import math
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,8 @@ BOX_WIDTH, BOX_HEIGHT = 72, 54
 GAP = 22
 LANE_HEIGHT = BOX_HEIGHT + 28
 LANE_SPACE, LINE_SPACE = 6, 26
+STAGE_HEIGHT = 18  # above the lanes of a pipeline
+BAR_SPACE, BARS_WIDTH = 6, 12  # of one hand-over, of all that stand side by side, at most
 NAME_CHARACTERS = 10  # of one line of text in a box
 LABEL_CHARACTERS = 23  # of one line of text in front of a lane
 
@@ -34,34 +37,50 @@ class Lane:
 
 @dataclass(frozen=True)
 class Box:
-    """One layer; `x`, `y` is its upper left corner, `name` its name in the lines that fit."""
+    """One task, a part of `layer`; `x`, `y` is its upper left corner, `name` its name in the lines that fit."""
 
     x: float
     y: float
+    column: int
+    row: int
     name: tuple[str, ...]
+    task: Mapping[str, Any]
     layer: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One barrier, drawn from the giver's lane (`y1`) to the taker's (`y2`)."""
+    """One hand-over; `stops` are the middles of its items' lanes from top to bottom, `writer` the one of its writer."""
 
     x: float
-    y1: float
-    y2: float
-    barrier: Mapping[str, Any]
+    width: float
+    stops: tuple[float, ...]
+    writer: float
+    hand_over: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where a stretch of one stage of a pipeline begins; `y` is the upper edge of its line, `is_first` on that."""
+
+    x: float
+    y: float
+    number: int
+    is_first: bool
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """All shapes and the sizes that they share; `wires` are SVG paths from layer to layer."""
+    """All shapes and the sizes that they share; `wires` are SVG paths from box to box."""
 
     width: float
     height: float
+    line_height: float
     lanes: tuple[Lane, ...]
     boxes: tuple[Box, ...]
     wires: tuple[str, ...]
     bars: tuple[Bar, ...]
+    stages: tuple[Stage, ...]
     label_width: float = LABEL_WIDTH
     lane_height: float = LANE_HEIGHT
     box_width: float = BOX_WIDTH
@@ -71,16 +90,16 @@ class Drawing:
 def draw(plan: Mapping[str, Any], layers: Sequence[Mapping[str, Any]]) -> Drawing:
     """Lay out `plan` and `layers` of a run document; ValueError if one names what the other does not have."""
     grid = _Grid.of(plan, len(layers))
-    rows = [grid.row(layer["item"]) for layer in layers]
-    names = [layer["name"] for layer in layers]
-    reads = [(names.index(name), reader) for reader, layer in enumerate(layers) for name in layer["reads"]]
+    boxes = tuple(_boxes(grid, plan["tasks"], layers))
     return Drawing(
         grid.width,
         grid.height,
+        grid.line_height,
         tuple(_lanes(grid, plan["items"])),
-        tuple(_boxes(grid, rows, layers)),
-        tuple(wire for writer, reader in reads for wire in grid.wires(writer, reader, rows)),
-        tuple(_bars(grid, plan["barriers"], names)),
+        boxes,
+        tuple(dict.fromkeys(_wires(grid, boxes, layers))),
+        tuple(_bars(grid, plan, boxes)),
+        tuple(_stages(grid, boxes)) if plan["depth"] > 1 else (),
     )
 
 
@@ -90,21 +109,45 @@ def _lanes(grid: _Grid, items: Sequence[Mapping[str, Any]]) -> Iterator[Lane]:
             yield Lane(grid.lane_y(line, row), _fit(item["ran_on"], LABEL_CHARACTERS), item)
 
 
-def _boxes(grid: _Grid, rows: Sequence[int], layers: Sequence[Mapping[str, Any]]) -> Iterator[Box]:
-    for position, (row, layer) in enumerate(zip(rows, layers, strict=True)):
-        yield Box(grid.x(position), grid.box_y(position, row), name_lines(layer["name"]), layer)
+def _boxes(grid: _Grid, tasks: Sequence[Mapping[str, Any]], layers: Sequence[Mapping[str, Any]]) -> Iterator[Box]:
+    names = [layer["name"] for layer in layers]
+    for task in tasks:
+        column, row = names.index(task["layer"]), grid.row(task["item"])
+        yield Box(grid.x(column), grid.box_y(column, row), column, row, name_lines(task["name"]), task, layers[column])
 
 
-def _bars(grid: _Grid, barriers: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Iterator[Bar]:
-    """A barrier bears the name of the layer behind which it stands."""
-    for barrier in barriers:
-        position = names.index(barrier["name"])
-        giver, taker = (grid.middle(position, grid.row(item)) for item in barrier["items"])
-        yield Bar(grid.behind(position), giver, taker, barrier)
+def _wires(grid: _Grid, boxes: Sequence[Box], layers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    names = [layer["name"] for layer in layers]
+    for reader in boxes:
+        sources = [names.index(name) for name in reader.layer["reads"]]
+        for writer in boxes:
+            if writer.column in sources:
+                yield from grid.wires(writer, reader)
+
+
+def _bars(grid: _Grid, plan: Mapping[str, Any], boxes: Sequence[Box]) -> Iterator[Bar]:
+    """A hand-over stands behind the task whose name it bears; barriers of one layer stand side by side."""
+    columns = {box.task["name"]: box.column for box in boxes}
+    placed = [(columns[hand_over["name"]], hand_over) for hand_over in plan["hand_overs"]]
+    totals, drawn = Counter(column for column, _ in placed), Counter[int]()
+    for column, hand_over in placed:
+        space = min(BAR_SPACE, BARS_WIDTH / totals[column])
+        aside = drawn[column] - (totals[column] - 1) / 2 if plan["sync"] == "barrier" else 0
+        drawn[column] += 1
+        stops = [grid.middle(column, grid.row(item)) for item in hand_over["items"]]
+        yield Bar(grid.behind(column) + aside * space, space - 1, tuple(sorted(stops)), stops[0], hand_over)
+
+
+def _stages(grid: _Grid, boxes: Sequence[Box]) -> Iterator[Stage]:
+    numbers = {box.column: box.task["stage"] for box in boxes}
+    for column, number in sorted(numbers.items()):
+        is_first = column % grid.columns == 0
+        if is_first or numbers[column - 1] != number:
+            yield Stage(grid.x(column) - GAP / 2, grid.line_y(column // grid.columns), number, is_first)
 
 
 def name_lines(name: str) -> tuple[str, ...]:
-    """A layer's name in at most two lines, broken behind an underscore where it has one."""
+    """A task's name in at most two lines, broken behind an underscore where it has one."""
     if len(name) <= NAME_CHARACTERS:
         return (name,)
     cut = name.rfind("_", 0, NAME_CHARACTERS) + 1 or NAME_CHARACTERS
@@ -118,16 +161,18 @@ def _fit(text: str, characters: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Grid:
-    """Column by column, line by line: where the layer at a position stands in the lane of an item (a row)."""
+    """Column by column, line by line: where a task of a layer (a column) stands in the lane of an item (a row)."""
 
     items: tuple[str, ...]
     columns: int
     lines: int
+    top: float  # of the lanes of a line
 
     @classmethod
     def of(cls, plan: Mapping[str, Any], count: int) -> _Grid:
         lines = math.ceil(count / COLUMNS)
-        return cls(tuple(item["name"] for item in plan["items"]), math.ceil(count / lines), lines)
+        items = tuple(item["name"] for item in plan["items"])
+        return cls(items, math.ceil(count / lines), lines, STAGE_HEIGHT if plan["depth"] > 1 else 0)
 
     @property
     def width(self) -> float:
@@ -135,46 +180,46 @@ class _Grid:
 
     @property
     def height(self) -> float:
-        return self.lines * self._line_height - LINE_SPACE
+        return self.lines * (self.line_height + LINE_SPACE) - LINE_SPACE
 
     @property
-    def _line_height(self) -> float:
-        return len(self.items) * (LANE_HEIGHT + LANE_SPACE) - LANE_SPACE + LINE_SPACE
+    def line_height(self) -> float:
+        return self.top + len(self.items) * (LANE_HEIGHT + LANE_SPACE) - LANE_SPACE
 
     def row(self, item: str) -> int:
         return self.items.index(item)
 
+    def line_y(self, line: int) -> float:
+        return line * (self.line_height + LINE_SPACE)
+
     def lane_y(self, line: int, row: int) -> float:
-        return line * self._line_height + row * (LANE_HEIGHT + LANE_SPACE)
+        return self.line_y(line) + self.top + row * (LANE_HEIGHT + LANE_SPACE)
 
-    def x(self, position: int) -> float:
-        return LABEL_WIDTH + GAP + position % self.columns * (BOX_WIDTH + GAP)
+    def x(self, column: int) -> float:
+        return LABEL_WIDTH + GAP + column % self.columns * (BOX_WIDTH + GAP)
 
-    def box_y(self, position: int, row: int) -> float:
-        return self.lane_y(position // self.columns, row) + (LANE_HEIGHT - BOX_HEIGHT) / 2
+    def box_y(self, column: int, row: int) -> float:
+        return self.lane_y(column // self.columns, row) + (LANE_HEIGHT - BOX_HEIGHT) / 2
 
-    def middle(self, position: int, row: int) -> float:
-        return self.box_y(position, row) + BOX_HEIGHT / 2
+    def middle(self, column: int, row: int) -> float:
+        return self.box_y(column, row) + BOX_HEIGHT / 2
 
-    def behind(self, position: int) -> float:
+    def behind(self, column: int) -> float:
         """In the gap behind a box, with room for an arrow's head before the next one."""
-        return self.x(position) + BOX_WIDTH + 0.36 * GAP
+        return self.x(column) + BOX_WIDTH + 0.36 * GAP
 
-    def wires(self, writer: int, reader: int, rows: Sequence[int]) -> tuple[str, ...]:
-        """From one box to a later one; two pieces where that is the next one and begins a line."""
-        start, end = self.middle(writer, rows[writer]), self.middle(reader, rows[reader])
-        leave = f"M{self.x(writer) + BOX_WIDTH:g} {start:g}H{self.behind(writer):g}"
-        if reader > writer + 1:
-            return (f"{leave}V{self._beside(writer, end):g}H{self._before(reader):g}V{end:g}H{self.x(reader):g}",)
-        if reader % self.columns:
-            return (f"{leave}V{end:g}H{self.x(reader):g}",)
-        return f"{leave}V{end:g}H{self.width:g}", f"M{LABEL_WIDTH} {end:g}H{self.x(reader):g}"
+    def wires(self, writer: Box, reader: Box) -> tuple[str, ...]:
+        """From one box to one of a later column; two pieces where that is the next one and begins a line."""
+        start, end = writer.y + BOX_HEIGHT / 2, reader.y + BOX_HEIGHT / 2
+        leave = f"M{writer.x + BOX_WIDTH:g} {start:g}H{self.behind(writer.column):g}"
+        if reader.column > writer.column + 1:
+            beside, before = self._beside(writer.column, end), reader.x - 0.36 * GAP  # where no wire leaves a box
+            return (f"{leave}V{beside:g}H{before:g}V{end:g}H{reader.x:g}",)
+        if reader.column % self.columns:
+            return (f"{leave}V{end:g}H{reader.x:g}",)
+        return f"{leave}V{end:g}H{self.width:g}", f"M{LABEL_WIDTH} {end:g}H{reader.x:g}"
 
-    def _before(self, position: int) -> float:
-        """In the gap before a box, where no wire leaves the box on the left."""
-        return self.x(position) - 0.36 * GAP
-
-    def _beside(self, writer: int, middle: float) -> float:
+    def _beside(self, column: int, middle: float) -> float:
         """Above or below the boxes around `middle`; wires of writers that stand near each other do not touch."""
-        distance = BOX_HEIGHT / 2 + 4 * (1 + writer // 2 % 3)
-        return middle + distance if writer % 2 else middle - distance
+        distance = BOX_HEIGHT / 2 + 4 * (1 + column // 2 % 3)
+        return middle + distance if column % 2 else middle - distance

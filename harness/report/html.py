@@ -18,6 +18,8 @@ from harness.report.drawing import draw
 from harness.report.facts import clean, gather, place, value_text
 from harness.report.pictures import Picture
 from harness.report.pictures import draw as draw_differences
+from harness.report.swimlanes import Swimlanes
+from harness.report.swimlanes import draw as draw_swimlanes
 
 NOT_RECORDED = "not recorded"
 SHOWN_PICTURES = 3  # the others are folded away
@@ -65,6 +67,7 @@ def html(run: Mapping[str, Any]) -> str:
         inputs=_inputs(run["model"].get("input", {})),
         checks=_checks(run),
         proof=parts(run.get("proof")),
+        swimlanes=_swimlanes(run.get("conformance")),
     )
 
 
@@ -95,6 +98,11 @@ def _pictures(run: Mapping[str, Any]) -> list[Picture]:
     """Of every layer that differs, those that are wrong themselves first."""
     own = {layer["name"]: layer["own"] for layer in run["layers"]}
     return [draw_differences(found) for found in sorted(run["pictures"], key=lambda found: not own[found["layer"]])]
+
+
+def _swimlanes(observed: Mapping[str, Any] | None) -> Swimlanes | None:
+    """One execution as it was traced; None if none was, or its trace has gaps."""
+    return draw_swimlanes(observed["picture"]) if observed and observed["picture"] else None
 
 
 def _single(value: float) -> str:

@@ -26,6 +26,8 @@ def show(document: Mapping[str, Any], report: Path, screen: Screen) -> None:
     if document["failing"]:
         screen.show(Text(_failing_text(document["failing"])))
     screen.show(Text(document["coverage"]["text"]))
+    if document["conformance"]:
+        screen.show(Text(_traced_text(document["conformance"])))
     if document["board"]["kind"] == "emulated":
         warning = f"{document['board']['name']} was EMULATED: a real aarch64 Linux, but its times are not MET"
         screen.show(Text(warning, style="yellow"))
@@ -37,6 +39,11 @@ def _failing_text(case: Mapping[str, Any]) -> str:
     used = f"{len(case['inputs'])} of {case['of_inputs']} inputs not zero"
     end = "; ".join(part for part in (case["note"], f"replay: {case['replay']}" if case["replay"] else "") if part)
     return f"smallest failing case, {where}, {used}; {end}"
+
+
+def _traced_text(traced: Mapping[str, Any]) -> str:
+    result = "each a path of the plan's net" if traced["conforms"] else "NOT all paths of the plan's net"
+    return f"traced {traced['executions']:,} executions under {len(traced['conditions'])} conditions: {result}"
 
 
 def _layer_table(layers: Sequence[Mapping[str, Any]]) -> Table:

@@ -40,12 +40,3 @@ def test_an_unknown_target_is_named(tmp_path: Path, cache: Path) -> None:
     ended = User(tmp_path, cache, tmp_path / "boards.yaml").harness("doctor")
     assert ended.code == 3
     assert "valid choices: c" in ended.out
-
-
-def test_plan_shows_items_and_their_layers(user: User) -> None:
-    document = user.harness("plan", "--board", "xavier", "--model", "acas_coc", "--json").document
-    items = {item["name"]: item["layers"] for item in document["items"]}
-    assert items["prepost"] == ["quantize_input", "select_advisory"]
-    assert items["network"] == [f"dense_{n}" for n in range(1, 10)]
-    assert [barrier["items"] for barrier in document["barriers"]] == [["prepost", "network"], ["network", "prepost"]]
-    assert {item["ran_on"] for item in document["items"]} == {"emulated-cpu (qemu neoverse-n1)"}

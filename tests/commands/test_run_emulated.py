@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import yaml
 
@@ -19,6 +20,7 @@ from harness.board.emulator import Endpoint, Machine, emulated
 from harness.board.ssh import Address, SshBoard
 from harness.workspace import ROOT
 from tests.commands.command import User
+from tests.dags import listing_2
 
 NAME = "testboard"
 MACHINE = Machine(cpu="cortex-a72", cores=2, memory_mib=512, disk_mib=64)
@@ -87,6 +89,32 @@ def test_identical_and_named_as_emulated(user: User, endpoint: Endpoint) -> None
     with _session(endpoint) as board:
         left = board.run(["ls", "/board/runs"], 10).stdout
     assert left == b"", "a finished run leaves nothing in its folder on the board"
+
+
+SPLITS = {
+    "branches": ("o2..o3=second,o4..o5=third", "barrier"),
+    "parallel layers": ("parallel", "flag"),
+    "pipeline": ("o1=second,o2=prepost+third,o4..o5=third,pipeline", "barrier"),
+    "branches by flags": ("branches", "flag"),
+}
+
+
+@pytest.mark.usefixtures("endpoint")
+@pytest.mark.parametrize(("split", "sync"), SPLITS.values(), ids=SPLITS)
+def test_a_split_network_is_identical_there_and_its_traces_conform(
+    user: User, tmp_path: Path, split: str, sync: str
+) -> None:
+    spare = {name: {"target": "c"} for name in ("second", "third")}
+    _give(user, _entry(items=_entry()["items"] | spare))  # type: ignore[operator] # a mapping
+    onnx.save_model(listing_2(), tmp_path / "listing.onnx")
+    ended = user.harness(
+        "run", "--board", NAME, "--model", str(tmp_path / "listing.onnx"), "--split", split, "--sync", sync,
+        "--vectors", "1500", "--block", "100", "--trace", "250", "--json",
+    )  # fmt: skip
+    assert (ended.code, ended.document["verdict"]) == (0, "identical"), ended.err
+    assert ended.document["conformance"]["conforms"] is True
+    assert ended.document["conformance"]["executions"] == 250
+    assert {layer["ran_on"] for layer in ended.document["layers"]} == {"emulated-cpu (qemu cortex-a72)"}
 
 
 def test_a_full_disk_is_inconclusive_and_says_so(user: User, endpoint: Endpoint) -> None:

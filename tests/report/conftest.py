@@ -12,6 +12,14 @@ WIDTHS = {"quantize_input": 5, **{f"dense_{index}": 4 for index in range(1, 9)},
 PREPOST = ("quantize_input", "advisory")
 
 
+def _item(layer: str) -> str:
+    return "prepost" if layer in PREPOST else "network"
+
+
+def _task(name: str, width: int) -> dict[str, Any]:
+    return {"name": name, "layer": name, "item": _item(name), "columns": [0, width], "stage": 0, "buffers": 1}
+
+
 def _layer(index: int, name: str, width: int) -> dict[str, Any]:
     operators = {"quantize_input": "QuantizeLinear", "advisory": "ArgMax"}
     return {
@@ -19,7 +27,8 @@ def _layer(index: int, name: str, width: int) -> dict[str, Any]:
         "name": name,
         "operator": operators.get(name, "QGemm"),
         "reads": list(WIDTHS)[max(index - 1, 0) : index],
-        "item": "prepost" if name in PREPOST else "network",
+        "items": [_item(name)],
+        "item": _item(name),
         "target": "c",
         "ran_on": EMULATED,
         "compared": width * 100_000,
@@ -63,11 +72,14 @@ def identical() -> dict[str, Any]:
         },
         "plan": {
             "block": 1000,
+            "sync": "barrier",
+            "depth": 1,
             "items": [
-                {"name": "prepost", "target": "c", "core": 0, "ran_on": EMULATED, "layers": list(PREPOST)},
-                {"name": "network", "target": "c", "core": 1, "ran_on": EMULATED, "layers": list(WIDTHS)[1:-1]},
+                {"name": "prepost", "target": "c", "core": 0, "ran_on": EMULATED, "tasks": list(PREPOST)},
+                {"name": "network", "target": "c", "core": 1, "ran_on": EMULATED, "tasks": list(WIDTHS)[1:-1]},
             ],
-            "barriers": [
+            "tasks": [_task(name, width) for name, width in WIDTHS.items()],
+            "hand_overs": [
                 {"name": "quantize_input", "items": ["prepost", "network"]},
                 {"name": "scores", "items": ["network", "prepost"]},
             ],

@@ -1,0 +1,77 @@
+"""Observe the deployed program at work: traces of it undisturbed, with each item slowed down in turn, and at random.
+
+The first block of the run's vectors passes through the network again and again, with every step of every item timed
+on the board.  That the traces are paths of the plan's net is decided by `harness.conformance`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import dumps, execute
+from harness.conformance import Condition, arrange, read
+from harness.errors import BoardError
+from harness.evidence import file_sha256
+from harness.execute import Deployed
+from harness.jobs import Job
+from harness.plan import Plan
+
+DELAY_US = 300
+"""Before each task of the item that is slowed down; at random: at most, before each step of all items."""
+
+Advance = Callable[[int], object]
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """What slows the program down, by its options; `executions` are traced under it."""
+
+    name: str
+    options: tuple[str, ...]
+    executions: int
+
+
+def disturbances(plan: Plan, executions: int, seed: int) -> Iterator[Disturbance]:
+    """None, each item slowed down, all at random: of `executions` each gets its part, the first what is left."""
+    delays = [
+        *((f"delay {item.name} {DELAY_US} µs", ("--delay", f"{item.name}:{DELAY_US}")) for item in plan.items),
+        (f"random delays up to {DELAY_US} µs", ("--random-delay", f"{DELAY_US}:{seed % (1 << 31)}")),
+    ]
+    each = executions // (1 + len(delays))
+    yield Disturbance("undisturbed", (), executions - each * len(delays))
+    if each:
+        yield from (Disturbance(name, options, each) for name, options in delays)
+
+
+def observe(job: Job, deployed: Deployed, advance: Advance) -> tuple[Condition, ...]:
+    """One trace for every disturbance; the files stay in the run folder.  `advance` hears of traced executions.
+
+    BoardError if the program fails, or a trace is not what it should be.
+    """
+    size = min(job.plan.block, job.stimuli.count)
+    vectors = job.folder.traces / "vectors.npy"
+    dumps.write(vectors, job.stimuli.chunk(0, size))
+    there = deployed.run_folder / vectors.name
+    deployed.board.put(vectors, there)
+    found = []
+    for disturbance in disturbances(job.plan, job.request.trace, job.request.seed):
+        arguments = ["--vectors", str(there), *execute.options(job.plan), *disturbance.options]
+        trace = job.folder.traces / f"{disturbance.name.replace(' ', '_').replace('µ', 'u')}.jsonl"
+        _trace(deployed, [*arguments, "--repeat", str(disturbance.executions)], trace, job.profile.timeout_s)
+        found.append(Condition(disturbance.name, arrange(job.plan, read(trace), disturbance.executions)))
+        advance(disturbance.executions)
+    return tuple(found)
+
+
+def _trace(deployed: Deployed, arguments: list[str], to: Path, timeout_s: float) -> None:
+    """Run the program with its steps timed, and fetch the trace whole."""
+    out = execute.out_folder(deployed.run_folder, 0)
+    there = out / "trace.jsonl"
+    traced = ["--out", str(out), "--dump", "none", "--warmup", "1", "--trace"]
+    execute.run_program(deployed, [*arguments, *traced], timeout_s)
+    sha256 = execute.hashes_of(deployed.board, [there])[0]
+    deployed.board.get(there, to, execute.size_of(deployed.board, there))
+    if file_sha256(to) != sha256:
+        raise BoardError(f"{there} changed on its way from the board", "run again; see the network and the disks")

@@ -1,0 +1,337 @@
+"""A trace beside its schedule: items as lanes, tasks as boxes, barriers as bars, in SVG units.
+
+Above stands what the plan says: the order of the steps, without times.  Below stands what was measured, on an axis of
+time; an item's waiting at hand-overs is hatched.  In a pipeline several executions are under way, each in its own
+shade; thin lines part the ticks of the schedule.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from harness.report.drawing import LABEL_WIDTH, name_lines
+
+AREA_WIDTH = 1056  # right of the labels
+LANE_HEIGHT, LANE_SPACE = 52, 6
+BOX_HEIGHT = 44
+TITLE_HEIGHT, HALF_SPACE, AXIS_HEIGHT = 26, 24, 36
+CHARACTER_WIDTH, PADDING = 6.9, 4
+TASK_WIDTH = 100  # in the schedule, at most
+CROSSING = 0.3  # of a task's width: what a hand-over or the end of a tick takes in the schedule
+SHADES = 5
+THINNEST_BAR, WIDEST_BAR = 1.5, 5
+AXIS_MARKS = 10  # about
+
+TASK, BARRIER, FLAG = "layer", "barrier", "flag"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of an item in one execution, from `begin` to `end`: in ns, or in the schedule in widths of a task."""
+
+    item: str
+    kind: str
+    name: str
+    execution: int
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Box:
+    """A task; `lines` is the text that fits into it, `shade` one of SHADES, `number` that of the task in the plan."""
+
+    x: float
+    y: float
+    width: float
+    step: Step
+    lines: tuple[str, ...]
+    number: int
+    shade: int
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the name fits, and not only its number."""
+        return bool(self.lines) and self.lines[0] != str(self.number)
+
+
+@dataclass(frozen=True)
+class Wait:
+    """An item at a hand-over, from its coming to its leaving."""
+
+    x: float
+    y: float
+    width: float
+    step: Step
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A barrier, where the last of its items comes; `stops` are the middles of their lanes, from top to bottom."""
+
+    x: float
+    stops: tuple[float, ...]
+    name: str
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """A flag, from where it is raised to where a reader goes on."""
+
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    name: str
+    items: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Half:
+    """The schedule or the trace: `y` is its upper edge, `lanes` are the items with the upper edges of their lanes.
+
+    `rules` are where ticks begin.
+    """
+
+    y: float
+    lanes: tuple[tuple[str, float], ...]
+    boxes: tuple[Box, ...]
+    waits: tuple[Wait, ...]
+    bars: tuple[Bar, ...]
+    arrows: tuple[Arrow, ...]
+    rules: tuple[float, ...]
+    bar_width: float
+
+    @property
+    def bottom(self) -> float:
+        """The lower edge of the last lane."""
+        return self.lanes[-1][1] + LANE_HEIGHT
+
+
+@dataclass(frozen=True)
+class Swimlanes:
+    """Both halves; `axis` are places and labels below the second, `executions` the numbers shown and their shades.
+
+    `unnamed` are the tasks whose names do not fit into their boxes of the schedule, by number.
+    """
+
+    schedule: Half
+    trace: Half
+    axis: tuple[tuple[float, str], ...]
+    executions: tuple[tuple[int, int], ...]
+    unnamed: tuple[tuple[int, str], ...]
+    duration_ns: int
+    height: float
+    width: float = LABEL_WIDTH + AREA_WIDTH + 1  # half of a line's width, rounded up
+    label_width: float = LABEL_WIDTH
+    lane_height: float = LANE_HEIGHT
+    box_height: float = BOX_HEIGHT
+
+
+def draw(picture: Mapping[str, Any]) -> Swimlanes:
+    """Lay out the `picture` of a run document's `conformance`; ValueError if its schedule cannot be walked."""
+    planned, planned_ticks = _planned(picture)
+    measured, measured_ticks = _measured(picture)
+    sheet = _Sheet.of(picture, planned)
+    unit = min(TASK_WIDTH, AREA_WIDTH / max(step.end for step in planned))
+    schedule = sheet.half(0, unit, planned, planned_ticks)
+    trace = sheet.half(schedule.bottom + HALF_SPACE, AREA_WIDTH / picture["span_ns"], measured, measured_ticks)
+    return Swimlanes(
+        schedule,
+        dataclasses.replace(trace, bar_width=schedule.bar_width),
+        tuple(_axis(picture["span_ns"])),
+        tuple(sheet.shades.items()),
+        tuple(sorted({(box.number, box.step.name) for box in schedule.boxes if not box.is_named})),
+        picture["duration_ns"],
+        trace.bottom + AXIS_HEIGHT,
+    )
+
+
+def _planned(picture: Mapping[str, Any]) -> tuple[list[Step], list[float]]:
+    """All steps as the schedule orders them, each as early as it can be; and where the ticks behind the first begin."""
+    steps: list[Step] = []
+    begins: list[float] = []
+    for tick in _ticks(picture):
+        begins.append(max(step.end for step in steps) + CROSSING if steps else 0.0)
+        steps += _Tick(picture, tick, begins[-1]).steps()
+    return steps, begins[1:]
+
+
+def _measured(picture: Mapping[str, Any]) -> tuple[list[Step], list[float]]:
+    """The same of the trace."""
+    stages = {(step["kind"], step["name"]): step["stage"] for item in picture["items"] for step in item["steps"]}
+    begins = dict.fromkeys(_ticks(picture), math.inf)
+    steps = []
+    for event in picture["events"]:
+        kind, name, execution = event["kind"], event["name"], event["execution"]
+        steps.append(Step(event["item"], kind, name, execution, event["begin_ns"], event["end_ns"]))
+        tick = execution + stages[kind, name]
+        begins[tick] = min(begins[tick], event["begin_ns"])
+    return steps, list(begins.values())[1:]
+
+
+def _ticks(picture: Mapping[str, Any]) -> range:
+    """Those in which the executions shown are under way."""
+    return range(picture["executions"][0], picture["executions"][-1] + picture["depth"])
+
+
+class _Tick:
+    """One tick of the schedule, walked as the items do."""
+
+    def __init__(self, picture: Mapping[str, Any], tick: int, begin: float) -> None:
+        self.parties = {hand_over["name"]: hand_over["items"] for hand_over in picture["hand_overs"]}
+        self.at = {item["name"]: begin for item in picture["items"]}
+        self.raised: dict[str, float] = {}
+        self.left = {
+            item["name"]: [
+                (step["kind"], step["name"], tick - step["stage"])
+                for step in item["steps"]
+                if tick - step["stage"] in picture["executions"]
+            ]
+            for item in picture["items"]
+        }
+
+    def steps(self) -> list[Step]:
+        """All of them; ValueError if the items get stuck."""
+        found: list[Step] = []
+        while any(self.left.values()):
+            taken = [step for item in self.left if self.left[item] for step in self._take(item)]
+            if not taken:
+                raise ValueError("the schedule of the picture does not come to its end")
+            found += taken
+        return found
+
+    def _take(self, item: str) -> list[Step]:
+        """An item's next step, at a barrier that of all its items; none if it must wait."""
+        kind, name, execution = self.left[item][0]
+        together = self.parties[name] if kind == BARRIER else [item]
+        if any(self.left[other][:1] != self.left[item][:1] for other in together):
+            return []
+        begin = max(self.at[other] for other in together)
+        if kind == FLAG and item == self.parties[name][0]:
+            self.raised[name] = begin
+        elif kind == FLAG and name not in self.raised:
+            return []
+        elif kind == FLAG:
+            begin = max(begin, self.raised[name])
+        end = begin + (1 if kind == TASK else CROSSING)
+        for other in together:
+            self.at[other] = end
+            self.left[other].pop(0)
+        shown = begin + CROSSING / 2 if kind == BARRIER else begin  # a bar between the boxes
+        return [Step(other, kind, name, execution, shown, end) for other in together]
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    """What both halves share: the items, who takes part in which hand-over, numbers of tasks, shades of executions."""
+
+    items: tuple[str, ...]
+    parties: Mapping[str, Sequence[str]]
+    numbers: Mapping[str, int]
+    shades: Mapping[int, int]
+
+    @classmethod
+    def of(cls, picture: Mapping[str, Any], planned: Sequence[Step]) -> _Sheet:
+        items = tuple(item["name"] for item in picture["items"])
+        tasks = sorted(
+            (step for step in planned if step.kind == TASK), key=lambda step: (step.begin, items.index(step.item))
+        )
+        return cls(
+            items,
+            {hand_over["name"]: hand_over["items"] for hand_over in picture["hand_overs"]},
+            {name: number for number, name in enumerate(dict.fromkeys(step.name for step in tasks), 1)},
+            {execution: number % SHADES for number, execution in enumerate(picture["executions"])},
+        )
+
+    def half(self, y: float, scale: float, steps: Sequence[Step], rules: Sequence[float]) -> Half:
+        """All shapes of one half below `y`; `scale` is SVG units per unit of the steps."""
+        drawn = _Half(self, y + TITLE_HEIGHT, scale)
+        crossings = [step for step in steps if step.kind != TASK]
+        return Half(
+            y,
+            tuple((item, drawn.lane(item)) for item in self.items),
+            tuple(drawn.box(step) for step in steps if step.kind == TASK),
+            tuple(wait for step in crossings if (wait := drawn.wait(step)).width >= 1),
+            tuple(drawn.bars(crossings)),
+            tuple(drawn.arrows(crossings)),
+            tuple(drawn.x(rule) for rule in rules),
+            max(THINNEST_BAR, min(WIDEST_BAR, scale * CROSSING / 2)),
+        )
+
+
+@dataclass(frozen=True)
+class _Half:
+    """Where the steps of one half lie; `top` is the upper edge of the first lane."""
+
+    sheet: _Sheet
+    top: float
+    scale: float
+
+    def x(self, at: float) -> float:
+        return round(LABEL_WIDTH + at * self.scale, 2)
+
+    def lane(self, item: str) -> float:
+        return self.top + self.sheet.items.index(item) * (LANE_HEIGHT + LANE_SPACE)
+
+    def middle(self, item: str) -> float:
+        return self.lane(item) + LANE_HEIGHT / 2
+
+    def box(self, step: Step) -> Box:
+        width = round((step.end - step.begin) * self.scale, 2)
+        number = self.sheet.numbers[step.name]
+        lines = _fit(step.name, number, width)
+        if lines and len(self.sheet.shades) > 1:
+            lines = (*lines, f"n={step.execution}") if _fits(f"n={step.execution}", width) else lines
+        y = self.middle(step.item) - BOX_HEIGHT / 2
+        return Box(self.x(step.begin), y, width, step, lines, number, self.sheet.shades[step.execution])
+
+    def wait(self, step: Step) -> Wait:
+        y = self.middle(step.item) - BOX_HEIGHT / 2
+        return Wait(self.x(step.begin), y, round((step.end - step.begin) * self.scale, 2), step)
+
+    def bars(self, crossings: Sequence[Step]) -> Iterator[Bar]:
+        for (_, name), steps in _by_hand_over(crossings, BARRIER):
+            stops = sorted(self.middle(step.item) for step in steps)
+            yield Bar(self.x(max(step.begin for step in steps)), tuple(stops), name, tuple(step.item for step in steps))
+
+    def arrows(self, crossings: Sequence[Step]) -> Iterator[Arrow]:
+        for (_, name), steps in _by_hand_over(crossings, FLAG):
+            writer = self.sheet.parties[name][0]
+            raised = next(step for step in steps if step.item == writer)
+            for step in steps:
+                if step is not raised:
+                    begin, end = self.x(raised.begin), self.x(step.end)
+                    yield Arrow(begin, self.middle(writer), end, self.middle(step.item), name, (writer, step.item))
+
+
+def _by_hand_over(crossings: Sequence[Step], kind: str) -> Iterator[tuple[tuple[int, str], list[Step]]]:
+    def which(step: Step) -> tuple[int, str]:
+        return step.execution, step.name
+
+    of_kind = sorted((step for step in crossings if step.kind == kind), key=which)
+    return ((key, list(steps)) for key, steps in groupby(of_kind, key=which))
+
+
+def _fits(text: str, width: float) -> bool:
+    return len(text) * CHARACTER_WIDTH + 2 * PADDING <= width
+
+
+def _fit(name: str, number: int, width: float) -> tuple[str, ...]:
+    """The name in one line or two, or else its number, or nothing."""
+    choices = (name,), name_lines(name), (str(number),)
+    return next((lines for lines in choices if all(_fits(line, width) for line in lines)), ())
+
+
+def _axis(span_ns: int) -> Iterator[tuple[float, str]]:
+    """Round times in µs."""
+    decade = 10.0 ** math.floor(math.log10(span_ns / AXIS_MARKS))
+    step = next(decade * factor for factor in (1, 2, 5, 10) if decade * factor * AXIS_MARKS >= span_ns)
+    for mark in range(int(span_ns / step) + 1):
+        yield round(LABEL_WIDTH + mark * step * AREA_WIDTH / span_ns, 2), f"{mark * step / 1000:,g}"

@@ -1,0 +1,157 @@
+"""`harness plan` and `harness run --split`, as a user calls them: choose, write, read back, change by hand, run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import onnx
+import pytest
+import yaml
+
+from harness.workspace import ROOT
+from tests.commands.command import Ended, User
+from tests.dags import listing_2
+
+ACAS = ("--board", "host", "--model", "acas_coc")
+
+
+@pytest.fixture
+def user(tmp_path: Path, cache: Path) -> User:
+    return User(tmp_path, cache)
+
+
+@pytest.fixture
+def three(tmp_path: Path, cache: Path) -> User:
+    """Somebody with a board of three items, and the network of the paper's listing 2."""
+    entry = yaml.safe_load((ROOT / "boards.yaml").read_text())["host"]
+    for name in ("second", "third"):
+        entry["items"][name] = {"target": "c"}
+    (tmp_path / "boards.yaml").write_text(yaml.safe_dump({"host": entry}, sort_keys=False))
+    onnx.save_model(listing_2(), tmp_path / "listing.onnx")
+    return User(tmp_path, cache, tmp_path / "boards.yaml")
+
+
+def lanes(ended: Ended) -> dict[str, list[str]]:
+    return {item["name"]: item["tasks"] for item in ended.document["items"]}
+
+
+def test_plan_shows_items_and_what_they_compute(user: User) -> None:
+    ended = user.harness("plan", "--board", "xavier", "--model", "acas_coc", "--json")
+    document = ended.document
+    dense = [f"dense_{n}" for n in range(1, 10)]
+    assert lanes(ended) == {"prepost": ["quantize_input", "select_advisory"], "network": dense}
+    assert [hand_over["items"] for hand_over in document["hand_overs"]] == [
+        ["prepost", "network"],
+        ["network", "prepost"],
+    ]
+    assert {item["ran_on"] for item in document["items"]} == {"emulated-cpu (qemu neoverse-n1)"}
+    assessed = document["assessment"]
+    assert assessed["sound"] is True
+    assert assessed["net"] == {"places": 57, "transitions": 13, "syncs": 2, "tokens": 46, "markings": 14}
+    assert (assessed["equivalence"]["equal"], assessed["schedule"]) == (True, [])
+
+
+def test_a_plan_that_was_written_is_read_back_as_it_was(user: User, tmp_path: Path) -> None:
+    written = user.harness("plan", *ACAS, "--split", "parallel", "--sync", "flag", "-o", str(tmp_path / "P"), "--json")
+    assert written.code == 0, written.err
+    found = {path.name for path in (tmp_path / "P").iterdir()}
+    assert found == {
+        "graph.nnef", "prepost.nnef", "network.nnef", "parameters", "model.onnx", "plan.yaml", "net.pnml", "net.svg",
+    }  # fmt: skip
+    read = user.harness("plan", "--load", str(tmp_path / "P"), "--json")
+    assert read.code == 0, read.err
+    without_time = [
+        {**each.document, "assessment": each.document["assessment"] | {"wall_s": 0}} for each in (written, read)
+    ]
+    assert without_time[0] == without_time[1]
+
+
+def test_a_plan_that_was_changed_by_hand_runs_and_stays_the_network(user: User, tmp_path: Path) -> None:
+    """The last dense layer moves to the other item; what crosses is now the layer before."""
+    folder = tmp_path / "P"
+    assert user.harness("plan", *ACAS, "-o", str(folder)).code == 0
+    network, prepost = folder / "network.nnef", folder / "prepost.nnef"
+    other = tmp_path / "other"
+    assert user.harness("plan", *ACAS, "--split", "dense_9=prepost", "-o", str(other)).code == 0
+    shutil.copy(other / network.name, network)
+    mixed = user.harness("plan", "--load", str(folder))
+    assert mixed.code == 2
+    assert "dense_9" in mixed.err
+    shutil.copy(other / prepost.name, prepost)
+    ended = user.harness("run", "--plan", str(folder), "--vectors", "1000", "--json")
+    assert (ended.code, ended.document["verdict"]) == (0, "identical"), ended.err
+    assert [layer["item"] for layer in ended.document["layers"]] == ["prepost", *["network"] * 8, "prepost", "prepost"]
+    kept = Path(ended.document["run"]) / "plan"
+    assert (kept / "prepost.nnef").read_bytes() == prepost.read_bytes()
+
+
+def test_a_weight_that_was_changed_is_named(user: User, tmp_path: Path) -> None:
+    folder = tmp_path / "P"
+    assert user.harness("plan", *ACAS, "-o", str(folder)).code == 0
+    table = folder / "parameters" / "dense_3__weights.dat"
+    content = bytearray(table.read_bytes())
+    content[-1] ^= 1
+    table.write_bytes(content)
+    ended = user.harness("run", "--plan", str(folder))
+    assert ended.code == 2
+    assert "dense_3__weights" in ended.err
+    assert "[49, 49]" in ended.err
+
+
+def test_the_network_of_the_paper_on_its_three_items(three: User, tmp_path: Path) -> None:
+    split = "e1..advisory=prepost,o2..o3=second,o4..o5=third"
+    ended = three.harness(
+        "run", "--board", "host", "--model", str(tmp_path / "listing.onnx"), "--split", split, "--vectors", "3000",
+        "--trace", "400", "--json",
+    )  # fmt: skip
+    assert (ended.code, ended.document["verdict"]) == (0, "identical"), ended.err
+    run = json.loads((Path(ended.document["run"]) / "run.json").read_text())
+    assert [hand_over["items"] for hand_over in run["plan"]["hand_overs"]] == [
+        ["prepost", "second", "third"], ["second", "prepost"], ["third", "prepost"],
+    ]  # fmt: skip
+    assert run["assessment"]["net"]["syncs"] == 3
+    traced = run["conformance"]
+    assert (traced["conforms"], traced["executions"], traced["violations"]) == (True, 400, [])
+    assert [condition["name"] for condition in traced["conditions"]] == [
+        "undisturbed", "delay prepost 300 µs", "delay second 300 µs", "delay third 300 µs",
+        "random delays up to 300 µs",
+    ]  # fmt: skip
+    assert {path.suffix for path in (Path(ended.document["run"]) / "traces").iterdir()} == {".jsonl", ".npy"}
+
+
+def test_a_split_of_the_profile_can_be_set_aside(three: User, tmp_path: Path) -> None:
+    boards = tmp_path / "boards.yaml"
+    boards.write_text(boards.read_text() + "  split: [o1=second, pipeline]\n  sync: flag\n")
+    asked = ("plan", "--board", "host", "--model", str(tmp_path / "listing.onnx"), "--json")
+    assert three.harness(*asked).document["depth"] > 1
+    plain = three.harness(*asked, "--split", "").document
+    assert (plain["depth"], plain["sync"], [item["name"] for item in plain["items"]]) == (
+        1,
+        "flag",
+        ["prepost", "network"],
+    )
+
+
+def test_a_run_without_traces_says_nothing_of_them(user: User) -> None:
+    ended = user.harness("run", *ACAS, "--vectors", "1000", "--trace", "0", "--json")
+    assert (ended.code, ended.document["conformance"]) == (0, None)
+    assert not (Path(ended.document["run"]) / "traces").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("plan", *ACAS, "--split", "dense_99=network"), "--split dense_99=network: unknown layer 'dense_99'"),
+        (("run", *ACAS, "--split", "branches"), "acas_coc has no parallel branches for 2 items"),
+        (("plan", "--load", "nowhere"), "nowhere"),
+        (("plan", "--load", "nowhere", "--board", "host"), "leave the others out"),
+        (("run", "--plan", "nowhere", "--block", "7"), "leave the others out"),
+        (("plan", "--board", "host"), "give --board and --model, or --load FOLDER"),
+    ],
+)
+def test_requests_that_cannot_be_are_refused(user: User, arguments: tuple[str, ...], said: str) -> None:
+    ended = user.harness(*arguments)
+    assert ended.code == 2
+    assert said in " ".join(ended.err.split())
