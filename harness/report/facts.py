@@ -58,7 +58,8 @@ def gather(run: Mapping[str, Any]) -> Facts:
     layers, kind = run["layers"], run["board"]["kind"]
     differing_layers = tuple(layer for layer in layers if layer["differing"])
     stand_ins = tuple(item for item in run["plan"]["items"] if item["ran_on"] != HARDWARE)
-    _check_verdict(run["verdict"], layers, differing_layers, refuted=not (run.get("proof") or {"holds": True})["holds"])
+    refuted, strayed = _fails(run.get("proof"), "holds"), _fails(run.get("conformance"), "conforms")
+    _check_verdict(run["verdict"], layers, differing_layers, refuted=refuted, strayed=strayed)
     return Facts(
         sum(layer["compared"] for layer in layers),
         sum(layer["differing"] for layer in layers),
@@ -70,21 +71,28 @@ def gather(run: Mapping[str, Any]) -> Facts:
     )
 
 
+def _fails(part: Mapping[str, Any] | None, key: str) -> bool:
+    return part is not None and not part[key]
+
+
 def _where(kind: str, stand_ins: tuple[Any, ...]) -> str:
     if kind == EMULATED:
         return "on an emulated board"
     return f"on {kind}, in part by stand-ins" if stand_ins else f"on {kind}"
 
 
-def _check_verdict(verdict: str, layers: list[Any], differing: tuple[Any, ...], *, refuted: bool) -> None:
+def _check_verdict(
+    verdict: str, layers: list[Any], differing: tuple[Any, ...], *, refuted: bool, strayed: bool
+) -> None:
     """A report must not show one verdict for another, least of all `identical` for what was not compared.
 
-    `refuted` says that a claim of a proof does not hold.
+    `refuted` says that a claim of a proof does not hold, `strayed` that a trace is no path of the plan's net.
     """
     if verdict not in {"identical", "differs"}:
         raise ValueError(f"a report shows the verdicts identical and differs, not {verdict!r}")
-    if (verdict == "differs") != (bool(differing) or refuted):
-        raise ValueError(f"the verdict is {verdict}, but {len(differing)} layers differ{' and a claim' * refuted}")
+    if (verdict == "differs") != (bool(differing) or refuted or strayed):
+        others = " and a claim" * refuted + " and a trace" * strayed
+        raise ValueError(f"the verdict is {verdict}, but {len(differing)} layers differ{others}")
     idle = [layer["name"] for layer in layers if not layer["compared"]]
     if idle or not layers:
         raise ValueError(f"nothing was compared of: {', '.join(idle) or 'any layer'}")

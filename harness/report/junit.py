@@ -1,4 +1,4 @@
-"""The same run for continuous integration: one suite a run, one case a layer, and one a step of a proof."""
+"""The same run for continuous integration: one suite a run, a case for every layer, step of a proof and trace."""
 
 from __future__ import annotations
 
@@ -23,16 +23,19 @@ def junit(run: Mapping[str, Any]) -> str:
         _add_case(suite, run, layer, facts)
     for part in parts(run.get("proof")):
         _add_step(suite, run, part)
+    for condition in _conditions(run):
+        _add_trace(suite, run, condition)
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
 def _attributes(run: Mapping[str, Any], facts: Facts) -> dict[str, str]:
     steps = parts(run.get("proof"))
+    failed = [*(bool(part.refuted) for part in steps), *(bool(c["violations"]) for c in _conditions(run))]
     return {
         "name": _class_name(run),
-        "tests": str(len(run["layers"]) + len(steps)),
-        "failures": str(len(facts.differing_layers) + sum(bool(part.refuted) for part in steps)),
+        "tests": str(len(run["layers"]) + len(steps) + len(_conditions(run))),
+        "failures": str(len(facts.differing_layers) + sum(failed)),
         "errors": "0",
         "skipped": "0",
         "time": str(run.get("wall_s", 0)),
@@ -71,6 +74,20 @@ def _add_step(suite: ET.Element, run: Mapping[str, Any], part: Part) -> None:
         lines = [f"{claim['layer'] or 'network'}: {claim['counterexample']}" for claim in part.refuted]
         failure = ET.SubElement(case, "failure", type="differs", message=lines[0])
         failure.text = "\n".join(lines)
+
+
+def _conditions(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Under which the program was traced."""
+    return list((run.get("conformance") or {"conditions": []})["conditions"])
+
+
+def _add_trace(suite: ET.Element, run: Mapping[str, Any], condition: Mapping[str, Any]) -> None:
+    case = ET.SubElement(suite, "testcase", classname=f"{_class_name(run)}.trace", name=condition["name"])
+    if condition["violations"]:
+        message = f"{condition['violations']:,} steps in {condition['executions']:,} executions were not in order"
+        failure = ET.SubElement(case, "failure", type="differs", message=message)
+        lines = run["conformance"]["violations"]
+        failure.text = "\n".join(line for line in lines if line.startswith(f"{condition['name']}: "))
 
 
 def _message(layer: Mapping[str, Any]) -> str:
