@@ -41,7 +41,7 @@ def build(plan: Plan, profile: Profile, cache: Path) -> Bundle:
 
     RequestError if a target refuses a layer; ToolError if the compiler is missing or fails.
     """
-    check_targets(plan)
+    check_targets(plan, profile)
     compiler = toolchain.find(profile)
     sources = _sources(plan)
     definitions = (f"TIME_SOURCE={profile.time_source}",)
@@ -54,8 +54,14 @@ def build(plan: Plan, profile: Profile, cache: Path) -> Bundle:
     return Bundle(folder, sha256, files, compiler.identity, compiler.flags, reused)
 
 
-def check_targets(plan: Plan) -> None:
-    """RequestError if an item's target cannot compute one of its layers exactly."""
+def check_targets(plan: Plan, profile: Profile) -> None:
+    """RequestError if the board lacks an item's core, or its target cannot compute one of its layers exactly."""
+    for item in plan.items:
+        if item.core is not None and item.core >= profile.cores:
+            raise RequestError(
+                f"item {item.name} is to run on core {item.core}, but board {profile.name} has {profile.cores} cores",
+                f"choose one of 0 to {profile.cores - 1}, or none",
+            )
     for task in plan.tasks:
         item, layer = plan.items[task.item], plan.part(task)
         reason = targets.find(item.target).refusal(layer)

@@ -129,10 +129,9 @@ def _copies(plan: Plan, task: Task) -> list[str]:
     """Under the names that the code uses, the copies that belong to the execution."""
     layers, sources = plan.network.layers, [writer for _, writers in _writers(plan, task) for writer in writers]
     return [
-        f"    {const}{C_TYPES[layers[other.layer].dtype.name]} (*{_output(other)})[{other.stop - other.start}] = "
-        f"{other.name}_copies[execution % {other.buffers}];"
-        for const, others in (("const ", dict.fromkeys(sources)), ("", [task]))
-        for other in others
+        f"    {C_TYPES[layers[other.layer].dtype.name]} (*{_output(other)})[{other.stop - other.start}] = "
+        f"{_array(other)}[execution % {other.buffers}];"
+        for other in dict.fromkeys([*sources, task])
         if other.buffers > 1
     ]
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from harness.errors import RequestError, unknown_name
 from harness.network import Layer, Network, QGemm
@@ -55,14 +56,22 @@ def parse(words: Sequence[str], network: Network, items: Sequence[str]) -> Split
 def _choice(word: str, network: Network, items: Sequence[str]) -> dict[int, tuple[Share, ...]]:
     what, separator, who = word.partition("=")
     if not what or (separator and not who) or not (separator or what in {PARALLEL, BRANCHES}):
-        raise RequestError(f"--split {word}: says nothing", f"the forms are: {FORMS}")
+        _refuse_form(word)
     chosen = [_item(word, name, items) for name in who.split("+")] if separator else list(range(len(items)))
     _require_distinct(word, chosen, items)
+    if what in {PARALLEL, BRANCHES} and len(chosen) < 2:
+        raise RequestError(
+            f"--split {word}: there is only {items[chosen[0]]} to split over", "it takes two items or more"
+        )
     if what == PARALLEL:
         return _parallel(word, network, chosen)
     if what == BRANCHES:
         return _branches(word, network, chosen)
     return {index: _even(word, network.layers[index], chosen) for index in _range(word, what, network)}
+
+
+def _refuse_form(word: str) -> NoReturn:
+    raise RequestError(f"--split {word!r}: says nothing", f"the forms, with commas and no blanks: {FORMS}")
 
 
 def _named(word: str) -> list[str]:
@@ -86,6 +95,8 @@ def _range(word: str, what: str, network: Network) -> range:
     """The layers of LAYER or FIRST..LAST."""
     names = [layer.name for layer in network.layers]
     first, dots, last = what.partition("..")
+    if dots and not (first and last):
+        _refuse_form(word)
     for name in (first, last) if dots else (first,):
         if name not in names:
             unknown = unknown_name("layer", name, names)
@@ -101,7 +112,7 @@ def _even(word: str, layer: Layer, chosen: Sequence[int]) -> tuple[Share, ...]:
     count = len(chosen)
     if count > 1 and not isinstance(layer, QGemm):
         raise RequestError(
-            f"--split {word}: layer {layer.name} is a {layer.operator}, and only the columns of a QGemm can be split",
+            f"--split {word}: layer {layer.name} ({layer.operator}) cannot be split, only the columns of a QGemm can",
             f"give the layer to one item: {layer.name}=ITEM",
         )
     if count > layer.width:
@@ -119,10 +130,10 @@ def _parallel(word: str, network: Network, chosen: Sequence[int]) -> dict[int, t
         for index, layer in enumerate(network.layers)
         if isinstance(layer, QGemm) and layer.width >= len(chosen)
     }
-    if len(chosen) < 2 or not wide:
+    if not wide:
         raise RequestError(
             f"--split {word}: no QGemm of {network.name} can be split over {len(chosen)} items",
-            "two items or more, and not more than a layer has columns",
+            "name fewer items: each needs a column at least",
         )
     return wide
 

@@ -34,7 +34,7 @@ def load(folder: Path, output: Path | None, workspace: Workspace, screen: Screen
 
 def _tell(made: Plan, board: Profile, output: Path | None, screen: Screen) -> None:
     """Check that the plan's targets can compute it and that it is sound, print it, write its description."""
-    bundle.check_targets(made)
+    bundle.check_targets(made, board)
     assessed = assessment.assess(made)
     assessment.require_sound(assessed)
     screen.show(plan_table(made, board), assessment_table(assessed))

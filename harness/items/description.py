@@ -85,8 +85,8 @@ def traces(plan: Plan) -> dict[str, str]:
 
 
 def identifier(name: str) -> str:
-    """The name of a layer, task or item as NNEF can write it: unchanged but for keywords."""
-    return f"{name}_" if name in KEYWORDS else name
+    """The name of a layer, task or item as NNEF can write it: unchanged but for keywords; no two become one."""
+    return f"{name}_" if name.rstrip("_") in KEYWORDS else name
 
 
 def layer_of(tensor: str, layers: Container[str]) -> str | None:

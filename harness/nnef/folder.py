@@ -12,9 +12,9 @@ The items' texts decide which item computes what.  That all of it is the network
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import nnef
 import yaml
@@ -63,6 +63,17 @@ class _Settings(_Entry):
     items: tuple[_Item, ...] = Field(min_length=1, strict=False)
 
 
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is given twice, of which YAML would keep the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        keys = [key.value for key, _ in node.value]
+        for key, _ in node.value:
+            if keys.count(key.value) > 1:
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value} is given twice", key.start_mark)
+        return super().construct_mapping(node, deep)
+
+
 def write(plan: Plan, folder: Path) -> None:
     """Write a plan; what an older plan left in the folder is replaced.
 
@@ -87,7 +98,10 @@ def read(folder: Path) -> Plan:
     RequestError, naming file, item and variable, and in a text line and column, for whatever is missing, cannot be
     read, or does not compose to the network of model.onnx.
     """
+    if not folder.is_dir():
+        raise RequestError(f"{folder}: there is no such folder", "give one that `harness plan -o FOLDER` has written")
     settings = _read_settings(folder / PLAN)
+    _require_distinct(folder / PLAN, [item.name for item in settings.items])
     files = {identifier(item.name): str(folder / item.file) for item in settings.items}
     _require_listed(folder, [item.file for item in settings.items])
     network = networks.parse(_read_bytes(folder / MODEL), settings.model)
@@ -127,15 +141,23 @@ def _settings_of(plan: Plan) -> _Settings:
 
 
 def _read_settings(path: Path) -> _Settings:
-    text = _read_text(path)
+    document = _read_yaml(path)
     try:
-        return _Settings.model_validate(yaml.safe_load(text))
-    except yaml.YAMLError as error:
-        raise RequestError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+        return _Settings.model_validate(document)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the document"
         raise RequestError(f"{path}: {where}: {first['msg']}", "write the description anew, or mend it") from error
+
+
+def _read_yaml(path: Path) -> Any:
+    text = _read_text(path)
+    try:
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
+    except yaml.YAMLError as error:
+        raise RequestError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+    except (ValueError, LookupError, AttributeError, RecursionError) as error:  # what PyYAML lets escape
+        raise RequestError(f"{path}: not valid YAML: {type(error).__name__}: {error}") from error
 
 
 def _require_listed(folder: Path, listed: Sequence[str]) -> None:
@@ -146,12 +168,18 @@ def _require_listed(folder: Path, listed: Sequence[str]) -> None:
             )
 
 
+def _require_distinct(path: Path, names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise RequestError(f"{path}: item {name} is listed twice", "one entry for each item")
+
+
 def _read_network(path: Path) -> Graph:
     """The network's graph, read by this parser, and found valid by the Khronos one."""
     graph = parser.parse_graph(_read_text(path), str(path))
     try:
         nnef.parse_file(str(path))
-    except nnef.Error as error:
+    except (nnef.Error, UnicodeDecodeError) as error:  # the latter of a message that cuts a character in two
         raise RequestError(f"{path}: no valid NNEF: {error}", "write the description anew") from error
     return graph
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import numpy as np
 
@@ -36,6 +36,9 @@ T = TypeVar("T")
 
 VERSION = "1.0"
 EXTENSIONS = ("KHR_enable_fragment_definitions", "KHR_enable_operator_expressions")
+
+DIGITS = 18
+"""Of an integer: as many as fit into 64 bits whatever they are."""
 
 TENSORS = {"tensor<scalar>": "scalar", "tensor<integer>": "integer"}
 
@@ -150,8 +153,12 @@ class _Document:
         if form is None:
             return self._operation(target, operation)
         if operation.text in self.exchange and operation.text not in self.signatures:
-            self.cursor.refuse_at(operation, f"an operation that this file defines, found {operation}")
+            self._refuse_undefined(operation)
         return form(target)
+
+    def _refuse_undefined(self, operation: Token) -> NoReturn:
+        found = f"an operation that this file defines, found {operation}"
+        self.cursor.refuse_at(operation, found, f"copy the fragment {operation.text} from another file, or write anew")
 
     def _external(self, target: Token) -> External:
         kind = self._data_type()
@@ -213,9 +220,10 @@ class _Document:
     def _operation(self, target: Token, operation: Token) -> Operation:
         signature = self.signatures.get(operation.text)
         if signature is None:
-            known = operation.text in FRAGMENTS
-            what = "an operation that this file defines" if known else "an operation of this harness"
-            self.cursor.refuse_at(operation, f"{what}, found {operation}", _choices(FRAGMENTS))
+            if operation.text in FRAGMENTS:
+                self._refuse_undefined(operation)
+            choices = _choices([*self.forms, *self.signatures])
+            self.cursor.refuse_at(operation, f"an operation of this harness, found {operation}", choices)
         self.cursor.expect("(")
         inputs = []
         for number, (name, kind) in enumerate(signature.tensors.items()):
@@ -236,12 +244,13 @@ class _Document:
         self.cursor.expect(",", "axis", "=")
         self.cursor.match(Kind.INTEGER, "1", ", the axis of the columns")
         self.cursor.expect(")")
-        return tuple(parts)
+        return tuple(parts) if len(parts) > 1 else parts[0]
 
     def _tensor(self, kind: str, what: str) -> str:
         name = self.cursor.take(Kind.NAME, f"a tensor for {what}")
         if name.text not in self.types:
-            self.cursor.refuse_at(name, f"a tensor that has a value here for {what}, found {name}")
+            found = f"a tensor that has a value here for {what}, found {name}"
+            self.cursor.refuse_at(name, found, "every line reads what lines above it declare, compute or get")
         if self.types[name.text] != kind:
             expected = f"a tensor<{kind}> for {what}, found {name}, a tensor<{self.types[name.text]}>"
             self.cursor.refuse_at(name, expected)
@@ -287,7 +296,10 @@ class _Document:
 
     def _integer(self, what: str) -> int:
         sign = self._sign()
-        return sign * int(self.cursor.take(Kind.INTEGER, f"an integer for {what}").text)
+        word = self.cursor.take(Kind.INTEGER, f"an integer for {what}")
+        if len(word.text) > DIGITS:
+            self.cursor.refuse_at(word, f"an integer for {what}, found {len(word.text)} digits", f"at most {DIGITS}")
+        return sign * int(word.text)
 
     def _sign(self) -> int:
         return -1 if self.cursor.skip("-") else 1
@@ -312,7 +324,11 @@ class _Document:
         self.types[target.text] = kind
 
     def _finish(self, inputs: list[Token], outputs: list[Token]) -> None:
-        """The names of the interface mean something."""
+        """The names of the interface mean something, once each."""
+        for names in (inputs, outputs):
+            for name in names[1:]:
+                if name.text in {other.text for other in names[: names.index(name)]}:
+                    self.cursor.refuse_at(name, f"a name that is not listed yet, found {name}")
         for name in inputs:
             if name.text not in self.types and name.text not in self.shared:
                 self.cursor.refuse_at(name, f"an input that is declared below, found {name}")

@@ -46,7 +46,7 @@ _WORD = re.compile(
     |(?P<INTEGER>\d+)
     |(?P<TEXT>'[^'\n]*'|"[^"\n]*")
     |(?P<SYMBOL>->|<=|>=|==|!=|&&|\|\||[-+*/^!<>=?:;,.(){}\[\]])""",
-    re.VERBOSE,
+    re.VERBOSE | re.ASCII,
 )
 
 

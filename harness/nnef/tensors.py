@@ -24,6 +24,6 @@ def read(path: Path) -> Array:
             table: Array = nnef.read_tensor(file)
     except OSError as error:
         raise RequestError(f"{path}: {error.strerror}", "a parameter of the description") from error
-    except ValueError as error:
+    except (ValueError, OverflowError, MemoryError) as error:  # of a head that tells of more than there is
         raise RequestError(f"{path}: no complete NNEF tensor file: {error}", "write the description anew") from error
     return table

@@ -100,6 +100,16 @@ def test_a_weight_that_was_changed_is_named(user: User, tmp_path: Path) -> None:
     assert "[49, 49]" in ended.err
 
 
+def test_a_core_that_the_board_does_not_have_is_refused_before_anything_runs(user: User, tmp_path: Path) -> None:
+    folder = tmp_path / "P"
+    assert user.harness("plan", *ACAS, "-o", str(folder)).code == 0
+    settings = (folder / "plan.yaml").read_text()
+    (folder / "plan.yaml").write_text(settings.replace("core: null", "core: 64", 1))
+    ended = user.harness("run", "--plan", str(folder))
+    assert ended.code == 2
+    assert "item prepost is to run on core 64, but board host has 2 cores" in " ".join(ended.err.split())
+
+
 def test_the_network_of_the_paper_on_its_three_items(three: User, tmp_path: Path) -> None:
     split = "e1..advisory=prepost,o2..o3=second,o4..o5=third"
     ended = three.harness(

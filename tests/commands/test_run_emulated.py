@@ -20,7 +20,7 @@ from harness.board.emulator import Endpoint, Machine, emulated
 from harness.board.ssh import Address, SshBoard
 from harness.workspace import ROOT
 from tests.commands.command import User
-from tests.dags import listing_2
+from tests.dags import listing_2, random_dag
 
 NAME = "testboard"
 MACHINE = Machine(cpu="cortex-a72", cores=2, memory_mib=512, disk_mib=64)
@@ -97,6 +97,7 @@ SPLITS = {
     "pipeline": ("o1=second,o2=prepost+third,o4..o5=third,pipeline", "barrier"),
     "branches by flags": ("branches", "flag"),
 }
+ITEMS = ("prepost", "second", "third")
 
 
 @pytest.mark.usefixtures("endpoint")
@@ -104,11 +105,25 @@ SPLITS = {
 def test_a_split_network_is_identical_there_and_its_traces_conform(
     user: User, tmp_path: Path, split: str, sync: str
 ) -> None:
-    spare = {name: {"target": "c"} for name in ("second", "third")}
+    _run_split(user, listing_2(), tmp_path / "listing.onnx", split, sync)
+
+
+@pytest.mark.usefixtures("endpoint")
+@pytest.mark.parametrize("seed", range(3))
+def test_so_is_any_network_however_it_is_split(user: User, tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    model = random_dag(rng, 7)
+    words = [f"{node.name}={rng.choice(ITEMS)}" for node in model.graph.node]
+    sync = str(rng.choice(["barrier", "flag"]))
+    _run_split(user, model, tmp_path / "dag.onnx", ",".join([*words, *(["pipeline"] * (seed % 2))]), sync)
+
+
+def _run_split(user: User, model: onnx.ModelProto, path: Path, split: str, sync: str) -> None:
+    spare = {name: {"target": "c"} for name in ITEMS[1:]}
     _give(user, _entry(items=_entry()["items"] | spare))  # type: ignore[operator] # a mapping
-    onnx.save_model(listing_2(), tmp_path / "listing.onnx")
+    onnx.save_model(model, path)
     ended = user.harness(
-        "run", "--board", NAME, "--model", str(tmp_path / "listing.onnx"), "--split", split, "--sync", sync,
+        "run", "--board", NAME, "--model", str(path), "--split", split, "--sync", sync,
         "--vectors", "1500", "--block", "100", "--trace", "250", "--json",
     )  # fmt: skip
     assert (ended.code, ended.document["verdict"]) == (0, "identical"), ended.err
