@@ -96,6 +96,8 @@ def run(space: Workspace, /, as_json: bool, resume: Path | None, board: str, mod
     from harness.commands import run as command
     from harness.jobs import Request
 
+    if resume and asked["plan"]:
+        raise click.UsageError("--resume goes on with the plan of its run: leave --plan out")
     if asked["plan"]:
         _require_alone("--plan", board, model, *(asked[key] for key in ("items", "split", "sync", "block")))
     elif not resume and not (board and model):

@@ -20,7 +20,7 @@ from harness import dumps, execute
 from harness.compare import Difference, compare, difference_map
 from harness.errors import InfrastructureError
 from harness.execute import Deployed
-from harness.jobs import Job, Request
+from harness.jobs import Job
 from harness.minimise import minimise
 from harness.network import Array
 
@@ -122,7 +122,7 @@ def keep(failing: Failing, job: Job) -> dict[str, Any]:
     replay = ""
     if failing.again:
         dumps.write(job.folder.path / FILE, failing.vector)
-        replay = replay_line(job.request, job.folder.path / FILE)
+        replay = replay_line(job)
     names = job.network.normalisation.names if job.network.normalisation else ()
     used = np.flatnonzero(failing.vector[0])
     return dataclasses.asdict(failing.first) | {
@@ -139,14 +139,9 @@ def keep(failing: Failing, job: Job) -> dict[str, Any]:
     }
 
 
-def replay_line(request: Request, vectors: Path) -> str:
-    """The command that runs these vectors as the request ran its own."""
-    here = Path.cwd()
-    path = vectors.relative_to(here) if vectors.is_relative_to(here) else vectors
-    options: dict[str, object] = {"--board": request.board, "--model": request.model, "--vectors": path}
-    if request.items:
-        options["--items"] = ",".join(request.items)
-    if request.block:
-        options["--block"] = request.block
-    flags = ["--x64-quant-precision"] if request.x64_quant_precision else []
-    return shlex.join(["harness", "run", *(str(part) for pair in options.items() for part in pair), *flags])
+def replay_line(job: Job) -> str:
+    """The command that runs the vector as the run ran its own: by its plan, which says items, blocks and split."""
+    here, folder = Path.cwd(), job.folder.path
+    near = folder.relative_to(here) if folder.is_relative_to(here) else folder
+    precise = ["--x64-quant-precision"] if job.request.x64_quant_precision else []
+    return shlex.join(["harness", "run", "--plan", str(near / "plan"), "--vectors", str(near / FILE), *precise])

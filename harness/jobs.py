@@ -98,7 +98,7 @@ def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile]
     folder = RunFolder.open_unfinished(path)
     begun = folder.read_request()
     asked = begun["request"]
-    request = Request(**asked | {key: tuple(asked[key]) for key in ("items", "split") if asked[key] is not None})
+    request = Request(**asked | {key: tuple(asked[key]) for key in ("items", "split") if asked.get(key) is not None})
     if request.plan:
         made = plan_folder.read(folder.plan)
     else:

@@ -5,6 +5,7 @@ Its comments name the ONNX node of every task, so that a person can walk from a 
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from harness import targets
 from harness.network import Layer
 from harness.plan import Compute, HandOver, Item, Plan, Step, Task
-from harness.targets import C_TYPES, LayerCode, Stage, Table
+from harness.targets import C_TYPES, LayerCode, Part, Stage, Table
 
 
 def source(plan: Plan) -> str:
@@ -45,23 +46,25 @@ def _printable(name: str) -> str:
 
 
 def task_codes(plan: Plan) -> list[LayerCode]:
-    """What the items' targets generate for every task."""
-    return [
-        targets.find(plan.items[task.item].target).generate(plan.part(task), _source_buffers(plan, task))
-        for task in plan.tasks
-    ]
+    """What the items' targets generate for every task; among the stages those that bring its sources together."""
+    return [_task_code(plan, task, plan.part(task)) for task in plan.tasks]
+
+
+def _task_code(plan: Plan, task: Task, part: Layer) -> LayerCode:
+    code = targets.find(plan.items[task.item].target).generate(part, _source_buffers(plan, task))
+    merges = (_merge_stage(task, part, index) for index, _ in _split_sources(plan, task))
+    return dataclasses.replace(code, stages=(*merges, *code.stages))
 
 
 def _source_buffers(plan: Plan, task: Task) -> list[str]:
     """What the task's code calls the buffers of its sources."""
-    return [
-        "input"
-        if source == plan.network.input_name
-        else _output(writers[0])
-        if len(writers) == 1
-        else _merged(task, index)
-        for index, (source, writers) in enumerate(_writers(plan, task))
-    ]
+    return [_source_buffer(task, index, writers) for index, (_, writers) in enumerate(_writers(plan, task))]
+
+
+def _source_buffer(task: Task, index: int, writers: tuple[Task, ...]) -> str:
+    if not writers:
+        return "input"
+    return _output(writers[0]) if len(writers) == 1 else _merged(task, index)
 
 
 def _writers(plan: Plan, task: Task) -> list[tuple[str, tuple[Task, ...]]]:
@@ -93,11 +96,14 @@ def _task_text(plan: Plan, task: Task, part: Layer, code: LayerCode) -> str:
     lines = [
         f"/* Layer {task.layer}, {part.operator}: node {_printable(part.node)}{columns}, {tensors}. */",
         _buffer(task, part),
-        *(_merged_buffer(task, part, index) for index, writers in _split_sources(plan, task)),
+        *(
+            _merge_code(plan, _merge_stage(task, part, index), _merged(task, index), writers)
+            for index, writers in _split_sources(plan, task)
+        ),
         *([code.definitions] if code.definitions else []),
         f"\nstatic void {task.name}_forward(size_t vectors, {_execution(plan, task)})\n{{",
         *_copies(plan, task),
-        *(_merge(plan, task, part, index, writers) for index, writers in _split_sources(plan, task)),
+        *(_merge(task, part, index, writers) for index, writers in _split_sources(plan, task)),
         f"{code.forward}\n}}",
     ]
     return "\n".join(lines)
@@ -115,9 +121,23 @@ def _buffer(task: Task, part: Layer) -> str:
     return f"static {C_TYPES[part.dtype.name]} {array} __attribute__((aligned(64)));"
 
 
-def _merged_buffer(task: Task, part: Layer, source: int) -> str:
-    c_type, width = C_TYPES[part.input_dtype.name], part.input_width
-    return f"static {c_type} {_merged(task, source)}[BLOCK][{width}] __attribute__((aligned(64)));"
+def _merge_code(plan: Plan, stage: Stage, merged: str, writers: tuple[Task, ...]) -> str:
+    """The buffer in which a source comes together, and the stage that does it, for the schedule and the proof."""
+    c_type, width = C_TYPES[stage.input_dtype.name], stage.input_width
+    copies = "\n".join(
+        f"    memcpy(&out[{writer.start}], in[{number}], {writer.stop - writer.start} * sizeof *out); "
+        f"/* by item {plan.items[writer.item].name} */"
+        for number, writer in enumerate(writers)
+    )
+    parts = ", ".join(f"&in[v * {width} + {writer.start}]" for writer in writers)
+    return (
+        f"static {c_type} {merged}[BLOCK][{width}] __attribute__((aligned(64)));\n"
+        f"static ONE_CODE void {stage.name}(const {c_type} *const *in, {c_type} *out)\n{{\n{copies}\n}}\n"
+        f"static void {stage.name}_stage(size_t vectors, const void *inputs, void *outputs)\n{{\n"
+        f"    const {c_type} *in = inputs;\n    {c_type} *out = outputs;\n"
+        f"    for (size_t v = 0; v < vectors; ++v)\n"
+        f"        {_merge_call(stage, parts, f'&out[v * {width}]')}\n}}"
+    )
 
 
 def _execution(plan: Plan, task: Task) -> str:
@@ -136,15 +156,22 @@ def _copies(plan: Plan, task: Task) -> list[str]:
     ]
 
 
-def _merge(plan: Plan, task: Task, part: Layer, source: int, writers: tuple[Task, ...]) -> str:
+def _merge(task: Task, part: Layer, source: int, writers: tuple[Task, ...]) -> str:
     """The reader brings together what several items have computed."""
-    c_type = C_TYPES[part.input_dtype.name]
-    copies = "\n".join(
-        f"        memcpy(&{_merged(task, source)}[v][{writer.start}], {_output(writer)}[v], "
-        f"{writer.stop - writer.start} * sizeof({c_type})); /* by item {plan.items[writer.item].name} */"
-        for writer in writers
+    outputs = ", ".join(f"{_output(writer)}[v]" for writer in writers)
+    return (
+        f"    for (size_t v = 0; v < vectors && v < BLOCK; ++v)\n"
+        f"        {_merge_call(_merge_stage(task, part, source), outputs, f'{_merged(task, source)}[v]')}"
     )
-    return f"    for (size_t v = 0; v < vectors && v < BLOCK; ++v) {{\n{copies}\n    }}"
+
+
+def _merge_stage(task: Task, part: Layer, source: int) -> Stage:
+    dtype, width = part.input_dtype, part.input_width
+    return Stage(Part.MERGE, f"{_merged(task, source)}_{Part.MERGE.value}", dtype, width, dtype, width)
+
+
+def _merge_call(stage: Stage, parts: str, merged: str) -> str:
+    return f"{stage.name}((const {C_TYPES[stage.input_dtype.name]} *const[]){{{parts}}}, {merged});"
 
 
 def _task_table(plan: Plan) -> str:

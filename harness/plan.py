@@ -140,12 +140,12 @@ def make(
     RequestError if an operator has no item, the network does not permit the split, or `targets` has the wrong length.
     """
     items = _items(profile, targets)
-    wanted = parse(profile.split if split is None else split, network, list(profile.items))
+    wanted = _wanted(network, profile, split)
     shares = _shares(network, profile, wanted)
     tasks = tasks_from(network.layers, shares, pipeline=wanted.pipeline)
     if wanted.pipeline and not any(task.stage for task in tasks):
         raise RequestError(
-            f"--split pipeline: one item of board {profile.name} computes all of {network.name}",
+            f"split pipeline: one item of board {profile.name} computes all of {network.name}",
             "move some layers to another item: --split FIRST..LAST=ITEM,pipeline",
         )
     return compose(profile.name, network, block or profile.block, sync or profile.sync, items, tasks)
@@ -157,6 +157,16 @@ def compose(board: str, network: Network, block: int, sync: Sync, items: Sequenc
     tasks = tuple(dataclasses.replace(task, item=used.index(task.item)) for task in tasks)
     hand_overs, schedules = _schedule(network.layers, tasks, len(used), sync)
     return Plan(board, network, block, sync, tuple(items[i] for i in used), tasks, hand_overs, schedules)
+
+
+def _wanted(network: Network, profile: Profile, split: Sequence[str] | None) -> Split:
+    """The split that was asked for, or else the profile's; an error says whose it is."""
+    if split is not None:
+        return parse(split, network, list(profile.items))
+    try:
+        return parse(profile.split, network, list(profile.items))
+    except RequestError as error:
+        raise RequestError(f"board {profile.name} in boards.yaml: {error.message}", error.hint) from error
 
 
 def _items(profile: Profile, targets: Sequence[str] | None) -> tuple[Item, ...]:

@@ -15,9 +15,10 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from harness import strict_yaml
 from harness.errors import RequestError, unknown_name
 
 OPERATORS = ("QuantizeLinear", "QGemm", "Add", "DequantizeLinear", "ArgMax", "ArgMin")
@@ -67,6 +68,11 @@ class ItemProfile(_Entry):
     core: int | None = Field(default=None, ge=0)
 
 
+def _words(given: Any) -> Any:
+    """One text of words with commas between them, as `--split` takes it, is a list of them."""
+    return given.split(",") if isinstance(given, str) else given
+
+
 class Profile(_Entry):
     """A board: what it is, how to reach it, how to build for it, which item computes what.
 
@@ -81,7 +87,7 @@ class Profile(_Entry):
     emulator: Emulator | None = None
     toolchain: Toolchain
     items: dict[Name, ItemProfile] = Field(min_length=1)
-    split: tuple[str, ...] = Field(default=(), strict=False)
+    split: Annotated[tuple[str, ...], BeforeValidator(_words)] = Field(default=(), strict=False)
     sync: Literal["barrier", "flag"] = "barrier"
     block: int = Field(default=1000, ge=1, le=1_000_000)
     work_folder: str = Field(default="/tmp/harness", pattern=r"^/[^\x00]+$")  # noqa: S108 - on the board
@@ -166,21 +172,17 @@ class _Source:
     def read(cls, path: Path) -> _Source:
         try:
             text = path.read_text(encoding="utf-8")
-            node = yaml.compose(text, Loader=yaml.SafeLoader)
-            document = yaml.safe_load(text) or {}
+            lines = _unique_lines(path, yaml.compose(text, Loader=yaml.SafeLoader))
         except FileNotFoundError:
             raise RequestError(f"{path}: there is no such file", "name the laboratory with --boards FILE") from None
         except (OSError, UnicodeDecodeError) as error:
             raise RequestError(f"{path}: cannot be read: {error}") from error
-        except yaml.YAMLError as error:
-            raise RequestError(f"{path}: not valid YAML: {_one_line(error)}") from error
+        except (yaml.YAMLError, RecursionError):
+            lines = {}  # the reader below says why
+        document = strict_yaml.load(text, path) or {}
         if not isinstance(document, dict) or not all(isinstance(entry, dict) for entry in document.values()):
             raise RequestError(f"{path}: expected a mapping of board names to profiles")
-        return cls(path, document, _unique_lines(path, node))
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+        return cls(path, document, lines)
 
 
 def _unique_lines(path: Path, node: yaml.Node | None) -> dict[tuple[str, ...], int]:

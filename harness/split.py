@@ -61,7 +61,7 @@ def _choice(word: str, network: Network, items: Sequence[str]) -> dict[int, tupl
     _require_distinct(word, chosen, items)
     if what in {PARALLEL, BRANCHES} and len(chosen) < 2:
         raise RequestError(
-            f"--split {word}: there is only {items[chosen[0]]} to split over", "it takes two items or more"
+            f"split {word}: there is only {items[chosen[0]]} to split over", "it takes two items or more"
         )
     if what == PARALLEL:
         return _parallel(word, network, chosen)
@@ -71,7 +71,7 @@ def _choice(word: str, network: Network, items: Sequence[str]) -> dict[int, tupl
 
 
 def _refuse_form(word: str) -> NoReturn:
-    raise RequestError(f"--split {word!r}: says nothing", f"the forms, with commas and no blanks: {FORMS}")
+    raise RequestError(f"split {word!r}: says nothing", f"the forms, with commas and no blanks: {FORMS}")
 
 
 def _named(word: str) -> list[str]:
@@ -81,14 +81,14 @@ def _named(word: str) -> list[str]:
 def _item(word: str, name: str, items: Sequence[str]) -> int:
     if name not in items:
         unknown = unknown_name("item", name, items)
-        raise RequestError(f"--split {word}: {unknown.message}", unknown.hint)
+        raise RequestError(f"split {word}: {unknown.message}", unknown.hint)
     return items.index(name)
 
 
 def _require_distinct(word: str, chosen: Sequence[int], items: Sequence[str]) -> None:
     for item in chosen:
         if chosen.count(item) > 1:
-            raise RequestError(f"--split {word}: item {items[item]} is named twice", "name each item once")
+            raise RequestError(f"split {word}: item {items[item]} is named twice", "name each item once")
 
 
 def _range(word: str, what: str, network: Network) -> range:
@@ -100,10 +100,10 @@ def _range(word: str, what: str, network: Network) -> range:
     for name in (first, last) if dots else (first,):
         if name not in names:
             unknown = unknown_name("layer", name, names)
-            raise RequestError(f"--split {word}: {unknown.message}", unknown.hint)
+            raise RequestError(f"split {word}: {unknown.message}", unknown.hint)
     found = range(names.index(first), names.index(last if dots else first) + 1)
     if not found:
-        raise RequestError(f"--split {word}: {last} comes before {first} in the model", f"write {last}..{first}")
+        raise RequestError(f"split {word}: {last} comes before {first} in the model", f"write {last}..{first}")
     return found
 
 
@@ -112,12 +112,12 @@ def _even(word: str, layer: Layer, chosen: Sequence[int]) -> tuple[Share, ...]:
     count = len(chosen)
     if count > 1 and not isinstance(layer, QGemm):
         raise RequestError(
-            f"--split {word}: layer {layer.name} ({layer.operator}) cannot be split, only the columns of a QGemm can",
+            f"split {word}: layer {layer.name} ({layer.operator}) cannot be split, only the columns of a QGemm can",
             f"give the layer to one item: {layer.name}=ITEM",
         )
     if count > layer.width:
         raise RequestError(
-            f"--split {word}: layer {layer.name} has {layer.width} columns, too few for {count} items",
+            f"split {word}: layer {layer.name} has {layer.width} columns, too few for {count} items",
             "each item needs a column at least",
         )
     edges = [layer.width * part // count for part in range(count + 1)]
@@ -132,7 +132,7 @@ def _parallel(word: str, network: Network, chosen: Sequence[int]) -> dict[int, t
     }
     if not wide:
         raise RequestError(
-            f"--split {word}: no QGemm of {network.name} can be split over {len(chosen)} items",
+            f"split {word}: no QGemm of {network.name} can be split over {len(chosen)} items",
             "name fewer items: each needs a column at least",
         )
     return wide
@@ -158,7 +158,7 @@ def _branches(word: str, network: Network, chosen: Sequence[int]) -> dict[int, t
         shares[index] = (Share(item, 0, layer.width),)
     if len({share[0].item for share in shares.values()}) < 2:
         raise RequestError(
-            f"--split {word}: {network.name} has no parallel branches for {len(chosen)} items",
+            f"split {word}: {network.name} has no parallel branches for {len(chosen)} items",
             "no two of its layers read the same tensor; see --split pipeline and parallel",
         )
     return shares
@@ -172,5 +172,5 @@ def _require_work(
     idle = [name for name in named if name not in busy]
     if idle:
         raise RequestError(
-            f"--split {','.join(words)}: item {idle[0]} is left without work", "leave it out, or give it a layer"
+            f"split {','.join(words)}: item {idle[0]} is left without work", "leave it out, or give it a layer"
         )

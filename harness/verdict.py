@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from harness import __version__, assessment, coverage, evidence, targets
-from harness.compare import NOTHING, Comparison
+from harness.compare import NOTHING, Comparison, Difference
 from harness.coverage import LayerCoverage
 from harness.diagnosis import Diagnosis, Hypothesis, Portrait, map_shape, merge
 from harness.errors import BoardError, InfrastructureError
@@ -233,7 +233,7 @@ def _layer(job: Job, index: int, total: Comparison, covered: LayerCoverage) -> d
         "compared": total.compared,
         "differing": total.differing,
         "own": total.own,
-        "first_difference": dataclasses.asdict(total.first) if total.first else None,
+        "first_difference": dataclasses.asdict(total.first) | _part(job, index, total.first) if total.first else None,
         "coverage": _counts(covered),
     }
 
@@ -241,6 +241,15 @@ def _layer(job: Job, index: int, total: Comparison, covered: LayerCoverage) -> d
 def _items_of(job: Job, layer: int) -> list[Item]:
     """The items that compute a layer, by their columns."""
     return [job.plan.items[task.item] for task in job.plan.tasks_of(layer)]
+
+
+def _part(job: Job, layer: int, difference: Difference) -> dict[str, str]:
+    """Of a layer that several items compute, whose column it is."""
+    tasks = job.plan.tasks_of(layer)
+    if len(tasks) == 1:
+        return {}
+    task = next(task for task in tasks if task.start <= difference.unit < task.stop)
+    return {"part": f"{task.name} of {job.plan.items[task.item].name}"}
 
 
 def _each(texts: Iterable[str]) -> str:

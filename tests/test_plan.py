@@ -376,10 +376,13 @@ NO_SPLITS = {
     "=network": ("says nothing", "pipeline"),
     "": ("says nothing", "pipeline"),
     "layer_1..quantize=network": ("quantize comes before layer_1 in the model", "quantize..layer_1"),
-    "quantize=prepost+network": ("layer quantize is a QuantizeLinear", "quantize=ITEM"),
+    "..layer_0=network": ("says nothing", "FIRST..LAST=ITEM"),
+    " parallel": ("says nothing", "no blanks"),
+    "quantize=prepost+network": ("layer quantize (QuantizeLinear) cannot be split", "quantize=ITEM"),
     "layer_0=network+network": ("item network is named twice", "once"),
     "branches": ("network has no parallel branches for 2 items", "pipeline"),
-    "parallel=network": ("no QGemm of network can be split over 1 items", "two items"),
+    "parallel=network": ("there is only network to split over", "two items"),
+    "branches=prepost": ("there is only prepost to split over", "two items"),
     "layer_0=prepost,layer_0=network": ("item prepost is left without work", "leave it out"),
     "quantize..advisory=network,pipeline": ("one item of board host computes all of network", "FIRST..LAST=ITEM"),
 }
@@ -392,7 +395,7 @@ def test_a_split_that_cannot_be_is_refused_by_name(
     with pytest.raises(RequestError) as caught:
         plan.make(net, host, split=words.split(","))
     message, hint = said
-    assert caught.value.message.startswith("--split ")
+    assert caught.value.message.startswith("split ")
     assert message in caught.value.message
     assert hint in caught.value.hint
 

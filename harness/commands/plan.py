@@ -11,6 +11,7 @@ from rich.table import Table
 
 from harness import assessment, bundle, plan, plan_folder, profile
 from harness.assessment import Assessment
+from harness.errors import RequestError
 from harness.plan import Plan
 from harness.profile import Profile
 from harness.screen import Screen
@@ -39,9 +40,17 @@ def _tell(made: Plan, board: Profile, output: Path | None, screen: Screen) -> No
     assessment.require_sound(assessed)
     screen.show(plan_table(made, board), assessment_table(assessed))
     if output:
-        plan_folder.write(made, assessed, output)
+        _write(made, assessed, output)
         screen.note(f"description written to {output}; run it with: harness run --plan {shlex.quote(str(output))}")
     screen.document(plan_document(made, board) | {"assessment": assessment.document(assessed)})
+
+
+def _write(made: Plan, assessed: Assessment, output: Path) -> None:
+    try:
+        plan_folder.write(made, assessed, output)
+    except OSError as error:
+        where = error.filename or output
+        raise RequestError(f"cannot write {where}: {error.strerror}", "name another folder with -o") from error
 
 
 def assessment_table(assessed: Assessment) -> Table:

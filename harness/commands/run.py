@@ -154,17 +154,33 @@ def _run_chunks(
     with screen.progress(job.title, job.stimuli.count, done) as bar:
         chunks.run_pipelined(job, deployed, todo, coverage, bar.advance)
     found = failing.smallest(job, deployed, notify)
-    observed = _observe(job, deployed, screen)
+    observed = _observe(job, deployed, screen, notify, already_differs=found is not None or _is_refuted(job))
     _clean(deployed, notify)
     return found, observed
 
 
-def _observe(job: Job, deployed: Deployed, screen: Screen) -> dict[str, Any] | None:
-    """Whether what the items do on the board is what the plan's net permits."""
+def _is_refuted(job: Job) -> bool:
+    proof = job.folder.read_proof()
+    return proof is not None and not proof["holds"]
+
+
+def _observe(
+    job: Job, deployed: Deployed, screen: Screen, notify: Notify, *, already_differs: bool
+) -> dict[str, Any] | None:
+    """Whether what the items do on the board is what the plan's net permits.
+
+    A program that is known to be wrong may trace itself wrongly too: that does not take its verdict away.
+    """
     if not job.request.trace:
         return None
-    with screen.progress("tracing executions", job.request.trace) as bar:
-        return conformance.document(job.plan, observe.observe(job, deployed, bar.advance))
+    try:
+        with screen.progress("tracing executions", job.request.trace) as bar:
+            return conformance.document(job.plan, observe.observe(job, deployed, bar.advance))
+    except InfrastructureError as error:
+        if not already_differs:
+            raise
+        notify(f"warning: no traces: {error.message}")
+        return None
 
 
 def _count_finished(job: Job, finished: set[int], vectors: int, coverage: Coverage, screen: Screen) -> None:

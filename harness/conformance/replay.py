@@ -62,7 +62,7 @@ def _tokens(plan: Plan, trace: Trace) -> Iterator[Violation]:
     """Tasks that took a token before it was there."""
     columns = {c.step.task: number for number, c in enumerate(trace.columns) if isinstance(c.step, Compute)}
     for place in places_of(plan):
-        describe = _variable if place.kind == "variable" else _free
+        describe = {"variable": _variable, "free": _free, "input": _input}[place.kind]
         given, taken = trace.end_ns[:, columns[place.giver]], trace.begin_ns[:, columns[place.taker]]
         count = max(0, trace.executions - place.tokens)
         for number, early_ns in _early(given[:count], taken[place.tokens :]):
@@ -89,6 +89,14 @@ def _free(plan: Plan, place: Place, execution: int, early_ns: int) -> str:
     return (
         f"{plan.items[writer.item].name} began to overwrite {writer.name} (execution {execution}) {early_ns:,} ns "
         f"before {plan.items[reader.item].name} had read it ({reader.name} of execution {execution - place.tokens})"
+    )
+
+
+def _input(plan: Plan, place: Place, execution: int, early_ns: int) -> str:
+    other, reader = plan.tasks[place.giver], plan.tasks[place.taker]
+    return (
+        f"{plan.items[reader.item].name} began {reader.name} of execution {execution} {early_ns:,} ns before "
+        f"{plan.items[other.item].name} had read the input of execution {execution - place.tokens} ({other.name})"
     )
 
 

@@ -27,9 +27,11 @@ from harness.network import Array
 COLUMNS = "columns"
 """The constant of a QGemm that says which columns of its layer it computes."""
 
-
 CAUSES = ("one writer", "sends and gets")
 """The checks whose counterexamples are told first: where these fail, others do for that reason."""
+
+WAITING = "order of the text"
+"""The check of which all counterexamples are told: who waits for whom is seen from all of them."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def check(description: Description, files: Mapping[str, str]) -> tuple[Work, ...
             reporter.refuse(name, "it is left without work", "leave it out, or give it a layer")
     failed = [each for each in examine(description.items, limit=0).checks if not each.holds]
     for each in sorted(failed, key=lambda each: each.name not in CAUSES):
-        reporter.refuse_all(each.counterexamples[0])
+        reporter.refuse_all("; ".join(each.counterexamples[: None if each.name == WAITING else 1]))
     whole = _Whole.of(description.network, description.parameters)
     return _Parts(items, description.parameters, whole, reporter).compared()
 

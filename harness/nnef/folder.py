@@ -12,15 +12,16 @@ The items' texts decide which item computes what.  That all of it is the network
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import nnef
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness import network as networks
+from harness import strict_yaml
 from harness.errors import RequestError
 from harness.items import composition
 from harness.items.composition import Work
@@ -56,22 +57,12 @@ class _Settings(_Entry):
     """The content of plan.yaml."""
 
     board: Name
-    model: str
+    model: str = Field(min_length=1)
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     block: int = Field(ge=1, le=1_000_000)
     sync: Literal["barrier", "flag"]
     pipeline: bool
     items: tuple[_Item, ...] = Field(min_length=1, strict=False)
-
-
-class _Loader(yaml.SafeLoader):
-    """Refuses a key that is given twice, of which YAML would keep the last."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys = [key.value for key, _ in node.value]
-        for key, _ in node.value:
-            if keys.count(key.value) > 1:
-                raise yaml.constructor.ConstructorError(None, None, f"{key.value} is given twice", key.start_mark)
-        return super().construct_mapping(node, deep)
 
 
 def write(plan: Plan, folder: Path) -> None:
@@ -104,7 +95,7 @@ def read(folder: Path) -> Plan:
     _require_distinct(folder / PLAN, [item.name for item in settings.items])
     files = {identifier(item.name): str(folder / item.file) for item in settings.items}
     _require_listed(folder, [item.file for item in settings.items])
-    network = networks.parse(_read_bytes(folder / MODEL), settings.model)
+    network = _read_model(folder / MODEL, settings)
     graph = _read_network(folder / GRAPH)
     items = tuple(parser.parse_item(_read_text(Path(file)), file) for file in files.values())
     for item, (name, file) in zip(items, files.items(), strict=True):
@@ -130,6 +121,7 @@ def _settings_of(plan: Plan) -> _Settings:
     return _Settings(
         board=plan.board,
         model=plan.network.name,
+        sha256=plan.network.sha256,
         block=plan.block,
         sync=plan.sync,
         pipeline=plan.depth > 1,
@@ -141,23 +133,13 @@ def _settings_of(plan: Plan) -> _Settings:
 
 
 def _read_settings(path: Path) -> _Settings:
-    document = _read_yaml(path)
+    document = strict_yaml.load(_read_text(path), path)
     try:
         return _Settings.model_validate(document)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the document"
         raise RequestError(f"{path}: {where}: {first['msg']}", "write the description anew, or mend it") from error
-
-
-def _read_yaml(path: Path) -> Any:
-    text = _read_text(path)
-    try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
-    except yaml.YAMLError as error:
-        raise RequestError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
-    except (ValueError, LookupError, AttributeError, RecursionError) as error:  # what PyYAML lets escape
-        raise RequestError(f"{path}: not valid YAML: {type(error).__name__}: {error}") from error
 
 
 def _require_listed(folder: Path, listed: Sequence[str]) -> None:
@@ -172,6 +154,17 @@ def _require_distinct(path: Path, names: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise RequestError(f"{path}: item {name} is listed twice", "one entry for each item")
+
+
+def _read_model(path: Path, settings: _Settings) -> Network:
+    """The network of model.onnx, which must be the file that the plan was made of, its input box and metadata too."""
+    network = networks.parse(_read_bytes(path), settings.model)
+    if network.sha256 != settings.sha256:
+        raise RequestError(
+            f"{path}: SHA-256 {network.sha256}, but {PLAN} says {settings.sha256}",
+            "put the model back that the plan was made of, or make a plan of this one: harness plan -o",
+        )
+    return network
 
 
 def _read_network(path: Path) -> Graph:

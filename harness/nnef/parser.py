@@ -326,9 +326,11 @@ class _Document:
     def _finish(self, inputs: list[Token], outputs: list[Token]) -> None:
         """The names of the interface mean something, once each."""
         for names in (inputs, outputs):
-            for name in names[1:]:
-                if name.text in {other.text for other in names[: names.index(name)]}:
+            listed: set[str] = set()
+            for name in names:
+                if name.text in listed:
                     self.cursor.refuse_at(name, f"a name that is not listed yet, found {name}")
+                listed.add(name.text)
         for name in inputs:
             if name.text not in self.types and name.text not in self.shared:
                 self.cursor.refuse_at(name, f"an input that is declared below, found {name}")

@@ -9,6 +9,7 @@ colour it was, a transition's colour, label and sync, the final marking) stands 
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Iterable
 
 from harness.petri.net import Kind, Net, Tokens, Transition
@@ -25,8 +26,9 @@ def write(net: Net) -> str:
     _text(element, "name", net.name)
     page = ET.SubElement(element, "page", id="page")
     kinds = _kinds(net)
+    initial, final = _counts(net.initial), _counts(net.final)
     for kind, identifier in kinds.items():
-        _place(page, net, kind, identifier)
+        _place(page, kind, identifier, initial[kind], final[kind])
     for index, transition in enumerate(net.transitions):
         _transition(page, transition, f"t{index}")
     for index, transition in enumerate(net.transitions):
@@ -39,17 +41,18 @@ def _kinds(net: Net) -> dict[Kind, str]:
     """An identifier for every place and colour; a place that never holds a token has one without colour."""
     used = {place for place, _ in net.kinds}
     unused = [(place, "") for place in net.places if place not in used]
-    ordered = sorted((*net.kinds, *unused), key=lambda kind: net.places.index(kind[0]))
+    position = {place: index for index, place in enumerate(net.places)}
+    ordered = sorted((*net.kinds, *unused), key=lambda kind: position[kind[0]])
     return {kind: f"p{index}" for index, kind in enumerate(ordered)}
 
 
-def _place(page: ET.Element, net: Net, kind: Kind, identifier: str) -> None:
+def _place(page: ET.Element, kind: Kind, identifier: str, initial: int, final: int) -> None:
     place, colour = kind
     element = ET.SubElement(page, "place", id=identifier)
     _text(element, "name", f"{place} ({colour})" if colour else place)
-    if count := _count(net.initial, kind):
-        _text(element, "initialMarking", str(count))
-    _own(element, "tokens", place=place, colour=colour, final=str(_count(net.final, kind)))
+    if initial:
+        _text(element, "initialMarking", str(initial))
+    _own(element, "tokens", place=place, colour=colour, final=str(final))
 
 
 def _transition(page: ET.Element, transition: Transition, identifier: str) -> None:
@@ -72,8 +75,11 @@ def _arc(page: ET.Element, identifier: str, source: str, target: str, count: int
         _text(element, "inscription", str(count))
 
 
-def _count(tokens: Iterable[Tokens], kind: Kind) -> int:
-    return sum(each.count for each in tokens if each.kind == kind)
+def _counts(tokens: Iterable[Tokens]) -> Counter[Kind]:
+    counts = Counter[Kind]()
+    for each in tokens:
+        counts[each.kind] += each.count
+    return counts
 
 
 def _text(parent: ET.Element, tag: str, text: str) -> None:

@@ -46,7 +46,9 @@ class Reachable:
 
 
 def explore(net: Net, limit: int = LIMIT) -> Reachable:
-    """At most `limit` markings that `net` reaches, but the initial one in any case; breadth first."""
+    """At most `limit` markings that `net` reaches, breadth first; with 0 not even the initial one is looked at."""
+    if limit == 0:
+        return Reachable(net, {}, {}, complete=False)
     steps: dict[Marking, tuple[Marking, int] | None] = {net.start: None}
     enabled = {net.start: net.enabled(net.start)}
     queue = deque([net.start])

@@ -66,17 +66,24 @@ def repeatable(net: Net) -> tuple[int, ...]:
 
 
 def run(net: Net) -> Run:
-    """Fire whatever is enabled, each transition at most once: first what stands first in the net."""
-    marking, path = net.start, dict[int, None]()
-    candidates = list(net.enabled(marking))  # a heap, as it is sorted
+    """Fire whatever is enabled, each transition at most once: first what stands first in the net.
+
+    Tokens are counted kind by kind: a marking in one number is as long as the net is large, and this takes many.
+    """
+    there, path = dict.fromkeys(net.kinds, 0) | _counts(net.initial), dict[int, None]()
+    needs = [_counts(transition.consumes) for transition in net.transitions]
+    candidates = list(range(len(needs)))  # a heap, as it is sorted
     while candidates:
         index = heapq.heappop(candidates)
-        if index not in path and net.is_enabled(marking, index):
-            marking = net.fire(marking, index)
+        if index not in path and all(there[kind] >= count for kind, count in needs[index].items()):
             path[index] = None
+            for kind, count in needs[index].items():
+                there[kind] -= count
+            for tokens in net.transitions[index].produces:
+                there[tokens.kind] += tokens.count
             for follower in net.followers[index]:
                 heapq.heappush(candidates, follower)
-    return Run(tuple(path), marking)
+    return Run(tuple(path), net.marking(Tokens(*kind, count) for kind, count in there.items() if count))
 
 
 def blockages(net: Net, stopped: Run) -> tuple[Blockage, ...]:

@@ -10,7 +10,7 @@ from threading import Event
 from harness.errors import ReferenceFailed
 from harness.network import Add, ArgExtremum, DequantizeLinear, Layer, Network, QGemm, QuantizeLinear
 from harness.probe import Probe
-from harness.proof import accumulation, constants, others, rounding
+from harness.proof import accumulation, composition, constants, others, rounding
 from harness.proof.claims import Claim, Question, Side, Step
 from harness.targets import LayerCode, Part, Stage
 
@@ -103,6 +103,8 @@ def questions(subject: Subject, *, all_floats: bool) -> Iterator[Question]:
         if isinstance(layer, QGemm | QuantizeLinear):
             yield rounding.reference_agrees(subject.network, layer, subject.abandoned)
     for part, code in zip(subject.parts, subject.codes, strict=True):
+        merges = [stage for stage in code.stages if stage.part is Part.MERGE]
+        yield from (composition.merging(part, stage, subject.probe) for stage in merges)
         yield from _of_part(subject.probe, part, {stage.part: stage for stage in code.stages}, all_floats=all_floats)
 
 

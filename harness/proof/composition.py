@@ -2,6 +2,9 @@
 
 Runs of the whole network under delays injected into one item at a time, so that a hand-over that is missing or in the
 wrong place shows as stale activations.  Blocks of different sizes leave different vectors in the buffers.
+
+What several items computed of one layer its readers bring together.  Whole runs would not show that a column is left
+out there whose activation is always the same, so these stages are asked by themselves.
 """
 
 from __future__ import annotations
@@ -10,11 +13,16 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from harness import dumps, execute
 from harness.execute import Deployed
-from harness.network import Array
+from harness.network import Array, Layer
 from harness.plan import Plan
+from harness.probe import Probe
 from harness.proof.claims import Question, Side, Step
+from harness.proof.rounding import differing_output
+from harness.targets import Stage
 
 DELAY_US = 300
 BLOCKS = (1, 7, 64)
@@ -49,3 +57,25 @@ def questions(
                 complete=False,
                 answer=partial(run, item.name, block),
             )
+
+
+def merging(reader: Layer, stage: Stage, probe: Probe) -> Question:
+    """That a source of `reader` that several items compute comes together with every column in its place."""
+    return Question(
+        Step.COMPOSITION,
+        Side.BOARD,
+        reader.name,
+        "the columns that several items compute are brought together, each in its place",
+        "every byte of every column takes all 256 values, each in an order of its own",
+        256 * stage.input_width,
+        complete=True,
+        answer=lambda: differing_output(stage, every_byte(stage), lambda values: values, probe),
+    )
+
+
+def every_byte(stage: Stage) -> Array:
+    """Inputs (256, N) in which each byte takes all values; no two bytes of 32,768 do so in the same order."""
+    places = np.arange(stage.input_width * stage.input_dtype.itemsize)
+    values = np.arange(256)[:, None] * (2 * (places // 256) + 1) + places
+    inputs: Array = values.astype(np.uint8).view(stage.input_dtype)
+    return inputs

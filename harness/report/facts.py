@@ -99,8 +99,9 @@ def _check_verdict(
 
 
 def place(difference: Mapping[str, Any]) -> str:
-    """Where a difference is, counted from 0: `vector 17, unit 3`."""
-    return f"vector {difference['vector']:,}, unit {difference['unit']:,}"
+    """Where a difference is, counted from 0: `vector 17, unit 3`; of a split layer also in which part of it."""
+    part = f" ({difference['part']})" if "part" in difference else ""
+    return f"vector {difference['vector']:,}, unit {difference['unit']:,}{part}"
 
 
 def value_text(value: float) -> str:

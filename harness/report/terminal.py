@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.report.argument import Part, parts
+from harness.report.facts import place
 from harness.screen import Screen
 
 
@@ -43,7 +44,8 @@ def _failing_text(case: Mapping[str, Any]) -> str:
 
 def _traced_text(traced: Mapping[str, Any]) -> str:
     result = "each a path of the plan's net" if traced["conforms"] else "NOT all paths of the plan's net"
-    return f"traced {traced['executions']:,} executions under {len(traced['conditions'])} conditions: {result}"
+    names = ", ".join(condition["name"] for condition in traced["conditions"])
+    return f"traced {traced['executions']:,} executions ({names}): {result}"
 
 
 def _layer_table(layers: Sequence[Mapping[str, Any]]) -> Table:
@@ -62,7 +64,7 @@ def _layer_table(layers: Sequence[Mapping[str, Any]]) -> Table:
 def _first(difference: Mapping[str, Any] | None) -> str:
     if difference is None:
         return ""
-    return "vector {vector}, unit {unit}: expected {expected}, found {actual}".format_map(difference)
+    return f"{place(difference)}: expected {difference['expected']}, found {difference['actual']}"
 
 
 def _proof_table(document: Mapping[str, Any]) -> Table:

@@ -53,6 +53,8 @@ class Part(enum.Enum):
     """Of a QGemm: from the codes to the int32 accumulators."""
     FINISH = "finish"
     """Of a QGemm: from the accumulators to its output."""
+    MERGE = "merge"
+    """Of a source that several items compute: from their columns to all of them in one buffer."""
 
 
 @dataclass(frozen=True)

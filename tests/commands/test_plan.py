@@ -133,10 +133,13 @@ def test_the_network_of_the_paper_on_its_three_items(three: User, tmp_path: Path
 
 def test_a_split_of_the_profile_can_be_set_aside(three: User, tmp_path: Path) -> None:
     boards = tmp_path / "boards.yaml"
-    boards.write_text(boards.read_text() + "  split: [o1=second, pipeline]\n  sync: flag\n")
+    without = boards.read_text()
+    boards.write_text(f"{without}  split: o1=second,pipeline\n  sync: flag\n")
     asked = ("plan", "--board", "host", "--model", str(tmp_path / "listing.onnx"), "--json")
     assert three.harness(*asked).document["depth"] > 1
     plain = three.harness(*asked, "--split", "").document
+    boards.write_text(f"{without}  split: [o1=nobody]\n")
+    assert "board host in boards.yaml: split o1=nobody: unknown item 'nobody'" in three.harness(*asked).err
     assert (plain["depth"], plain["sync"], [item["name"] for item in plain["items"]]) == (
         1,
         "flag",
@@ -153,12 +156,14 @@ def test_a_run_without_traces_says_nothing_of_them(user: User) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("plan", *ACAS, "--split", "dense_99=network"), "--split dense_99=network: unknown layer 'dense_99'"),
+        (("plan", *ACAS, "--split", "dense_99=network"), "split dense_99=network: unknown layer 'dense_99'"),
         (("run", *ACAS, "--split", "branches"), "acas_coc has no parallel branches for 2 items"),
         (("plan", "--load", "nowhere"), "nowhere"),
         (("plan", "--load", "nowhere", "--board", "host"), "leave the others out"),
         (("run", "--plan", "nowhere", "--block", "7"), "leave the others out"),
         (("plan", "--board", "host"), "give --board and --model, or --load FOLDER"),
+        (("plan", *ACAS, "-o", "/proc/nothing/here"), "cannot write /proc/nothing"),
+        (("run", "--resume", "nowhere", "--plan", "nowhere"), "leave --plan out"),
     ],
 )
 def test_requests_that_cannot_be_are_refused(user: User, arguments: tuple[str, ...], said: str) -> None:

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness import plan
 from harness.conformance import Event, arrange, replay
 from harness.conformance.net import Place, places_of
 from harness.conformance.structure import source_tasks
-from harness.plan import Plan, Sync
+from harness.plan import Item, Plan, Sync
 from harness.profile import Profile
+from harness.split import Share
 from tests.conformance import plans
 from tests.conformance.plans import branches, chain, make
 from tests.conformance.simulator import moved, simulate, step_of
@@ -40,7 +42,9 @@ def test_the_net_of_the_description_has_the_places_that_the_network_needs(made: 
     read = sorted({(source, task) for task, sources in enumerate(source_tasks(made)) for source in sources})
     variables = [Place("variable", source, task, 0) for source, task in read]
     free = [Place("free", task, source, made.tasks[source].buffers) for source, task in read]
-    assert places_of(made) == (*variables, *free)
+    first = [index for index, task in enumerate(made.tasks) if "x" in made.network.layers[task.layer].sources]
+    inputs = [Place("input", task, other, 1) for task in first for other in first if task != other]
+    assert places_of(made) == (*variables, *free, *inputs)
 
 
 def test_a_conforming_trace_is_counted(host: Profile) -> None:
@@ -79,6 +83,18 @@ def test_an_overwritten_buffer_is_found(offloaded: Plan, events: list[Event]) ->
     assert text in found(offloaded, moved(events, written, begin_ns=read.end_ns - 300), 20)
     early = found(offloaded, moved(events, written, begin_ns=read.end_ns), 20)
     assert not [text for text in early if "overwrite" in text]
+
+
+def test_a_read_of_the_next_input_before_all_have_read_this_one_is_found() -> None:
+    """The main thread fills the one buffer of the input when all items have ended."""
+    layers, items = [plans.dense(number, "x") for number in range(2)], [Item(name, "c", None) for name in "ab"]
+    tasks = plan.tasks_from(layers, [[Share(item, 0, plans.WIDTH)] for item in range(2)], pipeline=False)
+    made = plan.compose("board", plans.network_of(layers), 1, "barrier", items, tasks)
+    events = simulate(made, 9, np.random.default_rng(2))
+    late, after = task_of(events, "a", "layer_0", 3), task_of(events, "b", "layer_1", 4)
+    text = "b began layer_1 of execution 4 60 ns before a had read the input of execution 3 (layer_0)"
+    assert found(made, moved(events, late, end_ns=after.begin_ns + 60), 9)[0] == text
+    assert found(made, moved(events, late, end_ns=after.begin_ns), 9) == []
 
 
 @pytest.mark.parametrize("buffers", [1, 2, 3])

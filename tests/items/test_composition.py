@@ -237,7 +237,11 @@ def test_items_that_wait_for_each_other(told: Description) -> None:
     get = find(told, "prepost", "o3")
     early = changed(told, "prepost", without("o3"))
     early = changed(early, "prepost", lambda entry: [get, entry] if name_of(entry) == "e1" else [entry])
-    assert refusal(early) == "prepost stops before o3 and waits for vsync_o3 of network (prepost.nnef, network.nnef)"
+    assert refusal(early) == (
+        "prepost stops before o3 and waits for vsync_o3 of network; "
+        "network stops before o1 and waits for vsync_o1 of prepost; "
+        "third stops before o1 and waits for vsync_o1 of prepost (prepost.nnef, network.nnef, third.nnef)"
+    )
 
 
 def test_declarations_that_do_not_fit(told: Description) -> None:

@@ -138,6 +138,15 @@ def test_whatever_the_network_and_the_split_the_bits_stay_and_the_trace_conforms
     assert replayed(made, folder).violations == ()
 
 
+@pytest.mark.parametrize("split", SPLITS.values(), ids=SPLITS)
+def test_the_code_of_a_split_compiles_without_a_warning(
+    listing: Subject, board: Profile, common: Path, tmp_path: Path, split: tuple[str, ...]
+) -> None:
+    flags = ["-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Wpedantic", "-Werror"]
+    made = plan.make(listing.network, board, block=BLOCK, split=split)
+    build_patched(made, board, tmp_path / "bundle", flags=flags, common=common)
+
+
 @pytest.mark.parametrize("sync", SYNCS)
 @pytest.mark.parametrize("split", SPLITS.values(), ids=SPLITS)
 def test_the_thread_sanitizer_finds_no_race_between_items(

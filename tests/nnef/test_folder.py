@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness import plan
 from harness.errors import RequestError
 from harness.nnef import folder, tensors
 from harness.plan import Item, Plan, compose, tasks_from
@@ -135,6 +136,16 @@ def _flip(path: Path) -> None:
     tensors.write(path, table)
 
 
+def _set_head(word: int, value: int) -> Callable[[Path], None]:
+    """Replace a 32-bit word of a tensor file: words 3 to 10 are its shape."""
+
+    def change(path: Path) -> None:
+        content = path.read_bytes()
+        path.write_bytes(content[: 4 * word] + value.to_bytes(4, "little") + content[4 * word + 4 :])
+
+    return change
+
+
 def _rename(path: Path) -> None:
     path.rename(path.with_name("other.nnef"))
 
@@ -157,6 +168,8 @@ def _narrow(path: Path) -> None:
         ("parameters/o2__bias.dat", Path.unlink, "o2__bias.dat: No such file or directory"),
         ("parameters/o2__bias.dat", _cut, "o2__bias.dat: no complete NNEF tensor file: invalid tensor file"),
         ("parameters/o2__bias.dat", lambda p: p.write_bytes(b"N"), "o2__bias.dat: no complete NNEF tensor file: "),
+        ("parameters/o2__bias.dat", _set_head(3, 2**32 - 1), "o2__bias.dat: no complete NNEF tensor file: "),
+        ("parameters/o2__bias.dat", _set_head(4, 2**31), "o2__bias.dat: no complete NNEF tensor file: "),
         ("parameters/o2__bias.dat", _narrow, "o2__bias is of shape [1, 6], its file of [1, 5]"),
         ("parameters/o2__weights.dat", _as_int16, "is int16 of shape [6, 6], but in the model int8 of"),
         ("parameters/o2__bias.dat", _flip, "graph.nnef: o2__bias (parameters/o2__bias.dat) is at [0, 3] "),
@@ -230,6 +243,45 @@ def test_an_edit_that_changes_what_is_computed_is_refused(
     edit(path / file, (old, new))
     with pytest.raises(RequestError, match=re.escape(message)):
         folder.read(path)
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        ("17\nblock: 18", "block is given twice"),
+        ("2020-13-45", "no value of its type"),
+        ("!!int ''", "no value of its type"),
+        ("!!bool maybe", "no value of its type"),
+        ("!!timestamp now", "no value of its type"),
+        ("9" * 5000, "no value of its type"),
+        ("[" * 3000, "brackets in brackets without end"),
+    ],
+    ids=["twice", "date", "int", "bool", "timestamp", "digits", "depth"],
+)
+def test_what_yaml_cannot_read_is_refused(block: str, message: str, tmp_path: Path) -> None:
+    path = write(plans.make("plain"), tmp_path)
+    edit(path / "plan.yaml", ("block: 17", f"block: {block}"))
+    with pytest.raises(RequestError, match=re.escape(f"plan.yaml: not valid YAML: {message}")):
+        folder.read(path)
+
+
+def test_an_item_that_is_listed_twice_is_refused(tmp_path: Path) -> None:
+    path = write(plans.make("branches"), tmp_path)
+    edit(path / "plan.yaml", ("- name: third", "- {name: third, target: c, core: 1, file: third.nnef}\n- name: third"))
+    with pytest.raises(RequestError, match=r"plan\.yaml: item third is listed twice"):
+        folder.read(path)
+
+
+def test_items_whose_names_are_words_of_nnef_stay_apart(tmp_path: Path) -> None:
+    board = plans.board("for", "for_")
+    made = plan.make(plans.network("plain"), board, split=("layer_0=for", "layer_1=for_"))
+    assert plans.same(folder.read(write(made, tmp_path)), made)
+    assert {path.name for path in tmp_path.glob("for*")} == {"for_.nnef", "for__.nnef"}
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="none: there is no such folder"):
+        folder.read(tmp_path / "none")
 
 
 def test_a_part_is_called_by_its_columns(tmp_path: Path) -> None:

@@ -101,6 +101,7 @@ def _refused(text: str, old: str, new: str, *, item: bool) -> str:
         ("rest < 0.5", "rest <= 0.5", "0:5: expected '<' in fragment round_half_even, found '<='"),
         ("graph NETWORK", "graf NETWORK", "0:0: expected 'graph', found 'graf'"),
         ("NETWORK(x)", "NETWORK(y)", "0:8: expected an input that is declared below, found 'y'"),
+        ("NETWORK(x)", "NETWORK(x, x)", "0:11: expected a name that is not listed yet, found 'x'"),
         ("-> (advisory)", "-> (layer_9)", "0:4: expected an output that has a value in the end, found 'layer_9'"),
         ("external<scalar>(", "external<logical>(", "0:9: expected scalar or integer, found 'logical'"),
         ("= quantize_linear(x", "quantize_linear(x", "0:0: expected '=', found 'quantize_linear'"),
@@ -115,6 +116,8 @@ def _refused(text: str, old: str, new: str, *, item: bool) -> str:
         ("scale = 0.", "scale = 1, y = 0.", "0:8: expected a decimal fraction for scale, found '1'"),
         ("scale = 0.", "scale = 1.0e39 + 0.", "0:8: expected a float32 for scale, found '1.0e39'"),
         ("low = 0,", "low = 0.0,", "0:6: expected an integer for low, found '0.0'"),
+        ("low = 0,", f"low = {'0' * 5000},", "0:6: expected an integer for low, found 5000 digits"),
+        ("low = 0,", "low = \u0660,", "0:6: expected a word of NNEF, found the character '\u0660'"),
         ("low = 0,", "low = 0, low = 0,", "0:9: expected a constant of quantize_linear, found 'low'"),
         ("low = 0,", "", "0:27: expected ', low = ', a constant of quantize_linear, found ')'"),
         ("columns = [0, 6]", "columns = [0; 6]", "0:12: expected ']', found ';'"),
@@ -151,6 +154,12 @@ def test_a_mistake_is_told_with_its_place_and_what_was_expected(old: str, new: s
 )  # fmt: skip
 def test_a_mistake_in_an_item_is_told_too(old: str, new: str, message: str, item: str) -> None:
     assert _refused(item, old, new, item=True) == message
+
+
+def test_a_list_of_one_tensor_is_this_tensor(graph: str) -> None:
+    listed = graph.replace("quantize_linear(x,", "quantize_linear(concat([x], axis = 1),")
+    assert listed != graph
+    assert parser.parse_graph(listed, "") == parser.parse_graph(graph, "")
 
 
 def test_a_cut_file_ends_where_it_is_cut(item: str) -> None:

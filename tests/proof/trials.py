@@ -137,7 +137,7 @@ def _same(one: float, other: float) -> bool:
 
 
 STEP = r"column (\d+): (\S+)(?: \((0x\w+)\))? becomes (\S+), expected ([^;\s]+)(; .*)?"  # and the likely cause
-PARTS = {Step.ACCUMULATION: Part.ACCUMULATE, Step.REQUANTIZATION: Part.FINISH}
+PARTS = {Step.ACCUMULATION: Part.ACCUMULATE, Step.REQUANTIZATION: Part.FINISH, Step.COMPOSITION: Part.MERGE}
 
 
 def _parsed(counterexample: str, stage: Stage) -> tuple[int, Array, float, float]:

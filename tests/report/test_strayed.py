@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from harness import conformance
+from harness import conformance, observe
 from harness.commands import run as command
-from harness.jobs import Request
+from harness.errors import BoardError
+from harness.execute import Deployed
+from harness.jobs import Job, Request
 from harness.report import html, junit
 from harness.screen import Screen
 from harness.workspace import find
@@ -61,6 +64,21 @@ def test_continuous_integration_sees_a_failure(strayed: dict[str, Any]) -> None:
 def test_it_is_never_shown_as_identical(strayed: dict[str, Any], report: Any) -> None:
     with pytest.raises(ValueError, match="the verdict is identical, but 0 layers differ and a trace"):
         report(strayed | {"verdict": "identical"})
+
+
+def test_a_trace_that_fails_takes_no_verdict_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that is wrong may trace itself wrongly too."""
+
+    def fail(*_: object) -> None:
+        raise BoardError("undisturbed.jsonl, line 2: the step ends 9 ns before it begins")
+
+    monkeypatch.setattr(observe, "observe", fail)
+    job = cast("Job", SimpleNamespace(request=Request(board="host", model="acas_coc")))
+    board, screen, notes = cast("Deployed", None), Screen.open(as_json=True), list[str]()
+    assert command._observe(job, board, screen, notes.append, already_differs=True) is None
+    assert notes == ["warning: no traces: undisturbed.jsonl, line 2: the step ends 9 ns before it begins"]
+    with pytest.raises(BoardError):
+        command._observe(job, board, screen, notes.append, already_differs=False)
 
 
 def test_a_run_with_such_a_trace_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
