@@ -73,7 +73,7 @@ def test_a_trace_that_fails_takes_no_verdict_away(monkeypatch: pytest.MonkeyPatc
         raise BoardError("undisturbed.jsonl, line 2: the step ends 9 ns before it begins")
 
     monkeypatch.setattr(observe, "observe", fail)
-    job = cast("Job", SimpleNamespace(request=Request(board="host", model="acas_coc")))
+    job = cast("Job", SimpleNamespace(request=Request(board="host", model="acas_coc"), plan=None))
     board, screen, notes = cast("Deployed", None), Screen.open(as_json=True), list[str]()
     assert command._observe(job, board, screen, notes.append, already_differs=True) is None
     assert notes == ["warning: no traces: undisturbed.jsonl, line 2: the step ends 9 ns before it begins"]
