@@ -14,9 +14,9 @@ from typing import Any
 from harness import conformance
 from harness.items.checks import Examination, examine
 from harness.items.description import describe, refined
-from harness.items.equivalence import Equivalence, compare
+from harness.items.equivalence import Equivalence, equivalent
 from harness.items.graphs import ItemGraph
-from harness.items.translation import translate, translate_items
+from harness.items.translation import translate_items
 from harness.petri.net import Net
 from harness.plan import Plan
 
@@ -54,7 +54,7 @@ def assess(plan: Plan) -> Assessment:
         items,
         net,
         examine(items, limit),
-        compare(translate(refined(plan)), net, limit),
+        equivalent(refined(plan), items, limit),
         conformance.check(plan),
         time.perf_counter() - began,
     )

@@ -9,7 +9,6 @@ import dataclasses
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeGuard
 
 import numpy as np
 import pytest
@@ -19,10 +18,11 @@ from hypothesis import strategies as st
 from harness import conformance, plan
 from harness.conformance import Conformance
 from harness.network import Array, Network, QGemm
-from harness.plan import Cross, Plan, Step, Sync
+from harness.plan import Cross, Plan, Sync
 from harness.profile import OPERATORS, ItemProfile, Profile
 from harness.reference import Reference
 from harness.stimuli import stimuli
+from tests.conformance.plans import without
 from tests.dags import listing_2, random_dag
 from tests.kernels.board_program import (
     BoardProgram,
@@ -161,21 +161,6 @@ def test_the_thread_sanitizer_finds_no_race_between_items(
 # Broken plans
 
 
-def without(made: Plan, left_out: int) -> Plan:
-    """The plan that lacks one of the hand-overs."""
-
-    def fewer(schedule: tuple[Step, ...]) -> tuple[Step, ...]:
-        kept = (step for step in schedule if step != Cross(left_out))
-        return tuple(Cross(step.hand_over - 1) if _is_behind(step, left_out) else step for step in kept)
-
-    hand_overs = made.hand_overs[:left_out] + made.hand_overs[left_out + 1 :]
-    return dataclasses.replace(made, hand_overs=hand_overs, schedules=tuple(map(fewer, made.schedules)))
-
-
-def _is_behind(step: Step, hand_over: int) -> TypeGuard[Cross]:
-    return isinstance(step, Cross) and step.hand_over > hand_over
-
-
 def swapped(made: Plan) -> Plan:
     """The first item crosses its first two hand-overs in each other's place."""
     schedule = list(made.schedules[0])
@@ -203,7 +188,7 @@ def test_a_missing_hand_over_is_found_before_the_run_and_by_its_trace(
     listing: Subject, board: Profile, common: Path, tmp_path: Path, sync: Sync, hand_over: int
 ) -> None:
     right = listing_plan(listing, board, sync)
-    broken = without(right, hand_over)
+    broken = without(right, right.hand_overs[hand_over].name)
     assert len(right.hand_overs) == 3
     assert kinds(broken) == {"data"}
     program = build_patched(broken, board, tmp_path / "bundle", common=common)
