@@ -61,9 +61,11 @@ def parse(model: onnx.ModelProto) -> Network:
     return network.parse(model.SerializeToString(), "network")
 
 
-def build(net: Network, board: Profile, cache: Path, block: int | None = None) -> BoardProgram:
+def build(
+    net: Network, board: Profile, cache: Path, block: int | None = None, split: Sequence[str] = ()
+) -> BoardProgram:
     """The program as every command builds it."""
-    built = bundle.build(plan.make(net, board, block=block), board, cache)
+    built = bundle.build(plan.make(net, board, block=block, split=split), board, cache)
     return BoardProgram(built.folder / bundle.PROGRAM, net, built.sha256, built.compiler)
 
 

@@ -491,10 +491,19 @@ def guard(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return library
 
 
+@pytest.mark.parametrize("split", [(), ("parallel",), ("pipeline",)])
 @pytest.mark.parametrize(("environment", "status"), [({}, 0), ({"GUARD_FROM_THE_START": "1"}, 99)])
 def test_nothing_is_allocated_after_init(
-    program: BoardProgram, given: list[object], guard: Path, environment: dict[str, str], status: int
+    program: BoardProgram,
+    host: Profile,
+    cache: Path,
+    given: list[object],
+    guard: Path,
+    environment: dict[str, str],
+    status: int,
+    split: tuple[str, ...],
 ) -> None:
+    program = build(program.network, host, cache, block=64, split=split)
     command = [str(program.path), *map(str, given), "--time", "layer", "--trace", "--repeat", "3", "--warmup", "1"]
     done = subprocess.run(command, env=environment | {"LD_PRELOAD": str(guard)}, capture_output=True, check=False)
     assert done.returncode == status, done.stderr
