@@ -82,12 +82,13 @@ def prepare(request: Request, workspace: Workspace, show_plan: Callable[[Plan, P
 
     RequestError for what is wrong with the request, ToolError for the compiler, ReferenceFailed for this machine.
     """
+    laboratory = profile.load(workspace.boards)
     if request.plan:
         made = plan_folder.read(Path(request.plan))
         request = dataclasses.replace(request, board=made.board, model=made.network.name)
     else:
-        made = _make(request, workspace.model(request.model), workspace)
-    return _prepare(request, made, None, workspace, show_plan)
+        made = _make(request, workspace.model(request.model), laboratory.board(request.board))
+    return _prepare(request, made, laboratory.board(request.board), None, workspace, show_plan)
 
 
 def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile], None]) -> Job:
@@ -99,12 +100,13 @@ def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile]
     begun = folder.read_request()
     asked = begun["request"]
     request = Request(**asked | {key: tuple(asked[key]) for key in ("items", "split") if asked.get(key) is not None})
+    board = profile.load(workspace.boards).board(request.board)
     if request.plan:
         made = plan_folder.read(folder.plan)
     else:
         network = dataclasses.replace(workspace.model(str(folder.model)), name=begun["name"])
-        made = _make(request, network, workspace)
-    job = _prepare(request, made, folder, workspace, show_plan)
+        made = _make(request, network, board)
+    job = _prepare(request, made, board, folder, workspace, show_plan)
     if begun["bundle"] != job.bundle.sha256:
         raise RequestError(
             f"{folder.path}: begun with bundle {begun['bundle'][:16]}, today's is {job.bundle.sha256[:16]}",
@@ -113,20 +115,19 @@ def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile]
     return job
 
 
-def _make(request: Request, network: Network, workspace: Workspace) -> Plan:
-    board = profile.load(workspace.boards).board(request.board)
+def _make(request: Request, network: Network, board: Profile) -> Plan:
     return plan.make(network, board, request.items, request.block, request.split, request.sync)
 
 
 def _prepare(
     request: Request,
     made: Plan,
+    board: Profile,
     folder: RunFolder | None,
     workspace: Workspace,
     show_plan: Callable[[Plan, Profile], None],
 ) -> Job:
     started = evidence.now()
-    board = profile.load(workspace.boards).board(request.board)
     network = made.network
     assessed = assessment.assess(made)
     assessment.require_sound(assessed)

@@ -58,21 +58,13 @@ def _task_code(plan: Plan, task: Task, part: Layer) -> LayerCode:
 
 def _source_buffers(plan: Plan, task: Task) -> list[str]:
     """What the task's code calls the buffers of its sources."""
-    return [_source_buffer(task, index, writers) for index, (_, writers) in enumerate(_writers(plan, task))]
+    return [_source_buffer(task, index, writers) for index, writers in enumerate(plan.sources(task))]
 
 
 def _source_buffer(task: Task, index: int, writers: tuple[Task, ...]) -> str:
     if not writers:
         return "input"
     return _output(writers[0]) if len(writers) == 1 else _merged(task, index)
-
-
-def _writers(plan: Plan, task: Task) -> list[tuple[str, tuple[Task, ...]]]:
-    """The tensors that the layer of `task` reads, each with the tasks that write it; none write the input."""
-    layers = plan.network.layers
-    writer = {layer.output: index for index, layer in enumerate(layers)}
-    sources = layers[task.layer].sources
-    return [(source, plan.tasks_of(writer[source]) if source in writer else ()) for source in sources]
 
 
 def _output(task: Task) -> str:
@@ -111,7 +103,7 @@ def _task_text(plan: Plan, task: Task, part: Layer, code: LayerCode) -> str:
 
 def _split_sources(plan: Plan, task: Task) -> list[tuple[int, tuple[Task, ...]]]:
     """The sources of `task` that several tasks write, by their positions."""
-    return [(index, writers) for index, (_, writers) in enumerate(_writers(plan, task)) if len(writers) > 1]
+    return [(index, writers) for index, writers in enumerate(plan.sources(task)) if len(writers) > 1]
 
 
 def _buffer(task: Task, part: Layer) -> str:
@@ -147,7 +139,7 @@ def _execution(plan: Plan, task: Task) -> str:
 
 def _copies(plan: Plan, task: Task) -> list[str]:
     """Under the names that the code uses, the copies that belong to the execution."""
-    layers, sources = plan.network.layers, [writer for _, writers in _writers(plan, task) for writer in writers]
+    layers, sources = plan.network.layers, [writer for writers in plan.sources(task) for writer in writers]
     return [
         f"    {C_TYPES[layers[other.layer].dtype.name]} (*{_output(other)})[{other.stop - other.start}] = "
         f"{_array(other)}[execution % {other.buffers}];"

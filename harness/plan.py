@@ -109,6 +109,12 @@ class Plan:
         """How many executions are under way at the same time: the stages of the pipeline, 1 if there is none."""
         return 1 + max(task.stage for task in self.tasks)
 
+    def sources(self, task: Task) -> tuple[tuple[Task, ...], ...]:
+        """For every tensor that the layer of `task` reads the tasks that write it; none write the network's input."""
+        layers = self.network.layers
+        writer = {layer.output: index for index, layer in enumerate(layers)}
+        return tuple(self.tasks_of(writer[name]) if name in writer else () for name in layers[task.layer].sources)
+
     @cached_property
     def reads(self) -> tuple[tuple[int, ...], ...]:
         """For every task the tasks whose buffers it reads, source by source."""
@@ -207,12 +213,13 @@ def tasks_from(layers: Sequence[Layer], shares: Sequence[Sequence[Share]], *, pi
     taken = {layer.name for layer in layers}
     for index, (layer, parts) in enumerate(zip(layers, shares, strict=True)):
         for number, share in enumerate(parts):
-            name = layer.name if len(parts) == 1 else _unused(f"{layer.name}_{number}", taken)
+            name = layer.name if len(parts) == 1 else unused(f"{layer.name}_{number}", taken)
             tasks.append(Task(name, index, share.item, share.start, share.stop))
     return _staged(layers, tasks) if pipeline else tuple(tasks)
 
 
-def _unused(name: str, taken: set[str]) -> str:
+def unused(name: str, taken: set[str]) -> str:
+    """`name`, or the next like it that is not among `taken`, which it joins."""
     while name in taken:
         name += "_"
     taken.add(name)

@@ -32,7 +32,7 @@ from harness.items.graphs import (
     Variable,
 )
 from harness.network import Add, ArgExtremum, Array, DequantizeLinear, Layer, Network, QGemm, QuantizeLinear
-from harness.plan import Compute, Plan
+from harness.plan import Compute, Plan, Task, unused
 
 PARAMETERS = "parameters"
 """The folder of the parameters: the first part of every label."""
@@ -117,16 +117,16 @@ class _Step:
 
 def _task_steps(plan: Plan) -> list[_Step]:
     """What every task computes; a tensor of several parts it reads as the list of these."""
-    parts: dict[str, list[str]] = {plan.network.input_name: [input_identifier(plan.network)]}
-    for task in plan.tasks:
-        parts.setdefault(plan.network.layers[task.layer].output, []).append(identifier(task.name))
-    sources = {tensor: names[0] if len(names) == 1 else tuple(names) for tensor, names in parts.items()}
-    steps = []
-    for task in plan.tasks:
-        part = plan.part(task)
-        read = [sources[name] for name in part.sources]
-        steps.append(_step(part, identifier(task.name), read, (task.start, task.stop)))
-    return steps
+    return [
+        _step(plan.part(task), identifier(task.name), _sources(plan, task), (task.start, task.stop))
+        for task in plan.tasks
+    ]
+
+
+def _sources(plan: Plan, task: Task) -> list[str | tuple[str, ...]]:
+    """What a task reads, by name."""
+    named = (tuple(identifier(writer.name) for writer in writers) for writers in plan.sources(task))
+    return [names if len(names) > 1 else names[0] if names else input_identifier(plan.network) for names in named]
 
 
 def _step(layer: Layer, output: str, sources: Sequence[str | tuple[str, ...]], columns: tuple[int, int]) -> _Step:
@@ -251,7 +251,7 @@ class _Exchange:
         self.readers = {task: tuple(map(self._item, sorted(readers))) for task, readers in items.items()}
         layers, tasks = ((each.name for each in named) for named in (plan.network.layers, plan.tasks))
         taken = {input_identifier(plan.network), *map(identifier, layers), *map(identifier, tasks)}
-        self.names = {task: _unused(f"vsync_{plan.tasks[task].name}", taken) for task in items}
+        self.names = {task: unused(f"vsync_{plan.tasks[task].name}", taken) for task in items}
 
     def _item(self, item: int) -> str:
         return identifier(self.plan.items[item].name)
@@ -268,12 +268,6 @@ class _Exchange:
         """What an item says that reads the task's result."""
         work = self.plan.tasks[task]
         return Get(identifier(work.name), self._item(work.item), self.names[task])
-
-
-def _unused(name: str, taken: Container[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name
 
 
 def _item(plan: Plan, item: int, steps: Sequence[_Step], exchange: _Exchange) -> ItemGraph:

@@ -162,6 +162,14 @@ def _narrow(path: Path) -> None:
     tensors.write(path, tensors.read(path)[:, 1:])
 
 
+def refused(file: str, change: tuple[str, str], message: str, tmp_path: Path) -> None:
+    """The plan with the paper's branches is, once a file of it is edited so."""
+    path = write(plans.make("branches"), tmp_path)
+    edit(path / file, change)
+    with pytest.raises(RequestError, match=re.escape(message)):
+        folder.read(path)
+
+
 @pytest.mark.parametrize(
     ("file", "change", "message"),
     [
@@ -206,10 +214,7 @@ def test_a_file_that_is_missing_or_damaged_is_named(
 def test_listing_3_as_it_is_printed_does_not_compose(
     file: str, old: str, new: str, message: str, tmp_path: Path
 ) -> None:
-    path = write(plans.make("branches"), tmp_path)
-    edit(path / file, (old, new))
-    with pytest.raises(RequestError, match=re.escape(message)):
-        folder.read(path)
+    refused(file, (old, new), message, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -239,10 +244,7 @@ def test_listing_3_as_it_is_printed_does_not_compose(
 def test_an_edit_that_changes_what_is_computed_is_refused(
     file: str, old: str, new: str, message: str, tmp_path: Path
 ) -> None:
-    path = write(plans.make("branches"), tmp_path)
-    edit(path / file, (old, new))
-    with pytest.raises(RequestError, match=re.escape(message)):
-        folder.read(path)
+    refused(file, (old, new), message, tmp_path)
 
 
 @pytest.mark.parametrize(

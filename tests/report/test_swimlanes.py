@@ -13,6 +13,7 @@ import pytest
 from harness.conformance import Condition, arrange, document
 from harness.plan import Plan
 from harness.profile import Profile
+from harness.report import html
 from harness.report.swimlanes import AREA_WIDTH, BOX_HEIGHT, LABEL_WIDTH, LANE_HEIGHT, Half, Swimlanes, draw
 from tests.conformance.plans import chain, make
 from tests.conformance.simulator import simulate
@@ -137,3 +138,13 @@ def test_the_svg_stands_by_itself(host: Profile, offloaded: dict[str, Any]) -> N
         assert set(re.findall(r"var\((--[a-z]+)[-\d]*\)", source)) == {
             "--tint"
         }  # the page's colours have others beside
+
+
+def test_times_of_an_emulated_board_are_named_as_such_beside_the_picture(
+    identical: dict[str, Any], offloaded: dict[str, Any]
+) -> None:
+    observed = {
+        "executions": 20, "events": 100, "conforms": True, "violations": [], "waiting": [], "picture": offloaded,
+        "conditions": [{"name": "undisturbed", "executions": 20, "violations": 0}],
+    }  # fmt: skip
+    assert "Measured on an emulated board: these are no times" in html(identical | {"conformance": observed})
