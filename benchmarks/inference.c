@@ -58,14 +58,6 @@ static struct contender contenders[] = {
 
 enum { CONTENDERS = sizeof contenders / sizeof *contenders };
 
-static void *allocate(size_t count, size_t size)
-{
-    void *memory = calloc(count, size);
-    if (!memory)
-        fail(EXIT_SYSTEM, "out of memory");
-    return memory;
-}
-
 static void pin(const char *core)
 {
     cpu_set_t set;
