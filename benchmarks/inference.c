@@ -15,6 +15,7 @@
 
 #include "fail.h"
 #include "network.h"
+#include "options.h"
 #include "npy.h"
 #include "onnxruntime.h"
 
@@ -90,7 +91,7 @@ static void prepare(char **argument)
     };
     runtime_open(&model, runtime_input, runtime_output);
     for (size_t i = 0; i < network.item_count; ++i)
-        network.items[i].init();
+        network.items[i].init(&(struct options){.block = network.block_capacity});
 }
 
 static void require_equal_outputs(void)

@@ -88,7 +88,7 @@ def build_program(net: Network, host: Profile, compiler: Compiler, folder: Path)
     source = folder / "network.c"
     source.write_text(network_c.source(plan.make(net, host, block=1)))
     program = folder / "benchmark"
-    compiler.build((source, *SOURCES), INCLUDE, (), program)
+    compiler.build(program.parent, (source, *SOURCES), INCLUDE, (), program)
     return program
 
 

@@ -6,22 +6,26 @@ A bundle holds the program `inference`, the sources that it was built from (the 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
+import operator
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness import network_c, targets, toolchain
 from harness.errors import RequestError
 from harness.plan import Plan
 from harness.profile import Profile
-from harness.targets import KERNELS
+from harness.targets import KERNELS, KernelCompiler
 from harness.toolchain import Compiler
 
 PROGRAM = "inference"
-PROTOCOL = 3  # PROTOCOL in kernels/common/inference.c
+PROTOCOL = 4  # PROTOCOL in kernels/common/inference.c
 
 
 @dataclass(frozen=True)
@@ -42,16 +46,71 @@ def build(plan: Plan, profile: Profile, cache: Path) -> Bundle:
     RequestError if a target refuses a layer; ToolError if the compiler is missing or fails.
     """
     check_targets(plan, profile)
-    compiler = toolchain.find(profile)
-    sources = _sources(plan)
-    definitions = (f"TIME_SOURCE={profile.time_source}",)
-    sha256 = _identity(sources, compiler, definitions)
+    recipe = recipe_of(plan, profile)
+    sha256 = recipe.sha256
     folder = cache / "bundles" / sha256[:16]
     reused = _intact(folder, sha256)
     if not reused:
-        _compile(sources, compiler, (*definitions, f'BUNDLE_HASH="{sha256}"'), sha256, profile, folder)
+        _build(recipe, sha256, folder)
     files: dict[str, str] = json.loads((folder / "manifest.json").read_text())["files"]
-    return Bundle(folder, sha256, files, compiler.identity, compiler.flags, reused)
+    return Bundle(folder, sha256, files, recipe.compiler.identity, recipe.compiler.flags, reused)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a bundle is built from: sources by their paths in it, e.g. kernels/c/qgemm.h, and who compiles them.
+
+    `kernels` pairs a compiler that is not C's with what all items together give it.
+    """
+
+    profile: Profile
+    sources: dict[str, bytes]
+    compiler: Compiler
+    kernels: tuple[tuple[KernelCompiler, tuple[Any, ...]], ...]
+
+    @property
+    def definitions(self) -> tuple[str, ...]:
+        """Of the C preprocessor, but for the hash."""
+        return (f"TIME_SOURCE={self.profile.time_source}",)
+
+    @property
+    def sha256(self) -> str:
+        """The bundle's name."""
+        described = {
+            "sources": {path: _sha256(content) for path, content in self.sources.items()},
+            "compiler": self.compiler.identity,
+            "flags": self.compiler.flags,
+            "definitions": self.definitions,
+            "compilers of kernels": [compiler.identity(self.profile) for compiler, _ in self.kernels],
+        }
+        return _sha256(json.dumps(described, sort_keys=True).encode())
+
+    def write(self, folder: Path) -> None:
+        """The sources."""
+        for path, content in self.sources.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(content)
+
+    def compile(self, folder: Path, sha256: str) -> None:
+        """The program, which calls itself by this hash, and what it brings, out of the sources in `folder`."""
+        units = dict.fromkeys(Path(path) for path in self.sources if path.endswith(".c"))
+        include = sorted({Path(path).parent for path in self.sources if path.startswith("kernels/")})
+        definitions = (*self.definitions, f'BUNDLE_HASH="{sha256}"')
+
+        def compile_c(sources: Sequence[Path], output: Path, *flags: str) -> None:
+            self.compiler.build(folder, sources, include, definitions, output, flags)
+            toolchain.check_glibc(output, self.profile.toolchain)
+
+        for compiler, _ in self.kernels:
+            units |= dict.fromkeys(compiler.build(folder, self.profile, compile_c))
+        compile_c(list(units), folder / PROGRAM)
+
+
+def recipe_of(plan: Plan, profile: Profile) -> Recipe:
+    """The recipe of a plan's bundle; ToolError without a compiler, RequestError if the profile says too little."""
+    compiler, kernels = toolchain.find(profile), _kernels(plan)
+    made = [each.sources(given, profile) for each, given in kernels]
+    return Recipe(profile, functools.reduce(operator.or_, made, _sources(plan)), compiler, kernels)
 
 
 def check_targets(plan: Plan, profile: Profile) -> None:
@@ -72,8 +131,18 @@ def check_targets(plan: Plan, profile: Profile) -> None:
             )
 
 
+def _kernels(plan: Plan) -> tuple[tuple[KernelCompiler, tuple[Any, ...]], ...]:
+    """What the items give to compilers that are not C's, once for every compiler."""
+    given: dict[KernelCompiler, list[Any]] = {}
+    for item, code in zip(plan.items, network_c.item_codes(plan), strict=True):
+        compiler = targets.find(item.target).compiler()
+        if compiler is not None:
+            given.setdefault(compiler, []).append(code.kernels)
+    return tuple((compiler, tuple(kernels)) for compiler, kernels in given.items())
+
+
 def _sources(plan: Plan) -> dict[str, bytes]:
-    """Every source by its path in the bundle, e.g. kernels/c/qgemm.h."""
+    """The fixed sources, and the generated network.c."""
     folders = {KERNELS / "common": None}
     for item in plan.items:
         folders.update(dict.fromkeys(targets.find(item.target).folders()))
@@ -81,19 +150,9 @@ def _sources(plan: Plan) -> dict[str, bytes]:
         f"kernels/{folder.name}/{path.name}": path.read_bytes()
         for folder in folders
         for path in sorted(folder.iterdir())
-        if path.suffix in {".c", ".h"}
+        if path.suffix in {".c", ".h", ".cuh"}
     }
     return sources | {"network.c": network_c.source(plan).encode()}
-
-
-def _identity(sources: dict[str, bytes], compiler: Compiler, definitions: tuple[str, ...]) -> str:
-    described = {
-        "sources": {path: _sha256(content) for path, content in sources.items()},
-        "compiler": compiler.identity,
-        "flags": compiler.flags,
-        "definitions": definitions,
-    }
-    return _sha256(json.dumps(described, sort_keys=True).encode())
 
 
 def _sha256(content: bytes) -> str:
@@ -110,26 +169,14 @@ def _intact(folder: Path, sha256: str) -> bool:
         return False
 
 
-def _compile(
-    sources: dict[str, bytes],
-    compiler: Compiler,
-    definitions: tuple[str, ...],
-    sha256: str,
-    profile: Profile,
-    folder: Path,
-) -> None:
+def _build(recipe: Recipe, sha256: str, folder: Path) -> None:
     """Build in a folder beside `folder`, then put it in place at once."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".building-") as temporary:
         work = Path(temporary) / "bundle"
-        for path, content in sources.items():
-            (work / path).parent.mkdir(parents=True, exist_ok=True)
-            (work / path).write_bytes(content)
-        units = [Path(path) for path in sources if path.endswith(".c")]
-        include = sorted({Path(path).parent for path in sources if path.startswith("kernels/")})
-        compiler.build(units, include, definitions, work / PROGRAM)
-        toolchain.check_glibc(work / PROGRAM, profile.toolchain)
-        _write_manifest(work, [*sources, PROGRAM], compiler, definitions, sha256)
+        recipe.write(work)
+        recipe.compile(work, sha256)
+        _write_manifest(work, recipe, sha256)
         _put_in_place(work, folder, sha256)
 
 
@@ -144,14 +191,14 @@ def _put_in_place(work: Path, folder: Path, sha256: str) -> None:
             raise
 
 
-def _write_manifest(
-    work: Path, paths: list[str], compiler: Compiler, definitions: tuple[str, ...], sha256: str
-) -> None:
+def _write_manifest(work: Path, recipe: Recipe, sha256: str) -> None:
+    paths = [path.relative_to(work) for path in work.rglob("*") if path.is_file()]
     manifest = {
         "bundle": sha256,
-        "compiler": compiler.identity,
-        "flags": compiler.flags,
-        "definitions": definitions,
-        "files": {path: _sha256((work / path).read_bytes()) for path in sorted(paths)},
+        "compiler": recipe.compiler.identity,
+        "flags": recipe.compiler.flags,
+        "definitions": recipe.definitions,
+        "compilers of kernels": [compiler.identity(recipe.profile) for compiler, _ in recipe.kernels],
+        "files": {str(path): _sha256((work / path).read_bytes()) for path in sorted(paths)},
     }
     (work / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")

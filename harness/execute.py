@@ -21,6 +21,7 @@ from harness.bundle import PROGRAM, PROTOCOL, Bundle
 from harness.errors import BoardError
 from harness.network import Array, Layer
 from harness.plan import Plan
+from harness.targets import STAND_INS
 
 COMMAND_TIMEOUT_S = 60.0
 SLOTS = 2
@@ -28,12 +29,13 @@ SLOTS = 2
 
 @dataclass(frozen=True)
 class Deployed:
-    """A bundle on a board, checked, and the folder of one run beside it."""
+    """A bundle on a board, checked, and the folder of one run beside it; `command` starts its program."""
 
     board: Board
     folder: PurePosixPath
     run_folder: PurePosixPath
     sha256: str
+    command: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,15 @@ def deploy(board: Board, bundle: Bundle, work: PurePosixPath, run: str) -> Deplo
     if any(present.get(str(there)) != bundle.files[path] for path, there in paths.items()):
         _copy(board, bundle, folder)
     _verify(board, bundle, paths)
-    _shake_hands(board, folder / PROGRAM, bundle.sha256)
-    return Deployed(board, folder, run_folder, bundle.sha256)
+    command = start_command(folder, stand_ins=any(path.startswith(f"{STAND_INS}/") for path in bundle.files))
+    _shake_hands(board, command, bundle.sha256)
+    return Deployed(board, folder, run_folder, bundle.sha256, command)
+
+
+def start_command(folder: PurePosixPath, *, stand_ins: bool) -> tuple[str, ...]:
+    """The program of the bundle in `folder`; where that brings stand-ins for a board's libraries, it finds those."""
+    libraries = ("env", f"LD_LIBRARY_PATH={folder / STAND_INS}") if stand_ins else ()
+    return (*libraries, str(folder / PROGRAM))
 
 
 def _copy(board: Board, bundle: Bundle, folder: PurePosixPath) -> None:
@@ -96,8 +105,9 @@ def _verify(board: Board, bundle: Bundle, paths: dict[str, PurePosixPath]) -> No
             )
 
 
-def _shake_hands(board: Board, program: PurePosixPath, sha256: str) -> None:
-    done = board.run([str(program), "--version"], COMMAND_TIMEOUT_S)
+def _shake_hands(board: Board, command: Sequence[str], sha256: str) -> None:
+    program = command[-1]
+    done = board.run([*command, "--version"], COMMAND_TIMEOUT_S)
     if done.status != 0:
         raise BoardError(
             f"{program} does not start on the board (exit status {done.status}): {_tail(done)}",
@@ -165,7 +175,7 @@ def run_program(deployed: Deployed, arguments: Sequence[str], timeout_s: float) 
 
     BoardError if it fails, is killed or outlasts `timeout_s`, or if that line does not say that its work is done.
     """
-    done = deployed.board.run([str(deployed.folder / PROGRAM), *arguments], timeout_s)
+    done = deployed.board.run([*deployed.command, *arguments], timeout_s)
     if done.status != 0:
         hint = "free space on the board, or use a smaller --chunk" if b"No space left" in done.stderr else ""
         killed = f", killed by signal {done.status - 128}" if done.status > 128 else ""
@@ -177,6 +187,17 @@ def run_program(deployed: Deployed, arguments: Sequence[str], timeout_s: float) 
             f"its last line must say so, and name bundle {deployed.sha256}",
         )
     return answer
+
+
+def devices(deployed: Deployed, timeout_s: float) -> dict[str, str]:
+    """By item what it runs on, in the words of its driver; an item on the processor is left out.
+
+    BoardError if an item cannot be opened, or refuses what it finds.
+    """
+    found = run_program(deployed, ["--devices"], timeout_s).get("devices")
+    if not isinstance(found, dict):
+        raise BoardError(f"the program on the board reports {found!r} as its devices")
+    return {str(item): str(device) for item, device in found.items()}
 
 
 def collect(

@@ -12,30 +12,32 @@ import numpy as np
 
 from harness import targets
 from harness.network import Layer
-from harness.plan import Compute, HandOver, Item, Plan, Step, Task
-from harness.targets import C_TYPES, LayerCode, Part, Stage, Table
+from harness.plan import Compute, HandOver, Plan, Step, Task
+from harness.targets import C_TYPES, ItemCode, LayerCode, Part, Stage, Table, Work
 
 
 def source(plan: Plan) -> str:
     """The generated `network.c`: constants, buffers and schedule; its comments name the ONNX node of every table."""
     network = plan.network
-    includes = sorted({header for item in plan.items for header in targets.find(item.target).headers()})
-    parts, codes = [plan.part(task) for task in plan.tasks], task_codes(plan)
+    headers = {"options.h", *(header for item in plan.items for header in targets.find(item.target).headers())}
+    includes = "\n".join(f'#include "{header}"' for header in sorted(headers))
+    of_items = item_codes(plan)
+    codes = _task_codes(plan, of_items)
     texts = [
         f"/* The network {_printable(network.name)}, generated from its ONNX file (SHA-256 {network.sha256}). */",
-        '#include "network.h"\n\n#include <string.h>\n\n' + "\n".join(f'#include "{header}"' for header in includes),
+        f'#include "network.h"\n\n#include <string.h>\n\n{includes}',
         f"enum {{ BLOCK = {plan.block} }};",
         f"static float input[BLOCK][{network.input_width}]; /* tensor {_printable(network.input_name)} */",
-        *(_task_text(plan, *of_task) for of_task in zip(plan.tasks, parts, codes, strict=True)),
+        *(_task_text(plan, *of_task) for of_task in zip(plan.tasks, codes, _served(plan), strict=True)),
         _task_table(plan),
         _layer_table(plan),
-        *(_item_text(plan, index, item, codes) for index, item in enumerate(plan.items)),
+        *(_item_text(plan, index, code) for index, code in enumerate(of_items)),
         _hand_over_table(plan.hand_overs),
         _constant_table([table for code in codes for table in code.tables]),
         _stage_table(
             [(stage, task.item) for code, task in zip(codes, plan.tasks, strict=True) for stage in code.stages]
         ),
-        _network_table(plan, codes),
+        _network_table(plan, codes, of_items),
     ]
     return "\n\n".join(texts) + "\n"
 
@@ -45,15 +47,77 @@ def _printable(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_./:+-]", "_", name)
 
 
+def item_codes(plan: Plan) -> list[ItemCode]:
+    """What the items' targets generate, item by item."""
+    readers = _readers(plan)
+    return [
+        targets.find(item.target).generate(
+            item.name,
+            [[_work(plan, task, tasks, readers[task.name]) for task in tasks] for tasks in launches(plan, index)],
+        )
+        for index, item in enumerate(plan.items)
+    ]
+
+
 def task_codes(plan: Plan) -> list[LayerCode]:
     """What the items' targets generate for every task; among the stages those that bring its sources together."""
-    return [_task_code(plan, task, plan.part(task)) for task in plan.tasks]
+    return _task_codes(plan, item_codes(plan))
 
 
-def _task_code(plan: Plan, task: Task, part: Layer) -> LayerCode:
-    code = targets.find(plan.items[task.item].target).generate(part, _source_buffers(plan, task))
-    merges = (_merge_stage(task, part, index) for index, _ in _split_sources(plan, task))
+def _task_codes(plan: Plan, codes: list[ItemCode]) -> list[LayerCode]:
+    of_item = [iter(code.tasks) for code in codes]
+    return [_with_merges(plan, task, next(of_item[task.item])) for task in plan.tasks]
+
+
+def _with_merges(plan: Plan, task: Task, code: LayerCode) -> LayerCode:
+    merges = (_merge_stage(task, plan.part(task), index) for index, _ in _split_sources(plan, task))
     return dataclasses.replace(code, stages=(*merges, *code.stages))
+
+
+def launches(plan: Plan, item: int) -> list[list[Task]]:
+    """The tasks of an item as its target may compute them together: nothing else happens between those of a launch.
+
+    Only what has come together before a launch can be a source of it.
+    """
+    together = targets.find(plan.items[item].target).together
+    found: list[list[Task]] = []
+    joins = False
+    for step in plan.schedules[item]:
+        if isinstance(step, Compute):
+            task = plan.tasks[step.task]
+            if joins and found[-1][-1].stage == task.stage and not _merges_any(plan, task, found[-1]):
+                found[-1].append(task)
+            else:
+                found.append([task])
+        joins = together and isinstance(step, Compute)
+    return found
+
+
+def _merges_any(plan: Plan, task: Task, of: list[Task]) -> bool:
+    """Whether one of these tasks writes some columns of a source of `task`."""
+    return any(writer in of for _, writers in _split_sources(plan, task) for writer in writers)
+
+
+def _work(plan: Plan, task: Task, launch: list[Task], readers: list[Task]) -> Work:
+    """A task as its target sees it; what nobody reads is a result of the network, as is the last layer."""
+    is_result = not readers or task.layer == len(plan.network.layers) - 1
+    wanted = is_result or any(reader not in launch for reader in readers)
+    return Work(plan.part(task), tuple(_source_buffers(plan, task)), wanted)
+
+
+def _readers(plan: Plan) -> dict[str, list[Task]]:
+    """By the name of a task those that read what it writes."""
+    readers: dict[str, list[Task]] = {task.name: [] for task in plan.tasks}
+    for task in plan.tasks:
+        for writer in dict.fromkeys(writer for writers in plan.sources(task) for writer in writers):
+            readers[writer.name].append(task)
+    return readers
+
+
+def _served(plan: Plan) -> list[list[Task]]:
+    """For every task the tasks whose sources its forward prepares: all of a launch at its first, else none."""
+    heads = {of[0].name: of for item in range(len(plan.items)) for of in launches(plan, item)}
+    return [heads.get(task.name, []) for task in plan.tasks]
 
 
 def _source_buffers(plan: Plan, task: Task) -> list[str]:
@@ -80,25 +144,31 @@ def _merged(task: Task, source: int) -> str:
     return f"{task.name}_source_{source}"
 
 
-def _task_text(plan: Plan, task: Task, part: Layer, code: LayerCode) -> str:
+def _task_text(plan: Plan, task: Task, code: LayerCode, served: list[Task]) -> str:
     """The buffer of a task, its code, and its function for the schedule."""
-    whole = plan.network.layers[task.layer]
+    whole, part = plan.network.layers[task.layer], plan.part(task)
     columns = "" if part is whole else f", columns {task.start} to {task.stop - 1} of {whole.width}"
     tensors = f"reads {' and '.join(map(_printable, part.sources))}, writes {_printable(part.output)}"
     lines = [
         f"/* Layer {task.layer}, {part.operator}: node {_printable(part.node)}{columns}, {tensors}. */",
         _buffer(task, part),
-        *(
-            _merge_code(plan, _merge_stage(task, part, index), _merged(task, index), writers)
-            for index, writers in _split_sources(plan, task)
-        ),
+        *(_merge_code(plan, *merge) for other in served for merge in _merges_of(plan, other)),
         *([code.definitions] if code.definitions else []),
-        f"\nstatic void {task.name}_forward(size_t vectors, {_execution(plan, task)})\n{{",
-        *_copies(plan, task),
-        *(_merge(task, part, index, writers) for index, writers in _split_sources(plan, task)),
+        f"\nstatic void {task.name}_forward(size_t vectors, {_execution(plan, task, served)})\n{{",
+        *_copies(plan, task, served),
+        *(_merge(*merge) for other in served for merge in _merges_of(plan, other)),
         f"{code.forward}\n}}",
     ]
     return "\n".join(lines)
+
+
+def _merges_of(plan: Plan, task: Task) -> list[tuple[Stage, str, tuple[Task, ...]]]:
+    """The stages that bring sources of `task` together, the buffers that they write, the tasks that they read."""
+    part = plan.part(task)
+    return [
+        (_merge_stage(task, part, index), _merged(task, index), writers)
+        for index, writers in _split_sources(plan, task)
+    ]
 
 
 def _split_sources(plan: Plan, task: Task) -> list[tuple[int, tuple[Task, ...]]]:
@@ -132,14 +202,15 @@ def _merge_code(plan: Plan, stage: Stage, merged: str, writers: tuple[Task, ...]
     )
 
 
-def _execution(plan: Plan, task: Task) -> str:
+def _execution(plan: Plan, task: Task, served: list[Task]) -> str:
     """The parameter that tells which copies of the buffers are meant."""
-    return "size_t execution" if _copies(plan, task) else "size_t execution __attribute__((unused))"
+    return "size_t execution" if _copies(plan, task, served) else "size_t execution __attribute__((unused))"
 
 
-def _copies(plan: Plan, task: Task) -> list[str]:
+def _copies(plan: Plan, task: Task, served: list[Task]) -> list[str]:
     """Under the names that the code uses, the copies that belong to the execution."""
-    layers, sources = plan.network.layers, [writer for writers in plan.sources(task) for writer in writers]
+    layers = plan.network.layers
+    sources = [writer for other in served for writers in plan.sources(other) for writer in writers]
     return [
         f"    {C_TYPES[layers[other.layer].dtype.name]} (*{_output(other)})[{other.stop - other.start}] = "
         f"{_array(other)}[execution % {other.buffers}];"
@@ -148,12 +219,11 @@ def _copies(plan: Plan, task: Task) -> list[str]:
     ]
 
 
-def _merge(task: Task, part: Layer, source: int, writers: tuple[Task, ...]) -> str:
+def _merge(stage: Stage, merged: str, writers: tuple[Task, ...]) -> str:
     """The reader brings together what several items have computed."""
     outputs = ", ".join(f"{_output(writer)}[v]" for writer in writers)
     return (
-        f"    for (size_t v = 0; v < vectors && v < BLOCK; ++v)\n"
-        f"        {_merge_call(_merge_stage(task, part, source), outputs, f'{_merged(task, source)}[v]')}"
+        f"    for (size_t v = 0; v < vectors && v < BLOCK; ++v)\n        {_merge_call(stage, outputs, f'{merged}[v]')}"
     )
 
 
@@ -185,15 +255,13 @@ def _layer_table(plan: Plan) -> str:
     return "static const struct layer layers[] = {\n" + "\n".join(rows) + "\n};"
 
 
-def _item_text(plan: Plan, index: int, item: Item, codes: list[LayerCode]) -> str:
-    pairs = zip(codes, plan.tasks, strict=True)
-    own = [code.initialise for code, task in pairs if task.item == index and code.initialise]
-    body = "\n".join(own)
-    steps = "\n".join(_step_row(plan, index, step) for step in plan.schedules[index])
+def _item_text(plan: Plan, index: int, code: ItemCode) -> str:
+    item, steps = plan.items[index], "\n".join(_step_row(plan, index, step) for step in plan.schedules[index])
     return (
-        f"/* Item {item.name}, target {item.target}. */\n"
-        f"static void {item.name}_init(void)\n{{\n{body}\n}}\n\n"
-        f"static void {item.name}_close(void)\n{{\n}}\n\n"
+        f"/* Item {item.name}, target {item.target}. */\n{code.definitions}"
+        f"static void {item.name}_init(const struct options *options __attribute__((unused)))\n"
+        f"{{\n{code.initialise}\n}}\n\n"
+        f"static void {item.name}_close(void)\n{{\n{code.close}\n}}\n\n"
         f"static const struct step {item.name}_steps[] = {{\n{steps}\n}};"
     )
 
@@ -233,13 +301,13 @@ def _stage_table(stages: list[tuple[Stage, int]]) -> str:
     return "static const struct stage stages[] = {\n" + "\n".join(rows) + "\n};"
 
 
-def _network_table(plan: Plan, codes: list[LayerCode]) -> str:
+def _network_table(plan: Plan, codes: list[LayerCode], of_items: list[ItemCode]) -> str:
     network = plan.network
     tables, stages = (sum(map(len, parts)) for parts in zip(*((c.tables, c.stages) for c in codes), strict=True))
     items = "\n".join(
-        f'    {{"{item.name}", "{item.target}", {item.name}_init, {item.name}_close, {item.name}_steps, '
-        f"{len(schedule)}}},"
-        for item, schedule in zip(plan.items, plan.schedules, strict=True)
+        f'    {{"{item.name}", "{item.target}", {item.name}_init, {item.name}_close, {code.device}, '
+        f"{item.name}_steps, {len(schedule)}}},"
+        for item, schedule, code in zip(plan.items, plan.schedules, of_items, strict=True)
     )
     name = _printable(network.name)
     return (

@@ -24,6 +24,7 @@ from harness.errors import RequestError, unknown_name
 OPERATORS = ("QuantizeLinear", "QGemm", "Add", "DequantizeLinear", "ArgMax", "ArgMin")
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+BoardName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
 Operator = Literal["QuantizeLinear", "QGemm", "Add", "DequantizeLinear", "ArgMax", "ArgMin"]
 
 
@@ -60,6 +61,14 @@ class Toolchain(_Entry):
     glibc: str | None = Field(default=None, pattern=r"^\d+\.\d+$")
 
 
+class Cuda(_Entry):
+    """The board's GPU: its architectures, the newest PTX that its driver reads, how the processor waits for it."""
+
+    archs: tuple[Annotated[str, Field(pattern=r"^sm_\d+$")], ...] = Field(min_length=1, strict=False)
+    ptx: str | None = Field(default=None, pattern=r"^\d+\.\d+$")
+    wait: Literal["spin", "yield", "block"] = "spin"
+
+
 class ItemProfile(_Entry):
     """One processing element: the operators that it computes unless `split` says otherwise, by which target, where."""
 
@@ -76,16 +85,19 @@ def _words(given: Any) -> Any:
 class Profile(_Entry):
     """A board: what it is, how to reach it, how to build for it, which item computes what.
 
-    `timeout_s` is how long the program may work on one chunk before it is killed.
+    `timeout_s` is how long the program may work on one chunk before it is killed.  `stand_ins` is whether programs play
+    its accelerators; without it those of an emulated board.
     """
 
-    name: Name
+    name: BoardName
     soc: str
     cores: int = Field(ge=1)
     local: bool = False
     address: Address | None = None
     emulator: Emulator | None = None
     toolchain: Toolchain
+    cuda: Cuda | None = None
+    stand_ins: bool | None = None
     items: dict[Name, ItemProfile] = Field(min_length=1)
     split: Annotated[tuple[str, ...], BeforeValidator(_words)] = Field(default=(), strict=False)
     sync: Literal["barrier", "flag"] = "barrier"
@@ -108,6 +120,11 @@ class Profile(_Entry):
         return not self.local and self.address is None
 
     @property
+    def simulated(self) -> bool:
+        """Whether programs play the board's accelerators."""
+        return self.emulated if self.stand_ins is None else self.stand_ins
+
+    @property
     def work(self) -> PurePosixPath:
         """The folder on the board that the harness may fill."""
         return PurePosixPath(self.work_folder)
@@ -116,6 +133,8 @@ class Profile(_Entry):
 def _check_reachable(profile: Profile) -> None:
     if not profile.local and profile.address is None and profile.emulator is None:
         raise _inconsistent("give one of: local: true, address, emulator")
+    if profile.emulated and profile.stand_ins is False:
+        raise _inconsistent("an emulated board has no accelerators but stand-ins", "stand_ins")
     if profile.local and profile.address is not None:
         raise _inconsistent("local: true and an address exclude each other", "address")
 
@@ -223,7 +242,7 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 
 def _profile(name: Any, entry: dict[str, Any], sources: list[_Source], environment: Mapping[str, str]) -> Profile:
-    given = environment.get(f"HARNESS_{str(name).upper()}_HOST")
+    given = environment.get(_variable(str(name)))
     if given:
         address = entry.get("address")
         entry = entry | {"address": (address if isinstance(address, dict) else {}) | _parse_address(str(name), given)}
@@ -233,10 +252,15 @@ def _profile(name: Any, entry: dict[str, Any], sources: list[_Source], environme
         raise _explain(str(name), error, sources) from error
 
 
+def _variable(board: str) -> str:
+    """The variable that gives a board's address; no variable's name has a hyphen."""
+    return f"HARNESS_{board.upper().replace('-', '_')}_HOST"
+
+
 def _parse_address(name: str, text: str) -> dict[str, Any]:
     match = re.fullmatch(r"(?:(?P<user>[^@\s]+)@)?(?P<host>[^@:\s-][^@:\s]*)(?::(?P<port>[0-9]{1,5}))?", text)
     if not match or not 1 <= int(match["port"] or 22) <= 65535:
-        raise RequestError(f"HARNESS_{name.upper()}_HOST={text!r} is no address", "the form is [user@]host[:port]")
+        raise RequestError(f"{_variable(name)}={text!r} is no address", "the form is [user@]host[:port]")
     found = {key: value for key, value in match.groupdict().items() if value is not None}
     return found | {"port": int(found["port"])} if "port" in found else found
 
@@ -281,6 +305,7 @@ def _choices(keys: tuple[str, ...]) -> list[str]:
         "jump": Address,
         "emulator": Emulator,
         "toolchain": Toolchain,
+        "cuda": Cuda,
         "items": ItemProfile,
     }
     entry = next((entries[key] for key in reversed(keys) if key in entries), Profile)

@@ -10,6 +10,7 @@ import hashlib
 import re
 import shutil
 import subprocess
+import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,21 +46,33 @@ def install_command(*tools: str) -> str:
 
 @dataclass(frozen=True)
 class Compiler:
-    """A compiler as found: its path, its identity, and every flag that it is given."""
+    """A compiler as found: the command that starts it, its identity, and every flag that it is given."""
 
-    path: str
+    command: tuple[str, ...]
     identity: str
     flags: tuple[str, ...]
 
-    def build(self, sources: Sequence[Path], include: Sequence[Path], definitions: Sequence[str], output: Path) -> None:
-        """Compile and link `sources` into `output`; ToolError with the compiler's first words if it refuses."""
-        arguments = [self.path, *self.flags, *(f"-D{definition}" for definition in definitions)]
+    def build(
+        self,
+        folder: Path,
+        sources: Sequence[Path],
+        include: Sequence[Path],
+        definitions: Sequence[str],
+        output: Path,
+        more_flags: Sequence[str] = (),
+    ) -> None:
+        """Compile and link `sources`, relative to `folder`, into `output`.
+
+        ToolError with the compiler's first words if it refuses.
+        """
+        arguments = [*self.command, *self.flags, *more_flags, *(f"-D{definition}" for definition in definitions)]
         arguments += [f"-I{folder}" for folder in include]
         arguments += [*(str(source) for source in sources), "-o", str(output), "-lm"]
-        done = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=output.parent)
+        done = subprocess.run(arguments, capture_output=True, check=False, cwd=folder)
         if done.returncode != 0:
             raise ToolError(
-                f"{self.path} failed:\n{done.stderr.strip()[:2000]}", "the kernels must compile as they are"
+                f"{' '.join(self.command)} failed:\n{_text(done.stderr)[:2000]}",
+                "the kernels must compile as they are",
             )
 
 
@@ -72,31 +85,36 @@ def find(profile: Profile) -> Compiler:
                 f"board {profile.name}: toolchain flag {flag} would change results",
                 f"remove it; every build ends with {' '.join(EXACTNESS_FLAGS)}",
             )
-    path = shutil.which(toolchain.compiler)
+    program, *words = toolchain.compiler.split()
+    path = shutil.which(program) or shutil.which(program, path=sysconfig.get_path("scripts"))
     if path is None:
         raise ToolError(
-            f"board {profile.name}: compiler {toolchain.compiler!r} is not on this machine",
-            f"run: {install_command(toolchain.compiler)}",
+            f"board {profile.name}: compiler {program!r} is not on this machine",
+            f"run: {install_command(program)}",
         )
-    flags = _flags(toolchain)
-    return Compiler(path, _identify(path, flags), flags)
+    command, flags = (path, *words), _flags(toolchain)
+    return Compiler(command, _identify(command, flags), flags)
 
 
-def _identify(path: str, flags: Sequence[str]) -> str:
+def _identify(command: Sequence[str], flags: Sequence[str]) -> str:
     """Name and version, and a hash of the predefined macros, which tell what -march=native means here."""
-    version = _output([path, "--version"]).splitlines()[0]
-    macros = _output([path, *flags, "-dM", "-E", "-x", "c", "/dev/null"])
+    version = _output([*command, "--version"]).splitlines()[0]
+    macros = _output([*command, *flags, "-dM", "-E", "-x", "c", "/dev/null"])
     return f"{version} [{hashlib.sha256(macros.encode()).hexdigest()[:12]}]"
 
 
 def _output(arguments: Sequence[str]) -> str:
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    done = subprocess.run(arguments, capture_output=True, check=False)
     if done.returncode != 0:
         raise ToolError(
-            f"{' '.join(arguments)} failed: {done.stderr.strip()[:500]}",
+            f"{' '.join(arguments)} failed: {_text(done.stderr)[:500]}",
             "check the compiler and its flags in the profile",
         )
-    return done.stdout
+    return _text(done.stdout)
+
+
+def _text(output: bytes) -> str:
+    return output.decode(errors="replace").strip()
 
 
 def _flags(toolchain: Toolchain) -> tuple[str, ...]:

@@ -40,9 +40,9 @@ def failure(path: Path, environment: Mapping[str, str] | None = None) -> Request
     return caught.value
 
 
-def test_the_shipped_laboratory_has_its_four_boards(laboratory: Laboratory) -> None:
+def test_the_shipped_laboratory_has_its_boards(laboratory: Laboratory) -> None:
     assert {name: board.emulated for name, board in laboratory.profiles.items()} == {
-        "tda4vm": True, "xavier": True, "kv260": True, "host": False,
+        "tda4vm": True, "xavier": True, "kv260": True, "host": False, "local-gpu": False,
     }  # fmt: skip
     for board in laboratory.profiles.values():
         claimed = [operator for item in board.items.values() for operator in item.operators]
@@ -70,7 +70,35 @@ def test_an_unknown_board_is_answered_with_the_nearest(laboratory: Laboratory) -
     with pytest.raises(RequestError) as caught:
         laboratory.board("xaver")
     assert caught.value.message == "unknown board 'xaver'"
-    assert caught.value.hint == "did you mean xavier? valid choices: host, kv260, tda4vm, xavier"
+    assert caught.value.hint == "did you mean xavier? valid choices: host, kv260, local-gpu, tda4vm, xavier"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("cuda: {archs: []}", "cuda.archs: Tuple should have at least 1 item after validation, not 0, found []"),
+        ("cuda: {archs: [volta]}", r"cuda.archs.0: String should match pattern '^sm_\d+$', found 'volta'"),
+        ("cuda: {archs: [sm_72], ptx: new}", r"cuda.ptx: String should match pattern '^\d+\.\d+$', found 'new'"),
+        ("cuda: {archs: [sm_72], wait: sleep}", "cuda.wait: Input should be 'spin', 'yield' or 'block', found 'sleep'"),
+        ("stand_ins: false", "an emulated board has no accelerators but stand-ins"),
+    ],
+)
+def test_what_is_wrong_about_accelerators_is_named(boards: Path, line: str, message: str) -> None:
+    boards.write_text(f"{BOARD}  {line}\n")
+    assert failure(boards).message.endswith(f"board tda: {message}")
+
+
+def test_accelerators_are_played_where_the_board_is_or_where_the_profile_says(laboratory: Laboratory) -> None:
+    assert {name: board.simulated for name, board in laboratory.profiles.items()} == {
+        "tda4vm": True, "xavier": True, "kv260": True, "host": True, "local-gpu": False,
+    }  # fmt: skip
+
+
+def test_a_boards_name_with_a_hyphen_has_its_variable(boards: Path) -> None:
+    boards.write_text(BOARD.replace("tda:", "tda-4:"))
+    assert profile.load(boards, {"HARNESS_TDA_4_HOST": "there:7"}).board("tda-4").address == Address(
+        host="there", port=7
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,11 +108,12 @@ def test_an_unknown_board_is_answered_with_the_nearest(laboratory: Laboratory) -
             "emulater: {cores: 1}",
             "emulater",
             (
-                "address, block, cores, emulator, items, local, setup, soc, split, sync, teardown, "
+                "address, block, cores, cuda, emulator, items, local, setup, soc, split, stand_ins, sync, teardown, "
                 "time_source, timeout_s, toolchain, work_folder"
             ),
         ),
         ("address: {host: tda, prot: 22}", "address.prot", "host, jump, key, known_hosts, port, user"),
+        ("cuda: {archs: [sm_72], arch: sm_72}", "cuda.arch", "archs, ptx, wait"),
         ("address: {hostname: tda}", "address.hostname", "host, jump, key, known_hosts, port, user"),
         ("address: {host: a, jump: {host: b, pot: 1}}", "address.jump.pot", "host, jump, key, known_hosts, port, user"),
     ],
@@ -164,7 +193,7 @@ def test_a_missing_key_is_named(boards: Path, old: str, line: int, key: str) -> 
             6,
             ("items.Net-work: String should match pattern '^[a-z][a-z0-9_]*$', found 'Net-work'"),
         ),
-        ("tda:", "TDA:", 1, "name: String should match pattern '^[a-z][a-z0-9_]*$', found 'TDA'"),
+        ("tda:", "TDA:", 1, "name: String should match pattern '^[a-z][a-z0-9_-]*$', found 'TDA'"),
         ("tda:", "4711:", 1, "name: Input should be a valid string, found 4711"),
         ("cores: 2}", "cores: 65}", 7, "emulator.cores: Input should be less than or equal to 64, found 65"),
         (

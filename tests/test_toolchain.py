@@ -103,7 +103,7 @@ def result(board: Profile, folder: Path, *flags: str) -> str:
     (folder / "source.c").write_text(CONTRACTIBLE)
     compiler = toolchain.find(board)
     compiler = dataclasses.replace(compiler, flags=(*compiler.flags, *flags))
-    compiler.build([Path("source.c")], [], [], folder / "program")
+    compiler.build(folder, [Path("source.c")], [], [], folder / "program")
     return subprocess.run([str(folder / "program")], capture_output=True, text=True, check=True).stdout
 
 
@@ -117,14 +117,14 @@ def test_a_product_and_a_sum_stay_two_operations(host: Profile, tmp_path: Path) 
 def test_a_compilation_that_fails_shows_the_compilers_words(host: Profile, tmp_path: Path) -> None:
     (tmp_path / "source.c").write_text("int main(void) { return missing; }\n")
     with pytest.raises(ToolError, match=r"source\.c:1:25: error: .*missing"):
-        toolchain.find(host).build([Path("source.c")], [], [], tmp_path / "program")
+        toolchain.find(host).build(tmp_path, [Path("source.c")], [], [], tmp_path / "program")
 
 
 def test_definitions_and_include_folders_reach_the_compiler(host: Profile, tmp_path: Path) -> None:
     (tmp_path / "include").mkdir()
     (tmp_path / "include" / "answer.h").write_text("#define ANSWER 42\n")
     (tmp_path / "source.c").write_text('#include "answer.h"\nint main(void) { return ANSWER - EXPECTED; }\n')
-    toolchain.find(host).build([Path("source.c")], [Path("include")], ["EXPECTED=42"], tmp_path / "program")
+    toolchain.find(host).build(tmp_path, [Path("source.c")], [Path("include")], ["EXPECTED=42"], tmp_path / "program")
     assert subprocess.run([str(tmp_path / "program")], check=False).returncode == 0
 
 
@@ -133,11 +133,11 @@ def programs(laboratory: Laboratory, tmp_path_factory: pytest.TempPathFactory) -
     """The same program for aarch64, `dynamic` and `static`."""
     folder = tmp_path_factory.mktemp("programs")
     (folder / "source.c").write_text('#include <stdio.h>\nint main(void) { return puts("ready") < 0; }\n')
-    board = laboratory.board("xavier")
+    board = laboratory.board("kv260")
     for name, static in (("dynamic", False), ("static", True)):
         kind = board.toolchain.model_copy(update={"static": static})
         compiler = toolchain.find(board.model_copy(update={"toolchain": kind}))
-        compiler.build([Path("source.c")], [], [], folder / name)
+        compiler.build(folder, [Path("source.c")], [], [], folder / name)
     return folder
 
 
@@ -169,7 +169,20 @@ def test_a_static_program_starts_anywhere(programs: Path) -> None:
     toolchain.check_glibc(programs / "static", Toolchain(compiler="gcc", glibc="2.1"))
 
 
+def test_a_compiler_of_several_words_beside_this_python_links_for_an_older_glibc(
+    laboratory: Laboratory, tmp_path: Path
+) -> None:
+    """The Xavier's, which comes with the requirements and is not on the PATH."""
+    board = laboratory.board("xavier")
+    program = "#include <dlfcn.h>\n#include <pthread.h>\n#include <stddef.h>\nvoid *run(void *);\nvoid *run(void *x)"
+    body = '{ return dlopen(x, RTLD_NOW); }\nint main(void) { pthread_t t; return pthread_create(&t, NULL, run, "x"); }'
+    (tmp_path / "source.c").write_text(f"{program} {body}\n")
+    toolchain.find(board).build(tmp_path, [Path("source.c")], [], [], tmp_path / "program")
+    assert toolchain.required_glibc(tmp_path / "program") == (2, 17)
+    toolchain.check_glibc(tmp_path / "program", board.toolchain)
+
+
 def test_a_path_to_a_compiler_serves_as_well(host: Profile) -> None:
     gcc = shutil.which("gcc")
     assert gcc is not None
-    assert toolchain.find(host.model_copy(update={"toolchain": Toolchain(compiler=gcc)})).path == gcc
+    assert toolchain.find(host.model_copy(update={"toolchain": Toolchain(compiler=gcc)})).command == (gcc,)

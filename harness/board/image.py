@@ -22,6 +22,8 @@ KERNEL = "linux-image-cloud-arm64"
 PACKAGES = ("busybox-static", "openssh-server", "util-linux")
 PROGRAMS = ("busybox", "sshd", "chrt")
 LOADER = "ld-linux-aarch64.so.1"
+# A program linked for a glibc before 2.34, as a board's own is, looks for the parts that it was made of then.
+GLIBC = (LOADER, "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1")
 
 # In the order in which they must be loaded.
 MODULES = (
@@ -197,8 +199,8 @@ def _modules(tree: Path) -> dict[str, bytes]:
 
 
 def _libraries(tree: Path, programs: Iterable[Path]) -> list[Path]:
-    """The loader, the shared libraries that the programs need, and those that these need."""
-    found = {LOADER: _one(tree, f"**/{LOADER}")}
+    """Those of the C library, the shared libraries that the programs need, and those that these need."""
+    found = {name: _one(tree, f"**/{name}") for name in GLIBC}
     todo = list(programs)
     while todo:
         for name in _needed(todo.pop()) - found.keys():

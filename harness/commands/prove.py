@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness import execute, network_c, proof
+from harness import execute, network_c, proof, targets
 from harness.execute import Deployed
 from harness.jobs import Job
 from harness.probe import Probe
@@ -31,7 +31,9 @@ def prove(job: Job, deployed: Deployed, screen: Screen) -> dict[str, Any]:
         asked = proof.in_order([*proof.questions(subject, all_floats=all_floats), *_whole(job, probe)])
         with screen.progress(f"proving {job.title}", sum(question.cases for question in asked)) as bar:
             proved = proof.prove(asked, bar.advance, subject.abandon)
-    taken = list(proof.assumptions(job.network, all_floats=all_floats))
+    played = {item.name: targets.find(item.target).ran_on(job.profile) for item in job.plan.items}
+    stand_ins = {item: ran_on for item, ran_on in played.items() if ran_on != targets.HARDWARE}
+    taken = list(proof.assumptions(job.network, stand_ins, all_floats=all_floats))
     return proof.document(proved, taken, time.perf_counter() - started)
 
 

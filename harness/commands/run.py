@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from harness import chunks, conformance, dumps, evidence, execute, failing, jobs, observe, report, verdict
+from harness import chunks, conformance, dumps, evidence, execute, failing, jobs, observe, report, targets, verdict
 from harness.board.lock import board_lock
-from harness.board.reach import Reached, reach
+from harness.board.reach import reach
 from harness.board_state import Notify, known_state
 from harness.commands.plan import plan_table
 from harness.commands.prove import prove
 from harness.cover import Search
 from harness.coverage import Coverage
-from harness.errors import EXIT_DIFFERS, EXIT_DONE, InfrastructureError, ToolError
+from harness.errors import EXIT_DIFFERS, EXIT_DONE, BoardError, InfrastructureError, ToolError
 from harness.evidence import RunFolder
 from harness.execute import Deployed
 from harness.failing import Failing
@@ -98,7 +98,9 @@ def _carry_out(job: Job, workspace: Workspace, screen: Screen, notify: Notify) -
     ):
         environment = execute.environment(reached.board)
         with known_state(job.profile, reached.board, workspace.cache, notify) as setup:
-            found, observed = _run_chunks(job, reached, coverage, screen, notify)
+            deployed = execute.deploy(reached.board, job.bundle, reached.work, job.folder.name)
+            environment |= _devices(job, deployed, notify)
+            found, observed = _run_chunks(job, deployed, coverage, screen, notify)
     smallest = failing.keep(found, job) if found else None
     document = verdict.conclude(job, environment, setup, smallest, coverage.result(), observed)
     (job.folder.path / "report.html").write_text(report.html(document), encoding="utf-8")
@@ -136,13 +138,12 @@ def _write_stimuli(job: Job, screen: Screen) -> None:
 
 
 def _run_chunks(
-    job: Job, reached: Reached, coverage: Coverage, screen: Screen, notify: Notify
+    job: Job, deployed: Deployed, coverage: Coverage, screen: Screen, notify: Notify
 ) -> tuple[Failing | None, dict[str, Any] | None]:
     """Execute, collect, compare and keep every chunk that is not finished yet.
 
     Gives the smallest failing case if there is any, and what traces have shown if they are asked for.
     """
-    deployed = execute.deploy(reached.board, job.bundle, reached.work, job.folder.name)
     if job.request.floats and job.folder.read_proof() is None:
         job.folder.write_proof(prove(job, deployed, screen))
     finished = {record.index for record in job.folder.chunks()}
@@ -157,6 +158,20 @@ def _run_chunks(
     observed = _observe(job, deployed, screen, notify, already_differs=found is not None or _is_refuted(job))
     _clean(deployed, notify)
     return found, observed
+
+
+def _devices(job: Job, deployed: Deployed, notify: Notify) -> dict[str, str]:
+    """What the items say they run on; BoardError where that is not what evidence would say of them."""
+    items = {item.name: targets.find(item.target) for item in job.plan.items}
+    if not any(target.compiler() for target in items.values()):
+        return {}
+    found = execute.devices(deployed, job.profile.timeout_s)
+    for item, device in found.items():
+        contradiction = items[item].contradiction(job.profile, device)
+        if contradiction:
+            raise BoardError(contradiction, "check the board's LD_LIBRARY_PATH, or stand_ins in its profile")
+        notify(f"item {item} runs on {device}")
+    return {f"device of item {item}": device for item, device in found.items()}
 
 
 def _is_refuted(job: Job) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import nnef
 import yaml
@@ -30,6 +30,7 @@ from harness.items.graphs import Description, Graph, Variable
 from harness.network import Array, Network
 from harness.nnef import parser, printer, tensors
 from harness.plan import Item, Plan, Task, compose, tasks_from
+from harness.profile import BoardName, Name
 from harness.split import Share
 
 PLAN, MODEL, GRAPH, SUFFIX = "plan.yaml", "model.onnx", "graph.nnef", ".nnef"
@@ -43,12 +44,9 @@ class _Entry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
-
-
 class _Item(_Entry):
     name: Name
-    target: Name
+    target: str
     core: int | None = Field(ge=0)
     file: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\.nnef$")
 
@@ -56,7 +54,7 @@ class _Item(_Entry):
 class _Settings(_Entry):
     """The content of plan.yaml."""
 
-    board: Name
+    board: BoardName
     model: str = Field(min_length=1)
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     block: int = Field(ge=1, le=1_000_000)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from harness.network import Add, ArgExtremum, Network, QGemm
 from harness.proof.others import ORDERED_WIDTH
 
 
-def assumptions(network: Network, *, all_floats: bool) -> Iterator[str]:
-    """In whole sentences, for a reader who has to judge the argument."""
+def assumptions(network: Network, stand_ins: Mapping[str, str], *, all_floats: bool) -> Iterator[str]:
+    """In whole sentences, for a reader who has to judge the argument.
+
+    `stand_ins` says by item what played the hardware that it is for.
+    """
+    for item, stand_in in stand_ins.items():
+        yield (
+            f"Item {item} ran on a stand-in, {stand_in}: what is shown of it holds for its source as compiled for "
+            "that, not for the machine code of the hardware, and not for the hardware."
+        )
     yield (
         "The same instructions with the same operands give the same result whenever they run. The stages are compiled "
         "once, neither inlined nor cloned (ONE_CODE in kernels/common/network.h), and the schedule calls the same code."

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.report.argument import Part, parts
-from harness.report.facts import place
+from harness.report.facts import gather, place
 from harness.screen import Screen
 
 
@@ -32,6 +32,8 @@ def show(document: Mapping[str, Any], report: Path, screen: Screen) -> None:
     if document["board"]["kind"] == "emulated":
         warning = f"{document['board']['name']} was EMULATED: a real aarch64 Linux, but its times are not MET"
         screen.show(Text(warning, style="yellow"))
+    for item in gather(document).stand_ins:
+        screen.show(Text(f"item {item['name']} was played by a stand-in: {item['ran_on']}", style="yellow"))
     screen.show(Text(f"report: {report}"))
 
 

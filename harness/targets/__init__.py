@@ -13,15 +13,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
 from harness.errors import unknown_name
-from harness.network import Array, Layer
+from harness.network import Array, Layer, QGemm
 from harness.profile import Profile
 
 KERNELS = Path(__file__).parents[2] / "kernels"
+HARDWARE = "hardware"  # where an item ran that no stand-in played
+STAND_INS = "stand-in"  # a bundle's folder of libraries that play those of a board
 
 
 C_TYPES = {
@@ -76,48 +78,151 @@ class Stage:
 class LayerCode:
     """What a target generates for one layer, as C text.
 
-    `definitions` holds buffers and functions of the layer; `initialise` is the body of its part of the item's
-    init (may be empty); `forward` is the body of `void <stem>_forward(size_t vectors)`.  `tables` and `stages` are
-    what the proof checks; for each stage `definitions` has `<name>_stage`, see DEFINE_STAGE in network.h.
+    `definitions` holds buffers and functions of the layer; `forward` is the body of
+    `void <stem>_forward(size_t vectors)`.  `tables` and `stages` are what the proof checks; for each stage
+    `definitions` has `<name>_stage`, see DEFINE_STAGE in network.h.
     """
 
     definitions: str
-    initialise: str
     forward: str
     tables: tuple[Table, ...]
     stages: tuple[Stage, ...]
 
 
+@dataclass(frozen=True)
+class Work:
+    """A task as its target sees it: `layer` reads the buffers `sources`, one for each of the layer's.
+
+    `wanted` is whether anybody reads its output beside the launch that it belongs to.
+    """
+
+    layer: Layer
+    sources: tuple[str, ...]
+    wanted: bool
+
+
+Launch: TypeAlias = Sequence[Work]
+"""Tasks that may be computed together: side by side in their item's schedule, nobody waits for one of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class ItemCode:
+    """What a target generates for an item: the code of its tasks, in their order, and what they share, as C text.
+
+    `definitions` come behind those of the tasks; `initialise` and `close` are bodies of functions, the first of which
+    knows `options` (kernels/common/options.h); `device` names a function that tells in words what the item runs on,
+    NULL if that is the processor.  `kernels` is for the target's own compiler.
+    """
+
+    tasks: tuple[LayerCode, ...]
+    definitions: str = ""
+    initialise: str = ""
+    close: str = ""
+    device: str = "NULL"
+    kernels: Any = None
+
+
+class KernelCompiler(Protocol):
+    """What compiles the kernels of targets that a C compiler does not; the same for all items of a bundle."""
+
+    def sources(self, kernels: Sequence[Any], profile: Profile) -> dict[str, bytes]:
+        """The files that it is given, by their paths in the bundle; `kernels` are those of every item.
+
+        RequestError if the profile does not say what it needs.
+        """
+
+    def identity(self, profile: Profile) -> str:
+        """Its version, and what it is told beside the sources."""
+
+    def build(self, bundle: Path, profile: Profile, compile_c: CompileC) -> tuple[Path, ...]:
+        """Write what the program needs below `bundle`, where the sources are; returns the .c files to compile with it.
+
+        ToolError if a compiler fails or its output is not exact.
+        """
+
+
+class CompileC(Protocol):
+    """The profile's compiler, for what a kernels' compiler makes besides."""
+
+    def __call__(self, sources: Sequence[Path], output: Path, *flags: str) -> None:
+        """Compile and link `sources`, relative to the bundle."""
+
+
 class Target(Protocol):
-    """A way to implement an item (a module with these functions serves)."""
+    """A way to implement an item (a module with these names serves)."""
+
+    together: bool
+    """Whether all tasks of a launch may be computed by the forward of its first; otherwise each is a launch."""
 
     def refusal(self, layer: Layer) -> str | None:
         """Why this target cannot compute `layer` exactly; None if it can."""
 
     def folders(self) -> tuple[Path, ...]:
-        """Folders of fixed sources: their .c files are compiled, their .h files can be included."""
+        """Folders of fixed sources: their .c files are compiled, their headers can be included."""
 
     def headers(self) -> tuple[str, ...]:
         """The headers that the generated code needs."""
 
-    def generate(self, layer: Layer, sources: Sequence[str]) -> LayerCode:
-        """The code of `layer`, which reads the buffers named `sources`, one for each of the layer's."""
+    def generate(self, item: str, launches: Sequence[Launch]) -> ItemCode:
+        """The code of the item called `item`."""
+
+    def compiler(self) -> KernelCompiler | None:
+        """What compiles its kernels, if the C compiler does not."""
 
     def ran_on(self, profile: Profile) -> str:
         """Where an item of this target really runs on the board of `profile`: `hardware`, or what stands in."""
 
+    def contradiction(self, profile: Profile, device: str) -> str | None:
+        """Why `ran_on` cannot be true of an item whose function `device` tells these words; None if it can."""
+
 
 def names() -> list[str]:
-    """All targets that can be named in a profile."""
-    own = [module.name for module in pkgutil.iter_modules(__path__)]
-    return sorted({*own, *(point.name for point in entry_points(group="harness.targets"))})
+    """All targets that can be named in a profile, those with variants as `<target>:<variant>`."""
+    points = entry_points(group="harness.targets")
+    modules = {*(module.name for module in pkgutil.iter_modules(__path__)), *(point.name for point in points)}
+    return sorted(name for module in modules for name in _variants(module))
+
+
+def _variants(module: str) -> list[str]:
+    variants = getattr(_load(module), "VARIANTS", None)
+    return [f"{module}:{variant}" for variant in variants] if variants else [module]
+
+
+def _load(name: str) -> Any:
+    for point in entry_points(group="harness.targets"):
+        if point.name == name:
+            return point.load()
+    return importlib.import_module(f"{__name__}.{name}")
 
 
 def find(name: str) -> Target:
     """The target called `name`; RequestError with the nearest names if there is none."""
     if name not in names():
         raise unknown_name("target", name, names())
-    for point in entry_points(group="harness.targets"):
-        if point.name == name:
-            return cast("Target", point.load())
-    return cast("Target", importlib.import_module(f"{__name__}.{name}"))
+    module, _, variant = name.partition(":")
+    return cast("Target", _load(module).VARIANTS[variant] if variant else _load(module))
+
+
+def stage(
+    layer: Layer, part: Part, input_dtype: np.dtype[Any], input_width: int, dtype: np.dtype[Any], width: int
+) -> Stage:
+    """A stage of `layer`, under the name that all targets give it."""
+    return Stage(part, f"{layer.name}_{part.value}", input_dtype, input_width, dtype, width)
+
+
+def offset(layer: QGemm) -> Array:
+    """acc[n] without its sums over a: bias[n] - za * sum_k b[n][k] + depth * za * zb[n], modulo 2^32, uint32 (N,)."""
+    centered = layer.weights.astype(np.int64) - layer.weights_zero_point
+    constant: Array = (layer.bias - layer.a_zero_point * centered.sum(axis=0)).astype(np.uint32)
+    return constant
+
+
+def initialiser(values: Array) -> str:
+    """The exact values of an array with one dimension or two, as C and C++ write them."""
+    if values.ndim == 1:
+        return "{" + ", ".join(_literal(value) for value in values) + "}"
+    return "{\n" + ",\n".join("    " + initialiser(row) for row in values) + "\n}"
+
+
+def _literal(value: np.generic) -> str:
+    return f"{float(value).hex()}f" if isinstance(value, np.floating) else str(int(value))

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from harness.network import Add, ArgExtremum, Array, DequantizeLinear, Layer, QGemm, QuantizeLinear
 from harness.profile import Profile
-from harness.targets import C_TYPES, KERNELS, LayerCode, Part, Stage, Table
+from harness.targets import (
+    C_TYPES,
+    HARDWARE,
+    KERNELS,
+    ItemCode,
+    KernelCompiler,
+    Launch,
+    LayerCode,
+    Part,
+    Stage,
+    Table,
+    initialiser,
+    offset,
+    stage,
+)
+
+together = False
 
 INT32 = np.dtype(np.int32)
 DEPTH_LIMIT = 33025  # QGEMM_DEPTH_LIMIT in kernels/c/qgemm.h
@@ -37,10 +52,27 @@ def ran_on(profile: Profile) -> str:
     """`hardware`, or the emulated CPU."""
     if profile.emulated and profile.emulator:
         return f"emulated-cpu (qemu {profile.emulator.cpu})"
-    return "hardware"
+    return HARDWARE
 
 
-def generate(layer: Layer, sources: Sequence[str]) -> LayerCode:
+def contradiction(profile: Profile, device: str) -> str | None:  # noqa: ARG001 - of the interface
+    """None: an item on the processor names no device."""
+    return None
+
+
+def compiler() -> KernelCompiler | None:
+    """None: C."""
+    return None
+
+
+def generate(item: str, launches: Sequence[Launch]) -> ItemCode:  # noqa: ARG001 - the names are the layers'
+    """The code of an item; its init computes the offsets."""
+    works = [work for launch in launches for work in launch]
+    offsets = [_offset_call(work.layer) for work in works if isinstance(work.layer, QGemm)]
+    return ItemCode(tuple(_layer(work.layer, work.sources) for work in works), initialise="\n".join(offsets))
+
+
+def _layer(layer: Layer, sources: Sequence[str]) -> LayerCode:
     """The code of `layer`, which reads the buffers `sources` of shape (vectors, input width) each."""
     if isinstance(layer, QuantizeLinear):
         return _quantize_linear(layer, *sources)
@@ -83,9 +115,9 @@ def _arg_extremum(layer: ArgExtremum, source: str) -> LayerCode:
 
 def _elementwise(layer: Layer, source: str, tables: tuple[Table, ...], body: str) -> LayerCode:
     """A layer of one source and one stage; `body` makes one vector `out` of one vector `in`."""
-    stage = _stage(layer, Part.COMPUTE, layer.input_dtype, layer.input_width, layer.dtype, layer.width)
-    forward = _each_vector(f"{stage.name}({source}[v], {layer.name}_output[v]);")
-    return LayerCode(_definitions(tables, (stage, body)), "", forward, tables, (stage,))
+    compute = stage(layer, Part.COMPUTE, layer.input_dtype, layer.input_width, layer.dtype, layer.width)
+    forward = _each_vector(f"{compute.name}({source}[v], {layer.name}_output[v]);")
+    return LayerCode(_definitions(tables, (compute, body)), forward, tables, (compute,))
 
 
 def _add(layer: Add, *sources: str) -> LayerCode:
@@ -93,29 +125,26 @@ def _add(layer: Add, *sources: str) -> LayerCode:
         addend = Table(f"{layer.name}_addend", layer.addend)
         body = f"add_float32({layer.width}, in, {addend.name}, out);"
         return _elementwise(layer, sources[0], (addend,), body)
-    stage = _stage(layer, Part.COMPUTE, layer.input_dtype, 2 * layer.width, layer.dtype, layer.width)
+    compute = stage(layer, Part.COMPUTE, layer.input_dtype, 2 * layer.width, layer.dtype, layer.width)
     function = (
-        f"\nstatic ONE_CODE void {stage.name}(const float *in, const float *other, float *out)\n{{\n"
+        f"\nstatic ONE_CODE void {compute.name}(const float *in, const float *other, float *out)\n{{\n"
         f"    add_float32({layer.width}, in, other, out);\n}}\n"
-        f"DEFINE_STAGE_OF_TWO({stage.name}, float, {layer.width}, float, {layer.width})"
+        f"DEFINE_STAGE_OF_TWO({compute.name}, float, {layer.width}, float, {layer.width})"
     )
     terms = ", ".join(f"{source}[v]" for source in sources)
-    return LayerCode(function, "", _each_vector(f"{stage.name}({terms}, {layer.name}_output[v]);"), (), (stage,))
+    return LayerCode(function, _each_vector(f"{compute.name}({terms}, {layer.name}_output[v]);"), (), (compute,))
 
 
 def _qgemm(layer: QGemm, source: str) -> LayerCode:
     name, depth, width = layer.name, layer.input_width, layer.width
     tables = _qgemm_tables(layer)
-    zero_points = f"{name}_weights_zero_point" if _zero_points(layer).any() else "NULL"
-    weights = f"&{name}_weights[0][0]"
-    accumulate = _stage(layer, Part.ACCUMULATE, layer.input_dtype, depth, INT32, width)
-    finish = _stage(layer, Part.FINISH, INT32, width, layer.dtype, width)
+    weights, zero_points = f"&{name}_weights[0][0]", _zero_points_argument(layer)
+    accumulate = stage(layer, Part.ACCUMULATE, layer.input_dtype, depth, INT32, width)
+    finish = stage(layer, Part.FINISH, INT32, width, layer.dtype, width)
     sizes = f"{depth}, {width}"
     kernel = f"qgemm_accumulate_{layer.input_dtype}({sizes}, in, {weights}, {zero_points}, {name}_offset, out);"
-    start = f"{sizes}, {weights}, {zero_points}, {name}_bias, {name}_input_zero_point[0], {name}_offset"
     return LayerCode(
         _definitions(tables, (accumulate, kernel), (finish, _qgemm_finish(layer))),
-        f"    qgemm_offset_{layer.input_dtype}({start});",
         _each_vector(
             f"int32_t acc[{width}];",
             f"{accumulate.name}({source}[v], acc);",
@@ -124,6 +153,16 @@ def _qgemm(layer: QGemm, source: str) -> LayerCode:
         tables,
         (accumulate, finish),
     )
+
+
+def _offset_call(layer: QGemm) -> str:
+    name = layer.name
+    operands = f"&{name}_weights[0][0], {_zero_points_argument(layer)}, {name}_bias, {name}_input_zero_point[0]"
+    return f"    qgemm_offset_{layer.input_dtype}({layer.input_width}, {layer.width}, {operands}, {name}_offset);"
+
+
+def _zero_points_argument(layer: QGemm) -> str:
+    return f"{layer.name}_weights_zero_point" if _zero_points(layer).any() else "NULL"
 
 
 def _qgemm_finish(layer: QGemm) -> str:
@@ -144,7 +183,7 @@ def _qgemm_tables(layer: QGemm) -> tuple[Table, ...]:
         Table(f"{name}_bias", layer.bias),
         Table(f"{name}_input_zero_point", np.array([layer.a_zero_point], np.int32)),
         Table(f"{name}_multiplier", layer.multiplier, f"float32 bits of ((alpha * a_scale) * b_scale[n]){divided}"),
-        Table(f"{name}_offset", _offset(layer), "constant after init", computed=True),
+        Table(f"{name}_offset", offset(layer), "constant after init", computed=True),
     ]
     if _zero_points(layer).any():
         tables.append(Table(f"{name}_weights_zero_point", _zero_points(layer)))
@@ -163,30 +202,17 @@ def _zero_points(layer: QGemm) -> Array:
     return layer.weights_zero_point - _shift(layer)
 
 
-def _offset(layer: QGemm) -> Array:
-    """acc[n] without its sums over a: bias[n] - za * sum_k b[n][k] + depth * za * zb[n], modulo 2^32, uint32 (N,)."""
-    centered = layer.weights.astype(np.int64) - layer.weights_zero_point
-    offset: Array = (layer.bias - layer.a_zero_point * centered.sum(axis=0)).astype(np.uint32)
-    return offset
-
-
-def _stage(
-    layer: Layer, part: Part, input_dtype: np.dtype[Any], input_width: int, dtype: np.dtype[Any], width: int
-) -> Stage:
-    return Stage(part, f"{layer.name}_{part.value}", input_dtype, input_width, dtype, width)
-
-
 def _definitions(tables: Sequence[Table], *stages: tuple[Stage, str]) -> str:
     """The tables, and for every stage its function with the body given."""
-    return "\n".join([*map(_table, tables), *(_function(stage, body) for stage, body in stages)])
+    return "\n".join([*map(_table, tables), *(_function(of_layer, body) for of_layer, body in stages)])
 
 
-def _function(stage: Stage, body: str) -> str:
-    input_type, output_type = C_TYPES[stage.input_dtype.name], C_TYPES[stage.output_dtype.name]
-    sizes = f"{input_type}, {stage.input_width}, {output_type}, {stage.output_width}"
+def _function(of_layer: Stage, body: str) -> str:
+    input_type, output_type = C_TYPES[of_layer.input_dtype.name], C_TYPES[of_layer.output_dtype.name]
+    sizes = f"{input_type}, {of_layer.input_width}, {output_type}, {of_layer.output_width}"
     return (
-        f"\nstatic ONE_CODE void {stage.name}(const {input_type} *in, {output_type} *out)\n{{\n    {body}\n}}\n"
-        f"DEFINE_STAGE({stage.name}, {sizes})"
+        f"\nstatic ONE_CODE void {of_layer.name}(const {input_type} *in, {output_type} *out)\n{{\n    {body}\n}}\n"
+        f"DEFINE_STAGE({of_layer.name}, {sizes})"
     )
 
 
@@ -196,21 +222,10 @@ def _table(table: Table) -> str:
     c_type = C_TYPES[table.values.dtype.name]
     if table.computed:
         return f"{comment}static {c_type} {array};"
-    return f"{comment}static const {c_type} {array} = {_initialiser(table.values)};"
+    return f"{comment}static const {c_type} {array} = {initialiser(table.values)};"
 
 
 def _each_vector(*calls: str) -> str:
     body = "\n".join(f"        {call}" for call in calls)
     # The second bound tells the compiler that no index leaves the buffers.
     return f"    for (size_t v = 0; v < vectors && v < BLOCK; ++v) {{\n{body}\n    }}"
-
-
-def _literal(value: np.generic) -> str:
-    """The exact value in C."""
-    return f"{float(value).hex()}f" if isinstance(value, np.floating) else str(int(value))
-
-
-def _initialiser(values: Array) -> str:
-    if values.ndim == 1:
-        return "{" + ", ".join(_literal(value) for value in values) + "}"
-    return "{\n" + ",\n".join("    " + _initialiser(row) for row in values) + "\n}"

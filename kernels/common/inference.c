@@ -14,7 +14,7 @@
 #include "record.h"
 #include "schedule.h"
 
-enum { PROTOCOL = 3 }; /* raised when the command line, the files or the JSON lines change their meaning */
+enum { PROTOCOL = 4 }; /* raised when the command line, the files or the JSON lines change their meaning */
 
 /* How much was done. */
 struct counts {
@@ -92,11 +92,38 @@ static void print_probed(struct probed probed)
            probed.rows);
 }
 
+/* A text of the driver's, of which nothing may end the string. */
+static void print_text(const char *text)
+{
+    for (; *text; ++text)
+        putchar(*text == '"' || *text == '\\' || (unsigned char)*text < ' ' ? '?' : *text);
+}
+
+/* What each item runs on that does not run on the processor. */
+static void print_devices(void)
+{
+    const char *separator = "";
+    printf("{\"done\": true, \"bundle\": \"%s\", \"devices\": {", BUNDLE_HASH);
+    for (size_t i = 0; i < network.item_count; ++i) {
+        const struct item *item = &network.items[i];
+        if (!item->device)
+            continue;
+        printf("%s\"%s\": \"", separator, item->name);
+        print_text(item->device());
+        printf("\"");
+        separator = ", ";
+    }
+    printf("}}\n");
+}
+
 static void run_as_asked(const struct options *options)
 {
     if (options->version)
         print_handshake();
-    else if (options->tables)
+    else if (options->devices) {
+        probe_devices(options);
+        print_devices();
+    } else if (options->tables)
         print_probed(probe_tables(options));
     else if (options->sweep)
         print_probed(probe_sweep(options));

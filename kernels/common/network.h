@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+struct options;
+
 /* The code between its inputs and outputs is one piece of machine code, which the schedule and the proof both call:
  * it is neither inlined, nor is there a copy for known arguments. */
 #if defined(__clang__)
@@ -85,8 +87,9 @@ struct step {
 struct item {
     const char *name;
     const char *target;
-    void (*init)(void);
+    void (*init)(const struct options *options);
     void (*close)(void);
+    const char *(*device)(void); /* what it runs on, in words, once it is open; NULL: on the processor */
     const struct step *steps;
     size_t step_count;
 };

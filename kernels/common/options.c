@@ -12,7 +12,7 @@
 
 enum { OPTION_VERSION = 1, OPTION_VECTORS, OPTION_OUT, OPTION_DUMP, OPTION_BLOCK, OPTION_TIME, OPTION_WARMUP,
        OPTION_REPEAT, OPTION_TRACE, OPTION_DELAY, OPTION_PIN, OPTION_FIFO, OPTION_TABLES, OPTION_STAGE, OPTION_SWEEP,
-       OPTION_RANDOM_DELAY };
+       OPTION_RANDOM_DELAY, OPTION_DEVICES };
 
 static const struct option LONG_OPTIONS[] = {
     {"version", no_argument, NULL, OPTION_VERSION},     {"vectors", required_argument, NULL, OPTION_VECTORS},
@@ -23,6 +23,7 @@ static const struct option LONG_OPTIONS[] = {
     {"pin", required_argument, NULL, OPTION_PIN},       {"fifo", required_argument, NULL, OPTION_FIFO},
     {"tables", no_argument, NULL, OPTION_TABLES},       {"stage", required_argument, NULL, OPTION_STAGE},
     {"sweep", required_argument, NULL, OPTION_SWEEP},   {"random-delay", required_argument, NULL, OPTION_RANDOM_DELAY},
+    {"devices", no_argument, NULL, OPTION_DEVICES},
     {NULL, 0, NULL, 0},
 };
 
@@ -106,6 +107,7 @@ static void apply(struct options *options, int option)
     static const char *const TIMES[] = {"none", "network", "item", "layer", NULL};
     switch (option) {
     case OPTION_VERSION: options->version = true; break;
+    case OPTION_DEVICES: options->devices = true; break;
     case OPTION_VECTORS: options->vectors = optarg; break;
     case OPTION_OUT: options->out = optarg; break;
     case OPTION_DUMP: options->dump = (enum dump)parse_choice("dump", optarg, DUMPS, "all, last, none"); break;
@@ -129,7 +131,8 @@ static void apply(struct options *options, int option)
         fail(EXIT_USAGE, "usage: inference --vectors FILE.npy --out FOLDER [--dump all|last|none] [--block N] "
                          "[--time network|item|layer] [--warmup N] [--repeat N] [--trace] "
                          "[--delay ITEM:MICROSECONDS] [--random-delay MICROSECONDS:SEED] [--pin CORE,...] "
-                         "[--fifo PRIORITY] [--stage NAME [--sweep N]] | --tables --out FOLDER | --version");
+                         "[--fifo PRIORITY] [--stage NAME [--sweep N]] | --tables --out FOLDER | --devices | "
+                         "--version");
     }
 }
 
@@ -139,7 +142,7 @@ struct options parse_options(int argc, char **argv)
     opterr = 0;
     for (int option; (option = getopt_long(argc, argv, "", LONG_OPTIONS, NULL)) != -1;)
         apply(&options, option);
-    const bool complete = options.version || (options.out && (options.tables || options.vectors));
+    const bool complete = options.version || options.devices || (options.out && (options.tables || options.vectors));
     if (optind != argc || !complete || (options.sweep && !options.stage))
         apply(&options, '?');
     return options;

@@ -11,6 +11,7 @@ enum time_scope { TIME_NONE, TIME_NETWORK, TIME_ITEM, TIME_LAYER };
 
 struct options {
     bool version;        /* print the handshake line and end */
+    bool devices;        /* tell what the items run on and end */
     bool tables;         /* write the constants and end */
     const char *stage;   /* pass the vectors through this stage alone; NULL: through the network */
     size_t sweep;        /* vectors of a sweep through the stage; 0: those of the file */

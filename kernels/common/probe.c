@@ -21,16 +21,22 @@ struct block {
     unsigned char *inputs, *outputs;
 };
 
-static void init_items(void)
+static void init_items(const struct options *options)
 {
     for (size_t i = 0; i < network.item_count; ++i)
-        network.items[i].init();
+        network.items[i].init(options);
 }
 
 static void close_items(void)
 {
     for (size_t i = 0; i < network.item_count; ++i)
         network.items[i].close();
+}
+
+void probe_devices(const struct options *options)
+{
+    init_items(options);
+    close_items();
 }
 
 static const char *output_path(const struct options *options, const char *name)
@@ -43,7 +49,7 @@ static const char *output_path(const struct options *options, const char *name)
 
 struct probed probe_tables(const struct options *options)
 {
-    init_items();
+    init_items(options);
     for (size_t i = 0; i < network.table_count; ++i) {
         const struct table *table = &network.tables[i];
         const char *path = output_path(options, table->name);
@@ -80,7 +86,7 @@ static struct block prepare(const struct options *options)
     block.inputs = allocate(network.block_capacity, block.input_row);
     block.outputs = allocate(network.block_capacity, block.output_row);
     move_to_core(options->core[stage->item], stage->name);
-    init_items();
+    init_items(options);
     return block;
 }
 

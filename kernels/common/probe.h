@@ -13,6 +13,9 @@ struct probed {
     size_t rows;
 };
 
+/* Opens all items, so that each can tell what it runs on. */
+void probe_devices(const struct options *options);
+
 /* Writes every table to DIR/<name>.npy, after the items' init. */
 struct probed probe_tables(const struct options *options);
 

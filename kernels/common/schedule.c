@@ -166,7 +166,7 @@ void schedule_start(const struct options *options)
         workers[i] = (struct worker){.item = item, .delay_us = options->delay_us[i]};
         workers[i].random = (options->random_seed + 1) * 0x9E3779B97F4A7C15u + i; /* not 0, and not alike */
         workers[i].intervals = allocate(item->step_count, sizeof *workers[i].intervals);
-        item->init();
+        item->init(options);
     }
     for (size_t i = 0; i < network.item_count; ++i)
         start_worker(&workers[i], options->core[i], options->fifo);

@@ -53,7 +53,7 @@ class Mutants:
         compiler = toolchain.find(board)
         compiler = dataclasses.replace(compiler, flags=(*compiler.flags, "-shared", "-fPIC"))
         (folder / SOURCE.name).write_bytes(SOURCE.read_bytes())
-        compiler.build([Path(SOURCE.name)], (), (), folder / "mutants.so")
+        compiler.build(folder, [Path(SOURCE.name)], (), (), folder / "mutants.so")
         return cls(ctypes.CDLL(str(folder / "mutants.so")))
 
     def names(self, family: str) -> list[str]:

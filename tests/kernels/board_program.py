@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import hashlib
 import os
 import subprocess
 from collections.abc import Sequence
@@ -12,13 +14,15 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import onnx
 
-from harness import bundle, execute, network, plan, toolchain
+from harness import bundle, execute, network, plan
 from harness.board.local import LocalBoard
+from harness.bundle import Recipe
 from harness.execute import Deployed
 from harness.network import Array, Network
 from harness.plan import Plan
 from harness.profile import Profile
 from harness.reference import Reference
+from harness.targets import STAND_INS
 from harness.toolchain import Compiler
 
 
@@ -33,8 +37,14 @@ class BoardProgram:
 
     def run(self, *arguments: object) -> subprocess.CompletedProcess[str]:
         """Run it to its end, which must come within a minute."""
-        command = [str(self.path), *map(str, arguments)]
+        command = [*self.command, *map(str, arguments)]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """How a board starts it."""
+        folder = self.path.parent
+        return execute.start_command(PurePosixPath(folder), stand_ins=(folder / STAND_INS).exists())
 
     def activations(self, vectors: Array, folder: Path, *options: object) -> tuple[Array, ...]:
         """All layers' outputs for float32 (n, K) `vectors`; the files are left in `folder`."""
@@ -49,7 +59,7 @@ class BoardProgram:
         run = PurePosixPath(folder)
         for slot in range(execute.SLOTS):
             Path(execute.out_folder(run, slot)).mkdir(parents=True, exist_ok=True)
-        return Deployed(LocalBoard(), PurePosixPath(self.path.parent), run, self.sha256)
+        return Deployed(LocalBoard(), PurePosixPath(self.path.parent), run, self.sha256, self.command)
 
     def read_dumps(self, folder: Path) -> tuple[Array, ...]:
         return tuple(
@@ -90,46 +100,87 @@ def build_patched(
     patches: Sequence[Patch] = (),
     flags: Sequence[str] = (),
     common: Path | None = None,
+    objects: Path | None = None,
 ) -> BoardProgram:
     """The program of a patched copy of the sources, compiled in `folder` with `flags` after all others.
 
-    `common` stands for kernels/common, compiled before.
+    `common` stands for kernels/common, compiled before.  The folder `objects` keeps what is compiled of all that is not
+    generated, and serves every program.
     """
-    units, compiler = _copy_sources(made, board, folder, patches, flags)
-    if common:
-        units = [common, *(unit for unit in units if unit.parent != COMMON)]
-    compiler.build(units, INCLUDE, _definitions(board), folder / bundle.PROGRAM)
-    return BoardProgram(folder / bundle.PROGRAM, made.network, "patched", compiler.identity)
+    recipe = _patched(made, board, folder, patches, flags)
+    if objects:
+        compiler = recipe.compiler
+        keeping = Keeping(compiler.command, compiler.identity, compiler.flags, objects)
+        dataclasses.replace(recipe, compiler=keeping).compile(folder, "patched")
+    elif common:
+        units = [common, *(unit for unit in _units(recipe) if unit.parent != COMMON)]
+        _compile(recipe, folder, units, folder / bundle.PROGRAM)
+    else:
+        recipe.compile(folder, "patched")
+    return BoardProgram(folder / bundle.PROGRAM, made.network, "patched", recipe.compiler.identity)
 
 
 def compile_common(made: Plan, board: Profile, folder: Path) -> Path:
     """kernels/common as one object file, the same for every network."""
-    units, compiler = _copy_sources(made, board, folder, (), ["-r"])
-    compiler.build([unit for unit in units if unit.parent == COMMON], INCLUDE, _definitions(board), folder / "common.o")
+    recipe = _patched(made, board, folder, (), ["-r"])
+    _compile(recipe, folder, [unit for unit in _units(recipe) if unit.parent == COMMON], folder / "common.o")
     return folder / "common.o"
 
 
+@dataclass(frozen=True)
+class Keeping(Compiler):
+    """Compiles a source of the folder kernels once: what has the same text, headers and flags has one object file."""
+
+    objects: Path
+
+    def build(
+        self,
+        folder: Path,
+        sources: Sequence[Path],
+        include: Sequence[Path],
+        definitions: Sequence[str],
+        output: Path,
+        more_flags: Sequence[str] = (),
+    ) -> None:
+        """As a compiler does."""
+
+        def kept(source: Path) -> Path:
+            headers = sorted((folder / source.parent).glob("*.h"))
+            texts = [path.read_bytes() for path in [folder / source, *headers]]
+            settings = repr((source, self.flags, definitions, more_flags)).encode()
+            there = self.objects / f"{hashlib.sha256(b''.join([settings, *texts])).hexdigest()}.o"
+            if not there.exists():
+                super(Keeping, self).build(folder, [source], include, definitions, there, (*more_flags, "-c"))
+            return there
+
+        fixed = [source for source in sources if source.parts[0] == KERNELS]
+        units = [*(source for source in sources if source not in fixed), NO_LANGUAGE, *map(kept, fixed)]
+        super().build(folder, units, include, definitions, output, more_flags)
+
+
+KERNELS = "kernels"
+NO_LANGUAGE = Path("-xnone")  # the option: object files follow, whatever language the flags name
 COMMON = Path("kernels/common")
 INCLUDE = (COMMON, Path("kernels/c"))
 
 
-def _copy_sources(
-    made: Plan, board: Profile, folder: Path, patches: Sequence[Patch], flags: Sequence[str]
-) -> tuple[list[Path], Compiler]:
-    """The .c files, relative to `folder`, and the compiler with the flags."""
-    sources = bundle._sources(made)
-    for patch in patches:
-        sources = patch.apply(sources)
-    for path, content in sources.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(content)
-    compiler = toolchain.find(board)
-    compiler = dataclasses.replace(compiler, flags=(*compiler.flags, *flags))
-    return [Path(path) for path in sources if path.endswith(".c")], compiler
+def _patched(made: Plan, board: Profile, folder: Path, patches: Sequence[Patch], flags: Sequence[str]) -> Recipe:
+    """With more flags; the patched sources are written to `folder`."""
+    recipe = bundle.recipe_of(made, board)
+    sources = functools.reduce(lambda patched, patch: patch.apply(patched), patches, recipe.sources)
+    compiler = dataclasses.replace(recipe.compiler, flags=(*recipe.compiler.flags, *flags))
+    recipe = dataclasses.replace(recipe, sources=sources, compiler=compiler)
+    recipe.write(folder)
+    return recipe
 
 
-def _definitions(board: Profile) -> tuple[str, ...]:
-    return f"TIME_SOURCE={board.time_source}", 'BUNDLE_HASH="patched"'
+def _units(recipe: Recipe) -> list[Path]:
+    return [Path(path) for path in recipe.sources if path.endswith(".c")]
+
+
+def _compile(recipe: Recipe, folder: Path, units: Sequence[Path], output: Path) -> None:
+    definitions = (*recipe.definitions, 'BUNDLE_HASH="patched"')
+    recipe.compiler.build(folder, units, INCLUDE, definitions, output)
 
 
 def with_flags(board: Profile, *flags: str) -> Profile:

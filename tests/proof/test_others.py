@@ -231,7 +231,7 @@ def test_pairs_of_terms_meet_what_can_go_wrong() -> None:
 
 @pytest.mark.parametrize(("width", "tried"), [(6, "every order was tried"), (7, "some orders were tried")])
 def test_that_a_search_only_compares_is_assumed(width: int, tried: str) -> None:
-    stated = [text for text in assumptions(searching(width, "uint8"), all_floats=True) if "ArgMax" in text]
+    stated = [text for text in assumptions(searching(width, "uint8"), {}, all_floats=True) if "ArgMax" in text]
     assert len(stated) == 1
     assert tried in stated[0]
 
@@ -239,7 +239,13 @@ def test_that_a_search_only_compares_is_assumed(width: int, tried: str) -> None:
 def test_only_what_the_network_has_is_assumed() -> None:
     plain = parse(builders.random_network(np.random.default_rng(2), (3, 4)))
     sums = parse(builders.random_network(np.random.default_rng(2), (3, 4), residual=2))
-    assert not any("ArgMax" in text or "addition" in text for text in assumptions(plain, all_floats=True))
-    assert sum("float32 addition" in text for text in assumptions(sums, all_floats=True)) == 1
-    assert sum("monotone" in text for text in assumptions(plain, all_floats=False)) == 1
-    assert not any("monotone" in text for text in assumptions(plain, all_floats=True))
+    assert not any("ArgMax" in text or "addition" in text for text in assumptions(plain, {}, all_floats=True))
+    assert sum("float32 addition" in text for text in assumptions(sums, {}, all_floats=True)) == 1
+    assert sum("monotone" in text for text in assumptions(plain, {}, all_floats=False)) == 1
+    assert not any("monotone" in text for text in assumptions(plain, {}, all_floats=True))
+
+
+def test_a_stand_in_is_taken_for_what_it_is() -> None:
+    stated = list(assumptions(searching(3, "uint8"), {"network": "a toy"}, all_floats=True))
+    assert stated[0].startswith("Item network ran on a stand-in, a toy: what is shown of it holds for its source")
+    assert sum("stand-in" in text for text in stated) == 1

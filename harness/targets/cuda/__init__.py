@@ -1,0 +1,67 @@
+"""The GPU of a Xavier, an Orin or a PC: every operator in CUDA, in two ways.
+
+`cuda:layerwise` has one readable kernel a layer, `cuda:fused` one kernel for all layers of a launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from harness.network import Layer
+from harness.profile import Profile
+from harness.targets import HARDWARE, KERNELS, ItemCode, KernelCompiler, Launch
+from harness.targets.cuda import fused, host, layerwise
+from harness.targets.cuda.build import COMPILER
+
+SIMULATION = "host-simulation of CUDA"  # in kernels/cuda/simulation/libcuda.cpp, too
+
+
+@dataclass(frozen=True)
+class Cuda:
+    """The target with one of its kinds of kernels."""
+
+    kernels: ModuleType
+    together: bool = True
+
+    def refusal(self, layer: Layer) -> str | None:
+        """Why this target cannot compute `layer` exactly; None if it can."""
+        reason: str | None = self.kernels.refusal(layer)
+        return reason
+
+    def folders(self) -> tuple[Path, ...]:
+        """Folders of fixed sources."""
+        return (KERNELS / "cuda",)
+
+    def headers(self) -> tuple[str, ...]:
+        """The headers that the generated C code needs."""
+        return ("gpu.h",)
+
+    def generate(self, item: str, launches: Sequence[Launch]) -> ItemCode:
+        """The code of an item, for the processor and for the GPU."""
+        made = self.kernels.generate(launches)
+        return host.generate(item, made, self.kernels.HEADER, self.kernels.carried(launches))
+
+    def compiler(self) -> KernelCompiler:
+        """NVRTC."""
+        return COMPILER
+
+    def ran_on(self, profile: Profile) -> str:
+        """`hardware`, or the simulation and what runs it."""
+        if not profile.simulated:
+            return HARDWARE
+        if profile.emulated and profile.emulator:
+            return f"{SIMULATION} (qemu {profile.emulator.cpu})"
+        return SIMULATION
+
+    def contradiction(self, profile: Profile, device: str) -> str | None:
+        """A simulation in the place of a GPU, or the other way round."""
+        if device.startswith(SIMULATION) == profile.simulated:
+            return None
+        expected = "its simulation" if profile.simulated else "a GPU"
+        return f"the driver on board {profile.name} calls itself {device!r}, but {expected} should be there"
+
+
+VARIANTS = {"layerwise": Cuda(layerwise), "fused": Cuda(fused)}

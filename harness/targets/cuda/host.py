@@ -1,0 +1,157 @@
+"""The processor's part of an item on the GPU, as C text: what it copies, launches and asks; see kernels/cuda/gpu.h."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.targets import ItemCode, LayerCode, Stage, Table
+from harness.targets.cuda.code import DeviceCode, DeviceLaunch, DeviceLayer, Kernel, c_type, device_table, output
+
+
+def generate(item: str, launches: Sequence[DeviceLaunch], header: str, carried: int) -> ItemCode:
+    """All of an item: its tasks' C code, what they share, and what the GPU's compiler is given."""
+    layers = [layer for launch in launches for layer in launch.layers]
+    tables = tuple(table for layer in layers for table in layer.tables)
+    tasks = [_task(item, launch, layer) for launch in launches for layer in launch.layers]
+    return ItemCode(
+        tuple(tasks),
+        "\n".join([*map(_launch_text, launches), _item_text(item, launches, tables)]),
+        initialise=f"    gpu_open(&{item}_gpu, options);",
+        close=f"    gpu_close(&{item}_gpu);",
+        device="gpu_device",
+        kernels=DeviceCode(header, _device_text(launches), _kernels(launches), tables, carried),
+    )
+
+
+def _device_text(launches: Sequence[DeviceLaunch]) -> str:
+    return "\n\n".join(text for launch in launches for text in [*map(_layer_text, launch.layers), launch.text])
+
+
+def _layer_text(layer: DeviceLayer) -> str:
+    of = layer.work.layer
+    head = f"/* {of.operator} {of.name} */"
+    return "\n".join([head, 'extern "C" {', *map(device_table, layer.tables), "}", "", layer.text])
+
+
+def _kernels(launches: Sequence[DeviceLaunch]) -> tuple[Kernel, ...]:
+    stages = [kernel for launch in launches for layer in launch.layers for _, kernel in layer.stages]
+    return (*(kernel for launch in launches for kernel in launch.kernels), *stages)
+
+
+@dataclass(frozen=True)
+class _Array:
+    """A buffer of a launch: its role in gpu.h, and bytes of a vector."""
+
+    name: str
+    role: str
+    bytes: int
+
+
+def _arrays(launch: DeviceLaunch) -> list[_Array]:
+    """The sources from outside, then what the tasks write, each once."""
+    written = {output(layer.work.layer): layer for layer in launch.layers}
+    works = [layer.work for layer in launch.layers]
+    sources = {
+        source: work.layer.input_width * work.layer.input_dtype.itemsize
+        for work in works
+        for source in work.sources
+        if source not in written
+    }
+    return [
+        *(_Array(name, "GPU_SOURCE", size) for name, size in sources.items()),
+        *(
+            _Array(name, _role(launch, layer), layer.work.layer.width * layer.work.layer.dtype.itemsize)
+            for name, layer in written.items()
+        ),
+    ]
+
+
+def _role(launch: DeviceLaunch, layer: DeviceLayer) -> str:
+    if layer.work.wanted:
+        return "GPU_RESULT"
+    return "GPU_BETWEEN" if output(layer.work.layer) in launch.memory else "GPU_WITHIN"
+
+
+def _name(launch: DeviceLaunch) -> str:
+    """Of the launch in C: after its first task, whose forward runs it."""
+    return f"{launch.layers[0].work.layer.name}_launch"
+
+
+def _task(item: str, launch: DeviceLaunch, layer: DeviceLayer) -> LayerCode:
+    """A task: the first of a launch runs it, each fetches its own output."""
+    name, arrays = _name(launch), [array.name for array in _arrays(launch)]
+    own = output(layer.work.layer)
+    lines = [f"    gpu_get(&{name}, {arrays.index(own)}, {own}, vectors);"]
+    definitions = [*map(_mirror, layer.tables), *(_stage(item, *stage) for stage in layer.stages)]
+    if layer is launch.layers[0]:
+        sources = [array.name for array in _arrays(launch) if array.role == "GPU_SOURCE"]
+        puts = [f"    gpu_put(&{name}, {index}, {source}, vectors);" for index, source in enumerate(sources)]
+        lines = [*puts, f"    gpu_run(&{name}, vectors);", *lines]
+    declarations = [f"static struct gpu_item {item}_gpu;", f"static struct gpu_launch {name};"]
+    stages = tuple(stage for stage, _ in layer.stages)
+    return LayerCode("\n".join([*declarations, *definitions]), "\n".join(lines), layer.tables, stages)
+
+
+def _mirror(table: Table) -> str:
+    """Where the proof finds what the GPU holds."""
+    sizes = "".join(f"[{size}]" for size in table.values.shape)
+    return f"static {c_type(table.values.dtype)} {table.name}{sizes}; /* read back from the GPU */"
+
+
+def _stage(item: str, stage: Stage, kernel: Kernel) -> str:
+    """The stage for the proof, by a kernel of its own that calls the same function."""
+    name = f"{stage.name}_on_gpu"
+    sizes = (
+        stage.input_width * stage.input_dtype.itemsize,
+        stage.output_width * stage.output_dtype.itemsize,
+    )
+    arrays = ", ".join(f"{{.role = {role}, .bytes = {size}}}" for role, size in zip(_ENDS, sizes, strict=True))
+    kernel_text = f'{{"{kernel.name}", {kernel.outputs}, (const size_t[]){{0, 1}}, 2, NULL}}'
+    return (
+        f"static struct gpu_stage {name} = {{{{{arrays}}}, {kernel_text}}};\n"
+        f"static void {stage.name}_stage(size_t vectors, const void *inputs, void *outputs)\n{{\n"
+        f"    gpu_apply(&{name}, &{item}_gpu, vectors, inputs, outputs);\n}}"
+    )
+
+
+_ENDS = ("GPU_SOURCE", "GPU_RESULT")
+
+
+def _launch_text(launch: DeviceLaunch) -> str:
+    """The launch as a value: its arrays, its kernels with the indices of theirs."""
+    name, arrays = _name(launch), _arrays(launch)
+    index = {array.name: number for number, array in enumerate(arrays)}
+    rows = [f"    {{.role = {array.role}, .bytes = {array.bytes}}}, /* {array.name} */" for array in arrays]
+    kernels = [
+        f'    {{"{kernel.name}", {kernel.outputs}, (const size_t[]){{'
+        f"{', '.join(str(index[argument]) for argument in kernel.arguments)}}}, {len(kernel.arguments)}, NULL}},"
+        for kernel in launch.kernels
+    ]
+    return "\n".join(
+        [
+            f"static struct gpu_array {name}_arrays[] = {{",
+            *rows,
+            f"}};\nstatic struct gpu_kernel {name}_kernels[] = {{",
+            *kernels,
+            f"}};\nstatic struct gpu_launch {name} = {{",
+            f'    .name = "{name}", .arrays = {name}_arrays, .array_count = {len(arrays)},',
+            f"    .kernels = {name}_kernels, .kernel_count = {len(kernels)},\n}};",
+        ]
+    )
+
+
+def _item_text(item: str, launches: Sequence[DeviceLaunch], tables: Sequence[Table]) -> str:
+    rows = [f'    {{"{table.name}", {table.name}, sizeof {table.name}}},' for table in tables]
+    names = ", ".join(f"&{_name(launch)}" for launch in launches)
+    return "\n".join(
+        [
+            f"static struct gpu_launch *const {item}_launches[] = {{{names}}};",
+            f"static const struct gpu_table {item}_tables[] = {{",
+            *(rows or ["    {NULL, NULL, 0},"]),
+            "};",
+            f"static struct gpu_item {item}_gpu = {{",
+            f'    .name = "{item}", .launches = {item}_launches, .launch_count = {len(launches)},',
+            f"    .tables = {item}_tables, .table_count = {len(tables)},\n}};\n\n",
+        ]
+    )

@@ -1,0 +1,82 @@
+"""Device code -> cubins and PTX, on a machine without a GPU: NVRTC 11.8, the last that compiles for sm_72.
+
+Its cubins load on every driver of CUDA 11 and later (minor version compatibility); later compilers' do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cuda.bindings import nvrtc
+
+from harness.errors import ToolError
+
+# One operation each, rounded to nearest; --fmad=false besides the intrinsics, which are never fused.
+EXACTNESS_FLAGS = ("--fmad=false", "--prec-div=true", "--prec-sqrt=true", "--ftz=false")
+LANGUAGE_FLAGS = ("--std=c++17",)
+FLAGS = (*LANGUAGE_FLAGS, *EXACTNESS_FLAGS)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The same text twice: `ptx`, the compiler's readable output, and `cubin`, machine code for one GPU."""
+
+    ptx: str
+    cubin: bytes
+
+
+def identity() -> str:
+    """Name and version of the compiler."""
+    major, minor = _checked(nvrtc.nvrtcVersion())
+    return f"NVRTC {major}.{minor}"
+
+
+def supported() -> tuple[str, ...]:
+    """The GPU architectures that it compiles for: sm_35 and so on."""
+    return tuple(f"sm_{arch}" for arch in _checked(nvrtc.nvrtcGetSupportedArchs())[0][: _count()])
+
+
+def _count() -> int:
+    return int(_checked(nvrtc.nvrtcGetNumSupportedArchs())[0])
+
+
+def compile_for(arch: str, name: str, source: bytes, headers: Mapping[str, bytes]) -> Compiled:
+    """Compile `source`, called `name`, for `arch` (sm_72, ...), with the headers that it includes by their names.
+
+    ToolError with the compiler's first words if it refuses.
+    """
+    names = [header.encode() for header in headers]
+    program = _checked(nvrtc.nvrtcCreateProgram(source, name.encode(), len(names), list(headers.values()), names))[0]
+    try:
+        options = [f"--gpu-architecture={arch}".encode(), *(flag.encode() for flag in FLAGS)]
+        status, *_ = nvrtc.nvrtcCompileProgram(program, len(options), options)
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            log = _text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
+            raise ToolError(
+                f"{identity()} failed for {arch} ({status.name}):\n{_words(log)[:2000]}",
+                "the kernels must compile as they are",
+            )
+        ptx = _text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program)
+        return Compiled(_words(ptx), _text(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program))
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _text(size: Any, get: Any, program: Any) -> bytes:
+    """What NVRTC writes into a buffer of the size that it names."""
+    buffer = bytes(_checked(size(program))[0])
+    _checked(get(program, buffer))
+    return buffer
+
+
+def _words(text: bytes) -> str:
+    return text.rstrip(b"\0").decode()
+
+
+def _checked(answer: tuple[Any, ...]) -> tuple[Any, ...]:
+    status, *values = answer
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise ToolError(f"NVRTC failed: {status.name}", "install the requirements anew: rm -r .venv, then make setup")
+    return tuple(values)

@@ -1,0 +1,29 @@
+/* The language of the device code: fixed-width types, kernels, functions of one code.
+ *
+ * The same text is compiled by NVRTC, which has no standard headers, and as host code over simulation/cuda_on_cpu.h.
+ */
+#ifndef DEVICE_CUH
+#define DEVICE_CUH
+
+#ifdef __CUDACC_RTC__
+using int8_t = signed char;
+using uint8_t = unsigned char;
+using int32_t = int;
+using uint32_t = unsigned int;
+using int64_t = long long;
+using size_t = unsigned long;
+#endif
+
+/* The code between its inputs and outputs is one piece of machine code, which the network and the proof both call. */
+#define ONE_CODE extern "C" __device__ __noinline__
+
+/* Is launched by its name. */
+#define KERNEL extern "C" __global__ void
+
+/* The number of a thread among all. */
+__device__ inline size_t thread_of_grid()
+{
+    return (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+#endif

@@ -1,0 +1,233 @@
+#include "gpu.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "cuda.h"
+#include "fail.h"
+#include "network.h"
+#include "self_test.h"
+
+enum { THREADS = 128, ARGUMENTS = 64 };
+
+/* The GPU that all items share. */
+static struct {
+    size_t users;
+    unsigned multiprocessors;
+    CUcontext context;
+    CUmodule module;
+} gpu;
+
+/* Calls of the driver belong to a context, and every item has its own thread. */
+static void enter_context(void)
+{
+    static _Thread_local bool entered;
+    if (!entered)
+        CUDA(cuCtxSetCurrent, "in the thread of an item", gpu.context);
+    entered = true;
+}
+
+static CUfunction find_kernel(const char *name)
+{
+    CUfunction function;
+    CUDA(cuModuleGetFunction, name, &function, gpu.module, name);
+    return function;
+}
+
+/* Threads to a block: vectors by lanes.  As few vectors as keep every multiprocessor busy, a power of two. */
+static unsigned vectors_to_a_block(size_t vectors)
+{
+    unsigned carried = 1;
+    while (carried < gpu_carried && (size_t)carried * gpu.multiprocessors < vectors)
+        carried *= 2;
+    return carried;
+}
+
+static void enqueue_kernel(const struct gpu_kernel *kernel, const struct gpu_array *arrays, size_t vectors,
+                           CUstream stream)
+{
+    unsigned count = (unsigned)vectors;
+    CUdeviceptr addresses[ARGUMENTS];
+    void *parameters[ARGUMENTS + 1] = {&count};
+    for (size_t i = 0; i < kernel->argument_count; ++i) {
+        addresses[i] = arrays[kernel->arguments[i]].device;
+        parameters[i + 1] = &addresses[i];
+    }
+    const bool carries = kernel->outputs == 0;
+    const unsigned x = carries ? vectors_to_a_block(vectors) : THREADS, y = carries ? THREADS / x : 1;
+    const size_t threads = carries ? vectors : vectors * kernel->outputs;
+    const unsigned blocks = (unsigned)((threads + x - 1) / x);
+    CUDA(cuLaunchKernel, kernel->name, kernel->function, blocks, 1, 1, x, y, 1, 0, stream, parameters, NULL);
+}
+
+static void enqueue_copy_in(const struct gpu_array *array, size_t vectors, CUstream stream)
+{
+    CUDA(cuMemcpyHtoDAsync_v2, "copying to the GPU", array->device, array->pinned, vectors * array->bytes, stream);
+}
+
+static void enqueue_copy_out(const struct gpu_array *array, size_t vectors, CUstream stream)
+{
+    CUDA(cuMemcpyDtoHAsync_v2, "copying from the GPU", array->pinned, array->device, vectors * array->bytes, stream);
+}
+
+static void enqueue(const struct gpu_launch *launch, size_t vectors)
+{
+    for (size_t i = 0; i < launch->array_count; ++i)
+        if (launch->arrays[i].role == GPU_SOURCE)
+            enqueue_copy_in(&launch->arrays[i], vectors, launch->stream);
+    for (size_t i = 0; i < launch->kernel_count; ++i)
+        enqueue_kernel(&launch->kernels[i], launch->arrays, vectors, launch->stream);
+    for (size_t i = 0; i < launch->array_count; ++i)
+        if (launch->arrays[i].role != GPU_SOURCE && launch->arrays[i].pinned)
+            enqueue_copy_out(&launch->arrays[i], vectors, launch->stream);
+}
+
+static void capture(struct gpu_launch *launch)
+{
+    CUgraph graph;
+    CUDA(cuStreamBeginCapture_v2, launch->name, launch->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    enqueue(launch, launch->block);
+    CUDA(cuStreamEndCapture, launch->name, launch->stream, &graph);
+    CUDA(cuGraphInstantiateWithFlags, launch->name, &launch->graph, graph, 0);
+    CUDA(cuGraphDestroy, launch->name, graph);
+}
+
+static void allocate_array(struct gpu_array *array, bool keep_all)
+{
+    const size_t bytes = network.block_capacity * array->bytes;
+    const bool copied = keep_all || array->role == GPU_SOURCE || array->role == GPU_RESULT;
+    if (copied || array->role == GPU_BETWEEN)
+        CUDA(cuMemAlloc_v2, "memory of the GPU for a block of vectors", &array->device, bytes);
+    if (!copied)
+        return;
+    CUDA(cuMemAllocHost_v2, "memory of the host for a block of vectors", &array->pinned, bytes);
+    memset(array->pinned, 0, bytes);
+}
+
+static void free_array(struct gpu_array *array)
+{
+    if (array->device)
+        CUDA(cuMemFree_v2, "", array->device);
+    if (array->pinned)
+        CUDA(cuMemFreeHost, "", array->pinned);
+    array->device = 0;
+    array->pinned = NULL;
+}
+
+static void open_launch(struct gpu_launch *launch, CUstream stream, const struct options *options)
+{
+    launch->stream = stream;
+    launch->block = options->block;
+    for (size_t i = 0; i < launch->kernel_count; ++i)
+        launch->kernels[i].function = find_kernel(launch->kernels[i].name);
+    for (size_t i = 0; i < launch->array_count; ++i)
+        allocate_array(&launch->arrays[i], options->dump == DUMP_ALL);
+    capture(launch);
+}
+
+static void close_launch(struct gpu_launch *launch)
+{
+    CUDA(cuGraphExecDestroy, launch->name, launch->graph);
+    for (size_t i = 0; i < launch->array_count; ++i)
+        free_array(&launch->arrays[i]);
+}
+
+static void read_table(const struct gpu_table *table, CUstream stream)
+{
+    CUdeviceptr address;
+    size_t bytes;
+    CUDA(cuModuleGetGlobal_v2, table->name, &address, &bytes, gpu.module, table->name);
+    if (bytes != table->bytes)
+        fail(EXIT_SYSTEM, "table %s has %zu bytes on the GPU, expected %zu", table->name, bytes, table->bytes);
+    CUDA(cuMemcpyDtoHAsync_v2, table->name, table->values, address, bytes, stream);
+    CUDA(cuStreamSynchronize, table->name, stream);
+}
+
+/* Gives the device an array's bytes, runs a kernel, brings back another's: for what is not a launch. */
+static void pass(const struct gpu_kernel *kernel, const struct gpu_array *arrays, size_t vectors, CUstream stream)
+{
+    enqueue_copy_in(&arrays[0], vectors, stream);
+    enqueue_kernel(kernel, arrays, vectors, stream);
+    enqueue_copy_out(&arrays[1], vectors, stream);
+    CUDA(cuStreamSynchronize, kernel->name, stream);
+}
+
+/* A GPU, or a driver's compiler, that computes anything but the specification is refused. */
+static void test_arithmetic(CUstream stream)
+{
+    static uint32_t results[SELF_TEST_CASES];
+    static const size_t order[] = {0, 1};
+    struct gpu_array arrays[] = {{GPU_SOURCE, sizeof *self_test_cases, 0, (void *)self_test_cases},
+                                 {GPU_RESULT, sizeof *results, 0, results}};
+    const struct gpu_kernel kernel = {"self_test", 1, order, 2, find_kernel("self_test")};
+    for (size_t i = 0; i < 2; ++i)
+        CUDA(cuMemAlloc_v2, "the self-test", &arrays[i].device, SELF_TEST_CASES * arrays[i].bytes);
+    pass(&kernel, arrays, SELF_TEST_CASES, stream);
+    for (size_t i = 0; i < SELF_TEST_CASES; ++i)
+        if (results[i] != self_test_cases[i].expected)
+            fail(EXIT_SYSTEM,
+                 "%s does not compute the specification: case %zu of the self-test (kernels/cuda/self_test.c) gives "
+                 "%#x, expected %#x; do not use it, and report it with this line",
+                 gpu_device(), i, (unsigned)results[i], (unsigned)self_test_cases[i].expected);
+    for (size_t i = 0; i < 2; ++i)
+        CUDA(cuMemFree_v2, "the self-test", arrays[i].device);
+}
+
+void gpu_open(struct gpu_item *item, const struct options *options)
+{
+    const bool first = gpu.users++ == 0;
+    if (first)
+        cuda_open(&gpu.context, &gpu.module, &gpu.multiprocessors);
+    enter_context();
+    CUDA(cuStreamCreate, item->name, &item->stream, CU_STREAM_NON_BLOCKING);
+    if (first)
+        test_arithmetic(item->stream);
+    for (size_t i = 0; i < item->table_count; ++i)
+        read_table(&item->tables[i], item->stream);
+    for (size_t i = 0; i < item->launch_count; ++i)
+        open_launch(item->launches[i], item->stream, options);
+}
+
+void gpu_close(struct gpu_item *item)
+{
+    for (size_t i = 0; i < item->launch_count; ++i)
+        close_launch(item->launches[i]);
+    CUDA(cuStreamDestroy_v2, item->name, item->stream);
+    if (--gpu.users == 0)
+        cuda_close(gpu.context, gpu.module);
+}
+
+void gpu_put(struct gpu_launch *launch, size_t array, const void *from, size_t vectors)
+{
+    memcpy(launch->arrays[array].pinned, from, vectors * launch->arrays[array].bytes);
+}
+
+void gpu_get(const struct gpu_launch *launch, size_t array, void *to, size_t vectors)
+{
+    if (launch->arrays[array].pinned)
+        memcpy(to, launch->arrays[array].pinned, vectors * launch->arrays[array].bytes);
+}
+
+void gpu_run(struct gpu_launch *launch, size_t vectors)
+{
+    enter_context();
+    if (vectors == launch->block)
+        CUDA(cuGraphLaunch, launch->name, launch->graph, launch->stream);
+    else
+        enqueue(launch, vectors);
+    CUDA(cuStreamSynchronize, launch->name, launch->stream);
+}
+
+/* Its memory goes with the context: only a program that answers a question of the proof has any. */
+void gpu_apply(struct gpu_stage *stage, const struct gpu_item *item, size_t vectors, const void *inputs, void *outputs)
+{
+    enter_context();
+    if (!stage->kernel.function) {
+        stage->kernel.function = find_kernel(stage->kernel.name);
+        allocate_array(&stage->arrays[0], true);
+        allocate_array(&stage->arrays[1], true);
+    }
+    memcpy(stage->arrays[0].pinned, inputs, vectors * stage->arrays[0].bytes);
+    pass(&stage->kernel, stage->arrays, vectors, item->stream);
+    memcpy(outputs, stage->arrays[1].pinned, vectors * stage->arrays[1].bytes);
+}

@@ -1,0 +1,103 @@
+/* An item's part on the GPU: its memory, its launches, its answers to the proof.
+ *
+ * A launch computes tasks that stand side by side in the item's schedule: their sources are copied to the GPU, kernels
+ * run, what others read is copied back.  All of it is one CUDA graph, made by gpu_open for the block of the run and
+ * replayed at each execution; a block with fewer vectors, the last of a file, takes the same steps one by one.
+ * All memory is allocated by gpu_open.
+ */
+#ifndef GPU_H
+#define GPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "driver.h"
+#include "options.h"
+
+/* What an activation is to a launch. */
+enum gpu_role {
+    GPU_SOURCE,     /* copied to the GPU before the kernels */
+    GPU_RESULT,     /* copied back: others read it */
+    GPU_BETWEEN,    /* of two kernels; copied back only for dumps of all layers */
+    GPU_WITHIN,     /* of one kernel, which writes it to memory only for dumps of all layers */
+};
+
+struct gpu_array {
+    enum gpu_role role;
+    size_t bytes;          /* of a vector */
+    CUdeviceptr device;    /* 0: nobody asks for it */
+    void *pinned;          /* the same in memory of the host that the GPU can reach; NULL: it is not copied */
+};
+
+struct gpu_kernel {
+    const char *name;
+    size_t outputs; /* of a vector, a thread each; 0: blocks of threads carry vectors, see fused.cuh */
+    const size_t *arguments; /* indices of arrays; before them it takes the number of vectors */
+    size_t argument_count;
+    CUfunction function;
+};
+
+struct gpu_launch {
+    const char *name;
+    struct gpu_array *arrays;
+    size_t array_count;
+    struct gpu_kernel *kernels;
+    size_t kernel_count;
+    CUstream stream;
+    size_t block; /* vectors of the graph */
+    CUgraphExec graph;
+};
+
+/* A constant in the GPU's memory, and its copy for the proof, read back by gpu_open. */
+struct gpu_table {
+    const char *name;
+    void *values;
+    size_t bytes;
+};
+
+/* A kernel that calls the code of a single stage. */
+struct gpu_stage {
+    struct gpu_array arrays[2]; /* inputs and outputs */
+    struct gpu_kernel kernel;
+};
+
+struct gpu_item {
+    const char *name;
+    struct gpu_launch *const *launches;
+    size_t launch_count;
+    const struct gpu_table *tables;
+    size_t table_count;
+    CUstream stream;
+};
+
+/* Code for one kind of GPU, as the compiler left it. */
+struct gpu_image {
+    int arch; /* 72 for sm_72; of PTX the oldest that can run it */
+    bool ptx;
+    const void *begin;
+};
+
+/* The generated code defines these. */
+extern const struct gpu_image gpu_images[]; /* PTX last */
+extern const size_t gpu_image_count;
+extern const unsigned gpu_wait;    /* CU_CTX_SCHED_... */
+extern const unsigned gpu_carried; /* the most vectors to a block of threads, a power of two */
+
+/* Opens the GPU if no item has yet, tests that it computes the specification, allocates, makes the graphs. */
+void gpu_open(struct gpu_item *item, const struct options *options);
+void gpu_close(struct gpu_item *item);
+
+/* From the host's memory to the launch's, and back; nothing is done for an array that is not copied. */
+void gpu_put(struct gpu_launch *launch, size_t array, const void *from, size_t vectors);
+void gpu_get(const struct gpu_launch *launch, size_t array, void *to, size_t vectors);
+
+/* Computes; returns when the results are there. */
+void gpu_run(struct gpu_launch *launch, size_t vectors);
+
+/* Passes vectors through a stage of an item. */
+void gpu_apply(struct gpu_stage *stage, const struct gpu_item *item, size_t vectors, const void *inputs, void *outputs);
+
+/* What the code runs on, in words: the GPU, its driver, the code that was loaded. */
+const char *gpu_device(void);
+
+#endif

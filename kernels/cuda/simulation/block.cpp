@@ -1,0 +1,281 @@
+#include "block.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "registry.h"
+
+SIMULATED_PER_THREAD uint3 threadIdx;
+uint3 blockIdx, blockDim, gridDim;
+
+/* All shared memory, by its section, which the linker delimits. */
+extern "C" SIMULATED_HIDDEN char __start_simulated_shared[], __stop_simulated_shared[];
+
+namespace {
+
+constexpr unsigned MOST_THREADS = 1024;
+
+const simulated_kernel *running;
+
+unsigned thread_count()
+{
+    return blockDim.x * blockDim.y * blockDim.z;
+}
+
+uint3 thread_at(unsigned number)
+{
+    return {number % blockDim.x, number / blockDim.x % blockDim.y, number / blockDim.x / blockDim.y};
+}
+
+bool same(simulated_site a, simulated_site b)
+{
+    return a.line == b.line && (a.file == b.file || strcmp(a.file, b.file) == 0);
+}
+
+void complain_of_barrier(simulated_site site, const char *what)
+{
+    fprintf(stderr, "host-simulation of CUDA: %s, block (%u, %u, %u): the barrier at %s:%d %s\n", running->name,
+            blockIdx.x, blockIdx.y, blockIdx.z, site.file, site.line, what);
+}
+
+/* A GPU gives a block whatever another has left; a kernel may not rely on it. */
+void spoil_shared_memory()
+{
+    __attribute__((section("simulated_shared"))) static char never_empty;
+    asm volatile("" : : "r"(&never_empty)); /* lest the linker drops a section without variables */
+    memset(__start_simulated_shared, 0xa5, (size_t)(__stop_simulated_shared - __start_simulated_shared));
+}
+
+/* Where threads are a loop, a barrier ends the launch. */
+jmp_buf no_barrier;
+
+bool run_loop(void *const *parameters)
+{
+    if (_setjmp(no_barrier) != 0)
+        return false;
+    running->block(parameters);
+    return true;
+}
+
+[[noreturn]] void refuse_barrier(simulated_site site)
+{
+    complain_of_barrier(site, "stands in a kernel that is listed without barriers");
+    _longjmp(no_barrier, 1);
+}
+
+/* What the threads of a block have done since they last met. */
+struct Muster {
+    unsigned waiting, ended;
+    simulated_site site;
+    bool elsewhere; /* threads wait at different barriers */
+
+    void wait(simulated_site at)
+    {
+        elsewhere = elsewhere || (waiting > 0 && !same(site, at));
+        site = at;
+        ++waiting;
+    }
+
+    /* To be asked when no thread can move. */
+    bool is_broken() const
+    {
+        return elsewhere || (waiting > 0 && ended > 0);
+    }
+
+    void complain() const
+    {
+        char what[100];
+        snprintf(what, sizeof what, "is not reached by all threads: %u wait there or at another, %u have ended",
+                 waiting, ended);
+        complain_of_barrier(site, what);
+    }
+};
+
+Muster muster;
+
+#ifdef SIMULATION_THREADS
+
+struct Thread {
+    pthread_t handle;
+    unsigned number;
+    jmp_buf end;
+};
+
+Thread threads[MOST_THREADS];
+__thread Thread *self;
+pthread_mutex_t meeting = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t all_here = PTHREAD_COND_INITIALIZER;
+unsigned crossings;
+bool broken;
+void *const *arguments;
+
+/* Whoever waits or ends last lets the others go on, or end where they cannot meet. */
+void settle()
+{
+    if (muster.waiting + muster.ended < thread_count() || muster.waiting == 0)
+        return;
+    if (muster.is_broken() && !broken) {
+        muster.complain();
+        broken = true;
+    }
+    muster.waiting = 0;
+    ++crossings;
+    pthread_cond_broadcast(&all_here);
+}
+
+void meet(simulated_site site)
+{
+    pthread_mutex_lock(&meeting);
+    const unsigned before = crossings;
+    muster.wait(site);
+    settle();
+    while (crossings == before)
+        pthread_cond_wait(&all_here, &meeting);
+    const bool met = !broken;
+    pthread_mutex_unlock(&meeting);
+    if (!met)
+        _longjmp(self->end, 1);
+}
+
+void *run_thread(void *thread)
+{
+    self = (Thread *)thread;
+    threadIdx = thread_at(self->number);
+    if (_setjmp(self->end) == 0)
+        running->thread(arguments);
+    pthread_mutex_lock(&meeting);
+    ++muster.ended;
+    settle();
+    pthread_mutex_unlock(&meeting);
+    return nullptr;
+}
+
+void start(Thread &thread)
+{
+    if (pthread_create(&thread.handle, nullptr, run_thread, &thread) == 0)
+        return;
+    fputs("host-simulation of CUDA: cannot start as many threads as a block has\n", stderr);
+    abort();
+}
+
+bool run_together(void *const *parameters)
+{
+    arguments = parameters;
+    muster = {};
+    broken = false;
+    for (unsigned number = 0; number < thread_count(); ++number) {
+        threads[number].number = number;
+        start(threads[number]);
+    }
+    for (unsigned number = 0; number < thread_count(); ++number)
+        pthread_join(threads[number].handle, nullptr);
+    return !broken;
+}
+
+#else
+
+#include "fibre.h"
+
+struct Thread {
+    Fibre fibre;
+    uint3 index;
+};
+
+Thread threads[MOST_THREADS];
+unsigned current, stacks;
+Fibre whole_block; /* returns when all threads have ended, or one waits for ever */
+void *const *arguments;
+
+/* Every thread waits or has ended: the first thread's turn, if all have met. */
+Fibre *next_round()
+{
+    if (muster.ended == thread_count() || muster.is_broken())
+        return &whole_block;
+    muster.waiting = 0;
+    current = 0;
+    return &threads[0].fibre;
+}
+
+/* The next thread's turn, which comes back at the next barrier. */
+void give_way()
+{
+    Fibre *const from = &threads[current].fibre;
+    Fibre *const to = current + 1 < thread_count() ? &threads[++current].fibre : next_round();
+    threadIdx = threads[current].index;
+    if (from != to)
+        switch_fibre(from, to);
+}
+
+[[noreturn]] void run_thread()
+{
+    running->thread(arguments);
+    ++muster.ended;
+    give_way();
+    abort(); /* nobody goes on with a thread that has ended */
+}
+
+void meet(simulated_site site)
+{
+    muster.wait(site);
+    give_way();
+}
+
+bool run_together(void *const *parameters)
+{
+    arguments = parameters;
+    muster = {};
+    for (; stacks < thread_count(); ++stacks)
+        make_stack(threads[stacks].fibre, stacks);
+    for (unsigned number = 0; number < thread_count(); ++number) {
+        threads[number].index = thread_at(number);
+        prepare_fibre(threads[number].fibre, run_thread);
+    }
+    current = 0;
+    threadIdx = threads[0].index;
+    switch_fibre(&whole_block, &threads[0].fibre);
+    if (muster.is_broken())
+        muster.complain();
+    return !muster.is_broken();
+}
+
+#endif
+
+/* The first block, and the last, which may carry fewer vectors: to spoil all shared memory costs more than a block. */
+bool is_first_or_last()
+{
+    const bool first = blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0;
+    return first || (blockIdx.x + 1 == gridDim.x && blockIdx.y + 1 == gridDim.y && blockIdx.z + 1 == gridDim.z);
+}
+
+bool run_block(void *const *parameters)
+{
+    if (is_first_or_last())
+        spoil_shared_memory();
+    return running->barriers ? run_together(parameters) : run_loop(parameters);
+}
+
+} // namespace
+
+void simulated_barrier(simulated_site site)
+{
+    if (!running->barriers)
+        refuse_barrier(site);
+    meet(site);
+}
+
+bool simulated_launch(const simulated_kernel &kernel, uint3 grid, uint3 block, void *const *parameters)
+{
+    running = &kernel;
+    gridDim = grid;
+    blockDim = block;
+    for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z)
+        for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y)
+            for (blockIdx.x = 0; blockIdx.x < grid.x; ++blockIdx.x)
+                if (!run_block(parameters))
+                    return false;
+    return true;
+}

@@ -1,0 +1,41 @@
+/* The threads of a block on a processor: where a thread stands, and the barrier among those of a block.
+ *
+ * Blocks run one after the other.  Threads of a kernel without barriers are a loop; those of a kernel with barriers
+ * are fibres of one thread of the processor, or real threads where SIMULATION_THREADS is defined (ThreadSanitizer).
+ */
+#ifndef BLOCK_H
+#define BLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef SIMULATION_THREADS
+#define SIMULATED_PER_THREAD __thread
+#else
+#define SIMULATED_PER_THREAD
+#endif
+#define SIMULATED_HIDDEN __attribute__((visibility("hidden")))
+
+struct uint3 {
+    uint32_t x, y, z;
+};
+
+extern SIMULATED_HIDDEN SIMULATED_PER_THREAD uint3 threadIdx;
+extern SIMULATED_HIDDEN uint3 blockIdx, blockDim, gridDim;
+
+/* A line of device code. */
+struct simulated_site {
+    const char *file;
+    int line;
+};
+
+/* Returns when all threads of the block are here; never, where they cannot be. */
+SIMULATED_HIDDEN void simulated_barrier(simulated_site site);
+
+struct simulated_kernel;
+
+/* What is wrong is on stderr if the answer is false: the launch failed. */
+SIMULATED_HIDDEN bool simulated_launch(const simulated_kernel &kernel, uint3 grid, uint3 block,
+                                       void *const *parameters);
+
+#endif

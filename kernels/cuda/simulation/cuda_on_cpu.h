@@ -1,0 +1,102 @@
+/* The language of device code for a C++ compiler of a processor: the same text runs there.
+ *
+ * Each intrinsic is one IEEE 754 operation, rounded to nearest, half to even; the compiler is told to fuse none
+ * (-ffp-contract=off), and that kernels read memory as another type than it was written (-fno-strict-aliasing).
+ */
+#ifndef CUDA_ON_CPU_H
+#define CUDA_ON_CPU_H
+
+/* System headers first: they use __noinline__ as the name of an attribute. */
+#include <limits.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "block.h"
+#include "registry.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__
+#define __noinline__ __attribute__((noinline))
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
+
+/* One copy, as blocks run one after the other; all of it is spoilt before the first and the last of a launch. */
+#define __shared__ static __attribute__((section("simulated_shared")))
+
+#define __syncthreads() simulated_barrier({__FILE__, __LINE__})
+
+struct __align__(16) uint4 {
+    uint32_t x, y, z, w;
+};
+struct __align__(16) int4 {
+    int32_t x, y, z, w;
+};
+struct __align__(16) float4 {
+    float x, y, z, w;
+};
+
+static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w)
+{
+    return {x, y, z, w};
+}
+
+static inline int4 make_int4(int32_t x, int32_t y, int32_t z, int32_t w)
+{
+    return {x, y, z, w};
+}
+
+static inline float4 make_float4(float x, float y, float z, float w)
+{
+    return {x, y, z, w};
+}
+
+static inline float __uint_as_float(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline uint32_t __float_as_uint(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline float __fmul_rn(float a, float b)
+{
+    return a * b;
+}
+
+static inline float __fadd_rn(float a, float b)
+{
+    return a + b;
+}
+
+static inline float __fdiv_rn(float a, float b)
+{
+    return a / b;
+}
+
+static inline float __int2float_rn(int32_t value)
+{
+    return (float)value;
+}
+
+/* Beyond int32 it gives the nearest int32, of NaN 0. */
+static inline int32_t __float2int_rn(float value)
+{
+    if (value != value)
+        return 0;
+    if (value >= 2147483648.0f)
+        return INT32_MAX;
+    return value < -2147483648.0f ? INT32_MIN : (int32_t)lrintf(value);
+}
+
+#endif
