@@ -242,7 +242,7 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 
 def _profile(name: Any, entry: dict[str, Any], sources: list[_Source], environment: Mapping[str, str]) -> Profile:
-    given = environment.get(_variable(str(name)))
+    given = environment.get(host_variable(str(name)))
     if given:
         address = entry.get("address")
         entry = entry | {"address": (address if isinstance(address, dict) else {}) | _parse_address(str(name), given)}
@@ -252,15 +252,15 @@ def _profile(name: Any, entry: dict[str, Any], sources: list[_Source], environme
         raise _explain(str(name), error, sources) from error
 
 
-def _variable(board: str) -> str:
-    """The variable that gives a board's address; no variable's name has a hyphen."""
+def host_variable(board: str) -> str:
+    """The environment variable that gives a board's address; no variable's name has a hyphen."""
     return f"HARNESS_{board.upper().replace('-', '_')}_HOST"
 
 
 def _parse_address(name: str, text: str) -> dict[str, Any]:
     match = re.fullmatch(r"(?:(?P<user>[^@\s]+)@)?(?P<host>[^@:\s-][^@:\s]*)(?::(?P<port>[0-9]{1,5}))?", text)
     if not match or not 1 <= int(match["port"] or 22) <= 65535:
-        raise RequestError(f"{_variable(name)}={text!r} is no address", "the form is [user@]host[:port]")
+        raise RequestError(f"{host_variable(name)}={text!r} is no address", "the form is [user@]host[:port]")
     found = {key: value for key, value in match.groupdict().items() if value is not None}
     return found | {"port": int(found["port"])} if "port" in found else found
 

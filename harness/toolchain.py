@@ -30,9 +30,11 @@ _INEXACT = re.compile(
     r"|-mrecip|-mdaz-ftz|-mfpmath=(?!sse$)"
 )
 
+REQUIRED = ("python-zig",)  # comes with the harness's own requirements, beside its Python
+
 # The Debian package that brings each tool that the harness may miss.
 PACKAGES = {
-    "gcc": "gcc libc6-dev",
+    "gcc": "gcc g++ libc6-dev",
     "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
     "qemu-system-aarch64": "qemu-system-arm",
 }
@@ -90,7 +92,7 @@ def find(profile: Profile) -> Compiler:
     if path is None:
         raise ToolError(
             f"board {profile.name}: compiler {program!r} is not on this machine",
-            f"run: {install_command(program)}",
+            "run: make setup" if program in REQUIRED else f"run: {install_command(program)}",
         )
     command, flags = (path, *words), _flags(toolchain)
     return Compiler(command, _identify(command, flags), flags)

@@ -19,7 +19,7 @@ from tests.kernels.board_program import with_flags
 @pytest.mark.parametrize(
     ("compiler", "packages"),
     [
-        ("gcc", "gcc libc6-dev"),
+        ("gcc", "gcc g++ libc6-dev"),
         ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"),
         ("riscv64-linux-gnu-gcc", "riscv64-linux-gnu-gcc"),
     ],
@@ -37,7 +37,7 @@ def test_a_missing_compiler_is_answered_with_the_line_that_installs_it(
 
 def test_one_line_installs_several_tools() -> None:
     line = toolchain.install_command("gcc", "qemu-system-aarch64")
-    assert line == "sudo apt-get install --no-install-recommends gcc libc6-dev qemu-system-arm"
+    assert line == "sudo apt-get install --no-install-recommends gcc g++ libc6-dev qemu-system-arm"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -59,10 +60,21 @@ def _board(name: str, board: Profile) -> Iterator[Finding]:
         yield Finding(f"{name}: compiler", True, toolchain.find(board).identity)
     except HarnessError as error:
         yield Finding(f"{name}: compiler", False, error.message, error.hint)
+    if board.cuda and board.local and not board.simulated:
+        yield Finding(f"{name}: GPU", True, _gpu())
     for item_name, item in board.items.items():
         known = item.target in targets.names()
         remedy = f"valid choices: {', '.join(targets.names())}"
         yield Finding(f"{name}: item {item_name}", known, f"target {item.target}", "" if known else remedy)
+
+
+def _gpu() -> str:
+    """A machine may do without: it is asked for when a run needs it."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return "no NVIDIA driver on this machine: a run on this board will be inconclusive"
+    return "NVIDIA driver found"
 
 
 def _where(name: str, board: Profile) -> str:
@@ -70,7 +82,7 @@ def _where(name: str, board: Profile) -> str:
         return "this machine"
     if board.address:
         return f"{board.address.host}:{board.address.port}"
-    return f"none, so it is emulated; give one with HARNESS_{name.upper()}_HOST or in boards.local.yaml"
+    return f"none, so it is emulated; give one with {profile.host_variable(name)} or in boards.local.yaml"
 
 
 def _tool(topic: str, tool: str) -> Finding:

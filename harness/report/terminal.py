@@ -32,8 +32,9 @@ def show(document: Mapping[str, Any], report: Path, screen: Screen) -> None:
     if document["board"]["kind"] == "emulated":
         warning = f"{document['board']['name']} was EMULATED: a real aarch64 Linux, but its times are not MET"
         screen.show(Text(warning, style="yellow"))
-    for item in gather(document).stand_ins:
-        screen.show(Text(f"item {item['name']} was played by a stand-in: {item['ran_on']}", style="yellow"))
+    if stand_ins := gather(document).stand_ins:
+        played = ", ".join(f"{item['name']} by {item['ran_on']}" for item in stand_ins)
+        screen.show(Text(f"not on hardware: item {played}", style="yellow"))
     screen.show(Text(f"report: {report}"))
 
 

@@ -20,7 +20,9 @@ def test_a_machine_that_has_everything(user: User) -> None:
     findings = {finding["topic"]: finding for finding in ended.document["findings"]}
     assert "onnxruntime 1.31.1" in findings["reference"]["found"]
     assert findings["xavier: emulator"]["found"].endswith("qemu-system-aarch64")
-    assert findings["xavier: compiler"]["found"].startswith("aarch64-linux-gnu-gcc")
+    assert findings["kv260: compiler"]["found"].startswith("aarch64-linux-gnu-gcc")
+    assert findings["xavier: compiler"]["found"].startswith("clang version")
+    assert "NVIDIA driver" in findings["local-gpu: GPU"]["found"]
     assert findings["host: compiler"]["found"].startswith("gcc")
 
 

@@ -42,7 +42,7 @@ def test_a_run_says_everywhere_that_no_gpu_took_part(user: User, kernels: str) -
     assert SIMULATION in (folder / "report.html").read_text()
     assert SIMULATION in (folder / "junit.xml").read_text()
     shown = user.harness(*arguments(user, "run", kernels)[:-1]).out
-    assert f"item network was played by a stand-in: {SIMULATION}" in shown
+    assert f"not on hardware: item network by {SIMULATION}" in shown
 
 
 def test_a_proof_holds_and_says_what_it_holds_for(user: User) -> None:

@@ -49,12 +49,8 @@ class Cuda:
         return COMPILER
 
     def ran_on(self, profile: Profile) -> str:
-        """`hardware`, or the simulation and what runs it."""
-        if not profile.simulated:
-            return HARDWARE
-        if profile.emulated and profile.emulator:
-            return f"{SIMULATION} (qemu {profile.emulator.cpu})"
-        return SIMULATION
+        """`hardware`, or the simulation."""
+        return SIMULATION if profile.simulated else HARDWARE
 
     def contradiction(self, profile: Profile, device: str) -> str | None:
         """A simulation in the place of a GPU, or the other way round."""
