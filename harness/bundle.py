@@ -21,7 +21,7 @@ from harness import network_c, targets, toolchain
 from harness.errors import RequestError
 from harness.plan import Plan
 from harness.profile import Profile
-from harness.targets import KERNELS, KernelCompiler
+from harness.targets import COMPILED, KERNELS, KernelCompiler
 from harness.toolchain import Compiler
 
 PROGRAM = "inference"
@@ -30,7 +30,10 @@ PROTOCOL = 4  # PROTOCOL in kernels/common/inference.c
 
 @dataclass(frozen=True)
 class Bundle:
-    """A built bundle: `files` maps every path below `folder` to its SHA-256; `sha256` is the bundle's name."""
+    """A built bundle: `files` maps every path below `folder` to its SHA-256, but for what the program holds already.
+
+    `sha256` is the bundle's name.
+    """
 
     folder: Path
     sha256: str
@@ -53,7 +56,8 @@ def build(plan: Plan, profile: Profile, cache: Path) -> Bundle:
     if not reused:
         _build(recipe, sha256, folder)
     files: dict[str, str] = json.loads((folder / "manifest.json").read_text())["files"]
-    return Bundle(folder, sha256, files, recipe.compiler.identity, recipe.compiler.flags, reused)
+    deployed = {path: file_sha256 for path, file_sha256 in files.items() if not path.startswith(f"{COMPILED}/")}
+    return Bundle(folder, sha256, deployed, recipe.compiler.identity, recipe.compiler.flags, reused)
 
 
 @dataclass(frozen=True)

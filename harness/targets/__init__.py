@@ -23,6 +23,7 @@ from harness.profile import Profile
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 HARDWARE = "hardware"  # where an item ran that no stand-in played
+COMPILED = "device"  # a bundle's folder of what other compilers made: the program has it, so that it is not deployed
 STAND_INS = "stand-in"  # a bundle's folder of libraries that play those of a board
 
 

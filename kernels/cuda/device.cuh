@@ -5,6 +5,8 @@
 #ifndef DEVICE_CUH
 #define DEVICE_CUH
 
+#include "part.h"
+
 #ifdef __CUDACC_RTC__
 using int8_t = signed char;
 using uint8_t = unsigned char;
@@ -14,7 +16,8 @@ using int64_t = long long;
 using size_t = unsigned long;
 #endif
 
-/* The code between its inputs and outputs is one piece of machine code, which the network and the proof both call. */
+/* The code between its inputs and outputs is one piece of machine code: not inlined, and called by one kernel alone, as
+ * each kernel has copies of its own of what it calls. */
 #define ONE_CODE extern "C" __device__ __noinline__
 
 /* Is launched by its name. */

@@ -98,17 +98,19 @@ template <typename T, unsigned WIDTH, typename Value> __device__ inline void fil
     __syncthreads();
 }
 
-/* From global memory, (vectors, WIDTH). */
-template <typename T, unsigned WIDTH> __device__ inline void load(Carried vectors, const T *rows, uint32_t *tile)
+/* From global memory, where the vectors stand PITCH values apart. */
+template <typename T, unsigned WIDTH, unsigned PITCH = WIDTH>
+__device__ inline void load(Carried vectors, const T *rows, uint32_t *tile)
 {
     fill<T, WIDTH>(tile, [&](unsigned v, unsigned n) {
-        return v < vectors.count ? rows[(vectors.first + v) * WIDTH + n] : (T)0;
+        return v < vectors.count ? rows[(vectors.first + v) * PITCH + n] : (T)0;
     });
 }
 
 /* Into global memory, (vectors, WIDTH), neighbouring threads side by side; nowhere if nobody asks for it. */
-template <typename T, unsigned WIDTH> __device__ inline void store(Carried vectors, const uint32_t *tile, T *rows)
+template <typename T, unsigned WIDTH> __device__ inline void store(Carried vectors, const uint32_t *tile, void *memory)
 {
+    T *const rows = (T *)memory;
     if (rows == nullptr)
         return;
     const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
@@ -171,28 +173,45 @@ template <unsigned WIDTH> __device__ inline void put(uint32_t *tile, unsigned g,
     tile[g * STRIDE] = codes;
 }
 
-template <unsigned WIDTH> __device__ inline void put_each(uint32_t *tile, unsigned g, uint4 values)
-{
-    const uint32_t each[] = {values.x, values.y, values.z, values.w};
-    for (unsigned i = 0; i < 4; ++i)
-        if (4 * g + i < WIDTH)
-            tile[(4 * g + i) * STRIDE] = each[i];
-}
-
-template <unsigned WIDTH> __device__ inline void put(uint32_t *tile, unsigned g, int4 acc)
-{
-    put_each<WIDTH>(tile, g, make_uint4((uint32_t)acc.x, (uint32_t)acc.y, (uint32_t)acc.z, (uint32_t)acc.w));
-}
-
 template <unsigned WIDTH> __device__ inline void put(uint32_t *tile, unsigned g, float4 y)
 {
-    put_each<WIDTH>(tile, g, make_uint4(bits(y.x), bits(y.y), bits(y.z), bits(y.w)));
+    const float each[] = {y.x, y.y, y.z, y.w};
+    for (unsigned i = 0; i < 4; ++i)
+        if (4 * g + i < WIDTH)
+            tile[(4 * g + i) * STRIDE] = bits(each[i]);
 }
 
-/* The groups of a QGemm, `compute(a, b, g)` each, with as many of their weights at a time as `staged` holds. */
-template <unsigned WORDS, unsigned WIDTH, typename Compute>
-__device__ inline void each_group(const uint4 *b, uint4 *staged, const uint32_t *in, uint32_t *out,
-                                  const Compute &compute)
+/* Sums of a QGemm in global memory, (vectors, WIDTH). */
+template <unsigned WIDTH> struct Sums {
+    Carried vectors;
+    int32_t *rows;
+    __device__ bool has(unsigned n) const
+    {
+        return threadIdx.x < vectors.count && n < WIDTH;
+    }
+    __device__ int32_t &at(unsigned n) const
+    {
+        return rows[(vectors.first + threadIdx.x) * WIDTH + n];
+    }
+    __device__ int4 read(unsigned g) const
+    {
+        const auto sum = [&](unsigned i) { return has(4 * g + i) ? at(4 * g + i) : 0; };
+        return make_int4(sum(0), sum(1), sum(2), sum(3));
+    }
+    __device__ void write(unsigned g, int4 acc) const
+    {
+        const int32_t each[] = {acc.x, acc.y, acc.z, acc.w};
+        for (unsigned i = 0; i < 4; ++i)
+            if (has(4 * g + i))
+                at(4 * g + i) = each[i];
+    }
+};
+
+/* The groups of a QGemm, with as many of their weights at a time as `staged` holds.  For the proof `part` makes it stop
+ * at the sums, or begin with sums that are given. */
+template <unsigned WORDS, unsigned WIDTH, typename Accumulate, typename Finish>
+__device__ inline void qgemm(const uint4 *b, uint4 *staged, const uint32_t *in, uint32_t *out, part part,
+                             const Sums<WIDTH> &sums, const Accumulate &accumulate, const Finish &finish)
 {
     constexpr unsigned GROUPS = (WIDTH + 3) / 4, AT_ONCE = STAGED / WORDS;
     const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
@@ -201,22 +220,16 @@ __device__ inline void each_group(const uint4 *b, uint4 *staged, const uint32_t 
         for (unsigned i = thread; i < (end - begin) * WORDS; i += threads)
             staged[i] = b[begin * WORDS + i];
         __syncthreads();
-        for (unsigned g = begin + threadIdx.y; g < end; g += lane_count())
-            put<WIDTH>(&out[threadIdx.x], g, compute(&in[threadIdx.x], &staged[(g - begin) * WORDS], g));
+        for (unsigned g = begin + threadIdx.y; g < end; g += lane_count()) {
+            const uint4 *const weights = &staged[(g - begin) * WORDS];
+            const int4 acc = part == FINISH ? sums.read(g) : accumulate(&in[threadIdx.x], weights, g);
+            if (part == ACCUMULATE)
+                sums.write(g, acc);
+            else
+                put<WIDTH>(&out[threadIdx.x], g, finish(acc, g));
+        }
         __syncthreads();
     }
-}
-
-/* From accumulators that were given, `compute(acc, g)` each. */
-template <unsigned WIDTH, typename Compute>
-__device__ inline void each_group_of_sums(const uint32_t *in, uint32_t *out, const Compute &compute)
-{
-    const Values<int32_t> acc{&in[threadIdx.x]};
-    for (unsigned g = threadIdx.y; g < (WIDTH + 3) / 4; g += lane_count()) {
-        const auto given = [&](unsigned i) { return 4 * g + i < WIDTH ? acc[4 * g + i] : 0; };
-        put<WIDTH>(&out[threadIdx.x], g, compute(make_int4(given(0), given(1), given(2), given(3)), g));
-    }
-    __syncthreads();
 }
 
 #endif

@@ -43,16 +43,29 @@ static unsigned vectors_to_a_block(size_t vectors)
     return carried;
 }
 
-static void enqueue_kernel(const struct gpu_kernel *kernel, const struct gpu_array *arrays, size_t vectors,
-                           CUstream stream)
+/* What the proof asks of a kernel; nothing in an execution. */
+struct question {
+    enum part part;
+    CUdeviceptr given, made;
+    unsigned layer;
+};
+
+/* With the addresses of its arrays; an array that nobody asks for has none. */
+static void enqueue_kernel(const struct gpu_kernel *kernel, const struct gpu_array *arrays, struct question asked,
+                           size_t vectors, CUstream stream)
 {
     unsigned count = (unsigned)vectors;
     CUdeviceptr addresses[ARGUMENTS];
-    void *parameters[ARGUMENTS + 1] = {&count};
+    void *parameters[1 + ARGUMENTS + 4] = {&count};
+    size_t used = 1;
     for (size_t i = 0; i < kernel->argument_count; ++i) {
-        addresses[i] = arrays[kernel->arguments[i]].device;
-        parameters[i + 1] = &addresses[i];
+        addresses[i] = asked.part == WHOLE ? arrays[kernel->arguments[i]].device : 0;
+        parameters[used++] = &addresses[i];
     }
+    parameters[used++] = &asked.part;
+    parameters[used++] = &asked.given;
+    parameters[used++] = &asked.made;
+    parameters[used++] = &asked.layer;
     const bool carries = kernel->outputs == 0;
     const unsigned x = carries ? vectors_to_a_block(vectors) : THREADS, y = carries ? THREADS / x : 1;
     const size_t threads = carries ? vectors : vectors * kernel->outputs;
@@ -76,7 +89,7 @@ static void enqueue(const struct gpu_launch *launch, size_t vectors)
         if (launch->arrays[i].role == GPU_SOURCE)
             enqueue_copy_in(&launch->arrays[i], vectors, launch->stream);
     for (size_t i = 0; i < launch->kernel_count; ++i)
-        enqueue_kernel(&launch->kernels[i], launch->arrays, vectors, launch->stream);
+        enqueue_kernel(&launch->kernels[i], launch->arrays, (struct question){WHOLE}, vectors, launch->stream);
     for (size_t i = 0; i < launch->array_count; ++i)
         if (launch->arrays[i].role != GPU_SOURCE && launch->arrays[i].pinned)
             enqueue_copy_out(&launch->arrays[i], vectors, launch->stream);
@@ -143,12 +156,13 @@ static void read_table(const struct gpu_table *table, CUstream stream)
     CUDA(cuStreamSynchronize, table->name, stream);
 }
 
-/* Gives the device an array's bytes, runs a kernel, brings back another's: for what is not a launch. */
-static void pass(const struct gpu_kernel *kernel, const struct gpu_array *arrays, size_t vectors, CUstream stream)
+/* Gives the GPU an array, runs a kernel, brings back another: for what is not a launch. */
+static void pass(const struct gpu_kernel *kernel, const struct gpu_array ends[2], struct question asked, size_t vectors,
+                 CUstream stream)
 {
-    enqueue_copy_in(&arrays[0], vectors, stream);
-    enqueue_kernel(kernel, arrays, vectors, stream);
-    enqueue_copy_out(&arrays[1], vectors, stream);
+    enqueue_copy_in(&ends[0], vectors, stream);
+    enqueue_kernel(kernel, ends, asked, vectors, stream);
+    enqueue_copy_out(&ends[1], vectors, stream);
     CUDA(cuStreamSynchronize, kernel->name, stream);
 }
 
@@ -162,7 +176,7 @@ static void test_arithmetic(CUstream stream)
     const struct gpu_kernel kernel = {"self_test", 1, order, 2, find_kernel("self_test")};
     for (size_t i = 0; i < 2; ++i)
         CUDA(cuMemAlloc_v2, "the self-test", &arrays[i].device, SELF_TEST_CASES * arrays[i].bytes);
-    pass(&kernel, arrays, SELF_TEST_CASES, stream);
+    pass(&kernel, arrays, (struct question){WHOLE}, SELF_TEST_CASES, stream);
     for (size_t i = 0; i < SELF_TEST_CASES; ++i)
         if (results[i] != self_test_cases[i].expected)
             fail(EXIT_SYSTEM,
@@ -219,15 +233,15 @@ void gpu_run(struct gpu_launch *launch, size_t vectors)
 }
 
 /* Its memory goes with the context: only a program that answers a question of the proof has any. */
-void gpu_apply(struct gpu_stage *stage, const struct gpu_item *item, size_t vectors, const void *inputs, void *outputs)
+void gpu_apply(struct gpu_stage *stage, size_t vectors, const void *inputs, void *outputs)
 {
+    struct gpu_array *const ends = stage->arrays;
     enter_context();
-    if (!stage->kernel.function) {
-        stage->kernel.function = find_kernel(stage->kernel.name);
-        allocate_array(&stage->arrays[0], true);
-        allocate_array(&stage->arrays[1], true);
-    }
-    memcpy(stage->arrays[0].pinned, inputs, vectors * stage->arrays[0].bytes);
-    pass(&stage->kernel, stage->arrays, vectors, item->stream);
-    memcpy(outputs, stage->arrays[1].pinned, vectors * stage->arrays[1].bytes);
+    for (size_t i = 0; i < 2; ++i)
+        if (!ends[i].device)
+            allocate_array(&ends[i], true);
+    const struct question asked = {stage->part, ends[0].device, ends[1].device, stage->layer};
+    memcpy(ends[0].pinned, inputs, vectors * ends[0].bytes);
+    pass(&stage->launch->kernels[stage->kernel], ends, asked, vectors, stage->launch->stream);
+    memcpy(outputs, ends[1].pinned, vectors * ends[1].bytes);
 }

@@ -13,6 +13,7 @@
 
 #include "driver.h"
 #include "options.h"
+#include "part.h"
 
 /* What an activation is to a launch. */
 enum gpu_role {
@@ -32,7 +33,8 @@ struct gpu_array {
 struct gpu_kernel {
     const char *name;
     size_t outputs; /* of a vector, a thread each; 0: blocks of threads carry vectors, see fused.cuh */
-    const size_t *arguments; /* indices of arrays; before them it takes the number of vectors */
+    const size_t *arguments; /* indices of arrays; before them it takes the number of vectors, behind them the part
+                              * that is asked for, what is given for it, what is made, and of which layer */
     size_t argument_count;
     CUfunction function;
 };
@@ -55,10 +57,13 @@ struct gpu_table {
     size_t bytes;
 };
 
-/* A kernel that calls the code of a single stage. */
+/* A stage: what a kernel of a launch does of one of its layers. */
 struct gpu_stage {
+    struct gpu_launch *launch;
+    size_t kernel; /* of the launch */
+    unsigned layer; /* of the kernel */
+    enum part part;
     struct gpu_array arrays[2]; /* inputs and outputs */
-    struct gpu_kernel kernel;
 };
 
 struct gpu_item {
@@ -94,8 +99,8 @@ void gpu_get(const struct gpu_launch *launch, size_t array, void *to, size_t vec
 /* Computes; returns when the results are there. */
 void gpu_run(struct gpu_launch *launch, size_t vectors);
 
-/* Passes vectors through a stage of an item. */
-void gpu_apply(struct gpu_stage *stage, const struct gpu_item *item, size_t vectors, const void *inputs, void *outputs);
+/* Passes vectors through a stage. */
+void gpu_apply(struct gpu_stage *stage, size_t vectors, const void *inputs, void *outputs);
 
 /* What the code runs on, in words: the GPU, its driver, the code that was loaded. */
 const char *gpu_device(void);

@@ -27,4 +27,28 @@ template <unsigned WIDTH> struct Output {
     unsigned n = (unsigned)(i % WIDTH);
 };
 
+/* Every output by its own thread: output(at) gives it, from `in` to `out`. */
+template <unsigned WIDTH, typename Y, typename Value>
+__device__ inline void each_output(unsigned vectors, Y *out, const Value &value)
+{
+    const Output<WIDTH> at;
+    if (at.v < vectors)
+        out[at.i] = value(at);
+}
+
+/* For the proof `part` makes it stop at the sums, or begin with sums that are given. */
+template <unsigned DEPTH, unsigned WIDTH, typename A, typename Y, typename Accumulate, typename Finish>
+__device__ inline void qgemm(unsigned vectors, const A *a, Y *y, part part, int32_t *sums,
+                             const Accumulate &accumulate, const Finish &finish)
+{
+    const Output<WIDTH> at;
+    if (at.v >= vectors)
+        return;
+    const int32_t acc = part == FINISH ? sums[at.i] : accumulate(&a[at.v * DEPTH], at.n);
+    if (part == ACCUMULATE)
+        sums[at.i] = acc;
+    else
+        y[at.i] = finish(acc, at.n);
+}
+
 #endif

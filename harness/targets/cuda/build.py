@@ -6,17 +6,20 @@ The compiler's output is inspected: a build whose PTX fuses or approximates an o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness.errors import RequestError, unknown_name
 from harness.profile import Cuda, Profile
-from harness.targets import KERNELS, STAND_INS, CompileC
+from harness.targets import COMPILED, KERNELS, STAND_INS, CompileC
 from harness.targets.cuda import nvrtc, ptx
 from harness.targets.cuda.code import DeviceCode
+from harness.targets.cuda.nvrtc import Compiled
 
 SOURCE = "network.cu"
 IMAGES = "network_images.c"
 REGISTRY = "network_simulated.cpp"
+PTX = f"{COMPILED}/network.ptx"
 SIMULATION = Path("kernels/cuda/simulation")
 STAND_IN = f"{STAND_INS}/libcuda.so.1"
 OLDEST = 61  # the first with dp4a
@@ -42,18 +45,24 @@ class _Nvrtc:
         return " ".join([nvrtc.identity(), *nvrtc.FLAGS, *settings.archs, f"PTX {settings.ptx or 'as compiled'}"])
 
     def build(self, bundle: Path, profile: Profile, compile_c: CompileC) -> tuple[Path, ...]:
-        """Cubins and PTX into the folder `device`; for a simulation the stand-in of the driver."""
+        """Cubins and PTX; for a simulation the stand-in of the driver."""
         settings = _settings(profile)
         text, headers = (bundle / SOURCE).read_bytes(), headers_in(bundle / "kernels" / "cuda")
-        compiled = {arch: nvrtc.compile_for(arch, SOURCE, text, headers) for arch in settings.archs}
-        (bundle / "device").mkdir(exist_ok=True)
+
+        def compile_inspected(arch: str) -> Compiled:
+            compiled = nvrtc.compile_for(arch, SOURCE, text, headers)
+            ptx.inspect(compiled.ptx)
+            return compiled
+
+        with ThreadPoolExecutor() as pool:
+            compiled = dict(zip(settings.archs, pool.map(compile_inspected, settings.archs), strict=True))
+        (bundle / COMPILED).mkdir(exist_ok=True)
         for arch, output in compiled.items():
-            ptx.inspect(output.ptx)
             (bundle / _cubin(arch)).write_bytes(output.cubin)
         fallback = compiled[_oldest(settings)].ptx
         if settings.ptx:
             fallback = ptx.for_version(fallback, settings.ptx)
-        (bundle / "device" / "network.ptx").write_text(fallback, encoding="ascii")
+        (bundle / PTX).write_text(fallback, encoding="ascii")
         if profile.simulated:
             _build_stand_in(bundle, settings, compile_c)
         return (Path(IMAGES),)
@@ -87,7 +96,7 @@ def _oldest(settings: Cuda) -> str:
 
 
 def _cubin(arch: str) -> str:
-    return f"device/network_{arch}.cubin"
+    return f"{COMPILED}/network_{arch}.cubin"
 
 
 def headers_in(folder: Path) -> dict[str, bytes]:
@@ -112,7 +121,7 @@ def source(kernels: Sequence[DeviceCode]) -> str:
 
 def _images(settings: Cuda, kernels: Sequence[DeviceCode]) -> str:
     """The compiled code as part of the program; PTX stands last and ends with a zero."""
-    files = [*(_cubin(arch) for arch in settings.archs), "device/network.ptx"]
+    files = [*(_cubin(arch) for arch in settings.archs), PTX]
     blobs = "\n".join(
         f'__asm__(".section .rodata\\n.balign 64\\nimage_{index}:\\n.incbin \\"{file}\\"\\n.byte 0\\n.previous\\n");\n'
         f"extern const char image_{index}[];"

@@ -17,6 +17,7 @@ VECTORS_LIMIT = 128  # THREADS in kernels/cuda/gpu.c
 class Kernel:
     """A kernel and how it is called: with a number of vectors, then the addresses of the buffers `arguments`.
 
+    What else it takes says which part of which of its `layers` the proof asks for, see kernels/cuda/gpu.h.
     It has a thread for each of `outputs` of a vector; or, where that is 0, blocks of threads that carry vectors through
     it and wait for each other at barriers.
     """
@@ -24,19 +25,16 @@ class Kernel:
     name: str
     arguments: tuple[str, ...]
     outputs: int
+    layers: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceLayer:
-    """What the GPU has of a layer: its constants, its functions, the kernels that call them one by one for the proof.
-
-    `text` is all of that but the tables, in CUDA C++; `stages` pairs every stage with its kernel.
-    """
+    """What the GPU has of a layer: its constants, and its functions as CUDA C++."""
 
     work: Work
     tables: tuple[Table, ...]
     text: str
-    stages: tuple[tuple[Stage, Kernel], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,14 +88,12 @@ def affine_tables(layer: QuantizeLinear | DequantizeLinear) -> tuple[Table, ...]
     return Table(f"{layer.name}_scale", np.atleast_1d(layer.scale), computed=True), zero_point
 
 
-def compute_stage(layer: Layer) -> Stage:
-    """The only stage of a layer that is no QGemm; the vectors of a sum's two terms stand side by side."""
-    terms = 2 if isinstance(layer, Add) and layer.addend is None else 1
-    return stage(layer, Part.COMPUTE, layer.input_dtype, terms * layer.input_width, layer.dtype, layer.width)
-
-
-def qgemm_stages(layer: QGemm) -> tuple[Stage, Stage]:
-    """From codes to sums, and from sums to the output."""
+def stages(layer: Layer) -> tuple[Stage, ...]:
+    """Of a QGemm from codes to sums, and from sums to the output; of others all, the terms of a sum side by side."""
+    if not isinstance(layer, QGemm):
+        terms = 2 if isinstance(layer, Add) and layer.addend is None else 1
+        width = terms * layer.input_width
+        return (stage(layer, Part.COMPUTE, layer.input_dtype, width, layer.dtype, layer.width),)
     sums = np.dtype(np.int32)
     return (
         stage(layer, Part.ACCUMULATE, layer.input_dtype, layer.input_width, sums, layer.width),
@@ -120,6 +116,7 @@ def flags(layer: ArgExtremum) -> str:
     return f"{layer.input_width}, {str(layer.largest).lower()}, {str(layer.last).lower()}"
 
 
-def parameters(kernel_arguments: Sequence[tuple[str, str]]) -> str:
-    """Of a kernel: pointers, each with its type."""
-    return ", ".join(["unsigned vectors", *(f"{kind} *{name}" for kind, name in kernel_arguments)])
+def parameters(kernel_arguments: Sequence[tuple[str, str]], *more: str) -> str:
+    """Of a kernel: pointers, each with its type, and what the proof asks for."""
+    pointers = [f"{kind} *{name}" for kind, name in kernel_arguments]
+    return ", ".join(["unsigned vectors", *pointers, "part part", "void *given", "void *made", *more])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.network import Add, ArgExtremum, Array, DequantizeLinear, Layer, QGemm, QuantizeLinear
-from harness.targets import Launch, Part, Stage, Table, Work, offset
+from harness.targets import Launch, Table, Work, offset
 from harness.targets.cuda.code import (
     VECTORS_LIMIT,
     DeviceLaunch,
@@ -16,12 +16,10 @@ from harness.targets.cuda.code import (
     Kernel,
     affine_tables,
     c_type,
-    compute_stage,
     elementwise_function,
     flags,
     output,
     parameters,
-    qgemm_stages,
 )
 
 HEADER = "fused.cuh"
@@ -38,7 +36,7 @@ def refusal(layer: Layer) -> str | None:
             f"{layer.input_width} inputs, but the fused kernel holds the weights of four outputs in "
             f"{16 * STAGED:,} bytes of shared memory, enough for {4 * STAGED:,}; cuda:layerwise takes it"
         )
-    needed = max(_stage_words(layer), _tile_words(layer)) * 2  # the stride of one vector
+    needed = 2 * _tile_words(layer)  # the stride of one vector
     if needed > TILE_WORDS:
         return (
             f"one vector of its inputs and outputs takes {4 * needed:,} bytes of shared memory, the fused kernel has "
@@ -58,13 +56,6 @@ def _tile_words(layer: Layer) -> int:
     return sources + _words(layer.dtype, layer.width)
 
 
-def _stage_words(layer: Layer) -> int:
-    """Of the layer's stages, that with the most."""
-    if isinstance(layer, QGemm):
-        return layer.width + max(_words(layer.input_dtype, layer.input_width), _words(layer.dtype, layer.width))
-    return _tile_words(layer)
-
-
 def generate(launches: Sequence[Launch]) -> list[DeviceLaunch]:
     """The device code of an item."""
     return [_launch(launch) for launch in launches]
@@ -72,8 +63,7 @@ def generate(launches: Sequence[Launch]) -> list[DeviceLaunch]:
 
 def carried(launches: Sequence[Launch]) -> int:
     """The most vectors that a block of threads has room for in every kernel, a power of two."""
-    words = [_stage_words(work.layer) for launch in launches for work in launch]
-    words += [tiles.words for launch in launches for part in _parts(launch) for tiles in [_tiles(part)]]
+    words = [_tiles(part).words for launch in launches for part in _parts(launch)]
     vectors = VECTORS_LIMIT
     while vectors > 1 and (vectors + 1) * max(words) > TILE_WORDS:
         vectors //= 2
@@ -156,83 +146,105 @@ def _launch(launch: Launch) -> DeviceLaunch:
 
 
 def _forward(works: Sequence[Work]) -> tuple[str, Kernel]:
-    """The kernel that carries vectors through `works`; it has the name of the first's forward, which launches it."""
+    """The kernel that carries vectors through `works`, all of them or one; it is named after the first's forward."""
     tiles, loaded = _tiles(works), _loaded(works)
     kinds = {source: work.layer.input_dtype for work in works for source in work.sources}
     widths = {source: work.layer.input_width for work in works for source in work.sources}
     body = [
+        *(["__shared__ uint4 staged[STAGED];"] if any(isinstance(work.layer, QGemm) for work in works) else []),
+        f"__shared__ uint32_t tiles[{tiles.words} * STRIDE];",
         *(f"uint32_t *const {_tile(name)} = &tiles[{place} * STRIDE];" for name, place in tiles.places.items()),
-        *(f"load<{c_type(kinds[name])}, {widths[name]}>(carry, {name}, {_tile(name)});" for name in loaded),
-        *(line for work in works for line in _steps(work)),
+        "const Carried carry = carried(vectors);",
+        "if (part == WHOLE) {",
+        *(f"    load<{c_type(kinds[name])}, {widths[name]}>(carry, {name}, {_tile(name)});" for name in loaded),
+        "}",
+        *(line for index, work in enumerate(works) for line in _steps(work, index)),
     ]
     given = [(f"const {c_type(kinds[name])}", name) for name in loaded]
     made = [(c_type(work.layer.dtype), output(work.layer)) for work in works]
-    name = f"{works[0].layer.name}_forward"
-    text = _kernel(name, [*given, *made], tiles.words, body)
-    return text, Kernel(name, tuple(name for _, name in [*given, *made]), outputs=0)
+    name, inner = f"{works[0].layer.name}_forward", "\n".join(f"    {line}" for line in body)
+    head = f"KERNEL __launch_bounds__({VECTORS_LIMIT}) {name}({parameters([*given, *made], 'unsigned layer')})"
+    arguments = tuple(name for _, name in [*given, *made])
+    return f"{head}\n{{\n{inner}\n}}", Kernel(name, arguments, 0, tuple(work.layer.name for work in works))
 
 
 def _tile(buffer: str) -> str:
     return f"{buffer}_tile"
 
 
-def _steps(work: Work) -> list[str]:
-    """Of the kernel: a layer from tile to tile, and its activations to memory."""
+def _steps(work: Work, index: int) -> list[str]:
+    """Of the kernel: a layer from tile to tile, and its activations to memory; for a stage what is given, and made."""
     layer, name = work.layer, output(work.layer)
-    store = f"store<{c_type(layer.dtype)}, {layer.width}>(carry, {_tile(name)}, {name});"
-    return [f"/* {layer.name} */", *_compute(layer, [_tile(source) for source in work.sources], _tile(name)), store]
-
-
-def _compute(layer: Layer, sources: Sequence[str], made: str) -> list[str]:
-    """A layer from tile to tile."""
-    name, given = layer.name, c_type(layer.input_dtype)
-    if isinstance(layer, QGemm):
-        return _groups(layer, sources[0], made, f"{name}_finish({name}_accumulate(a, b, g), g)")
-    values = [f"Values<{given}>{{&{source}[v]}}[n]" for source in sources]
-    if isinstance(layer, ArgExtremum):
-        call = f"{name}_compute(&{sources[0]}[v])"
-    elif isinstance(layer, Add) and layer.addend is not None:
-        call = f"{name}_compute({values[0]}, {name}_addend[n])"
-    else:
-        call = f"{name}_compute({', '.join(values)})"
-    index = "unsigned" if isinstance(layer, ArgExtremum) else "unsigned n"
+    compute = _qgemm(layer, _tile(work.sources[0]), _tile(name)) if isinstance(layer, QGemm) else _fill(work)
+    store = f"store<{c_type(layer.dtype)}, {layer.width}>(carry, {_tile(name)}, part == WHOLE ? {name} : made);"
+    only = "if (part != ACCUMULATE)\n            " if isinstance(layer, QGemm) else ""
     return [
-        f"fill<{c_type(layer.dtype)}, {layer.width}>({made}, [&](unsigned v, {index}) {{",
+        f"if (part == WHOLE || layer == {index}) {{ /* {layer.name} */",
+        *(f"    {line}" for line in [*_given(work), *compute, f"{only}{store}"]),
+        "}",
+    ]
+
+
+def _given(work: Work) -> list[str]:
+    """For a stage of codes or numbers: the layer's sources from what is given."""
+    layer, kind, width = work.layer, c_type(work.layer.input_dtype), work.layer.input_width
+    part = "ACCUMULATE" if isinstance(layer, QGemm) else "COMPUTE"
+    tiles, pitch = _term_tiles(work), len(work.sources) * width
+    loads = [
+        f"    load<{kind}, {width}, {pitch}>(carry, (const {kind} *)given + {number * width}, {tile});"
+        for number, tile in enumerate(tiles)
+    ]
+    return [f"if (part == {part}) {{", *loads, "}"]
+
+
+def _term_tiles(work: Work) -> list[str]:
+    """Where the sources of a stage stand: the second in the output's place, as both may be the same tensor."""
+    return [_tile(work.sources[0]), *([_tile(output(work.layer))] if len(work.sources) > 1 else [])]
+
+
+def _fill(work: Work) -> list[str]:
+    """A layer of one function, from tile to tile."""
+    layer = work.layer
+    call, index = f"{layer.name}_compute({_operands(work)})", "unsigned n"
+    if isinstance(layer, ArgExtremum):
+        call, index = f"{layer.name}_compute(&{_tile(work.sources[0])}[v])", "unsigned"
+    second = [
+        f"const uint32_t *const other = part == WHOLE ? {_tile(source)} : {_tile(output(layer))};"
+        for source in work.sources[1:]
+    ]
+    return [
+        *second,
+        f"fill<{c_type(layer.dtype)}, {layer.width}>({_tile(output(layer))}, [&](unsigned v, {index}) {{",
         f"    return {call};",
         "});",
     ]
 
 
-def _groups(layer: QGemm, source: str, made: str, call: str) -> list[str]:
-    sizes = f"{_words(layer.input_dtype, layer.input_width)}, {layer.width}"
+def _operands(work: Work) -> str:
+    """Of the layer's function, for value n of vector v."""
+    kind, first = c_type(work.layer.input_dtype), _tile(work.sources[0])
+    operand = f"Values<{kind}>{{&{first}[v]}}[n]"
+    if not isinstance(work.layer, Add):
+        return operand
+    other = f"{work.layer.name}_addend[n]" if work.layer.addend is not None else f"Values<{kind}>{{&other[v]}}[n]"
+    return f"{operand}, {other}"
+
+
+def _qgemm(layer: QGemm, source: str, made: str) -> list[str]:
+    """A QGemm from tile to tile, or for a stage from given sums, or to sums."""
+    name, sizes = layer.name, f"{_words(layer.input_dtype, layer.input_width)}, {layer.width}"
     return [
-        f"each_group<{sizes}>((const uint4 *){layer.name}_weights, staged, {source}, {made},",
-        "    [](const uint32_t *a, const uint4 *b, unsigned g) {",
-        f"        return {call};",
-        "    });",
+        f"const Sums<{layer.width}> sums{{carry, (int32_t *)(part == FINISH ? given : made)}};",
+        f"qgemm<{sizes}>((const uint4 *){name}_weights, staged, {source}, {made}, part, sums,",
+        f"    {' ' * len('qgemm<')}{name}_accumulate, {name}_finish);",
     ]
-
-
-def _kernel(name: str, arguments: Sequence[tuple[str, str]], words: int, body: Sequence[str]) -> str:
-    lines = [
-        *(["__shared__ uint4 staged[STAGED];"] if any("staged" in line for line in body) else []),
-        f"__shared__ uint32_t tiles[{words} * STRIDE];",
-        "const Carried carry = carried(vectors);",
-        *body,
-    ]
-    inner = "\n".join(f"    {line}" for line in lines)
-    return f"KERNEL __launch_bounds__({VECTORS_LIMIT}) {name}({parameters(arguments)})\n{{\n{inner}\n}}"
 
 
 def _layer(work: Work) -> DeviceLayer:
     layer = work.layer
     if isinstance(layer, QGemm):
-        return _qgemm(work, layer)
-    stage = compute_stage(layer)
-    terms = ["from", f"(&from[{layer.input_width} * STRIDE])"]
-    made = _compute(layer, terms[: len(layer.sources)], "to")
-    text, kernel = _stage_kernel(stage, made)
-    return DeviceLayer(work, _tables(layer), f"{_function(layer)}\n\n{text}", ((stage, kernel),))
+        return DeviceLayer(work, _qgemm_tables(layer), _qgemm_functions(layer))
+    return DeviceLayer(work, _tables(layer), _function(layer))
 
 
 def _tables(layer: Layer) -> tuple[Table, ...]:
@@ -253,48 +265,21 @@ def _function(layer: Layer) -> str:
     raise TypeError(layer)
 
 
-def _stage_kernel(stage: Stage, compute: Sequence[str]) -> tuple[str, Kernel]:
-    """A kernel of its own for a stage: `compute` goes from the tile `from` to the tile `to`."""
-    read, written = _words(stage.input_dtype, stage.input_width), _words(stage.output_dtype, stage.output_width)
-    given, made = c_type(stage.input_dtype), c_type(stage.output_dtype)
-    body = [
-        f"uint32_t *const from = tiles, *const to = &tiles[{read} * STRIDE];",
-        f"load<{given}, {stage.input_width}>(carry, in, from);",
-        *compute,
-        f"store<{made}, {stage.output_width}>(carry, to, out);",
-    ]
-    name = f"{stage.name}_stage"
-    text = _kernel(name, [(f"const {given}", "in"), (made, "out")], read + written, body)
-    return text, Kernel(name, ("in", "out"), outputs=0)
-
-
-def _qgemm(work: Work, layer: QGemm) -> DeviceLayer:
+def _qgemm_functions(layer: QGemm) -> str:
     name, a, b = layer.name, c_type(layer.input_dtype), c_type(layer.weights.dtype)
     zero_points = f"&four<uint4>({name}_weights_zero_point, g)" if layer.weights_zero_point.any() else "nullptr"
-    accumulate = f"accumulate_four<{a}, {b}, {layer.input_width}>(a, b, four<uint4>({name}_offset, g), {zero_points})"
+    given = f"a, b, four<uint4>({name}_offset, g), {zero_points}"
     multiplier = f"four<float4>({name}_multiplier, g)"
     made, finish = (
         ("float4", f"scale_four(acc, {multiplier})")
         if layer.dtype == np.float32
         else ("uint32_t", f"requantize_four<{c_type(layer.dtype)}>(acc, {multiplier}, {name}_output_zero_point[0])")
     )
-    functions = (
+    return (
         f"ONE_CODE int4 {name}_accumulate(const uint32_t *a, const uint4 *b, unsigned g)\n{{\n"
-        f"    return {accumulate};\n}}\n\n"
+        f"    return accumulate_four<{a}, {b}, {layer.input_width}>({given});\n}}\n\n"
         f"ONE_CODE {made} {name}_finish(int4 acc, unsigned g)\n{{\n    return {finish};\n}}"
     )
-    stages = qgemm_stages(layer)
-    bodies = {
-        Part.ACCUMULATE: _groups(layer, "from", "to", f"{name}_accumulate(a, b, g)"),
-        Part.FINISH: [
-            f"each_group_of_sums<{layer.width}>(from, to, [](int4 acc, unsigned g) {{",
-            f"    return {name}_finish(acc, g);",
-            "});",
-        ],
-    }
-    kernels = [_stage_kernel(stage, bodies[stage.part]) for stage in stages]
-    text = "\n\n".join([functions, *(text for text, _ in kernels)])
-    return DeviceLayer(work, _qgemm_tables(layer), text, tuple(zip(stages, (k for _, k in kernels), strict=True)))
 
 
 def _qgemm_tables(layer: QGemm) -> tuple[Table, ...]:

@@ -6,14 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.targets import ItemCode, LayerCode, Stage, Table
-from harness.targets.cuda.code import DeviceCode, DeviceLaunch, DeviceLayer, Kernel, c_type, device_table, output
+from harness.targets.cuda.code import (
+    DeviceCode,
+    DeviceLaunch,
+    DeviceLayer,
+    Kernel,
+    c_type,
+    device_table,
+    output,
+    stages,
+)
 
 
 def generate(item: str, launches: Sequence[DeviceLaunch], header: str, carried: int) -> ItemCode:
     """All of an item: its tasks' C code, what they share, and what the GPU's compiler is given."""
     layers = [layer for launch in launches for layer in launch.layers]
     tables = tuple(table for layer in layers for table in layer.tables)
-    tasks = [_task(item, launch, layer) for launch in launches for layer in launch.layers]
+    tasks = [_task(launch, layer) for launch in launches for layer in launch.layers]
     return ItemCode(
         tuple(tasks),
         "\n".join([*map(_launch_text, launches), _item_text(item, launches, tables)]),
@@ -35,8 +44,7 @@ def _layer_text(layer: DeviceLayer) -> str:
 
 
 def _kernels(launches: Sequence[DeviceLaunch]) -> tuple[Kernel, ...]:
-    stages = [kernel for launch in launches for layer in launch.layers for _, kernel in layer.stages]
-    return (*(kernel for launch in launches for kernel in launch.kernels), *stages)
+    return tuple(kernel for launch in launches for kernel in launch.kernels)
 
 
 @dataclass(frozen=True)
@@ -78,19 +86,19 @@ def _name(launch: DeviceLaunch) -> str:
     return f"{launch.layers[0].work.layer.name}_launch"
 
 
-def _task(item: str, launch: DeviceLaunch, layer: DeviceLayer) -> LayerCode:
+def _task(launch: DeviceLaunch, layer: DeviceLayer) -> LayerCode:
     """A task: the first of a launch runs it, each fetches its own output."""
     name, arrays = _name(launch), [array.name for array in _arrays(launch)]
     own = output(layer.work.layer)
     lines = [f"    gpu_get(&{name}, {arrays.index(own)}, {own}, vectors);"]
-    definitions = [*map(_mirror, layer.tables), *(_stage(item, *stage) for stage in layer.stages)]
+    own_stages = stages(layer.work.layer)
+    definitions = [*map(_mirror, layer.tables), *(_stage(stage, launch, layer) for stage in own_stages)]
     if layer is launch.layers[0]:
         sources = [array.name for array in _arrays(launch) if array.role == "GPU_SOURCE"]
         puts = [f"    gpu_put(&{name}, {index}, {source}, vectors);" for index, source in enumerate(sources)]
         lines = [*puts, f"    gpu_run(&{name}, vectors);", *lines]
-    declarations = [f"static struct gpu_item {item}_gpu;", f"static struct gpu_launch {name};"]
-    stages = tuple(stage for stage, _ in layer.stages)
-    return LayerCode("\n".join([*declarations, *definitions]), "\n".join(lines), layer.tables, stages)
+    declarations = [f"static struct gpu_launch {name};"]
+    return LayerCode("\n".join([*declarations, *definitions]), "\n".join(lines), layer.tables, own_stages)
 
 
 def _mirror(table: Table) -> str:
@@ -99,19 +107,20 @@ def _mirror(table: Table) -> str:
     return f"static {c_type(table.values.dtype)} {table.name}{sizes}; /* read back from the GPU */"
 
 
-def _stage(item: str, stage: Stage, kernel: Kernel) -> str:
-    """The stage for the proof, by a kernel of its own that calls the same function."""
-    name = f"{stage.name}_on_gpu"
+def _stage(stage: Stage, launch: DeviceLaunch, layer: DeviceLayer) -> str:
+    """The stage for the proof: the kernel of the schedule, asked for a part of one layer."""
+    name, of = f"{stage.name}_on_gpu", layer.work.layer.name
+    number, kernel = next((n, kernel) for n, kernel in enumerate(launch.kernels) if of in kernel.layers)
     sizes = (
         stage.input_width * stage.input_dtype.itemsize,
         stage.output_width * stage.output_dtype.itemsize,
     )
     arrays = ", ".join(f"{{.role = {role}, .bytes = {size}}}" for role, size in zip(_ENDS, sizes, strict=True))
-    kernel_text = f'{{"{kernel.name}", {kernel.outputs}, (const size_t[]){{0, 1}}, 2, NULL}}'
     return (
-        f"static struct gpu_stage {name} = {{{{{arrays}}}, {kernel_text}}};\n"
+        f"static struct gpu_stage {name} = {{&{_name(launch)}, {number}, {kernel.layers.index(of)}, "
+        f"{stage.part.name}, {{{arrays}}}}};\n"
         f"static void {stage.name}_stage(size_t vectors, const void *inputs, void *outputs)\n{{\n"
-        f"    gpu_apply(&{name}, &{item}_gpu, vectors, inputs, outputs);\n}}"
+        f"    gpu_apply(&{name}, vectors, inputs, outputs);\n}}"
     )
 
 

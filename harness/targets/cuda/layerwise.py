@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,12 +15,10 @@ from harness.targets.cuda.code import (
     Kernel,
     affine_tables,
     c_type,
-    compute_stage,
     elementwise_function,
     flags,
     output,
     parameters,
-    qgemm_stages,
 )
 
 HEADER = "layerwise.cuh"
@@ -50,63 +48,31 @@ def _launch(launch: Launch) -> DeviceLaunch:
 def _layer(work: Work) -> DeviceLayer:
     layer = work.layer
     if isinstance(layer, QGemm):
-        return _qgemm(work, layer)
+        return DeviceLayer(work, _qgemm_tables(layer), _qgemm_functions(layer))
     if isinstance(layer, QuantizeLinear | DequantizeLinear):
-        return _computed(work, affine_tables(layer), elementwise_function(layer), f"{layer.name}_compute(in[{_AT}])")
+        return DeviceLayer(work, affine_tables(layer), elementwise_function(layer))
     if isinstance(layer, Add):
-        return _add(work, layer)
+        addend = () if layer.addend is None else (Table(f"{layer.name}_addend", layer.addend, computed=True),)
+        return DeviceLayer(work, addend, elementwise_function(layer))
     if isinstance(layer, ArgExtremum):
-        given = f"const {c_type(layer.input_dtype)} *x"
-        function = (
-            f"ONE_CODE int32_t {layer.name}_compute({given})\n{{\n    return arg_extremum<{flags(layer)}>(x);\n}}"
-        )
-        return _computed(work, (), function, f"{layer.name}_compute(&in[at.v * {layer.input_width}])")
+        head = f"ONE_CODE int32_t {layer.name}_compute(const {c_type(layer.input_dtype)} *x)"
+        return DeviceLayer(work, (), f"{head}\n{{\n    return arg_extremum<{flags(layer)}>(x);\n}}")
     raise TypeError(layer)
 
 
-_AT = "at.i"
-
-
-def _add(work: Work, layer: Add) -> DeviceLayer:
-    if layer.addend is not None:
-        addend = Table(f"{layer.name}_addend", layer.addend, computed=True)
-        call = f"{layer.name}_compute(in[{_AT}], {addend.name}[at.n])"
-        return _computed(work, (addend,), elementwise_function(layer), call)
-    terms = f"in[{_AT} + at.v * {layer.width}]", f"in[{_AT} + (at.v + 1) * {layer.width}]"
-    return _computed(work, (), elementwise_function(layer), f"{layer.name}_compute({', '.join(terms)})")
-
-
-def _computed(work: Work, tables: tuple[Table, ...], function: str, call: str) -> DeviceLayer:
-    """A layer of one stage, whose output a thread makes by `call`."""
-    stage = compute_stage(work.layer)
-    text, kernel = _kernel(
-        f"{stage.name}_stage", work.layer.width, [("in", stage.input_dtype)], stage.output_dtype, call
-    )
-    return DeviceLayer(work, tables, f"{function}\n\n{text}", ((stage, kernel),))
-
-
-def _qgemm(work: Work, layer: QGemm) -> DeviceLayer:
-    name, accumulated, finished = layer.name, *qgemm_stages(layer)
-    a, y = c_type(layer.input_dtype), c_type(layer.dtype)
+def _qgemm_functions(layer: QGemm) -> str:
+    name, a, y = layer.name, c_type(layer.input_dtype), c_type(layer.dtype)
     weights = f"&{name}_weights[0][0], {name}_weights_zero_point[n], {name}_bias[n], {name}_input_zero_point[0]"
     finish = (
         f"scale_accumulator(acc, {name}_multiplier[n])"
         if layer.dtype == np.float32
         else f"requantize<{y}>(acc, {name}_multiplier[n], {name}_output_zero_point[0])"
     )
-    functions = (
+    return (
         f"ONE_CODE int32_t {name}_accumulate(const {a} *a, unsigned n)\n{{\n"
         f"    return qgemm_accumulate<{layer.input_width}, {layer.width}>(a, {weights}, n);\n}}\n\n"
         f"ONE_CODE {y} {name}_finish(int32_t acc, unsigned n)\n{{\n    return {finish};\n}}"
     )
-    calls = f"{name}_accumulate(&in[at.v * {layer.input_width}], at.n)", f"{name}_finish(in[{_AT}], at.n)"
-    kernels = [
-        _kernel(f"{stage.name}_stage", layer.width, [("in", stage.input_dtype)], stage.output_dtype, call)
-        for stage, call in zip((accumulated, finished), calls, strict=True)
-    ]
-    text = "\n\n".join([functions, *(text for text, _ in kernels)])
-    stages = tuple(zip((accumulated, finished), (kernel for _, kernel in kernels), strict=True))
-    return DeviceLayer(work, _qgemm_tables(layer), text, stages)
 
 
 def _qgemm_tables(layer: QGemm) -> tuple[Table, ...]:
@@ -130,35 +96,55 @@ def _qgemm_tables(layer: QGemm) -> tuple[Table, ...]:
 
 
 def _forward(work: Work) -> tuple[str, Kernel]:
-    """The kernel of the schedule: the same functions, from buffer to buffer."""
-    layer, source = work.layer, work.sources[0]
-    name, given = layer.name, f"&{source}[at.v * {layer.input_width}]"
-    if isinstance(layer, QGemm):
-        call = f"{name}_finish({name}_accumulate({given}, at.n), at.n)"
-    elif isinstance(layer, ArgExtremum):
-        call = f"{name}_compute({given})"
-    elif isinstance(layer, Add):
-        other = f"{name}_addend[at.n]" if layer.addend is not None else f"{work.sources[1]}[{_AT}]"
-        call = f"{name}_compute({source}[{_AT}], {other})"
-    else:
-        call = f"{name}_compute({source}[{_AT}])"
-    sources = [(source, layer.input_dtype) for source in dict.fromkeys(work.sources)]
-    return _kernel(f"{name}_forward", layer.width, sources, layer.dtype, call, output(layer))
-
-
-def _kernel(
-    name: str,
-    width: int,
-    sources: Iterable[tuple[str, np.dtype[np.generic]]],
-    dtype: np.dtype[np.generic],
-    call: str,
-    result: str = "out",
-) -> tuple[str, Kernel]:
-    """A kernel whose threads make an output each, by `call`, out of the buffers `sources`."""
-    sources = list(sources)
-    given = [(f"const {c_type(kind)}", source) for source, kind in sources]
-    text = (
-        f"KERNEL {name}({parameters([*given, (c_type(dtype), result)])})\n{{\n"
-        f"    const Output<{width}> at;\n    if (at.v < vectors)\n        {result}[{_AT}] = {call};\n}}"
+    """The kernel of the schedule, which also computes the stages by themselves."""
+    layer = work.layer
+    sources = tuple(dict.fromkeys(work.sources))
+    given = [(f"const {c_type(layer.input_dtype)}", source) for source in sources]
+    arguments = parameters([*given, (c_type(layer.dtype), output(layer))])
+    body = "\n".join(f"    {line}" for line in _body(work))
+    name = f"{layer.name}_forward"
+    return f"KERNEL {name}({arguments})\n{{\n{body}\n}}", Kernel(
+        name, (*sources, output(layer)), layer.width, (layer.name,)
     )
-    return text, Kernel(name, (*(source for source, _ in sources), result), width)
+
+
+def _body(work: Work) -> list[str]:
+    """From buffer to buffer; for a stage from what is given to what is made."""
+    layer, source, made = work.layer, work.sources[0], output(work.layer)
+    name, x, y = layer.name, c_type(layer.input_dtype), c_type(layer.dtype)
+    if isinstance(layer, QGemm):
+        return [
+            f"const {x} *const a = part == ACCUMULATE ? (const {x} *)given : {source};",
+            f"{y} *const y = part == FINISH ? ({y} *)made : {made};",
+            "int32_t *const sums = (int32_t *)(part == FINISH ? given : made);",
+            f"qgemm<{layer.input_width}, {layer.width}>(vectors, a, y, part, sums, {name}_accumulate, {name}_finish);",
+        ]
+    to = f"{y} *const y = part == COMPUTE ? ({y} *)made : {made};"
+    return [
+        f"const {x} *const x = part == COMPUTE ? (const {x} *)given : {source};",
+        to,
+        *_terms(work),
+        f"each_output<{layer.width}>(vectors, y, [&](const Output<{layer.width}> &at) {{",
+        f"    return {name}_compute({_operands(layer)});",
+        "});",
+    ]
+
+
+def _terms(work: Work) -> list[str]:
+    """Of a sum: where the second term stands, and how far apart the vectors."""
+    if not isinstance(work.layer, Add) or work.layer.addend is not None:
+        return []
+    width = work.layer.width
+    return [
+        f"const float *const other = part == COMPUTE ? x + {width} : {work.sources[1]};",
+        f"const size_t pitch = part == COMPUTE ? {2 * width} : {width};",
+    ]
+
+
+def _operands(layer: Layer) -> str:
+    """Of the layer's function, for the output `at`."""
+    if isinstance(layer, ArgExtremum):
+        return f"&x[at.v * {layer.input_width}]"
+    if isinstance(layer, Add) and layer.addend is None:
+        return "x[at.v * pitch + at.n], other[at.v * pitch + at.n]"
+    return f"x[at.i], {layer.name}_addend[at.n]" if isinstance(layer, Add) else "x[at.i]"
