@@ -31,7 +31,7 @@ template <unsigned WIDTH> struct Output {
 template <unsigned WIDTH, typename Y, typename Value>
 __device__ inline void each_output(unsigned vectors, Y *out, const Value &value)
 {
-    const Output<WIDTH> at;
+    const Output<WIDTH> at{};
     if (at.v < vectors)
         out[at.i] = value(at);
 }
@@ -41,7 +41,7 @@ template <unsigned DEPTH, unsigned WIDTH, typename A, typename Y, typename Accum
 __device__ inline void qgemm(unsigned vectors, const A *a, Y *y, part part, int32_t *sums,
                              const Accumulate &accumulate, const Finish &finish)
 {
-    const Output<WIDTH> at;
+    const Output<WIDTH> at{};
     if (at.v >= vectors)
         return;
     const int32_t acc = part == FINISH ? sums[at.i] : accumulate(&a[at.v * DEPTH], at.n);

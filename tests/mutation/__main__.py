@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import re
-import shutil
 import tempfile
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from datetime import UTC, datetime
@@ -13,7 +12,6 @@ from itertools import product
 from pathlib import Path
 
 from harness import profile, toolchain
-from harness.evidence import file_sha256
 from harness.profile import Profile
 from harness.screen import Screen
 from harness.workspace import ROOT
@@ -48,13 +46,15 @@ def _try_all(pool: Executor, scratch: Path, screen: Screen) -> list[Cell]:
 
 def try_one(scratch: Path, target: str, index: int, network: str) -> Cell:
     """One mutant of a target on a network, in a process of the pool."""
-    mutant, shop, tried, folder = MUTANTS[index], workshop(scratch, target), subject(network), _new(scratch)
-    program = shop.build(mutant, tried, folder / "bundle")
-    if file_sha256(program.path) == right_program(scratch, target, network):
+    mutant, shop, tried = MUTANTS[index], workshop(scratch, target), subject(network)
+    if mutant.senseless(target):
         return Cell(target, mutant.name, network, None)
-    of_input = mutant in (*ROUNDING, *INPUT)
-    outcome = attempt(program, tried, shop.plan(tried), mutant.causes, folder, all_floats=of_input)
-    shutil.rmtree(folder)
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        suspect = shop.build(mutant, tried, Path(folder) / "bundle")
+        if suspect.identity == right_program(scratch, target, network):
+            return Cell(target, mutant.name, network, None)
+        of_input = target == "c" and mutant in (*ROUNDING, *INPUT)
+        outcome = attempt(suspect, tried, shop.plan(tried), mutant.causes, Path(folder), all_floats=of_input)
     return Cell(target, mutant.name, network, outcome)
 
 
@@ -77,13 +77,13 @@ def subject(network: str) -> Subject:
 @cache
 def workshop(scratch: Path, target: str) -> Workshop:
     """The one of this process."""
-    return Workshop.open(board(), target, subject(FIRST), _new(scratch))
+    return Workshop(board(), target, _new(scratch))
 
 
 @cache
 def right_program(scratch: Path, target: str, network: str) -> str:
-    """The SHA-256 of the program without a mutant."""
-    return file_sha256(workshop(scratch, target).build(None, subject(network), _new(scratch) / "bundle").path)
+    """Which program is the one without a mutant."""
+    return workshop(scratch, target).build(None, subject(network), _new(scratch) / "bundle").identity
 
 
 def _where(here: Profile) -> str:

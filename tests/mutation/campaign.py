@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
-from collections.abc import Iterable, Iterator, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from harness.chunks import DIAGNOSED
 from harness.compare import compare
 from harness.diagnosis import Diagnosis, cases, diagnose
 from harness.errors import BoardError
+from harness.evidence import file_sha256
 from harness.execute import Deployed
 from harness.network import Add, Array, QGemm
 from harness.plan import Plan
@@ -19,13 +22,16 @@ from harness.probe import Probe
 from harness.profile import Profile
 from harness.proof import Question, Side, Step, cause, composition
 from harness.targets import Part
-from tests.kernels.board_program import BoardProgram, build_patched, compile_common
+from tests.kernels.board_program import BoardProgram, build_patched
+from tests.mutation import target_cuda
 from tests.mutation.mutants import Mutant
 from tests.mutation.networks import Subject
+from tests.mutation.target_cuda import PAST_THE_SELF_TEST, TOLERANT, network_alone, past_the_inspection
 
 COMPOSED = 256  # vectors of each whole run under delays
 FLOATS = 1 << 32
-NETWORK_ITEM = "network"
+START_TIMEOUT_S = 60.0
+SELF_TEST = "does not compute the specification"
 
 
 class Named(enum.Enum):
@@ -41,59 +47,93 @@ class Named(enum.Enum):
     """Of one only wrong causes explain everything."""
 
 
+class Guard(enum.Enum):
+    """What may refuse a program before anything is claimed of it."""
+
+    BUILD = "B"
+    """The build, which inspects the code for the GPU."""
+    START = "S"
+    """The program itself, whose self-test comes before all else."""
+    RUN = "E"
+    """The run, which ends with an error."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What became of a mutant.
 
     `differing` activations of the run are wrong; some claim of each of the steps `failed` does not hold.  `named` is
     by the diagnosis of the run or, where nothing differs in that, of the proof; None where there is none.  All claims
-    about single layers are `complete`, or some were tried on samples.
+    about single layers are `complete`, or some were tried on samples.  Of what comes before any claim, `refused` by
+    these: the others are of what would have been, had they not been there.
     """
 
     differing: int
     failed: tuple[Step, ...]
     named: Named | None
     complete: bool = True
+    refused: tuple[Guard, ...] = ()
 
     @property
     def missed(self) -> bool:
         """Whether every claim holds of a program of which the run has shown that it is wrong."""
-        return self.differing > 0 and not self.failed
+        return (self.differing > 0 or Guard.RUN in self.refused) and not self.failed
 
     @property
     def held(self) -> bool:
         """Whether every claim holds, and nothing speaks against it."""
-        return not self.differing and not self.failed
+        return not self.differing and not self.failed and Guard.RUN not in self.refused
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A program that may be wrong, and whether its build would have refused it."""
+
+    program: BoardProgram
+    refused: bool
+
+    def deployed(self, folder: Path, *, self_test: bool = False) -> Deployed:
+        """On this machine as a board; the self-test of a program that has one is only heeded if asked for."""
+        deployed = self.program.deployed(folder)
+        words = () if self_test else ("env", f"{PAST_THE_SELF_TEST}=1")
+        return dataclasses.replace(deployed, command=(*words, *deployed.command))
+
+    @property
+    def identity(self) -> str:
+        """The same if the compilers make the same code for the network: the self-test on a GPU calls more than that."""
+        folder = self.program.path.parent
+        on_gpu = [network_alone(path.read_text(encoding="ascii")) for path in folder.glob("device/*.ptx")]
+        if not on_gpu:
+            return file_sha256(self.program.path)
+        sources = [path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.c"))]
+        return hashlib.sha256("".join([*sources, *on_gpu]).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Workshop:
-    """What the programs of a target are built with: the profile of this machine, and kernels/common compiled once."""
+    """What the programs of a target are built with: the profile of this machine, and a folder for what they share."""
 
     board: Profile
     target: str
-    common: Path
-
-    @classmethod
-    def open(cls, board: Profile, target: str, subject: Subject, folder: Path) -> Workshop:
-        """`folder` will keep the object file, which is the same for every network."""
-        return cls(board, target, compile_common(_plan(board, target, subject), board, folder))
+    objects: Path
 
     def plan(self, subject: Subject) -> Plan:
-        """The right one."""
-        return _plan(self.board, self.target, subject)
+        """The right one: every item has the target."""
+        return plan.make(subject.network, self.board, [self.target] * len(self.board.items))
 
-    def build(self, mutant: Mutant | None, subject: Subject, folder: Path) -> BoardProgram:
+    def build(self, mutant: Mutant | None, subject: Subject, folder: Path) -> Suspect:
         """The mutant of the subject's program, or that itself, in a new folder."""
         made = self.plan(subject)
         wrong, patches = (mutant.plan(made), mutant.patches(made, self.target)) if mutant else (made, ())
-        return build_patched(wrong, self.board, folder, patches, common=self.common)
+        tolerant = TOLERANT if self.target in target_cuda.INJECTIONS else ()
+        with past_the_inspection() as refusals:
+            program = build_patched(wrong, self.board, folder, [*tolerant, *patches], self.flags, objects=self.objects)
+        return Suspect(program, bool(refusals))
 
-
-def _plan(board: Profile, target: str, subject: Subject) -> Plan:
-    """The network's item has the target, the others keep theirs."""
-    targets = [target if name == NETWORK_ITEM else item.target for name, item in board.items.items()]
-    return plan.make(subject.network, board, targets)
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The simulation of a GPU need not be fast."""
+        return ("-O1",) if self.target in target_cuda.INJECTIONS else ()
 
 
 @dataclass(frozen=True)
@@ -113,16 +153,32 @@ class Trial:
 
 
 def attempt(
-    program: BoardProgram, subject: Subject, made: Plan, causes: Sequence[str], scratch: Path, *, all_floats: bool
+    suspect: Suspect, subject: Subject, made: Plan, causes: Sequence[str], scratch: Path, *, all_floats: bool
 ) -> Outcome:
     """What `harness prove` does with a program that should be that of the plan, by the same functions."""
-    trial = Trial(subject, made, program.deployed(scratch / "run"), scratch)
-    differing, diagnoses = run(trial)
+    trial = Trial(subject, made, suspect.deployed(scratch / "run"), scratch)
+    refused = [guard for guard, refuses in _guards(suspect, scratch).items() if refuses]
+    try:
+        differing, diagnoses = run(trial)
+    except BoardError:
+        refused, differing, diagnoses = [*refused, Guard.RUN], 0, []
     failed = failed_steps(trial, all_floats=all_floats)
-    if not differing and Step.REQUANTIZATION in failed:
+    if not differing and Step.REQUANTIZATION in failed and Guard.RUN not in refused:
         diagnoses = diagnosed_by_the_proof(trial)
     complete = not any(isinstance(layer, Add) for layer in subject.network.layers)
-    return Outcome(differing, failed, named(diagnoses, causes), complete)
+    return Outcome(differing, failed, named(diagnoses, causes), complete, tuple(refused))
+
+
+def _guards(suspect: Suspect, scratch: Path) -> Mapping[Guard, bool]:
+    return {Guard.BUILD: suspect.refused, Guard.START: _fails_its_self_test(suspect, scratch)}
+
+
+def _fails_its_self_test(suspect: Suspect, scratch: Path) -> bool:
+    try:
+        execute.devices(suspect.deployed(scratch / "run", self_test=True), START_TIMEOUT_S)
+    except BoardError as error:
+        return SELF_TEST in error.message
+    return False
 
 
 def run(trial: Trial) -> tuple[int, list[Diagnosis]]:

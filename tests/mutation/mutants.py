@@ -16,10 +16,13 @@ import numpy as np
 from harness.network import Array, DequantizeLinear, Layer, QGemm
 from harness.plan import Cross, Plan
 from tests.kernels.board_program import Patch
-from tests.mutation import target_c
+from tests.mutation import target_c, target_cuda
 
-# A new target adds its column here: its module has an injection for every mutant of code.
-TARGETS: Mapping[str, Mapping[str, Callable[[Plan], Iterable[Patch]]]] = {"c": target_c.INJECTIONS}
+# A new target adds its column here: its module has an injection for every mutant of code, or says why it has none.
+TARGETS: Mapping[str, Mapping[str, Callable[[Plan], Iterable[Patch]] | str]] = {
+    "c": target_c.INJECTIONS,
+    **target_cuda.INJECTIONS,
+}
 
 Change = Callable[[Plan], Plan]
 
@@ -44,7 +47,16 @@ class Mutant:
 
     def patches(self, right: Plan, target: str = "c") -> tuple[Patch, ...]:
         """What has to be changed in the sources of a plan whose items have this target."""
-        return () if self.change else tuple(TARGETS[target][self.name](right))
+        if self.change:
+            return ()
+        injection = TARGETS[target][self.name]
+        assert callable(injection), f"{self.name} has no meaning for {target}: {injection}"
+        return tuple(injection(right))
+
+    def senseless(self, target: str) -> str | None:
+        """Why it has no meaning for a target; None if it has one."""
+        injection = None if self.change else TARGETS[target][self.name]
+        return injection if isinstance(injection, str) else None
 
 
 def of_layers(wrong: Callable[[Layer], Layer]) -> Change:
@@ -145,6 +157,7 @@ IN_DOUBLE = "m and the product are in double precision"
 FIXED = "the product is Q31 fixed point"
 TRANSPOSED = "the weights are transposed"
 STORED = ("", ", of weights less 128")
+NOTHING_COMPUTED = tuple(f"nothing is computed: {seen}" for seen in ("zeros", "always the same values"))
 STALE = "it reads what belongs to the vector one block earlier: a missing barrier, a stale buffer"
 
 ROUNDING = (
@@ -237,6 +250,7 @@ SUM = (
                 for n in range(1, 8)
                 for stored in STORED
             ),
+            *NOTHING_COMPUTED,  # of less than 8
         ),
     ),
     Mutant(
@@ -303,5 +317,16 @@ SCHEDULE = (
     Mutant("first barrier deleted", (STALE,), without_barrier(0)),
     Mutant("last barrier deleted", (STALE,), without_barrier(-1)),
     Mutant("swapped buffer", change=swapped_buffer),
+    Mutant("GPU: barrier behind the inputs deleted"),
+    Mutant("GPU: barrier behind the weights deleted"),
+    Mutant("GPU: barrier behind the outputs deleted"),
+    Mutant("GPU: last block of threads not launched"),
+    Mutant("GPU: nobody waits for the launch"),
+    Mutant("GPU: inputs not copied", NOTHING_COMPUTED),
+    Mutant("GPU: outputs not copied", NOTHING_COMPUTED),
+    Mutant("GPU: neighbouring outputs swapped", ("the columns are in another order",)),
+    Mutant("GPU: codes packed in the other order"),
+    Mutant("GPU: codes behind the last input not zero", equivalent=True),
+    Mutant("GPU: codes behind the last input in the sum of a"),
 )
 MUTANTS = (*ROUNDING, *INPUT, *PRODUCT, *MULTIPLIER, *SUM, *OTHERS, *SCHEDULE)

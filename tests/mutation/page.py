@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 from harness.proof import Step
 from harness.workspace import ROOT
-from tests.mutation.campaign import COMPOSED, Named, Outcome
+from tests.mutation import target_cuda
+from tests.mutation.campaign import COMPOSED, Guard, Named, Outcome
 from tests.mutation.mutants import MUTANTS
 from tests.mutation.networks import NETWORKS, VECTORS
 
+BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 PAGE = ROOT / "docs" / "mutation.md"
-SAME, EQUAL, HELD, NOTHING = "=", "equal", "holds", ""
+SAME, SENSELESS, EQUAL, HELD, NOTHING = "=", "-", "equal", "holds", ""
 
 INTRODUCTION = f"""# What finds a wrong program
 
@@ -40,6 +42,19 @@ hold, it is the same function. `{HELD}`: all claims hold, some of them of sample
 program as without the mutant. What a deleted barrier does to a run depends on which item is faster at that time; the
 proof slows each of them down in turn.
 """
+GUARDS = f"""Before anything is claimed of a program, two guards have seen it. The build inspects the PTX, and refuses
+whatever is no operation of the specification, or not known; the program refuses to start on a GPU that fails its
+self-test, which calls the same functions. A mutant was tried past both all the same, to show what would find it if they
+did not: `{Guard.BUILD.value}` and `{Guard.START.value}` before a cell say that they had refused it,
+`{Guard.RUN.value}` that its run ended with an error. `{SAME}` is said of the network's own code: the self-test also has
+functions that the network does not call.
+
+All kernels ran as host-simulation of CUDA: the text of the kernels, compiled by g++, behind the driver's interface. A
+thread there runs up to its next barrier before another begins. That shows what a deleted barrier can do, and always the
+same; the race itself is found by ThreadSanitizer in `tests/kernels/cuda`. What NVRTC makes of the text is computed in
+`tests/ptx`. Of those mutants only that change how inputs are rounded, not all 2^32 inputs pass, but those where the
+code changes.
+"""
 
 
 @dataclass(frozen=True)
@@ -57,49 +72,80 @@ def page(cells: Sequence[Cell], faults: Mapping[str, str], where: str) -> str:
     parts = [INTRODUCTION, where + "\n"]
     for target in dict.fromkeys(cell.target for cell in cells):
         own = [cell for cell in cells if cell.target == target]
-        parts += [f"## Target `{target}`\n", _totals(own), _summary(own), LEGEND, _details(own)]
+        guarded = target in target_cuda.INJECTIONS
+        parts += [f"## Target `{target}`\n", *([GUARDS] if guarded else []), _totals(own, guarded=guarded)]
+        parts += [_summary(own, guarded=guarded), LEGEND, _details(own), *_senseless(target)]
     parts += ["## Around the network\n", _table(("what is wrong", "verdict"), faults.items())]
     return "\n".join(parts)
 
 
-def _totals(cells: Sequence[Cell]) -> str:
+def _senseless(target: str) -> Iterator[str]:
+    """Which mutants this target cannot have."""
+    reasons = {mutant.name: mutant.senseless(target) or NOTHING for mutant in MUTANTS if mutant.senseless(target)}
+    yield f"Mutants without a meaning here (`{SENSELESS}`), and why:\n"
+    yield "".join(f"- {name}: {reason}\n" for name, reason in reasons.items())
+
+
+def _totals(cells: Sequence[Cell], *, guarded: bool) -> str:
     tried = [cell.outcome for cell in cells if cell.outcome]
     proved = _counted(tried, lambda o: o.failed)
     alone = _counted(tried, lambda o: o.failed and not o.differing)
     missed = _counted(tried, lambda o: o.missed)
     equal = _counted(tried, lambda o: o.held and o.complete)
     held = _counted(tried, lambda o: o.held and not o.complete)
+    refused = _refused(tried) if guarded else NOTHING
+    found = f"- found by the proof: {proved}, {alone} of them by it alone; found by the run alone: {missed}"
+    in_run = [cell for cell in cells if cell.outcome and cell.outcome.differing]
+    in_proof = [cell for cell in cells if cell.outcome and cell.outcome.named and not cell.outcome.differing]
     return f"""{len(tried)} programs that are not the right one:
 
-- found by the proof: {proved}, {alone} of them by it alone; found by the run alone: {missed}
+{refused}{found}
 - all claims hold: {equal} shown to be equal, {held} tried on samples
-- diagnosed in the run: {_shares([o for o in tried if o.differing])}
-- diagnosed in the proof alone: {_shares([o for o in tried if o.named and not o.differing])}
+- diagnosed in the run: {_shares(in_run)}
+- diagnosed in the proof alone: {_shares(in_proof)}
 """
+
+
+def _refused(tried: Sequence[Outcome]) -> str:
+    build = _counted(tried, lambda o: Guard.BUILD in o.refused)
+    start = _counted(tried, lambda o: Guard.START in o.refused)
+    rest = [outcome for outcome in tried if not {Guard.BUILD, Guard.START} & set(outcome.refused)]
+    by_neither = f"by neither: {len(rest)}, of which the proof finds {_counted(rest, lambda o: o.failed)}"
+    return f"- refused by the build: {build}; by the self-test: {start}; {by_neither}\n"
 
 
 def _counted(outcomes: Iterable[Outcome], condition: Callable[[Outcome], object]) -> int:
     return sum(bool(condition(outcome)) for outcome in outcomes)
 
 
-def _shares(diagnosed: Sequence[Outcome]) -> str:
-    counts = Counter(outcome.named for outcome in diagnosed)
+def _shares(diagnosed: Sequence[Cell]) -> str:
+    """Of all, and of those whose mistake the diagnosis has a name for."""
+    counts = Counter(cell.outcome.named for cell in diagnosed if cell.outcome)
+    known = sum(bool(BY_NAME[cell.mutant].causes) for cell in diagnosed)
     right = counts[Named.ALONE] + counts[Named.AMONG]
     return (
-        f"{len(diagnosed)}; named rightly {right} ({100 * right / max(len(diagnosed), 1):.1f} %), "
-        f"{counts[Named.ALONE]} of them alone; not named {counts[Named.NOT]}; only by wrong names {counts[Named.WRONG]}"
+        f"{len(diagnosed)}, {known} of a cause that has a name; named rightly {right} "
+        f"({100 * right / max(known, 1):.1f} %), {counts[Named.ALONE]} of them alone; not named {counts[Named.NOT]}; "
+        f"only by wrong names {counts[Named.WRONG]}"
     )
 
 
-def _summary(cells: Sequence[Cell]) -> str:
-    head = ("mutant", "programs", "found by run", "found by proof", "equal", "alone", "among others", "not named")
-    return _table(head, (_row(name, own) for name, own in _by_mutant(cells)))
+def _summary(cells: Sequence[Cell], *, guarded: bool) -> str:
+    refused = ("refused by build", "by self-test") if guarded else ()
+    found = ("found by run", "found by proof", "equal", "alone", "among others", "not named")
+    rows = (_row(name, own, guarded=guarded) for name, own in _by_mutant(cells))
+    return _table(("mutant", "programs", *refused, *found), rows)
 
 
-def _row(name: str, cells: Sequence[Cell]) -> Sequence[str]:
+def _row(name: str, cells: Sequence[Cell], *, guarded: bool) -> Sequence[str]:
     tried = [cell.outcome for cell in cells if cell.outcome]
+    refused: Sequence[Callable[[Outcome], object]] = (
+        lambda outcome: Guard.BUILD in outcome.refused,
+        lambda outcome: Guard.START in outcome.refused,
+    )
     conditions: Sequence[Callable[[Outcome], object]] = (
-        lambda outcome: outcome.differing,
+        *(refused if guarded else ()),
+        lambda outcome: outcome.differing or Guard.RUN in outcome.refused,
         lambda outcome: outcome.failed,
         lambda outcome: outcome.held and outcome.complete,
         lambda outcome: outcome.named is Named.ALONE,
@@ -124,7 +170,12 @@ def cell_text(cell: Cell) -> str:
     """What the legend explains."""
     outcome = cell.outcome
     if outcome is None:
-        return SAME
+        return SENSELESS if BY_NAME[cell.mutant].senseless(cell.target) else SAME
+    guards = "".join(guard.value for guard in outcome.refused)
+    return f"{guards} {_found(outcome)}".lstrip()
+
+
+def _found(outcome: Outcome) -> str:
     if outcome.held:
         return EQUAL if outcome.complete else HELD
     steps = " ".join(str(1 + list(Step).index(step)) for step in outcome.failed) or "MISSED"

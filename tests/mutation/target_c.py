@@ -84,7 +84,7 @@ def _with_function(made: Plan, function: str, wanted: Callable[[QGemm], bool]) -
 
 
 def _of_products(layer: QGemm, function: str) -> str:
-    rows = ",\n        ".join(_product(layer, column) for column in range(layer.width))
+    rows = ",\n        ".join(product(layer, column) for column in range(layer.width))
     return (
         f"static const struct product columns[] = {{\n        {rows}\n    }};\n"
         f"    for (size_t n = 0; n < {layer.width}; ++n) {{\n        struct product p = columns[n];\n"
@@ -92,7 +92,8 @@ def _of_products(layer: QGemm, function: str) -> str:
     )
 
 
-def _product(layer: QGemm, column: int) -> str:
+def product(layer: QGemm, column: int) -> str:
+    """The initialiser of a struct product."""
     scales = layer.scales
     info = np.iinfo(layer.dtype if layer.dtype != np.float32 else np.uint8)
     real = (scales.alpha, scales.a, scales.b[column], scales.y or np.float32(0))
@@ -101,14 +102,18 @@ def _product(layer: QGemm, column: int) -> str:
     return f"{{{', '.join(values)}}}"
 
 
+def quantization(layer: QuantizeLinear) -> str:
+    """The initialiser of a struct quantization."""
+    info = np.iinfo(layer.dtype)
+    return f"{{{float(layer.scale).hex()}f, {layer.zero_point}, {info.min}, {info.max}}}"
+
+
 def quantizing(function: str) -> Injection:
     """Every QuantizeLinear computes its codes by this function of mutants.c."""
 
     def body(layer: QuantizeLinear) -> str:
-        info = np.iinfo(layer.dtype)
-        constants = f"{float(layer.scale).hex()}f, {layer.zero_point}, {info.min}, {info.max}"
         return (
-            f"static const struct quantization q = {{{constants}}};\n"
+            f"static const struct quantization q = {quantization(layer)};\n"
             f"    for (size_t n = 0; n < {layer.width}; ++n)\n"
             f"        out[n] = ({C_TYPES[layer.dtype.name]}){function}(&q, in[n]);"
         )
@@ -170,26 +175,24 @@ PAIRS = (
     "sum[r] += k % 2 ? 0 : int16_saturated("
     "a[k] * b[r * depth + k] + (k + 1 < depth ? a[k + 1] * b[r * depth + k + 1] : 0));"
 )
-INT16_SATURATED = """
-/* x86's VPMADDUBSW */
-static inline int32_t int16_saturated(int32_t sum)
+# x86's VPMADDUBSW
+INT16_SATURATED = """static inline int32_t int16_saturated(int32_t sum)
 {
-    return sum < INT16_MIN ? INT16_MIN : sum > INT16_MAX ? INT16_MAX : sum;
+    return sum < -32768 ? -32768 : sum > 32767 ? 32767 : sum;
 }
-
-#endif
 """
-TOWARDS_ZERO = """#include <math.h>
-
-static inline float towards_zero(double x)
+TOWARDS_ZERO = """static inline float towards_zero(double x)
 {
     const float y = (float)x;
     return fabs(y) > fabs(x) ? nextafterf(y, 0) : y;
 }
+"""
+ADD_HEAD = "static inline void add"
+NO_THREADS = "one thread computes all of a vector"
+NO_LAUNCH = "its code is called, not launched, and works in the program's own memory"
+NO_WORDS = "codes and weights are read one by one: there are no words"
 
-static inline void add"""
-
-INJECTIONS: Mapping[str, Injection] = {
+INJECTIONS: Mapping[str, Injection | str] = {
     "clamp after round": kernel(
         Patch(SATURATE, CLAMP_LOW, f"v = rintf(v);\n    {CLAMP_LOW}"),
         Patch(SATURATE, "(int32_t)rintf(v)", "(int32_t)v"),
@@ -237,7 +240,9 @@ INJECTIONS: Mapping[str, Injection] = {
         Patch(QGEMM, SCALED, "{ volatile _Float16 half = (_Float16)((float)acc[n] * m[n]); y[n] = (float)half; }")
     ),
     "byte order of m": both(finishing("m_swapped"), scaling("scale_swapped_m")),
-    "int16 pair saturation": kernel(Patch(SATURATE, "\n#endif\n", INT16_SATURATED), Patch(QGEMM, ACCUMULATE, PAIRS)),
+    "int16 pair saturation": kernel(
+        Patch(SATURATE, "\n#endif\n", f"\n{INT16_SATURATED}\n#endif\n"), Patch(QGEMM, ACCUMULATE, PAIRS)
+    ),
     "products beyond a multiple of 8 inputs left out": kernel(
         Patch(QGEMM, ACCUMULATE, "sum[r] += k < depth / 8 * 8 ? a[k] * b[r * depth + k] : 0;")
     ),
@@ -248,10 +253,22 @@ INJECTIONS: Mapping[str, Injection] = {
     "Add: second term dropped": adding("a[n]; (void)b"),
     "Add: second term subtracted": adding("a[n] - b[n]"),
     "Add: truncated": kernel(
-        Patch(ADD, SUM, "towards_zero((double)a[n] + b[n])"), Patch(ADD, "static inline void add", TOWARDS_ZERO)
+        Patch(ADD, SUM, "towards_zero((double)a[n] + b[n])"),
+        Patch(ADD, ADD_HEAD, f"#include <math.h>\n\n{TOWARDS_ZERO}\n{ADD_HEAD}"),
     ),
     "Add: product recomputed, not fused": summing(2, "t1[n] + (float)acc[n] * m[n]"),
     "Add: product and sum fused": summing(2, "fmaf((float)acc[n], m[n], t1[n])"),
     "Add: three terms summed in double": summing(3, "(float)((double)t1[n] + t2[n] + t3[n])"),
     "Add: three terms in another order": summing(3, "t1[n] + (t2[n] + t3[n])"),
+    "GPU: barrier behind the inputs deleted": NO_THREADS,
+    "GPU: barrier behind the weights deleted": NO_THREADS,
+    "GPU: barrier behind the outputs deleted": NO_THREADS,
+    "GPU: last block of threads not launched": NO_THREADS,
+    "GPU: nobody waits for the launch": NO_LAUNCH,
+    "GPU: inputs not copied": NO_LAUNCH,
+    "GPU: outputs not copied": NO_LAUNCH,
+    "GPU: neighbouring outputs swapped": NO_THREADS,
+    "GPU: codes packed in the other order": NO_WORDS,
+    "GPU: codes behind the last input not zero": NO_WORDS,
+    "GPU: codes behind the last input in the sum of a": NO_WORDS,
 }

@@ -24,8 +24,9 @@ from tests import builders
 from tests.kernels.board_program import parse, with_flags
 from tests.mutation.campaign import Named, Outcome, Workshop, attempt, named
 from tests.mutation.faults import FAULTS, Fault
-from tests.mutation.mutants import MULTIPLIER, MUTANTS, PRODUCT
+from tests.mutation.mutants import MULTIPLIER, MUTANTS, PRODUCT, TARGETS
 from tests.mutation.networks import NETWORKS, Subject
+from tests.mutation.target_cuda import FUSED, LAYERWISE
 
 CONSTANTS, INPUT, SUMS, ACTIVATIONS, OTHERS, COMPOSITION = Step
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
@@ -61,9 +62,18 @@ EQUAL = [
     ("int16 pair saturation", "int8 activations"),
     ("clamp after round", "residual"),
 ]
+FOUND_ON_A_GPU = [
+    (LAYERWISE, "round half away (roundf)", "powers of two", "BS", (INPUT, ACTIVATIONS)),
+    (LAYERWISE, "product in double, m float32", "uint8", "B", (ACTIVATIONS,)),
+    (LAYERWISE, "GPU: nobody waits for the launch", "uint8", "E", (COMPOSITION,)),
+    (FUSED, "x * (1 / scale)", "uint8", "S", (INPUT,)),
+    (FUSED, "bias left out", "uint8", "", (CONSTANTS, SUMS)),
+    (FUSED, "GPU: barrier behind the weights deleted", "uint8", "", (SUMS,)),
+    (FUSED, "GPU: codes behind the last input in the sum of a", "uint8", "", (COMPOSITION,)),
+]
 TO_CODES = [mutant.name for mutant in (*PRODUCT, *MULTIPLIER) if not mutant.name.startswith("float output")]
 USED = {"int8", "uint8", "powers of two", "int8 activations", "residual"}
-Attempt = Callable[[str, str], Outcome]
+Attempt = Callable[..., Outcome]
 
 
 @pytest.fixture(scope="module")
@@ -72,17 +82,24 @@ def subjects() -> dict[str, Subject]:
 
 
 @pytest.fixture(scope="module")
-def workshop(host: Profile, subjects: dict[str, Subject], tmp_path_factory: pytest.TempPathFactory) -> Workshop:
-    return Workshop.open(host, "c", subjects["int8"], tmp_path_factory.mktemp("common"))
+def workshops(host: Profile, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Workshop]:
+    objects = tmp_path_factory.mktemp("objects")
+    return {target: Workshop(host, target, objects) for target in TARGETS}
+
+
+@pytest.fixture(scope="module")
+def workshop(workshops: dict[str, Workshop]) -> Workshop:
+    return workshops["c"]
 
 
 @pytest.fixture
-def outcome(workshop: Workshop, subjects: dict[str, Subject], tmp_path: Path) -> Attempt:
-    def outcome(mutant: str, network: str) -> Outcome:
-        subject = subjects[network]
-        program = workshop.build(BY_NAME[mutant], subject, tmp_path / "bundle")
-        causes = BY_NAME[mutant].causes
-        return attempt(program, subject, workshop.plan(subject), causes, tmp_path, all_floats=False)
+def outcome(workshops: dict[str, Workshop], subjects: dict[str, Subject], tmp_path: Path) -> Attempt:
+    def outcome(name: str | None, network: str, target: str = "c") -> Outcome:
+        subject, workshop = subjects[network], workshops[target]
+        mutant = BY_NAME[name] if name else None
+        suspect = workshop.build(mutant, subject, tmp_path / "bundle")
+        causes = mutant.causes if mutant else ()
+        return attempt(suspect, subject, workshop.plan(subject), causes, tmp_path, all_floats=False)
 
     return outcome
 
@@ -110,6 +127,36 @@ def test_of_a_mutant_that_is_the_same_function_every_claim_holds(outcome: Attemp
     assert outcome(mutant, network) == Outcome(0, (), None, complete=network != "residual")
 
 
+@pytest.mark.parametrize(("target", "mutant", "network", "refused", "failed"), FOUND_ON_A_GPU)
+def test_a_mistake_on_a_gpu_is_refused_or_found_and_past_its_guards_it_is_always_found(
+    outcome: Attempt, target: str, mutant: str, network: str, refused: str, failed: tuple[Step, ...]
+) -> None:
+    found = outcome(mutant, network, target)
+    assert "".join(guard.value for guard in found.refused) == refused
+    assert found.failed == failed
+    assert found.named in ({Named.ALONE, Named.AMONG} if BY_NAME[mutant].causes else {Named.NOT, None})
+
+
+@pytest.mark.parametrize(
+    ("target", "mutant"), [(LAYERWISE, None), (FUSED, "GPU: codes behind the last input not zero")]
+)
+def test_the_right_program_is_neither_refused_nor_found(outcome: Attempt, target: str, mutant: str | None) -> None:
+    assert outcome(mutant, "uint8", target) == Outcome(0, (), None)
+
+
+def test_programs_are_the_same_if_their_code_is(
+    workshops: dict[str, Workshop], subjects: dict[str, Subject], tmp_path: Path
+) -> None:
+    def identity(name: str | None) -> str:
+        mutant = BY_NAME[name] if name else None
+        return workshops[LAYERWISE].build(mutant, subjects["uint8"], tmp_path / f"{name}").identity
+
+    right = identity(None)
+    assert identity("Add: truncated") == right  # there is no Add
+    assert identity("m one ulp up") != right
+    assert identity("GPU: nobody waits for the launch") != right
+
+
 @pytest.mark.parametrize("mutant", ["first barrier deleted", "last barrier deleted"])
 def test_a_deleted_barrier_is_found_whoever_wins_the_race(outcome: Attempt, mutant: str) -> None:
     found = outcome(mutant, "powers of two")
@@ -130,9 +177,9 @@ def test_the_proof_finds_a_wrong_product_if_and_only_if_a_reachable_accumulator_
     """All of them pass through the program once more, as plain vectors, and are judged by floating-point NumPy."""
     made, layer = workshop.plan(small), small.network.layers[1]
     assert isinstance(layer, QGemm)
-    program = workshop.build(BY_NAME[name], small, tmp_path / "bundle")
+    suspect = workshop.build(BY_NAME[name], small, tmp_path / "bundle")
     codes = network_c.task_codes(made)
-    probe = Probe(program.deployed(tmp_path / "run"), execute.options(made), 60, tmp_path)
+    probe = Probe(suspect.deployed(tmp_path / "run"), execute.options(made), 60, tmp_path)
     asked = proof.questions(proof.Subject(small.network, small.network.layers, codes, probe), all_floats=False)
     claims = [q.ask() for q in asked if q.step is Step.REQUANTIZATION and q.side is proof.Side.BOARD]
     assert all(claim.holds for claim in claims) == (not _wrong_accumulators(layer, codes[1].stages, probe))

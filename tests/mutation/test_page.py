@@ -8,7 +8,7 @@ import pytest
 
 from harness import targets
 from harness.proof import Step
-from tests.mutation.campaign import Named, Outcome
+from tests.mutation.campaign import Guard, Named, Outcome
 from tests.mutation.faults import FAULTS
 from tests.mutation.mutants import MUTANTS, TARGETS
 from tests.mutation.networks import NETWORKS
@@ -60,10 +60,43 @@ def test_what_the_page_says_is_good_enough() -> None:
         (Outcome(1234, (Step.CONSTANTS, Step.REQUANTIZATION), Named.AMONG), "1,234 / 1 4 / among others"),
         (Outcome(0, (Step.QUANTIZATION,), None), "0 / 2 / -"),
         (Outcome(7, (), Named.NOT), "7 / MISSED / not"),
+        (Outcome(0, (), None, refused=(Guard.BUILD,)), "B equal"),
+        (Outcome(5, (Step.OTHERS,), Named.ALONE, refused=(Guard.BUILD, Guard.START)), "BS 5 / 5 / alone"),
+        (Outcome(0, (Step.COMPOSITION,), None, refused=(Guard.RUN,)), "E 0 / 6 / -"),
+        (Outcome(0, (), None, refused=(Guard.RUN,)), "E 0 / MISSED / -"),
     ],
 )
 def test_a_cell_says_what_became_of_the_mutant(outcome: Outcome | None, text: str) -> None:
-    assert cell_text(Cell("c", "floor", "int8", outcome)) == text
+    assert cell_text(Cell("c", "clamp after round", "int8", outcome)) == text
+
+
+def test_a_cell_says_that_a_mutant_has_no_meaning() -> None:
+    assert cell_text(Cell("c", "GPU: inputs not copied", "int8", None)) == "-"
+    assert cell_text(Cell("cuda:fused", "GPU: inputs not copied", "int8", None)) == "="
+
+
+def test_the_totals_of_a_gpu_say_what_was_refused() -> None:
+    outcomes = [
+        Outcome(0, (), None, refused=(Guard.BUILD,)),
+        Outcome(9, (Step.REQUANTIZATION,), Named.ALONE, refused=(Guard.BUILD, Guard.START)),
+        Outcome(9, (Step.REQUANTIZATION,), Named.ALONE, refused=(Guard.START,)),
+        Outcome(0, (Step.COMPOSITION,), None, refused=(Guard.RUN,)),
+        Outcome(0, (), None),
+    ]
+    cells = [
+        Cell("cuda:fused", name, net, outcomes[index % 5] if index < 5 and net == "int8" else None)
+        for index, name in enumerate(NAMES)
+        for net in NETWORKS
+    ]
+    text = page(cells, {}, "here")
+    assert "refused by the build: 2; by the self-test: 2; by neither: 2, of which the proof finds 1\n" in text
+    assert tables(text)[0][2 + 1][:6] == [NAMES[1], "1", "1", "1", "1", "1"]
+    assert tables(text)[0][2 + 3][:6] == [NAMES[3], "1", "", "", "1", "1"]
+
+
+def test_a_target_says_why_a_mutant_has_no_meaning() -> None:
+    text = page([Cell("c", name, net, None) for name in NAMES for net in NETWORKS], {}, "here")
+    assert "- GPU: inputs not copied: its code is called, not launched" in text
 
 
 def test_the_totals_count_programs() -> None:
@@ -80,7 +113,8 @@ def test_the_totals_count_programs() -> None:
     assert "5 programs that are not the right one" in text
     assert "found by the proof: 3, 1 of them by it alone; found by the run alone: 1\n" in text
     assert "1 shown to be equal, 0 tried on samples" in text
-    assert "in the run: 3; named rightly 1 (33.3 %), 1 of them alone; not named 1; only by wrong names 1\n" in text
-    assert "in the proof alone: 1; named rightly 1 (100.0 %), 0 of them alone" in text
+    assert "in the run: 3, 2 of a cause that has a name; named rightly 1 (50.0 %), 1 of them alone; " in text
+    assert "alone; not named 1; only by wrong names 1\n" in text
+    assert "in the proof alone: 1, 1 of a cause that has a name; named rightly 1 (100.0 %), 0 of them alone" in text
     assert tables(text)[0][2] == [NAMES[0], "1", "1", "1", "", "1", "", ""]
     assert tables(text)[-1][-1] == ["fault", "found"]
