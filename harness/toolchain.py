@@ -63,11 +63,13 @@ class Compiler:
         output: Path,
         more_flags: Sequence[str] = (),
     ) -> None:
-        """Compile and link `sources`, relative to `folder`, into `output`.
+        """Compile and link `sources`, relative to `folder`, into `output`; a -std of `more_flags` is the only one.
 
         ToolError with the compiler's first words if it refuses.
         """
-        arguments = [*self.command, *self.flags, *more_flags, *(f"-D{definition}" for definition in definitions)]
+        other_language = any(flag.startswith("-std=") for flag in more_flags)
+        flags = [flag for flag in self.flags if not (other_language and flag.startswith("-std="))]
+        arguments = [*self.command, *flags, *more_flags, *(f"-D{definition}" for definition in definitions)]
         arguments += [f"-I{folder}" for folder in include]
         arguments += [*(str(source) for source in sources), "-o", str(output), "-lm"]
         done = subprocess.run(arguments, capture_output=True, check=False, cwd=folder)

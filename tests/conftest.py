@@ -33,3 +33,9 @@ def host(laboratory: Laboratory) -> Profile:
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for bundles that this session alone uses."""
     return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for what programs have in common, compiled once: to compile takes longer than to run."""
+    return tmp_path_factory.mktemp("objects")

@@ -73,7 +73,7 @@ static void move_to_core(int core, const char *name)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
-    CPU_SET(core < 0 ? 0 : core, &set);
+    CPU_SET((size_t)(core < 0 ? 0 : core), &set);
     if (core >= 0 && sched_setaffinity(0, sizeof set, &set) != 0)
         fail_errno(EXIT_SYSTEM, "cannot move to the core of --pin for stage", name);
 }

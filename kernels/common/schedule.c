@@ -128,7 +128,7 @@ static void start_worker(struct worker *worker, int core, int fifo)
     if (core >= 0) {
         cpu_set_t set;
         CPU_ZERO(&set);
-        CPU_SET(core, &set);
+        CPU_SET((size_t)core, &set);
         require(pthread_attr_setaffinity_np(&attributes, sizeof set, &set), "cannot pin item", name);
     }
     if (fifo > 0) {

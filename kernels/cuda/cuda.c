@@ -51,7 +51,8 @@ void cuda_check(CUresult result, const char *function, const char *what)
     fail(EXIT_SYSTEM, "%s (%s): %s (%d): %s", function, what, name, result, advice(result));
 }
 
-#define CUDA_FIND(result, name, arguments) cuda.name = (result(*) arguments)find(library, #name);
+/* As POSIX has it: ISO C knows no way from an object's address to a function's. */
+#define CUDA_FIND(result, name, arguments) *(void **)&cuda.name = find(library, #name);
 
 static void *find(void *library, const char *name)
 {

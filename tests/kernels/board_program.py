@@ -99,32 +99,19 @@ def build_patched(
     folder: Path,
     patches: Sequence[Patch] = (),
     flags: Sequence[str] = (),
-    common: Path | None = None,
     objects: Path | None = None,
 ) -> BoardProgram:
     """The program of a patched copy of the sources, compiled in `folder` with `flags` after all others.
 
-    `common` stands for kernels/common, compiled before.  The folder `objects` keeps what is compiled of all that is not
-    generated, and serves every program.
+    The folder `objects` keeps what is compiled of all that is not generated, and serves every program.
     """
     recipe = _patched(made, board, folder, patches, flags)
     if objects:
         compiler = recipe.compiler
         keeping = Keeping(compiler.command, compiler.identity, compiler.flags, objects)
-        dataclasses.replace(recipe, compiler=keeping).compile(folder, "patched")
-    elif common:
-        units = [common, *(unit for unit in _units(recipe) if unit.parent != COMMON)]
-        _compile(recipe, folder, units, folder / bundle.PROGRAM)
-    else:
-        recipe.compile(folder, "patched")
+        recipe = dataclasses.replace(recipe, compiler=keeping)
+    recipe.compile(folder, "patched")
     return BoardProgram(folder / bundle.PROGRAM, made.network, "patched", recipe.compiler.identity)
-
-
-def compile_common(made: Plan, board: Profile, folder: Path) -> Path:
-    """kernels/common as one object file, the same for every network."""
-    recipe = _patched(made, board, folder, (), ["-r"])
-    _compile(recipe, folder, [unit for unit in _units(recipe) if unit.parent == COMMON], folder / "common.o")
-    return folder / "common.o"
 
 
 @dataclass(frozen=True)
@@ -160,8 +147,6 @@ class Keeping(Compiler):
 
 KERNELS = "kernels"
 NO_LANGUAGE = Path("-xnone")  # the option: object files follow, whatever language the flags name
-COMMON = Path("kernels/common")
-INCLUDE = (COMMON, Path("kernels/c"))
 
 
 def _patched(made: Plan, board: Profile, folder: Path, patches: Sequence[Patch], flags: Sequence[str]) -> Recipe:
@@ -172,15 +157,6 @@ def _patched(made: Plan, board: Profile, folder: Path, patches: Sequence[Patch],
     recipe = dataclasses.replace(recipe, sources=sources, compiler=compiler)
     recipe.write(folder)
     return recipe
-
-
-def _units(recipe: Recipe) -> list[Path]:
-    return [Path(path) for path in recipe.sources if path.endswith(".c")]
-
-
-def _compile(recipe: Recipe, folder: Path, units: Sequence[Path], output: Path) -> None:
-    definitions = (*recipe.definitions, 'BUNDLE_HASH="patched"')
-    recipe.compiler.build(folder, units, INCLUDE, definitions, output)
 
 
 def with_flags(board: Profile, *flags: str) -> Profile:

@@ -18,7 +18,7 @@ from harness.network import Array, Network, QGemm, QuantizeLinear
 from harness.profile import Profile
 from harness.stimuli import stimuli
 from tests import builders
-from tests.kernels.board_program import build_patched, compile_common, parse, with_flags
+from tests.kernels.board_program import build_patched, parse, with_flags
 from tests.kernels.chains import chain, qgemm, quantize
 from tests.mutation.mutants import (
     INPUT,
@@ -131,12 +131,6 @@ def board(host: Profile) -> Profile:
     return with_flags(host, "-O1", "-march=native")
 
 
-@pytest.fixture(scope="module")
-def common(subjects: Mapping[str, Subject], board: Profile, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = plan.make(subjects["input"].network, board)
-    return compile_common(made, board, tmp_path_factory.mktemp("common"))
-
-
 ROUNDED = ("pow2", "ordinary", "input")
 CODE = {mutant.name: mutant for mutant in MUTANTS if mutant not in SCHEDULE}
 
@@ -166,10 +160,10 @@ SHOWN_BY |= {
 
 
 @pytest.fixture
-def run(board: Profile, common: Path, tmp_path: Path) -> Run:
+def run(board: Profile, objects: Path, tmp_path: Path) -> Run:
     def run(mutant: Mutant, subject: Subject) -> tuple[Array, ...]:
         made = plan.make(subject.network, board)
-        program = build_patched(mutant.plan(made), board, tmp_path / "bundle", mutant.patches(made), common=common)
+        program = build_patched(mutant.plan(made), board, tmp_path / "bundle", mutant.patches(made), objects=objects)
         return program.activations(subject.vectors, tmp_path)
 
     return run

@@ -17,7 +17,7 @@ from harness.profile import Profile
 from harness.reference import specification
 from harness.targets import Part, Stage
 from tests import builders
-from tests.kernels.board_program import BoardProgram, Patch, build, build_patched, compile_common, parse, with_flags
+from tests.kernels.board_program import BoardProgram, Patch, build, build_patched, parse, with_flags
 from tests.kernels.test_program import EXIT_IO, EXIT_USAGE, refused
 from tests.reference.test_specification import sum_network
 
@@ -46,11 +46,10 @@ def board(host: Profile) -> Profile:
 
 
 @pytest.fixture(scope="module")
-def programs(board: Profile, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, BoardProgram]:
+def programs(board: Profile, objects: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, BoardProgram]:
     folder = tmp_path_factory.mktemp("programs")
     plans = {name: plan.make(net, board, block=BLOCK) for name, net in NETWORKS.items()}
-    common = compile_common(plans["float"], board, folder / "common")
-    return {name: build_patched(made, board, folder / name, common=common) for name, made in plans.items()}
+    return {name: build_patched(made, board, folder / name, objects=objects) for name, made in plans.items()}
 
 
 @pytest.fixture(scope="module")

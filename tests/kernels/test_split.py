@@ -28,7 +28,6 @@ from tests.kernels.board_program import (
     BoardProgram,
     Patch,
     build_patched,
-    compile_common,
     parse,
     run_sanitized,
     with_flags,
@@ -55,11 +54,6 @@ def board(host: Profile) -> Profile:
     items = {name: ItemProfile(target="c") for name in ITEMS}
     items["first"] = items["first"].model_copy(update={"operators": OPERATORS})
     return with_flags(host.model_copy(update={"items": items}), "-O1")
-
-
-@pytest.fixture(scope="module")
-def common(board: Profile, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_common(plan.make(parse(listing_2()), board), board, tmp_path_factory.mktemp("common"))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -101,11 +95,11 @@ def disturbances(made: Plan) -> Iterator[tuple[str, ...]]:
 @pytest.mark.parametrize("sync", SYNCS)
 @pytest.mark.parametrize("split", SPLITS.values(), ids=SPLITS)
 def test_a_split_network_is_the_network_and_its_traces_conform(
-    listing: Subject, board: Profile, common: Path, tmp_path: Path, split: tuple[str, ...], sync: Sync
+    listing: Subject, board: Profile, objects: Path, tmp_path: Path, split: tuple[str, ...], sync: Sync
 ) -> None:
     made = plan.make(listing.network, board, block=BLOCK, split=split, sync=sync)
     assert conformance.check(made) == ()
-    program = build_patched(made, board, tmp_path / "bundle", common=common)
+    program = build_patched(made, board, tmp_path / "bundle", objects=objects)
     for number, options in enumerate(disturbances(made)):
         folder = tmp_path / str(number)
         assert differing(program, listing, folder, *options) == [], options
@@ -127,24 +121,24 @@ def allocations(draw: st.DrawFn, net: Network) -> tuple[str, ...]:
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), seed=st.integers(0, 10_000), sync=st.sampled_from(SYNCS))
 def test_whatever_the_network_and_the_split_the_bits_stay_and_the_trace_conforms(
-    board: Profile, common: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, seed: int, sync: Sync
+    board: Profile, objects: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, seed: int, sync: Sync
 ) -> None:
     subject = Subject.of(parse(random_dag(np.random.default_rng(seed), data.draw(st.integers(3, 9)))))
     made = plan.make(subject.network, board, block=BLOCK, split=data.draw(allocations(subject.network)), sync=sync)
     assert conformance.check(made) == ()
     folder = tmp_path_factory.mktemp("split")
-    program = build_patched(made, board, folder / "bundle", common=common)
+    program = build_patched(made, board, folder / "bundle", objects=objects)
     assert differing(program, subject, folder, "--random-delay", "100:1") == []
     assert replayed(made, folder).violations == ()
 
 
 @pytest.mark.parametrize("split", SPLITS.values(), ids=SPLITS)
 def test_the_code_of_a_split_compiles_without_a_warning(
-    listing: Subject, board: Profile, common: Path, tmp_path: Path, split: tuple[str, ...]
+    listing: Subject, board: Profile, objects: Path, tmp_path: Path, split: tuple[str, ...]
 ) -> None:
     flags = ["-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Wpedantic", "-Werror"]
     made = plan.make(listing.network, board, block=BLOCK, split=split)
-    build_patched(made, board, tmp_path / "bundle", flags=flags, common=common)
+    build_patched(made, board, tmp_path / "bundle", flags=flags, objects=objects)
 
 
 @pytest.mark.parametrize("sync", SYNCS)
@@ -185,13 +179,13 @@ def kinds(broken: Plan) -> set[str]:
 @pytest.mark.parametrize("sync", SYNCS)
 @pytest.mark.parametrize("hand_over", [0, 1, 2])
 def test_a_missing_hand_over_is_found_before_the_run_and_by_its_trace(
-    listing: Subject, board: Profile, common: Path, tmp_path: Path, sync: Sync, hand_over: int
+    listing: Subject, board: Profile, objects: Path, tmp_path: Path, sync: Sync, hand_over: int
 ) -> None:
     right = listing_plan(listing, board, sync)
     broken = without(right, right.hand_overs[hand_over].name)
     assert len(right.hand_overs) == 3
     assert kinds(broken) == {"data"}
-    program = build_patched(broken, board, tmp_path / "bundle", common=common)
+    program = build_patched(broken, board, tmp_path / "bundle", objects=objects)
     writer = right.items[right.hand_overs[hand_over].writer].name
     wrong = differing(program, listing, tmp_path / "out", "--delay", f"{writer}:1000")
     found = replayed(broken, tmp_path / "out")
@@ -200,11 +194,11 @@ def test_a_missing_hand_over_is_found_before_the_run_and_by_its_trace(
 
 
 def test_barriers_in_each_other_s_place_are_found_before_the_run_and_never_end(
-    listing: Subject, board: Profile, common: Path, tmp_path: Path
+    listing: Subject, board: Profile, objects: Path, tmp_path: Path
 ) -> None:
     broken = swapped(listing_plan(listing, board, "barrier"))
     assert kinds(broken) == {"deadlock"}
-    program = build_patched(broken, board, tmp_path / "bundle", common=common)
+    program = build_patched(broken, board, tmp_path / "bundle", objects=objects)
     np.save(tmp_path / "vectors.npy", listing.vectors)
     command = [program.path, "--vectors", tmp_path / "vectors.npy", "--out", tmp_path]
     with pytest.raises(subprocess.TimeoutExpired):
@@ -212,31 +206,31 @@ def test_barriers_in_each_other_s_place_are_found_before_the_run_and_never_end(
 
 
 def test_flags_in_each_other_s_place_are_found_before_the_run_and_by_their_trace(
-    listing: Subject, board: Profile, common: Path, tmp_path: Path
+    listing: Subject, board: Profile, objects: Path, tmp_path: Path
 ) -> None:
     """The flag of o2 is raised before o2 is computed."""
     split = ("o3=second", "o4..o5=third")
     broken = swapped(plan.make(listing.network, board, block=BLOCK, split=split, sync="flag"))
     assert kinds(broken) == {"data"}
-    program = build_patched(broken, board, tmp_path / "bundle", common=common)
+    program = build_patched(broken, board, tmp_path / "bundle", objects=objects)
     assert differing(program, listing, tmp_path / "out", "--delay", "first:1000")
     assert any("second began o3" in found.text for found in replayed(broken, tmp_path / "out").violations)
 
 
 @pytest.mark.parametrize("sync", SYNCS)
 def test_a_pipeline_with_single_buffers_is_found_before_the_run_and_by_its_trace(
-    listing: Subject, board: Profile, common: Path, tmp_path: Path, sync: Sync
+    listing: Subject, board: Profile, objects: Path, tmp_path: Path, sync: Sync
 ) -> None:
     broken = single_buffers(listing_plan(listing, board, sync, "pipeline"))
     assert kinds(broken) == {"overwrite"}
-    program = build_patched(broken, board, tmp_path / "bundle", common=common)
+    program = build_patched(broken, board, tmp_path / "bundle", objects=objects)
     wrong = differing(program, listing, tmp_path / "out", "--delay", "second:1000")
     assert wrong
     assert any("overwrite" in violation.text for violation in replayed(broken, tmp_path / "out").violations)
 
 
 def test_a_buffer_with_two_writers_is_found_before_the_run_and_differs(
-    listing: Subject, board: Profile, common: Path, tmp_path: Path
+    listing: Subject, board: Profile, objects: Path, tmp_path: Path
 ) -> None:
     right = plan.make(listing.network, board, block=BLOCK, split=["o1=first+second"])
     parts = [dataclasses.replace(task, start=0) if task.name == "o1_1" else task for task in right.tasks]
@@ -246,5 +240,5 @@ def test_a_buffer_with_two_writers_is_found_before_the_run_and_differs(
     ]
     made = listing_plan(listing, board, "barrier")
     shared = Patch("network.c", "o5_finish(acc, o5_output[v]);", "o5_finish(acc, o3_output[v]);")
-    program = build_patched(made, board, tmp_path / "bundle", [shared], common=common)
+    program = build_patched(made, board, tmp_path / "bundle", [shared], objects=objects)
     assert {"o3", "o5"} & set(differing(program, listing, tmp_path / "out"))

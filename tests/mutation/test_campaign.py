@@ -82,8 +82,7 @@ def subjects() -> dict[str, Subject]:
 
 
 @pytest.fixture(scope="module")
-def workshops(host: Profile, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Workshop]:
-    objects = tmp_path_factory.mktemp("objects")
+def workshops(host: Profile, objects: Path) -> dict[str, Workshop]:
     return {target: Workshop(host, target, objects) for target in TARGETS}
 
 

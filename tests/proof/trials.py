@@ -28,10 +28,10 @@ TIMEOUT_S = 60
 
 @dataclass(frozen=True)
 class Workshop:
-    """Where programs are built, in folders of their own; `common` is kernels/common, compiled, unless it changes."""
+    """Where programs are built, in folders of their own; `objects` keeps what all have in common."""
 
     board: Profile
-    common: Path | None
+    objects: Path
     folder: Path
     count: Iterator[int] = field(default_factory=itertools.count)
 
@@ -47,7 +47,7 @@ class Workshop:
         folder = self.folder / str(next(self.count))
         wrong = _changed(net, change) if change else net
         made = plan.make(wrong, self.board, block=block, split=split)
-        program = build_patched(made, self.board, folder / "bundle", patches, common=self.common)
+        program = build_patched(made, self.board, folder / "bundle", patches, objects=self.objects)
         (folder / "scratch").mkdir()
         right = plan.make(net, self.board, block=block, split=split)
         probe = Probe(program.deployed(folder / "run"), execute.options(right), TIMEOUT_S, folder / "scratch")

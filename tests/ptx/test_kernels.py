@@ -1,148 +1,143 @@
-"""The device code of kernels/cuda as the compiler writes it, executed: its bytes are the integer specification's."""
+"""The target's device code as the compiler writes it, executed: its bytes are the integer specification's."""
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+import re
+from collections.abc import Mapping, Sequence
 
-from harness.network import Array, Network, QGemm, QuantizeLinear
+import numpy as np
+import onnx
+import onnx.compose
+import onnx.helper
+import pytest
+
+from harness.network import Array, Network
+from harness.profile import Profile
 from harness.reference.specification import SpecificationReference
 from harness.targets.cuda import ptx
+from harness.targets.cuda.code import DeviceCode
 from tests import builders
-from tests.kernels.board_program import assert_same, parse, uniform_vectors
-from tests.ptx import samples
+from tests.kernels.board_program import assert_same, parse
+from tests.kernels.cuda import interpreted
+from tests.kernels.test_operators import half_way_vectors
 from tests.ptx.errors import PtxError
-from tests.ptx.interpreter import Module
 
-ARCHITECTURES = ["sm_72", "sm_90"]
+ARCHITECTURES = ["sm_72", "sm_87", "sm_90"]
 KINDS = [("uint8", "int8"), ("uint8", "uint8"), ("int8", "int8")]
+BARRIER = "__syncthreads();"
+# With room for the weights of few groups, so that a small network needs it several times.
+FUSED = re.sub(r"\bSTAGED = \d+,", "STAGED = 40,", interpreted.header("fused.cuh"))
 
 
-def halfway_vectors(network: Network, count: int, seed: int = 0) -> Array:
-    """Uniform ones, and every other on a code or half way between two."""
-    first = network.layers[0]
-    assert isinstance(first, QuantizeLinear)
-    vectors = uniform_vectors(network, count, seed)
-    vectors[::2] = np.rint(2 * vectors[::2] / first.scale) / 2 * first.scale
-    return vectors
-
-
-def random_network(activations: str, weights: str, widths: list[int], seed: int = 0, **choices: object) -> Network:
-    rng = np.random.default_rng(seed)
-    return parse(builders.random_network(rng, widths, weights=weights, activations=activations, **choices))  # type: ignore[arg-type]
-
-
-def check_layerwise(network: Network, arch: str, vectors: Array) -> None:
-    text = samples.compiled(samples.layerwise(network), arch)
-    ptx.inspect(text)
-    actual = samples.run_layerwise(Module(text), network, vectors)
-    assert_same(actual, SpecificationReference(network).activations(vectors))
-
-
-def check_fused(network: Network, arch: str, vectors: Array, block: tuple[int, int]) -> None:
-    text = samples.compiled(samples.fused(network), arch)
-    ptx.inspect(text)
-    actual = samples.run_fused(Module(text), network, vectors, block)
-    assert_same(actual, SpecificationReference(network).activations(vectors))
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize(("activations", "weights"), KINDS)
-@pytest.mark.parametrize("output", ["float_output", "dequantize", "argmax"])
-def test_layerwise(arch: str, activations: str, weights: str, output: str) -> None:
-    network = random_network(
-        activations, weights, [5, 17, 6], per_column=True, zero_points=True, power_of_two=True, **{output: True}
+def side_by_side(models: Sequence[onnx.ModelProto]) -> Network:
+    """One network of all layers of these, which read the same input."""
+    graphs = [onnx.compose.add_prefix_graph(model.graph, f"m{i}_") for i, model in enumerate(models)]
+    for number, graph in enumerate(graphs):
+        for node in graph.node:
+            node.input[:] = ["x" if name == f"m{number}_x" else name for name in node.input]
+    merged = onnx.helper.make_graph(
+        [node for graph in graphs for node in graph.node],
+        "network",
+        models[0].graph.input,
+        [output for graph in graphs for output in graph.output],
+        [constant for graph in graphs for constant in graph.initializer],
     )
-    check_layerwise(network, arch, halfway_vectors(network, 61))
+    model = onnx.helper.make_model(merged, opset_imports=models[0].opset_import, ir_version=builders.IR_VERSION)
+    onnx.helper.set_model_props(model, {entry.key: entry.value for entry in models[0].metadata_props})
+    return parse(model)
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_layerwise_sums(arch: str) -> None:
-    network = random_network("int8", "int8", [7, 9, 4], residual=3, zero_points=True, argmax=True)
-    check_layerwise(network, arch, halfway_vectors(network, 50))
+def model_of(kind: tuple[str, str], widths: Sequence[int], **choices: bool | int) -> onnx.ModelProto:
+    activations, weights = kind
+    rng = np.random.default_rng(0)
+    return builders.random_network(rng, widths, weights=weights, activations=activations, **choices)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize(("activations", "weights"), KINDS)
-@pytest.mark.parametrize("float_output", [False, True])
-def test_fused(arch: str, activations: str, weights: str, float_output: bool) -> None:
-    network = random_network(
-        activations,
-        weights,
-        [5, 18, 33, 3],
-        per_column=True,
-        zero_points=True,
-        power_of_two=True,
-        float_output=float_output,
-    )
-    check_fused(network, arch, halfway_vectors(network, 53), (16, 4))
+def every_operator(kind: tuple[str, str]) -> Network:
+    """Every operator on codes of a kind, with sizes of which none is whole words; the last layer is a search."""
+    hard = {"per_column": True, "zero_points": True, "power_of_two": True}
+    floats = model_of(kind, [5, 6], **hard, float_output=True, argmax=kind == ("uint8", "uint8"))
+    codes = model_of(kind, [5, 18], **hard, dequantize=True)
+    searched = model_of(kind, [5, 7], **hard, argmax=True)
+    sums = model_of(kind, [5, 9, 4], zero_points=True, residual=2)
+    return side_by_side([codes, sums, floats] if kind == ("uint8", "uint8") else [codes, sums, floats, searched])
 
 
-@given(st.data())
-@settings(
-    max_examples=6,
-    deadline=None,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow],
-)
-def test_random_networks(data: st.DataObject) -> None:
-    activations, weights = data.draw(st.sampled_from(KINDS))
-    network = random_network(
-        activations,
-        weights,
-        data.draw(st.lists(st.integers(1, 70), min_size=2, max_size=4)),
-        data.draw(st.integers(0, 2**32 - 1)),
-        per_column=data.draw(st.booleans()),
-        zero_points=data.draw(st.booleans()),
-        power_of_two=data.draw(st.booleans()),
-        float_output=data.draw(st.booleans()),
-    )
-    vectors = halfway_vectors(network, data.draw(st.integers(1, 70)))
-    check_layerwise(network, "sm_72", vectors)
-    check_fused(network, "sm_72", vectors, data.draw(st.sampled_from([(16, 1), (16, 16), (8, 3), (1, 7)])))
+def without_target(text: str) -> str:
+    """PTX but for the line that names the GPU."""
+    return re.sub(r"^\.target .*", "", text, flags=re.MULTILINE)
 
 
-def test_outputs_that_nobody_asks_for_stay_as_they_are() -> None:
-    network = random_network("uint8", "int8", [5, 18, 3])
-    vectors = halfway_vectors(network, 20)
-    module = Module(samples.compiled(samples.fused(network)))
-    actual = samples.run_fused(module, network, vectors, (16, 2), [False, False, True])
-    expected = SpecificationReference(network).activations(vectors)
-    assert_same(actual[2:], expected[2:])
-    assert not actual[0].any()
-    assert not actual[1].any()
+@pytest.mark.parametrize("kind", KINDS, ids="-".join)
+@pytest.mark.parametrize("target", ["cuda:layerwise", "cuda:fused"])
+def test_every_operator_on_every_architecture(target: str, kind: tuple[str, str], host: Profile) -> None:
+    """What differs from one GPU to another is executed; what the compiler writes alike, once."""
+    net = every_operator(kind)
+    code, vectors = interpreted.device_code(net, host, target), half_way_vectors(net, 45, 0)
+    expected = SpecificationReference(net).activations(vectors)
+    texts = {arch: interpreted.translated(code, arch) for arch in ARCHITECTURES}
+    assert [re.findall(r"^\.target (\w+)", text, re.MULTILINE) for text in texts.values()] == [[a] for a in texts]
+    for text in {without_target(text): text for text in texts.values()}.values():
+        ptx.inspect(text)
+        assert_same(interpreted.activations(net, code, text, vectors, 16), expected)
 
 
-def small() -> tuple[Network, Array]:
+@pytest.fixture(scope="module")
+def small() -> Network:
     """Of which every layer has more words than a block has lanes, and more groups than are staged at a time."""
-    network = random_network("uint8", "int8", [9, 30, 30, 30], zero_points=True)
-    return network, halfway_vectors(network, 40)
+    return parse(model_of(KINDS[0], [9, 30, 30, 30], zero_points=True, float_output=True))
 
 
-def without_barrier(function: str, number: int) -> dict[str, bytes]:
-    """fused.cuh, of which a function lacks one of its barriers."""
-    header = samples.headers()["fused.cuh"].decode()
-    barrier = "__syncthreads();"
-    at = header.index(f" void {function}(")
-    for _ in range(number + 1):
-        at = header.index(barrier, at + 1)
-    return {"fused.cuh": (header[:at] + header[at + len(barrier) :]).encode()}
+@pytest.fixture(scope="module")
+def code(small: Network, host: Profile) -> DeviceCode:
+    return interpreted.device_code(small, host, "cuda:fused")
 
 
-@pytest.mark.parametrize(("function", "number"), [("fill", 0), ("each_group", 0), ("each_group", 1)])
-def test_each_missing_barrier_is_found(function: str, number: int) -> None:
-    network, vectors = small()
-    module = Module(samples.compiled(samples.fused(network), changed=without_barrier(function, number)))
+@pytest.fixture(scope="module")
+def vectors(small: Network) -> Array:
+    return half_way_vectors(small, 40, 0)
+
+
+@pytest.fixture(scope="module")
+def expected(small: Network, vectors: Array) -> tuple[Array, ...]:
+    return SpecificationReference(small).activations(vectors)
+
+
+@pytest.fixture(scope="module")
+def text(code: DeviceCode) -> str:
+    return interpreted.translated(code, changed={"fused.cuh": FUSED})
+
+
+@pytest.mark.parametrize("block", [(16, 1), (16, 8), (8, 3), (1, 7)])
+def test_the_fused_kernel_takes_blocks_of_any_shape(
+    small: Network, code: DeviceCode, text: str, vectors: Array, expected: tuple[Array, ...], block: tuple[int, int]
+) -> None:
+    count = 40 if block[0] > 1 else 3
+    found = interpreted.activations(small, code, text, vectors[:count], *block)
+    assert_same(found, [activation[:count] for activation in expected])
+
+
+def test_outputs_that_nobody_asks_for_are_not_written(
+    small: Network, code: DeviceCode, text: str, vectors: Array, expected: tuple[Array, ...]
+) -> None:
+    for layer, right in zip(small.layers, expected, strict=True):
+        found = interpreted.activations(small, code, text, vectors, 16, 2, [layer.name])
+        assert_same([found[small.layers.index(layer)]], [right])
+
+
+@pytest.mark.parametrize("barrier", range(FUSED.count(BARRIER)))
+def test_each_missing_barrier_is_found(small: Network, code: DeviceCode, vectors: Array, barrier: int) -> None:
+    parts = FUSED.split(BARRIER)
+    broken = BARRIER.join(parts[: barrier + 1]) + BARRIER.join(parts[barrier + 1 :])
+    text = interpreted.translated(code, changed={"fused.cuh": broken})
     with pytest.raises(PtxError, match=r"races with|nothing wrote"):
-        samples.run_fused(module, network, vectors, (16, 4))
+        interpreted.activations(small, code, text, vectors, 16, 4)
 
 
-def changed_rounding(old: str, new: str) -> dict[str, bytes]:
-    header = samples.headers()["rounding.cuh"].decode()
+def changed_rounding(old: str, new: str) -> Mapping[str, str]:
+    header = interpreted.header("rounding.cuh")
     assert header.count(old) == 1, old
-    return {"rounding.cuh": header.replace(old, new).encode()}
+    return {"rounding.cuh": header.replace(old, new)}
 
 
 @pytest.mark.parametrize(
@@ -153,23 +148,9 @@ def changed_rounding(old: str, new: str) -> dict[str, bytes]:
         ("__fmul_rn(__int2float_rn(acc), m)", "__fmul_rn(__int2float_rn(acc), m * 1.0000001f)"),
     ],
 )
-def test_other_results_are_seen(old: str, new: str) -> None:
-    network = random_network("uint8", "int8", [9, 30, 30, 30], zero_points=True, float_output=True)
-    vectors = halfway_vectors(network, 40)
-    module = Module(samples.compiled(samples.fused(network), changed=changed_rounding(old, new)))
-    actual = samples.run_fused(module, network, vectors, (16, 4))
-    expected = SpecificationReference(network).activations(vectors)
-    assert any((a != e).any() for a, e in zip(actual, expected, strict=True))
-
-
-def test_every_stage_has_one_code_which_its_kernel_calls() -> None:
-    network, _ = small()
-    dense = [layer.name for layer in network.layers if isinstance(layer, QGemm)]
-    for source in (samples.layerwise(network), samples.fused(network)):
-        text = samples.compiled(source)
-        names = ptx.functions(text)
-        called = [callee for callees in ptx.calls(text).values() for callee in callees]
-        for name in dense:
-            for stage in (f"{name}_accumulate", f"{name}_finish"):
-                assert names.count(stage) == 1
-                assert called.count(stage) == 1
+def test_other_results_are_seen(
+    small: Network, code: DeviceCode, vectors: Array, expected: tuple[Array, ...], old: str, new: str
+) -> None:
+    text = interpreted.translated(code, changed=changed_rounding(old, new))
+    found = interpreted.activations(small, code, text, vectors, 16, 4)
+    assert any((a != e).any() for a, e in zip(found, expected, strict=True))

@@ -2,7 +2,7 @@
  *
  *     driver LIBRARY IMAGE VECTORS INPUT OUTPUT X Y GRAPH WIDTH,WIDTH,... KERNEL...
  *
- * The widths are those of the activations, the input first; uint8.  One kernel takes the vectors' count and all
+ * The widths are those of the activations in bytes, the input first.  One kernel takes the vectors' count and all
  * activations; several take (count, their input, their output), with a thread for each output, and X * Y of them in a
  * block.  GRAPH is how often a graph of it is replayed; 0: the work is done without.  OUTPUT receives all activations.
  * It prints the first call that fails, with its error, and exits with 1.
@@ -73,17 +73,25 @@ static void allocate(void)
     }
 }
 
+static unsigned whole; /* the part of the kernel that is asked for, and its layer */
+static CUdeviceptr nothing;
+
 static void launch_all(CUfunction function)
 {
-    void *parameters[ARRAYS + 1] = {&vectors};
+    void *parameters[1 + ARRAYS + 4] = {&vectors};
+    size_t used = 1;
     for (size_t i = 0; i < arrays; ++i)
-        parameters[i + 1] = &device[i];
+        parameters[used++] = &device[i];
+    parameters[used++] = &whole;
+    parameters[used++] = &nothing;
+    parameters[used++] = &nothing;
+    parameters[used++] = &whole;
     CALL(cuLaunchKernel, function, (vectors + x - 1) / x, 1, 1, x, y, 1, 0, stream, parameters, NULL);
 }
 
 static void launch_one(CUfunction function, size_t layer)
 {
-    void *parameters[] = {&vectors, &device[layer], &device[layer + 1]};
+    void *parameters[] = {&vectors, &device[layer], &device[layer + 1], &whole, &nothing, &nothing};
     const unsigned blocks = (unsigned)((vectors * widths[layer + 1] + x * y - 1) / (x * y));
     CALL(cuLaunchKernel, function, blocks, 1, 1, x * y, 1, 1, 0, stream, parameters, NULL);
 }

@@ -2,51 +2,106 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from harness import network_c, plan
 from harness.network import Array, Network
 from harness.profile import Profile
-from harness.targets import KERNELS
+from harness.targets import KERNELS, ItemCode, Part, Stage
 from harness.targets.cuda import build, nvrtc, ptx
 from harness.targets.cuda.code import DeviceCode, Kernel
-from tests.ptx.interpreter import Module
+from tests.ptx.interpreter import Argument, Module
 
 THREADS = 128  # in kernels/cuda/gpu.c
+WHOLE, PARTS = 0, {Part.COMPUTE: 1, Part.ACCUMULATE: 2, Part.FINISH: 3}  # in kernels/cuda/part.h
 
 
-def device_code(net: Network, board: Profile, target: str) -> DeviceCode:
-    """What the GPU is given where it computes all layers."""
+def item_code(net: Network, board: Profile, target: str) -> ItemCode:
+    """What is generated for a GPU that computes all layers."""
     names = [layer.name for layer in net.layers]
     everything = [f"{names[0]}..{names[-1]}={next(iter(board.items))}"]
     made = plan.make(net, board, [target] * len(board.items), split=everything)
     [code] = network_c.item_codes(made)
-    assert isinstance(code.kernels, DeviceCode)
-    return code.kernels
+    return code
+
+
+def device_code(net: Network, board: Profile, target: str) -> DeviceCode:
+    """What the GPU is given where it computes all layers."""
+    kernels = item_code(net, board, target).kernels
+    assert isinstance(kernels, DeviceCode)
+    return kernels
+
+
+def header(name: str) -> str:
+    """The text of a header of kernels/cuda."""
+    return (KERNELS / "cuda" / name).read_text()
+
+
+def translated(code: DeviceCode, arch: str = "sm_72", changed: Mapping[str, str] | None = None) -> str:
+    """PTX; the texts of some headers may be `changed`.
+
+    For a virtual architecture, which makes the same PTX and, in less time, no cubin.
+    """
+    headers = build.headers_in(KERNELS / "cuda") | {name: text.encode() for name, text in (changed or {}).items()}
+    virtual = arch.replace("sm_", "compute_")
+    return nvrtc.compile_for(virtual, build.SOURCE, build.source([code]).encode(), headers).ptx
 
 
 def compiled(code: DeviceCode, arch: str = "sm_72") -> str:
     """The inspected PTX."""
-    text = build.source([code]).encode()
-    made = nvrtc.compile_for(arch, build.SOURCE, text, build.headers_in(KERNELS / "cuda")).ptx
+    made = translated(code, arch)
     ptx.inspect(made)
     return made
 
 
-def activations(net: Network, code: DeviceCode, text: str, vectors: Array, carried: int = 8) -> tuple[Array, ...]:
-    """All layers' outputs for float32 (n, K) `vectors`; blocks of threads carry up to `carried` vectors."""
+def activations(
+    net: Network,
+    code: DeviceCode,
+    text: str,
+    vectors: Array,
+    carried: int = 8,
+    lanes: int | None = None,
+    asked: Sequence[str] | None = None,
+) -> tuple[Array, ...]:
+    """All layers' outputs for float32 (n, K) `vectors`, or those of the layers `asked` for, the others being zeros.
+
+    Blocks of threads carry up to `carried` vectors, with as many lanes as the program gives them or so many.
+    """
     module = Module(text)
-    buffers: dict[str, Array] = {"input": vectors}
-    buffers |= {f"{layer.name}_output": np.zeros((len(vectors), layer.width), layer.dtype) for layer in net.layers}
+    outputs = {layer.name: np.zeros((len(vectors), layer.width), layer.dtype) for layer in net.layers}
+    wanted = {f"{name}_output": array for name, array in outputs.items() if asked is None or name in asked}
     for kernel in code.kernels:
         if kernel.name.endswith("_forward"):
-            _launch(module, kernel, buffers, min(carried, code.carried))
-    return tuple(buffers[f"{layer.name}_output"] for layer in net.layers)
+            arrays = [vectors if name == "input" else wanted.get(name) for name in kernel.arguments]
+            launch(module, kernel, len(vectors), arrays, min(carried, code.carried), lanes)
+    return tuple(outputs.values())
 
 
-def _launch(module: Module, kernel: Kernel, buffers: dict[str, Array], carried: int) -> None:
-    """As kernels/cuda/gpu.c does."""
-    count = len(buffers["input"])
+def launch(
+    module: Module, kernel: Kernel, count: int, arrays: Sequence[Array | None], carried: int, lanes: int | None = None
+) -> None:
+    """A kernel for so many vectors, as kernels/cuda/gpu.c does in an execution."""
+    _launch(module, kernel, count, arrays, [WHOLE, None, None, 0], carried, lanes)
+
+
+def ask(module: Module, kernel: Kernel, stage: Stage, given: Array, made: Array) -> None:
+    """A stage of a kernel, as kernels/cuda/gpu.c does for the proof."""
+    asked: list[Argument] = [PARTS[stage.part], given, made, kernel.layers.index(stage.name.rpartition("_")[0])]
+    _launch(module, kernel, len(given), [None] * len(kernel.arguments), asked, 8)
+
+
+def _launch(
+    module: Module,
+    kernel: Kernel,
+    count: int,
+    arrays: Sequence[Array | None],
+    asked: Sequence[Argument],
+    carried: int,
+    lanes: int | None = None,
+) -> None:
+    """Only a kernel of several layers is told which of them is meant."""
     x, threads = (THREADS, count * kernel.outputs) if kernel.outputs else (carried, count)
-    block = (x, THREADS // x, 1)
-    module.launch(kernel.name, (-(-threads // x), 1, 1), block, [count, *(buffers[name] for name in kernel.arguments)])
+    arguments = [count, *arrays, *(asked[:-1] if kernel.outputs else asked)]
+    module.launch(kernel.name, (-(-threads // x), 1, 1), (x, lanes or THREADS // x, 1), arguments)

@@ -31,11 +31,13 @@ VECTORS = 150  # no multiple of the block
 
 
 @pytest.fixture(scope="module", params=["cuda:layerwise", "cuda:fused"])
-def program(request: pytest.FixtureRequest, host: Profile, tmp_path_factory: pytest.TempPathFactory) -> BoardProgram:
+def program(
+    request: pytest.FixtureRequest, host: Profile, objects: Path, tmp_path_factory: pytest.TempPathFactory
+) -> BoardProgram:
     """Items prepost on the processor and network on the GPU."""
     net = parse(builders.random_network(np.random.default_rng(7), (5, 9, 4, 3), dequantize=True, argmax=True))
     made = plan.make(net, host, ["c", request.param], block=64)
-    return build_patched(made, host, tmp_path_factory.mktemp("program"), flags=["-O1"])
+    return build_patched(made, host, tmp_path_factory.mktemp("program"), flags=["-O1"], objects=objects)
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +138,7 @@ def test_a_board_without_a_driver_is_told_so(program: BoardProgram) -> None:
     ],
 )
 def test_a_gpu_that_computes_anything_else_is_refused(
-    host: Profile, tmp_path: Path, operation: str, wrong: str
+    host: Profile, objects: Path, tmp_path: Path, operation: str, wrong: str
 ) -> None:
     net = parse(builders.random_network(np.random.default_rng(7), (5, 3)))
     header = "kernels/cuda/simulation/cuda_on_cpu.h"
@@ -145,7 +147,7 @@ def test_a_gpu_that_computes_anything_else_is_refused(
     assert found
     patch = Patch(header, found[0], f"{found[0]}    {wrong}\n")
     made = plan.make(net, host, ["c", "cuda:layerwise"])
-    done = run(build_patched(made, host, tmp_path, [patch], ["-O1"]), "--devices")
+    done = run(build_patched(made, host, tmp_path, [patch], ["-O1"], objects), "--devices")
     assert re.search(r"does not compute the specification: case \d+ of the self-test", message(done))
 
 
@@ -160,21 +162,29 @@ def test_a_gpu_that_computes_anything_else_is_refused(
     ],
 )
 def test_splits_between_the_gpu_and_the_processor(
-    target: str, split: list[str], sync: str, host: Profile, tmp_path: Path
+    target: str, split: list[str], sync: str, host: Profile, objects: Path, tmp_path: Path
 ) -> None:
     net = parse(builders.random_network(np.random.default_rng(7), (5, 9, 8, 3), dequantize=True, argmax=True))
     made = plan.make(net, host, ["c", target], block=16, split=split, sync=sync)  # type: ignore[arg-type]
-    program = build_patched(made, host, tmp_path / "bundle", flags=["-O1"])
+    program = build_patched(made, host, tmp_path / "bundle", flags=["-O1"], objects=objects)
     vectors = uniform_vectors(net, 70, seed=8)
     expected = SpecificationReference(net).activations(vectors)
     assert_same(program.activations(vectors, tmp_path / "out"), expected)
 
 
 @pytest.mark.parametrize("targets", [["cuda:fused", "cuda:layerwise"], ["cuda:fused", "cuda:fused"]])
-def test_two_items_share_the_gpu(targets: list[str], host: Profile, tmp_path: Path) -> None:
+def test_two_items_share_the_gpu(targets: list[str], host: Profile, objects: Path, tmp_path: Path) -> None:
     net = parse(dags.listing_2())
     made = plan.make(net, host, targets, block=16, split=["o3=prepost", "o5=prepost"])
-    program = build_patched(made, host, tmp_path / "bundle", flags=["-O1"])
+    program = build_patched(made, host, tmp_path / "bundle", flags=["-O1"], objects=objects)
     vectors = uniform_vectors(net, 70, seed=8)
     expected = SpecificationReference(net).activations(vectors)
     assert_same(program.activations(vectors, tmp_path / "out"), expected)
+
+
+@pytest.mark.parametrize("target", ["cuda:layerwise", "cuda:fused"])
+def test_the_sources_compile_without_a_warning(target: str, host: Profile, tmp_path: Path) -> None:
+    """As C, and the device code as C++; it has what every operator needs."""
+    net = parse(builders.random_network(np.random.default_rng(7), (5, 9, 3), zero_points=True, residual=2, argmax=True))
+    made = plan.make(net, host, [target, target], block=16)
+    build_patched(made, host, tmp_path, flags=["-O1", "-Wall", "-Wextra", "-Wshadow", "-Werror"])

@@ -3,7 +3,6 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -14,11 +13,19 @@ import numpy as np
 import pytest
 
 from harness import toolchain
-from harness.network import Array
+from harness.network import Array, Network
+from harness.profile import Profile
+from harness.reference.specification import SpecificationReference
+from harness.targets import Table
+from harness.targets.cuda.code import DeviceCode, Kernel
 from harness.targets.cuda.nvrtc import Compiled
+from tests import builders
+from tests.kernels.board_program import parse
 from tests.kernels.cuda import simulated
 from tests.kernels.cuda.driver_api import Gpu
-from tests.kernels.cuda.simulated import Chain, Launch
+from tests.kernels.cuda.interpreted import device_code, header
+from tests.kernels.cuda.simulated import Launch
+from tests.kernels.test_operators import half_way_vectors
 
 INVALID_VALUE, NOT_INITIALIZED, INVALID_IMAGE, INVALID_CONTEXT = 1, 3, 200, 201
 NO_BINARY_FOR_GPU, INVALID_PTX, UNSUPPORTED_PTX_VERSION = 209, 218, 222
@@ -33,8 +40,6 @@ FORMS = {"fibres": (), "ucontext": ("-DSIMULATION_UCONTEXT",), "threads": ("-DSI
 
 # Small kernels, each for one matter of the stand-in.
 SMALL = """
-#include "rounding.cuh"
-
 __device__ uint32_t table[4] = {1, 2, 3, 4};
 
 KERNEL add_table(unsigned count, const uint8_t *a, uint8_t *y)
@@ -115,7 +120,16 @@ KERNEL arithmetic(unsigned count, const float *a, const float *b, float *y)
 }
 """
 BARRIERS = {"reversed", "ends_early", "parts", "reads_unwritten"}
-KERNELS = {name: name in BARRIERS for name in re.findall(r"KERNEL (?:__launch\w+\(\d+\) )?(\w+)\(", SMALL)}
+SMALL_CODE = DeviceCode(
+    "rounding.cuh",
+    SMALL,
+    tuple(
+        Kernel(name, (), 0 if name in BARRIERS else 1, ())
+        for name in re.findall(r"KERNEL (?:__launch\w+\(\d+\) )?(\w+)\(", SMALL)
+    ),
+    (Table("table", np.arange(1, 5, dtype=np.uint32)),),
+    carried=1,
+)
 
 
 @pytest.fixture(scope="module")
@@ -125,21 +139,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def small() -> Compiled:
-    return simulated.compiled("sm_72", SMALL)
+    return simulated.compiled("sm_72", SMALL_CODE)
 
 
-def build_small(folder: Path, *flags: str) -> Path:
-    return simulated.build(folder, SMALL, simulated.registry_text(KERNELS, ["table"]), "-O1", *flags)
-
-
-@pytest.fixture(scope="module")
-def library(folder: Path) -> Path:
-    return build_small(folder / "small", "-Wall", "-Wextra", "-Wshadow")
+def build_small(folder: Path, board: Profile, *flags: str) -> Path:
+    return simulated.build(folder, SMALL_CODE, board, "-O1", *flags)
 
 
 @pytest.fixture(scope="module")
-def forms(folder: Path, library: Path) -> dict[str, Path]:
-    others = {name: build_small(folder / name, *flags) for name, flags in FORMS.items() if flags}
+def library(folder: Path, host: Profile) -> Path:
+    return build_small(folder / "small", host, "-Wall", "-Wextra", "-Wshadow")
+
+
+@pytest.fixture(scope="module")
+def forms(folder: Path, library: Path, host: Profile) -> dict[str, Path]:
+    others = {name: build_small(folder / name, host, *flags) for name, flags in FORMS.items() if flags}
     return {"fibres": library} | others
 
 
@@ -152,54 +166,54 @@ def gpu(library: Path, small: Compiled) -> Gpu:
 
 
 @pytest.fixture(scope="module")
-def chain() -> Chain:
-    return simulated.random_chain(5, 13, 50, 7, 50, 3)
-
-
-@pytest.fixture(scope="module")
 def driver(folder: Path) -> Path:
     return simulated.build_driver(folder)
 
 
-@dataclasses.dataclass(frozen=True)
-class Style:
-    text: str
-    kernels: dict[str, bool]
-
-
-def style_of(chain: Chain, name: str) -> Style:
-    if name == "fused":
-        return Style(simulated.fused_text(chain), {"network_forward": True})
-    layers = range(len(chain.weights))
-    return Style(simulated.layerwise_text(chain), {f"layer{i}_forward": False for i in layers})
-
-
-def build_style(folder: Path, style: Style, *flags: str, headers: Path = simulated.CUDA) -> Path:
-    registry = simulated.registry_text(style.kernels, ["weights0", "multiplier1"])
-    return simulated.build(folder, style.text, registry, *flags, headers=headers)
-
-
-@pytest.fixture(scope="module", params=["fused", "layerwise"])
-def style(request: pytest.FixtureRequest, chain: Chain) -> Style:
-    return style_of(chain, request.param)
+def random_network(*widths: int, **choices: bool) -> Network:
+    return parse(builders.random_network(np.random.default_rng(0), widths, zero_points=True, **choices))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
-def image(style: Style, folder: Path) -> Path:
-    path = folder / f"{next(iter(style.kernels))}.cubin"
-    path.write_bytes(simulated.compiled("sm_72", style.text).cubin)
+def chain() -> Network:
+    return random_network(5, 13, 50, 7, 50, 3, per_column=True)
+
+
+def forward(code: DeviceCode) -> tuple[str, ...]:
+    """The kernels that compute the network."""
+    return tuple(kernel.name for kernel in code.kernels if kernel.name.endswith("_forward"))
+
+
+def row_bytes(net: Network) -> tuple[int, ...]:
+    """Of a vector and its activations."""
+    return (4 * net.input_width, *(layer.width * layer.dtype.itemsize for layer in net.layers))
+
+
+@pytest.fixture(scope="module", params=["cuda:fused", "cuda:layerwise"])
+def code(request: pytest.FixtureRequest, chain: Network, host: Profile) -> DeviceCode:
+    return device_code(chain, host, request.param)
+
+
+@pytest.fixture(scope="module")
+def image(code: DeviceCode, folder: Path) -> Path:
+    return write_image(folder / f"{len(forward(code))}.cubin", code)
+
+
+def write_image(path: Path, code: DeviceCode) -> Path:
+    path.write_bytes(simulated.compiled("sm_72", code).cubin)
     return path
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_kernels_compute_the_specification_whatever_the_threads(
-    style: Style, image: Path, chain: Chain, driver: Path, tmp_path: Path, form: str
+    code: DeviceCode, image: Path, chain: Network, driver: Path, tmp_path: Path, form: str, host: Profile
 ) -> None:
-    built = build_style(tmp_path, style, "-O2", *FORMS[form])
-    codes = simulated.random_codes(chain, 200)
-    expected = [activation.tobytes() for activation in chain.activations(codes)]
+    built = simulated.build(tmp_path, code, host, "-O2", *FORMS[form])
+    vectors = half_way_vectors(chain, 200, 1)
+    expected = [array.tobytes() for array in (vectors, *SpecificationReference(chain).activations(vectors))]
     for threads, replays in ((128, 1), 0), ((8, 16), 2), ((32, 3), 1), ((1, 1), 0):
-        driven = simulated.drive(driver, built, image, chain.widths, codes, Launch((*style.kernels,), threads, replays))
+        launch = Launch(forward(code), threads, replays)
+        driven = simulated.drive(driver, built, image, row_bytes(chain), vectors, launch)
         assert (driven.process.returncode, driven.process.stdout) == (0, "")
         assert driven.activations is not None
         assert [found.tobytes() for found in driven.activations] == expected
@@ -289,82 +303,48 @@ def test_shared_memory_is_spoilt_for_those_who_rely_on_it(forms: dict[str, Path]
 
 DATA_RACE = 66  # the exit status of ThreadSanitizer
 TSAN = ("-O1", "-g", "-fsanitize=thread", *FORMS["threads"])
-FUSED = (simulated.CUDA / "fused.cuh").read_text()
+FUSED = header("fused.cuh")
 BARRIER = "__syncthreads();"
 
-# Every function of fused.cuh that writes or reads shared memory, each behind one that it depends on.
-ALL_STEPS = """
-#define VECTORS 16
-#include "fused.cuh"
 
-__device__ uint4 weights[750];
-__device__ uint4 offset[15];
+@dataclasses.dataclass(frozen=True, eq=False)
+class Watched:
+    """What runs every function of fused.cuh, under ThreadSanitizer."""
 
-KERNEL steps(unsigned vectors, const uint8_t *a, uint8_t *codes, float *values, int32_t *sums, uint8_t *y, int32_t *z)
-{
-    __shared__ uint4 staged[STAGED];
-    __shared__ uint32_t tiles[3 * 64 * STRIDE];
-    uint32_t *const first = &tiles[0], *const second = &tiles[64 * STRIDE], *const third = &tiles[128 * STRIDE];
-    const Carried carry = carried(vectors);
-    load<uint8_t, 199>(carry, a, first);
-    store<uint8_t, 199>(carry, first, codes);
-    fill<float, 7>(second, [&](unsigned v, unsigned n) { return dequantize(Values<uint8_t>{&first[v]}[n], 0.5f, 3); });
-    store<float, 7>(carry, second, values);
-    each_group<50, 59>(weights, staged, first, third, [](const uint32_t *in, const uint4 *b, unsigned g) {
-        return accumulate_four<uint8_t, int8_t, 199>(in, b, offset[g], nullptr);
-    });
-    store<int32_t, 59>(carry, third, sums);
-    each_group_of_sums<59>(third, second, [](int4 acc, unsigned) {
-        return requantize_four<uint8_t>(acc, make_float4(0.5f, 0.5f, 0.5f, 0.5f), 3);
-    });
-    store<uint8_t, 59>(carry, second, y);
-    each_group<15, 59>(weights, staged, second, third, [](const uint32_t *in, const uint4 *b, unsigned g) {
-        return accumulate_four<uint8_t, int8_t, 59>(in, b, offset[g], nullptr);
-    });
-    store<int32_t, 59>(carry, third, z);
-}
-"""
-STEPS_BYTES = (199, 199, 28, 236, 59, 236)
+    driver: Path
+    image: Path
+    net: Network
+    code: DeviceCode
+    board: Profile
 
 
 @pytest.fixture(scope="module")
-def steps_image(folder: Path) -> Path:
-    path = folder / "steps.ptx"
-    ptx = simulated.compiled("sm_72", ALL_STEPS).ptx
-    path.write_text(ptx.replace(".version 7.8", ".version 7.4"))
-    return path
+def watched(folder: Path, host: Profile) -> Watched:
+    """The weights of the first QGemm are staged more than once."""
+    net = random_network(199, 59, 59, dequantize=True)
+    code = device_code(net, host, "cuda:fused")
+    driver = simulated.build_driver(folder / "watched", "-fsanitize=thread")
+    return Watched(driver, write_image(folder / "watched.cubin", code), net, code, host)
 
 
-@pytest.fixture(scope="module")
-def watched_driver(folder: Path) -> Path:
-    return simulated.build_driver(folder / "watched", "-fsanitize=thread")
+def run_watched(folder: Path, watched: Watched, fused: str) -> subprocess.CompletedProcess[str]:
+    """The whole network over another text of fused.cuh."""
+    library = simulated.build(folder, watched.code, watched.board, *TSAN, changed={"fused.cuh": fused})
+    vectors, launch = half_way_vectors(watched.net, 20, 0), Launch(forward(watched.code), (8, 3))
+    return simulated.drive(watched.driver, library, watched.image, row_bytes(watched.net), vectors, launch).process
 
 
-def run_watched(folder: Path, driver: Path, image: Path, fused: str) -> subprocess.CompletedProcess[str]:
-    """All steps over another text of fused.cuh."""
-    headers = folder / "headers"
-    shutil.copytree(simulated.CUDA, headers, ignore=shutil.ignore_patterns("simulation"))
-    (headers / "fused.cuh").write_text(fused)
-    registry = simulated.registry_text({"steps": True}, ["weights", "offset"])
-    library = simulated.build(folder, ALL_STEPS, registry, *TSAN, headers=headers)
-    codes = np.random.default_rng(0).integers(0, 256, (20, 199)).astype(np.uint8)
-    launch = Launch(("steps",), (8, 3))
-    return simulated.drive(driver, library, image, STEPS_BYTES, codes, launch).process
-
-
-def test_the_thread_sanitizer_finds_no_race(watched_driver: Path, steps_image: Path, tmp_path: Path) -> None:
-    done = run_watched(tmp_path, watched_driver, steps_image, FUSED)
+def test_the_thread_sanitizer_finds_no_race(watched: Watched, tmp_path: Path) -> None:
+    done = run_watched(tmp_path, watched, FUSED)
     assert (done.returncode, done.stdout) == (0, "")
     assert "ThreadSanitizer" not in done.stderr
 
 
 @pytest.mark.parametrize("left_out", range(FUSED.count(BARRIER)))
-def test_the_thread_sanitizer_finds_a_barrier_that_is_left_out(
-    watched_driver: Path, steps_image: Path, tmp_path: Path, left_out: int
-) -> None:
+def test_the_thread_sanitizer_finds_a_barrier_that_is_left_out(watched: Watched, tmp_path: Path, left_out: int) -> None:
     parts = FUSED.split(BARRIER)
     broken = BARRIER.join(parts[: left_out + 1]) + BARRIER.join(parts[left_out + 1 :])
-    done = run_watched(tmp_path, watched_driver, steps_image, broken)
+    done = run_watched(tmp_path, watched, broken)
     assert done.returncode == DATA_RACE
     assert "WARNING: ThreadSanitizer: data race" in done.stderr
 
@@ -710,7 +690,7 @@ def load(library: Path, image: bytes) -> int:
 def test_a_cubin_is_for_one_architecture(
     library: Path, arch: int, small: Compiled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cubin = small.cubin if arch == 72 else simulated.compiled(f"sm_{arch}", SMALL).cubin
+    cubin = small.cubin if arch == 72 else simulated.compiled(f"sm_{arch}", SMALL_CODE).cubin
     for pretended in (72, 86, 87, 90):
         monkeypatch.setenv("HARNESS_SIMULATED_ARCH", str(pretended))
         assert load(library, cubin) == (0 if pretended == arch else NO_BINARY_FOR_GPU)
@@ -848,11 +828,10 @@ def test_a_call_may_hang(driver: Path, library: Path, small: Compiled, tmp_path:
 # Other machines
 
 
-def test_it_is_built_for_the_board(chain: Chain, tmp_path: Path) -> None:
-    style = style_of(chain, "fused")
+def test_it_is_built_for_the_board(chain: Network, host: Profile, tmp_path: Path) -> None:
     compiler = (sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-gnu.2.31")
-    registry = simulated.registry_text(style.kernels, ["weights0"])
-    built = simulated.build(tmp_path, style.text, registry, "-O2", "-Wall", "-Wextra", compiler=compiler)
+    code = device_code(chain, host, "cuda:fused")
+    built = simulated.build(tmp_path, code, host, "-O2", "-Wall", "-Wextra", compiler=compiler)
     content = built.read_bytes()
     assert int.from_bytes(content[18:20], "little") == 183  # aarch64
     assert (toolchain.required_glibc(built) or (2, 17)) <= (2, 31)

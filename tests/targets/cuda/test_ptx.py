@@ -198,7 +198,7 @@ def test_functions_and_calls() -> None:
     text = compiled(EXACT)
     assert ptx.functions(text) == ("value", "fill")
     assert ptx.calls(text) == {"value": (), "fill": ("value",)}
-    assert ptx.functions(text + text[text.index(".func") : text.index("// .globl")]) == ("value", "fill", "value")
+    assert ptx.functions(text + text[text.index(".func") : text.index(".visible .entry")]) == ("value", "fill", "value")
 
 
 @pytest.mark.parametrize(
