@@ -18,7 +18,7 @@ from harness.workspace import ROOT
 from tests.mutation.campaign import Workshop, attempt
 from tests.mutation.faults import FAULTS
 from tests.mutation.mutants import INPUT, MUTANTS, ROUNDING, TARGETS
-from tests.mutation.networks import NETWORKS, Subject
+from tests.mutation.networks import NETWORKS, Subject, networks_of
 from tests.mutation.page import PAGE, Cell, page
 
 PROCESSES = 2
@@ -36,7 +36,11 @@ def main() -> None:
 
 
 def _try_all(pool: Executor, scratch: Path, screen: Screen) -> list[Cell]:
-    todo = list(product(TARGETS, range(len(MUTANTS)), NETWORKS))
+    todo = [
+        (target, index, network)
+        for target in TARGETS
+        for index, network in product(range(len(MUTANTS)), networks_of(target))
+    ]
     with screen.progress("mutants on networks", len(todo)) as bar:
         running = [pool.submit(try_one, scratch, *each) for each in todo]
         for _ in as_completed(running):

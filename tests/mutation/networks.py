@@ -51,3 +51,8 @@ NETWORKS: Mapping[str, Recipe] = {
     "int8 activations": Recipe(WIDTHS, {"activations": "int8", "zero_points": True, "argmax": True}),
     "residual": Recipe((5, 10, 4), {"residual": 3, "per_column": True, "zero_points": True}),
 }
+
+
+def networks_of(target: str) -> tuple[str, ...]:
+    """On which a target's mutants are tried; a GPU's on fewer, as each program is compiled twice."""
+    return ("int8 per column", "uint8", "residual") if target.startswith("cuda:") else tuple(NETWORKS)

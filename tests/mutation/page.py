@@ -11,7 +11,7 @@ from harness.workspace import ROOT
 from tests.mutation import target_cuda
 from tests.mutation.campaign import COMPOSED, Guard, Named, Outcome
 from tests.mutation.mutants import MUTANTS
-from tests.mutation.networks import NETWORKS, VECTORS
+from tests.mutation.networks import NETWORKS, VECTORS, networks_of
 
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 PAGE = ROOT / "docs" / "mutation.md"
@@ -20,7 +20,8 @@ SAME, SENSELESS, EQUAL, HELD, NOTHING = "=", "-", "equal", "holds", ""
 INTRODUCTION = f"""# What finds a wrong program
 
 Every mistake that is known of quantised networks, and some others, was built into the kernels, the constants or the
-schedule of an otherwise right program. Each such mutant was compiled for each of {len(NETWORKS)} small networks,
+schedule of an otherwise right program. Each such mutant was compiled for each of {len(NETWORKS)} small networks
+(those of the GPU for three of them),
 deployed on the board `host`, and tried as [`harness prove`](prove-a-model.md) tries a program: by the argument, and by
 a run of {VECTORS:,} seeded vectors with its diagnosis. This page is written by `python -m tests.mutation`.
 
@@ -156,14 +157,15 @@ def _row(name: str, cells: Sequence[Cell], *, guarded: bool) -> Sequence[str]:
 
 
 def _details(cells: Sequence[Cell]) -> str:
-    return _table(("mutant", *NETWORKS), ((name, *map(cell_text, own)) for name, own in _by_mutant(cells)))
+    networks = networks_of(cells[0].target)
+    return _table(("mutant", *networks), ((name, *map(cell_text, own)) for name, own in _by_mutant(cells)))
 
 
 def _by_mutant(cells: Sequence[Cell]) -> Iterator[tuple[str, list[Cell]]]:
-    """In the order of MUTANTS and NETWORKS."""
+    """In the order of MUTANTS and the target's networks."""
     at = {(cell.mutant, cell.network): cell for cell in cells}
     for mutant in MUTANTS:
-        yield mutant.name, [at[mutant.name, network] for network in NETWORKS]
+        yield mutant.name, [at[mutant.name, network] for network in networks_of(cells[0].target)]
 
 
 def cell_text(cell: Cell) -> str:
