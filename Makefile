@@ -4,7 +4,7 @@ MODEL ?= acas_coc
 PYTHON ?= python3
 REQUIREMENTS = requirements/harness.txt requirements/dev.txt
 
-.PHONY: run test lint setup models requirements clean
+.PHONY: run test test-gpu lint setup models requirements clean
 .DELETE_ON_ERROR:
 
 run: setup
@@ -13,6 +13,10 @@ run: setup
 test: lint
 	tools/system-packages --tests
 	.venv/bin/pytest
+
+# On a machine with an NVIDIA GPU: what only that can show, kept under docs/evidence.
+test-gpu: setup
+	.venv/bin/python -m tests.gpu
 
 lint: setup
 	.venv/bin/ruff check

@@ -1,0 +1,498 @@
+"""A network on a GPU: how long its kernels take, and what the hardware's limits would allow; how they are built.
+
+    .venv/bin/python benchmarks/gpu.py [--shape 5-50x6-5] [--json]
+
+Without a GPU only what the compiler makes is measured.  Before kernels are timed every activation that they write must
+be the specification's.
+"""  # noqa: INP001 - a script
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the networks of the tests
+
+import machine
+from inference import parse_shape
+
+from harness import bundle, execute, network, network_c, plan, profile, workspace
+from harness.bundle import Bundle
+from harness.errors import HarnessError, ToolError
+from harness.network import Array, Network, QGemm
+from harness.plan import Plan
+from harness.profile import Laboratory, Profile
+from harness.reference import SpecificationReference
+from harness.targets import STAND_INS
+from harness.targets.cuda import nvrtc
+from harness.targets.cuda.code import VECTORS_LIMIT, DeviceCode, Kernel, output
+from tests import builders
+from tests.gpu import device
+from tests.gpu.device import Device, Driver, NoGpu
+
+WAYS = ("fused", "layerwise")
+WAITS = ("spin", "yield")
+ONE_ARCH = "sm_90"
+SEED = 1
+NO_QUESTION = (ctypes.c_int(0), 0, 0, ctypes.c_uint32(0))  # of the proof: the last arguments of a kernel, see gpu.h
+INPUTS = 8  # that take turns
+BATCH = 16
+WARMUP = 2000
+VECTORS_OF_ONE = 1000
+TARGET_S, TARGET_BYTES, TARGET_US, TARGET_GPU = 2.0, 1_000_000, 200.0, "H200"
+
+
+@dataclass(frozen=True)
+class Built:
+    """The program of the board local-gpu: seconds of NVRTC for all its GPUs and for one, bytes that are deployed."""
+
+    kernels: str
+    archs: tuple[str, ...]
+    compile_all_s: float
+    compile_one_s: float
+    bundle_bytes: int
+
+
+@dataclass(frozen=True)
+class Launched:
+    """GPU time of one launch with all activations written, in µs; the least that each limit of the GPU allows."""
+
+    kernels: str
+    vectors: int
+    median_us: float
+    minimum_us: float
+    bounds_us: dict[str, float]
+
+    @property
+    def over_bound(self) -> float | None:
+        """How many times the highest bound; None if the driver does not tell what bounds need."""
+        return self.median_us / max(self.bounds_us.values()) if self.bounds_us else None
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One vector, from the host's memory to the host's memory, in µs: `count` executions of the program."""
+
+    kernels: str
+    wait: str
+    count: int
+    median_us: float
+    percentile_999_us: float
+    maximum_us: float
+
+
+# What is built
+
+
+def make_plan(net: Network, board: Profile, kernels: str, block: int | None = None) -> Plan:
+    """Products on the GPU, the rest on a core."""
+    return plan.make(net, board, ["c", f"cuda:{kernels}"], block)
+
+
+def compile_s(made: Plan, board: Profile, times: int) -> float:
+    """Seconds from device code to the inspected cubins and PTX of all the board's GPUs, the median."""
+    recipe = bundle.recipe_of(made, board)
+    [(compiler, _)] = recipe.kernels
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        recipe.write(Path(folder))
+        for _ in range(times):
+            begin_s = time.perf_counter()
+            compiler.build(Path(folder), board, no_c)
+            found.append(time.perf_counter() - begin_s)
+    return statistics.median(found)
+
+
+def no_c(sources: Sequence[Path], output: Path, *flags: str) -> None:
+    """A GPU needs no stand-in."""
+
+
+def measure_build(net: Network, board: Profile, kernels: str, times: int, cache: Path) -> Built:
+    """For the board local-gpu as it is shipped."""
+    made = make_plan(net, board, kernels)
+    built = bundle.build(made, board, cache)
+    size = sum((built.folder / path).stat().st_size for path in built.files)
+    archs = board.cuda.archs if board.cuda else ()
+    one_s = compile_s(made, device.narrowed(board, ONE_ARCH), times)
+    return Built(kernels, archs, compile_s(made, board, times), one_s, size)
+
+
+# A launch
+
+
+@dataclass(frozen=True)
+class Where:
+    """A GPU, the board that has it, with code for that GPU alone, and the folder of bundles."""
+
+    board: Profile
+    gpu: Device
+    cache: Path
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """The kernels of a network on the GPU, a graph for each of the inputs, and where the activations come to lie."""
+
+    driver: Driver
+    graphs: tuple[int, ...]
+    buffers: dict[str, int]
+
+
+def device_code(made: Plan) -> DeviceCode:
+    """Of the only item on the GPU."""
+    [code] = [code.kernels for code in network_c.item_codes(made) if isinstance(code.kernels, DeviceCode)]
+    return code
+
+
+def shape(kernel: Kernel, vectors: int, carried: int, multiprocessors: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Blocks, and threads of a block, as kernels/cuda/gpu.c chooses them."""
+    x = VECTORS_LIMIT
+    if kernel.outputs == 0:
+        x = 1
+        while x < carried and x * multiprocessors < vectors:
+            x *= 2
+    threads = vectors * (kernel.outputs or 1)
+    return (-(-threads // x), 1, 1), (x, 1 if kernel.outputs else VECTORS_LIMIT // x, 1)
+
+
+def load(driver: Driver, net: Network, code: DeviceCode, codes: Array) -> Loaded:
+    """Inputs and activations in the GPU's memory; input i is `codes`, moved on by i vectors."""
+    vectors, entrance = len(codes), output(net.layers[0])
+    sizes = {output(layer): vectors * layer.width * layer.dtype.itemsize for layer in net.layers[1:]}
+    buffers = {name: driver.allocate(size) for name, size in sizes.items()}
+    graphs = []
+    for index in range(INPUTS):
+        moved = np.ascontiguousarray(np.roll(codes, index, axis=0))
+        given = driver.allocate(moved.nbytes)
+        done("copying", driver.put(given, moved), driver.synchronize())
+        graphs.append(capture(driver, code, vectors, buffers | {entrance: given}))
+    return Loaded(driver, tuple(graphs), buffers)
+
+
+def capture(driver: Driver, code: DeviceCode, vectors: int, buffers: Mapping[str, int]) -> int:
+    """An executable graph of all kernels."""
+    multiprocessors = driver.attribute(device.MULTIPROCESSORS) or 1
+    functions = {kernel.name: driver.function(kernel.name) for kernel in code.kernels}
+    driver.do("cuStreamBeginCapture_v2", driver.stream, 1)
+    for kernel in code.kernels:
+        blocks, threads = shape(kernel, vectors, code.carried, multiprocessors)
+        given = [ctypes.c_uint32(vectors), *(buffers[name] for name in kernel.arguments), *NO_QUESTION]
+        done(kernel.name, driver.launch(functions[kernel.name], given, blocks, threads))
+    graph = ctypes.c_uint64()
+    driver.do("cuStreamEndCapture", driver.stream, ctypes.byref(graph))
+    executable = driver.make("cuGraphInstantiateWithFlags", graph.value, 0)
+    driver.do("cuGraphDestroy", graph.value)
+    return executable
+
+
+def done(what: str, *errors: int) -> None:
+    """ToolError if one is an error of CUDA."""
+    if any(errors):
+        raise ToolError(f"{what} failed on the GPU: CUDA's error {max(errors)}", "see the kernel's log (dmesg)")
+
+
+def check(loaded: Loaded, net: Network, expected: Sequence[Array]) -> None:
+    """ToolError unless every activation that each of the inputs leads to is the expected one."""
+    driver = loaded.driver
+    for index, graph in enumerate(loaded.graphs):
+        done("the network", driver.call("cuGraphLaunch", graph, driver.stream))
+        for layer, right in zip(net.layers[1:], expected[1:], strict=True):
+            found = np.empty_like(right)
+            done("copying", driver.get(found, loaded.buffers[output(layer)]), driver.synchronize())
+            if np.roll(right, index, axis=0).tobytes() != found.tobytes():
+                raise ToolError(f"layer {layer.name} is wrong on this GPU", "run make test-gpu, which looks closer")
+
+
+def launch_us(loaded: Loaded, launches: int) -> list[float]:
+    """GPU times of so many launches or a few more.
+
+    A GPU that waits for the host would count the host's time, too: each batch queues behind as much work as itself
+    twice, which also keeps the clocks up.
+    """
+    driver, batch = loaded.driver, min(BATCH, launches)
+    events = [[driver.make("cuEventCreate", 0) for _ in range(2)] for _ in range(batch)]
+    graphs = itertools.cycle(loaded.graphs)
+    found: list[float] = []
+    while len(found) < launches:
+        for _ in range(2 * batch):
+            driver.call("cuGraphLaunch", next(graphs), driver.stream)
+        for begin, end in events:
+            driver.call("cuEventRecord", begin, driver.stream)
+            driver.call("cuGraphLaunch", next(graphs), driver.stream)
+            driver.call("cuEventRecord", end, driver.stream)
+        done("the network", driver.synchronize())
+        found += [elapsed_us(driver, begin, end) for begin, end in events]
+    for event in itertools.chain(*events):
+        driver.do("cuEventDestroy_v2", event)
+    return found
+
+
+def elapsed_us(driver: Driver, begin: int, end: int) -> float:
+    """Between two events."""
+    elapsed_ms = ctypes.c_float()
+    driver.do("cuEventElapsedTime", ctypes.byref(elapsed_ms), begin, end)
+    return 1e3 * elapsed_ms.value
+
+
+def measure_launch(net: Network, where: Where, kernels: str, vectors: int, launches: int) -> Launched:
+    """Of the code that the bundle brings."""
+    made = make_plan(net, where.board, kernels)
+    folder = bundle.build(made, where.board, where.cache).folder
+    low, high = net.box
+    inputs = np.random.default_rng(SEED).uniform(low, high, (vectors, net.input_width)).astype(np.float32)
+    expected = SpecificationReference(net).activations(inputs)
+    with device.opened(folder, where.gpu) as driver:
+        loaded = load(driver, net, device_code(made), expected[0])
+        check(loaded, net, expected)
+        found = launch_us(loaded, launches)
+        limits = bounds_us(net, kernels, vectors, driver)
+        for graph in loaded.graphs:
+            driver.do("cuGraphExecDestroy", graph)
+    return Launched(kernels, vectors, statistics.median(found), min(found), limits)
+
+
+# The least that the hardware allows
+
+
+def bounds_us(net: Network, kernels: str, vectors: int, driver: Driver) -> dict[str, float]:
+    """By what the driver tells of the GPU: nothing where it does not."""
+    asked = (device.MULTIPROCESSORS, device.CLOCK_KHZ, device.MEMORY_CLOCK_KHZ, device.MEMORY_BITS)
+    multiprocessors, clock_khz, memory_khz, memory_bits = (driver.attribute(which) for which in asked)
+    if not (multiprocessors and clock_khz and memory_khz and memory_bits):
+        return {}
+    clocks_us = multiprocessors * clock_khz / 1e3  # of all multiprocessors
+    memory_bytes_us = 2 * memory_khz / 1e3 * memory_bits / 8  # two transfers a clock
+    limits = {
+        "dp4a": vectors * dp4a(net) / (64 * clocks_us),
+        "shared memory": vectors * shared_bytes(net) / (128 * clocks_us),
+        "memory": vectors * memory_bytes(net, kernels) / memory_bytes_us,
+    }
+    if kernels != "fused":
+        del limits["shared memory"]
+    return limits
+
+
+def groups_and_words(layer: QGemm) -> tuple[int, int]:
+    """Groups of four outputs, words of four input codes."""
+    return -(-layer.width // 4), -(-layer.input_width // 4)
+
+
+def dp4a(net: Network) -> int:
+    """Of a vector, padded to groups and words."""
+    sizes = [groups_and_words(layer) for layer in net.layers if isinstance(layer, QGemm)]
+    return sum(4 * groups * words for groups, words in sizes)
+
+
+def shared_bytes(net: Network) -> int:
+    """What threads read and write for a vector: codes and four weights a group and word; a word a group, one a code."""
+    layers = [layer for layer in net.layers if isinstance(layer, QGemm)]
+    sizes = [(*groups_and_words(layer), layer.width) for layer in layers]
+    return sum(groups * words * (4 + 16) + 4 * groups + 4 * width for groups, words, width in sizes)
+
+
+def memory_bytes(net: Network, kernels: str) -> int:
+    """Of a vector: every activation written, the first read; layer by layer also all others but the last."""
+    sizes = [layer.width * layer.dtype.itemsize for layer in net.layers]
+    return sum(sizes) if kernels == "fused" else 2 * sum(sizes) - sizes[0] - sizes[-1]
+
+
+# One vector
+
+
+def measure_one(net: Network, where: Where, kernels: str, wait: str, executions: int) -> Answered:
+    """The time that the item on the GPU takes of the deployed program."""
+    chosen = device.changed(where.board, wait=wait)
+    made = make_plan(net, chosen, kernels, block=1)
+    with tempfile.TemporaryDirectory() as folder:
+        times_ns = run_program(bundle.build(made, chosen, where.cache), net, executions, Path(folder))
+    us = times_ns[:, [item.name for item in made.items].index("network")] / 1e3
+    return Answered(kernels, wait, len(us), float(np.median(us)), float(np.percentile(us, 99.9)), float(us.max()))
+
+
+def run_program(built: Bundle, net: Network, executions: int, folder: Path) -> Array:
+    """Time of every item in every execution, ns (executions, items)."""
+    low, high = net.box
+    count = min(VECTORS_OF_ONE, executions)
+    vectors = np.random.default_rng(SEED).uniform(low, high, (count, net.input_width)).astype(np.float32)
+    np.save(folder / "vectors.npy", vectors)
+    command = execute.start_command(PurePosixPath(built.folder), stand_ins=(built.folder / STAND_INS).exists())
+    arguments = {"vectors": folder / "vectors.npy", "out": folder, "block": 1, "repeat": -(-executions // count)}
+    arguments |= {"warmup": min(WARMUP, executions), "time": "item", "dump": "none"}
+    words = [str(word) for name, value in arguments.items() for word in (f"--{name}", value)]
+    ended = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
+    if ended.returncode != 0:
+        raise ToolError(f"the program failed: {ended.stderr.strip()}", "run make test-gpu, which looks closer")
+    times: Array = np.load(folder / "time.npy")
+    return times
+
+
+# What is said
+
+
+def targets_of_build(built: Sequence[Built]) -> Iterator[str]:
+    """Which need no GPU."""
+    for each in built:
+        times_s = {"all archs": each.compile_all_s, ONE_ARCH: each.compile_one_s}
+        for archs, found_s in times_s.items():
+            yield f"{each.kernels}, {archs} compiled in at most {TARGET_S:g} s: {_met(found_s <= TARGET_S)}"
+        size = each.bundle_bytes <= TARGET_BYTES
+        yield f"{each.kernels}, bundle of at most {TARGET_BYTES:,} bytes: {_met(size)}"
+
+
+def target_of_launch(launched: Sequence[Launched], gpu: Device) -> str:
+    """Of the GPU that it was set for; a simulation meets none."""
+    [fused] = [each for each in launched if each.kernels == "fused"]
+    said = f"fused, {fused.vectors:,} vectors on an {TARGET_GPU} in at most {TARGET_US / 1e3:g} ms of GPU time: "
+    if gpu.simulated or TARGET_GPU not in gpu.name:
+        return f"{said}not measured, this is {gpu.name}"
+    return said + _met(fused.median_us <= TARGET_US)
+
+
+def _met(holds: bool) -> str:
+    return "met" if holds else "missed"
+
+
+def table_of_builds(built: Sequence[Built]) -> Table:
+    """One row a kind of kernels."""
+    heads = ("NVRTC, all archs, s", f"NVRTC, {ONE_ARCH}, s", "bundle, bytes")
+    shown = Table("kernels", "archs", *heads, title="the program of local-gpu", title_justify="left")
+    for each in built:
+        times = (f"{each.compile_all_s:.2f}", f"{each.compile_one_s:.2f}")
+        shown.add_row(each.kernels, ", ".join(each.archs), *times, f"{each.bundle_bytes:,}")
+    return shown
+
+
+def table_of_launches(launched: Sequence[Launched], gpu: Device) -> Table:
+    """One row a kind of kernels."""
+    heads = ("kernels", "vectors", f"median {unit(gpu)}", f"least {unit(gpu)}", "bounds, µs", "over the highest")
+    shown = Table(*heads, title=f"GPU time of a launch on {gpu.name}", title_justify="left")
+    for each in launched:
+        limits = ", ".join(f"{name} {limit:.1f}" for name, limit in each.bounds_us.items())
+        over = "unknown" if each.over_bound is None else f"{each.over_bound:.2f}"
+        times = (f"{each.median_us:,.1f}", f"{each.minimum_us:,.1f}")
+        shown.add_row(each.kernels, f"{each.vectors:,}", *times, limits or "unknown", over)
+    return shown
+
+
+def table_of_answers(answered: Sequence[Answered], gpu: Device) -> Table:
+    """One row a kind of kernels and way to wait."""
+    times = (f"{name} {unit(gpu)}" for name in ("median", "99.9th percentile", "highest"))
+    title = f"one vector, host to host, on {gpu.name}"
+    shown = Table("kernels", "wait", "executions", *times, title=title, title_justify="left")
+    for each in answered:
+        found = (each.median_us, each.percentile_999_us, each.maximum_us)
+        shown.add_row(each.kernels, each.wait, f"{each.count:,}", *(f"{us:,.1f}" for us in found))
+    return shown
+
+
+def unit(gpu: Device) -> str:
+    """Of times."""
+    return "simulated µs" if gpu.simulated else "µs"
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that was measured; without `gpu` the `reason` why."""
+
+    built: tuple[Built, ...]
+    gpu: Device | None
+    reason: str = ""
+    launched: tuple[Launched, ...] = ()
+    answered: tuple[Answered, ...] = ()
+
+    @property
+    def targets(self) -> list[str]:
+        """Each with what became of it."""
+        of_gpu = [target_of_launch(self.launched, self.gpu)] if self.gpu else []
+        return [*targets_of_build(self.built), *of_gpu]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """For programs."""
+        launched = [asdict(each) | {"over_bound": each.over_bound} for each in self.launched]
+        of_gpu = {"launches": launched, "one_vector": [asdict(each) for each in self.answered]}
+        simulated = bool(self.gpu and self.gpu.simulated)
+        marked = {name: [row | {"simulated": simulated} for row in rows] for name, rows in of_gpu.items()}
+        gpu = {"gpu": asdict(self.gpu) if self.gpu else None, "no_gpu_time_because": self.reason}
+        return {"built": [asdict(each) for each in self.built], **gpu, **marked, "targets": self.targets}
+
+    def show(self, console: Console) -> None:
+        """For people."""
+        console.print(table_of_builds(self.built))
+        if self.gpu:
+            console.print(f"GPU: {self.gpu.description}")
+            console.print(table_of_launches(self.launched, self.gpu), table_of_answers(self.answered, self.gpu))
+        else:
+            console.print(f"no GPU time was measured: {self.reason}")
+        for target in self.targets:
+            console.print(target)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many of each; `vectors` of a launch."""
+
+    vectors: int
+    launches: int
+    executions: int
+    compilations: int
+
+
+def measure(net: Network, laboratory: Laboratory, effort: Effort, cache: Path, *, simulated: bool) -> Found:
+    """All that this machine lets."""
+    local = laboratory.board("local-gpu")
+    built = tuple(measure_build(net, local, kernels, effort.compilations, cache) for kernels in WAYS)
+    try:
+        gpu = device.STAND_IN_DEVICE if simulated else device.find({})
+    except NoGpu as reason:
+        return Found(built, None, str(reason))
+    where = Where(device.narrowed(laboratory.board(gpu.board), gpu.arch), gpu, cache)
+    launched = tuple(measure_launch(net, where, way, effort.vectors, effort.launches) for way in WAYS)
+    ways = itertools.product(WAYS, WAITS)
+    answered = tuple(measure_one(net, where, way, wait, effort.executions) for way, wait in ways)
+    return Found(built, gpu, "", launched, answered)
+
+
+@click.command(help=(__doc__ or "").split("\n", maxsplit=1)[0])
+@click.option("--shape", "widths", default="5-50x6-5", show_default=True, callback=parse_shape, help="Layer widths.")
+@click.option("--vectors", default=100_000, show_default=True, type=click.IntRange(1), help="Of a launch.")
+@click.option("--launches", default=400, show_default=True, type=click.IntRange(1))
+@click.option("--executions", default=200_000, show_default=True, type=click.IntRange(1), help="Of one vector.")
+@click.option("--compilations", default=5, show_default=True, type=click.IntRange(1))
+@click.option("--simulated", is_flag=True, help="To test this script: the stand-in's times, which say nothing.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+def main(widths: tuple[int, ...], *, simulated: bool, as_json: bool, **counts: int) -> None:
+    """Measure what this machine lets, and print it."""
+    space = workspace.find(None, None)
+    model = builders.random_network(np.random.default_rng(SEED), widths)
+    net = network.parse(model.SerializeToString(), "benchmark")
+    described = machine.describe() | {"compiler of kernels": nvrtc.identity()}
+    try:
+        found = measure(net, profile.load(space.boards), Effort(**counts), space.cache, simulated=simulated)
+    except HarnessError as error:
+        raise click.ClickException(f"{error.message}\nhint: {error.hint}") from error
+    if as_json:
+        click.echo(json.dumps({"machine": described, "widths": widths} | found.document, indent=1))
+        return
+    console = Console()
+    console.print(described)
+    found.show(console)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""What a build keeps of the constants, and what its identity covers."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.profile import Profile
+from harness.targets import KERNELS
+from harness.targets.cuda import build, nvrtc
+from harness.targets.cuda.nvrtc import Compiled
+from tests import builders
+from tests.kernels.board_program import parse
+from tests.kernels.cuda import interpreted
+
+NO_BITS = 8  # the type of a section that has no bytes in the file
+TABLES = ".nv.global.init"
+
+
+def compiled(seed: int, target: str, arch: str, board: Profile) -> Compiled:
+    """A network whose constants depend on the seed, and nothing else."""
+    rng = np.random.default_rng(seed)
+    net = parse(
+        builders.random_network(rng, (5, 9, 4, 3), dequantize=True, argmax=True, per_column=True, zero_points=True)
+    )
+    code = interpreted.device_code(net, board, target)
+    headers = build.headers_in(KERNELS / "cuda")
+    return nvrtc.compile_for(arch, build.SOURCE, build.source([code]).encode(), headers)
+
+
+def sections(elf: bytes) -> dict[str, bytes]:
+    """Of a 64-bit ELF file, by their names."""
+    [begin] = struct.unpack_from("<Q", elf, 0x28)
+    size, count, of_names = struct.unpack_from("<HHH", elf, 0x3A)
+    rows = [struct.unpack_from("<IIQQQQ", elf, begin + index * size) for index in range(count)]
+    names = rows[of_names][4]
+    return {
+        elf[names + name : elf.index(b"\0", names + name)].decode(): elf[offset : offset + length]
+        for name, kind, _, _, offset, length in rows
+        if kind != NO_BITS
+    }
+
+
+@pytest.mark.parametrize("arch", ["sm_72", "sm_90"])
+@pytest.mark.parametrize("target", ["cuda:layerwise", "cuda:fused"])
+def test_the_machine_code_is_the_same_whatever_the_constants(target: str, arch: str, host: Profile) -> None:
+    """So that none of them stands in an instruction: the tables, which the proof reads back, are what the code uses."""
+    one, other = (sections(compiled(seed, target, arch, host).cubin) for seed in (1, 2))
+    assert {name for name in one if name.startswith(".text.")} >= {".text.self_test", ".text.quantize_forward"}
+    assert {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)} == {TABLES}
+
+
+def test_a_bundle_that_passed_another_inspection_is_not_reused(
+    host: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "cuda"
+    shutil.copytree(build.HERE, here)
+    before = build.COMPILER.identity(host)
+    monkeypatch.setattr(build, "HERE", here)
+    assert build.COMPILER.identity(host) == before
+    with (here / "ptx.py").open("a") as file:
+        file.write("# stricter\n")
+    assert build.COMPILER.identity(host) != before
