@@ -42,7 +42,7 @@ def test_a_launch_reads_and_writes_the_copies_of_its_execution(
     made = plan.make(net, host, [target, target], block=7, split=[*split, "pipeline"])
     names = [[task.name for task in tasks] for item in (0, 1) for tasks in network_c.launches(made, item)]
     assert launch in names
-    program = build_patched(made, host, tmp_path / "bundle", flags=["-O1", "-Wall", "-Wextra"], objects=objects)
+    program = build_patched(made, host, tmp_path / "bundle", flags=["-O1", "-Wall", "-Wextra", "-Werror"], objects=objects)
     vectors = uniform_vectors(net, 60, seed=3)
     found = program.activations(vectors, tmp_path / "out", "--repeat", 2)
     assert_same(found, SpecificationReference(net).activations(vectors))

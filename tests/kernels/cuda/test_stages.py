@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +16,8 @@ from harness.network import Add, Array, Layer, Network, QGemm
 from harness.network.layers import accumulator_bounds
 from harness.profile import Profile
 from harness.reference import specification
-from harness.targets import LayerCode, Part, Stage
-from harness.targets.cuda import ptx, ptx_syntax
+from harness.targets import KERNELS, LayerCode, Part, Stage
+from harness.targets.cuda import build, nvrtc, ptx, ptx_syntax
 from harness.targets.cuda.code import DeviceCode
 from tests import builders
 from tests.kernels.board_program import parse
@@ -82,6 +84,21 @@ def test_every_function_of_one_code_is_one_which_network_and_proof_call(generate
         assert functions.count(function) == 1, function
         assert {caller for caller, callees in called.items() if function in callees} == {kernel}
     assert inlined(text) == []
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("arch", ["sm_61", "sm_72", "sm_90"])
+def test_the_machine_code_has_one_copy_of_every_function(target: str, arch: str, host: Profile, tmp_path: Path) -> None:
+    """A kernel's copies of what it calls are symbols named $kernel$function; the assembler's own begin with __."""
+    net = NETWORKS["uint8 by int8"]
+    code = interpreted.device_code(net, host, target)
+    text, headers = build.source([code]).encode(), build.headers_in(KERNELS / "cuda")
+    (tmp_path / "cubin").write_bytes(nvrtc.compile_for(arch, build.SOURCE, text, headers).cubin)
+    symbols = subprocess.run(["readelf", "-sW", "cubin"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    copies = re.findall(r" FUNC .* \$(\w+)\$((?!__)\w+)$", symbols.stdout, re.MULTILINE)
+    kernels = {name: kernel.name for kernel in code.kernels for name in kernel.layers}
+    found = re.findall(r"^ONE_CODE \w+ (\w+)\(", code.text, re.MULTILINE)
+    assert sorted(copies) == sorted((kernels[function.rpartition("_")[0]], function) for function in found)
 
 
 def inlined(text: str) -> list[str]:
