@@ -445,12 +445,13 @@ class Found:
 
 @dataclass(frozen=True)
 class Effort:
-    """How many of each; `vectors` of a launch."""
+    """How many of each; `vectors` of a launch; ways to wait."""
 
     vectors: int
     launches: int
     executions: int
     compilations: int
+    waits: tuple[str, ...]
 
 
 def measure(net: Network, laboratory: Laboratory, effort: Effort, cache: Path, *, simulated: bool) -> Found:
@@ -463,7 +464,7 @@ def measure(net: Network, laboratory: Laboratory, effort: Effort, cache: Path, *
         return Found(built, None, str(reason))
     where = Where(device.narrowed(laboratory.board(gpu.board), gpu.arch), gpu, cache)
     launched = tuple(measure_launch(net, where, way, effort.vectors, effort.launches) for way in WAYS)
-    ways = itertools.product(WAYS, WAITS)
+    ways = itertools.product(WAYS, effort.waits)
     answered = tuple(measure_one(net, where, way, wait, effort.executions) for way, wait in ways)
     return Found(built, gpu, "", launched, answered)
 
@@ -474,16 +475,17 @@ def measure(net: Network, laboratory: Laboratory, effort: Effort, cache: Path, *
 @click.option("--launches", default=400, show_default=True, type=click.IntRange(1))
 @click.option("--executions", default=200_000, show_default=True, type=click.IntRange(1), help="Of one vector.")
 @click.option("--compilations", default=5, show_default=True, type=click.IntRange(1))
+@click.option("--wait", "waits", multiple=True, type=click.Choice(WAITS), default=WAITS, show_default=True)
 @click.option("--simulated", is_flag=True, help="To test this script: the stand-in's times, which say nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-def main(widths: tuple[int, ...], *, simulated: bool, as_json: bool, **counts: int) -> None:
+def main(widths: tuple[int, ...], *, simulated: bool, as_json: bool, **effort: Any) -> None:
     """Measure what this machine lets, and print it."""
     space = workspace.find(None, None)
     model = builders.random_network(np.random.default_rng(SEED), widths)
     net = network.parse(model.SerializeToString(), "benchmark")
     described = machine.describe() | {"compiler of kernels": nvrtc.identity()}
     try:
-        found = measure(net, profile.load(space.boards), Effort(**counts), space.cache, simulated=simulated)
+        found = measure(net, profile.load(space.boards), Effort(**effort), space.cache, simulated=simulated)
     except HarnessError as error:
         raise click.ClickException(f"{error.message}\nhint: {error.hint}") from error
     if as_json:
