@@ -33,6 +33,7 @@ ROUNDING, OPERATORS, DOT4, ONE_LAYER, ALL_LAYERS = (
 )
 GPU, HOST = "kernels/cuda/gpu.c", "network.c"
 LAST_INCLUDE = '#include "self_test.cuh"\n'
+FORMULA = "template <unsigned DEPTH, unsigned WIDTH, typename A, typename B>"
 GROUP = 4  # outputs that the fused kernel computes together
 TWO, EIGHT = 2, 8
 
@@ -233,7 +234,7 @@ def saturated_pairs(made: Plan) -> Iterable[Patch]:
     pair = f"{one.format('k - 1')} + {one.format('k')}"
     lost = f"{{\n            const int32_t pair = {pair};\n            acc += int16_saturated(pair) - pair;\n        }}"
     return [
-        Patch(ONE_LAYER, "template <unsigned DEPTH", f"{helper}\ntemplate <unsigned DEPTH"),
+        Patch(ONE_LAYER, FORMULA, f"{helper}\n{FORMULA}"),
         Patch(ONE_LAYER, step, f"{{\n        {step}\n        if (k % 2)\n        {lost}\n        }}"),
     ]
 
