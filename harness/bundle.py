@@ -118,13 +118,16 @@ def recipe_of(plan: Plan, profile: Profile) -> Recipe:
 
 
 def check_targets(plan: Plan, profile: Profile) -> None:
-    """RequestError if the board lacks an item's core, or its target cannot compute one of its layers exactly."""
+    """RequestError if the board lacks what an item needs, or its target cannot compute one of its layers exactly."""
     for item in plan.items:
         if item.core is not None and item.core >= profile.cores:
             raise RequestError(
                 f"item {item.name} is to run on core {item.core}, but board {profile.name} has {profile.cores} cores",
                 f"choose one of 0 to {profile.cores - 1}, or none",
             )
+        compiler = targets.find(item.target).compiler()
+        if compiler is not None:
+            compiler.identity(profile)  # refuses a profile that says too little
     for task in plan.tasks:
         item, layer = plan.items[task.item], plan.part(task)
         reason = targets.find(item.target).refusal(layer)

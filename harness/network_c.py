@@ -152,6 +152,7 @@ def _task_text(plan: Plan, task: Task, code: LayerCode, served: list[Task]) -> s
     lines = [
         f"/* Layer {task.layer}, {part.operator}: node {_printable(part.node)}{columns}, {tensors}. */",
         _buffer(task, part),
+        *_buffers_ahead(plan, task, served),
         *(_merge_code(plan, *merge) for other in served for merge in _merges_of(plan, other)),
         *([code.definitions] if code.definitions else []),
         f"\nstatic void {task.name}_forward(size_t vectors, {_execution(plan, task, served)})\n{{",
@@ -183,6 +184,21 @@ def _buffer(task: Task, part: Layer) -> str:
     return f"static {C_TYPES[part.dtype.name]} {array} __attribute__((aligned(64)));"
 
 
+def _buffers_ahead(plan: Plan, task: Task, served: list[Task]) -> list[str]:
+    """The buffers that a launch reads and that are defined below its first task: C lets them be declared twice."""
+    return [_buffer(other, plan.part(other)) for other in _read(plan, served) if _is_behind(plan, other, task)]
+
+
+def _is_behind(plan: Plan, task: Task, other: Task) -> bool:
+    return plan.tasks.index(task) > plan.tasks.index(other)
+
+
+def _read(plan: Plan, served: list[Task]) -> list[Task]:
+    """The tasks outside a launch whose buffers it reads; what it writes itself it has on its device."""
+    writers = (writer for other in served for of_source in plan.sources(other) for writer in of_source)
+    return [writer for writer in dict.fromkeys(writers) if writer not in served]
+
+
 def _merge_code(plan: Plan, stage: Stage, merged: str, writers: tuple[Task, ...]) -> str:
     """The buffer in which a source comes together, and the stage that does it, for the schedule and the proof."""
     c_type, width = C_TYPES[stage.input_dtype.name], stage.input_width
@@ -210,11 +226,10 @@ def _execution(plan: Plan, task: Task, served: list[Task]) -> str:
 def _copies(plan: Plan, task: Task, served: list[Task]) -> list[str]:
     """Under the names that the code uses, the copies that belong to the execution."""
     layers = plan.network.layers
-    sources = [writer for other in served for writers in plan.sources(other) for writer in writers]
     return [
         f"    {C_TYPES[layers[other.layer].dtype.name]} (*{_output(other)})[{other.stop - other.start}] = "
         f"{_array(other)}[execution % {other.buffers}];"
-        for other in dict.fromkeys([*sources, task])
+        for other in [*_read(plan, served), task]
         if other.buffers > 1
     ]
 

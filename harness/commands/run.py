@@ -163,9 +163,15 @@ def _run_chunks(
 def _devices(job: Job, deployed: Deployed, notify: Notify) -> dict[str, str]:
     """What the items say they run on; BoardError where that is not what evidence would say of them."""
     items = {item.name: targets.find(item.target) for item in job.plan.items}
-    if not any(target.compiler() for target in items.values()):
+    asked = {name for name, target in items.items() if target.compiler()}
+    if not asked:
         return {}
     found = execute.devices(deployed, job.profile.timeout_s)
+    if not asked <= found.keys() <= items.keys():
+        raise BoardError(
+            f"the program on the board tells the devices of {', '.join(found) or 'no items'}",
+            f"it must tell those of {', '.join(sorted(asked))}",
+        )
     for item, device in found.items():
         contradiction = items[item].contradiction(job.profile, device)
         if contradiction:

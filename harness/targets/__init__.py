@@ -133,7 +133,7 @@ class KernelCompiler(Protocol):
         """
 
     def identity(self, profile: Profile) -> str:
-        """Its version, and what it is told beside the sources."""
+        """Its version, and what it is told beside the sources; RequestError if the profile says too little."""
 
     def build(self, bundle: Path, profile: Profile, compile_c: CompileC) -> tuple[Path, ...]:
         """Write what the program needs below `bundle`, where the sources are; returns the .c files to compile with it.

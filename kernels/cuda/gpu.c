@@ -202,7 +202,7 @@ void gpu_open(struct gpu_item *item, const struct options *options)
         open_launch(item->launches[i], item->stream, options);
 }
 
-void gpu_close(struct gpu_item *item)
+void gpu_release(struct gpu_item *item)
 {
     for (size_t i = 0; i < item->launch_count; ++i)
         close_launch(item->launches[i]);

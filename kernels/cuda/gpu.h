@@ -90,7 +90,7 @@ extern const unsigned gpu_carried; /* the most vectors to a block of threads, a 
 
 /* Opens the GPU if no item has yet, tests that it computes the specification, allocates, makes the graphs. */
 void gpu_open(struct gpu_item *item, const struct options *options);
-void gpu_close(struct gpu_item *item);
+void gpu_release(struct gpu_item *item);
 
 /* From the host's memory to the launch's, and back; nothing is done for an array that is not copied. */
 void gpu_put(struct gpu_launch *launch, size_t array, const void *from, size_t vectors);

@@ -12,7 +12,7 @@
 #include "rounding.cuh"
 
 template <unsigned DEPTH, unsigned WIDTH, typename A, typename B>
-__device__ inline int32_t qgemm_accumulate(const A *a, const B *b, int32_t zb, int32_t bias, int32_t za, unsigned n)
+__device__ inline int32_t sum_of_products(const A *a, const B *b, int32_t zb, int32_t bias, int32_t za, unsigned n)
 {
     int32_t acc = bias;
     for (unsigned k = 0; k < DEPTH; ++k)
@@ -29,7 +29,7 @@ template <unsigned WIDTH> struct Output {
 
 /* Every output by its own thread: output(at) gives it, from `in` to `out`. */
 template <unsigned WIDTH, typename Y, typename Value>
-__device__ inline void each_output(unsigned vectors, Y *out, const Value &value)
+__device__ inline void write_outputs(unsigned vectors, Y *out, const Value &value)
 {
     const Output<WIDTH> at{};
     if (at.v < vectors)

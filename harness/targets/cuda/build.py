@@ -5,6 +5,7 @@ The compiler's output is inspected: a build whose PTX fuses or approximates an o
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +17,7 @@ from harness.targets.cuda import nvrtc, ptx
 from harness.targets.cuda.code import DeviceCode
 from harness.targets.cuda.nvrtc import Compiled
 
+HERE = Path(__file__).parent
 SOURCE = "network.cu"
 IMAGES = "network_images.c"
 REGISTRY = "network_simulated.cpp"
@@ -40,9 +42,10 @@ class _Nvrtc:
         return {path: text.encode() for path, text in made.items()}
 
     def identity(self, profile: Profile) -> str:
-        """Version and flags."""
+        """Version and flags, and a hash of what compiles and inspects: no bundle passes for an older inspection."""
         settings = _settings(profile)
-        return " ".join([nvrtc.identity(), *nvrtc.FLAGS, *settings.archs, f"PTX {settings.ptx or 'as compiled'}"])
+        read = f"PTX {settings.ptx or 'as compiled'}"
+        return " ".join([nvrtc.identity(), *nvrtc.FLAGS, *settings.archs, read, f"[{_method()}]"])
 
     def build(self, bundle: Path, profile: Profile, compile_c: CompileC) -> tuple[Path, ...]:
         """Cubins and PTX; for a simulation the stand-in of the driver."""
@@ -69,6 +72,12 @@ class _Nvrtc:
 
 
 COMPILER = _Nvrtc()
+
+
+def _method() -> str:
+    """Of the harness's own part in a build, which no source of the bundle shows."""
+    texts = [path.read_bytes() for path in sorted(HERE.glob("*.py"))]
+    return hashlib.sha256(b"".join(texts)).hexdigest()[:12]
 
 
 def _settings(profile: Profile) -> Cuda:

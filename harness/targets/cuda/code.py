@@ -11,6 +11,7 @@ from harness.network import Add, ArgExtremum, DequantizeLinear, Layer, QGemm, Qu
 from harness.targets import C_TYPES, Part, Stage, Table, Work, initialiser, stage
 
 VECTORS_LIMIT = 128  # THREADS in kernels/cuda/gpu.c
+ARGUMENTS_LIMIT = 64  # ARGUMENTS there: the buffers of a kernel
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import numpy as np
 from harness.network import Add, ArgExtremum, Array, DequantizeLinear, Layer, QGemm, QuantizeLinear
 from harness.targets import Launch, Table, Work, offset
 from harness.targets.cuda.code import (
+    ARGUMENTS_LIMIT,
     VECTORS_LIMIT,
     DeviceLaunch,
     DeviceLayer,
@@ -127,13 +128,19 @@ def _loaded(works: Sequence[Work]) -> list[str]:
 
 
 def _parts(launch: Launch) -> list[Launch]:
-    """A launch, cut where its tiles would leave room for too few vectors."""
+    """A launch, cut where one kernel would be given too much."""
     parts: list[list[Work]] = [[]]
     for work in launch:
-        if parts[-1] and _tiles([*parts[-1], work]).words * GOOD_STRIDE > TILE_WORDS:
+        if parts[-1] and not _is_one_kernel([*parts[-1], work]):
             parts.append([])
         parts[-1].append(work)
     return [tuple(part) for part in parts]
+
+
+def _is_one_kernel(works: Sequence[Work]) -> bool:
+    """Whether its tiles leave room for enough vectors, and it can be given the addresses of its buffers."""
+    buffers = len(_loaded(works)) + len(works)
+    return buffers <= ARGUMENTS_LIMIT and _tiles(works).words * GOOD_STRIDE <= TILE_WORDS
 
 
 def _launch(launch: Launch) -> DeviceLaunch:

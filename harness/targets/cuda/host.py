@@ -27,7 +27,7 @@ def generate(item: str, launches: Sequence[DeviceLaunch], header: str, carried: 
         tuple(tasks),
         "\n".join([*map(_launch_text, launches), _item_text(item, launches, tables)]),
         initialise=f"    gpu_open(&{item}_gpu, options);",
-        close=f"    gpu_close(&{item}_gpu);",
+        close=f"    gpu_release(&{item}_gpu);",
         device="gpu_device",
         kernels=DeviceCode(header, _device_text(launches), _kernels(launches), tables, carried),
     )

@@ -70,7 +70,7 @@ def _qgemm_functions(layer: QGemm) -> str:
     )
     return (
         f"ONE_CODE int32_t {name}_accumulate(const {a} *a, unsigned n)\n{{\n"
-        f"    return qgemm_accumulate<{layer.input_width}, {layer.width}>(a, {weights}, n);\n}}\n\n"
+        f"    return sum_of_products<{layer.input_width}, {layer.width}>(a, {weights}, n);\n}}\n\n"
         f"ONE_CODE {y} {name}_finish(int32_t acc, unsigned n)\n{{\n    return {finish};\n}}"
     )
 
@@ -124,7 +124,7 @@ def _body(work: Work) -> list[str]:
         f"const {x} *const x = part == COMPUTE ? (const {x} *)given : {source};",
         to,
         *_terms(work),
-        f"each_output<{layer.width}>(vectors, y, [&](const Output<{layer.width}> &at) {{",
+        f"write_outputs<{layer.width}>(vectors, y, [&](const Output<{layer.width}> &at) {{",
         f"    return {name}_compute({_operands(layer)});",
         "});",
     ]

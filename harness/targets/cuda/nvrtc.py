@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,8 +47,14 @@ def _count() -> int:
 def compile_for(arch: str, name: str, source: bytes, headers: Mapping[str, bytes]) -> Compiled:
     """Compile `source`, called `name`, for `arch` (sm_72, ...), with the headers that it includes by their names.
 
-    ToolError with the compiler's first words if it refuses.
+    ToolError with the compiler's first words if it refuses.  In a thread of its own, as the compiler leaves the locale
+    "C" to its thread, in which Python takes files for ASCII.
     """
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(_compile, arch, name, source, headers).result()
+
+
+def _compile(arch: str, name: str, source: bytes, headers: Mapping[str, bytes]) -> Compiled:
     names = [header.encode() for header in headers]
     program = _checked(nvrtc.nvrtcCreateProgram(source, name.encode(), len(names), list(headers.values()), names))[0]
     try:

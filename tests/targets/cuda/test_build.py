@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import locale
 import shutil
 import struct
 from pathlib import Path
@@ -65,3 +66,9 @@ def test_a_bundle_that_passed_another_inspection_is_not_reused(
     with (here / "ptx.py").open("a") as file:
         file.write("# stricter\n")
     assert build.COMPILER.identity(host) != before
+
+
+def test_the_compiler_leaves_the_encoding_of_files_as_it_is() -> None:
+    before = locale.getencoding()
+    nvrtc.compile_for("sm_72", "empty.cu", b"", {})
+    assert locale.getencoding() == before
