@@ -84,9 +84,9 @@ def test_the_totals_of_a_gpu_say_what_was_refused() -> None:
         Outcome(0, (), None),
     ]
     cells = [
-        Cell("cuda:fused", name, net, outcomes[index % 5] if index < 5 and net == "int8" else None)
+        Cell("cuda:fused", name, net, outcomes[index % 5] if index < 5 and net == "uint8" else None)
         for index, name in enumerate(NAMES)
-        for net in NETWORKS
+        for net in networks_of("cuda:fused")
     ]
     text = page(cells, {}, "here")
     assert "refused by the build: 2; by the self-test: 2; by neither: 2, of which the proof finds 1\n" in text
