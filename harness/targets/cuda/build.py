@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness.errors import RequestError, unknown_name
@@ -15,7 +14,6 @@ from harness.profile import Cuda, Profile
 from harness.targets import COMPILED, KERNELS, STAND_INS, CompileC
 from harness.targets.cuda import nvrtc, ptx
 from harness.targets.cuda.code import DeviceCode
-from harness.targets.cuda.nvrtc import Compiled
 
 HERE = Path(__file__).parent
 SOURCE = "network.cu"
@@ -51,16 +49,10 @@ class _Nvrtc:
         """Cubins and PTX; for a simulation the stand-in of the driver."""
         settings = _settings(profile)
         text, headers = (bundle / SOURCE).read_bytes(), headers_in(bundle / "kernels" / "cuda")
-
-        def compile_inspected(arch: str) -> Compiled:
-            compiled = nvrtc.compile_for(arch, SOURCE, text, headers)
-            ptx.inspect(compiled.ptx)
-            return compiled
-
-        with ThreadPoolExecutor() as pool:
-            compiled = dict(zip(settings.archs, pool.map(compile_inspected, settings.archs), strict=True))
+        compiled = {arch: nvrtc.compile_for(arch, SOURCE, text, headers) for arch in settings.archs}
         (bundle / COMPILED).mkdir(exist_ok=True)
         for arch, output in compiled.items():
+            ptx.inspect(output.ptx)
             (bundle / _cubin(arch)).write_bytes(output.cubin)
         fallback = compiled[_oldest(settings)].ptx
         if settings.ptx:
