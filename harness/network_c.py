@@ -186,11 +186,12 @@ def _buffer(task: Task, part: Layer) -> str:
 
 def _buffers_ahead(plan: Plan, task: Task, served: list[Task]) -> list[str]:
     """The buffers that a launch reads and that are defined below its first task: C lets them be declared twice."""
-    return [_buffer(other, plan.part(other)) for other in _read(plan, served) if _is_behind(plan, other, task)]
+    return [_buffer(other, plan.part(other)) for other in _read(plan, served) if _place(other) > _place(task)]
 
 
-def _is_behind(plan: Plan, task: Task, other: Task) -> bool:
-    return plan.tasks.index(task) > plan.tasks.index(other)
+def _place(task: Task) -> tuple[int, int]:
+    """By which the tasks of a plan are in order."""
+    return task.layer, task.start
 
 
 def _read(plan: Plan, served: list[Task]) -> list[Task]:

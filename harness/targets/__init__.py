@@ -7,11 +7,13 @@ A target is found by its name: a module `harness.targets.<name>`, or an entry po
 from __future__ import annotations
 
 import enum
+import functools
 import importlib
 import pkgutil
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast
 
@@ -179,9 +181,17 @@ class Target(Protocol):
 
 def names() -> list[str]:
     """All targets that can be named in a profile, those with variants as `<target>:<variant>`."""
-    points = entry_points(group="harness.targets")
-    modules = {*(module.name for module in pkgutil.iter_modules(__path__)), *(point.name for point in points)}
-    return sorted(name for module in modules for name in _variants(module))
+    return sorted(name for module in _modules() for name in _variants(module))
+
+
+def _modules() -> set[str]:
+    return {*(module.name for module in pkgutil.iter_modules(__path__)), *_points(tuple(sys.path))}
+
+
+@functools.cache
+def _points(path: tuple[str, ...]) -> dict[str, EntryPoint]:  # noqa: ARG001 - where packages are looked for
+    """The targets of third parties; what is installed does not change while the program runs."""
+    return {point.name: point for point in entry_points(group="harness.targets")}
 
 
 def _variants(module: str) -> list[str]:
@@ -189,18 +199,16 @@ def _variants(module: str) -> list[str]:
     return [f"{module}:{variant}" for variant in variants] if variants else [module]
 
 
-def _load(name: str) -> Any:
-    for point in entry_points(group="harness.targets"):
-        if point.name == name:
-            return point.load()
-    return importlib.import_module(f"{__name__}.{name}")
+def _load(module: str) -> Any:
+    point = _points(tuple(sys.path)).get(module)
+    return point.load() if point else importlib.import_module(f"{__name__}.{module}")
 
 
 def find(name: str) -> Target:
-    """The target called `name`; RequestError with the nearest names if there is none."""
-    if name not in names():
-        raise unknown_name("target", name, names())
+    """The target called `name`; RequestError with the nearest names if there is none.  Only that one is loaded."""
     module, _, variant = name.partition(":")
+    if module not in _modules() or name not in _variants(module):
+        raise unknown_name("target", name, names())
     return cast("Target", _load(module).VARIANTS[variant] if variant else _load(module))
 
 
