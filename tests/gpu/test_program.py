@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import bundle, plan
@@ -26,7 +26,7 @@ from tests.gpu import device
 from tests.gpu.device import Device, narrowed
 from tests.kernels.board_program import BoardProgram, assert_same, parse, references, uniform_vectors
 from tests.kernels.cuda.test_self_test import CASES
-from tests.kernels.test_operators import half_way_vectors, models
+from tests.kernels.test_operators import COMPILED, half_way_vectors, models
 
 KERNELS = ["cuda:layerwise", "cuda:fused"]
 
@@ -91,14 +91,7 @@ def test_the_gpu_computes_the_cases_of_the_self_test(target: str, small: dict[st
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("target", KERNELS)
-@settings(
-    max_examples=6,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.generate],  # every step of shrinking would cost a compilation
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@settings(COMPILED, max_examples=6)
 @given(model=models(), block=st.sampled_from([1, 16, 64, 1000]), seed=st.integers(0, 2**32 - 1))
 def test_random_networks(
     model: onnx.ModelProto, block: int, seed: int, target: str, narrow: Profile, cache: Path, tmp_path: Path

@@ -21,6 +21,15 @@ from tests.reference.test_specification import CASES, IN_SCOPE, PAIRS, _entrance
 
 VECTORS = 203
 LARGEST = np.finfo(np.float32).max
+COMPILED = settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],  # every step of shrinking would cost a compilation
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+"""Of a test that compiles each of its examples."""
 
 
 def check(net: Network, vectors: Array, host: Profile, cache: Path, folder: Path, block: int = 50) -> tuple[Array, ...]:
@@ -72,14 +81,7 @@ def searching(model: onnx.ModelProto, operator: str, *, last: bool) -> onnx.Mode
     return model
 
 
-@settings(
-    max_examples=25,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.generate],  # every step of shrinking would cost a compilation
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@settings(COMPILED)
 @given(model=models(), block=st.sampled_from([1, 16, 64, 1000]), seed=st.integers(0, 2**32 - 1))
 def test_random_networks(
     model: onnx.ModelProto, block: int, seed: int, host: Profile, cache: Path, tmp_path: Path

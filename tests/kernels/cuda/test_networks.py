@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import plan
@@ -16,17 +16,9 @@ from harness.profile import Profile
 from tests import builders, dags
 from tests.kernels.board_program import BoardProgram, assert_same, build_patched, parse, references, uniform_vectors
 from tests.kernels.cuda import interpreted
-from tests.kernels.test_operators import half_way_vectors, models
+from tests.kernels.test_operators import COMPILED, half_way_vectors, models
 
 TARGETS = ["cuda:layerwise", "cuda:fused"]
-COMPILED = settings(
-    max_examples=12,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.generate],  # every step of shrinking would cost a compilation
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
 
 
 @st.composite
