@@ -19,6 +19,27 @@ from tests.kernels.board_program import Patch
 
 Injection = Callable[[Plan], Iterable[Patch]]
 
+PRODUCTS = {
+    "FMA: rint(fmaf(acc, m, zp))": "fused_zero_point",
+    "FMA into magic": "fused_magic",
+    "product in double, m float32": "product_in_double",
+    "24-bit mantissa integer product": "significands",
+    "product in double, half away": "product_in_double_half_away",
+    "m in double, product in double": "all_in_double",
+    "m in double, product in double, half away": "all_in_double_half_away",
+    "dequant then divide": "dequantised_divided",
+    "dequant then * (1 / sy)": "dequantised_reciprocal",
+}
+"""The functions of mutants.c that take the product and its rounding otherwise."""
+FIXED_POINT = {
+    "gemmlowp Q31, two roundings": "gemmlowp_double",
+    "gemmlowp Q31 from float32 m": "gemmlowp_float",
+    "TFLite Q31, single rounding": "tflite",
+    "Q31 from float32 m, single rounding": "q31_of_float",
+    "Q15 16-bit multiplier": "q15",
+}
+"""Those that compute it in fixed point."""
+
 SATURATE, QGEMM, ADD, ARG_EXTREMUM = (f"kernels/c/{name}.h" for name in ("saturate", "qgemm", "add", "arg_extremum"))
 NETWORK = "network.c"
 ACCUMULATE = "sum[r] += a[k] * b[r * depth + k];"
@@ -216,23 +237,11 @@ INJECTIONS: Mapping[str, Injection | str] = {
     "NaN to the zero point": quantizing("quantize_nan_to_zero"),
     "conversion to int32 before the clamp": quantizing("quantize_int32_first"),
     "m computed on the board as specified": both(finishing("right"), scaling("scale_right")),
-    "FMA: rint(fmaf(acc, m, zp))": finishing("fused_zero_point"),
-    "FMA into magic": finishing("fused_magic"),
-    "product in double, m float32": finishing("product_in_double"),
-    "24-bit mantissa integer product": finishing("significands"),
-    "product in double, half away": finishing("product_in_double_half_away"),
-    "m in double, product in double": finishing("all_in_double"),
-    "m in double, product in double, half away": finishing("all_in_double_half_away"),
-    "dequant then divide": finishing("dequantised_divided"),
-    "dequant then * (1 / sy)": finishing("dequantised_reciprocal"),
+    **{name: finishing(function) for name, function in PRODUCTS.items()},
     "bias added after scaling in float": both(finishing("late_bias"), scaling("scale_late")),
     "bias added after scaling, fused": both(finishing("late_bias_fused"), scaling("scale_fused")),
     "bias added before the division": finishing("late_real_bias"),
-    "gemmlowp Q31, two roundings": finishing("gemmlowp_double"),
-    "gemmlowp Q31 from float32 m": finishing("gemmlowp_float"),
-    "TFLite Q31, single rounding": finishing("tflite"),
-    "Q31 from float32 m, single rounding": finishing("q31_of_float"),
-    "Q15 16-bit multiplier": finishing("q15"),
+    **{name: finishing(function) for name, function in FIXED_POINT.items()},
     "float output: acc not rounded first": kernel(Patch(QGEMM, SCALED, "y[n] = (float)((double)acc[n] * m[n]);")),
     "float output: truncated": scaling("scale_truncated"),
     # Volatile, as the compiler may keep more precision than a _Float16 has.

@@ -23,7 +23,16 @@ from harness.targets.cuda.build import SOURCE as NETWORK
 from harness.targets.cuda.code import c_type
 from tests.diagnosis import mutants
 from tests.kernels.board_program import Patch
-from tests.mutation.target_c import INT16_SATURATED, TOWARDS_ZERO, both, kernel, product, quantization
+from tests.mutation.target_c import (
+    FIXED_POINT,
+    INT16_SATURATED,
+    PRODUCTS,
+    TOWARDS_ZERO,
+    both,
+    kernel,
+    product,
+    quantization,
+)
 
 Injection = Callable[[Plan], Iterable[Patch]]
 
@@ -405,23 +414,11 @@ COMMON: Mapping[str, Injection] = {
     ),
     "conversion to int32 before the clamp": quantizing("quantize_int32_first"),
     "m computed on the board as specified": both(finishing("right"), scaling("scale_right")),
-    "FMA: rint(fmaf(acc, m, zp))": finishing("fused_zero_point"),
-    "FMA into magic": finishing("fused_magic"),
-    "product in double, m float32": finishing("product_in_double"),
-    "24-bit mantissa integer product": finishing("significands"),
-    "product in double, half away": finishing("product_in_double_half_away"),
-    "m in double, product in double": finishing("all_in_double"),
-    "m in double, product in double, half away": finishing("all_in_double_half_away"),
-    "dequant then divide": finishing("dequantised_divided"),
-    "dequant then * (1 / sy)": finishing("dequantised_reciprocal"),
+    **{name: finishing(function) for name, function in PRODUCTS.items()},
     "bias added after scaling in float": both(finishing("late_bias"), scaling("scale_late")),
     "bias added after scaling, fused": both(finishing("late_bias_fused"), scaling("scale_fused")),
     "bias added before the division": finishing("late_real_bias"),
-    "gemmlowp Q31, two roundings": finishing("gemmlowp_double"),
-    "gemmlowp Q31 from float32 m": finishing("gemmlowp_float"),
-    "TFLite Q31, single rounding": finishing("tflite"),
-    "Q31 from float32 m, single rounding": finishing("q31_of_float"),
-    "Q15 16-bit multiplier": finishing("q15"),
+    **{name: finishing(function) for name, function in FIXED_POINT.items()},
     "float output: acc not rounded first": scaled("(float)((double)acc * m)"),
     "float output: truncated": scaling("scale_truncated"),
     "float output: through float16": scaling("scale_half"),
