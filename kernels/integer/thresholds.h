@@ -1,0 +1,43 @@
+/* Rounding without floating point: a monotone map from integers to codes as the places where the code changes.
+ *
+ *     t[k] = the least x that becomes QMIN + k + 1 or more,  k = 0 .. 254      from the host, non-decreasing
+ *     y(x) = QMIN + #{k : t[k] <= x}
+ *
+ * For QGemm (specs/qgemm.md, section 8) x is the accumulator and t the 255 thresholds of
+ *
+ *     y = saturate(round_half_even(float32(acc) * m) + zy)
+ *
+ * of a column.  For QuantizeLinear x is the ordered number of a float32, and t those of
+ *
+ *     q = saturate(round_half_even(x / scale) + zero_point)
+ *
+ * A code that no x reaches has the threshold INT32_MAX, which no x may be: an accumulator is less, the host sees to
+ * that, and the largest ordered number is that of +infinity.
+ */
+#ifndef THRESHOLDS_H
+#define THRESHOLDS_H
+
+#include <stdint.h>
+
+enum { THRESHOLDS = 255 };
+
+/* #{k : t[k] <= x}: eight comparisons, whatever x is. */
+static inline uint32_t threshold_count(const int32_t *t, int32_t x)
+{
+    uint32_t count = 0;
+    for (uint32_t step = 128; step > 0; step /= 2)
+        count += t[count + step - 1] <= x ? step : 0;
+    return count;
+}
+
+/* The bits of a float32 as an integer in the order of the numbers: -inf -2139095040, both zeros 0, +inf 2139095040.
+ * NaN, which QuantizeLinear takes for less than everything, is INT32_MIN. */
+static inline int32_t ordered_float(uint32_t bits)
+{
+    const uint32_t magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u)
+        return INT32_MIN;
+    return bits >> 31 ? -(int32_t)magnitude : (int32_t)magnitude;
+}
+
+#endif
