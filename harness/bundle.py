@@ -25,6 +25,7 @@ from harness.targets import COMPILED, KERNELS, KernelCompiler
 from harness.toolchain import Compiler
 
 PROGRAM = "inference"
+UNIT_DEPTH = 3  # kernels/c/file.c
 PROTOCOL = 4  # PROTOCOL in kernels/common/inference.c
 
 
@@ -97,7 +98,7 @@ class Recipe:
 
     def compile(self, folder: Path, sha256: str) -> None:
         """The program, which calls itself by this hash, and what it brings, out of the sources in `folder`."""
-        units = dict.fromkeys(Path(path) for path in self.sources if path.endswith(".c"))
+        units = dict.fromkeys(Path(path) for path in self.sources if _is_unit(Path(path)))
         include = sorted({Path(path).parent for path in self.sources if path.startswith("kernels/")})
         definitions = (*self.definitions, f'BUNDLE_HASH="{sha256}"')
 
@@ -105,9 +106,16 @@ class Recipe:
             self.compiler.build(folder, sources, include, definitions, output, flags)
             toolchain.check_glibc(output, self.profile.toolchain)
 
-        for compiler, _ in self.kernels:
-            units |= dict.fromkeys(compiler.build(folder, self.profile, compile_c))
-        compile_c(list(units), folder / PROGRAM)
+        flags: list[str] = []
+        for compiler, kernels in self.kernels:
+            units |= dict.fromkeys(compiler.build(folder, kernels, self.profile, compile_c))
+            flags.extend(compiler.flags(self.profile))
+        compile_c(list(units), folder / PROGRAM, *flags)
+
+
+def _is_unit(path: Path) -> bool:
+    """Whether it is always compiled: what lies below a target's folder is if the compiler of its kernels says so."""
+    return path.suffix == ".c" and len(path.parts) <= UNIT_DEPTH
 
 
 def recipe_of(plan: Plan, profile: Profile) -> Recipe:

@@ -136,6 +136,29 @@ def prove(space: Workspace, /, as_json: bool, board: str, model: str, floats: st
 
 
 @cli.command()
+@click.option("--board", required=True, help="A real TDA4VM.")
+@click.option(
+    "--sdk", type=click.Path(path_type=Path), help="TI's Processor SDK RTOS; else TIOVX_SDK or the profile's tiovx.sdk."
+)
+@click.option("--model", default="acas_coc", show_default=True, help="Whose program asks the DSP for its kernels.")
+@click.option("--dry-run", is_flag=True, help="Look at SDK and board, say what would be done, and change nothing.")
+@as_json
+@click.pass_obj
+def firmware(space: Workspace, /, as_json: bool, board: str, sdk: Path | None, model: str, dry_run: bool) -> int:
+    """Build the firmware of a TDA4VM's DSP with the harness's kernels, install it, restart the board, ask the DSP.
+
+    Exit code: 0 the DSP runs these kernels, 2 the request is wrong, 3 something failed.
+    """
+    from harness import profile
+    from harness.commands import firmware as command
+
+    screen, found = Screen.open(as_json=as_json), profile.load(space.boards).board(board)
+    command.check_real(found)
+    verify = command.asking(found, space.model(model), space)
+    return command.firmware(found, sdk, space, screen, dry_run=dry_run, verify=verify)
+
+
+@cli.command()
 @_planned
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Write the description of all items to this folder."

@@ -30,6 +30,7 @@ from typing import Any
 from harness.compare import Comparison, Difference
 from harness.diagnosis import Diagnosis, Hypothesis, Observation, Portrait
 from harness.errors import RequestError
+from harness.targets import HARDWARE
 
 
 @dataclass(frozen=True)
@@ -154,6 +155,20 @@ class RunFolder:
             if path.is_file() and path.name != "run.json":
                 name = path.relative_to(self.path).as_posix()
                 yield name, known.get(name.split("_")[0]) or file_sha256(path)
+
+
+def was_on_hardware(runs: Path, board: str, target: str) -> bool:
+    """Whether a finished run of any model had an item of the target on the board's hardware."""
+    return any(_was_there(path, board, target) for path in runs.glob(f"*_{board}_*/run.json"))
+
+
+def _was_there(path: Path, board: str, target: str) -> bool:
+    try:
+        run = json.loads(path.read_text(encoding="utf-8"))
+        items = [(item["target"], item["ran_on"]) for item in run["plan"]["items"]]
+        return bool(run["board"]["name"] == board and (target, HARDWARE) in items)
+    except (OSError, ValueError, KeyError, TypeError):  # gone, or of another version
+        return False
 
 
 def _dump_hashes(record: ChunkRecord) -> Iterator[tuple[str, str]]:

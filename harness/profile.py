@@ -69,6 +69,18 @@ class Cuda(_Entry):
     wait: Literal["spin", "yield", "block"] = "spin"
 
 
+class Tiovx(_Entry):
+    """The software of a TI image: a copy of its root file system to build with, the SDK for its firmware.
+
+    The environment's TARGET_FS and TIOVX_SDK serve where the profile names none.  `timeout_s` is how long the program
+    waits for a core to answer.
+    """
+
+    target_fs: str | None = None
+    sdk: str | None = None
+    timeout_s: int = Field(default=20, ge=1, le=3600)
+
+
 class ItemProfile(_Entry):
     """One processing element: the operators that it computes unless `split` says otherwise, by which target, where."""
 
@@ -97,6 +109,7 @@ class Profile(_Entry):
     emulator: Emulator | None = None
     toolchain: Toolchain
     cuda: Cuda | None = None
+    tiovx: Tiovx = Field(default_factory=Tiovx)
     stand_ins: bool | None = None
     items: dict[Name, ItemProfile] = Field(min_length=1)
     split: Annotated[tuple[str, ...], BeforeValidator(_words)] = Field(default=(), strict=False)
@@ -306,6 +319,7 @@ def _choices(keys: tuple[str, ...]) -> list[str]:
         "emulator": Emulator,
         "toolchain": Toolchain,
         "cuda": Cuda,
+        "tiovx": Tiovx,
         "items": ItemProfile,
     }
     entry = next((entries[key] for key in reversed(keys) if key in entries), Profile)

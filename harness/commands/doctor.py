@@ -63,9 +63,17 @@ def _board(name: str, board: Profile) -> Iterator[Finding]:
     if board.cuda and board.local and not board.simulated:
         yield Finding(f"{name}: GPU", True, _gpu())
     for item_name, item in board.items.items():
-        known = item.target in targets.names()
-        remedy = f"valid choices: {', '.join(targets.names())}"
-        yield Finding(f"{name}: item {item_name}", known, f"target {item.target}", "" if known else remedy)
+        yield _item(f"{name}: item {item_name}", item.target, board)
+
+
+def _item(topic: str, name: str, board: Profile) -> Finding:
+    """Its target, and what that builds with if it is not the C compiler."""
+    try:
+        compiler = targets.find(name).compiler()
+        identity = f", {compiler.identity(board)}" if compiler else ""
+    except HarnessError as error:
+        return Finding(topic, False, f"target {name}: {error.message}", error.hint)
+    return Finding(topic, True, f"target {name}{identity}")
 
 
 def _gpu() -> str:

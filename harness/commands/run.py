@@ -41,6 +41,7 @@ def run(request: Request, resume: Path | None, workspace: Workspace, screen: Scr
     try:
         job = _settle(request, resume, workspace, screen)
         folder = job.folder.path
+        _tell_unconfirmed(job, workspace, screen)
         with _journal(job.folder, screen) as notify:
             document = _carry_out(job, workspace, screen, notify)
     except (InfrastructureError, OSError) as error:
@@ -66,6 +67,17 @@ def _settle(request: Request, resume: Path | None, workspace: Workspace, screen:
     state = "reused" if job.bundle.reused else "built"
     screen.note(f"bundle {job.bundle.sha256[:16]} {state} ({job.bundle.compiler})")
     return job
+
+
+def _tell_unconfirmed(job: Job, workspace: Workspace, screen: Screen) -> None:
+    """What a person has to look at when a target runs on a board's hardware for the first time."""
+    for name in dict.fromkeys(item.target for item in job.plan.items):
+        target = targets.find(name)
+        first = target.unconfirmed and target.ran_on(job.profile) == targets.HARDWARE
+        if first and not evidence.was_on_hardware(workspace.runs, job.profile.name, name):
+            screen.note(f"target {name} runs on the hardware of {job.profile.name} for the first time; look at this:")
+            for line in target.unconfirmed:
+                screen.note(f"  [ ] {line}")
 
 
 @contextmanager

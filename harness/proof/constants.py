@@ -24,7 +24,7 @@ def questions(network: Network, tables: Sequence[Table], probe: Probe) -> Iterat
         Step.CONSTANTS,
         Side.BOARD,
         None,
-        "the deployed program holds every weight, bias, scale, zero point and multiplier of the model, bit for bit",
+        "the deployed program computes with the constants of the model, or what is derived from them, bit for bit",
         "all tables are read from the program's memory, after its items' init, and compared as bits",
         sum(table.values.size for table in tables),
         complete=True,

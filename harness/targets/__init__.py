@@ -137,10 +137,14 @@ class KernelCompiler(Protocol):
     def identity(self, profile: Profile) -> str:
         """Its version, and what it is told beside the sources; RequestError if the profile says too little."""
 
-    def build(self, bundle: Path, profile: Profile, compile_c: CompileC) -> tuple[Path, ...]:
-        """Write what the program needs below `bundle`, where the sources are; returns the .c files to compile with it.
+    def flags(self, profile: Profile) -> tuple[str, ...]:
+        """What the C compiler of the program is told beside the profile's flags."""
 
-        ToolError if a compiler fails or its output is not exact.
+    def build(self, bundle: Path, kernels: Sequence[Any], profile: Profile, compile_c: CompileC) -> tuple[Path, ...]:
+        """Write what the program needs below `bundle`, where the sources are.
+
+        Returns what is to be compiled and linked with it: .c files, libraries.  Of the sources in folders below a
+        target's own only those.  ToolError if a compiler fails or what it makes is not exact.
         """
 
 
@@ -153,6 +157,9 @@ class CompileC(Protocol):
 
 class Target(Protocol):
     """A way to implement an item (a module with these names serves)."""
+
+    unconfirmed: tuple[str, ...]
+    """What nobody has seen on hardware yet, for a person to look at when it runs there for the first time."""
 
     together: bool
     """Whether all tasks of a launch may be computed by the forward of its first; otherwise each is a launch."""

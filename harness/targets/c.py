@@ -26,6 +26,7 @@ from harness.targets import (
 )
 
 together = False
+unconfirmed = ()
 
 INT32 = np.dtype(np.int32)
 DEPTH_LIMIT = 33025  # QGEMM_DEPTH_LIMIT in kernels/c/qgemm.h

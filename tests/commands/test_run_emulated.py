@@ -26,9 +26,9 @@ NAME = "testboard"
 MACHINE = Machine(cpu="cortex-a72", cores=2, memory_mib=512, disk_mib=64)
 
 
-def _entry(**changes: object) -> dict[str, object]:
-    """The kv260 of boards.yaml on a smaller machine."""
-    entry = yaml.safe_load((ROOT / "boards.yaml").read_text())["kv260"]
+def _entry(board: str = "kv260", **changes: object) -> dict[str, object]:
+    """A board of boards.yaml on a smaller machine."""
+    entry = yaml.safe_load((ROOT / "boards.yaml").read_text())[board]
     machine = {"cpu": MACHINE.cpu, "cores": 2, "memory_mib": MACHINE.memory_mib, "disk_mib": MACHINE.disk_mib}
     return entry | {"emulator": machine, "work_folder": "/board"} | changes
 
@@ -89,6 +89,19 @@ def test_identical_and_named_as_emulated(user: User, endpoint: Endpoint) -> None
     with _session(endpoint) as board:
         left = board.run(["ls", "/board/runs"], 10).stdout
     assert left == b"", "a finished run leaves nothing in its folder on the board"
+
+
+@pytest.mark.usefixtures("endpoint")
+@pytest.mark.parametrize(
+    ("board", "stand_in"),
+    [("tda4vm", "host-simulation of TIOVX (double)"), ("xavier", "host-simulation of CUDA")],
+)
+def test_accelerators_are_played_there_and_marked(user: User, board: str, stand_in: str) -> None:
+    _give(user, _entry(board))
+    ended = user.harness("run", "--board", NAME, "--model", "acas_coc", "--vectors", "2000", "--json")
+    assert (ended.code, ended.document["verdict"]) == (0, "identical"), ended.err
+    ran_on = {layer["item"]: layer["ran_on"] for layer in ended.document["layers"]}
+    assert ran_on == {"prepost": "emulated-cpu (qemu cortex-a72)", "network": stand_in}
 
 
 SPLITS = {

@@ -19,12 +19,16 @@ from harness.targets.cuda.build import COMPILER
 SIMULATION = "host-simulation of CUDA"  # in kernels/cuda/simulation/libcuda.cpp, too
 
 
+UNCONFIRMED = ("all that only a GPU can show: run `make test-gpu` on a machine with one, see docs/evidence/README.md",)
+
+
 @dataclass(frozen=True)
 class Cuda:
     """The target with one of its kinds of kernels."""
 
     kernels: ModuleType
     together: bool = True
+    unconfirmed: tuple[str, ...] = UNCONFIRMED
 
     def refusal(self, layer: Layer) -> str | None:
         """Why this target cannot compute `layer` exactly; None if it can."""

@@ -45,7 +45,17 @@ class _Nvrtc:
         read = f"PTX {settings.ptx or 'as compiled'}"
         return " ".join([nvrtc.identity(), *nvrtc.FLAGS, *settings.archs, read, f"[{_method()}]"])
 
-    def build(self, bundle: Path, profile: Profile, compile_c: CompileC) -> tuple[Path, ...]:
+    def flags(self, profile: Profile) -> tuple[str, ...]:  # noqa: ARG002 - of the interface
+        """None: the program loads the driver."""
+        return ()
+
+    def build(
+        self,
+        bundle: Path,
+        kernels: Sequence[DeviceCode],  # noqa: ARG002 - of the interface
+        profile: Profile,
+        compile_c: CompileC,
+    ) -> tuple[Path, ...]:
         """Cubins and PTX; for a simulation the stand-in of the driver."""
         settings = _settings(profile)
         text, headers = (bundle / SOURCE).read_bytes(), headers_in(bundle / "kernels" / "cuda")

@@ -1,0 +1,222 @@
+"""`harness firmware`: bring the kernels into the firmware of a board's DSP, and see that they run there."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from harness import bundle, evidence, execute, plan
+from harness import firmware as steps
+from harness.board.lock import board_lock
+from harness.board.reach import reach
+from harness.board.session import Board
+from harness.errors import EXIT_DONE, HarnessError, RequestError
+from harness.firmware import Connect, Place, Sdk
+from harness.network import Network
+from harness.profile import Profile, host_variable
+from harness.screen import Screen
+from harness.targets.tiovx.sources import kernels_digest
+from harness.workspace import Workspace
+
+LOCK_WAIT_S = 3600.0
+ON_DSP = "tiovx:c7x"
+STEPS = ("check", "copy sources", "build", "deploy", "restart", "verify")
+
+Verify = Callable[[], str]
+"""Runs the program on the board, and returns what the DSP's kernels say of themselves."""
+
+
+@dataclass
+class _Journal:
+    """What was done, for the screen, the log and the document."""
+
+    screen: Screen
+    log: Path
+    done: dict[str, str] = field(default_factory=dict)
+
+    def note(self, text: str) -> None:
+        self.screen.note(text)
+        with self.log.open("a", encoding="utf-8") as file:
+            file.write(f"{evidence.now():%Y-%m-%dT%H:%M:%SZ} {text}\n")
+
+    @contextmanager
+    def step(self, name: str, what: str) -> Iterator[None]:
+        """One of STEPS; what it finds out goes to `done`."""
+        self.note(f"[{STEPS.index(name) + 1}/{len(STEPS)}] {name}: {what}")
+        try:
+            yield
+        except HarnessError as error:
+            self.note(f"step {name!r} failed: {error.message}")
+            raise
+
+    def result(self, name: str, text: str) -> None:
+        self.done[name] = text
+        self.note(f"  {text}")
+
+
+def asking(profile: Profile, network: Network, workspace: Workspace) -> Verify:
+    """What `firmware` verifies with: a program of the network, built here and now, that tells which kernels it finds.
+
+    RequestError if no item of the board is on its DSP, ToolError if the program cannot be built.
+    """
+    made = plan.make(network, profile)
+    on_dsp = [item.name for item in made.items if item.target == ON_DSP]
+    if not on_dsp:
+        raise RequestError(
+            f"board {profile.name}: no item has target {ON_DSP}, so that its firmware would not be used",
+            f"give an item of its profile target {ON_DSP}",
+        )
+    built = bundle.build(made, profile, workspace.cache)
+
+    def ask() -> str:
+        with (
+            board_lock(profile.name, workspace.cache / "locks", "firmware", LOCK_WAIT_S, _silent),
+            reach(profile, workspace.cache, _silent) as reached,
+        ):
+            deployed = execute.deploy(reached.board, built, reached.work, "firmware")
+            found = execute.devices(deployed, profile.timeout_s)
+            execute.clean(deployed)
+        return ", ".join(found.get(item, "nothing") for item in on_dsp)
+
+    return ask
+
+
+def _silent(_: str) -> None:
+    """The step tells what goes on."""
+
+
+def firmware(
+    profile: Profile,
+    sdk: Path | None,
+    workspace: Workspace,
+    screen: Screen,
+    *,
+    dry_run: bool,
+    verify: Verify,
+    connect: Connect | None = None,
+) -> int:
+    """All steps, each refusing before it changes anything; exit code 0 when the DSP runs these kernels.
+
+    With `dry_run` SDK and board are looked at, and nothing is changed.  `connect` opens a session with the board.
+    RequestError for a board without a firmware of its own; ToolError and BoardError name what failed.
+    """
+    check_real(profile)
+    journal = _Journal(screen, _log_file(workspace, profile))
+    open_board = connect or (lambda: _session(profile, workspace, journal))
+    with journal.step("check", "the SDK, and where the board keeps its firmware"):
+        found = steps.find_sdk(sdk, profile)
+        with _locked(profile, workspace, journal), open_board() as board:
+            place = steps.find_place(board)
+        journal.result("check", f"SDK {found.root}; {place.image} {place.sha256[:16]} on the board")
+    document = _document(profile, found, place, journal)
+    if dry_run:
+        _tell_plan(found, place, journal)
+    else:
+        document |= _carry_out(profile, found, place, workspace, journal, open_board, verify)
+    screen.show(Text(_summary(journal, place, dry_run=dry_run)))
+    screen.document(document | {"dry_run": dry_run, "steps": journal.done})
+    return EXIT_DONE
+
+
+def check_real(profile: Profile) -> None:
+    """RequestError for a board without a firmware of its own."""
+    if profile.emulated:
+        raise RequestError(
+            f"board {profile.name} is emulated: it has no firmware",
+            f"give its address with {host_variable(profile.name)} or in boards.local.yaml",
+        )
+    if profile.local:
+        raise RequestError(
+            f"board {profile.name} is this machine, which cannot restart itself and go on",
+            "give its address, and run this on the machine that has the SDK",
+        )
+
+
+def _log_file(workspace: Workspace, profile: Profile) -> Path:
+    folder = workspace.cache / "firmware"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{evidence.now():%Y%m%dT%H%M%S}_{profile.name}.log"
+
+
+@contextmanager
+def _session(profile: Profile, workspace: Workspace, journal: _Journal) -> Iterator[Board]:
+    with reach(profile, workspace.cache, journal.note) as reached:
+        yield reached.board
+
+
+@contextmanager
+def _locked(profile: Profile, workspace: Workspace, journal: _Journal) -> Iterator[None]:
+    with board_lock(profile.name, workspace.cache / "locks", "firmware", LOCK_WAIT_S, journal.note):
+        yield
+
+
+def _document(profile: Profile, sdk: Sdk, place: Place, journal: _Journal) -> dict[str, Any]:
+    return {
+        "board": profile.name,
+        "sdk": str(sdk.root),
+        "kernels": kernels_digest(),
+        "firmware": str(place.image),
+        "backup": str(place.backup),
+        "log": str(journal.log),
+    }
+
+
+def _tell_plan(sdk: Sdk, place: Place, journal: _Journal) -> None:
+    """What the other steps would do."""
+    kept = "" if place.has_kernels else f", the present one kept as {place.backup.name}"
+    plans = (
+        f"{len(steps.copied_files())} files to {sdk.kernels}",
+        shlex.join(sdk.build_command),
+        f"{steps.IMAGE} to {place.image}{kept}",
+        "reboot, and wait for the board",
+        f"the DSP's kernels must say {kernels_digest()}",
+    )
+    for name, planned in zip(STEPS[1:], plans, strict=True):
+        journal.result(name, f"would be: {planned}")
+
+
+def _carry_out(
+    profile: Profile,
+    sdk: Sdk,
+    place: Place,
+    workspace: Workspace,
+    journal: _Journal,
+    connect: Connect,
+    verify: Verify,
+) -> dict[str, Any]:
+    image = _build(sdk, journal)
+    with _locked(profile, workspace, journal):
+        with journal.step("deploy", f"{image} to {place.image}"), connect() as board:
+            place = steps.find_place(board)  # a build takes long enough for another to come here
+            sha256 = steps.deploy(board, image, place)
+            journal.result("deploy", f"SHA-256 {sha256} in place; TI's own again: {place.restore}")
+        with journal.step("restart", "the board"):
+            steps.reboot(connect, journal.note, steps.REBOOT_TIMEOUT_S)
+            journal.result("restart", "the board answers")
+    with journal.step("verify", f"the DSP's kernels must say {kernels_digest()}"):
+        answer = verify()
+        steps.confirm(answer, place)
+        journal.result("verify", answer)
+    return {"image": str(image), "sha256": sha256, "verified": answer}
+
+
+def _build(sdk: Sdk, journal: _Journal) -> Path:
+    with journal.step("copy sources", f"to {sdk.kernels}"):
+        changed = steps.copy_sources(sdk)
+        journal.result("copy sources", f"{len(changed)} files changed, kernels {kernels_digest()}")
+    with journal.step("build", f"{shlex.join(sdk.build_command)}, into {journal.log}"):
+        image = steps.build(sdk, journal.log, journal.note, steps.BUILD_TIMEOUT_S)
+        journal.result("build", str(image))
+    return image
+
+
+def _summary(journal: _Journal, place: Place, *, dry_run: bool) -> str:
+    if dry_run:
+        return "\n".join(f"{name}: {text}" for name, text in journal.done.items())
+    return f"the DSP runs kernels {kernels_digest()}; {place.image}, log {journal.log}"

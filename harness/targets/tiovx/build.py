@@ -1,0 +1,109 @@
+"""What an item under TIOVX needs beside the C compiler: TI's headers and library, or the double in their place.
+
+The thresholds are tried on every accumulator before anything is built with them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from harness.errors import RequestError
+from harness.profile import Profile
+from harness.targets import COMPILED, KERNELS, STAND_INS, CompileC
+from harness.targets.tiovx import constants, sdk, sources, trial
+from harness.targets.tiovx.code import CoreItem
+
+ROOM = Path("kernels/tiovx")
+OWN_KERNELS = "network_kernels.c"
+STAND_IN = f"{STAND_INS}/libtivision_apps.so"
+MPU, C7X = "TIVX_TARGET_MPU_0", "TIVX_TARGET_DSP_C7_1"
+TRIED = f"{COMPILED}/thresholds.json"
+
+
+class _Tiovx:
+    """See KernelCompiler."""
+
+    def sources(self, kernels: Sequence[CoreItem], profile: Profile) -> dict[str, bytes]:
+        """The kernels of the cores; for a stand-in also the double."""
+        made = {OWN_KERNELS: _own_kernels(kernels, profile), str(ROOM / "target/identity.h"): sources.identity_header()}
+        folders = [KERNELS / "tiovx" / "target", KERNELS / "integer"]
+        if profile.simulated:
+            folders.append(KERNELS / "tiovx" / "double")
+        paths = [path for folder in folders for path in sorted(folder.rglob("*.[ch]"))]
+        fixed = {f"kernels/{path.relative_to(KERNELS)}": path.read_bytes() for path in paths}
+        return fixed | {path: text.encode() for path, text in made.items()}
+
+    def identity(self, profile: Profile) -> str:
+        """Which TIOVX, in which version; RequestError or ToolError if there is none to build with."""
+        if profile.toolchain.static:
+            raise RequestError(
+                f"board {profile.name}: a static program cannot load TIOVX",
+                "set static: false in its toolchain, and a compiler that links for the board's glibc",
+            )
+        tiovx = "double" if profile.simulated else sdk.find(profile).digest
+        return f"TIOVX {tiovx}, kernels {sources.kernels_digest()}"
+
+    def flags(self, profile: Profile) -> tuple[str, ...]:
+        """Where the headers lie, and the library."""
+        if profile.simulated:
+            return (f"-I{ROOM / 'double'}", "-Wl,--no-as-needed")
+        found = sdk.find(profile)
+        headers = [f"-I{folder}" for folder in found.include]
+        library = ["-Wl,--no-as-needed", f"-L{found.library}", "-ltivision_apps", "-Wl,--allow-shlib-undefined"]
+        return ("-DSOC_J721E", *headers, *library)
+
+    def build(
+        self, bundle: Path, kernels: Sequence[CoreItem], profile: Profile, compile_c: CompileC
+    ) -> tuple[Path, ...]:
+        """Tries the thresholds; builds the double, if that is to stand in, with the kernels of a firmware in it."""
+        cores = {item.core for item in kernels}
+        (bundle / COMPILED).mkdir(exist_ok=True)
+        (bundle / TRIED).write_text(json.dumps(_tried(kernels), indent=1) + "\n", encoding="utf-8")
+        target = _c_files(bundle, ROOM / "target")
+        units = [Path(OWN_KERNELS), *(target if MPU in cores else [])]
+        if profile.simulated:
+            _build_double(bundle, target if C7X in cores else [], compile_c)
+            units.append(Path(STAND_IN))
+        return tuple(units)
+
+
+COMPILER = _Tiovx()
+
+
+def _own_kernels(kernels: Sequence[CoreItem], profile: Profile) -> str:
+    """The kernels that the program itself registers, and how long it waits for a core."""
+    own = any(item.core == MPU for item in kernels)
+    functions = "{harness_kernels_register, harness_kernels_unregister}" if own else "{0, 0}"
+    return (
+        "/* What the program brings for the core that it runs on itself; how long it waits for any. */\n"
+        '#include "harness_kernels.h"\n#include "tiovx.h"\n\n'
+        f"const struct tiovx_kernels tiovx_own_kernels = {functions};\n"
+        f"const unsigned tiovx_timeout_s = {profile.tiovx.timeout_s};\n"
+    )
+
+
+def _tried(kernels: Sequence[CoreItem]) -> list[dict[str, object]]:
+    layers = [layer for item in kernels for layer in item.layers]
+    parts = {layer.name: constants.of_layer(layer).parts for layer in layers}
+    thresholds = {name: of_layer["TABLE"].values for name, of_layer in parts.items() if "TABLE" in of_layer}
+    return [asdict(tried) for tried in trial.all_layers(layers, thresholds)]
+
+
+def _c_files(bundle: Path, folder: Path) -> list[Path]:
+    return [path.relative_to(bundle) for path in sorted((bundle / folder).glob("*.c"))]
+
+
+def _build_double(bundle: Path, firmware: Sequence[Path], compile_c: CompileC) -> None:
+    """libtivision_apps.so, which says that it is none; with the kernels that it has like a firmware."""
+    output = bundle / STAND_IN
+    output.parent.mkdir(exist_ok=True)
+    registers = ("-DFIRMWARE_KERNELS",) if firmware else ()
+    compile_c(
+        [*_c_files(bundle, ROOM / "double"), *firmware],
+        output,
+        *("-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-soname,libtivision_apps.so", "-Wl,-z,defs"),
+        *(f"-I{ROOM / 'double'}", *registers),
+    )

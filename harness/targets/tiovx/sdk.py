@@ -1,0 +1,82 @@
+"""TI's software where it lies: the root file system of a board's image, or a copy, with TIOVX's headers and library."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import ToolError
+from harness.profile import Profile
+
+HEADERS = ("TI/tivx.h", "TI/tivx_target_kernel.h", "TI/tivx_mem.h", "VX/vx_khr_user_data_object.h")
+APP_INIT = "utils/app_init/include/app_init.h"
+LIBRARY = "libtivision_apps.so"
+MODERN = "tivxMemShared2TargetPtr(const tivx_shared_mem_ptr_t"  # since Processor SDK 7: before, of other arguments
+GUIDE = "docs/boards/tda4vm.md says where it comes from"
+
+
+@dataclass(frozen=True)
+class Sdk:
+    """What a build needs: folders of headers, the folder of the library, a digest of both."""
+
+    include: tuple[Path, ...]
+    library: Path
+    digest: str
+
+
+def find(profile: Profile, environment: Mapping[str, str] = os.environ) -> Sdk:
+    """The software of the board's image; ToolError names what is missing, or too old."""
+    given = profile.tiovx.target_fs or environment.get("TARGET_FS")
+    if not given:
+        raise ToolError(
+            f"board {profile.name}: target tiovx needs the headers and the library of TIOVX from the board's image",
+            f"name a copy of its root file system by tiovx.target_fs of the profile, or by TARGET_FS; {GUIDE}",
+        )
+    root = Path(given).expanduser()
+    headers = root / "usr" / "include" / "processor_sdk"
+    include = (headers / "tiovx" / "include", *_with_app_init(headers, root))
+    library = _folder_of_library(root)
+    return Sdk(include, library, _digest(include[0], library))
+
+
+def _with_app_init(headers: Path, root: Path) -> list[Path]:
+    """In newer software it is a part of its own."""
+    choices = [headers / "vision_apps", headers / "app_utils"]
+    found = [folder for folder in choices if (folder / APP_INIT).exists()]
+    if not found:
+        raise _missing(root, f"processor_sdk/*/{APP_INIT}")
+    return found
+
+
+def _folder_of_library(root: Path) -> Path:
+    for folder in ("usr/lib", "usr/lib/aarch64-linux-gnu", "usr/lib64"):
+        if any((root / folder).glob(f"{LIBRARY}*")):
+            return root / folder
+    raise _missing(root, LIBRARY)
+
+
+def _digest(headers: Path, library: Path) -> str:
+    """Of the headers, and of the library's bytes: another image is another bundle."""
+    digest = hashlib.sha256()
+    for name in HEADERS:
+        if not (headers / name).exists():
+            raise _missing(headers, name)
+        digest.update((headers / name).read_bytes())
+    if MODERN not in (headers / "TI/tivx_mem.h").read_text(encoding="utf-8", errors="replace"):
+        raise ToolError(
+            f"{headers / 'TI/tivx_mem.h'}: this TIOVX is older than that of Processor SDK 7",
+            "use the headers of a newer image, 7.0 or later, and run that image on the board",
+        )
+    for path in sorted(library.glob(f"{LIBRARY}*")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _missing(place: Path, what: str) -> ToolError:
+    return ToolError(
+        f"{place}: no {what}: this is no root file system of a TDA4VM image with TIOVX, or an incomplete copy",
+        f"copy /usr/include and /usr/lib from the board; {GUIDE}",
+    )

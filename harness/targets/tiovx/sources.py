@@ -1,0 +1,30 @@
+"""The sources of the kernels, and the digest by which a firmware and a bundle know whether theirs are the same."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from harness.targets import KERNELS
+
+DIGITS = 16
+
+
+def kernel_sources() -> dict[str, Path]:
+    """What is compiled for a core, by its path below kernels/."""
+    folders = (KERNELS / "tiovx" / "target", KERNELS / "integer")
+    paths = [KERNELS / "tiovx" / "protocol.h", *(path for folder in folders for path in folder.glob("*.[ch]"))]
+    return {str(path.relative_to(KERNELS)): path for path in sorted(paths)}
+
+
+def kernels_digest() -> str:
+    """Hexadecimal digits of the SHA-256 over all names and bytes."""
+    digest = hashlib.sha256()
+    for name, path in kernel_sources().items():
+        digest.update(f"{name}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:DIGITS]
+
+
+def identity_header() -> str:
+    """The text of identity.h, by which the kernels know what they were made of."""
+    return f'/* Generated: what these kernels were made of. */\n#define KERNELS_SOURCES "{kernels_digest()}"\n'

@@ -1,0 +1,143 @@
+#include "core.h"
+
+#include <TI/tivx.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "double.h"
+#include "faults.h"
+#include "firmware.h"
+#include "perf.h"
+#include "target.h"
+
+enum { SIGNAL_STACK = 65536 };
+
+static struct processor {
+    const char *name;
+    pthread_t thread;
+    struct request *first, **last; /* what waits */
+    int ready, ending;
+} processors[CORES] = {[DSP_C7_1] = {.name = TIVX_TARGET_DSP_C7_1}, [MPU_0] = {.name = TIVX_TARGET_MPU_0}};
+
+/* Of all queues; `changed` tells of every change. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+
+static uint64_t requests;
+
+static _Thread_local __attribute__((tls_model("initial-exec"))) enum core self = NO_CORE;
+
+enum core core_named(const char *name)
+{
+    enum core core = 0;
+    while (core < CORES && (!name || strcmp(processors[core].name, name) != 0))
+        ++core;
+    return core;
+}
+
+const char *core_name(enum core core)
+{
+    return core < CORES ? processors[core].name : "the program";
+}
+
+enum core core_self(void)
+{
+    return self;
+}
+
+/* NULL when the core is to end. */
+static struct request *take(struct processor *me)
+{
+    pthread_mutex_lock(&lock);
+    while (!me->first && !me->ending)
+        pthread_cond_wait(&changed, &lock);
+    struct request *request = me->first;
+    if (request) {
+        me->first = request->next;
+        me->last = me->first ? me->last : &me->first;
+    }
+    pthread_mutex_unlock(&lock);
+    return request;
+}
+
+static void tell_change(int *flag)
+{
+    pthread_mutex_lock(&lock);
+    *flag = 1;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+static void answer(struct request *request)
+{
+    const enum process_fault fault = request->callback == PROCESS ? fault_of_process() : PROCESS_WELL;
+    while (fault == PROCESS_HANGS)
+        pause();
+    request->begin_us = request->end_us = now_us();
+    request->status = VX_FAILURE;
+    if (fault != PROCESS_FAILS)
+        target_execute(request);
+    tell_change(&request->answered);
+}
+
+static void *run(void *processor)
+{
+    struct processor *me = processor;
+    const stack_t alternate = {.ss_sp = allocate(SIGNAL_STACK), .ss_size = SIGNAL_STACK};
+    const stack_t none = {.ss_flags = SS_DISABLE};
+    sigaltstack(&alternate, NULL);
+    self = (enum core)(me - processors);
+    firmware_start(self);
+    tell_change(&me->ready);
+    for (struct request *request = take(me); request; request = take(me))
+        answer(request);
+    firmware_end(self);
+    sigaltstack(&none, NULL);
+    free(alternate.ss_sp);
+    return NULL;
+}
+
+static void start(struct processor *core)
+{
+    core->first = NULL;
+    core->last = &core->first;
+    core->ready = core->ending = 0;
+    if (pthread_create(&core->thread, NULL, run, core) != 0)
+        fail("there is no thread for %s", core->name);
+    pthread_mutex_lock(&lock);
+    while (!core->ready)
+        pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+}
+
+void cores_start(void)
+{
+    for (enum core core = 0; core < CORES; ++core)
+        start(&processors[core]);
+}
+
+void cores_stop(void)
+{
+    for (enum core core = 0; core < CORES; ++core) {
+        tell_change(&processors[core].ending);
+        pthread_join(processors[core].thread, NULL);
+    }
+}
+
+vx_status core_ask(enum core core, struct request *request)
+{
+    request->answered = 0;
+    request->next = NULL;
+    pthread_mutex_lock(&lock);
+    request->number = ++requests;
+    *processors[core].last = request;
+    processors[core].last = &request->next;
+    pthread_cond_broadcast(&changed);
+    while (!request->answered)
+        pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+    return request->status;
+}

@@ -1,0 +1,11 @@
+/* What is built into a core: the C7x's firmware with the harness's kernels, if compiled with FIRMWARE_KERNELS. */
+#ifndef FIRMWARE_H
+#define FIRMWARE_H
+
+#include "core.h"
+
+/* Both are called by the core itself. */
+void firmware_start(enum core core);
+void firmware_end(enum core core);
+
+#endif

@@ -1,0 +1,64 @@
+/* What the two kernels share: parameters, buffers and their coherence, memory of an instance, identity. */
+#ifndef CALLBACKS_H
+#define CALLBACKS_H
+
+#include <VX/vx.h>
+#include <TI/tivx.h>
+#include <TI/tivx_target_kernel.h>
+
+#include "protocol.h"
+
+/* One piece of machine code, whichever callback runs it: neither inlined nor cloned, as in the board program. */
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__C7000__)
+#define ONE_CODE __attribute__((noipa))
+#else
+#define ONE_CODE __attribute__((noinline))
+#endif
+
+/* The mapped buffer of a tensor: `stride` bytes from row to row. */
+struct rows {
+    uint8_t *first;
+    uint32_t stride;
+};
+
+static inline uint8_t *row(const struct rows *rows, uint32_t v)
+{
+    return rows->first + (size_t)v * rows->stride;
+}
+
+/* One question to a kernel, everything mapped. */
+struct work {
+    enum command command;
+    const struct head *constants;
+    uint32_t vectors;
+    struct rows source, result;
+    uint8_t *scratch; /* of the instance */
+};
+
+/* What distinguishes a kernel. */
+struct operation {
+    uint32_t (*scratch_bytes)(const struct head *constants);
+    /* By command: bytes of an element of source and result; 0: no such command. */
+    uint32_t (*source_bytes)(const struct head *constants, enum command command);
+    uint32_t (*result_bytes)(const struct head *constants, enum command command);
+    void (*compute)(const struct work *work);
+};
+
+/* The callbacks of TIOVX; their context is the struct operation. */
+vx_status harness_create(tivx_target_kernel_instance kernel, tivx_obj_desc_t *parameters[], uint16_t count,
+                         void *operation);
+vx_status harness_delete(tivx_target_kernel_instance kernel, tivx_obj_desc_t *parameters[], uint16_t count,
+                         void *operation);
+vx_status harness_process(tivx_target_kernel_instance kernel, tivx_obj_desc_t *parameters[], uint16_t count,
+                          void *operation);
+vx_status harness_control(tivx_target_kernel_instance kernel, uint32_t command, tivx_obj_desc_t *references[],
+                          uint16_t count, void *operation);
+
+static inline const void *part_of(const struct head *constants, enum part part)
+{
+    return constants->bytes[part] ? (const uint8_t *)constants + part_start(constants, part) : (const uint8_t *)0;
+}
+
+extern const struct operation quantize_linear, qgemm;
+
+#endif

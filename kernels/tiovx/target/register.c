@@ -1,0 +1,34 @@
+#include "harness_kernels.h"
+
+#include "callbacks.h"
+
+static const struct {
+    const char *name;
+    const struct operation *operation;
+} kernels[] = {{KERNEL_QUANTIZE_LINEAR, &quantize_linear}, {KERNEL_QGEMM, &qgemm}};
+
+enum { KERNELS = sizeof kernels / sizeof *kernels };
+
+static tivx_target_kernel registered[KERNELS];
+
+int harness_kernels_register(const char *core)
+{
+    for (int i = 0; i < KERNELS; ++i) {
+        registered[i] = tivxAddTargetKernelByName(kernels[i].name, core, harness_process, harness_create,
+                                                  harness_delete, harness_control, (void *)kernels[i].operation);
+        if (!registered[i])
+            return VX_FAILURE;
+    }
+    return VX_SUCCESS;
+}
+
+int harness_kernels_unregister(void)
+{
+    vx_status status = VX_SUCCESS;
+    for (int i = 0; i < KERNELS; ++i) {
+        const vx_status removed = registered[i] ? tivxRemoveTargetKernel(registered[i]) : VX_SUCCESS;
+        status = status == VX_SUCCESS ? removed : status;
+        registered[i] = 0;
+    }
+    return status;
+}

@@ -1,0 +1,398 @@
+#define _GNU_SOURCE
+#include "tiovx.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <utils/app_init/include/app_init.h>
+
+#include "fail.h"
+#include "identity.h"
+#include "module.h"
+
+/* TIOVX, which all items of the process share. */
+static struct {
+    size_t users, own_users; /* of TIOVX; of the kernels that the program brings itself */
+    vx_context context;
+    int standard_output; /* the program's own; TIOVX's messages go to standard error */
+} tiovx;
+
+static const struct {
+    vx_status status;
+    const char *advice;
+} advices[] = {
+    {VX_ERROR_NO_MEMORY, "use a smaller --block, or end what else uses the shared memory"},
+    {VX_ERROR_NO_RESOURCES, "a limit of TIOVX's configuration (tivx_config_j721e.h): give its items fewer layers"},
+    {VX_ERROR_INVALID_TYPE, "program and TIOVX do not fit: build with the headers of the SDK that the board runs"},
+};
+
+static const char *advice(vx_status status)
+{
+    for (size_t i = 0; i < sizeof advices / sizeof *advices; ++i)
+        if (advices[i].status == status)
+            return advices[i].advice;
+    return "see what TIOVX has said above, and the cores' log (/opt/vx_app_arm_remote_log.out on the board)";
+}
+
+static void check(vx_status status, const char *function, const char *what)
+{
+    if (status != VX_SUCCESS)
+        fail(EXIT_SYSTEM, "%s (%s): status %d of TIOVX: %s", function, what, (int)status, advice(status));
+}
+
+/* Calls a function that returns a status; exits with its name if it fails. */
+#define CALL(function, what, ...) check(function(__VA_ARGS__), #function, what)
+
+/* An object that was created, once it is known to be one. */
+#define CREATED(object, function, what) check(vxGetStatus((vx_reference)(object)), function, what)
+
+/* Standard output is for JSON lines, and TIOVX prints what it does. */
+static void hide_standard_output(void)
+{
+    fflush(stdout);
+    tiovx.standard_output = dup(STDOUT_FILENO);
+    if (tiovx.standard_output < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+        fail_errno(EXIT_SYSTEM, "cannot redirect", "standard output");
+}
+
+static void show_standard_output(void)
+{
+    fflush(stdout);
+    if (dup2(tiovx.standard_output, STDOUT_FILENO) < 0)
+        fail_errno(EXIT_SYSTEM, "cannot restore", "standard output");
+    close(tiovx.standard_output);
+}
+
+static void start(void)
+{
+    hide_standard_output();
+    if (appInit() != 0)
+        fail(EXIT_SYSTEM, "TIOVX does not start (appInit): is another program using it, do the cores run "
+                          "(/sys/class/remoteproc/*/state), are you root?");
+    tiovx.context = vxCreateContext();
+    CREATED(tiovx.context, "vxCreateContext", "starting TIOVX");
+    CALL(module_load, "making the kernels known", tiovx.context);
+}
+
+static void stop(void)
+{
+    CALL(module_unload, "forgetting the kernels", tiovx.context);
+    CALL(vxReleaseContext, "ending TIOVX", &tiovx.context);
+    appDeInit();
+    show_standard_output();
+}
+
+static vx_tensor create_tensor(const struct tiovx_array *array, size_t rows)
+{
+    const vx_size dims[] = {array->width, rows};
+    vx_tensor tensor = vxCreateTensor(tiovx.context, 2, dims, array->type, 0);
+    CREATED(tensor, "vxCreateTensor", array->name);
+    return tensor;
+}
+
+/* TIOVX allocates an object's memory when it gets its content. */
+static vx_user_data_object create_object(const char *type, size_t bytes, const void *content, const char *what)
+{
+    vx_user_data_object object = vxCreateUserDataObject(tiovx.context, type, bytes, content);
+    CREATED(object, "vxCreateUserDataObject", what);
+    return object;
+}
+
+static void copy_object(vx_user_data_object object, size_t start, size_t bytes, void *values, vx_enum usage,
+                        const char *what)
+{
+    CALL(vxCopyUserDataObject, what, object, start, bytes, values, usage, VX_MEMORY_TYPE_HOST);
+}
+
+/* The constants go where the core finds them, and come back, so that the tables are what is there. */
+static void create_constants(struct tiovx_node *node)
+{
+    static const vx_enum usages[] = {VX_WRITE_ONLY, VX_READ_ONLY};
+    node->constants = create_object(TYPE_CONSTANTS, part_start(node->head, PARTS), NULL, node->name);
+    for (size_t pass = 0; pass < 2; ++pass) {
+        copy_object(node->constants, 0, sizeof *node->head, node->head, usages[pass], node->name);
+        for (unsigned i = 0; i < PARTS; ++i)
+            if (node->parts[i].bytes)
+                copy_object(node->constants, part_start(node->head, i), node->parts[i].bytes, node->parts[i].values,
+                            usages[pass], node->name);
+    }
+}
+
+static void create_node(struct tiovx_launch *launch, struct tiovx_node *node)
+{
+    create_constants(node);
+    vx_kernel kernel = vxGetKernelByName(tiovx.context, node->kernel);
+    CREATED(kernel, "vxGetKernelByName", node->kernel);
+    node->node = vxCreateGenericNode(launch->graph, kernel);
+    CREATED(node->node, "vxCreateGenericNode", node->name);
+    CALL(vxReleaseKernel, node->kernel, &kernel);
+    const vx_reference parameters[PARAMETERS] = {
+        [CONSTANTS] = (vx_reference)node->constants,
+        [VECTORS] = (vx_reference)launch->vectors,
+        [SOURCE] = (vx_reference)launch->arrays[node->source].tensor,
+        [RESULT] = (vx_reference)launch->arrays[node->result].tensor,
+    };
+    for (unsigned i = 0; i < PARAMETERS; ++i)
+        CALL(vxSetParameterByIndex, node->name, node->node, i, parameters[i]);
+    CALL(vxSetNodeTarget, node->name, node->node, VX_TARGET_STRING, launch->item->watch.core);
+}
+
+/* Runs create callbacks on the core. */
+static void verify(struct tiovx_launch *launch)
+{
+    const struct watch *watch = &launch->item->watch;
+    watch_begin(&launch->item->watch);
+    const vx_status status = vxVerifyGraph(launch->graph);
+    watch_end(&launch->item->watch);
+    if (status != VX_SUCCESS)
+        fail(EXIT_SYSTEM,
+             "TIOVX refuses the graph of item %s (vxVerifyGraph: status %d): either %s has no kernels of the harness, "
+             "then install them (harness firmware, docs/boards/tda4vm.md), or it is said above what is wrong",
+             watch->item, (int)status, watch->core);
+}
+
+static void open_launch(struct tiovx_launch *launch, struct tiovx_item *item, const struct options *options)
+{
+    const vx_uint32 none = 0;
+    launch->item = item;
+    launch->graph = vxCreateGraph(tiovx.context);
+    CREATED(launch->graph, "vxCreateGraph", launch->name);
+    launch->vectors = vxCreateScalar(tiovx.context, VX_TYPE_UINT32, &none);
+    CREATED(launch->vectors, "vxCreateScalar", launch->name);
+    for (size_t i = 0; i < launch->array_count; ++i) {
+        launch->arrays[i].tensor = create_tensor(&launch->arrays[i], options->block);
+        launch->arrays[i].copied = launch->arrays[i].wanted || options->dump == DUMP_ALL;
+    }
+    for (size_t i = 0; i < launch->node_count; ++i)
+        create_node(launch, &launch->nodes[i]);
+    verify(launch);
+}
+
+/* The graph goes first: that runs delete callbacks, which may still want the parameters. */
+static void close_launch(struct tiovx_launch *launch)
+{
+    for (size_t i = 0; i < launch->node_count; ++i)
+        CALL(vxReleaseNode, launch->nodes[i].name, &launch->nodes[i].node);
+    watch_begin(&launch->item->watch);
+    CALL(vxReleaseGraph, launch->name, &launch->graph);
+    watch_end(&launch->item->watch);
+    for (size_t i = 0; i < launch->node_count; ++i)
+        CALL(vxReleaseUserDataObject, launch->nodes[i].name, &launch->nodes[i].constants);
+    for (size_t i = 0; i < launch->array_count; ++i)
+        CALL(vxReleaseTensor, launch->arrays[i].name, &launch->arrays[i].tensor);
+    CALL(vxReleaseScalar, launch->name, &launch->vectors);
+}
+
+static void command(const struct tiovx_launch *launch, const struct tiovx_node *node, enum command asked,
+                    vx_reference references[], size_t count)
+{
+    watch_begin(&launch->item->watch);
+    CALL(tivxNodeSendCommand, node->name, node->node, 0, asked, references, (uint32_t)count);
+    watch_end(&launch->item->watch);
+}
+
+/* Kernels that are not those of the bundle may compute anything. */
+static void check_identity(const char *core, const struct identity *found)
+{
+    static const char advice[] = "build and install the firmware anew: harness firmware";
+    const unsigned version = found->version, expected = KERNELS_VERSION;
+    if (version != expected)
+        fail(EXIT_SYSTEM, "the kernels on %s are %s than this bundle (version %u, expected %u): %s", core,
+             version < expected ? "older" : "newer", version, expected, advice);
+    if (strncmp(found->sources, KERNELS_SOURCES, sizeof found->sources) != 0)
+        fail(EXIT_SYSTEM, "the kernels on %s were made of other sources (%.60s) than this bundle (%s): %s", core,
+             found->sources, KERNELS_SOURCES, advice);
+}
+
+static struct identity ask_identity(const struct tiovx_launch *launch)
+{
+    struct identity found = {0};
+    vx_user_data_object answer = create_object(TYPE_IDENTITY, sizeof found, &found, "the kernels' identity");
+    command(launch, &launch->nodes[0], COMMAND_IDENTIFY, (vx_reference[]){(vx_reference)answer}, 1);
+    copy_object(answer, 0, sizeof found, &found, VX_READ_ONLY, "the kernels' identity");
+    CALL(vxReleaseUserDataObject, "the kernels' identity", &answer);
+    return found;
+}
+
+/* All kernels of a core are of one make; one of them answers. */
+static void identify(struct tiovx_item *item)
+{
+    char name[VX_MAX_IMPLEMENTATION_NAME];
+    const struct identity found = ask_identity(item->launches[0]);
+    check_identity(item->watch.core, &found);
+    CALL(vxQueryContext, "TIOVX's name", tiovx.context, VX_CONTEXT_IMPLEMENTATION, name, sizeof name);
+    snprintf(item->device, sizeof item->device, "%.60s, %s, kernels %u (%.16s)", name, item->watch.core,
+             (unsigned)found.version, found.sources);
+}
+
+/* On the core that the program runs on, the kernels are its own; on others the firmware has them. */
+static void bring_kernels(const struct tiovx_item *item)
+{
+    const char *core = item->watch.core;
+    if (strcmp(core, TIVX_TARGET_MPU_0) == 0 && tiovx.own_users++ == 0)
+        check(tiovx_own_kernels.add(core), "tivxAddTargetKernelByName", core);
+}
+
+static void withdraw_kernels(const struct tiovx_item *item)
+{
+    if (strcmp(item->watch.core, TIVX_TARGET_MPU_0) == 0 && --tiovx.own_users == 0)
+        check(tiovx_own_kernels.remove(), "tivxRemoveTargetKernel", item->watch.core);
+}
+
+void tiovx_open(struct tiovx_item *item, const struct options *options)
+{
+    if (tiovx.users++ == 0)
+        start();
+    watch_register(&item->watch);
+    bring_kernels(item);
+    item->out = options->time == TIME_NONE ? NULL : options->out;
+    for (size_t i = 0; i < item->launch_count; ++i)
+        open_launch(item->launches[i], item, options);
+    identify(item);
+}
+
+static void print_times(FILE *file, const char *kind, const char *name, const vx_perf_t *times)
+{
+    fprintf(file, "{\"%s\": \"%s\", \"executions\": %ju, ", kind, name, (uintmax_t)times->num);
+    fprintf(file, "\"average_ns\": %ju, \"least_ns\": %ju, \"greatest_ns\": %ju}\n", (uintmax_t)times->avg,
+            (uintmax_t)times->min, (uintmax_t)times->max);
+}
+
+static void write_launch_times(FILE *file, const struct tiovx_launch *launch)
+{
+    vx_perf_t times;
+    CALL(vxQueryGraph, launch->name, launch->graph, VX_GRAPH_PERFORMANCE, &times, sizeof times);
+    print_times(file, "graph", launch->name, &times);
+    for (size_t i = 0; i < launch->node_count; ++i) {
+        CALL(vxQueryNode, launch->nodes[i].name, launch->nodes[i].node, VX_NODE_PERFORMANCE, &times, sizeof times);
+        print_times(file, "node", launch->nodes[i].name, &times);
+    }
+}
+
+/* What the core itself has measured: a node is its kernel alone, a graph all between two cores too. */
+static void write_times(const struct tiovx_item *item)
+{
+    static char path[4096];
+    if (snprintf(path, sizeof path, "%s/times_%s.jsonl", item->out, item->watch.item) >= (int)sizeof path)
+        fail(EXIT_USAGE, "--out %s: the path is too long", item->out);
+    FILE *file = fopen(path, "w");
+    if (!file)
+        fail_errno(EXIT_IO, "cannot write", path);
+    for (size_t i = 0; i < item->launch_count; ++i)
+        write_launch_times(file, item->launches[i]);
+    if (fclose(file) != 0)
+        fail_errno(EXIT_IO, "cannot write", path);
+}
+
+static void release_ends(struct tiovx_stage *stage)
+{
+    for (size_t i = 0; i < 2; ++i)
+        CALL(vxReleaseTensor, stage->ends[i].name, &stage->ends[i].tensor);
+}
+
+void tiovx_release(struct tiovx_item *item)
+{
+    if (item->out)
+        write_times(item);
+    for (struct tiovx_stage *stage = item->asked; stage; stage = stage->next)
+        release_ends(stage);
+    for (size_t i = 0; i < item->launch_count; ++i)
+        close_launch(item->launches[i]);
+    withdraw_kernels(item);
+    if (--tiovx.users == 0)
+        stop();
+}
+
+static void copy_rows(const struct tiovx_array *array, void *rows, size_t vectors, vx_enum usage)
+{
+    const vx_size start[] = {0, 0}, end[] = {array->width, vectors};
+    const vx_size stride[] = {array->element, array->width * array->element};
+    if (vectors)
+        CALL(vxCopyTensorPatch, array->name, array->tensor, 2, start, end, stride, rows, usage, VX_MEMORY_TYPE_HOST);
+}
+
+static void count_vectors(const struct tiovx_launch *launch, size_t vectors)
+{
+    vx_uint32 count = (vx_uint32)vectors;
+    CALL(vxCopyScalar, launch->name, launch->vectors, &count, VX_WRITE_ONLY, VX_MEMORY_TYPE_HOST);
+}
+
+void tiovx_put(struct tiovx_launch *launch, size_t array, const void *from, size_t vectors)
+{
+    copy_rows(&launch->arrays[array], (void *)from, vectors, VX_WRITE_ONLY);
+}
+
+void tiovx_get(struct tiovx_launch *launch, size_t array, void *to, size_t vectors)
+{
+    if (launch->arrays[array].copied)
+        copy_rows(&launch->arrays[array], to, vectors, VX_READ_ONLY);
+}
+
+/* A graph may be processed, and a kernel in it have failed. */
+static void check_node(const struct tiovx_node *node)
+{
+    vx_status status = VX_FAILURE;
+    CALL(vxQueryNode, node->name, node->node, VX_NODE_STATUS, &status, sizeof status);
+    check(status, "the kernel's process callback", node->name);
+}
+
+void tiovx_run(struct tiovx_launch *launch, size_t vectors)
+{
+    count_vectors(launch, vectors);
+    watch_begin(&launch->item->watch);
+    CALL(vxProcessGraph, launch->name, launch->graph);
+    watch_end(&launch->item->watch);
+    for (size_t i = 0; i < launch->node_count; ++i)
+        check_node(&launch->nodes[i]);
+}
+
+/* A tensor of no graph has no memory before the host has written to it. */
+static void write_zeros(const struct tiovx_array *array)
+{
+    void *row = allocate(array->width, array->element);
+    copy_rows(array, row, 1, VX_WRITE_ONLY);
+    free(row);
+}
+
+/* Only a program that answers a question of the proof has any, and it asks for ever the same number of vectors. */
+static void create_ends(struct tiovx_stage *stage, size_t vectors)
+{
+    struct tiovx_item *item = stage->launch->item;
+    if (stage->rows)
+        release_ends(stage);
+    else {
+        stage->next = item->asked;
+        item->asked = stage;
+    }
+    stage->rows = vectors;
+    for (size_t i = 0; i < 2; ++i) {
+        stage->ends[i].tensor = create_tensor(&stage->ends[i], vectors);
+        write_zeros(&stage->ends[i]);
+    }
+}
+
+void tiovx_apply(struct tiovx_stage *stage, size_t vectors, const void *inputs, void *outputs)
+{
+    const struct tiovx_node *node = &stage->launch->nodes[stage->node];
+    if (vectors == 0)
+        return;
+    if (vectors > stage->rows)
+        create_ends(stage, vectors);
+    copy_rows(&stage->ends[0], (void *)inputs, vectors, VX_WRITE_ONLY);
+    count_vectors(stage->launch, vectors);
+    vx_reference references[PARAMETERS] = {
+        [CONSTANTS] = (vx_reference)node->constants,
+        [VECTORS] = (vx_reference)stage->launch->vectors,
+        [SOURCE] = (vx_reference)stage->ends[0].tensor,
+        [RESULT] = (vx_reference)stage->ends[1].tensor,
+    };
+    command(stage->launch, node, stage->command, references, PARAMETERS);
+    copy_rows(&stage->ends[1], outputs, vectors, VX_READ_ONLY);
+}
+
+const char *tiovx_device(const struct tiovx_item *item)
+{
+    return item->device[0] ? item->device : "no core opened";
+}

@@ -1,0 +1,33 @@
+"""What `harness firmware` refuses before it looks at an SDK or a board; its steps are in tests/test_firmware.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.workspace import ROOT
+from tests.commands.command import User
+
+AT_HOME = "{address: {host: 127.0.0.1, port: 9}"
+
+
+@pytest.mark.parametrize(
+    ("board", "local", "code", "message"),
+    [
+        ("tda4vm", "", 2, "board tda4vm is emulated: it has no firmware"),
+        ("host", "", 2, "board host is this machine, which cannot restart itself and go on"),
+        ("kv260", f"kv260: {AT_HOME}}}", 2, "board kv260: no item has target tiovx:c7x"),
+        ("tda4vm", f"tda4vm: {AT_HOME}}}", 3, "board tda4vm: target tiovx needs the headers and the library of TIOVX"),
+        ("tda4", "", 2, "did you mean tda4vm?"),
+    ],
+)
+def test_a_board_that_cannot_get_a_firmware_is_refused(
+    tmp_path: Path, cache: Path, board: str, local: str, code: int, message: str
+) -> None:
+    boards = tmp_path / "boards.yaml"
+    boards.write_text((ROOT / "boards.yaml").read_text())
+    boards.with_suffix(".local.yaml").write_text(local)
+    ended = User(tmp_path, cache, boards).harness("firmware", "--board", board, TARGET_FS="")
+    assert ended.code == code
+    assert message in ended.err
