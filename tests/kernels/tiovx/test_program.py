@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ from tests.kernels.board_program import (
     uniform_vectors,
 )
 from tests.kernels.test_operators import COMPILED, half_way_vectors, models
-from tests.kernels.tiovx.boards import with_dsp
+from tests.kernels.tiovx.boards import PC, with_dsp, with_tiovx_of_a_pc
 
 EXIT_SYSTEM = 4
 VECTORS = 150  # no multiple of the block
@@ -154,17 +155,33 @@ def test_the_cores_own_times_are_written_if_times_are_asked_for(
     assert all(row["least_ns"] <= row["average_ns"] <= row["greatest_ns"] for row in rows)
 
 
-@settings(COMPILED, max_examples=12)
+# The third is TI's own TIOVX, where there is one.
+BOARDS = [
+    pytest.param(with_dsp, id="double, c7x"),
+    pytest.param(lambda host: with_dsp(host, "mpu"), id="double, mpu"),
+    pytest.param(
+        with_tiovx_of_a_pc, id="TIOVX for a PC", marks=pytest.mark.skipif(not PC, reason="no HARNESS_TIOVX_PC")
+    ),
+]
+
+
+@pytest.mark.parametrize("board_of", BOARDS)
+@settings(COMPILED, max_examples=6)
 @given(
     model=models(),
-    core=st.sampled_from(list(CORES)),
     block=st.sampled_from([1, 16, 1000]),
     seed=st.integers(0, 2**32 - 1),
 )
 def test_random_networks(
-    model: onnx.ModelProto, core: str, block: int, seed: int, host: Profile, objects: Path, tmp_path: Path
+    model: onnx.ModelProto,
+    block: int,
+    seed: int,
+    board_of: Callable[[Profile], Profile],
+    host: Profile,
+    objects: Path,
+    tmp_path: Path,
 ) -> None:
-    board = with_dsp(host, core)
+    board = board_of(host)
     program = build_patched(
         made_of(model, board, block=block), board, tmp_path / "bundle", flags=["-O1"], objects=objects
     )
