@@ -107,13 +107,13 @@ def make_plan(net: Network, board: Profile, kernels: str, block: int | None = No
 def compile_s(made: Plan, board: Profile, times: int) -> float:
     """Seconds from device code to the inspected cubins and PTX of all the board's GPUs, the median."""
     recipe = bundle.recipe_of(made, board)
-    [(compiler, _)] = recipe.kernels
+    [(compiler, kernels)] = recipe.kernels
     found = []
     with tempfile.TemporaryDirectory() as folder:
         recipe.write(Path(folder))
         for _ in range(times):
             begin_s = time.perf_counter()
-            compiler.build(Path(folder), board, no_c)
+            compiler.build(Path(folder), kernels, board, no_c)
             found.append(time.perf_counter() - begin_s)
     return statistics.median(found)
 
