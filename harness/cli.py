@@ -138,7 +138,7 @@ def prove(space: Workspace, /, as_json: bool, board: str, model: str, floats: st
 @cli.command()
 @click.option("--board", required=True, help="A real TDA4VM.")
 @click.option(
-    "--sdk", type=click.Path(path_type=Path), help="TI's Processor SDK RTOS; else TIOVX_SDK or the profile's tiovx.sdk."
+    "--sdk", type=click.Path(path_type=Path), help="TI's Processor SDK RTOS; else the profile's tiovx.sdk or TIOVX_SDK."
 )
 @click.option("--model", default="acas_coc", show_default=True, help="Whose program asks the DSP for its kernels.")
 @click.option("--dry-run", is_flag=True, help="Look at SDK and board, say what would be done, and change nothing.")

@@ -24,6 +24,7 @@ from harness.evidence import file_sha256
 from harness.execute import hashes_of
 from harness.profile import Profile
 from harness.targets import KERNELS
+from harness.targets.tiovx.sdk import MODERN
 from harness.targets.tiovx.sources import identity_header, kernel_sources, kernels_digest
 
 Connect = Callable[[], AbstractContextManager[Board]]
@@ -43,7 +44,10 @@ REBOOT_TIMEOUT_S = 300.0
 POLL_S = 5.0
 TELL_EVERY_S = 20.0
 
-APP_INIT = Path("vision_apps/platform/j721e/rtos/common/app_init.c")
+APP_INITS = (  # of older SDKs the second
+    Path("vision_apps/platform/j721e/rtos/common/app_init.c"),
+    Path("vision_apps/apps/basic_demos/app_rtos/common/app_init.c"),
+)
 LINKED_IN = (  # the first is where a line is asked for; in the others it does as well
     Path("vision_apps/platform/j721e/rtos/concerto_c7x_inc.mak"),
     Path("vision_apps/platform/j721e/rtos/c7x_1/concerto_c7x_1_inc.mak"),
@@ -51,7 +55,7 @@ LINKED_IN = (  # the first is where a line is asked for; in the others it does a
     Path("vision_apps/apps/basic_demos/app_rtos/rtos_linux/c7x_1/concerto.mak"),
 )
 MEMORY_API = Path("tiovx/include/TI/tivx_mem.h")
-REQUIRED = (Path("tiovx/include/TI/tivx.h"), MEMORY_API, Path("vision_apps/Makefile"), APP_INIT)
+REQUIRED = (Path("tiovx/include/TI/tivx.h"), MEMORY_API, Path("vision_apps/Makefile"))
 
 REGISTER_LINES = f"""\
         {{
@@ -82,8 +86,8 @@ class Sdk:
 
 
 def find_sdk(asked: Path | None, profile: Profile, environment: Mapping[str, str] = os.environ) -> Sdk:
-    """The SDK asked for, or named by TIOVX_SDK or by the profile; ToolError says what it lacks and what to do."""
-    given = asked or environment.get("TIOVX_SDK") or profile.tiovx.sdk
+    """The SDK asked for, or named by the profile or by TIOVX_SDK; ToolError says what it lacks and what to do."""
+    given = asked or profile.tiovx.sdk or environment.get("TIOVX_SDK")
     if not given:
         raise ToolError(
             f"board {profile.name}: no Processor SDK RTOS to build its firmware with",
@@ -99,7 +103,7 @@ def find_sdk(asked: Path | None, profile: Profile, environment: Mapping[str, str
 
 
 def _check_parts(root: Path) -> None:
-    missing = [str(path) for path in REQUIRED if not (root / path).is_file()]
+    missing = [str(path) for path in (*REQUIRED, _app_init(root)) if not (root / path).is_file()]
     if not list(root.glob("ti-cgt-c7000*/bin/cl7x")):
         missing.append("ti-cgt-c7000*/bin/cl7x, the C7x's compiler")
     if missing:
@@ -111,7 +115,7 @@ def _check_parts(root: Path) -> None:
 
 def _check_version(root: Path) -> None:
     """Since SDK 7 TIOVX passes pointers between cores as a pointer to a struct."""
-    if not re.search(r"tivxMemShared2TargetPtr\s*\(\s*const\s+tivx_shared_mem_ptr_t\b", _text(root / MEMORY_API)):
+    if not MODERN.search(_text(root / MEMORY_API)):
         raise ToolError(
             f"{root / MEMORY_API}: this TIOVX is too old: its tivxMemShared2TargetPtr takes no "
             "`const tivx_shared_mem_ptr_t *`",
@@ -122,9 +126,10 @@ def _check_version(root: Path) -> None:
 def _check_edits(root: Path) -> None:
     """Whether a person has added to TI's files what brings our kernels into the firmware."""
     todo = []
-    if REGISTER not in _without_comments(_text(root / APP_INIT)):
+    app_init = root / _app_init(root)
+    if REGISTER not in _without_comments(_text(app_init)):
         todo.append(
-            f"to {root / APP_INIT}, in appRegisterOpenVXTargetKernels(), after its line `#ifdef C71`:\n{REGISTER_LINES}"
+            f"to {app_init}, in appRegisterOpenVXTargetKernels(), after its line `#ifdef C71`:\n{REGISTER_LINES}"
         )
     if not any(_links_library(root / path) for path in LINKED_IN):
         todo.append(f"to {root / LINKED_IN[0]}, after its other lines with STATIC_LIBS:\n{LINK_LINE}")
@@ -133,6 +138,11 @@ def _check_edits(root: Path) -> None:
             f"{root}: its C7x firmware does not have the harness's kernels yet",
             "TI's files are yours to edit; add\n" + "\nand ".join(todo),
         )
+
+
+def _app_init(root: Path) -> Path:
+    """Where a firmware registers its kernels."""
+    return next((path for path in APP_INITS if (root / path).is_file()), APP_INITS[0])
 
 
 def _without_comments(text: str) -> str:

@@ -405,6 +405,20 @@ def test_the_lines_to_add_are_given_with_their_places_and_suffice(bench: Bench) 
     assert find_sdk(bench.sdk, bench.profile, {}).root == bench.sdk
 
 
+def test_an_older_sdk_registers_kernels_in_another_file(bench: Bench) -> None:
+    older = bench.sdk / steps.APP_INITS[1]
+    write(older, (bench.sdk / INIT).read_text())
+    (bench.sdk / INIT).unlink()
+    assert find_sdk(bench.sdk, bench.profile, {}).root == bench.sdk
+    older.write_text("")
+    with pytest.raises(ToolError) as error:
+        find_sdk(bench.sdk, bench.profile, {})
+    assert f"{older}, in appRegisterOpenVXTargetKernels()" in error.value.hint
+    older.unlink()
+    with pytest.raises(ToolError, match=f"no {INIT}"):
+        find_sdk(bench.sdk, bench.profile, {})
+
+
 @pytest.mark.parametrize("place", steps.LINKED_IN, ids=str)
 def test_the_library_may_be_linked_in_any_file_of_that_core(place: Path, bench: Bench) -> None:
     replaced(LINKED, steps.LINK_LINE, "")(bench.sdk)
@@ -412,14 +426,14 @@ def test_the_library_may_be_linked_in_any_file_of_that_core(place: Path, bench: 
     assert find_sdk(bench.sdk, bench.profile, {}).root == bench.sdk
 
 
-def test_the_sdk_is_the_one_asked_for_then_the_environments_then_the_profiles(bench: Bench, tmp_path: Path) -> None:
+def test_the_sdk_is_the_one_asked_for_then_the_profiles_then_the_environments(bench: Bench, tmp_path: Path) -> None:
     second, third = made_up_sdk(tmp_path / "second"), made_up_sdk(tmp_path / "third")
-    tiovx = bench.profile.tiovx.model_copy(update={"sdk": str(third)})
+    tiovx = bench.profile.tiovx.model_copy(update={"sdk": str(second)})
     profile = bench.profile.model_copy(update={"tiovx": tiovx})
-    environment = {"TIOVX_SDK": str(second)}
+    environment = {"TIOVX_SDK": str(third)}
     assert find_sdk(bench.sdk, profile, environment).root == bench.sdk
     assert find_sdk(None, profile, environment).root == second
-    assert find_sdk(None, profile, {}).root == third
+    assert find_sdk(None, bench.profile, environment).root == third
     with pytest.raises(ToolError, match="no Processor SDK RTOS") as error:
         find_sdk(None, bench.profile, {})
     assert "TIOVX_SDK" in error.value.hint

@@ -106,12 +106,22 @@ static void copy_object(vx_user_data_object object, size_t start, size_t bytes, 
     CALL(vxCopyUserDataObject, what, object, start, bytes, values, usage, VX_MEMORY_TYPE_HOST);
 }
 
-/* The constants go where the core finds them, and come back, so that the tables are what is there. */
+static void clear_constants(const struct tiovx_node *node)
+{
+    memset(node->head, 0, sizeof *node->head);
+    for (unsigned part = 0; part < PARTS; ++part)
+        if (node->parts[part].bytes)
+            memset(node->parts[part].values, 0, node->parts[part].bytes);
+}
+
+/* The constants go where the core finds them, and come back, so that the tables are what is there and nothing else. */
 static void create_constants(struct tiovx_node *node)
 {
     static const vx_enum usages[] = {VX_WRITE_ONLY, VX_READ_ONLY};
     node->constants = create_object(TYPE_CONSTANTS, part_start(node->head, PARTS), NULL, node->name);
     for (size_t pass = 0; pass < 2; ++pass) {
+        if (usages[pass] == VX_READ_ONLY)
+            clear_constants(node);
         copy_object(node->constants, 0, sizeof *node->head, node->head, usages[pass], node->name);
         for (unsigned i = 0; i < PARTS; ++i)
             if (node->parts[i].bytes)
@@ -206,25 +216,26 @@ static void check_identity(const char *core, const struct identity *found)
              found->sources, KERNELS_SOURCES, advice);
 }
 
-static struct identity ask_identity(const struct tiovx_launch *launch)
+static void identify_node(const struct tiovx_launch *launch, const struct tiovx_node *node)
 {
     struct identity found = {0};
-    vx_user_data_object answer = create_object(TYPE_IDENTITY, sizeof found, &found, "the kernels' identity");
-    command(launch, &launch->nodes[0], COMMAND_IDENTIFY, (vx_reference[]){(vx_reference)answer}, 1);
-    copy_object(answer, 0, sizeof found, &found, VX_READ_ONLY, "the kernels' identity");
-    CALL(vxReleaseUserDataObject, "the kernels' identity", &answer);
-    return found;
+    vx_user_data_object answer = create_object(TYPE_IDENTITY, sizeof found, &found, node->name);
+    command(launch, node, COMMAND_IDENTIFY, (vx_reference[]){(vx_reference)answer}, 1);
+    copy_object(answer, 0, sizeof found, &found, VX_READ_ONLY, node->name);
+    CALL(vxReleaseUserDataObject, node->name, &answer);
+    check_identity(launch->item->watch.core, &found);
 }
 
-/* All kernels of a core are of one make; one of them answers. */
+/* Of every kernel, as a firmware could have them from different builds. */
 static void identify(struct tiovx_item *item)
 {
     char name[VX_MAX_IMPLEMENTATION_NAME];
-    const struct identity found = ask_identity(item->launches[0]);
-    check_identity(item->watch.core, &found);
+    for (size_t i = 0; i < item->launch_count; ++i)
+        for (size_t k = 0; k < item->launches[i]->node_count; ++k)
+            identify_node(item->launches[i], &item->launches[i]->nodes[k]);
     CALL(vxQueryContext, "TIOVX's name", tiovx.context, VX_CONTEXT_IMPLEMENTATION, name, sizeof name);
-    snprintf(item->device, sizeof item->device, "%.60s, %s, kernels %u (%.16s)", name, item->watch.core,
-             (unsigned)found.version, found.sources);
+    snprintf(item->device, sizeof item->device, "%.60s, %s, kernels %d (%s)", name, item->watch.core, KERNELS_VERSION,
+             KERNELS_SOURCES);
 }
 
 /* On the core that the program runs on, the kernels are its own; on others the firmware has them. */

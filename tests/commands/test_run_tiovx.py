@@ -133,9 +133,10 @@ def test_the_double_in_the_place_of_tiovx_is_no_evidence(user: User, tmp_path: P
 
 
 def _file_system(root: Path, bundle: Path) -> Path:
-    """The double's headers and library where an image has TIOVX's."""
+    """The double's headers and library where an image has TIOVX's; a libm.so of the board, for no linker's eyes."""
     double, sdk = bundle / "kernels/tiovx/double", root / "usr/include/processor_sdk"
     (root / "usr/lib").mkdir(parents=True)
+    (root / "usr/lib/libm.so").write_text("GROUP ( /nowhere/libm.so.6 )")
     (root / "usr/lib/libtivision_apps.so").write_bytes((bundle / "stand-in/libtivision_apps.so").read_bytes())
     for there, folders in (("tiovx/include", ["TI", "VX"]), ("vision_apps", ["utils"])):
         for path in (path for folder in folders for path in (double / folder).rglob("*.h")):

@@ -25,7 +25,6 @@ from harness.reference import Reference
 from harness.targets import STAND_INS
 from harness.toolchain import Compiler
 
-
 CHATTER = "APP: "  # of TIOVX, which says what it does
 
 
@@ -136,7 +135,8 @@ class Keeping(Compiler):
         """As a compiler does."""
 
         def kept(source: Path) -> Path:
-            headers = sorted((folder / KERNELS / source.parts[1]).rglob("*.h"))
+            own, shared = folder / KERNELS / source.parts[1], folder / KERNELS / "integer"
+            headers = sorted([*own.rglob("*.h"), *shared.glob("*.h")])
             texts = [path.read_bytes() for path in [folder / source, *headers]]
             settings = repr((source, self.flags, definitions, more_flags)).encode()
             there = self.objects / f"{hashlib.sha256(b''.join([settings, *texts])).hexdigest()}.o"

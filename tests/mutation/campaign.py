@@ -21,12 +21,14 @@ from harness.plan import Plan
 from harness.probe import Probe
 from harness.profile import Profile
 from harness.proof import Question, Side, Step, cause, composition
-from harness.targets import Part
+from harness.targets import STAND_INS, Part
 from tests.kernels.board_program import BoardProgram, build_patched
-from tests.mutation import target_cuda
+from tests.kernels.tiovx.boards import with_dsp
+from tests.mutation import target_cuda, target_tiovx
 from tests.mutation.mutants import Mutant
 from tests.mutation.networks import Subject
 from tests.mutation.target_cuda import PAST_THE_SELF_TEST, TOLERANT, network_alone, past_the_inspection
+from tests.mutation.target_tiovx import past_the_trial
 
 COMPOSED = 256  # vectors of each whole run under delays
 FLOATS = 1 << 32
@@ -51,7 +53,7 @@ class Guard(enum.Enum):
     """What may refuse a program before anything is claimed of it."""
 
     BUILD = "B"
-    """The build, which inspects the code for the GPU."""
+    """The build, which inspects the code for the GPU, and tries the thresholds for a DSP."""
     START = "S"
     """The program itself, whose self-test comes before all else."""
     RUN = "E"
@@ -75,14 +77,19 @@ class Outcome:
     refused: tuple[Guard, ...] = ()
 
     @property
+    def shown(self) -> bool:
+        """Whether the run has shown that the program is wrong."""
+        return self.differing > 0 or Guard.RUN in self.refused
+
+    @property
     def missed(self) -> bool:
         """Whether every claim holds of a program of which the run has shown that it is wrong."""
-        return (self.differing > 0 or Guard.RUN in self.refused) and not self.failed
+        return self.shown and not self.failed
 
     @property
     def held(self) -> bool:
         """Whether every claim holds, and nothing speaks against it."""
-        return not self.differing and not self.failed and Guard.RUN not in self.refused
+        return not self.shown and not self.failed
 
 
 @dataclass(frozen=True)
@@ -104,7 +111,8 @@ class Suspect:
         folder = self.program.path.parent
         on_gpu = [network_alone(path.read_text(encoding="ascii")) for path in folder.glob("device/*.ptx")]
         if not on_gpu:
-            return file_sha256(self.program.path)
+            stand_ins = sorted((folder / STAND_INS).glob("*.so"))
+            return " ".join(map(file_sha256, [self.program.path, *stand_ins]))
         sources = [path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.c"))]
         return hashlib.sha256("".join([*sources, *on_gpu]).encode()).hexdigest()
 
@@ -118,7 +126,9 @@ class Workshop:
     objects: Path
 
     def plan(self, subject: Subject) -> Plan:
-        """The right one: every item has the target."""
+        """The right one: every item has the target; what that refuses is computed by an item of target c."""
+        if self.target == target_tiovx.C7X:
+            return plan.make(subject.network, with_dsp(self.board))
         return plan.make(subject.network, self.board, [self.target] * len(self.board.items))
 
     def build(self, mutant: Mutant | None, subject: Subject, folder: Path) -> Suspect:
@@ -126,14 +136,14 @@ class Workshop:
         made = self.plan(subject)
         wrong, patches = (mutant.plan(made), mutant.patches(made, self.target)) if mutant else (made, ())
         tolerant = TOLERANT if self.target in target_cuda.INJECTIONS else ()
-        with past_the_inspection() as refusals:
+        with past_the_inspection() as of_ptx, past_the_trial() as of_thresholds:
             program = build_patched(wrong, self.board, folder, [*tolerant, *patches], self.flags, objects=self.objects)
-        return Suspect(program, bool(refusals))
+        return Suspect(program, bool(of_ptx or of_thresholds))
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The simulation of a GPU need not be fast."""
-        return ("-O1",) if self.target in target_cuda.INJECTIONS else ()
+        """What stands in for a GPU or a DSP need not be fast."""
+        return () if self.target == "c" else ("-O1",)
 
 
 @dataclass(frozen=True)

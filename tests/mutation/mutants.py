@@ -16,12 +16,13 @@ import numpy as np
 from harness.network import Array, DequantizeLinear, Layer, QGemm
 from harness.plan import Cross, Plan
 from tests.kernels.board_program import Patch
-from tests.mutation import target_c, target_cuda
+from tests.mutation import target_c, target_cuda, target_tiovx
 
 # A new target adds its column here: its module has an injection for every mutant of code, or says why it has none.
 TARGETS: Mapping[str, Mapping[str, Callable[[Plan], Iterable[Patch]] | str]] = {
-    "c": target_c.INJECTIONS,
-    **target_cuda.INJECTIONS,
+    "c": {**target_c.INJECTIONS, **target_tiovx.ELSEWHERE},
+    **{target: {**of_gpu, **target_tiovx.ELSEWHERE} for target, of_gpu in target_cuda.INJECTIONS.items()},
+    target_tiovx.C7X: target_tiovx.INJECTIONS,
 }
 
 Change = Callable[[Plan], Plan]
@@ -159,6 +160,8 @@ TRANSPOSED = "the weights are transposed"
 STORED = ("", ", of weights less 128")
 NOTHING_COMPUTED = tuple(f"nothing is computed: {seen}" for seen in ("zeros", "always the same values"))
 STALE = "it reads what belongs to the vector one block earlier: a missing barrier, a stale buffer"
+TERMS = tuple(f"layer_{layer}_term_{term}_out" for layer in (0, 1) for term in (1, 2, 3))
+STALE_SOURCES = (STALE, *(f"{STALE}, of {term}" for term in TERMS))  # all of a sum, or one
 
 ROUNDING = (
     Mutant("clamp after round", equivalent=True),
@@ -313,9 +316,25 @@ OTHERS = (
     Mutant("Add: three terms summed in double"),
     Mutant("Add: three terms in another order"),
 )
+TIOVX = (
+    Mutant("TIOVX: thresholds compared by <"),
+    Mutant("TIOVX: first step of the search left out"),
+    Mutant("TIOVX: NaN above all thresholds"),
+    Mutant("TIOVX: int8 codes not flipped"),
+    Mutant("TIOVX: quads in the other byte order"),
+    Mutant("TIOVX: weights of the neighbouring group"),
+    Mutant("TIOVX: codes behind the last input not zero", equivalent=True),
+    Mutant("TIOVX: rows beyond the vectors computed", equivalent=True),
+    Mutant("TIOVX: rows taken for dense"),
+    Mutant("TIOVX: constants not mapped"),
+    Mutant("TIOVX: result not unmapped"),
+    Mutant("TIOVX: scratch of another instance"),
+    Mutant("TIOVX: inputs not copied"),
+    Mutant("TIOVX: outputs not copied", NOTHING_COMPUTED),
+)
 SCHEDULE = (
-    Mutant("first barrier deleted", (STALE,), without_barrier(0)),
-    Mutant("last barrier deleted", (STALE,), without_barrier(-1)),
+    Mutant("first barrier deleted", STALE_SOURCES, without_barrier(0)),
+    Mutant("last barrier deleted", STALE_SOURCES, without_barrier(-1)),
     Mutant("swapped buffer", change=swapped_buffer),
     Mutant("GPU: barrier behind the inputs deleted"),
     Mutant("GPU: barrier behind the weights deleted"),
@@ -328,5 +347,6 @@ SCHEDULE = (
     Mutant("GPU: codes packed in the other order"),
     Mutant("GPU: codes behind the last input not zero", equivalent=True),
     Mutant("GPU: codes behind the last input in the sum of a"),
+    *TIOVX,
 )
 MUTANTS = (*ROUNDING, *INPUT, *PRODUCT, *MULTIPLIER, *SUM, *OTHERS, *SCHEDULE)

@@ -53,6 +53,12 @@ NETWORKS: Mapping[str, Recipe] = {
 }
 
 
+OF_ACCELERATORS: Mapping[str, tuple[str, ...]] = {
+    "cuda": ("int8 per column", "uint8", "residual"),
+    "tiovx": ("int8 per column", "uint8", "powers of two", "int8 activations"),
+}
+
+
 def networks_of(target: str) -> tuple[str, ...]:
-    """On which a target's mutants are tried; a GPU's on fewer, as each program is compiled twice."""
-    return ("int8 per column", "uint8", "residual") if target.startswith("cuda:") else tuple(NETWORKS)
+    """On which a target's mutants are tried; an accelerator's on fewer: its programs are slow, or compiled twice."""
+    return OF_ACCELERATORS.get(target.partition(":")[0], tuple(NETWORKS))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from harness.proof import Step
 from harness.workspace import ROOT
-from tests.mutation import target_cuda
+from tests.mutation import target_cuda, target_tiovx
 from tests.mutation.campaign import COMPOSED, Guard, Named, Outcome
 from tests.mutation.mutants import MUTANTS
 from tests.mutation.networks import NETWORKS, VECTORS, networks_of
@@ -21,7 +21,7 @@ INTRODUCTION = f"""# What finds a wrong program
 
 Every mistake that is known of quantised networks, and some others, was built into the kernels, the constants or the
 schedule of an otherwise right program. Each such mutant was compiled for each of {len(NETWORKS)} small networks
-(those of the GPU for three of them),
+(those of accelerators for some of them),
 deployed on the board `host`, and tried as [`harness prove`](prove-a-model.md) tries a program: by the argument, and by
 a run of {VECTORS:,} seeded vectors with its diagnosis. This page is written by `python -m tests.mutation`.
 
@@ -57,6 +57,25 @@ same; the race itself is found by ThreadSanitizer in `tests/kernels/cuda`. What 
 code changes.
 """
 
+DOUBLE = f"""The core computes QuantizeLinear and QGemm, an item of target `c` everything else, and the mutants of that
+are those of target `c`. A core rounds by thresholds and has no floating point: what would go wrong in floating point
+was put into the place of the thresholds. The thresholds themselves are constants, which step 1 of the argument
+compares; a mutant whose other multipliers have the same thresholds is the same program. They are made for the
+accumulators that the right sums can reach, so that a wrong sum beyond those becomes a code that no formula gives, and
+the diagnosis then does not name the cause. Target `tiovx:mpu` has the same kernels, in the program's own process.
+
+All kernels ran as host-simulation of TIOVX: their C text, compiled for this machine, under a double of the few
+functions of TIOVX that they use, on a thread that stands for the DSP. What only the compiler for the C7x reads, the
+loop over its VDOTP4SUBW, was not tried; the mutants of sums are changes of the loop in C. The build tries all
+thresholds on every accumulator that the right sums can reach: `{Guard.BUILD.value}` before a cell says that it had
+refused some, which were built in all the same. The double ends a program whose kernel touches what it has not mapped,
+or leaves it mapped, or does whatever else could go wrong on the DSP and not here: `{Guard.RUN.value}` says that the run
+ended so. As there are no activations then, none differs; every claim fails whose question to the kernel ends in the
+same way.
+"""
+ABOUT: Mapping[str, str] = {**dict.fromkeys(target_cuda.INJECTIONS, GUARDS), target_tiovx.C7X: DOUBLE}
+"""What is to be said of a target before its tables."""
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -74,7 +93,8 @@ def page(cells: Sequence[Cell], faults: Mapping[str, str], where: str) -> str:
     for target in dict.fromkeys(cell.target for cell in cells):
         own = [cell for cell in cells if cell.target == target]
         guarded = target in target_cuda.INJECTIONS
-        parts += [f"## Target `{target}`\n", *([GUARDS] if guarded else []), _totals(own, guarded=guarded)]
+        about = [ABOUT[target]] if target in ABOUT else []
+        parts += [f"## Target `{target}`\n", *about, _totals(own, guarded=guarded)]
         parts += [_summary(own, guarded=guarded), LEGEND, _details(own), *_senseless(target)]
     parts += ["## Around the network\n", _table(("what is wrong", "verdict"), faults.items())]
     return "\n".join(parts)
@@ -90,7 +110,7 @@ def _senseless(target: str) -> Iterator[str]:
 def _totals(cells: Sequence[Cell], *, guarded: bool) -> str:
     tried = [cell.outcome for cell in cells if cell.outcome]
     proved = _counted(tried, lambda o: o.failed)
-    alone = _counted(tried, lambda o: o.failed and not o.differing)
+    alone = _counted(tried, lambda o: o.failed and not o.shown)
     missed = _counted(tried, lambda o: o.missed)
     equal = _counted(tried, lambda o: o.held and o.complete)
     held = _counted(tried, lambda o: o.held and not o.complete)
@@ -146,7 +166,7 @@ def _row(name: str, cells: Sequence[Cell], *, guarded: bool) -> Sequence[str]:
     )
     conditions: Sequence[Callable[[Outcome], object]] = (
         *(refused if guarded else ()),
-        lambda outcome: outcome.differing or Guard.RUN in outcome.refused,
+        lambda outcome: outcome.shown,
         lambda outcome: outcome.failed,
         lambda outcome: outcome.held and outcome.complete,
         lambda outcome: outcome.named is Named.ALONE,

@@ -182,14 +182,19 @@ def _forward(layer: Layer, body: str) -> str:
 
 def _sum(layer: Add, terms: int, expression: str, group: str, second: str) -> str:
     pointers = " ".join(f"const float *t{k} = {group}_term_{k}_output[v];" for k in range(1, terms + 1))
-    accumulated = re.search(r"int32_t acc\[\d+\];\s+\w+\(.*\);", second)
-    assert accumulated
+    anew = _accumulated(group, second) if "acc" in expression else ""
     return (
-        f"    for (size_t v = 0; v < vectors && v < BLOCK; ++v) {{\n        {pointers}\n        {accumulated[0]}\n"
-        f"        const float *m = {group}_term_2_multiplier;\n"
+        f"    for (size_t v = 0; v < vectors && v < BLOCK; ++v) {{\n        {pointers}\n{anew}"
         f"        for (size_t n = 0; n < {layer.width}; ++n)\n"
         f"            {layer.name}_output[v][n] = {expression};\n    }}"
     )
+
+
+def _accumulated(group: str, second: str) -> str:
+    """The accumulators of the second term, which its stages do not leave behind, and their multipliers."""
+    found = re.search(r"int32_t acc\[\d+\];\s+\w+\(.*\);", second)
+    assert found
+    return f"        {found[0]}\n        const float *m = {group}_term_2_multiplier;\n"
 
 
 PAIRS = (

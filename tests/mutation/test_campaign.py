@@ -27,6 +27,7 @@ from tests.mutation.faults import FAULTS, Fault
 from tests.mutation.mutants import MULTIPLIER, MUTANTS, PRODUCT, TARGETS
 from tests.mutation.networks import NETWORKS, Subject
 from tests.mutation.target_cuda import FUSED, LAYERWISE
+from tests.mutation.target_tiovx import C7X
 
 CONSTANTS, INPUT, SUMS, ACTIVATIONS, OTHERS, COMPOSITION = Step
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
@@ -70,6 +71,11 @@ FOUND_ON_A_GPU = [
     (FUSED, "bias left out", "uint8", "", (CONSTANTS, SUMS)),
     (FUSED, "GPU: barrier behind the weights deleted", "uint8", "", (SUMS,)),
     (FUSED, "GPU: codes behind the last input in the sum of a", "uint8", "", (COMPOSITION,)),
+]
+FOUND_ON_A_DSP = [
+    ("round half away (roundf)", "powers of two", "", (INPUT, ACTIVATIONS)),
+    ("TIOVX: int8 codes not flipped", "int8 activations", "", (SUMS,)),
+    ("TIOVX: constants not mapped", "powers of two", "E", (CONSTANTS, INPUT, SUMS, ACTIVATIONS, OTHERS)),
 ]
 TO_CODES = [mutant.name for mutant in (*PRODUCT, *MULTIPLIER) if not mutant.name.startswith("float output")]
 USED = {"int8", "uint8", "powers of two", "int8 activations", "residual"}
@@ -136,8 +142,24 @@ def test_a_mistake_on_a_gpu_is_refused_or_found_and_past_its_guards_it_is_always
     assert found.named in ({Named.ALONE, Named.AMONG} if BY_NAME[mutant].causes else {Named.NOT, None})
 
 
+@pytest.mark.parametrize(("mutant", "network", "refused", "failed"), FOUND_ON_A_DSP)
+def test_a_mistake_on_a_dsp_is_found_and_what_ends_the_run_is_an_error(
+    outcome: Attempt, mutant: str, network: str, refused: str, failed: tuple[Step, ...]
+) -> None:
+    found = outcome(mutant, network, C7X)
+    assert "".join(guard.value for guard in found.refused) == refused
+    assert (found.differing > 0) is not bool(refused)
+    assert found.failed == failed
+    assert found.named is (Named.ALONE if BY_NAME[mutant].causes else None if refused else Named.NOT)
+
+
 @pytest.mark.parametrize(
-    ("target", "mutant"), [(LAYERWISE, None), (FUSED, "GPU: codes behind the last input not zero")]
+    ("target", "mutant"),
+    [
+        (LAYERWISE, None),
+        (FUSED, "GPU: codes behind the last input not zero"),
+        (C7X, "m computed on the board as specified"),
+    ],
 )
 def test_the_right_program_is_neither_refused_nor_found(outcome: Attempt, target: str, mutant: str | None) -> None:
     assert outcome(mutant, "uint8", target) == Outcome(0, (), None)
@@ -154,6 +176,35 @@ def test_programs_are_the_same_if_their_code_is(
     assert identity("Add: truncated") == right  # there is no Add
     assert identity("m one ulp up") != right
     assert identity("GPU: nobody waits for the launch") != right
+
+
+@pytest.mark.parametrize(
+    ("mutant", "same"),
+    [
+        ("Add: truncated", True),  # there is no Add
+        ("float output: truncated", True),  # nor a float32 output
+        ("TIOVX: quads in the other byte order", False),
+        ("column tail not computed", False),
+    ],
+)
+def test_the_kernels_in_a_firmware_are_part_of_the_program(
+    mutant: str, same: bool, workshops: dict[str, Workshop], subjects: dict[str, Subject], tmp_path: Path
+) -> None:
+    right, wrong = (
+        workshops[C7X].build(each, subjects["uint8"], tmp_path / f"{index}").identity
+        for index, each in enumerate([None, BY_NAME[mutant]])
+    )
+    assert (right == wrong) is same
+
+
+@pytest.mark.parametrize(("mutant", "refused"), [("byte order of the bias", True), ("bias left out", False)])
+def test_thresholds_that_the_build_refuses_are_noted_and_built(
+    mutant: str, refused: bool, workshops: dict[str, Workshop], subjects: dict[str, Subject], tmp_path: Path
+) -> None:
+    """Such sums leave int32."""
+    suspect = workshops[C7X].build(BY_NAME[mutant], subjects["powers of two"], tmp_path / "bundle")
+    assert suspect.refused is refused
+    assert suspect.program.path.exists()
 
 
 @pytest.mark.parametrize("mutant", ["first barrier deleted", "last barrier deleted"])

@@ -12,8 +12,10 @@ from tests.mutation.campaign import Guard, Named, Outcome
 from tests.mutation.faults import FAULTS
 from tests.mutation.mutants import MUTANTS, TARGETS
 from tests.mutation.networks import NETWORKS, networks_of
-from tests.mutation.page import INTRODUCTION, PAGE, Cell, cell_text, page
+from tests.mutation.page import DOUBLE, INTRODUCTION, PAGE, Cell, cell_text, page
+from tests.mutation.target_tiovx import C7X, MPU
 
+SAME_KERNELS = MPU  # those of C7X, registered by the program itself
 NAMES = [mutant.name for mutant in MUTANTS]
 
 
@@ -24,7 +26,7 @@ def tables(text: str) -> list[list[list[str]]]:
 
 
 def test_every_target_has_its_column_and_every_mutant_of_code_in_it() -> None:
-    assert set(TARGETS) == set(targets.names())
+    assert {*TARGETS, SAME_KERNELS} == set(targets.names())
     assert len(set(NAMES)) == len(NAMES)
     for injections in TARGETS.values():
         assert list(injections) == [mutant.name for mutant in MUTANTS if mutant.change is None]
@@ -73,6 +75,8 @@ def test_a_cell_says_what_became_of_the_mutant(outcome: Outcome | None, text: st
 def test_a_cell_says_that_a_mutant_has_no_meaning() -> None:
     assert cell_text(Cell("c", "GPU: inputs not copied", "int8", None)) == "-"
     assert cell_text(Cell("cuda:fused", "GPU: inputs not copied", "int8", None)) == "="
+    assert cell_text(Cell("cuda:fused", "TIOVX: inputs not copied", "int8", None)) == "-"
+    assert cell_text(Cell(C7X, "TIOVX: inputs not copied", "int8", None)) == "="
 
 
 def test_the_totals_of_a_gpu_say_what_was_refused() -> None:
@@ -89,6 +93,7 @@ def test_the_totals_of_a_gpu_say_what_was_refused() -> None:
         for net in networks_of("cuda:fused")
     ]
     text = page(cells, {}, "here")
+    assert "found by the proof: 3, 0 of them by it alone; found by the run alone: 0\n" in text  # an error is found
     assert "refused by the build: 2; by the self-test: 2; by neither: 2, of which the proof finds 1\n" in text
     assert tables(text)[0][2 + 1][:6] == [NAMES[1], "1", "1", "1", "1", "1"]
     assert tables(text)[0][2 + 3][:6] == [NAMES[3], "1", "", "", "1", "1"]
@@ -97,6 +102,18 @@ def test_the_totals_of_a_gpu_say_what_was_refused() -> None:
 def test_a_target_says_why_a_mutant_has_no_meaning() -> None:
     text = page([Cell("c", name, net, None) for name in NAMES for net in NETWORKS], {}, "here")
     assert "- GPU: inputs not copied: its code is called, not launched" in text
+
+
+def test_a_target_under_tiovx_has_no_guards_but_a_word_on_what_it_ran_on() -> None:
+    ended = Outcome(0, (Step.CONSTANTS,), None, refused=(Guard.RUN,))
+    cells = [Cell(C7X, name, net, ended if name == NAMES[0] else None) for name in NAMES for net in networks_of(C7X)]
+    text = page(cells, {}, "here")
+    assert DOUBLE in text
+    assert "refused by the build" not in text
+    count = str(len(networks_of(C7X)))
+    assert tables(text)[0][2] == [NAMES[0], count, count, count, "", "", "", ""]
+    assert "- Add: product and sum fused: the core hands over products" in text
+    assert DOUBLE not in page([Cell("c", name, net, None) for name in NAMES for net in NETWORKS], {}, "here")
 
 
 def test_the_totals_count_programs() -> None:

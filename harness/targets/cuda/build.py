@@ -5,13 +5,12 @@ The compiler's output is inspected: a build whose PTX fuses or approximates an o
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from harness.errors import RequestError, unknown_name
 from harness.profile import Cuda, Profile
-from harness.targets import COMPILED, KERNELS, STAND_INS, CompileC
+from harness.targets import COMPILED, KERNELS, STAND_INS, CompileC, method
 from harness.targets.cuda import nvrtc, ptx
 from harness.targets.cuda.code import DeviceCode
 
@@ -43,7 +42,7 @@ class _Nvrtc:
         """Version and flags, and a hash of what compiles and inspects: no bundle passes for an older inspection."""
         settings = _settings(profile)
         read = f"PTX {settings.ptx or 'as compiled'}"
-        return " ".join([nvrtc.identity(), *nvrtc.FLAGS, *settings.archs, read, f"[{_method()}]"])
+        return " ".join([nvrtc.identity(), *nvrtc.FLAGS, *settings.archs, read, f"[{method(HERE)}]"])
 
     def flags(self, profile: Profile) -> tuple[str, ...]:  # noqa: ARG002 - of the interface
         """None: the program loads the driver."""
@@ -74,12 +73,6 @@ class _Nvrtc:
 
 
 COMPILER = _Nvrtc()
-
-
-def _method() -> str:
-    """Of the harness's own part in a build, which no source of the bundle shows."""
-    texts = [path.read_bytes() for path in sorted(HERE.glob("*.py"))]
-    return hashlib.sha256(b"".join(texts)).hexdigest()[:12]
 
 
 def _settings(profile: Profile) -> Cuda:

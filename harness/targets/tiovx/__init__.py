@@ -6,6 +6,7 @@ the program's own process, which needs no firmware: the first step in a laborato
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,11 +75,13 @@ class Tiovx:
         return DOUBLE if profile.simulated else HARDWARE
 
     def contradiction(self, profile: Profile, device: str) -> str | None:
-        """A double in the place of TIOVX, or the other way round."""
-        if device.startswith(DOUBLE) == profile.simulated:
-            return None
-        expected = "its double" if profile.simulated else "TI's"
-        return f"the TIOVX on board {profile.name} calls itself {device!r}, but {expected} should be there"
+        """A double in the place of TIOVX, or the other way round; TI's emulation for PCs, of the same name as TIOVX."""
+        if device.startswith(DOUBLE) != profile.simulated:
+            expected = "its double" if profile.simulated else "TI's"
+            return f"the TIOVX on board {profile.name} calls itself {device!r}, but {expected} should be there"
+        if not profile.simulated and profile.local and platform.machine() != "aarch64":
+            return f"board {profile.name} is this machine, and TIOVX on {platform.machine()} is TI's emulation for PCs"
+        return None
 
 
 VARIANTS = {"c7x": Tiovx("TIVX_TARGET_DSP_C7_1"), "mpu": Tiovx("TIVX_TARGET_MPU_0")}

@@ -12,10 +12,11 @@ from pathlib import Path
 
 from harness.errors import RequestError
 from harness.profile import Profile
-from harness.targets import COMPILED, KERNELS, STAND_INS, CompileC
+from harness.targets import COMPILED, KERNELS, STAND_INS, CompileC, method
 from harness.targets.tiovx import constants, sdk, sources, trial
 from harness.targets.tiovx.code import CoreItem
 
+HERE = Path(__file__).parent
 ROOM = Path("kernels/tiovx")
 OWN_KERNELS = "network_kernels.c"
 STAND_IN = f"{STAND_INS}/libtivision_apps.so"
@@ -44,16 +45,16 @@ class _Tiovx:
                 "set static: false in its toolchain, and a compiler that links for the board's glibc",
             )
         tiovx = "double" if profile.simulated else sdk.find(profile).digest
-        return f"TIOVX {tiovx}, kernels {sources.kernels_digest()}"
+        return f"TIOVX {tiovx}, kernels {sources.kernels_digest()} [{method(HERE)}]"
 
     def flags(self, profile: Profile) -> tuple[str, ...]:
-        """Where the headers lie, and the library."""
+        """Where the headers lie, and the library, in which no name of ours may take the place of one of its own."""
         if profile.simulated:
-            return (f"-I{ROOM / 'double'}", "-Wl,--no-as-needed")
+            return ("-fvisibility=hidden", f"-I{ROOM / 'double'}", "-Wl,--no-as-needed")
         found = sdk.find(profile)
         headers = [f"-I{folder}" for folder in found.include]
-        library = ["-Wl,--no-as-needed", f"-L{found.library}", "-ltivision_apps", "-Wl,--allow-shlib-undefined"]
-        return ("-DSOC_J721E", *headers, *library)
+        library = ["-Wl,--no-as-needed", str(found.library), "-Wl,--allow-shlib-undefined"]
+        return ("-fvisibility=hidden", "-DSOC_J721E", *headers, *library)
 
     def build(
         self, bundle: Path, kernels: Sequence[CoreItem], profile: Profile, compile_c: CompileC

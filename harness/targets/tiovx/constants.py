@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from harness import targets
 from harness.network import Array, QGemm, QuantizeLinear
 from harness.reference import specification
 from harness.targets import Table
@@ -82,10 +84,8 @@ def zero_points(layer: QGemm) -> Array:
 
 def offset(layer: QGemm) -> Array:
     """acc[n] without its sums over a, modulo 2^32, uint32 (N,); int8 codes of a are taken as uint8 ones, 128 more."""
-    a_zero_point = layer.a_zero_point + (FLIP if layer.input_dtype == np.int8 else 0)
-    centered = layer.weights.astype(np.int64) - layer.weights_zero_point
-    constant: Array = (layer.bias - a_zero_point * centered.sum(axis=0)).astype(np.uint32)
-    return constant
+    shift = FLIP if layer.input_dtype == np.int8 else 0
+    return targets.offset(dataclasses.replace(layer, a_zero_point=layer.a_zero_point + shift))
 
 
 def packed(weights: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +15,13 @@ from harness.profile import Profile
 HEADERS = ("TI/tivx.h", "TI/tivx_target_kernel.h", "TI/tivx_mem.h", "VX/vx_khr_user_data_object.h")
 APP_INIT = "utils/app_init/include/app_init.h"
 LIBRARY = "libtivision_apps.so"
-MODERN = "tivxMemShared2TargetPtr(const tivx_shared_mem_ptr_t"  # since Processor SDK 7: before, of other arguments
+MODERN = re.compile(r"tivxMemShared2TargetPtr\s*\(\s*const\s+tivx_shared_mem_ptr_t\b")  # since Processor SDK 7
 GUIDE = "docs/boards/tda4vm.md says where it comes from"
 
 
 @dataclass(frozen=True)
 class Sdk:
-    """What a build needs: folders of headers, the folder of the library, a digest of both."""
+    """What a build needs: folders of headers, the library, a digest of both."""
 
     include: tuple[Path, ...]
     library: Path
@@ -38,7 +39,7 @@ def find(profile: Profile, environment: Mapping[str, str] = os.environ) -> Sdk:
     root = Path(given).expanduser()
     headers = root / "usr" / "include" / "processor_sdk"
     include = (headers / "tiovx" / "include", *_with_app_init(headers, root))
-    library = _folder_of_library(root)
+    library = _library(root)
     return Sdk(include, library, _digest(include[0], library))
 
 
@@ -51,27 +52,28 @@ def _with_app_init(headers: Path, root: Path) -> list[Path]:
     return found
 
 
-def _folder_of_library(root: Path) -> Path:
+def _library(root: Path) -> Path:
+    """The file itself: beside it lie the board's libc.so and others, which no linker must find here."""
     for folder in ("usr/lib", "usr/lib/aarch64-linux-gnu", "usr/lib64"):
-        if any((root / folder).glob(f"{LIBRARY}*")):
-            return root / folder
+        for path in sorted((root / folder).glob(f"{LIBRARY}*")):
+            if path.is_file():  # a link may lead out of a copy
+                return path
     raise _missing(root, LIBRARY)
 
 
 def _digest(headers: Path, library: Path) -> str:
-    """Of the headers, and of the library's bytes: another image is another bundle."""
-    digest = hashlib.sha256()
+    """Of all of TIOVX's headers, and of the library's bytes: another image is another bundle."""
     for name in HEADERS:
         if not (headers / name).exists():
             raise _missing(headers, name)
-        digest.update((headers / name).read_bytes())
-    if MODERN not in (headers / "TI/tivx_mem.h").read_text(encoding="utf-8", errors="replace"):
+    if not MODERN.search((headers / "TI/tivx_mem.h").read_text(encoding="utf-8", errors="replace")):
         raise ToolError(
             f"{headers / 'TI/tivx_mem.h'}: this TIOVX is older than that of Processor SDK 7",
             "use the headers of a newer image, 7.0 or later, and run that image on the board",
         )
-    for path in sorted(library.glob(f"{LIBRARY}*")):
-        digest.update(path.read_bytes())
+    digest = hashlib.sha256()
+    for path in [*sorted(headers.rglob("*.h")), library]:
+        digest.update(f"{path.name}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:12]
 
 

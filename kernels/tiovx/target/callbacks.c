@@ -148,7 +148,10 @@ static vx_status identify(tivx_obj_desc_t *references[], uint16_t count)
 {
     static const struct identity identity = {KERNELS_VERSION, KERNELS_SOURCES};
     void *answer;
-    if (count != 1 || !references[0] || references[0]->type != TIVX_OBJ_DESC_USER_DATA_OBJECT)
+    uint32_t bytes = 0;
+    if (count == 1 && references[0] && references[0]->type == TIVX_OBJ_DESC_USER_DATA_OBJECT)
+        memory_of(references[0], &bytes);
+    if (bytes < sizeof identity)
         return VX_ERROR_INVALID_PARAMETERS;
     const vx_status status = map(references[0], VX_WRITE_ONLY, &answer);
     if (status != VX_SUCCESS)

@@ -59,6 +59,6 @@ static inline const void *part_of(const struct head *constants, enum part part)
     return constants->bytes[part] ? (const uint8_t *)constants + part_start(constants, part) : (const uint8_t *)0;
 }
 
-extern const struct operation quantize_linear, qgemm;
+extern const struct operation harness_quantize_linear, harness_qgemm;
 
 #endif

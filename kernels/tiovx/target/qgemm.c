@@ -102,4 +102,4 @@ static uint32_t result_bytes(const struct head *constants, enum command command)
     return command == COMMAND_ACCUMULATE || constants->bytes[MULTIPLIER] ? sizeof(int32_t) : 1;
 }
 
-const struct operation qgemm = {scratch_bytes, source_bytes, result_bytes, compute};
+const struct operation harness_qgemm = {scratch_bytes, source_bytes, result_bytes, compute};

@@ -39,4 +39,4 @@ static uint32_t result_bytes(const struct head *constants, enum command command)
     return 1;
 }
 
-const struct operation quantize_linear = {scratch_bytes, source_bytes, result_bytes, compute};
+const struct operation harness_quantize_linear = {scratch_bytes, source_bytes, result_bytes, compute};

@@ -5,7 +5,7 @@
 static const struct {
     const char *name;
     const struct operation *operation;
-} kernels[] = {{KERNEL_QUANTIZE_LINEAR, &quantize_linear}, {KERNEL_QGEMM, &qgemm}};
+} kernels[] = {{KERNEL_QUANTIZE_LINEAR, &harness_quantize_linear}, {KERNEL_QGEMM, &harness_qgemm}};
 
 enum { KERNELS = sizeof kernels / sizeof *kernels };
 

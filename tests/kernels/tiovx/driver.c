@@ -356,7 +356,8 @@ static void accumulate(struct item *item)
 static void identify(struct item *item)
 {
     struct identity identity;
-    vx_user_data_object object = vxCreateUserDataObject(context, TYPE_IDENTITY, sizeof identity, NULL);
+    const vx_size bytes = sizeof identity - does("answer-size");
+    vx_user_data_object object = vxCreateUserDataObject(context, TYPE_IDENTITY, bytes, NULL);
     MADE(object);
     CALL(tivxNodeSendCommand(item->nodes[1], 0, COMMAND_IDENTIFY, (vx_reference[]){(vx_reference)object}, 1));
     CALL(vxCopyUserDataObject(object, does("object-size"), sizeof identity, &identity, VX_READ_ONLY,

@@ -316,7 +316,7 @@ def test_memory_that_the_core_lacks_is_refused(built: Built, network: Case, tmp_
 
 def test_buffer_that_was_released_is_left_alone(built: Built, network: Case, tmp_path: Path) -> None:
     change = "    static volatile uint8_t *first;\n    first = first ? first : work->source.first;\n    *first;\n"
-    change = "    if (operation == &quantize_linear) {\n" + change + "    }\n"
+    change = "    if (operation == &harness_quantize_linear) {\n" + change + "    }\n"
     folder = built.changed(tmp_path / "changed", "callbacks.c", (COMPUTE, change + COMPUTE))
     assert drive(folder, network, DSP).returncode == 0
     done = drive(folder, network, DSP, "again")
@@ -429,6 +429,12 @@ def test_program_that_breaks_a_rule_is_told(built: Built, network: Case, name: s
     done = drive(built.folder, network, MPU, word or name)
     assert words in said(done)
     assert (done.returncode, done.stdout.endswith("done\n")) == (status, False)
+
+
+@pytest.mark.parametrize("core", [DSP, MPU])
+def test_kernels_refuse_an_object_that_is_too_small_for_their_identity(built: Built, network: Case, core: str) -> None:
+    done = drive(built.folder, network, core, "answer-size")
+    assert (done.returncode, done.stdout.splitlines()[-1].split("(")[0]) == (1, "status -10: tivxNodeSendCommand")
 
 
 @pytest.mark.parametrize("limit", ["limit-tensors", "limit-objects", "limit-instances"])

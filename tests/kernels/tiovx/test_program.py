@@ -83,6 +83,13 @@ def test_the_program_says_what_its_items_run_on(program: BoardProgram, core: str
     assert json.loads(done.stdout) == {"done": True, "bundle": "patched", "devices": {"network": device}}
 
 
+def test_no_name_of_the_program_is_seen_by_the_library(program: BoardProgram) -> None:
+    """Where one of TIOVX's own has the same, it would call ours."""
+    listed = subprocess.run(["nm", program.path], capture_output=True, text=True, check=True).stdout
+    kinds = {name: kind for kind, name in re.findall(r" (\w) (\w+)$", listed, re.MULTILINE)}
+    assert {kinds[name] for name in ("allocate", "fail", "tiovx_run", "module_load")} == {"t"}
+
+
 def test_what_tiovx_prints_is_not_among_the_json_lines(program: BoardProgram, vectors: Array, tmp_path: Path) -> None:
     np.save(tmp_path / "vectors.npy", vectors)
     done = run(program, "--vectors", tmp_path / "vectors.npy", "--out", tmp_path)
@@ -260,14 +267,13 @@ def test_an_object_that_is_kept_is_noticed(host: Profile, objects: Path, tmp_pat
     assert "TIOVX double: " in run(program, "--devices").stderr
 
 
-def test_the_constants_are_read_back_from_the_core(host: Profile, objects: Path, tmp_path: Path) -> None:
-    """What is lost on the way to the core is missing in the tables, not only in the results."""
+@pytest.mark.parametrize("reached", ["pass || i != OFFSET", "!pass || i != OFFSET"])
+def test_the_constants_are_read_back_from_the_core(reached: str, host: Profile, objects: Path, tmp_path: Path) -> None:
+    """What is lost on the way to the core, or back, is missing in the tables, not only in the results."""
     board = with_dsp(host)
     made = made_of(builders.random_network(np.random.default_rng(7), (5, 3)), board)
     tables = {table.name: table.values for code in network_c.task_codes(made) for table in code.tables}
-    lost = Patch(
-        "kernels/tiovx/tiovx.c", "if (node->parts[i].bytes)", "if (node->parts[i].bytes && (pass || i != OFFSET))"
-    )
+    lost = Patch("kernels/tiovx/tiovx.c", "if (node->parts[i].bytes)", f"if (node->parts[i].bytes && ({reached}))")
     for folder, patches in (("right", []), ("wrong", [lost])):
         program = build_patched(made, board, tmp_path / folder, patches, ["-O1"], objects)
         (tmp_path / f"{folder}_tables").mkdir()
