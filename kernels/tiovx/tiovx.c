@@ -14,7 +14,9 @@
 
 /* TIOVX, which all items of the process share. */
 static struct {
-    size_t users, own_users; /* of TIOVX; of the kernels that the program brings itself */
+    struct tiovx_item *items; /* that are open */
+    size_t own_users;         /* of the kernels that the program brings itself */
+    bool failed;              /* the program ends for another reason: what fails now is not told */
     vx_context context;
     int standard_output; /* the program's own; TIOVX's messages go to standard error */
 } tiovx;
@@ -38,7 +40,7 @@ static const char *advice(vx_status status)
 
 static void check(vx_status status, const char *function, const char *what)
 {
-    if (status != VX_SUCCESS)
+    if (status != VX_SUCCESS && !tiovx.failed)
         fail(EXIT_SYSTEM, "%s (%s): status %d of TIOVX: %s", function, what, (int)status, advice(status));
 }
 
@@ -47,6 +49,13 @@ static void check(vx_status status, const char *function, const char *what)
 
 /* An object that was created, once it is known to be one. */
 #define CREATED(object, function, what) check(vxGetStatus((vx_reference)(object)), function, what)
+
+/* An object, if it was created. */
+#define RELEASE(function, what, object)                                                                \
+    do {                                                                                               \
+        if (object)                                                                                    \
+            CALL(function, what, &(object));                                                           \
+    } while (0)
 
 /* Standard output is for JSON lines, and TIOVX prints what it does. */
 static void hide_standard_output(void)
@@ -65,9 +74,13 @@ static void show_standard_output(void)
     close(tiovx.standard_output);
 }
 
+static void release_after_failure(void);
+
 static void start(void)
 {
     hide_standard_output();
+    if (atexit(release_after_failure) != 0)
+        fail(EXIT_SYSTEM, "no room for what is to be done at the program's end");
     if (appInit() != 0)
         fail(EXIT_SYSTEM, "TIOVX does not start (appInit): is another program using it, do the cores run "
                           "(/sys/class/remoteproc/*/state), are you root?");
@@ -154,8 +167,7 @@ static void verify(struct tiovx_launch *launch)
 {
     const struct watch *watch = &launch->item->watch;
     watch_begin(&launch->item->watch);
-    const vx_status status = vxVerifyGraph(launch->graph);
-    watch_end(&launch->item->watch);
+    const vx_status status = watch_end(&launch->item->watch, vxVerifyGraph(launch->graph));
     if (status != VX_SUCCESS)
         fail(EXIT_SYSTEM,
              "TIOVX refuses the graph of item %s (vxVerifyGraph: status %d): either %s has no kernels of the harness, "
@@ -184,23 +196,25 @@ static void open_launch(struct tiovx_launch *launch, struct tiovx_item *item, co
 static void close_launch(struct tiovx_launch *launch)
 {
     for (size_t i = 0; i < launch->node_count; ++i)
-        CALL(vxReleaseNode, launch->nodes[i].name, &launch->nodes[i].node);
-    watch_begin(&launch->item->watch);
-    CALL(vxReleaseGraph, launch->name, &launch->graph);
-    watch_end(&launch->item->watch);
+        RELEASE(vxReleaseNode, launch->nodes[i].name, launch->nodes[i].node);
+    if (launch->graph) {
+        watch_begin(&launch->item->watch);
+        check(watch_end(&launch->item->watch, vxReleaseGraph(&launch->graph)), "vxReleaseGraph", launch->name);
+    }
     for (size_t i = 0; i < launch->node_count; ++i)
-        CALL(vxReleaseUserDataObject, launch->nodes[i].name, &launch->nodes[i].constants);
+        RELEASE(vxReleaseUserDataObject, launch->nodes[i].name, launch->nodes[i].constants);
     for (size_t i = 0; i < launch->array_count; ++i)
-        CALL(vxReleaseTensor, launch->arrays[i].name, &launch->arrays[i].tensor);
-    CALL(vxReleaseScalar, launch->name, &launch->vectors);
+        RELEASE(vxReleaseTensor, launch->arrays[i].name, launch->arrays[i].tensor);
+    RELEASE(vxReleaseScalar, launch->name, launch->vectors);
 }
 
 static void command(const struct tiovx_launch *launch, const struct tiovx_node *node, enum command asked,
                     vx_reference references[], size_t count)
 {
-    watch_begin(&launch->item->watch);
-    CALL(tivxNodeSendCommand, node->name, node->node, 0, asked, references, (uint32_t)count);
-    watch_end(&launch->item->watch);
+    struct watch *watch = &launch->item->watch;
+    watch_begin(watch);
+    const vx_status status = tivxNodeSendCommand(node->node, 0, asked, references, (uint32_t)count);
+    check(watch_end(watch, status), "tivxNodeSendCommand", node->name);
 }
 
 /* Kernels that are not those of the bundle may compute anything. */
@@ -252,11 +266,26 @@ static void withdraw_kernels(const struct tiovx_item *item)
         check(tiovx_own_kernels.remove(), "tivxRemoveTargetKernel", item->watch.core);
 }
 
+static void add_item(struct tiovx_item *item)
+{
+    item->next = tiovx.items;
+    tiovx.items = item;
+    watch_register(&item->watch);
+}
+
+static void remove_item(const struct tiovx_item *item)
+{
+    struct tiovx_item **place = &tiovx.items;
+    while (*place != item)
+        place = &(*place)->next;
+    *place = item->next;
+}
+
 void tiovx_open(struct tiovx_item *item, const struct options *options)
 {
-    if (tiovx.users++ == 0)
+    if (!tiovx.items)
         start();
-    watch_register(&item->watch);
+    add_item(item);
     bring_kernels(item);
     item->out = options->time == TIME_NONE ? NULL : options->out;
     for (size_t i = 0; i < item->launch_count; ++i)
@@ -300,20 +329,37 @@ static void write_times(const struct tiovx_item *item)
 static void release_ends(struct tiovx_stage *stage)
 {
     for (size_t i = 0; i < 2; ++i)
-        CALL(vxReleaseTensor, stage->ends[i].name, &stage->ends[i].tensor);
+        RELEASE(vxReleaseTensor, stage->ends[i].name, stage->ends[i].tensor);
+}
+
+static void close_item(struct tiovx_item *item)
+{
+    for (struct tiovx_stage *stage = item->asked; stage; stage = stage->next)
+        release_ends(stage);
+    for (size_t i = 0; i < item->launch_count; ++i)
+        close_launch(item->launches[i]);
+    withdraw_kernels(item);
+    remove_item(item);
+    if (!tiovx.items)
+        stop();
 }
 
 void tiovx_release(struct tiovx_item *item)
 {
     if (item->out)
         write_times(item);
-    for (struct tiovx_stage *stage = item->asked; stage; stage = stage->next)
-        release_ends(stage);
-    for (size_t i = 0; i < item->launch_count; ++i)
-        close_launch(item->launches[i]);
-    withdraw_kernels(item);
-    if (--tiovx.users == 0)
-        stop();
+    close_item(item);
+}
+
+/* A core keeps what a program leaves to it, and has room for few: who gives up tidies up, if no core is at work. */
+static void release_after_failure(void)
+{
+    for (const struct tiovx_item *item = tiovx.items; item; item = item->next)
+        if (atomic_load(&item->watch.deadline_ns))
+            return;
+    tiovx.failed = true;
+    while (tiovx.items)
+        close_item(tiovx.items);
 }
 
 static void copy_rows(const struct tiovx_array *array, void *rows, size_t vectors, vx_enum usage)
@@ -353,8 +399,7 @@ void tiovx_run(struct tiovx_launch *launch, size_t vectors)
 {
     count_vectors(launch, vectors);
     watch_begin(&launch->item->watch);
-    CALL(vxProcessGraph, launch->name, launch->graph);
-    watch_end(&launch->item->watch);
+    check(watch_end(&launch->item->watch, vxProcessGraph(launch->graph)), "vxProcessGraph", launch->name);
     for (size_t i = 0; i < launch->node_count; ++i)
         check_node(&launch->nodes[i]);
 }

@@ -71,6 +71,7 @@ struct tiovx_item {
     struct tiovx_launch *const *launches;
     size_t launch_count;
     struct tiovx_stage *asked; /* the stages that have tensors */
+    struct tiovx_item *next;   /* of those that are open */
     const char *out;     /* the folder for the times of its nodes; NULL: nobody asks for times */
     char device[128];    /* what it runs on, in words */
 };

@@ -58,7 +58,8 @@ void watch_begin(struct watch *watch)
     atomic_store(&watch->deadline_ns, now_ns() + tiovx_timeout_s * UINT64_C(1000000000));
 }
 
-void watch_end(struct watch *watch)
+int watch_end(struct watch *watch, int returned)
 {
     atomic_store(&watch->deadline_ns, 0);
+    return returned;
 }

@@ -18,7 +18,8 @@ void watch_register(struct watch *watch);
 /* How long each may take. */
 extern const unsigned tiovx_timeout_s;
 
+/* Around a call that may wait; the end hands on what the call has returned. */
 void watch_begin(struct watch *watch);
-void watch_end(struct watch *watch);
+int watch_end(struct watch *watch, int returned);
 
 #endif

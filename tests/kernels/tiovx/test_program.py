@@ -131,6 +131,9 @@ def test_what_fails_is_named_with_what_to_do(
     np.save(tmp_path / "vectors.npy", vectors)
     done = run(program, "--vectors", tmp_path / "vectors.npy", "--out", tmp_path, fault=fault)
     assert re.search(expected, message(done)), done.stderr
+    # What it leaves to the core would stay there.
+    assert ("APP: Deinit" in done.stderr) is (fault != "init")
+    assert "not released" not in done.stderr
 
 
 def test_a_core_that_does_not_answer_is_not_waited_for(host: Profile, objects: Path, tmp_path: Path) -> None:
@@ -262,7 +265,7 @@ def test_an_object_that_is_kept_is_noticed(host: Profile, objects: Path, tmp_pat
     """The double tells at the end: so nothing of the host's side leaks."""
     board = with_dsp(host)
     made = made_of(builders.random_network(np.random.default_rng(7), (5, 3)), board)
-    patch = Patch("kernels/tiovx/tiovx.c", "    CALL(vxReleaseScalar, launch->name, &launch->vectors);\n", "")
+    patch = Patch("kernels/tiovx/tiovx.c", "    RELEASE(vxReleaseScalar, launch->name, launch->vectors);\n", "")
     program = build_patched(made, board, tmp_path, [patch], ["-O1"], objects)
     assert "TIOVX double: " in run(program, "--devices").stderr
 
