@@ -24,6 +24,7 @@ from harness.plan import Plan
 from harness.targets import STAND_INS
 
 COMMAND_TIMEOUT_S = 60.0
+KILLED = 137  # exit status of a program that got signal 9
 SLOTS = 2
 
 
@@ -178,6 +179,8 @@ def run_program(deployed: Deployed, arguments: Sequence[str], timeout_s: float) 
     done = deployed.board.run([*deployed.command, *arguments], timeout_s)
     if done.status != 0:
         hint = "free space on the board, or use a smaller --chunk" if b"No space left" in done.stderr else ""
+        if done.status == KILLED:
+            hint = "if the board has run out of memory (dmesg tells), use a smaller --block"
         killed = f", killed by signal {done.status - 128}" if done.status > 128 else ""
         raise BoardError(f"the program on the board failed (exit status {done.status}{killed}): {_tail(done)}", hint)
     answer = _last_line(done)

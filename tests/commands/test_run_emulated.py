@@ -173,6 +173,7 @@ def test_a_killed_program_is_inconclusive(user: User, endpoint: Endpoint) -> Non
     document = json.loads(out)
     assert document["verdict"] == "inconclusive"
     assert "killed by signal 9" in document["reason"]
+    assert "use a smaller --block" in err
     assert "--resume" in err
 
 
