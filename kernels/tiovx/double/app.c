@@ -1,33 +1,41 @@
-#include "app.h"
-
+#include <signal.h>
 #include <stdio.h>
 #include <utils/app_init/include/app_init.h>
 
 #include "core.h"
-#include "double.h"
 #include "faults.h"
+#include "heap.h"
 #include "kernel.h"
-#include "buffer.h"
-#include "object.h"
+#include "mapping.h"
 #include "target.h"
 
-static int runs;
+static struct sigaction before;
 
-int app_runs(void)
+/* What is not the double's is left to who was asked before, when the access is tried again. */
+static void explain_fault(int signal, siginfo_t *information, void *unused)
 {
-    return runs;
+    (void)unused;
+    mapping_explain(information->si_addr);
+    heap_explain(information->si_addr);
+    sigaction(signal, &before, NULL);
+}
+
+static void explain_faults(void)
+{
+    struct sigaction action = {.sa_sigaction = explain_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGSEGV, &action, &before);
 }
 
 int32_t appInit(void)
 {
-    if (runs)
+    if (cores_run())
         fail("appInit: a second time");
     faults_read();
     if (fault_of_init())
         return -1;
-    memory_watch();
+    explain_faults();
     cores_start();
-    runs = 1;
     printf("APP: Init ... done (double of TIOVX)\n");
     fflush(stdout);
     return 0;
@@ -35,15 +43,14 @@ int32_t appInit(void)
 
 int32_t appDeInit(void)
 {
-    if (!runs)
+    if (!cores_run())
         fail("appDeInit: without appInit");
     if (objects_alive(CONTEXT))
         fail("appDeInit: the context is not released");
     modules_check_empty();
     target_check_empty();
     cores_stop();
-    memory_unwatch();
-    runs = 0;
+    sigaction(SIGSEGV, &before, NULL);
     printf("APP: Deinit ... done (double of TIOVX)\n");
     fflush(stdout);
     return 0;

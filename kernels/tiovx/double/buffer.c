@@ -1,35 +1,19 @@
-#define _GNU_SOURCE
 #include "buffer.h"
 
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
-#include "double.h"
-#include "object.h"
-#include "target.h"
+#include "pages.h"
 
-enum { EDGE = 32, LABEL = 400 }; /* EDGE: bytes before and behind rows that are checked */
+enum { EDGE = 32 }; /* bytes before and behind rows that are checked */
 
 /* Behind rows are pages of their own, which are slow to reach: they are all looked at the first times that a view is
  * written, later those of one row in so many. */
 enum { THOROUGH = 2, SAMPLED = 16 };
 
 static struct buffer *_Atomic buffers; /* also dead ones: their addresses are still recognised */
-
-size_t page_bytes(void)
-{
-    return (size_t)sysconf(_SC_PAGESIZE);
-}
-
-size_t rounded_up(size_t value, size_t multiple)
-{
-    return (value + multiple - 1) / multiple * multiple;
-}
 
 static uint8_t *view_pages(const struct buffer *buffer, enum window window)
 {
@@ -57,9 +41,8 @@ struct buffer *buffer_create(const char *label, size_t rows, size_t row_bytes, s
     buffer->window_bytes = page + (2 * rows + 1) * stride; /* as much again, for who counts rows wrongly */
     buffer->store = allocate(rows * row_bytes);
     memset(buffer->store, POISON, rows * row_bytes);
-    buffer->region = mmap(NULL, WINDOWS * buffer->window_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                          -1, 0);
-    if (buffer->region == MAP_FAILED)
+    buffer->region = pages_reserve(WINDOWS * buffer->window_bytes);
+    if (!buffer->region)
         fail("no address space for %s", label);
     buffer->next = atomic_load(&buffers);
     while (!atomic_compare_exchange_weak(&buffers, &buffer->next, buffer))
@@ -72,9 +55,16 @@ void buffer_destroy(struct buffer *buffer)
     buffer->dead = 1;
     free(buffer->store);
     buffer->store = NULL;
-    if (mmap(buffer->region, WINDOWS * buffer->window_bytes, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+    if (!pages_withdraw(buffer->region, WINDOWS * buffer->window_bytes))
         fail("cannot withdraw the memory of %s", buffer->label);
+}
+
+struct buffer *buffer_around(const uint8_t *address)
+{
+    struct buffer *buffer = atomic_load(&buffers);
+    while (buffer && (address < buffer->region || address >= buffer->region + WINDOWS * buffer->window_bytes))
+        buffer = buffer->next;
+    return buffer;
 }
 
 static void protect(uint8_t *start, size_t bytes, int protection, const struct buffer *buffer)
@@ -150,78 +140,6 @@ static void poison(const struct buffer *buffer, uint8_t *first)
         memset(first + row * buffer->stride, POISON, buffer->row_bytes);
 }
 
-/* "parameter 2 (tensor 5)", as the request that runs knows a buffer. */
-static const char *name_in_request(const struct buffer *buffer, char text[LABEL])
-{
-    const struct request *request = request_running();
-    int index = -1;
-    for (int i = 0; request && i < request->count; ++i)
-        index = request->references[i]->buffer == buffer ? i : index;
-    if (index < 0)
-        snprintf(text, LABEL, "%s%s", buffer->label, request ? " (no parameter of it)" : "");
-    else
-        snprintf(text, LABEL, "parameter %d (%s)", index, buffer->label);
-    return text;
-}
-
-/* The parameter of the request that runs whose view begins at an address. */
-static struct buffer *parameter_at(const void *pointer, const char *function)
-{
-    const struct request *request = request_running();
-    if (!request)
-        fail("%s: called outside a callback of a kernel", function);
-    for (int i = 0; i < request->count; ++i) {
-        struct buffer *buffer = request->references[i]->buffer;
-        if (buffer && buffer_window(buffer, (enum window)core_self()) == pointer)
-            return buffer;
-    }
-    fail("%s: %p is where no parameter's buffer begins", function, pointer);
-}
-
-static int direction_of(const struct buffer *buffer)
-{
-    const struct request *request = request_running();
-    for (int i = 0; request->directions && i < request->count; ++i)
-        if (request->references[i]->buffer == buffer)
-            return request->directions[i];
-    return VX_BIDIRECTIONAL;
-}
-
-void *tivxMemShared2TargetPtr(const tivx_shared_mem_ptr_t *shared)
-{
-    const struct request *request = request_running();
-    if (!request)
-        fail("tivxMemShared2TargetPtr: called outside a callback of a kernel");
-    for (int i = 0; shared && i < request->count; ++i) {
-        struct buffer *buffer = request->references[i]->buffer;
-        if (buffer && (uintptr_t)buffer_window(buffer, SHARED) == shared->shared_ptr)
-            return buffer_window(buffer, (enum window)core_self());
-    }
-    fail("tivxMemShared2TargetPtr: the address is no parameter's");
-}
-
-static const char *access_name(vx_enum access)
-{
-    static const char *const names[] = {"nothing", "VX_READ_ONLY", "VX_WRITE_ONLY", "VX_READ_AND_WRITE"};
-    return access >= 0 && access <= VX_READ_AND_WRITE ? names[access] : "no access that there is";
-}
-
-static void check_map(const struct buffer *buffer, const struct view *view, uint32_t size, vx_enum memory,
-                      vx_enum access)
-{
-    char name[LABEL];
-    if (view->access)
-        fail("%s is mapped twice", name_in_request(buffer, name));
-    if (size != buffer->bytes)
-        fail("%s is mapped with %u bytes; its mem_size is %u", name_in_request(buffer, name), size, buffer->bytes);
-    if (memory != VX_MEMORY_TYPE_HOST || access < VX_READ_ONLY || access > VX_READ_AND_WRITE)
-        fail("%s is mapped for access %d, memory type %d", name_in_request(buffer, name), access, memory);
-    if (access != VX_READ_ONLY && direction_of(buffer) == VX_INPUT)
-        fail("%s is an input, and mapped %s", name_in_request(buffer, name), access_name(access));
-    if (access != VX_WRITE_ONLY && buffer->version == 0)
-        fail("%s is mapped %s, and nobody has ever written it", name_in_request(buffer, name), access_name(access));
-}
-
 /* What the view shows already is not copied again: while it was closed nobody can have changed it. */
 static void fill(struct buffer *buffer, struct view *view, uint8_t *first)
 {
@@ -235,133 +153,39 @@ static void fill(struct buffer *buffer, struct view *view, uint8_t *first)
         paint(buffer, view, first);
 }
 
-vx_status tivxMemBufferMap(void *pointer, uint32_t size, vx_enum memory, vx_enum access)
+void view_open(struct buffer *buffer, enum core core, vx_enum access)
 {
-    struct buffer *buffer = parameter_at(pointer, "tivxMemBufferMap");
-    const enum core core = core_self();
     struct view *view = &buffer->views[core];
-    check_map(buffer, view, size, memory, access);
     const int current = access == VX_READ_ONLY && view->version == buffer->version;
     view->access = access;
-    view->request = request_running()->number;
     if (!current) {
         open_rows(buffer, core, PROT_READ | PROT_WRITE);
-        fill(buffer, view, pointer);
+        fill(buffer, view, buffer_window(buffer, (enum window)core));
     }
     if (access == VX_READ_ONLY)
         open_rows(buffer, core, PROT_READ);
-    return VX_SUCCESS;
 }
 
-static void write_back(struct buffer *buffer, struct view *view, const uint8_t *first)
+static size_t write_back(struct buffer *buffer, struct view *view, const uint8_t *first)
 {
-    char name[LABEL];
     for (size_t row = 0; row < buffer->rows; ++row) {
         const uint8_t *start = first + row * buffer->stride;
         if (!row_is_alone(buffer, view, start, row))
-            fail("%s: something was written between rows, next to row %zu", name_in_request(buffer, name), row);
+            return row;
         memcpy(buffer->store + row * buffer->row_bytes, start, buffer->row_bytes);
     }
     view->version = ++buffer->version;
     view->written += 1;
+    return buffer->rows;
 }
 
-vx_status tivxMemBufferUnmap(void *pointer, uint32_t size, vx_enum memory, vx_enum access)
+size_t view_close(struct buffer *buffer, enum core core)
 {
-    char name[LABEL];
-    struct buffer *buffer = parameter_at(pointer, "tivxMemBufferUnmap");
-    const enum core core = core_self();
     struct view *view = &buffer->views[core];
-    if (!view->access)
-        fail("%s is unmapped without being mapped", name_in_request(buffer, name));
-    if (size != buffer->bytes)
-        fail("%s is unmapped with %u bytes; its mem_size is %u", name_in_request(buffer, name), size, buffer->bytes);
-    if (access != view->access || memory != VX_MEMORY_TYPE_HOST)
-        fail("%s is unmapped %s, memory type %d; mapped it was %s", name_in_request(buffer, name), access_name(access),
-             memory, access_name(view->access));
-    if (access != VX_READ_ONLY)
-        write_back(buffer, view, pointer);
+    size_t clean = buffer->rows;
+    if (view->access != VX_READ_ONLY)
+        clean = write_back(buffer, view, buffer_window(buffer, (enum window)core));
     close_rows(buffer, core);
     view->access = 0;
-    return VX_SUCCESS;
-}
-
-void memory_check_unmapped(const struct request *request)
-{
-    char name[LABEL];
-    for (int i = 0; i < request->count; ++i) {
-        const struct buffer *buffer = request->references[i]->buffer;
-        if (buffer && buffer->views[core_self()].access)
-            fail("%s is still mapped when the callback returns", name_in_request(buffer, name));
-    }
-}
-
-static const char *state_of(const struct view *view)
-{
-    if (view->access)
-        return "which it writes to, mapped VX_READ_ONLY";
-    const struct request *request = request_running();
-    return request && view->request == request->number ? "after unmapping it" : "without mapping it";
-}
-
-/* Where in a view, as rows; `offset` from the beginning of row 0. */
-static void explain_view(const struct buffer *buffer, enum window window, ptrdiff_t offset)
-{
-    char name[LABEL];
-    name_in_request(buffer, name);
-    const struct view *view = &buffer->views[window];
-    if (core_self() != (enum core)window)
-        fail("touches the view of %s that %s has", name, core_name((enum core)window));
-    if (offset < 0)
-        fail("touches %s %zd bytes before row 0", name, -offset);
-    const size_t row = (size_t)offset / buffer->stride, byte = (size_t)offset % buffer->stride;
-    if (row >= buffer->rows)
-        fail("touches %s at row %zu, byte %zu; it has %u rows", name, row, byte, buffer->rows);
-    if (byte >= buffer->row_bytes && view->access)
-        fail("touches %s %zu bytes behind the last of row %zu (stride[1] is %u)", name, byte - buffer->row_bytes + 1,
-             row, buffer->stride);
-    fail("touches %s at row %zu, byte %zu, %s", name, row, byte, state_of(view));
-}
-
-static void explain_buffer(const struct buffer *buffer, const uint8_t *address)
-{
-    char name[LABEL];
-    const enum window window = (enum window)((size_t)(address - buffer->region) / buffer->window_bytes);
-    name_in_request(buffer, name);
-    if (buffer->dead)
-        fail("touches %s after it was released", name);
-    if (window >= SHARED)
-        fail("uses %s of %s as a pointer, not tivxMemShared2TargetPtr", window == SHARED ? "shared_ptr" : "host_ptr",
-             name);
-    explain_view(buffer, window, address - buffer_window(buffer, window));
-}
-
-void memory_explain(const uint8_t *address)
-{
-    for (const struct buffer *buffer = atomic_load(&buffers); buffer; buffer = buffer->next)
-        if (address >= buffer->region && address < buffer->region + WINDOWS * buffer->window_bytes)
-            explain_buffer(buffer, address);
-}
-
-static struct sigaction before;
-
-/* What is not the double's is left to who was asked before, when the access is tried again. */
-static void explain_fault(int signal, siginfo_t *information, void *unused)
-{
-    (void)unused;
-    memory_explain(information->si_addr);
-    heap_explain(information->si_addr);
-    sigaction(signal, &before, NULL);
-}
-
-void memory_watch(void)
-{
-    struct sigaction action = {.sa_sigaction = explain_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGSEGV, &action, &before);
-}
-
-void memory_unwatch(void)
-{
-    sigaction(SIGSEGV, &before, NULL);
+    return clean;
 }

@@ -1,4 +1,4 @@
-/* Buffers that cores share, and memory of their own.
+/* Buffers that cores share.
  *
  * What a buffer holds is in its store.  A core sees it through a view of its own, as through a cache: to map copies the
  * store into the view, to unmap copies it back, and but for the time between a view cannot be touched at all.  In a
@@ -15,11 +15,7 @@
 #ifndef BUFFER_H
 #define BUFFER_H
 
-#include <TI/tivx_mem.h>
-
-#include "core.h"
-
-enum { POISON = 0xa5 };
+#include "request.h"
 
 /* Of a buffer's address space: a view for each core, then what descriptors say. */
 enum window { SHARED = CORES, HOST, WINDOWS };
@@ -50,22 +46,11 @@ struct buffer *buffer_create(const char *label, size_t rows, size_t row_bytes, s
 void buffer_destroy(struct buffer *buffer);
 uint8_t *buffer_window(const struct buffer *buffer, enum window window);
 
-/* All buffers that a request refers to must be unmapped when its callback has returned. */
-void memory_check_unmapped(const struct request *request);
+/* The buffer whose address space an address is of, also a dead one; NULL: none. */
+struct buffer *buffer_around(const uint8_t *address);
 
-/* What an instance has allocated: its context is one of them, and of its size; none is left. */
-void heap_check_context(const void *instance, const void *context, uint32_t bytes);
-void heap_check_freed(const void *instance);
-
-/* Explains an access that was refused, if it was to memory of the double: ends the process then. */
-void memory_explain(const uint8_t *address);
-void heap_explain(const uint8_t *address);
-
-/* From now on accesses that are refused are explained. */
-void memory_watch(void);
-void memory_unwatch(void);
-
-size_t page_bytes(void);
-size_t rounded_up(size_t value, size_t multiple);
+/* To map it for a core, and to unmap it: the row that something was written next to, or as many as there are. */
+void view_open(struct buffer *buffer, enum core core, vx_enum access);
+size_t view_close(struct buffer *buffer, enum core core);
 
 #endif

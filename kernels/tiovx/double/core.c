@@ -1,13 +1,10 @@
 #include "core.h"
 
-#include <TI/tivx.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "double.h"
 #include "faults.h"
 #include "firmware.h"
 #include "perf.h"
@@ -16,37 +13,17 @@
 enum { SIGNAL_STACK = 65536 };
 
 static struct processor {
-    const char *name;
     pthread_t thread;
     struct request *first, **last; /* what waits */
     int ready, ending;
-} processors[CORES] = {[DSP_C7_1] = {.name = TIVX_TARGET_DSP_C7_1}, [MPU_0] = {.name = TIVX_TARGET_MPU_0}};
+} processors[CORES];
 
 /* Of all queues; `changed` tells of every change. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
 static uint64_t requests;
-
-static _Thread_local __attribute__((tls_model("initial-exec"))) enum core self = NO_CORE;
-
-enum core core_named(const char *name)
-{
-    enum core core = 0;
-    while (core < CORES && (!name || strcmp(processors[core].name, name) != 0))
-        ++core;
-    return core;
-}
-
-const char *core_name(enum core core)
-{
-    return core < CORES ? processors[core].name : "the program";
-}
-
-enum core core_self(void)
-{
-    return self;
-}
+static int started;
 
 /* NULL when the core is to end. */
 static struct request *take(struct processor *me)
@@ -61,6 +38,13 @@ static struct request *take(struct processor *me)
     }
     pthread_mutex_unlock(&lock);
     return request;
+}
+
+/* With the lock. */
+static void await(const int *flag)
+{
+    while (!*flag)
+        pthread_cond_wait(&changed, &lock);
 }
 
 static void tell_change(int *flag)
@@ -89,34 +73,33 @@ static void *run(void *processor)
     const stack_t alternate = {.ss_sp = allocate(SIGNAL_STACK), .ss_size = SIGNAL_STACK};
     const stack_t none = {.ss_flags = SS_DISABLE};
     sigaltstack(&alternate, NULL);
-    self = (enum core)(me - processors);
-    firmware_start(self);
+    running.core = (enum core)(me - processors);
+    firmware_start(running.core);
     tell_change(&me->ready);
     for (struct request *request = take(me); request; request = take(me))
         answer(request);
-    firmware_end(self);
+    firmware_end(running.core);
     sigaltstack(&none, NULL);
     free(alternate.ss_sp);
     return NULL;
 }
 
-static void start(struct processor *core)
+static void start(enum core core)
 {
-    core->first = NULL;
-    core->last = &core->first;
-    core->ready = core->ending = 0;
-    if (pthread_create(&core->thread, NULL, run, core) != 0)
-        fail("there is no thread for %s", core->name);
+    struct processor *processor = &processors[core];
+    *processor = (struct processor){.last = &processor->first};
+    if (pthread_create(&processor->thread, NULL, run, processor) != 0)
+        fail("there is no thread for %s", core_name(core));
     pthread_mutex_lock(&lock);
-    while (!core->ready)
-        pthread_cond_wait(&changed, &lock);
+    await(&processor->ready);
     pthread_mutex_unlock(&lock);
 }
 
 void cores_start(void)
 {
     for (enum core core = 0; core < CORES; ++core)
-        start(&processors[core]);
+        start(core);
+    started = 1;
 }
 
 void cores_stop(void)
@@ -125,6 +108,12 @@ void cores_stop(void)
         tell_change(&processors[core].ending);
         pthread_join(processors[core].thread, NULL);
     }
+    started = 0;
+}
+
+int cores_run(void)
+{
+    return started;
 }
 
 vx_status core_ask(enum core core, struct request *request)
@@ -136,8 +125,7 @@ vx_status core_ask(enum core core, struct request *request)
     *processors[core].last = request;
     processors[core].last = &request->next;
     pthread_cond_broadcast(&changed);
-    while (!request->answered)
-        pthread_cond_wait(&changed, &lock);
+    await(&request->answered);
     pthread_mutex_unlock(&lock);
     return request->status;
 }

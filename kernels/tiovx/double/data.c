@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "buffer.h"
 #include "faults.h"
 #include "object.h"
-#include "perf.h"
 
 enum { MAX_TENSORS = 256, MAX_USER_DATA_OBJECTS = 194 }; /* tivx_config_j721e.h */
 enum { DIMS = TIVX_CONTEXT_MAX_TENSOR_DIMS, OBJECT_ALIGNMENT = 64 };

@@ -2,11 +2,12 @@
 
 #include <TI/tivx.h>
 
-#include "double.h"
-
 #ifdef FIRMWARE_KERNELS
-
 #include "harness_kernels.h"
+#else
+#define harness_kernels_register(core) VX_SUCCESS
+#define harness_kernels_unregister() VX_SUCCESS
+#endif
 
 void firmware_start(enum core core)
 {
@@ -19,17 +20,3 @@ void firmware_end(enum core core)
     if (core == DSP_C7_1 && harness_kernels_unregister() != VX_SUCCESS)
         fail("the firmware cannot withdraw its kernels");
 }
-
-#else
-
-void firmware_start(enum core core)
-{
-    (void)core;
-}
-
-void firmware_end(enum core core)
-{
-    (void)core;
-}
-
-#endif

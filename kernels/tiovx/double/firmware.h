@@ -2,7 +2,7 @@
 #ifndef FIRMWARE_H
 #define FIRMWARE_H
 
-#include "core.h"
+#include "request.h"
 
 /* Both are called by the core itself. */
 void firmware_start(enum core core);

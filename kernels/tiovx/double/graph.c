@@ -1,8 +1,8 @@
 #include "graph.h"
 
 #include <TI/tivx.h>
-#include <string.h>
 
+#include "core.h"
 #include "perf.h"
 
 static void destroy_node(struct _vx_reference *object)
@@ -20,9 +20,8 @@ static void destroy_graph(struct _vx_reference *object)
     vx_graph graph = (vx_graph)object;
     for (size_t i = graph->count; i-- > 0;) {
         node_end(graph->nodes[i]);
-        object_hold_for_program(graph->nodes[i]);
-        object_drop(graph->nodes[i]);
         object_forget(graph->nodes[i]);
+        object_drop(graph->nodes[i]);
     }
 }
 
@@ -109,7 +108,7 @@ static void mark_results(vx_graph graph, vx_status status)
 {
     for (size_t i = 0; i < graph->count; ++i)
         for (vx_uint32 k = 0; k < graph->nodes[i]->kernel->parameter_count; ++k)
-            if (graph->nodes[i]->kernel->directions[k] != VX_INPUT)
+            if (node_writes(graph->nodes[i], k))
                 graph->nodes[i]->parameters[k]->unasked = status;
 }
 
@@ -141,15 +140,6 @@ vx_status vxQueryGraph(vx_graph graph, vx_enum attribute, void *value, vx_size s
     if (attribute != VX_GRAPH_PERFORMANCE)
         return refuse(VX_ERROR_NOT_SUPPORTED, "vxQueryGraph: attribute %d", attribute);
     return give(value, size, &graph->perf, sizeof graph->perf, "VX_GRAPH_PERFORMANCE");
-}
-
-vx_status node_ask(vx_node node, enum callback callback, struct request *request)
-{
-    *request = (struct request){.callback = callback, .instance = node->instance,
-                                .directions = node->kernel->directions,
-                                .count = (uint16_t)node->kernel->parameter_count};
-    memcpy(request->references, node->parameters, sizeof node->parameters);
-    return core_ask(node->core, request);
 }
 
 /* What a graph works on is not the program's for as long. */
@@ -195,15 +185,15 @@ vx_status vxProcessGraph(vx_graph graph)
     return VX_SUCCESS;
 }
 
-static int take_references(struct request *request, vx_reference references[])
+static int take_references(struct request *request, vx_reference references[], uint32_t count)
 {
-    for (uint16_t i = 0; i < request->count; ++i) {
+    for (uint32_t i = 0; i < count; ++i) {
         const enum kind kind = references[i] ? references[i]->kind : NO_OBJECT;
         if (kind != TENSOR && kind != SCALAR && kind != USER_DATA_OBJECT)
             return refuse(0, "tivxNodeSendCommand: reference %u is no data", i);
         if (!is_alive(references[i], kind, "tivxNodeSendCommand"))
             return 0;
-        request->references[i] = (struct data *)references[i];
+        request_refer(request, (struct data *)references[i]);
     }
     return 1;
 }
@@ -215,12 +205,11 @@ vx_status tivxNodeSendCommand(vx_node node, uint32_t replicated_node, uint32_t a
         return VX_ERROR_INVALID_REFERENCE;
     if (!node->graph->verified)
         return refuse(VX_ERROR_INVALID_GRAPH, "tivxNodeSendCommand: the graph of %s is not verified", node->base.label);
-    struct request request = {.callback = CONTROL, .asked = asked, .instance = node->instance,
-                              .count = (uint16_t)count};
+    struct request request = {.callback = CONTROL, .asked = asked, .instance = node->instance};
     if (replicated_node != 0 || count > MAX_REFERENCES || (count && !references))
         return refuse(VX_ERROR_INVALID_PARAMETERS, "tivxNodeSendCommand: %s: replica %u, %u references",
                       node->base.label, replicated_node, count);
-    if (!take_references(&request, references))
+    if (!take_references(&request, references, count))
         return VX_ERROR_INVALID_REFERENCE;
     for (uint32_t i = 0; i < count; ++i)
         references[i]->busy += 1;

@@ -1,23 +1,10 @@
-/* Graphs and their nodes. */
+/* Graphs. */
 #ifndef GRAPH_H
 #define GRAPH_H
 
-#include "kernel.h"
-#include "target.h"
+#include "node.h"
 
 enum { MAX_NODES = 256 };
-
-struct _vx_node {
-    struct _vx_reference base;
-    vx_graph graph;
-    vx_kernel kernel;
-    enum core core;
-    struct data *parameters[MAX_REFERENCES];
-    tivx_target_kernel_instance instance; /* NULL: there is none on the core */
-    int initialized;                      /* by the kernel's function on the A72 */
-    vx_status status;                     /* of its last execution */
-    vx_perf_t perf;
-};
 
 struct _vx_graph {
     struct _vx_reference base;
@@ -28,11 +15,5 @@ struct _vx_graph {
     vx_node failed; /* whose status nobody has asked for */
     vx_perf_t perf;
 };
-
-/* Asks the node's instance on its core. */
-vx_status node_ask(vx_node node, enum callback callback, struct request *request);
-
-/* Undoes what vxVerifyGraph did for a node. */
-void node_end(vx_node node);
 
 #endif

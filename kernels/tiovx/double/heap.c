@@ -1,16 +1,14 @@
-#define _GNU_SOURCE
-#include <pthread.h>
+#include "heap.h"
+
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "double.h"
-#include "buffer.h"
-#include "target.h"
+#include "pages.h"
+#include "request.h"
 
 enum { ALIGNED = 64 };
 
-/* Memory of a kernel's instance: it ends where a page does, pages before and behind it are closed. */
 struct block {
     uint8_t *region;
     size_t region_bytes;
@@ -18,7 +16,6 @@ struct block {
     uint32_t bytes;
     vx_enum heap;
     const void *instance;
-    enum core core;
     atomic_int freed;
     struct block *next;
 };
@@ -42,8 +39,8 @@ static void open_pages(struct block *block, uint32_t size)
 {
     const size_t page = page_bytes(), span = rounded_up(size, page);
     block->region_bytes = span + 2 * page;
-    block->region = mmap(NULL, block->region_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (block->region == MAP_FAILED || mprotect(block->region + page, span, PROT_READ | PROT_WRITE) != 0)
+    block->region = pages_reserve(block->region_bytes);
+    if (!block->region || mprotect(block->region + page, span, PROT_READ | PROT_WRITE) != 0)
         fail("tivxMemAlloc: out of memory");
     block->start = block->region + page + span - rounded_up(size, ALIGNED);
     memset(block->region + page, POISON, span);
@@ -51,12 +48,10 @@ static void open_pages(struct block *block, uint32_t size)
 
 void *tivxMemAlloc(vx_uint32 size, vx_enum region)
 {
-    const struct request *request = request_running();
-    if (!request)
-        fail("tivxMemAlloc: called outside a callback of a kernel");
+    const struct request *request = request_calling("tivxMemAlloc");
     if (size == 0 || (region != TIVX_MEM_EXTERNAL && region != TIVX_MEM_INTERNAL_L2))
         fail("tivxMemAlloc: %u bytes of region %d", size, region);
-    if (region == TIVX_MEM_INTERNAL_L2 && core_self() != DSP_C7_1) {
+    if (region == TIVX_MEM_INTERNAL_L2 && running.core != DSP_C7_1) {
         refuse(VX_ERROR_NO_MEMORY, "tivxMemAlloc: this core has no TIVX_MEM_INTERNAL_L2");
         return NULL;
     }
@@ -64,7 +59,6 @@ void *tivxMemAlloc(vx_uint32 size, vx_enum region)
     block->bytes = size;
     block->heap = region;
     block->instance = request->instance;
-    block->core = core_self();
     open_pages(block, size);
     block->next = atomic_load(&blocks);
     while (!atomic_compare_exchange_weak(&blocks, &block->next, block))
@@ -72,13 +66,13 @@ void *tivxMemAlloc(vx_uint32 size, vx_enum region)
     return block->start;
 }
 
-static void check_free(const struct block *block, vx_uint32 size, vx_enum region)
+static void check_free(const struct block *block, const void *instance, vx_uint32 size, vx_enum region)
 {
     if (!block)
         fail("tivxMemFree: the memory is none of tivxMemAlloc's");
     if (block->freed)
         fail("tivxMemFree: the memory is freed twice");
-    if (block->instance != request_running()->instance)
+    if (block->instance != instance)
         fail("tivxMemFree: the memory belongs to another instance");
     if (block->bytes != size || block->heap != region)
         fail("tivxMemFree: %u bytes of region %d are freed; allocated were %u bytes of region %d", size, region,
@@ -90,13 +84,11 @@ static void check_free(const struct block *block, vx_uint32 size, vx_enum region
 
 void tivxMemFree(void *pointer, vx_uint32 size, vx_enum region)
 {
-    if (!request_running())
-        fail("tivxMemFree: called outside a callback of a kernel");
+    const struct request *request = request_calling("tivxMemFree");
     struct block *block = block_at(pointer);
-    check_free(block, size, region);
+    check_free(block, request->instance, size, region);
     block->freed = 1;
-    if (mmap(block->region, block->region_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
-             0) == MAP_FAILED)
+    if (!pages_withdraw(block->region, block->region_bytes))
         fail("tivxMemFree: cannot withdraw memory");
 }
 

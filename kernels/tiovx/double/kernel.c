@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app.h"
+#include "core.h"
 
 static vx_context alive;
 
@@ -20,19 +20,16 @@ static struct module {
 
 enum { MODULES = sizeof modules / sizeof *modules, TARGET_NAME = 64 };
 
-int is_name(const char *text, size_t room)
+/* A text that the program gave is its name, or what it says. */
+static int is_name(const char *text, size_t room)
 {
     return text && text[0] && strlen(text) < room;
 }
 
 vx_context vxCreateContext(void)
 {
-    if (!app_runs()) {
-        refuse(VX_FAILURE, "vxCreateContext: before appInit");
-        return NULL;
-    }
-    if (alive) {
-        refuse(VX_FAILURE, "vxCreateContext: there is a context already");
+    if (alive || !cores_run()) {
+        refuse(VX_FAILURE, "vxCreateContext: %s", alive ? "there is a context already" : "before appInit");
         return NULL;
     }
     alive = object_new(CONTEXT, sizeof *alive, NULL);

@@ -3,6 +3,7 @@
 #define KERNEL_H
 
 #include "object.h"
+#include "request.h"
 
 struct _vx_kernel {
     struct _vx_reference base;
@@ -19,8 +20,5 @@ struct _vx_kernel {
 
 /* At the end: no module may be registered any more. */
 void modules_check_empty(void);
-
-/* A text that the program gave is its name, or what it says. */
-int is_name(const char *text, size_t room);
 
 #endif

@@ -11,7 +11,6 @@
 #include <stdatomic.h>
 
 #include "double.h"
-#include "buffer.h"
 
 enum kind { CONTEXT, KERNEL, GRAPH, NODE, TENSOR, SCALAR, USER_DATA_OBJECT, NO_OBJECT, KINDS };
 

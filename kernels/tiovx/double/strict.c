@@ -3,19 +3,22 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "target.h"
-
 enum { LINE = 1024 };
+
+static THREAD_LOCAL const char *label = "";
+
+void label_messages(const char *text)
+{
+    label = text;
+}
 
 /* One write, so that lines of several threads stay whole; no stdio, which a signal handler must not enter. */
 static void tell(const char *format, va_list arguments)
 {
-    char line[LINE] = "TIOVX double: ";
-    size_t used = strlen(line);
-    used += request_label(&line[used], LINE - 1 - used);
+    char line[LINE];
+    size_t used = (size_t)snprintf(line, LINE, "TIOVX double: %.*s", LINE / 2, label);
     const int wanted = vsnprintf(&line[used], LINE - 1 - used, format, arguments);
     used += wanted < (int)(LINE - 1 - used) ? (size_t)wanted : LINE - 2 - used;
     line[used++] = '\n';

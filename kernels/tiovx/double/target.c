@@ -5,23 +5,25 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "double.h"
-#include "faults.h"
 #include "buffer.h"
-#include "object.h"
+#include "faults.h"
+#include "heap.h"
+#include "mapping.h"
 #include "perf.h"
+
+enum { LABEL = VX_MAX_KERNEL_NAME + 32 };
 
 struct _tivx_target_kernel {
     int used, missing; /* missing: no graph finds it, see faults.h */
     char name[VX_MAX_KERNEL_NAME];
     enum core core;
-    tivx_target_kernel_f process, create, destroy;
+    tivx_target_kernel_f callbacks[CONTROL];
     tivx_target_kernel_control_f control;
     void *context;
 };
 
 struct _tivx_target_kernel_instance {
-    int used, created;
+    int used;
     tivx_target_kernel kernel;
     void *context;
     uint32_t context_bytes;
@@ -31,24 +33,7 @@ static struct _tivx_target_kernel kernels[MAX_TARGET_KERNELS];
 static struct _tivx_target_kernel_instance instances[MAX_INSTANCES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of both tables */
 
-static _Thread_local __attribute__((tls_model("initial-exec"))) const struct request *running;
-
 static const char *const callback_names[] = {"create", "process", "delete", "control"};
-
-const struct request *request_running(void)
-{
-    return running;
-}
-
-size_t request_label(char *text, size_t room)
-{
-    if (!running)
-        return 0;
-    const tivx_target_kernel kernel = running->instance->kernel;
-    const int wanted = snprintf(text, room, "%s on %s, %s: ", kernel->name, core_name(kernel->core),
-                                callback_names[running->callback]);
-    return wanted < (int)room ? (size_t)wanted : room - 1;
-}
 
 static tivx_target_kernel find(const char *name, enum core core)
 {
@@ -66,8 +51,8 @@ static tivx_target_kernel room_for_kernel(void)
     return NULL;
 }
 
-/* What a core has it must bring itself: the program is one of MPU-0. */
-static void check_registration(const char *name, const char *target)
+/* The core; what it has it must bring itself: the program is one of MPU-0. */
+static enum core check_registration(const char *name, const char *target)
 {
     const enum core core = core_named(target);
     if (!name || !name[0] || strlen(name) >= VX_MAX_KERNEL_NAME)
@@ -75,17 +60,17 @@ static void check_registration(const char *name, const char *target)
     if (core == NO_CORE)
         fail("tivxAddTargetKernelByName: %s for core '%s', which there is not; there are " TIVX_TARGET_DSP_C7_1
              " and " TIVX_TARGET_MPU_0, name, target ? target : "NULL");
-    if (core_self() != core && !(core_self() == NO_CORE && core == MPU_0))
+    if (running.core != core && !(running.core == NO_CORE && core == MPU_0))
         fail("tivxAddTargetKernelByName: %s for %s is registered by %s: only a core's own firmware can", name, target,
-             core_name(core_self()));
+             core_name(running.core));
+    return core;
 }
 
 tivx_target_kernel tivxAddTargetKernelByName(const char *name, const char *target, tivx_target_kernel_f process,
                                              tivx_target_kernel_f create, tivx_target_kernel_f destroy,
                                              tivx_target_kernel_control_f control, void *context)
 {
-    check_registration(name, target);
-    const enum core core = core_named(target);
+    const enum core core = check_registration(name, target);
     if (!process || !create || !destroy || !control)
         fail("tivxAddTargetKernelByName: %s for %s lacks a callback", name, target);
     pthread_mutex_lock(&lock);
@@ -93,8 +78,9 @@ tivx_target_kernel tivxAddTargetKernelByName(const char *name, const char *targe
     if (twin)
         fail("tivxAddTargetKernelByName: %s for %s is registered twice", name, target);
     if (kernel) {
-        *kernel = (struct _tivx_target_kernel){.used = 1, .core = core, .process = process, .create = create,
-                                               .destroy = destroy, .control = control, .context = context};
+        *kernel = (struct _tivx_target_kernel){
+            .used = 1, .core = core, .callbacks = {[CREATE] = create, [PROCESS] = process, [DELETE] = destroy},
+            .control = control, .context = context};
         strcpy(kernel->name, name);
         kernel->missing = core == DSP_C7_1 && fault_of_kernel(name);
     }
@@ -147,19 +133,18 @@ vx_status instance_open(const char *name, enum core core, tivx_target_kernel_ins
     return VX_SUCCESS;
 }
 
-void instance_close(tivx_target_kernel_instance instance)
+void instance_close(tivx_target_kernel_instance *instance)
 {
     pthread_mutex_lock(&lock);
-    instance->used = 0;
+    (*instance)->used = 0;
     pthread_mutex_unlock(&lock);
+    *instance = NULL;
 }
 
 /* Callbacks know no instance but their own. */
 static void check_own(tivx_target_kernel_instance instance, const char *function)
 {
-    if (!running)
-        fail("%s: called outside a callback of a kernel", function);
-    if (instance != running->instance)
+    if (instance != request_calling(function)->instance)
         fail("%s: not the instance that runs", function);
 }
 
@@ -183,62 +168,50 @@ vx_status tivxGetTargetKernelInstanceContext(tivx_target_kernel_instance instanc
     return VX_SUCCESS;
 }
 
-static vx_status call(const struct request *request)
+static vx_status call(struct request *request)
 {
     const tivx_target_kernel_instance instance = request->instance;
     const tivx_target_kernel kernel = instance->kernel;
-    tivx_obj_desc_t *parameters[MAX_REFERENCES] = {0};
-    for (uint16_t i = 0; i < request->count; ++i)
-        parameters[i] = &request->references[i]->descriptor.any;
-    switch (request->callback) {
-    case CREATE: return kernel->create(instance, parameters, request->count, kernel->context);
-    case PROCESS: return kernel->process(instance, parameters, request->count, kernel->context);
-    case DELETE: return kernel->destroy(instance, parameters, request->count, kernel->context);
-    default: return kernel->control(instance, request->asked, parameters, request->count, kernel->context);
-    }
+    if (request->callback == CONTROL)
+        return kernel->control(instance, request->asked, request->descriptors, request->count, kernel->context);
+    return kernel->callbacks[request->callback](instance, request->descriptors, request->count, kernel->context);
 }
 
-static void check_order(const struct request *request)
-{
-    if (request->callback == CREATE ? request->instance->created : !request->instance->created)
-        fail("the instance %s", request->callback == CREATE ? "exists already" : "does not exist");
-}
-
-/* What create leaves: a context in memory of the core; what delete leaves: nothing. */
+/* What create leaves: a context in memory of the core; what delete leaves, and a create that fails: nothing. */
 static void check_state(const struct request *request)
 {
     const tivx_target_kernel_instance instance = request->instance;
     const int succeeds = request->status == VX_SUCCESS;
-    if (request->callback == CREATE) {
-        instance->created = succeeds;
-        if (succeeds && !instance->context)
-            fail("the instance context was not set (tivxSetTargetKernelInstanceContext)");
-        if (succeeds)
-            heap_check_context(instance, instance->context, instance->context_bytes);
-    }
-    if (request->callback == DELETE && succeeds)
-        instance->created = 0;
-    if (!instance->created)
+    if (request->callback == (succeeds ? DELETE : CREATE))
         heap_check_freed(instance);
+    if (request->callback != CREATE || !succeeds)
+        return;
+    if (!instance->context)
+        fail("the instance context was not set (tivxSetTargetKernelInstanceContext)");
+    heap_check_context(instance, instance->context, instance->context_bytes);
 }
 
 static void answer_identity(const struct request *request)
 {
-    const struct data *first = request->references[0];
-    if (request->callback == CONTROL && request->asked == COMMAND_IDENTIFY && request->count == 1 && first->buffer &&
-        first->buffer->bytes >= sizeof(struct identity))
-        fault_of_identity((struct identity *)(void *)first->buffer->store);
+    const struct buffer *first = request->buffers[0];
+    if (request->callback == CONTROL && request->asked == COMMAND_IDENTIFY && request->count == 1 && first &&
+        first->bytes >= sizeof(struct identity))
+        fault_of_identity((struct identity *)(void *)first->store);
 }
 
 void target_execute(struct request *request)
 {
-    running = request;
-    check_order(request);
+    char label[LABEL];
+    const tivx_target_kernel kernel = request->instance->kernel;
+    snprintf(label, LABEL, "%s on %s, %s: ", kernel->name, core_name(kernel->core), callback_names[request->callback]);
+    label_messages(label);
+    running.request = request;
     request->begin_us = now_us();
     request->status = call(request);
     request->end_us = now_us();
-    memory_check_unmapped(request);
+    mapping_check_closed(request);
     check_state(request);
     answer_identity(request);
-    running = NULL;
+    running.request = NULL;
+    label_messages("");
 }

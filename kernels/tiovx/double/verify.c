@@ -68,12 +68,12 @@ static vx_status validate(vx_node node)
     const vx_uint32 count = node->kernel->parameter_count;
     for (size_t i = 0; i < MAX_REFERENCES; ++i)
         metas[i] = &formats[i];
-    vx_status status = node->kernel->validate(node, (const vx_reference *)(const void *)node->parameters, count, metas);
+    vx_status status = node->kernel->validate(node, node_references(node), count, metas);
     if (status != VX_SUCCESS)
         return refuse(status, "vxVerifyGraph: %s of %s: validate returned %d", node->base.label,
                       node->kernel->base.label, status);
     for (vx_uint32 i = 0; i < count && status == VX_SUCCESS; ++i)
-        if (node->kernel->directions[i] != VX_INPUT)
+        if (node_writes(node, i))
             status = check_meta(node, i, &formats[i]);
     return status;
 }
@@ -90,28 +90,14 @@ static vx_status check_node(vx_node node)
     return validate(node);
 }
 
-static int uses(vx_node node, const struct data *data, int writes)
-{
-    for (vx_uint32 i = 0; i < node->kernel->parameter_count; ++i)
-        if (node->parameters[i] == data && (node->kernel->directions[i] != VX_INPUT) == writes)
-            return 1;
-    return 0;
-}
-
-/* Whether one reads what the other writes. */
-static int depends(vx_node reader, vx_node writer)
-{
-    for (vx_uint32 i = 0; i < reader->kernel->parameter_count; ++i)
-        if (reader->kernel->directions[i] == VX_INPUT && uses(writer, reader->parameters[i], 1))
-            return 1;
-    return 0;
-}
-
-static int writes_the_same(vx_node one, vx_node other)
+/* Whether one writes, or else reads, what the other writes. */
+static int meets(vx_node one, int writing, vx_node writer)
 {
     for (vx_uint32 i = 0; i < one->kernel->parameter_count; ++i)
-        if (one->kernel->directions[i] != VX_INPUT && uses(other, one->parameters[i], 1))
-            return 1;
+        for (vx_uint32 k = 0; k < writer->kernel->parameter_count; ++k)
+            if (node_writes(one, i) == writing && node_writes(writer, k) &&
+                one->parameters[i] == writer->parameters[k])
+                return 1;
     return 0;
 }
 
@@ -121,7 +107,7 @@ static size_t find_next(vx_graph graph, size_t place)
     for (size_t i = place; i < graph->count; ++i) {
         int ready = 1;
         for (size_t k = place; k < graph->count; ++k)
-            ready &= !depends(graph->nodes[i], graph->nodes[k]);
+            ready &= !meets(graph->nodes[i], 0, graph->nodes[k]);
         if (ready)
             return i;
     }
@@ -132,7 +118,7 @@ static vx_status sort(vx_graph graph)
 {
     for (size_t i = 0; i < graph->count; ++i)
         for (size_t k = i + 1; k < graph->count; ++k)
-            if (writes_the_same(graph->nodes[i], graph->nodes[k]))
+            if (meets(graph->nodes[i], 1, graph->nodes[k]))
                 return refuse(VX_ERROR_INVALID_GRAPH, "vxVerifyGraph: %s and %s write the same data",
                               graph->nodes[i]->base.label, graph->nodes[k]->base.label);
     for (size_t place = 0; place < graph->count; ++place) {
@@ -145,50 +131,6 @@ static vx_status sort(vx_graph graph)
         graph->nodes[place] = node;
     }
     return VX_SUCCESS;
-}
-
-static vx_status create(vx_node node)
-{
-    struct request request;
-    vx_status status = instance_open(node->kernel->name, node->core, &node->instance);
-    if (status != VX_SUCCESS)
-        return status;
-    status = node_ask(node, CREATE, &request);
-    if (status == VX_SUCCESS)
-        return VX_SUCCESS;
-    instance_close(node->instance);
-    node->instance = NULL;
-    return refuse(status, "vxVerifyGraph: %s of %s on %s: create returned %d", node->base.label,
-                  node->kernel->base.label, core_name(node->core), status);
-}
-
-static vx_status begin(vx_node node)
-{
-    const vx_kernel_initialize_f initialize = node->kernel->initialize;
-    const vx_status status = initialize ? initialize(node, (const vx_reference *)(const void *)node->parameters,
-                                                     node->kernel->parameter_count)
-                                        : VX_SUCCESS;
-    node->initialized = status == VX_SUCCESS;
-    if (status != VX_SUCCESS)
-        return refuse(status, "vxVerifyGraph: %s of %s: initialize returned %d", node->base.label,
-                      node->kernel->base.label, status);
-    return create(node);
-}
-
-void node_end(vx_node node)
-{
-    struct request request;
-    const vx_reference *references = (const vx_reference *)(const void *)node->parameters;
-    if (node->instance) {
-        const vx_status status = node_ask(node, DELETE, &request);
-        if (status != VX_SUCCESS)
-            fail("%s of %s: delete returned %d", node->base.label, node->kernel->base.label, status);
-        instance_close(node->instance);
-        node->instance = NULL;
-    }
-    if (node->initialized && node->kernel->deinitialize)
-        node->kernel->deinitialize(node, references, node->kernel->parameter_count);
-    node->initialized = 0;
 }
 
 vx_status vxVerifyGraph(vx_graph graph)
@@ -206,7 +148,7 @@ vx_status vxVerifyGraph(vx_graph graph)
     if (status == VX_SUCCESS)
         status = sort(graph);
     for (size_t i = 0; i < graph->count && status == VX_SUCCESS; ++i)
-        status = begin(graph->nodes[i]);
+        status = node_begin(graph->nodes[i]);
     for (size_t i = graph->count; i-- > 0 && status != VX_SUCCESS;)
         node_end(graph->nodes[i]);
     graph->verified = status == VX_SUCCESS;
