@@ -178,11 +178,8 @@ def run_program(deployed: Deployed, arguments: Sequence[str], timeout_s: float) 
     """
     done = deployed.board.run([*deployed.command, *arguments], timeout_s)
     if done.status != 0:
-        hint = "free space on the board, or use a smaller --chunk" if b"No space left" in done.stderr else ""
-        if done.status == KILLED:
-            hint = "if the board has run out of memory (dmesg tells), use a smaller --block"
-        killed = f", killed by signal {done.status - 128}" if done.status > 128 else ""
-        raise BoardError(f"the program on the board failed (exit status {done.status}{killed}): {_tail(done)}", hint)
+        status = f"{done.status}, killed by signal {done.status - 128}" if done.status > 128 else str(done.status)
+        raise BoardError(f"the program on the board failed (exit status {status}): {_tail(done)}", _hint(done))
     answer = _last_line(done)
     if answer.get("done") is not True or answer.get("bundle") != deployed.sha256:
         raise BoardError(
@@ -190,6 +187,13 @@ def run_program(deployed: Deployed, arguments: Sequence[str], timeout_s: float) 
             f"its last line must say so, and name bundle {deployed.sha256}",
         )
     return answer
+
+
+def _hint(done: Completed) -> str:
+    """What helps a program that failed for want of something."""
+    if b"No space left" in done.stderr:
+        return "free space on the board, or use a smaller --chunk"
+    return "if the board has run out of memory (dmesg tells), use a smaller --block" if done.status == KILLED else ""
 
 
 def devices(deployed: Deployed, timeout_s: float) -> dict[str, str]:

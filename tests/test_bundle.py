@@ -23,7 +23,7 @@ from harness.errors import RequestError, ToolError
 from harness.network import Array, Network, QGemm
 from harness.plan import Plan
 from harness.profile import ItemProfile, Profile
-from harness.targets import KERNELS
+from harness.targets import DEPTH_LIMIT, KERNELS
 from harness.targets import c as target_c
 from tests import builders
 from tests.commands.command import User
@@ -193,7 +193,7 @@ def test_an_unknown_target_is_answered_with_the_choices(net: Network, board: Pro
 
 
 def test_a_layer_that_the_target_cannot_compute_is_refused(net: Network, board: Profile, tmp_path: Path) -> None:
-    deep = dataclasses.replace(net.layers[1], input_width=target_c.DEPTH_LIMIT + 1)
+    deep = dataclasses.replace(net.layers[1], input_width=DEPTH_LIMIT + 1)
     layers = (net.layers[0], deep, *net.layers[2:])
     with pytest.raises(RequestError) as caught:
         bundle.build(plan.make(dataclasses.replace(net, layers=layers), board), board, tmp_path)

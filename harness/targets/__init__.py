@@ -234,6 +234,28 @@ def offset(layer: QGemm) -> Array:
     return constant
 
 
+DEPTH_LIMIT = 33025  # QGEMM_DEPTH_LIMIT in kernels/c/qgemm.h: 33025 * 255 * 255 < 2^31
+
+
+def too_deep(layer: Layer) -> str | None:
+    """Why the sums of a QGemm, codes and stored weights without their zero points, could leave int32; None if not."""
+    if isinstance(layer, QGemm) and layer.input_width > DEPTH_LIMIT:
+        return f"{layer.input_width} inputs, but the kernel's sums stay inside int32 for at most {DEPTH_LIMIT}"
+    return None
+
+
+def signed_weights(layer: QGemm) -> tuple[Array, Array]:
+    """int8 (K, N) and their zero points, int32 (N,): of uint8 weights both are 128 less, which leaves b - zb."""
+    shift = 128 if layer.weights.dtype == np.uint8 else 0
+    return (layer.weights.astype(np.int32) - shift).astype(np.int8), layer.weights_zero_point - shift
+
+
+def origin_of_weights(layer: QGemm) -> str:
+    """Where `signed_weights` come from, for a comment."""
+    less = ", less 128" if layer.weights.dtype == np.uint8 else ""
+    return f"{layer.weights.dtype} weights of node {layer.name}{less}"
+
+
 def method(folder: Path) -> str:
     """Of the harness's own part in a build, the modules in `folder`, which no source of the bundle shows."""
     texts = [path.read_bytes() for path in sorted(folder.glob("*.py"))]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.network import Add, ArgExtremum, Array, DequantizeLinear, Layer, QGemm, QuantizeLinear
+from harness.network import Add, ArgExtremum, DequantizeLinear, Layer, QGemm, QuantizeLinear
 from harness.profile import Profile
 from harness.targets import (
     C_TYPES,
@@ -22,21 +22,21 @@ from harness.targets import (
     Table,
     initialiser,
     offset,
+    origin_of_weights,
+    signed_weights,
     stage,
+    too_deep,
 )
 
 together = False
 unconfirmed = ()
 
 INT32 = np.dtype(np.int32)
-DEPTH_LIMIT = 33025  # QGEMM_DEPTH_LIMIT in kernels/c/qgemm.h
 
 
 def refusal(layer: Layer) -> str | None:
     """Why this target cannot compute `layer` exactly; None if it can."""
-    if isinstance(layer, QGemm) and layer.input_width > DEPTH_LIMIT:
-        return f"{layer.input_width} inputs, but the kernel's sums stay inside int32 for at most {DEPTH_LIMIT}"
-    return None
+    return too_deep(layer)
 
 
 def folders() -> tuple[Path, ...]:
@@ -163,7 +163,7 @@ def _offset_call(layer: QGemm) -> str:
 
 
 def _zero_points_argument(layer: QGemm) -> str:
-    return f"{layer.name}_weights_zero_point" if _zero_points(layer).any() else "NULL"
+    return f"{layer.name}_weights_zero_point" if signed_weights(layer)[1].any() else "NULL"
 
 
 def _qgemm_finish(layer: QGemm) -> str:
@@ -174,33 +174,21 @@ def _qgemm_finish(layer: QGemm) -> str:
 
 
 def _qgemm_tables(layer: QGemm) -> tuple[Table, ...]:
-    name, shift = layer.name, _shift(layer)
-    less = f", less {shift}" if shift else ""
+    name, (weights, zero_points) = layer.name, signed_weights(layer)
     divided = "" if layer.dtype == np.float32 else " / y_scale"
-    weights = (layer.weights.T.astype(np.int32) - shift).astype(np.int8)
-    origin = f"{layer.weights.dtype} weights of node {name}{less}, transposed: one row an output"
+    origin = f"{origin_of_weights(layer)}, transposed: one row an output"
     tables = [
-        Table(f"{name}_weights", weights, origin),
+        Table(f"{name}_weights", weights.T, origin),
         Table(f"{name}_bias", layer.bias),
         Table(f"{name}_input_zero_point", np.array([layer.a_zero_point], np.int32)),
         Table(f"{name}_multiplier", layer.multiplier, f"float32 bits of ((alpha * a_scale) * b_scale[n]){divided}"),
         Table(f"{name}_offset", offset(layer), "constant after init", computed=True),
     ]
-    if _zero_points(layer).any():
-        tables.append(Table(f"{name}_weights_zero_point", _zero_points(layer)))
+    if zero_points.any():
+        tables.append(Table(f"{name}_weights_zero_point", zero_points))
     if layer.dtype != np.float32:
         tables.append(Table(f"{name}_output_zero_point", np.array([layer.y_zero_point], np.int32)))
     return tuple(tables)
-
-
-def _shift(layer: QGemm) -> int:
-    """What the kernel wants subtracted from the weights and their zero points."""
-    return 128 if layer.weights.dtype == np.uint8 else 0
-
-
-def _zero_points(layer: QGemm) -> Array:
-    """The zero points of the weights as the kernel wants them, int32 (N,)."""
-    return layer.weights_zero_point - _shift(layer)
 
 
 def _definitions(tables: Sequence[Table], *stages: tuple[Stage, str]) -> str:

@@ -165,9 +165,9 @@ static void create_node(struct tiovx_launch *launch, struct tiovx_node *node)
 /* Runs create callbacks on the core. */
 static void verify(struct tiovx_launch *launch)
 {
-    const struct watch *watch = &launch->item->watch;
-    watch_begin(&launch->item->watch);
-    const vx_status status = watch_end(&launch->item->watch, vxVerifyGraph(launch->graph));
+    struct watch *watch = &launch->item->watch;
+    watch_begin(watch);
+    const vx_status status = watch_end(watch, vxVerifyGraph(launch->graph));
     if (status != VX_SUCCESS)
         fail(EXIT_SYSTEM,
              "TIOVX refuses the graph of item %s (vxVerifyGraph: status %d): either %s has no kernels of the harness, "

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.workspace import ROOT
+
 HARNESS = [sys.executable, "-m", "harness"]
 
 
@@ -36,6 +38,13 @@ class User:
     folder: Path
     cache: Path
     boards: Path | None = None
+
+    def with_local(self, local: str) -> User:
+        """The same with the shipped laboratory, and a boards.local.yaml over it."""
+        boards = self.folder / "boards.yaml"
+        boards.write_text((ROOT / "boards.yaml").read_text())
+        boards.with_suffix(".local.yaml").write_text(local)
+        return User(self.folder, self.cache, boards)
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start `harness ARGUMENTS`."""

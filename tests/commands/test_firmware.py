@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.workspace import ROOT
 from tests.commands.command import User
 
 AT_HOME = "{address: {host: 127.0.0.1, port: 9}"
@@ -25,9 +24,7 @@ AT_HOME = "{address: {host: 127.0.0.1, port: 9}"
 def test_a_board_that_cannot_get_a_firmware_is_refused(
     tmp_path: Path, cache: Path, board: str, local: str, code: int, message: str
 ) -> None:
-    boards = tmp_path / "boards.yaml"
-    boards.write_text((ROOT / "boards.yaml").read_text())
-    boards.with_suffix(".local.yaml").write_text(local)
-    ended = User(tmp_path, cache, boards).harness("firmware", "--board", board, TARGET_FS="")
+    user = User(tmp_path, cache).with_local(local)
+    ended = user.harness("firmware", "--board", board, TARGET_FS="")
     assert ended.code == code
     assert message in ended.err

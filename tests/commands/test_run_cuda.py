@@ -63,11 +63,8 @@ def test_a_gpu_that_is_lost_ends_the_run_which_goes_on_when_it_is_back(user: Use
     assert "resuming after 300 vectors" in resumed.err
 
 
-def test_a_kernel_that_never_ends_is_killed_at_the_deadline(user: User, tmp_path: Path) -> None:
-    boards = tmp_path / "boards.yaml"
-    boards.write_text((ROOT / "boards.yaml").read_text())
-    boards.with_suffix(".local.yaml").write_text("host: {timeout_s: 3}")
-    asking = User(user.folder, user.cache, boards)
+def test_a_kernel_that_never_ends_is_killed_at_the_deadline(user: User) -> None:
+    asking = user.with_local("host: {timeout_s: 3}")
     asked = arguments(asking, "run", "fused", "--block", "300")
     ended = asking.harness(*asked, HARNESS_SIMULATED_FAULT="cuGraphLaunch=hang")
     assert (ended.code, ended.document["verdict"]) == (3, "inconclusive")
@@ -79,10 +76,7 @@ def test_a_gpu_in_the_place_of_its_simulation_is_no_evidence_of_one(user: User, 
     own = User(user.folder, tmp_path / "cache")
     assert own.harness(*arguments(own, "run", "layerwise")).code == 0
     [stand_in] = own.cache.glob("bundles/*/stand-in")
-    boards = tmp_path / "boards.yaml"
-    boards.write_text((ROOT / "boards.yaml").read_text())
-    boards.with_suffix(".local.yaml").write_text("host: {stand_ins: false}")
-    deceived = User(user.folder, own.cache, boards)
+    deceived = own.with_local("host: {stand_ins: false}")
     ended = deceived.harness(*arguments(deceived, "run", "layerwise"), LD_LIBRARY_PATH=str(stand_in))
     assert (ended.code, ended.document["verdict"]) == (3, "inconclusive")
     assert "calls itself 'host-simulation of CUDA" in ended.document["reason"]
@@ -102,13 +96,8 @@ def test_a_gpu_in_the_place_of_its_simulation_is_no_evidence_of_one(user: User, 
         ("host: {cuda: {archs: [sm_90], ptx: '7.4'}}", "sm_90", "7.8"),
     ],
 )
-def test_a_profile_that_cannot_serve_is_refused(
-    user: User, tmp_path: Path, change: str, message: str, hint: str
-) -> None:
-    boards = tmp_path / "boards.yaml"
-    boards.write_text((ROOT / "boards.yaml").read_text())
-    boards.with_suffix(".local.yaml").write_text(change)
-    asking = User(user.folder, user.cache, boards)
+def test_a_profile_that_cannot_serve_is_refused(user: User, change: str, message: str, hint: str) -> None:
+    asking = user.with_local(change)
     ended = asking.harness(*arguments(asking, "run", "layerwise"))
     assert ended.code in {2, 3}
     assert message in ended.err + ended.out

@@ -26,14 +26,6 @@ def user(tmp_path: Path, cache: Path) -> User:
     return User(tmp_path, cache, ROOT / "boards.yaml")
 
 
-def with_local(user: User, local: str) -> User:
-    """The shipped laboratory with something laid over it."""
-    boards = user.folder / "boards.yaml"
-    boards.write_text((ROOT / "boards.yaml").read_text())
-    boards.with_suffix(".local.yaml").write_text(local)
-    return User(user.folder, user.cache, boards)
-
-
 def arguments(user: User, command: str, core: str, *more: str, board: str = "host") -> list[str]:
     given = ["--board", board, "--model", str(user.folder / "net.onnx"), "--items", f"c,tiovx:{core}"]
     return [command, *given, "--vectors", "300", *more, "--json"]
@@ -77,7 +69,7 @@ def test_a_core_that_fails_ends_the_run_which_goes_on_when_it_is_back(user: User
 
 
 def test_a_core_that_does_not_answer_is_named(user: User) -> None:
-    impatient = with_local(user, "host: {tiovx: {timeout_s: 1}}")
+    impatient = user.with_local("host: {tiovx: {timeout_s: 1}}")
     ended = impatient.harness(*arguments(impatient, "run", "c7x"), HARNESS_DOUBLE_FAULT="hang@2")
     assert (ended.code, ended.document["verdict"]) == (3, "inconclusive")
     assert "DSP_C7-1 has not answered for 1 seconds" in ended.document["reason"]
@@ -98,7 +90,7 @@ def test_a_firmware_that_does_not_serve_is_named(user: User, fault: str, reason:
 
 
 def test_hardware_without_an_sdk_never_gets_the_double(user: User) -> None:
-    asking = with_local(user, "tda4vm: {address: {host: 127.0.0.1, port: 9}}")
+    asking = user.with_local("tda4vm: {address: {host: 127.0.0.1, port: 9}}")
     ended = asking.harness(*arguments(asking, "run", "c7x", board="tda4vm"), TARGET_FS="")
     assert (ended.code, ended.document["verdict"]) == (3, "inconclusive")
     assert "needs the headers and the library of TIOVX" in ended.document["reason"]
@@ -123,7 +115,7 @@ def test_the_double_in_the_place_of_tiovx_is_no_evidence(user: User, tmp_path: P
     assert own.harness(*arguments(own, "run", "mpu")).code == 0
     [bundle] = own.cache.glob("bundles/*")
     root = _file_system(tmp_path / "root", bundle)
-    promising = with_local(own, f"host: {{stand_ins: false, tiovx: {{target_fs: {root}}}}}")
+    promising = own.with_local(f"host: {{stand_ins: false, tiovx: {{target_fs: {root}}}}}")
     ended = promising.harness(*arguments(promising, "run", "mpu"), LD_LIBRARY_PATH=str(root / "usr/lib"))
     assert (ended.code, ended.document["verdict"]) == (3, "inconclusive"), ended.err
     assert "calls itself 'host-simulation of TIOVX (double)" in ended.document["reason"]

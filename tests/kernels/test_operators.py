@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from harness.network import Array, Network, QuantizeLinear
 from harness.profile import Profile
-from harness.targets.c import DEPTH_LIMIT
+from harness.targets import DEPTH_LIMIT
 from tests import builders
 from tests.kernels.board_program import assert_same, build, parse, references, uniform_vectors
 from tests.kernels.chains import Node, chain, qgemm, quantize

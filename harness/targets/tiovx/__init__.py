@@ -15,13 +15,11 @@ import numpy as np
 
 from harness.network import Layer, QGemm, QuantizeLinear, accumulator_bounds
 from harness.profile import Profile
-from harness.targets import HARDWARE, KERNELS, ItemCode, KernelCompiler, Launch
+from harness.targets import HARDWARE, KERNELS, ItemCode, KernelCompiler, Launch, too_deep
 from harness.targets.tiovx import code
 from harness.targets.tiovx.build import COMPILER
 
 DOUBLE = "host-simulation of TIOVX (double)"  # in kernels/tiovx/double, too
-DEPTH_LIMIT = 33025  # as in kernels/c/qgemm.h: the sums of products stay inside int32
-
 
 UNCONFIRMED = (
     "the image is the one that the program was built against, and its firmware is of the same SDK",
@@ -48,11 +46,9 @@ class Tiovx:
         """Why this target cannot compute `layer` exactly; None if it can."""
         if not isinstance(layer, QuantizeLinear | QGemm):
             return "it has kernels for QuantizeLinear and QGemm; others need floating point, which no kernel here uses"
-        if isinstance(layer, QGemm) and layer.input_width > DEPTH_LIMIT:
-            return f"{layer.input_width} inputs, but the kernel's sums stay inside int32 for at most {DEPTH_LIMIT}"
         if isinstance(layer, QGemm) and accumulator_bounds(layer)[1].max() == np.iinfo(np.int32).max:
             return "an accumulator can be 2^31 - 1, which stands for a code that is never reached"
-        return None
+        return too_deep(layer)
 
     def folders(self) -> tuple[Path, ...]:
         """Folders of fixed sources."""

@@ -47,19 +47,18 @@ def _of_quantize_linear(layer: QuantizeLinear) -> Constants:
 
 
 def _of_qgemm(layer: QGemm) -> Constants:
-    name = layer.name
+    name, (weights, zero_points) = layer.name, targets.signed_weights(layer)
     parts = {"OFFSET": Table(f"{name}_offset", offset(layer), "bias[n] - za * sum_k (b[k][n] - zb[n])", computed=True)}
-    if zero_points(layer).any():
-        parts["ZERO_POINTS"] = Table(f"{name}_weights_zero_point", zero_points(layer), computed=True)
+    if zero_points.any():
+        parts["ZERO_POINTS"] = Table(f"{name}_weights_zero_point", zero_points, computed=True)
     if layer.dtype == np.float32:
         origin = "float32 bits of ((alpha * a_scale) * b_scale[n])"
         parts["MULTIPLIER"] = Table(f"{name}_multiplier", layer.multiplier, origin, computed=True)
     else:
         origin = "of each column the least accumulators that become each code above the lowest"
         parts["TABLE"] = Table(f"{name}_thresholds", specification.thresholds(layer), origin, computed=True)
-    shifted = ", less 128" if layer.weights.dtype == np.uint8 else ""
-    origin = f"{layer.weights.dtype} weights of node {layer.node}{shifted}, in the order of dot4.h"
-    parts["WEIGHTS"] = Table(f"{name}_weights", packed(stored_weights(layer)), origin, computed=True)
+    origin = f"{targets.origin_of_weights(layer)}, in the order of dot4.h"
+    parts["WEIGHTS"] = Table(f"{name}_weights", packed(weights), origin, computed=True)
     return _with_head(layer, parts, flip=FLIP if layer.input_dtype == np.int8 else 0)
 
 
@@ -68,18 +67,6 @@ def _with_head(layer: QuantizeLinear | QGemm, parts: Mapping[str, Table], *, fli
     sizes = [parts[part].values.nbytes if part in parts else 0 for part in PARTS]
     fields = [KERNELS_VERSION, layer.input_width, layer.width, flip, low, *sizes]
     return Constants(Table(f"{layer.name}_head", np.array(fields, np.uint32), HEAD, computed=True), parts)
-
-
-def stored_weights(layer: QGemm) -> Array:
-    """int8 (K, N): those of uint8 less 128, as their zero points."""
-    shift = FLIP if layer.weights.dtype == np.uint8 else 0
-    return (layer.weights.astype(np.int32) - shift).astype(np.int8)
-
-
-def zero_points(layer: QGemm) -> Array:
-    """Of the stored weights, int32 (N,)."""
-    shift = FLIP if layer.weights.dtype == np.uint8 else 0
-    return (layer.weights_zero_point - shift).astype(np.int32)
 
 
 def offset(layer: QGemm) -> Array:

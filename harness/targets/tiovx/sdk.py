@@ -21,11 +21,18 @@ GUIDE = "docs/boards/tda4vm.md says where it comes from"
 
 @dataclass(frozen=True)
 class Sdk:
-    """What a build needs: folders of headers, the library, a digest of both."""
+    """What a build needs: folders of headers, those of TIOVX first, and the library."""
 
     include: tuple[Path, ...]
     library: Path
-    digest: str
+
+    @property
+    def digest(self) -> str:
+        """Of all of TIOVX's headers, and of the library's bytes: another image is another bundle."""
+        digest = hashlib.sha256()
+        for path in [*sorted(self.include[0].rglob("*.h")), self.library]:
+            digest.update(f"{path.name}\0".encode() + path.read_bytes())
+        return digest.hexdigest()[:12]
 
 
 def find(profile: Profile, environment: Mapping[str, str] = os.environ) -> Sdk:
@@ -40,7 +47,8 @@ def find(profile: Profile, environment: Mapping[str, str] = os.environ) -> Sdk:
     headers = root / "usr" / "include" / "processor_sdk"
     include = (headers / "tiovx" / "include", *_with_app_init(headers, root))
     library = _library(root)
-    return Sdk(include, library, _digest(include[0], library))
+    _check_headers(include[0])
+    return Sdk(include, library)
 
 
 def _with_app_init(headers: Path, root: Path) -> list[Path]:
@@ -61,8 +69,8 @@ def _library(root: Path) -> Path:
     raise _missing(root, LIBRARY)
 
 
-def _digest(headers: Path, library: Path) -> str:
-    """Of all of TIOVX's headers, and of the library's bytes: another image is another bundle."""
+def _check_headers(headers: Path) -> None:
+    """Those that are included are there, and not too old."""
     for name in HEADERS:
         if not (headers / name).exists():
             raise _missing(headers, name)
@@ -71,10 +79,6 @@ def _digest(headers: Path, library: Path) -> str:
             f"{headers / 'TI/tivx_mem.h'}: this TIOVX is older than that of Processor SDK 7",
             "use the headers of a newer image, 7.0 or later, and run that image on the board",
         )
-    digest = hashlib.sha256()
-    for path in [*sorted(headers.rglob("*.h")), library]:
-        digest.update(f"{path.name}\0".encode() + path.read_bytes())
-    return digest.hexdigest()[:12]
 
 
 def _missing(place: Path, what: str) -> ToolError:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
+from harness import rtl
 from harness.network import Array, QGemm
 from harness.reference import specification
 from harness.targets import KERNELS, initialiser
 
 WHOLE, ACCUMULATE, FINISH, TABLES = range(4)
-LEVELS = 8
 FLAGS = ("-std=c++14", "-Wall", "-Wextra", "-Wno-unknown-pragmas", "-Werror", "-fno-exceptions", "-shared", "-fPIC")
 
 
@@ -60,8 +60,7 @@ def build(
 
 def levels(layer: QGemm) -> list[Array]:
     """The thresholds as the search meets them, (N, 2^s) for each step s."""
-    table = specification.thresholds(layer)
-    return [table[:, (2 * np.arange(1 << s) + 1) * (1 << (LEVELS - 1 - s)) - 1] for s in range(LEVELS)]
+    return rtl.threshold_levels(specification.thresholds(layer))
 
 
 def centred(layer: QGemm) -> Array:

@@ -10,8 +10,8 @@ import pytest
 from harness.errors import ToolError
 from harness.network import Array, QGemm, QuantizeLinear, accumulator_bounds
 from harness.reference import specification
-from harness.targets import KERNELS, find
-from harness.targets.tiovx import DEPTH_LIMIT, UNCONFIRMED, constants, trial
+from harness.targets import DEPTH_LIMIT, KERNELS, find
+from harness.targets.tiovx import UNCONFIRMED, constants, trial
 from harness.workspace import ROOT
 from tests import builders
 from tests.kernels.board_program import parse
