@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for the networks of the te
 
 from harness import network, rtl, workspace
 from harness.network import QGemm
+from harness.targets.vitis import fabric
 from tests import builders
 
 LUTS_OF_A_MEMORY = {
@@ -48,7 +49,7 @@ class Area:
     bram36: float
 
 
-K26 = Area(lut=117_120, ff=234_240, dsp=1_248, bram36=144)
+K26 = Area(lut=fabric.K26.lut, ff=234_240, dsp=fabric.K26.dsp, bram36=fabric.K26.bram36)
 
 
 @dataclass(frozen=True)
@@ -128,8 +129,8 @@ def tabulated(layers: Sequence[Layer], cycles: Mapping[str, int]) -> Table:
     table = Table("layer", "K x N", "LUT", "FF", "DSP", "BRAM36", "latency", "interval")
     for each in layers:
         areas = (f"{value:,}" for value in astuple(each.area))
-        cycles = (str(each.latency_cycles), str(each.interval_cycles))
-        table.add_row(each.name, f"{each.depth} x {each.width}", *areas, *cycles)
+        own = (str(each.latency_cycles), str(each.interval_cycles))
+        table.add_row(each.name, f"{each.depth} x {each.width}", *areas, *own)
     pairs = zip(astuple(total(layers)), astuple(K26), strict=True)
     shares = (f"{value:,} ({value / there:.1%})" for value, there in pairs)
     table.add_row("all, in a row", "", *shares, *map(str, cycles.values()))

@@ -21,7 +21,7 @@ from harness import network_c, targets, toolchain
 from harness.errors import RequestError
 from harness.plan import Plan
 from harness.profile import Profile
-from harness.targets import COMPILED, KERNELS, KernelCompiler
+from harness.targets import COMPILED, KERNELS, KernelCompiler, Launch, Target
 from harness.toolchain import Compiler
 
 PROGRAM = "inference"
@@ -126,7 +126,7 @@ def recipe_of(plan: Plan, profile: Profile) -> Recipe:
 
 
 def check_targets(plan: Plan, profile: Profile) -> None:
-    """RequestError if the board lacks what an item needs, or its target cannot compute one of its layers exactly."""
+    """RequestError if the board lacks what items need, or a target cannot compute one of their layers exactly."""
     for item in plan.items:
         if item.core is not None and item.core >= profile.cores:
             raise RequestError(
@@ -144,6 +144,33 @@ def check_targets(plan: Plan, profile: Profile) -> None:
                 f"target {item.target} cannot compute layer {layer.name} ({layer.operator}): {reason}",
                 "choose another target for that item with --items",
             )
+    _check_room(plan, profile)
+
+
+def _check_room(plan: Plan, profile: Profile) -> None:
+    """RequestError if all items of a target together need more than the board has."""
+    for name, target, launches in _launches(plan):
+        reason = target.shortage(launches, profile)
+        if reason:
+            raise RequestError(
+                f"{plan.network.name} on board {profile.name}: target {name} {reason}",
+                "give some layers to another item with --split, choose another target for the item with --items, "
+                "or take a smaller network",
+            )
+
+
+def forecast(plan: Plan, profile: Profile) -> tuple[str, ...]:
+    """What the targets know of the plan before it runs, a line each."""
+    return tuple(line for _, target, launches in _launches(plan) for line in target.forecast(launches, profile))
+
+
+def _launches(plan: Plan) -> list[tuple[str, Target, list[Launch]]]:
+    """For every target, with all its variants: its name, it or one of them, and the launches of all its items."""
+    found: dict[str, tuple[str, Target, list[Launch]]] = {}
+    for item, launches in zip(plan.items, network_c.works(plan), strict=True):
+        module, _, _ = item.target.partition(":")
+        found.setdefault(module, (module, targets.find(item.target), []))[2].extend(launches)
+    return list(found.values())
 
 
 def _kernels(plan: Plan) -> tuple[tuple[KernelCompiler, tuple[Any, ...]], ...]:

@@ -136,26 +136,42 @@ def prove(space: Workspace, /, as_json: bool, board: str, model: str, floats: st
 
 
 @cli.command()
-@click.option("--board", required=True, help="A real TDA4VM.")
+@_planned
 @click.option(
-    "--sdk", type=click.Path(path_type=Path), help="TI's Processor SDK RTOS; else the profile's tiovx.sdk or TIOVX_SDK."
+    "--sdk",
+    type=click.Path(path_type=Path),
+    help="TDA4VM: TI's Processor SDK RTOS; else the profile's tiovx.sdk or TIOVX_SDK.",
 )
-@click.option("--model", default="acas_coc", show_default=True, help="Whose program asks the DSP for its kernels.")
-@click.option("--dry-run", is_flag=True, help="Look at SDK and board, say what would be done, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Look at tools and board, say what would be done, and change nothing.")
 @as_json
 @click.pass_obj
-def firmware(space: Workspace, /, as_json: bool, board: str, sdk: Path | None, model: str, dry_run: bool) -> int:
-    """Build the firmware of a TDA4VM's DSP with the harness's kernels, install it, restart the board, ask the DSP.
+def firmware(
+    space: Workspace,
+    /,
+    as_json: bool,
+    board: str,
+    model: str,
+    sdk: Path | None,
+    dry_run: bool,
+    items: tuple[str, ...] | None,
+    **asked: Any,
+) -> int:
+    """Build a model's kernels with the vendor's tools, install them on the board, start them there, ask who they are.
 
-    Exit code: 0 the DSP runs these kernels, 2 the request is wrong, 3 something failed.
+    On a TDA4VM they become part of its DSP's firmware, and the board is restarted; on a KV260 they are an application
+    for its fabric, which is loaded.  --model is acas_coc unless it is given.
+
+    Exit code: 0 the board runs these kernels, 2 the request is wrong, 3 something failed.
     """
-    from harness import profile
+    from harness import plan, profile
     from harness.commands import firmware as command
 
+    if not board:
+        raise click.UsageError("give --board")
     screen, found = Screen.open(as_json=as_json), profile.load(space.boards).board(board)
     command.check_real(found)
-    verify = command.asking(found, space.model(model), space)
-    return command.firmware(found, sdk, space, screen, dry_run=dry_run, verify=verify)
+    made = plan.make(space.model(model or "acas_coc"), found, items, **asked)
+    return command.install(made, found, sdk, space, screen, dry_run=dry_run)
 
 
 @cli.command()

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import os
 import re
-import signal
-import subprocess
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from harness import slow_tool
 from harness.board.session import Board, Completed, Deadline
 from harness.errors import BoardError, ConnectionFailed, ToolError
 from harness.evidence import file_sha256
 from harness.execute import hashes_of
 from harness.profile import Profile
+from harness.slow_tool import Job
 from harness.targets import KERNELS
 from harness.targets.tiovx.sdk import MODERN
 from harness.targets.tiovx.sources import identity_header, kernel_sources, kernels_digest
@@ -210,71 +209,18 @@ def build(sdk: Sdk, log: Path, notify: Notify, timeout_s: float) -> Path:
 
     ToolError if it fails, outlasts `timeout_s`, or makes no such image.
     """
-    lines = 0
-    told_s = time.monotonic()
-    with log.open("ab") as file, _running(sdk.build_command, timeout_s) as output:
-        for line in output:
-            file.write(line)
-            lines += 1
-            if time.monotonic() - told_s > TELL_EVERY_S:
-                told_s = time.monotonic()
-                notify(f"building, {lines} lines: {line.decode(errors='replace').strip()[:100]}")
+    job = Job(
+        sdk.build_command,
+        doing="building",
+        noun="the build",
+        log=log,
+        timeout_s=timeout_s,
+        tell_every_s=TELL_EVERY_S,
+        if_missing="install GNU make",
+        if_failed=f"run it by hand to see more: {' '.join(sdk.build_command)}",
+    )
+    slow_tool.run(job, notify)
     return _built_image(sdk)
-
-
-@contextmanager
-def _running(command: Sequence[str], timeout_s: float) -> Iterator[Iterator[bytes]]:
-    """The output of a program, line by line; at the end of the block it must have ended well."""
-    try:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise ToolError(f"cannot run {command[0]}: {error.strerror}", "install GNU make") from error
-    overdue = threading.Event()
-    last = [b""]
-
-    def kill() -> None:
-        overdue.set()
-        _kill(process)
-
-    timer = threading.Timer(timeout_s, kill)
-    timer.start()
-    try:
-        with process:
-            yield _remembering(process, last)
-    except BaseException:  # an interrupt of ours does not reach the program's own session
-        _kill(process)
-        raise
-    finally:
-        timer.cancel()
-    if overdue.is_set():
-        raise ToolError(f"the build did not end within {timeout_s:g} s and was stopped", "its log shows where it was")
-    if process.returncode != 0:
-        said = last[0].decode(errors="replace").strip()
-        raise ToolError(
-            f"the build failed, exit status {process.returncode}: {said}",
-            f"run it by hand to see more: {' '.join(command)}",
-        )
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-def _remembering(process: subprocess.Popen[bytes], last: list[bytes]) -> Iterator[bytes]:
-    """The lines that the process writes; the last that says something stays in `last`."""
-    if process.stdout is None:
-        raise TypeError(process)
-    for line in process.stdout:
-        if line.strip():
-            last[0] = line
-        yield line
 
 
 def _built_image(sdk: Sdk) -> Path:

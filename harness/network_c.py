@@ -13,7 +13,7 @@ import numpy as np
 from harness import targets
 from harness.network import Layer
 from harness.plan import Compute, HandOver, Plan, Step, Task
-from harness.targets import C_TYPES, ItemCode, LayerCode, Part, Stage, Table, Work
+from harness.targets import C_TYPES, ItemCode, Launch, LayerCode, Part, Stage, Table, Work
 
 
 def source(plan: Plan) -> str:
@@ -49,13 +49,18 @@ def _printable(name: str) -> str:
 
 def item_codes(plan: Plan) -> list[ItemCode]:
     """What the items' targets generate, item by item."""
+    return [
+        targets.find(item.target).generate(item.name, of_item)
+        for item, of_item in zip(plan.items, works(plan), strict=True)
+    ]
+
+
+def works(plan: Plan) -> list[list[Launch]]:
+    """For every item its launches, as its target sees them."""
     readers = _readers(plan)
     return [
-        targets.find(item.target).generate(
-            item.name,
-            [[_work(plan, task, tasks, readers[task.name]) for task in tasks] for tasks in launches(plan, index)],
-        )
-        for index, item in enumerate(plan.items)
+        [[_work(plan, task, tasks, readers[task.name]) for task in tasks] for tasks in launches(plan, index)]
+        for index in range(len(plan.items))
     ]
 
 

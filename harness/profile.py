@@ -81,6 +81,20 @@ class Tiovx(_Entry):
     timeout_s: int = Field(default=20, ge=1, le=3600)
 
 
+class Vitis(_Entry):
+    """The FPGA of a Kria, and AMD's software to build for it: Vitis, a platform (.xpfm), a copy of the board's XRT.
+
+    The environment's VITIS, PLATFORM and XRT serve where the profile names none.  `timeout_s` is how long the program
+    waits for a kernel.
+    """
+
+    vitis: str | None = None
+    platform: str | None = None
+    xrt: str | None = None
+    clock_mhz: int = Field(default=200, ge=1, le=1000)
+    timeout_s: int = Field(default=20, ge=1, le=3600)
+
+
 class ItemProfile(_Entry):
     """One processing element: the operators that it computes unless `split` says otherwise, by which target, where."""
 
@@ -110,6 +124,7 @@ class Profile(_Entry):
     toolchain: Toolchain
     cuda: Cuda | None = None
     tiovx: Tiovx = Field(default_factory=Tiovx)
+    vitis: Vitis = Field(default_factory=Vitis)
     stand_ins: bool | None = None
     items: dict[Name, ItemProfile] = Field(min_length=1)
     split: Annotated[tuple[str, ...], BeforeValidator(_words)] = Field(default=(), strict=False)
@@ -320,6 +335,7 @@ def _choices(keys: tuple[str, ...]) -> list[str]:
         "toolchain": Toolchain,
         "cuda": Cuda,
         "tiovx": Tiovx,
+        "vitis": Vitis,
         "items": ItemProfile,
     }
     entry = next((entries[key] for key in reversed(keys) if key in entries), Profile)

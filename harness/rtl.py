@@ -28,27 +28,35 @@ REQUANTIZE_CYCLES = LEVELS + 1
 
 @dataclass(frozen=True)
 class Shape:
-    """What a layer's cycles depend on: K, N, and whether its output is codes or accumulators."""
+    """What a layer's cycles depend on: K, N, and whether its output is codes or accumulators.
+
+    In the fabric's kernel, not in this core, it reads a record: its K codes and `others`.  Of all these it lets `kept`
+    pass in front of its own values.
+    """
 
     depth: int
     width: int
     codes: bool
+    others: int = 0
+    kept: int = 0
 
     @property
-    def first_value_cycles(self) -> int:
-        """From the cycle of a vector's first code to that of its first value.
+    def record(self) -> int:
+        """Elements that enter for a vector, R: K, and what is there for layers behind this one."""
+        return self.depth + self.others
 
-        K codes enter, one a cycle; behind the last one the sums are done after three more and leave at once.
-        """
-        return self.depth + ACCUMULATE_CYCLES + (REQUANTIZE_CYCLES if self.codes else 0)
+    @property
+    def pipeline_cycles(self) -> int:
+        """Between the cycle of a vector's last element and that of its first value."""
+        return ACCUMULATE_CYCLES + (REQUANTIZE_CYCLES if self.codes else 0)
 
     @property
     def interval_cycles(self) -> int:
-        """From a vector to the next: K codes enter, while N sums of the one before leave and one cycle takes them over.
+        """From a vector to the next: R elements enter, while of the one before P pass and N sums leave.
 
-        max(K, N + 1)
+        One more cycle takes the sums over: max(R, P + N + 1), which without others is max(K, N + 1).
         """
-        return max(self.depth, self.width + 1)
+        return max(self.record, self.kept + self.width + 1)
 
 
 def shape(layer: QGemm) -> Shape:
@@ -57,20 +65,23 @@ def shape(layer: QGemm) -> Shape:
 
 
 def latency_cycles(shapes: Sequence[Shape]) -> int:
-    """Of a vector alone: the cycles from that of its first code to that of its last value, both counted.
+    """Of a vector alone: the cycles from that of its first element to that of its last value, both counted.
 
-    sum_l (K[l] + 3 + 9 where l ends with codes) + N[last]
+    R[first] + sum_l (3 + 9 where l ends with codes, + N[l])
+
+    What passes a layer has left it before its sums do.  Where each layer reads what the one before it writes and no
+    more, K[l + 1] = N[l], this is sum_l (K[l] + 3 + 9 where l ends with codes) + N[last].
     """
-    return sum(each.first_value_cycles for each in shapes) + shapes[-1].width
+    return shapes[0].record + sum(each.pipeline_cycles + each.width for each in shapes)
 
 
 def interval_cycles(shapes: Sequence[Shape]) -> int:
-    """From a vector to the next when none waits for its codes, max_l max(K[l], N[l] + 1): the slowest layer's."""
+    """From a vector to the next when none waits for its elements, max_l max(R[l], P[l] + N[l] + 1): the slowest's."""
     return max(each.interval_cycles for each in shapes)
 
 
 def total_cycles(shapes: Sequence[Shape], vectors: int) -> int:
-    """From the first code of the first vector to the last value of the last one, both counted."""
+    """From the first element of the first vector to the last value of the last one, both counted."""
     return latency_cycles(shapes) + (vectors - 1) * interval_cycles(shapes)
 
 

@@ -35,7 +35,7 @@ REQUIRED = ("python-zig",)  # comes with the harness's own requirements, beside 
 # The Debian package that brings each tool that the harness may miss.
 PACKAGES = {
     "gcc": "gcc g++ libc6-dev",
-    "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
+    "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross",
     "qemu-system-aarch64": "qemu-system-arm",
 }
 
@@ -98,6 +98,16 @@ def find(profile: Profile) -> Compiler:
         )
     command, flags = (path, *words), _flags(toolchain)
     return Compiler(command, _identify(command, flags), flags)
+
+
+def library(profile: Profile, name: str) -> Path:
+    """A library that the profile's compiler brings for its programs; ToolError if it has none of that name."""
+    found = Path(_output([*find(profile).command, f"-print-file-name={name}"]))
+    if not found.is_absolute():
+        raise ToolError(
+            f"board {profile.name}: its compiler has no {name}", f"run: {install_command(profile.toolchain.compiler)}"
+        )
+    return found.resolve()
 
 
 def _identify(command: Sequence[str], flags: Sequence[str]) -> str:

@@ -26,7 +26,7 @@ from harness.profile import ItemProfile, Profile
 from harness.targets import DEPTH_LIMIT, KERNELS
 from harness.targets import c as target_c
 from tests import builders
-from tests.commands.command import User
+from tests.commands.command import Ended, User
 from tests.kernels.board_program import BoardProgram, assert_same, parse, references, uniform_vectors, with_flags
 
 
@@ -203,7 +203,7 @@ def test_a_layer_that_the_target_cannot_compute_is_refused(net: Network, board: 
 
 WITHOUT_ADD = """
 from harness.network import Add
-from harness.targets.c import compiler, contradiction, folders, generate, headers, ran_on, together
+from harness.targets.c import compiler, contradiction, folders, forecast, generate, headers, ran_on, shortage, together
 from harness.targets.c import refusal as of_c
 
 def refusal(layer):
@@ -253,6 +253,56 @@ def run(found: Bundle, net: Network, folder: Path) -> None:
     vectors = uniform_vectors(net, 25, seed=6)
     program = BoardProgram(found.folder / "inference", net, found.sha256, found.compiler)
     assert_same(program.activations(vectors, folder), references(net, vectors))
+
+
+OF_TWO_KINDS = """
+from dataclasses import dataclass
+from harness.targets import c
+
+@dataclass(frozen=True)
+class Kind:
+    name: str
+
+    def __getattr__(self, name):
+        return getattr(c, name)
+
+    def shortage(self, launches, profile):
+        layers = [work.layer.name for launch in launches for work in launch]
+        return f"needs room for {', '.join(layers)}" if len(layers) > 3 else None
+
+    def forecast(self, launches, profile):
+        return tuple(f"{launch[0].layer.name} alone on {profile.name}" for launch in launches)
+
+VARIANTS = {"one": Kind("one"), "other": Kind("other")}
+"""
+
+
+@pytest.fixture
+def narrow(modest: Path) -> Path:
+    """The folder of the target "modest" with two variants, which together hold three layers."""
+    (modest / "modest_target.py").write_text(OF_TWO_KINDS)
+    return modest
+
+
+def ask_narrow(narrow: Path, folder: Path, widths: tuple[int, ...]) -> Ended:
+    """A plan with two items of the target."""
+    onnx.save_model(builders.random_network(np.random.default_rng(5), widths), folder / "network.onnx")
+    arguments = ("--board", "host", "--model", str(folder / "network.onnx"), "--items", "modest:one,modest:other")
+    return User(folder, folder / "cache").harness("plan", *arguments, "--json", PYTHONPATH=str(narrow))
+
+
+def test_all_items_of_a_target_share_the_board(narrow: Path, tmp_path: Path) -> None:
+    ended = ask_narrow(narrow, tmp_path, (3, 2, 4, 2))
+    assert ended.code == 2
+    said = " ".join(ended.err.split())
+    assert "network on board host: target modest needs room for quantize, layer_0, layer_1, layer_2 hint: " in said
+    assert "--split" in said
+
+
+def test_a_plan_tells_what_its_targets_forecast(narrow: Path, tmp_path: Path) -> None:
+    ended = ask_narrow(narrow, tmp_path, (3, 2, 4))
+    assert ended.code == 0, ended.err
+    assert ended.document["forecast"] == [f"{name} alone on host" for name in ("quantize", "layer_0", "layer_1")]
 
 
 HOSTILE = ['*/ #error "*/', "/* nested", "??/", "a\\", '"; } int main(', "name  -with ??- trigraphs", "ünïcödé", "%s%n"]

@@ -6,8 +6,9 @@ import hashlib
 import io
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -484,7 +485,9 @@ def test_a_build_without_end_is_stopped_with_all_its_children(bench: Bench, tmp_
     with pytest.raises(ToolError, match=r"did not end within 0\.5 s"):
         steps.build(steps.Sdk(bench.sdk), tmp_path / "log", lambda _: None, timeout_s=0.5)
     child = Path("/proc") / (tmp_path / "child").read_text().strip() / "status"
-    assert not child.exists() or "Z (zombie)" in child.read_text()
+    with suppress(FileNotFoundError, ProcessLookupError):
+        while "Z (zombie)" not in child.read_text():
+            time.sleep(0.01)  # it is on its way; a test has a time limit
 
 
 def test_no_make_is_named(bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

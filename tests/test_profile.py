@@ -109,7 +109,7 @@ def test_a_boards_name_with_a_hyphen_has_its_variable(boards: Path) -> None:
             "emulater",
             (
                 "address, block, cores, cuda, emulator, items, local, setup, soc, split, stand_ins, sync, teardown, "
-                "time_source, timeout_s, tiovx, toolchain, work_folder"
+                "time_source, timeout_s, tiovx, toolchain, vitis, work_folder"
             ),
         ),
         ("address: {host: tda, prot: 22}", "address.prot", "host, jump, key, known_hosts, port, user"),

@@ -20,7 +20,7 @@ from tests.kernels.board_program import with_flags
     ("compiler", "packages"),
     [
         ("gcc", "gcc g++ libc6-dev"),
-        ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"),
+        ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross"),
         ("riscv64-linux-gnu-gcc", "riscv64-linux-gnu-gcc"),
     ],
 )

@@ -19,10 +19,10 @@ from pathlib import Path
 from time import sleep
 
 from harness.board import image
-from harness.board.flock import exclusive, try_exclusive
 from harness.board.keys import Keys, keys_in
 from harness.board.supervisor import POLL_S, answers
 from harness.errors import RequestError, ToolError
+from harness.flock import exclusive, try_exclusive
 from harness.toolchain import install_command
 
 QEMU = "qemu-system-aarch64"

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.board.flock import exclusive
-from harness.board.packages import Packages, fetch, run_tool
+from harness.debian import Packages, fetch, run_tool
 from harness.errors import ToolError
+from harness.flock import exclusive
 
 KERNEL = "linux-image-cloud-arm64"
 PACKAGES = ("busybox-static", "openssh-server", "util-linux")

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_private_key,
 )
 
-from harness.board.flock import exclusive
 from harness.errors import ToolError
+from harness.flock import exclusive
 
 
 @dataclass(frozen=True)

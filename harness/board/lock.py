@@ -15,9 +15,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TextIO
 
-from harness.board.flock import try_exclusive
 from harness.board.session import Deadline
 from harness.errors import BoardError
+from harness.flock import try_exclusive
 
 POLL_S = 0.2
 

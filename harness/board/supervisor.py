@@ -22,7 +22,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from harness.board.flock import try_exclusive
+from harness.flock import try_exclusive
 
 POLL_S = 0.05
 BOOT_S = 60.0

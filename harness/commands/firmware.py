@@ -1,76 +1,79 @@
-"""`harness firmware`: bring the kernels into the firmware of a board's DSP, and see that they run there."""
+"""`harness firmware`: bring the kernels onto a board, and see that they run there.
+
+Into the firmware of a TDA4VM's DSP, as is written here; for the fabric of a Kria see overlay.py.
+"""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rich.text import Text
 
-from harness import bundle, evidence, execute, plan
+from harness import bundle, execute, network_c
 from harness import firmware as steps
 from harness.board.lock import board_lock
 from harness.board.reach import reach
 from harness.board.session import Board
-from harness.errors import EXIT_DONE, HarnessError, RequestError
+from harness.commands import overlay
+from harness.commands.journal import Journal
+from harness.errors import EXIT_DONE, RequestError
 from harness.firmware import Connect, Place, Sdk
-from harness.network import Network
+from harness.plan import Plan
 from harness.profile import Profile, host_variable
 from harness.screen import Screen
 from harness.targets.tiovx.sources import kernels_digest
+from harness.targets.vitis import build
+from harness.targets.vitis.kernel import Fabric
 from harness.workspace import Workspace
 
 LOCK_WAIT_S = 3600.0
-ON_DSP = "tiovx:c7x"
+ON_DSP, IN_FABRIC = "tiovx:c7x", "vitis"
 STEPS = ("check", "copy sources", "build", "deploy", "restart", "verify")
 
 Verify = Callable[[], str]
-"""Runs the program on the board, and returns what the DSP's kernels say of themselves."""
+"""Runs the program on the board, and returns what the kernels say of themselves."""
 
 
-@dataclass
-class _Journal:
-    """What was done, for the screen, the log and the document."""
+def install(
+    made: Plan, profile: Profile, sdk: Path | None, workspace: Workspace, screen: Screen, *, dry_run: bool
+) -> int:
+    """Bring the kernels of a plan onto its board, in the way that its items' targets have.
 
-    screen: Screen
-    log: Path
-    done: dict[str, str] = field(default_factory=dict)
-
-    def note(self, text: str) -> None:
-        self.screen.note(text)
-        with self.log.open("a", encoding="utf-8") as file:
-            file.write(f"{evidence.now():%Y-%m-%dT%H:%M:%SZ} {text}\n")
-
-    @contextmanager
-    def step(self, name: str, what: str) -> Iterator[None]:
-        """One of STEPS; what it finds out goes to `done`."""
-        self.note(f"[{STEPS.index(name) + 1}/{len(STEPS)}] {name}: {what}")
-        try:
-            yield
-        except HarnessError as error:
-            self.note(f"step {name!r} failed: {error.message}")
-            raise
-
-    def result(self, name: str, text: str) -> None:
-        self.done[name] = text
-        self.note(f"  {text}")
-
-
-def asking(profile: Profile, network: Network, workspace: Workspace) -> Verify:
-    """What `firmware` verifies with: a program of the network, built here and now, that tells which kernels it finds.
-
-    RequestError if no item of the board is on its DSP, ToolError if the program cannot be built.
+    RequestError if the board is emulated, or if no item's kernels are installed by themselves.
     """
-    made = plan.make(network, profile)
-    on_dsp = [item.name for item in made.items if item.target == ON_DSP]
-    if not on_dsp:
+    check_real(profile)
+    if any(item.target == IN_FABRIC for item in made.items):
+        if sdk is not None:
+            raise RequestError(
+                f"board {profile.name}: --sdk is for a DSP's firmware",
+                "leave it out: Vitis is named by VITIS or vitis.vitis",
+            )
+        verify = asking(made, profile, workspace, IN_FABRIC)
+        return overlay.install(profile, _fabric(made), workspace, screen, dry_run=dry_run, verify=verify)
+    verify = asking(made, profile, workspace, ON_DSP)
+    return firmware(profile, sdk, workspace, screen, dry_run=dry_run, verify=verify)
+
+
+def _fabric(made: Plan) -> Fabric:
+    """The kernels of all items that are in the fabric."""
+    codes = zip(made.items, network_c.item_codes(made), strict=True)
+    return build.fabric_of(code.kernels for item, code in codes if item.target == IN_FABRIC)
+
+
+def asking(made: Plan, profile: Profile, workspace: Workspace, target: str) -> Verify:
+    """What a verification is: a program of the plan, built here and now, that tells which kernels it finds.
+
+    RequestError if no item of the plan has this target, ToolError if the program cannot be built.
+    """
+    asked = [item.name for item in made.items if item.target == target]
+    if not asked:
         raise RequestError(
-            f"board {profile.name}: no item has target {ON_DSP}, so that its firmware would not be used",
-            f"give an item of its profile target {ON_DSP}",
+            f"board {profile.name}: no item has target {ON_DSP} or {IN_FABRIC}, so that its firmware would not be used",
+            f"give an item of its profile target {ON_DSP} or {IN_FABRIC}, or choose one with --items",
         )
     built = bundle.build(made, profile, workspace.cache)
 
@@ -82,7 +85,7 @@ def asking(profile: Profile, network: Network, workspace: Workspace) -> Verify:
             deployed = execute.deploy(reached.board, built, reached.work, "firmware")
             found = execute.devices(deployed, profile.timeout_s)
             execute.clean(deployed)
-        return ", ".join(found.get(item, "nothing") for item in on_dsp)
+        return ", ".join(found.get(item, "nothing") for item in asked)
 
     return ask
 
@@ -107,7 +110,7 @@ def firmware(
     RequestError for a board without a firmware of its own; ToolError and BoardError name what failed.
     """
     check_real(profile)
-    journal = _Journal(screen, _log_file(workspace, profile))
+    journal = Journal.open(screen, profile, workspace, STEPS)
     open_board = connect or (lambda: _session(profile, workspace, journal))
     with journal.step("check", "the SDK, and where the board keeps its firmware"):
         found = steps.find_sdk(sdk, profile)
@@ -138,25 +141,19 @@ def check_real(profile: Profile) -> None:
         )
 
 
-def _log_file(workspace: Workspace, profile: Profile) -> Path:
-    folder = workspace.cache / "firmware"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{evidence.now():%Y%m%dT%H%M%S}_{profile.name}.log"
-
-
 @contextmanager
-def _session(profile: Profile, workspace: Workspace, journal: _Journal) -> Iterator[Board]:
+def _session(profile: Profile, workspace: Workspace, journal: Journal) -> Iterator[Board]:
     with reach(profile, workspace.cache, journal.note) as reached:
         yield reached.board
 
 
 @contextmanager
-def _locked(profile: Profile, workspace: Workspace, journal: _Journal) -> Iterator[None]:
+def _locked(profile: Profile, workspace: Workspace, journal: Journal) -> Iterator[None]:
     with board_lock(profile.name, workspace.cache / "locks", "firmware", LOCK_WAIT_S, journal.note):
         yield
 
 
-def _document(profile: Profile, sdk: Sdk, place: Place, journal: _Journal) -> dict[str, Any]:
+def _document(profile: Profile, sdk: Sdk, place: Place, journal: Journal) -> dict[str, Any]:
     return {
         "board": profile.name,
         "sdk": str(sdk.root),
@@ -167,7 +164,7 @@ def _document(profile: Profile, sdk: Sdk, place: Place, journal: _Journal) -> di
     }
 
 
-def _tell_plan(sdk: Sdk, place: Place, journal: _Journal) -> None:
+def _tell_plan(sdk: Sdk, place: Place, journal: Journal) -> None:
     """What the other steps would do."""
     kept = "" if place.has_kernels else f", the present one kept as {place.backup.name}"
     plans = (
@@ -186,7 +183,7 @@ def _carry_out(
     sdk: Sdk,
     place: Place,
     workspace: Workspace,
-    journal: _Journal,
+    journal: Journal,
     connect: Connect,
     verify: Verify,
 ) -> dict[str, Any]:
@@ -206,7 +203,7 @@ def _carry_out(
     return {"image": str(image), "sha256": sha256, "verified": answer}
 
 
-def _build(sdk: Sdk, journal: _Journal) -> Path:
+def _build(sdk: Sdk, journal: Journal) -> Path:
     with journal.step("copy sources", f"to {sdk.kernels}"):
         changed = steps.copy_sources(sdk)
         journal.result("copy sources", f"{len(changed)} files changed, kernels {kernels_digest()}")
@@ -216,7 +213,7 @@ def _build(sdk: Sdk, journal: _Journal) -> Path:
     return image
 
 
-def _summary(journal: _Journal, place: Place, *, dry_run: bool) -> str:
+def _summary(journal: Journal, place: Place, *, dry_run: bool) -> str:
     if dry_run:
-        return "\n".join(f"{name}: {text}" for name, text in journal.done.items())
+        return journal.results
     return f"the DSP runs kernels {kernels_digest()}; {place.image}, log {journal.log}"

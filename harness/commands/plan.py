@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
+from rich.text import Text
 
 from harness import assessment, bundle, plan, plan_folder, profile
 from harness.assessment import Assessment
@@ -38,11 +39,13 @@ def _tell(made: Plan, board: Profile, output: Path | None, screen: Screen) -> No
     bundle.check_targets(made, board)
     assessed = assessment.assess(made)
     assessment.require_sound(assessed)
-    screen.show(plan_table(made, board), assessment_table(assessed))
+    forecast = bundle.forecast(made, board)
+    screen.show(plan_table(made, board), *map(Text, forecast), assessment_table(assessed))
     if output:
         _write(made, assessed, output)
         screen.note(f"description written to {output}; run it with: harness run --plan {shlex.quote(str(output))}")
-    screen.document(plan_document(made, board) | {"assessment": assessment.document(assessed)})
+    document = {"forecast": list(forecast), "assessment": assessment.document(assessed)}
+    screen.document(plan_document(made, board) | document)
 
 
 def _write(made: Plan, assessed: Assessment, output: Path) -> None:

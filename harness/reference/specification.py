@@ -160,6 +160,16 @@ def thresholds(layer: QGemm) -> npt.NDArray[np.int32]:
 
     The thresholds are clipped to these bounds: low is always reached, high + 1 never.
     """
+    low, high = accumulator_bounds(layer)
+    steps, column_of = thresholds_by_multiplier(layer)
+    return np.clip(steps[column_of], low[:, None], high[:, None] + 1).astype(np.int32)
+
+
+def thresholds_by_multiplier(layer: QGemm) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.intp]]:
+    """Thresholds of each multiplier that the columns have, int32 (M, 255), and of each column which is its own, (N,).
+
+    They are as `thresholds`, but clipped to the bounds of all columns together.
+    """
     codes = np.iinfo(layer.dtype)
     targets = np.arange(codes.min + 1, codes.max + 1) - layer.y_zero_point
     low, high = accumulator_bounds(layer)
@@ -172,7 +182,7 @@ def thresholds(layer: QGemm) -> npt.NDArray[np.int32]:
 
     shape = (len(bits), len(targets))
     steps = _smallest(reached, np.full(shape, low.min()), np.full(shape, high.max() + 1))
-    return np.clip(steps[column_of], low[:, None], high[:, None] + 1).astype(np.int32)
+    return steps.astype(np.int32), column_of
 
 
 def multiplier_bits(scales: Scales) -> npt.NDArray[np.uint32]:

@@ -186,6 +186,15 @@ class Target(Protocol):
     def contradiction(self, profile: Profile, device: str) -> str | None:
         """Why `ran_on` cannot be true of an item whose function `device` tells these words; None if it can."""
 
+    def shortage(self, launches: Sequence[Launch], profile: Profile) -> str | None:
+        """What these launches, all that have a target of its module, need together and the board does not have.
+
+        `needs ...`, with counts; None if it has all.  It refuses none of their layers.
+        """
+
+    def forecast(self, launches: Sequence[Launch], profile: Profile) -> tuple[str, ...]:
+        """What is known of these launches before they run, a line each: what they take of the board, how long."""
+
 
 def names() -> list[str]:
     """All targets that can be named in a profile, those with variants as `<target>:<variant>`."""
@@ -256,9 +265,9 @@ def origin_of_weights(layer: QGemm) -> str:
     return f"{layer.weights.dtype} weights of node {layer.name}{less}"
 
 
-def method(folder: Path) -> str:
-    """Of the harness's own part in a build, the modules in `folder`, which no source of the bundle shows."""
-    texts = [path.read_bytes() for path in sorted(folder.glob("*.py"))]
+def method(folder: Path, *modules: Path) -> str:
+    """Of the harness's own part in a build, the modules in `folder` and others, which no source of the bundle shows."""
+    texts = [path.read_bytes() for path in (*sorted(folder.glob("*.py")), *modules)]
     return hashlib.sha256(b"".join(texts)).hexdigest()[:12]
 
 

@@ -61,6 +61,16 @@ def contradiction(profile: Profile, device: str) -> str | None:  # noqa: ARG001 
     return None
 
 
+def shortage(launches: Sequence[Launch], profile: Profile) -> str | None:  # noqa: ARG001 - of the interface
+    """None: whatever is long or large takes the processor longer."""
+    return None
+
+
+def forecast(launches: Sequence[Launch], profile: Profile) -> tuple[str, ...]:  # noqa: ARG001 - of the interface
+    """Nothing."""
+    return ()
+
+
 def compiler() -> KernelCompiler | None:
     """None: C."""
     return None

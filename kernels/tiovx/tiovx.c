@@ -4,13 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <utils/app_init/include/app_init.h>
 
 #include "fail.h"
 #include "identity.h"
 #include "module.h"
+#include "quiet.h"
 
 /* TIOVX, which all items of the process share. */
 static struct {
@@ -18,7 +18,6 @@ static struct {
     size_t own_users;         /* of the kernels that the program brings itself */
     bool failed;              /* the program ends for another reason: what fails now is not told */
     vx_context context;
-    int standard_output; /* the program's own; TIOVX's messages go to standard error */
 } tiovx;
 
 static const struct {
@@ -57,28 +56,11 @@ static void check(vx_status status, const char *function, const char *what)
             CALL(function, what, &(object));                                                           \
     } while (0)
 
-/* Standard output is for JSON lines, and TIOVX prints what it does. */
-static void hide_standard_output(void)
-{
-    fflush(stdout);
-    tiovx.standard_output = dup(STDOUT_FILENO);
-    if (tiovx.standard_output < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
-        fail_errno(EXIT_SYSTEM, "cannot redirect", "standard output");
-}
-
-static void show_standard_output(void)
-{
-    fflush(stdout);
-    if (dup2(tiovx.standard_output, STDOUT_FILENO) < 0)
-        fail_errno(EXIT_SYSTEM, "cannot restore", "standard output");
-    close(tiovx.standard_output);
-}
-
 static void release_after_failure(void);
 
 static void start(void)
 {
-    hide_standard_output();
+    quiet_begin();
     if (atexit(release_after_failure) != 0)
         fail(EXIT_SYSTEM, "no room for what is to be done at the program's end");
     if (appInit() != 0)
@@ -94,7 +76,7 @@ static void stop(void)
     CALL(module_unload, "forgetting the kernels", tiovx.context);
     CALL(vxReleaseContext, "ending TIOVX", &tiovx.context);
     appDeInit();
-    show_standard_output();
+    quiet_end();
 }
 
 static vx_tensor create_tensor(const struct tiovx_array *array, size_t rows)

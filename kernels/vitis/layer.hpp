@@ -7,108 +7,92 @@
  * from the host, which has tried them on every accumulator.  They are stored as a binary search meets them, level by
  * level, so that each of its eight steps has a memory of its own and a pipeline finishes an output a cycle:
  *
- *     level[s][n][j] = t[n][(2 j + 1) 2^(7 - s) - 1]          s = 0 .. 7, j = 0 .. 2^s - 1
+ *     level_s[n][j] = t[n][(2 j + 1) 2^(7 - s) - 1]          s = 0 .. 7, j = 0 .. 2^s - 1
  *
  * A layer with a float32 output ends with its accumulators; the processor multiplies them by m.
  *
- * Layers are processes side by side, joined by streams of records, one a vector: the elements that somebody still
- * needs, then what the layer before has computed.  A layer passes on what is needed behind it, or everything when all
- * activations are asked for, and appends its own outputs.
+ * Layers stand side by side, joined by streams of records, one a vector: the elements that somebody still needs, then
+ * what the layer before has computed.  A layer passes on what is needed behind it, or everything when all activations
+ * are asked for, and appends its own outputs.  It is two processes: `sum_up` takes an element a cycle and adds its
+ * products to all sums at once, `finish` rounds a sum a cycle, while the next vector's are added.
  */
 #ifndef LAYER_HPP
 #define LAYER_HPP
 
 #include <stdint.h>
 
+#include "question.h"
 #include "stream.hpp"
 
-typedef int32_t element; /* a code, an accumulator, or the bits of a constant */
+typedef int32_t element; /* a code, an accumulator, a constant, or a word of the identity */
 typedef hls::stream<element> elements;
 
-enum { LEVELS = 8 };
-
-/* What the kernel is asked for: the network, or of one of its layers a part, or its constants. */
-enum part { WHOLE, ACCUMULATE, FINISH, TABLES };
-
-struct question {
-    uint32_t vectors;
-    uint32_t everything; /* of the network: all activations, not only those that somebody reads */
-    uint32_t part;
-    uint32_t layer;      /* of the kernel; of no importance for the network */
-    uint32_t given;      /* elements of a vector on their way to the layer that is asked */
-    uint32_t made;       /* and behind it; of the constants: all of them */
-};
-
-/* The constants of the sums; of each column. */
-template <unsigned DEPTH, unsigned WIDTH> struct sums {
-    int16_t weights[DEPTH][WIDTH]; /* b - zb */
+/* The constants of the sums, of each column. */
+template <typename WEIGHT, unsigned DEPTH, unsigned WIDTH> struct sums {
+    WEIGHT weights[DEPTH][WIDTH]; /* b - zb */
     int32_t bias[WIDTH];
     int32_t input_zero_point;
 };
 
-/* The thresholds of each column, a memory for each step of the search, and the code below all of them. */
-template <unsigned WIDTH> struct thresholds {
-    int32_t level_0[WIDTH][1], level_1[WIDTH][2], level_2[WIDTH][4], level_3[WIDTH][8], level_4[WIDTH][16],
-        level_5[WIDTH][32], level_6[WIDTH][64], level_7[WIDTH][128];
+/* The thresholds, a memory for each step of the search, of each column or of all together; the code below them. */
+template <unsigned TABLES> struct thresholds {
+    int32_t level_0[TABLES][1], level_1[TABLES][2], level_2[TABLES][4], level_3[TABLES][8], level_4[TABLES][16],
+        level_5[TABLES][32], level_6[TABLES][64], level_7[TABLES][128];
     int32_t lowest;
 };
 
-/* One input a cycle, all outputs side by side. */
-template <unsigned DEPTH, unsigned WIDTH>
-void accumulate(const element (&a)[DEPTH], const sums<DEPTH, WIDTH> &held, int32_t (&acc)[WIDTH])
-{
-    for (unsigned n = 0; n < WIDTH; ++n) {
-#pragma HLS UNROLL
-        acc[n] = held.bias[n];
-    }
-    for (unsigned k = 0; k < DEPTH; ++k) {
-#pragma HLS PIPELINE II=1
-        const int16_t centred = (int16_t)(a[k] - held.input_zero_point);
-        for (unsigned n = 0; n < WIDTH; ++n) {
-#pragma HLS UNROLL
-            acc[n] += centred * held.weights[k][n];
-        }
-    }
-}
+/* Of a layer whose output is float32. */
+struct no_thresholds {};
+
+/* The accumulators of a vector. */
+template <unsigned WIDTH> struct row {
+    int32_t acc[WIDTH];
+};
 
 /* QMIN + #{k : t[n][k] <= acc} */
-template <unsigned WIDTH> element code_of(const thresholds<WIDTH> &held, unsigned n, int32_t acc)
+template <unsigned TABLES> element finished(const thresholds<TABLES> &held, unsigned n, int32_t acc)
 {
 #pragma HLS INLINE
-    unsigned reached = held.level_0[n][0] <= acc;
-    reached = 2 * reached + (held.level_1[n][reached] <= acc);
-    reached = 2 * reached + (held.level_2[n][reached] <= acc);
-    reached = 2 * reached + (held.level_3[n][reached] <= acc);
-    reached = 2 * reached + (held.level_4[n][reached] <= acc);
-    reached = 2 * reached + (held.level_5[n][reached] <= acc);
-    reached = 2 * reached + (held.level_6[n][reached] <= acc);
-    reached = 2 * reached + (held.level_7[n][reached] <= acc);
+    const unsigned t = TABLES == 1 ? 0 : n;
+    unsigned reached = held.level_0[t][0] <= acc;
+    reached = 2 * reached + (held.level_1[t][reached] <= acc);
+    reached = 2 * reached + (held.level_2[t][reached] <= acc);
+    reached = 2 * reached + (held.level_3[t][reached] <= acc);
+    reached = 2 * reached + (held.level_4[t][reached] <= acc);
+    reached = 2 * reached + (held.level_5[t][reached] <= acc);
+    reached = 2 * reached + (held.level_6[t][reached] <= acc);
+    reached = 2 * reached + (held.level_7[t][reached] <= acc);
     return held.lowest + (element)reached;
 }
 
-/* A layer with codes as output has thresholds, one with a float32 output has none and ends with its accumulators. */
-template <unsigned WIDTH> element finished(const thresholds<WIDTH> &held, unsigned n, int32_t acc)
-{
-    return code_of(held, n, acc);
-}
-
-struct no_thresholds {};
-
 static inline element finished(const no_thresholds &, unsigned, int32_t acc)
 {
+#pragma HLS INLINE
     return acc;
 }
 
-template <unsigned COLUMNS, unsigned WIDTH> void tell(const int32_t (&values)[WIDTH][COLUMNS], elements &out)
+template <typename VALUE, unsigned ROWS, unsigned COLUMNS>
+void tell(const VALUE (&values)[ROWS][COLUMNS], elements &out)
 {
-    for (unsigned n = 0; n < WIDTH; ++n)
-        for (unsigned i = 0; i < COLUMNS; ++i) {
+    for (unsigned i = 0; i < ROWS; ++i)
+        for (unsigned j = 0; j < COLUMNS; ++j) {
 #pragma HLS PIPELINE II=1
-            out.write(values[n][i]);
+            out.write(values[i][j]);
         }
 }
 
-template <unsigned WIDTH> void tell(const thresholds<WIDTH> &held, elements &out)
+template <typename WEIGHT, unsigned DEPTH, unsigned WIDTH>
+void tell(const sums<WEIGHT, DEPTH, WIDTH> &held, elements &out)
+{
+    tell(held.weights, out);
+    for (unsigned n = 0; n < WIDTH; ++n) {
+#pragma HLS PIPELINE II=1
+        out.write(held.bias[n]);
+    }
+    out.write(held.input_zero_point);
+}
+
+template <unsigned TABLES> void tell(const thresholds<TABLES> &held, elements &out)
 {
     tell(held.level_0, out);
     tell(held.level_1, out);
@@ -125,104 +109,135 @@ static inline void tell(const no_thresholds &, elements &)
 {
 }
 
-template <unsigned DEPTH, unsigned WIDTH> void tell(const sums<DEPTH, WIDTH> &held, elements &out)
-{
-    for (unsigned k = 0; k < DEPTH; ++k)
-        for (unsigned n = 0; n < WIDTH; ++n) {
-#pragma HLS PIPELINE II=1
-            out.write(held.weights[k][n]);
-        }
-    for (unsigned n = 0; n < WIDTH; ++n) {
-#pragma HLS PIPELINE II=1
-        out.write(held.bias[n]);
-    }
-    out.write(held.input_zero_point);
-}
-
 /* From one stream to the next. */
 static inline void pass_on(elements &in, elements &out, uint32_t count)
 {
+#ifdef STREAM_MOVES_MANY
+    elements::move(in, out, count);
+#else
     for (uint32_t i = 0; i < count; ++i) {
 #pragma HLS PIPELINE II=1
         out.write(in.read());
     }
+#endif
 }
 
-/* LAYER, from the generator: its number, its sizes and constants, and where its inputs stand in a record:
+/* LAYER, from the generator: its number, its sizes, and where its inputs stand in a record:
  *
  *     NUMBER, DEPTH, WIDTH                  of the kernel's layers; inputs and outputs
  *     RECORD, AT                            elements of a record that comes in, and where the inputs begin
- *     FULL_RECORD, FULL_AT                  the same when everything is asked for
- *     needed(i)                             whether element i of a record is needed behind this layer
- *     held, rounding                        its constants
+ *     KEPT, needed(i)                       how many of them are needed behind this layer, and whether element i is
+ *     FULL_RECORD, FULL_AT                  as the first two when everything is asked for, and is kept
  */
-template <class LAYER> void take_record(elements &in, elements &out, bool everything, element (&a)[LAYER::DEPTH])
+
+/* The elements of a vector that are for others, on their way past the layer that is asked. */
+template <class LAYER> uint32_t passing(const question &asked)
 {
-    const unsigned count = everything ? LAYER::FULL_RECORD : LAYER::RECORD;
-    const unsigned at = everything ? LAYER::FULL_AT : LAYER::AT;
+    return asked.vectors * (asked.layer > LAYER::NUMBER ? asked.given_width : asked.made_width);
+}
+
+template <class LAYER> bool is_asked(const question &asked)
+{
+    return asked.part == WHOLE || asked.layer == LAYER::NUMBER;
+}
+
+/* One element of a record a cycle; those that are inputs are added to all sums. */
+template <class LAYER, typename WEIGHT>
+void accumulate(elements &in, elements &passed, const question &asked,
+                const sums<WEIGHT, LAYER::DEPTH, LAYER::WIDTH> &held, row<LAYER::WIDTH> &made)
+{
+    const bool whole = asked.part == WHOLE, full = whole && asked.everything;
+    const unsigned count = full ? LAYER::FULL_RECORD : whole ? LAYER::RECORD : LAYER::DEPTH;
+    const unsigned at = full ? LAYER::FULL_AT : whole ? LAYER::AT : 0u;
+    int32_t acc[LAYER::WIDTH];
+#pragma HLS ARRAY_PARTITION variable=acc complete
+    for (unsigned n = 0; n < LAYER::WIDTH; ++n) {
+#pragma HLS UNROLL
+        acc[n] = held.bias[n];
+    }
     for (unsigned i = 0; i < count; ++i) {
 #pragma HLS PIPELINE II=1
         const element value = in.read();
-        if (i >= at && i < at + LAYER::DEPTH)
-            a[i - at] = value;
-        if (everything || LAYER::needed(i))
-            out.write(value);
-    }
-}
-
-template <unsigned COUNT> void take(elements &in, element (&values)[COUNT])
-{
-    for (unsigned i = 0; i < COUNT; ++i) {
-#pragma HLS PIPELINE II=1
-        values[i] = in.read();
-    }
-}
-
-template <class LAYER> void compute_vector(elements &in, elements &out, const question &asked)
-{
-    element a[LAYER::DEPTH];
-    int32_t acc[LAYER::WIDTH];
-#pragma HLS ARRAY_PARTITION variable=acc complete
-    if (asked.part == FINISH)
-        take(in, acc);
-    else {
-        if (asked.part == WHOLE)
-            take_record<LAYER>(in, out, asked.everything, a);
-        else
-            take(in, a);
-        accumulate(a, LAYER::held, acc);
+        if (i >= at && i < at + LAYER::DEPTH) {
+            const int16_t centred = (int16_t)(value - held.input_zero_point);
+            for (unsigned n = 0; n < LAYER::WIDTH; ++n) {
+#pragma HLS UNROLL
+                const int32_t product = centred * held.weights[i - at][n];
+#pragma HLS BIND_OP variable=product op=mul impl=dsp
+                acc[n] += product;
+            }
+        }
+        if (full || (whole && LAYER::needed(i)))
+            passed.write(value);
     }
     for (unsigned n = 0; n < LAYER::WIDTH; ++n) {
-#pragma HLS PIPELINE II=1
-        out.write(asked.part == ACCUMULATE ? acc[n] : finished(LAYER::rounding, n, acc[n]));
+#pragma HLS UNROLL
+        made.acc[n] = acc[n];
     }
 }
 
-/* The process of a layer. */
-template <class LAYER> void layer(elements &in, elements &out, question asked)
+/* The first process of a layer. */
+template <class LAYER, typename WEIGHT>
+void sum_up(elements &in, elements &passed, hls::stream<row<LAYER::WIDTH> > &rows, question asked,
+            const sums<WEIGHT, LAYER::DEPTH, LAYER::WIDTH> &held)
 {
-    if (asked.part == WHOLE || asked.layer == LAYER::NUMBER) {
-        if (asked.part == TABLES) {
-            tell(LAYER::held, out);
-            tell(LAYER::rounding, out);
-        } else
-            for (uint32_t v = 0; v < asked.vectors; ++v)
-                compute_vector<LAYER>(in, out, asked);
+    if (!is_asked<LAYER>(asked))
+        pass_on(in, passed, passing<LAYER>(asked));
+    else if (asked.part == TABLES)
+        tell(held, passed);
+    else
+        for (uint32_t v = 0; v < asked.vectors; ++v) {
+            row<LAYER::WIDTH> made;
+#pragma HLS ARRAY_PARTITION variable=made.acc complete
+            if (asked.part == FINISH)
+                for (unsigned n = 0; n < LAYER::WIDTH; ++n) {
+#pragma HLS PIPELINE II=1
+                    made.acc[n] = in.read();
+                }
+            else
+                accumulate<LAYER>(in, passed, asked, held, made);
+            rows.write(made);
+        }
+}
+
+/* The second process of a layer: one sum a cycle. */
+template <class LAYER, class ROUNDING>
+void finish(elements &passed, hls::stream<row<LAYER::WIDTH> > &rows, elements &out, question asked,
+            const ROUNDING &rounding)
+{
+    if (!is_asked<LAYER>(asked))
+        pass_on(passed, out, passing<LAYER>(asked));
+    else if (asked.part == TABLES) {
+        pass_on(passed, out, LAYER::DEPTH * LAYER::WIDTH + LAYER::WIDTH + 1);
+        tell(rounding, out);
     } else
-        pass_on(in, out, asked.layer > LAYER::NUMBER ? asked.vectors * asked.given : asked.vectors * asked.made);
+        for (uint32_t v = 0; v < asked.vectors; ++v) {
+            pass_on(passed, out, asked.part != WHOLE ? 0u : asked.everything ? LAYER::FULL_RECORD : LAYER::KEPT);
+            const row<LAYER::WIDTH> sums = rows.read();
+            for (unsigned n = 0; n < LAYER::WIDTH; ++n) {
+#pragma HLS PIPELINE II=1
+                out.write(asked.part == ACCUMULATE ? sums.acc[n] : finished(rounding, n, sums.acc[n]));
+            }
+        }
 }
 
-static inline void load(const element *given, elements &out, question asked)
+static inline void load(const element *given, elements &out, question asked, const element (&identity)[IDENTITY_WORDS])
 {
-    for (uint32_t i = 0; i < asked.vectors * asked.given; ++i) {
+    if (asked.part == IDENTITY)
+        for (uint32_t i = 0; i < IDENTITY_WORDS; ++i) {
 #pragma HLS PIPELINE II=1
-        out.write(given[i]);
-    }
+            out.write(identity[i]);
+        }
+    else
+        for (uint32_t i = 0; i < asked.vectors * asked.given_width; ++i) { /* whose reads become bursts */
+#pragma HLS PIPELINE II=1
+            out.write(given[i]);
+        }
 }
 
 static inline void store(elements &in, element *made, question asked)
 {
-    for (uint32_t i = 0; i < asked.vectors * asked.made; ++i) {
+    for (uint32_t i = 0; i < asked.vectors * asked.made_width; ++i) {
 #pragma HLS PIPELINE II=1
         made[i] = in.read();
     }

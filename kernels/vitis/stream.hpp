@@ -12,12 +12,57 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include <mutex>
+#include <vector>
+
+#ifndef ELEMENT_BY_ELEMENT
+#define STREAM_MOVES_MANY /* with `move`, which is what reading and writing one after the other comes to */
+#endif
 
 namespace hls {
 
+/* What a stream keeps its elements in, to be used again: to get memory anew for each run takes longer than the run. */
+template <typename T> struct storage {
+    T *elements;
+    size_t room;
+
+    static storage take()
+    {
+        const std::lock_guard<std::mutex> locked(guard());
+        if (unused().empty())
+            return {nullptr, 0};
+        const storage last = unused().back();
+        unused().pop_back();
+        return last;
+    }
+
+    static void give_back(storage other)
+    {
+        const std::lock_guard<std::mutex> locked(guard());
+        unused().push_back(other);
+    }
+
+private:
+    static std::mutex &guard()
+    {
+        static std::mutex mutex;
+        return mutex;
+    }
+
+    static std::vector<storage> &unused()
+    {
+        static std::vector<storage> stored;
+        return stored;
+    }
+};
+
 template <typename T> class stream {
 public:
-    stream() = default;
+    stream() : stored(storage<T>::take())
+    {
+    }
     stream(const stream &) = delete;
     stream &operator=(const stream &) = delete;
 
@@ -25,30 +70,49 @@ public:
     {
         if (first != last)
             give_up("elements that nobody reads");
-        free(elements);
+        storage<T>::give_back(stored);
     }
 
     void write(const T &element)
     {
-        if (last == room) {
-            room = room ? 2 * room : 1024;
-            elements = static_cast<T *>(realloc(elements, room * sizeof(T)));
-            if (!elements)
-                give_up("more elements than there is memory");
-        }
-        elements[last++] = element;
+        if (last == stored.room)
+            make_room(last + 1);
+        stored.elements[last++] = element;
     }
 
     T read()
     {
         if (first == last)
             give_up("no element to read: a process waits for ever");
-        return elements[first++];
+        return stored.elements[first++];
+    }
+
+    static void move(stream &from, stream &to, size_t count)
+    {
+        if (count == 0)
+            return;
+        if (from.last - from.first < count)
+            give_up("no element to read: a process waits for ever");
+        if (to.stored.room - to.last < count)
+            to.make_room(to.last + count);
+        memcpy(&to.stored.elements[to.last], &from.stored.elements[from.first], count * sizeof(T));
+        from.first += count;
+        to.last += count;
     }
 
 private:
-    T *elements = nullptr;
-    size_t first = 0, last = 0, room = 0;
+    storage<T> stored;
+    size_t first = 0, last = 0;
+
+    void make_room(size_t least)
+    {
+        stored.room = stored.room ? stored.room : 1024;
+        while (stored.room < least)
+            stored.room *= 2;
+        stored.elements = static_cast<T *>(realloc(stored.elements, stored.room * sizeof(T)));
+        if (!stored.elements)
+            give_up("more elements than there is memory");
+    }
 
     [[noreturn]] static void give_up(const char *what)
     {

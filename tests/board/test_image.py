@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import workspace
-from harness.board import packages
-from harness.board.flock import exclusive
+from harness import debian, workspace
 from harness.board.image import KERNEL, PACKAGES, Entry, build, cpio
 from harness.errors import ToolError
+from harness.flock import exclusive
 
 NOWHERE = "http://127.0.0.1:9/debian"  # the discard port: nobody listens
 
@@ -51,14 +50,14 @@ def fetched() -> Path:
     folder = workspace.find(None, None).cache / "guest"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with exclusive(folder / "lock"):
-        packages.fetch(PACKAGES, KERNEL, folder / "packages", print)
+        debian.fetch(PACKAGES, KERNEL, folder / "packages", print)
     return folder
 
 
 @pytest.fixture
 def folder(fetched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the packages and no image, and no way to the network."""
-    monkeypatch.setenv(packages.MIRROR, NOWHERE)
+    monkeypatch.setenv(debian.MIRROR, NOWHERE)
     shutil.copytree(fetched / "packages", tmp_path / "packages", copy_function=os.link)
     return tmp_path
 
@@ -109,17 +108,17 @@ def test_two_processes_build_at_once(folder: Path) -> None:
 def test_packages_that_cannot_be_fetched_leave_nothing_and_say_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(packages.MIRROR, NOWHERE)
-    monkeypatch.setattr(packages, "KEYRING", Path(__file__))
+    monkeypatch.setenv(debian.MIRROR, NOWHERE)
+    monkeypatch.setattr(debian, "KEYRING", Path(__file__))
     with pytest.raises(ToolError, match="apt-get update failed") as caught:
-        packages.fetch(PACKAGES, KERNEL, tmp_path, print)
-    assert packages.MIRROR in caught.value.hint
+        debian.fetch(PACKAGES, KERNEL, tmp_path, print)
+    assert debian.MIRROR in caught.value.hint
     assert [path.name for path in tmp_path.iterdir()] == ["part"]  # what the next attempt begins with removing
 
 
 def test_a_machine_without_apt_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(packages.MIRROR, NOWHERE)
-    monkeypatch.setattr(packages, "KEYRING", Path(__file__))
+    monkeypatch.setenv(debian.MIRROR, NOWHERE)
+    monkeypatch.setattr(debian, "KEYRING", Path(__file__))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ToolError, match="apt-get is not on this machine"):
         build(tmp_path / "guest", b"host", b"user", print)
@@ -135,8 +134,8 @@ def _apt(folder: Path, **files: str) -> Path:
 
 @pytest.fixture
 def _own_sources(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(packages.MIRROR, raising=False)
-    monkeypatch.delenv(packages.SUITE, raising=False)
+    monkeypatch.delenv(debian.MIRROR, raising=False)
+    monkeypatch.delenv(debian.SUITE, raising=False)
 
 
 @pytest.mark.usefixtures("_own_sources")
@@ -150,7 +149,7 @@ def test_sources_are_debians_of_this_machine_for_arm64(tmp_path: Path) -> None:
         vendor_sources="Types: deb\nURIs: https://vendor.test/debian\nSuites: bookworm\nComponents: main\n"
         "Signed-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n debian-archive\n",
     )
-    assert packages.sources(apt) == (
+    assert debian.sources(apt) == (
         "Types: deb\nURIs: https://mirror.test/debian\nSuites: bookworm bookworm-updates\nComponents: main\n"
         "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\nArchitectures: arm64\n"
     )
@@ -166,7 +165,7 @@ def test_sources_in_one_line_each(tmp_path: Path) -> None:
         vendor_list="deb [signed-by=/k/vendor.gpg] http://vendor.test/debian bookworm main\n"
         "deb http://vendor.test/apt bookworm main\ndeb http://vendor.test/linux/debian bookworm stable\n",
     )
-    assert packages.sources(apt) == (
+    assert debian.sources(apt) == (
         "Types: deb\nURIs: http://mirror.test/debian/\nSuites: bookworm\nComponents: main\n"
         "Architectures: arm64\n\nTypes: deb\nURIs: http://mirror.test/sec\nSuites: bookworm\nComponents: main\n"
         "Signed-By: /k/debian-archive-keyring.gpg\nArchitectures: arm64\n"
@@ -177,17 +176,17 @@ def test_sources_in_one_line_each(tmp_path: Path) -> None:
 def test_another_distribution_needs_a_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     apt = _apt(tmp_path, main="deb http://archive.test/ubuntu noble main universe\n")
     with pytest.raises(ToolError, match="does not use Debian's packages") as caught:
-        packages.sources(apt)
+        debian.sources(apt)
     assert "HARNESS_DEBIAN_MIRROR" in caught.value.hint
     keyring = tmp_path / "keyring.gpg"
-    monkeypatch.setattr(packages, "KEYRING", keyring)
+    monkeypatch.setattr(debian, "KEYRING", keyring)
     monkeypatch.setenv("HARNESS_DEBIAN_MIRROR", "https://mirror.test/debian")
     with pytest.raises(ToolError, match="cannot be verified") as caught:
-        packages.sources(apt)
+        debian.sources(apt)
     assert "debian-archive-keyring" in caught.value.hint
     keyring.touch()
     monkeypatch.setenv("HARNESS_DEBIAN_SUITE", "trixie")
-    assert packages.sources(apt) == (
+    assert debian.sources(apt) == (
         "Types: deb\nURIs: https://mirror.test/debian\nSuites: trixie\nComponents: main\n"
         f"Signed-By: {keyring}\nArchitectures: arm64\n"
     )

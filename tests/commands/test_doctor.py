@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from harness import toolchain
 from harness.workspace import ROOT
 from tests.commands.command import User
 
@@ -32,7 +33,7 @@ def test_what_is_missing_comes_with_the_command_that_brings_it(user: User, tmp_p
     ended = user.harness("doctor", PATH=str(tmp_path / "bin"))
     assert ended.code == 3
     assert "sudo apt-get install --no-install-recommends qemu-system-arm" in ended.out
-    assert "sudo apt-get install --no-install-recommends gcc-aarch64-linux-gnu libc6-dev-arm64-cross" in ended.out
+    assert f"sudo apt-get install --no-install-recommends {toolchain.PACKAGES['aarch64-linux-gnu-gcc']}" in ended.out
 
 
 def test_an_unknown_target_is_named(tmp_path: Path, cache: Path) -> None:

@@ -6,11 +6,13 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 import yaml
 
 from harness.workspace import ROOT
+from tests.builders import random_network
 from tests.commands.command import Ended, User
 from tests.dags import listing_2
 
@@ -52,6 +54,32 @@ def test_plan_shows_items_and_what_they_compute(user: User) -> None:
     assert assessed["sound"] is True
     assert assessed["net"] == {"places": 57, "transitions": 13, "syncs": 2, "tokens": 46, "markings": 14}
     assert (assessed["equivalence"]["equal"], assessed["schedule"]) == (True, [])
+    assert document["forecast"] == []
+
+
+def test_a_plan_for_a_fabric_tells_what_it_takes_and_how_long(user: User) -> None:
+    asked = ("plan", "--board", "kv260", "--model", "acas_coc", "--items", "c,vitis")
+    area, *kernels = user.harness(*asked, "--json").document["forecast"]
+    assert area.startswith("fabric of the K26: at least 405 of 1,248 DSP (32 %), ")
+    assert [line.partition(";")[0] for line in kernels] == [
+        "dense_1_kernel: 509 cycles for a vector, 51 to the next (411 with all activations)"
+    ]
+    shown = user.harness(*asked)
+    assert (shown.code, shown.err) == (0, "")
+    assert area in shown.out
+    assert kernels[0] in shown.out
+
+
+@pytest.mark.parametrize("command", [("plan",), ("run", "--vectors", "10")])
+def test_a_network_that_a_fabric_cannot_hold_is_refused(user: User, tmp_path: Path, command: tuple[str, ...]) -> None:
+    large = random_network(np.random.default_rng(1), (4, 700, 549), float_output=True)
+    onnx.save_model(large, tmp_path / "large.onnx")
+    asked = ("--board", "kv260", "--model", str(tmp_path / "large.onnx"), "--items", "c,vitis")
+    ended = user.harness(*command, *asked)
+    assert ended.code == 2
+    said = " ".join(ended.err.split())
+    assert "large on board kv260: target vitis needs at least 1,249 DSP, the K26 has 1,248" in said
+    assert "hint: give some layers to another item with --split" in said
 
 
 def test_a_plan_that_was_written_is_read_back_as_it_was(user: User, tmp_path: Path) -> None:

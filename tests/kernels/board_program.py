@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import hashlib
 import os
+import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -136,7 +137,7 @@ class Keeping(Compiler):
 
         def kept(source: Path) -> Path:
             own, shared = folder / KERNELS / source.parts[1], folder / KERNELS / "integer"
-            headers = sorted([*own.rglob("*.h"), *shared.glob("*.h")])
+            headers = sorted([*own.rglob("*.h"), *own.rglob("*.hpp"), *shared.glob("*.h")])
             texts = [path.read_bytes() for path in [folder / source, *headers]]
             settings = repr((source, self.flags, definitions, more_flags)).encode()
             there = self.objects / f"{hashlib.sha256(b''.join([settings, *texts])).hexdigest()}.o"
@@ -144,6 +145,10 @@ class Keeping(Compiler):
                 super(Keeping, self).build(folder, [source], include, definitions, there, (*more_flags, "-c"))
             return there
 
+        if "-c" in more_flags:
+            [source] = sources
+            shutil.copy(kept(source), output)
+            return
         fixed = [source for source in sources if source.parts[0] == KERNELS]
         units = [*(source for source in sources if source not in fixed), NO_LANGUAGE, *map(kept, fixed)]
         super().build(folder, units, include, definitions, output, more_flags)

@@ -14,12 +14,12 @@ from unittest import mock
 
 import numpy as np
 
-from harness import network_c
+from harness import network_c, trial
 from harness.errors import ToolError
 from harness.network import Array, Layer, QGemm, QuantizeLinear
 from harness.plan import Plan
 from harness.targets import KERNELS
-from harness.targets.tiovx import constants, trial
+from harness.targets.tiovx import constants
 from harness.targets.tiovx.code import CoreItem
 from harness.targets.tiovx.constants import Constants
 from tests.diagnosis import mutants

@@ -63,5 +63,13 @@ class Cuda:
         expected = "its simulation" if profile.simulated else "a GPU"
         return f"the driver on board {profile.name} calls itself {device!r}, but {expected} should be there"
 
+    def shortage(self, launches: Sequence[Launch], profile: Profile) -> str | None:  # noqa: ARG002 - of the interface
+        """None: what a GPU has no memory for, its driver refuses."""
+        return None
+
+    def forecast(self, launches: Sequence[Launch], profile: Profile) -> tuple[str, ...]:  # noqa: ARG002 - of the interface
+        """Nothing."""
+        return ()
+
 
 VARIANTS = {"layerwise": Cuda(layerwise), "fused": Cuda(fused)}

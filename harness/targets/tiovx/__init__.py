@@ -79,5 +79,13 @@ class Tiovx:
             return f"board {profile.name} is this machine, and TIOVX on {platform.machine()} is TI's emulation for PCs"
         return None
 
+    def shortage(self, launches: Sequence[Launch], profile: Profile) -> str | None:  # noqa: ARG002 - of the interface
+        """None: what a core has no memory for, TIOVX refuses."""
+        return None
+
+    def forecast(self, launches: Sequence[Launch], profile: Profile) -> tuple[str, ...]:  # noqa: ARG002 - of the interface
+        """Nothing."""
+        return ()
+
 
 VARIANTS = {"c7x": Tiovx("TIVX_TARGET_DSP_C7_1"), "mpu": Tiovx("TIVX_TARGET_MPU_0")}

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from harness import trial
 from harness.errors import RequestError
 from harness.profile import Profile
 from harness.targets import COMPILED, KERNELS, STAND_INS, CompileC, method
-from harness.targets.tiovx import constants, sdk, sources, trial
+from harness.targets.tiovx import constants, sdk, sources
 from harness.targets.tiovx.code import CoreItem
 
 HERE = Path(__file__).parent
@@ -45,7 +46,7 @@ class _Tiovx:
                 "set static: false in its toolchain, and a compiler that links for the board's glibc",
             )
         tiovx = "double" if profile.simulated else sdk.find(profile).digest
-        return f"TIOVX {tiovx}, kernels {sources.kernels_digest()} [{method(HERE)}]"
+        return f"TIOVX {tiovx}, kernels {sources.kernels_digest()} [{method(HERE, Path(trial.__file__))}]"
 
     def flags(self, profile: Profile) -> tuple[str, ...]:
         """Where the headers lie, and the library, in which no name of ours may take the place of one of its own."""

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness import trial
 from harness.errors import ToolError
 from harness.network import Array, QGemm, QuantizeLinear, accumulator_bounds
 from harness.reference import specification
 from harness.targets import DEPTH_LIMIT, KERNELS, find
-from harness.targets.tiovx import UNCONFIRMED, constants, trial
+from harness.targets.tiovx import UNCONFIRMED, constants
 from harness.workspace import ROOT
 from tests import builders
 from tests.kernels.board_program import parse

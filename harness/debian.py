@@ -1,4 +1,4 @@
-"""Debian's arm64 packages for the guest of the emulated boards, fetched without root rights.
+"""Debian's arm64 packages, for the guest of the emulated boards and to build for boards, fetched without root rights.
 
 apt works in a root of its own, with an empty list of installed packages: nothing is installed, no foreign architecture
 is added.  Mirror, keys and proxies are those of this machine's apt, so packages are verified as for this machine.
@@ -52,53 +52,88 @@ class Packages:
     digest: str
 
 
+@dataclass(frozen=True)
+class _Apt:
+    """apt in a root of its own, that fetches `purpose`, as messages call it."""
+
+    root: Path
+    purpose: str
+
+    def run(self, program: str, *arguments: str) -> str:
+        """What it writes, in the folder that packages are downloaded into."""
+        command = [program, f"-c={self.root / 'apt.conf'}", *arguments]
+        try:
+            return run_tool(command, cwd=self.root / "files")
+        except ToolError as error:
+            raise ToolError(
+                f"cannot fetch {self.purpose}: {error.message}",
+                "can this machine reach the Debian mirror of its apt (try: apt-get update)? another one is named by "
+                f"{MIRROR}=URL, its release by {SUITE} (default: {DEFAULT_SUITE})",
+            ) from error
+
+
 def fetch(wanted: Sequence[str], meta: str, folder: Path, notify: Callable[[str], None]) -> Packages:
     """The packages `wanted` with the libraries that they need, and those that the metapackage `meta` depends on.
 
     They are kept in `folder`: only the first call needs the network.  Not for several processes at once.
     ToolError, with what to do, if they cannot be had.
     """
-    recipe = hashlib.sha256(repr((*wanted, meta, os.environ.get(SUITE))).encode()).hexdigest()[:16]
+
+    def names(apt: _Apt) -> Sequence[str]:
+        return _with_libraries(apt, wanted, meta)
+
+    size = "arm64 kernel, OpenSSH, about 50 MB, once"
+    return _kept((*wanted, meta), names, "the emulated boards' Linux", size, folder, notify)
+
+
+def fetch_alone(
+    wanted: Sequence[str], purpose: str, size: str, folder: Path, notify: Callable[[str], None]
+) -> Packages:
+    """The packages `wanted` for a purpose, without what they depend on; as `fetch`.  `size` tells how much it is."""
+    return _kept(wanted, lambda _: wanted, purpose, size, folder, notify)
+
+
+def _kept(
+    wanted: Sequence[str],
+    names: Callable[[_Apt], Sequence[str]],
+    purpose: str,
+    size: str,
+    folder: Path,
+    notify: Callable[[str], None],
+) -> Packages:
+    recipe = hashlib.sha256(repr((*wanted, os.environ.get(SUITE))).encode()).hexdigest()[:16]
     kept = folder / recipe
     if not kept.exists():
-        notify("fetching the emulated boards' Linux (arm64 kernel, OpenSSH, about 50 MB, once)")
+        notify(f"fetching {purpose} ({size})")
         part = folder / "part"
         shutil.rmtree(part, ignore_errors=True)
-        _download(wanted, meta, part)
+        _download(_Apt(part, purpose), names)
         (part / "files").rename(kept)
         shutil.rmtree(part)
     files = sorted(kept.glob("*.deb"))
     return Packages(files, (kept / "digest").read_text())
 
 
-def _download(wanted: Sequence[str], meta: str, root: Path) -> None:
-    """Fill `root`/files with the packages and their digest."""
+def _download(apt: _Apt, names: Callable[[_Apt], Sequence[str]]) -> None:
+    """Fill the root's folder `files` with the packages and their digest."""
     for name in ("state/lists/partial", "cache/archives/partial", "files"):
-        (root / name).mkdir(parents=True)
-    (root / "status").touch()
-    (root / "debian.sources").write_text(sources())
-    (root / "apt.conf").write_text(SETTINGS.format(root=root))
-    _apt(root, "apt-get", "update")
-    needed = re.findall(r"^Inst (\S+)", _apt(root, "apt-get", "install", "--simulate", *wanted), re.MULTILINE)
-    libraries = [name for name in needed if name.startswith(("lib", "zlib"))]
-    kernel = re.findall(r"Depends: (\S+)", _apt(root, "apt-cache", "depends", meta))
-    _apt(root, "apt-get", "download", *dict.fromkeys([*wanted, *libraries, *kernel]))
+        (apt.root / name).mkdir(parents=True)
+    (apt.root / "status").touch()
+    (apt.root / "debian.sources").write_text(sources())
+    (apt.root / "apt.conf").write_text(SETTINGS.format(root=apt.root))
+    apt.run("apt-get", "update")
+    apt.run("apt-get", "download", *dict.fromkeys(names(apt)))
     digest = hashlib.sha256()
-    for file in sorted((root / "files").glob("*.deb")):
+    for file in sorted((apt.root / "files").glob("*.deb")):
         digest.update(file.name.encode() + hashlib.sha256(file.read_bytes()).digest())
-    (root / "files" / "digest").write_text(digest.hexdigest())
+    (apt.root / "files" / "digest").write_text(digest.hexdigest())
 
 
-def _apt(root: Path, program: str, *arguments: str) -> str:
-    command = [program, f"-c={root / 'apt.conf'}", *arguments]
-    try:
-        return run_tool(command, cwd=root / "files")
-    except ToolError as error:
-        raise ToolError(
-            f"cannot fetch the emulated boards' Linux: {error.message}",
-            "can this machine reach the Debian mirror of its apt (try: apt-get update)? another one is named by "
-            f"{MIRROR}=URL, its release by {SUITE} (default: {DEFAULT_SUITE})",
-        ) from error
+def _with_libraries(apt: _Apt, wanted: Sequence[str], meta: str) -> Sequence[str]:
+    simulated = apt.run("apt-get", "install", "--simulate", *wanted)
+    needed = re.findall(r"^Inst (\S+)", simulated, re.MULTILINE)
+    libraries = [name for name in needed if name.startswith(("lib", "zlib"))]
+    return [*wanted, *libraries, *re.findall(r"Depends: (\S+)", apt.run("apt-cache", "depends", meta))]
 
 
 def run_tool(command: Sequence[str], cwd: Path | None = None) -> str:
@@ -110,7 +145,7 @@ def run_tool(command: Sequence[str], cwd: Path | None = None) -> str:
     except FileNotFoundError as error:
         raise ToolError(
             f"{command[0]} is not on this machine",
-            "emulated boards are built with apt-get, apt-cache, dpkg-deb and readelf: install apt, dpkg and binutils",
+            "packages are fetched and read by apt-get, apt-cache, dpkg-deb, readelf: install apt, dpkg and binutils",
         ) from error
     if done.returncode != 0:
         words = " ".join(argument for argument in command[:3] if not argument.startswith("-c="))
@@ -127,7 +162,7 @@ def sources(apt: Path = APT) -> str:
     entries = [_mirror(mirror)] if mirror else [entry for entry in _configured(apt) if _is_debian(entry)]
     if not entries:
         raise ToolError(
-            "this machine's apt does not use Debian's packages, which the emulated boards' Linux is made of",
+            "this machine's apt does not use Debian's packages: none for arm64 can be fetched",
             f"set {MIRROR} to the URL of a Debian mirror (and {SUITE}, default: {DEFAULT_SUITE}); "
             "needs: sudo apt-get install debian-archive-keyring",
         )

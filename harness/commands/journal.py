@@ -1,0 +1,57 @@
+"""What a command that works in steps keeps of them: for the screen, for a log, for its document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness import evidence
+from harness.errors import HarnessError
+from harness.profile import Profile
+from harness.screen import Screen
+from harness.workspace import Workspace
+
+
+@dataclass
+class Journal:
+    """What was done; `steps` are the names of all steps, in their order."""
+
+    screen: Screen
+    log: Path
+    steps: tuple[str, ...]
+    done: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, screen: Screen, profile: Profile, workspace: Workspace, steps: tuple[str, ...]) -> Journal:
+        """A journal whose log is a new file in the cache."""
+        folder = workspace.cache / "firmware"
+        folder.mkdir(parents=True, exist_ok=True)
+        return cls(screen, folder / f"{evidence.now():%Y%m%dT%H%M%S}_{profile.name}.log", steps)
+
+    def note(self, text: str) -> None:
+        """A line for who waits."""
+        self.screen.note(text)
+        with self.log.open("a", encoding="utf-8") as file:
+            file.write(f"{evidence.now():%Y-%m-%dT%H:%M:%SZ} {text}\n")
+
+    @contextmanager
+    def step(self, name: str, what: str) -> Iterator[None]:
+        """One of `steps`; what it finds out goes to `done`."""
+        self.note(f"[{self.steps.index(name) + 1}/{len(self.steps)}] {name}: {what}")
+        try:
+            yield
+        except HarnessError as error:
+            self.note(f"step {name!r} failed: {error.message}")
+            raise
+
+    def result(self, name: str, text: str) -> None:
+        """What has come of a step."""
+        self.done[name] = text
+        self.note(f"  {text}")
+
+    @property
+    def results(self) -> str:
+        """All of them, a line each."""
+        return "\n".join(f"{name}: {text}" for name, text in self.done.items())

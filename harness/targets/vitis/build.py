@@ -1,0 +1,168 @@
+"""What an item in the fabric needs beside the C compiler: XRT, or its double with the kernels as C++ in it.
+
+The thresholds are tried on every accumulator before anything is built with them.  What is in the FPGA itself is built
+and loaded by `harness firmware`: the program finds it by the digest of the kernels' sources, and refuses any other.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from harness import toolchain, trial
+from harness.errors import RequestError
+from harness.network import QGemm
+from harness.profile import Profile
+from harness.targets import COMPILED, KERNELS, STAND_INS, CompileC, method
+from harness.targets.vitis import constants, kernel, xclbin, xrt
+from harness.targets.vitis.kernel import Fabric, Kernel
+from harness.targets.vitis.signature import ARGUMENTS
+
+HERE = Path(__file__).parent
+ROOM = Path("kernels/vitis")
+SETTINGS = "network_fabric.c"
+REGISTRY = "network_simulated.cpp"
+HOST = "xrt.cpp"
+STAND_IN = f"{STAND_INS}/libxrt_coreutil.so.2"
+METADATA = f"{STAND_INS}/network.xclbin"
+TRIED = f"{COMPILED}/thresholds.json"
+RUNTIME = ("libstdc++.so.6", "libgcc_s.so.1")  # a Kria has them, an emulated board only what is brought
+INSTALLED = "/lib/firmware/xilinx"
+CPP = ("-x", "c++", "-std=c++17")
+LINKED = ("-Wl,--no-as-needed", "-lstdc++")
+
+
+class _Vitis:
+    """See KernelCompiler."""
+
+    def sources(self, kernels: Sequence[Sequence[Kernel]], profile: Profile) -> dict[str, bytes]:
+        """The kernels, which the program knows by their digest, and its way to XRT; for a stand-in also the double."""
+        fabric = fabric_of(kernels)
+        made = {name if name in (kernel.SOURCE, kernel.IDENTITY) else f"{ROOM}/{name}": text
+                for name, text in fabric.sources.items()}  # fmt: skip
+        made |= {
+            f"{ROOM}/{HOST}": (KERNELS / "vitis" / HOST).read_bytes(),
+            SETTINGS: _settings(fabric, profile).encode(),
+        }
+        if profile.simulated:
+            made[REGISTRY] = _registry(fabric.kernels).encode()
+            folder = KERNELS / "vitis" / "double"
+            paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+            made |= {f"kernels/{path.relative_to(KERNELS)}": path.read_bytes() for path in paths}
+        return made
+
+    def identity(self, profile: Profile) -> str:
+        """Which XRT; RequestError or ToolError if there is none to build with."""
+        if profile.toolchain.static:
+            raise RequestError(
+                f"board {profile.name}: a static program cannot load XRT", "set static: false in its toolchain"
+            )
+        if "zig" in profile.toolchain.compiler:
+            raise RequestError(
+                f"board {profile.name}: XRT needs GNU's C++ library, which zig does not link with",
+                "name a gcc in its toolchain, for example: compiler: aarch64-linux-gnu-gcc",
+            )
+        found = "double" if profile.simulated else xrt.find(profile).digest
+        return f"XRT {found} [{method(HERE, Path(trial.__file__))}]"
+
+    def flags(self, profile: Profile) -> tuple[str, ...]:
+        """The C++ library, and where XRT's lies."""
+        if profile.simulated:
+            return LINKED
+        return (*LINKED, *xrt.find(profile).link_flags)
+
+    def build(
+        self, bundle: Path, kernels: Sequence[Sequence[Kernel]], profile: Profile, compile_c: CompileC
+    ) -> tuple[Path, ...]:
+        """Tries the thresholds; builds the way to XRT, and the double if that is to stand in."""
+        fabric, compiled = fabric_of(kernels), Path(COMPILED) / "xrt.o"
+        (bundle / COMPILED).mkdir(exist_ok=True)
+        tried = _tried([layer for item in kernels for each in item for layer in each.layers])
+        (bundle / TRIED).write_text(json.dumps(tried, indent=1) + "\n", encoding="utf-8")
+        headers = (f"-I{ROOM / 'double'}",) if profile.simulated else xrt.find(profile).compile_flags
+        compile_c([ROOM / HOST], bundle / compiled, "-c", *CPP, *headers)
+        units = [Path(SETTINGS), compiled]
+        if profile.simulated:
+            _build_double(bundle, fabric, profile, compile_c)
+            units.append(Path(STAND_IN))
+        return tuple(units)
+
+
+COMPILER = _Vitis()
+
+
+def fabric_of(kernels: Iterable[Iterable[Kernel]]) -> Fabric:
+    """All kernels of a bundle, of whatever item, as one application for the FPGA."""
+    return kernel.fabric_of([each for item in kernels for each in item])
+
+
+def _settings(fabric: Fabric, profile: Profile) -> str:
+    """By what the program knows the application."""
+    path = METADATA if profile.simulated else f"{INSTALLED}/{fabric.app}/{fabric.app}.xclbin"
+    names = ", ".join(f'"{name}"' for name in fabric.kernels)
+    return (
+        "/* What must be in the fabric, and where its metadata lie; how long the program waits for it. */\n"
+        '#include "vitis.h"\n\n'
+        f"static const char *const kernels[] = {{{names}}};\n"
+        f'const struct fabric_settings fabric_settings = {{"{path}", kernels, {len(fabric.kernels)}, '
+        f"{profile.vitis.timeout_s}}};\n"
+        f"const uint32_t vitis_identity[IDENTITY_WORDS] = {{{', '.join(kernel.words(fabric.digest))}}};\n"
+    )
+
+
+def _registry(kernels: Sequence[str]) -> str:
+    """What the double of XRT finds by name."""
+    types = ", ".join(argument.c_type for argument in ARGUMENTS)
+    values = ", ".join(_value(index, argument.c_type) for index, argument in enumerate(ARGUMENTS))
+    callers = [
+        f'extern "C" void {name}({types});\n'
+        f"static void call_{name}(const uint64_t *arguments)\n{{\n    {name}({values});\n}}\n"
+        for name in kernels
+    ]
+    rows = "\n".join(f'    {{"{name}", call_{name}, {len(ARGUMENTS)}}},' for name in kernels)
+    return "\n".join(
+        [
+            '/* The kernels, for the double of XRT. */\n#include "registry.hpp"\n',
+            *callers,
+            f"const struct simulated_kernel simulated_kernels[] = {{\n{rows}\n}};",
+            f"const size_t simulated_kernel_count = {len(kernels)};\n",
+        ]
+    )
+
+
+def _value(index: int, c_type: str) -> str:
+    """An argument as the kernel takes it."""
+    cast = f"({c_type})(uintptr_t)" if c_type.endswith("*") else f"({c_type})"
+    return f"{cast}arguments[{index}]"
+
+
+def _tried(layers: Sequence[QGemm]) -> list[dict[str, object]]:
+    """Of every layer with codes as output how many accumulators were tried."""
+    thresholds = {
+        layer.name: np.broadcast_to(constants.thresholds(layer), (layer.width, 255))
+        for layer in layers
+        if layer.dtype != np.float32
+    }
+    return [asdict(tried) for tried in trial.all_layers(layers, thresholds)]
+
+
+def _build_double(bundle: Path, fabric: Fabric, profile: Profile, compile_c: CompileC) -> None:
+    """libxrt_coreutil.so.2, which says that it is none, with the kernels in it; the metadata; what it runs on."""
+    output = bundle / STAND_IN
+    output.parent.mkdir(exist_ok=True)
+    own = [path.relative_to(bundle) for path in sorted((bundle / ROOM / "double").glob("*.cpp"))]
+    compile_c(
+        [Path(kernel.SOURCE), Path(REGISTRY), *own],
+        output,
+        *(*CPP, "-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-soname,libxrt_coreutil.so.2", "-Wl,-z,defs"),
+        *(f"-I{ROOM / 'double'}", "-I.", *LINKED),
+    )
+    (bundle / METADATA).write_bytes(xclbin.write(fabric.kernels, fabric.digest))
+    if profile.emulated:
+        for name in RUNTIME:
+            shutil.copy(toolchain.library(profile, name), bundle / STAND_INS / name)

@@ -1,0 +1,175 @@
+"""The A53's part of an item in the fabric, as C text: records, constants, stages; see kernels/vitis/vitis.h."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.network import QGemm
+from harness.targets import C_TYPES, ItemCode, Launch, LayerCode, Part, Stage, Table, Work, initialiser, stage
+from harness.targets.vitis import constants, kernel, records
+from harness.targets.vitis.kernel import Kernel
+from harness.targets.vitis.records import Record, output_of
+
+ABSENT = "VITIS_ABSENT"
+TYPES = {"uint8": "VITIS_UINT8", "int8": "VITIS_INT8", "int32": "VITIS_INT32", "float32": "VITIS_SCALED"}
+PARTS = {Part.ACCUMULATE: "ACCUMULATE", Part.FINISH: "FINISH"}
+
+
+@dataclass(frozen=True)
+class _Array:
+    """An activation of a launch; places in records as C writes them."""
+
+    name: str
+    dtype: np.dtype[Any]
+    width: int
+    multiplier: str
+    at: str
+    full_at: str
+
+    @property
+    def text(self) -> str:
+        """As a struct vitis_array."""
+        fields = (f'"{self.name}"', TYPES[self.dtype.name], str(self.width), self.multiplier, self.at, self.full_at)
+        return f"{{{', '.join(fields)}}}"
+
+
+def generate(item: str, launches: Sequence[Launch]) -> ItemCode:
+    """All of an item: its tasks' code, and what they share."""
+    kernels = tuple(map(kernel.of_launch, launches))
+    return ItemCode(
+        tuple(_task(launch, work) for launch in launches for work in launch),
+        "\n".join([*map(_launch_text, launches, kernels), _item_text(item, launches)]),
+        initialise=f"    vitis_open(&{item}_vitis, options);",
+        close=f"    vitis_release(&{item}_vitis);",
+        device=f"{item}_device",
+        kernels=kernels,
+    )
+
+
+def _task(launch: Launch, work: Work) -> LayerCode:
+    """A task: the first of a launch runs it, each fetches its own output."""
+    name, names, layer = _name(launch), [array.name for array in _arrays(launch)], _qgemm(work)
+    own = output_of(layer)
+    lines = [f"    vitis_get(&{name}, {names.index(own)}, {own}, vectors);"]
+    if work is launch[0]:
+        sources = [place.name for place in records.given(launch).places]
+        puts = [f"    vitis_put(&{name}, {names.index(source)}, {source}, vectors);" for source in sources]
+        lines = [*puts, f"    vitis_run(&{name}, vectors);", *lines]
+    told, stages = constants.of_layer(layer).tables, _stages(layer)
+    scale = (constants.multiplier(layer),) if layer.dtype == np.float32 else ()
+    texts = [f"static struct vitis_launch {name};", *map(_table, told), *map(_constant, scale), _told(layer, told)]
+    definitions = [*texts, *(_stage(of_layer, launch, work) for of_layer in stages)]
+    return LayerCode("\n".join(definitions), "\n".join(lines), (*told, *scale), stages)
+
+
+def _qgemm(work: Work) -> QGemm:
+    if not isinstance(work.layer, QGemm):
+        raise TypeError(work.layer)
+    return work.layer
+
+
+def _name(launch: Launch) -> str:
+    """Of the launch in C: after its first task, whose forward runs it."""
+    return f"{launch[0].layer.name}_launch"
+
+
+def _multiplier(layer: QGemm) -> str:
+    return constants.multiplier(layer).name if layer.dtype == np.float32 else "NULL"
+
+
+def _arrays(launch: Launch) -> list[_Array]:
+    """The sources from outside, then what the tasks write."""
+    partial, full = (records.made(launch, everything=everything) for everything in (False, True))
+    given = records.given(launch)
+    types = {source: work.layer.input_dtype for work in launch for source in work.sources}
+    sources = [
+        _Array(place.name, types[place.name], place.width, "NULL", str(place.start), ABSENT) for place in given.places
+    ]
+    layers = [_qgemm(work) for work in launch]
+    outputs = [
+        _Array(name, layer.dtype, layer.width, _multiplier(layer), _start(partial, name), _start(full, name))
+        for layer in layers
+        for name in [output_of(layer)]
+    ]
+    return [*sources, *outputs]
+
+
+def _start(record: Record, name: str) -> str:
+    present = {place.name for place in record.places}
+    return str(record.start_of(name)) if name in present else ABSENT
+
+
+def _table(table: Table) -> str:
+    """Room for what the kernel tells."""
+    comment = f"/* {table.comment} */\n" if table.comment else ""
+    sizes = "".join(f"[{size}]" for size in table.values.shape)
+    return f"{comment}static {C_TYPES[table.values.dtype.name]} {table.name}{sizes};"
+
+
+def _constant(table: Table) -> str:
+    """Of the processor."""
+    c_type, values = C_TYPES[table.values.dtype.name], initialiser(table.values)
+    return f"/* {table.comment} */\nstatic const {c_type} {table.name}[{table.values.size}] = {values};"
+
+
+def _told(layer: QGemm, tables: Sequence[Table]) -> str:
+    rows = [f"    {{(int32_t *){table.name}, {table.values.size}}}," for table in tables]
+    return f"static const struct vitis_table {layer.name}_told[] = {{\n" + "\n".join(rows) + "\n};"
+
+
+def _stages(layer: QGemm) -> tuple[Stage, ...]:
+    sums = np.dtype(np.int32)
+    return (
+        stage(layer, Part.ACCUMULATE, layer.input_dtype, layer.input_width, sums, layer.width),
+        stage(layer, Part.FINISH, sums, layer.width, layer.dtype, layer.width),
+    )
+
+
+def _stage(of_layer: Stage, launch: Launch, work: Work) -> str:
+    """The stage for the proof: the kernel of the schedule, asked for a part of one of its layers."""
+    name, layer = of_layer.name, _qgemm(work)
+    number = next(n for n, other in enumerate(launch) if other is work)
+    given = _Array(name, of_layer.input_dtype, of_layer.input_width, "NULL", "0", "0")
+    made = _Array(name, of_layer.output_dtype, of_layer.output_width, _multiplier(layer), "0", "0")
+    return (
+        f"static const struct vitis_stage {name}_in_fabric = {{.launch = &{_name(launch)}, "
+        f".part = {PARTS[of_layer.part]}, .layer = {number}, .given = {given.text}, .made = {made.text}}};\n"
+        f"static void {name}_stage(size_t vectors, const void *inputs, void *outputs)\n{{\n"
+        f"    vitis_apply(&{name}_in_fabric, vectors, inputs, outputs);\n}}"
+    )
+
+
+def _launch_text(launch: Launch, made_by: Kernel) -> str:
+    """The launch as a value: its arrays, its layers, and how wide its records are."""
+    name, layers = _name(launch), made_by.layers
+    partial, full = (records.made(launch, everything=everything).width for everything in (False, True))
+    given = records.given(launch).width
+    most = max(given, full, *(width for layer in layers for width in (layer.input_width, layer.width)))
+    arrays = [f"    {array.text}," for array in _arrays(launch)]
+    told = [f'    {{"{layer.name}", {layer.name}_told, {len(constants.of_layer(layer).tables)}}},' for layer in layers]
+    return "\n".join(
+        [
+            f"static const struct vitis_array {name}_arrays[] = {{",
+            *arrays,
+            f"}};\nstatic const struct vitis_layer {name}_layers[] = {{",
+            *told,
+            f"}};\nstatic struct vitis_launch {name} = {{",
+            f'    .kernel = "{made_by.name}", .arrays = {name}_arrays, .array_count = {len(arrays)},',
+            f"    .layers = {name}_layers, .layer_count = {len(layers)}, .given_width = {given},",
+            f"    .made_width = {partial}, .full_width = {full}, .most_width = {most},\n}};",
+        ]
+    )
+
+
+def _item_text(item: str, launches: Sequence[Launch]) -> str:
+    names = ", ".join(f"&{_name(launch)}" for launch in launches)
+    return (
+        f"static struct vitis_launch *const {item}_launches[] = {{{names}}};\n"
+        f'static struct vitis_item {item}_vitis = {{.name = "{item}", .launches = {item}_launches, '
+        f".launch_count = {len(launches)}}};\n"
+        f"static const char *{item}_device(void)\n{{\n    return vitis_device(&{item}_vitis);\n}}\n\n"
+    )

@@ -1,0 +1,172 @@
+"""What the kernels of launches take of the K26's fabric, at least, and how many cycles they are predicted to take.
+
+Cycles are those of harness/rtl.py, whose formulas hold without tolerance for the RTL core under Verilator, which is
+measured: for a layer, and for layers in a row of which each reads the one before and nothing else.  For the kernels
+that Vitis HLS makes of kernels/vitis/layer.hpp they are a prediction: the same cycles for a layer, generalised to
+records, in which buffers for later layers pass in front of a layer's own output.  HLS adds cycles of its own, at the
+ends of its loops and on the way to memory and back, which nobody has measured.
+
+Areas are lower bounds, of what the kernels' pragmas ask for by name and no tool can save: a DSP for every product that
+is formed in a cycle, and the memories of constants, in block RAM or LUTs, but for the bits that need no memory.  Sums
+are not counted, as a DSP48E2 can hold its own; nor comparisons, streams, and what joins a kernel to the memory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness import rtl
+from harness.network import Array, Layer, QGemm
+from harness.rtl import Shape
+from harness.targets import Launch
+from harness.targets.vitis import constants, records
+
+LUTROM_WORDS = 512
+"""The longest memory of thresholds that is made of LUTs, as the kernels' pragmas say; longer ones are block RAM."""
+WEIGHTS_LUTROM_WORDS = 64
+"""The same of weights, whose words are wide."""
+SHARED_LUT_WORDS = 32
+"""The longest memory of which a LUT6 holds two bits of a word."""
+HALF_BRAM36_BITS, HALF_BRAM36_PORT = 18 * 1024, 36
+"""What half a BRAM36, which can be a memory of its own, holds, and how much of that it gives in a cycle."""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Of a fabric: LUT6, DSP48E2, and BRAM36, half of which can be used alone."""
+
+    lut: int
+    dsp: int
+    bram36: float
+
+    def __add__(self, other: Resources) -> Resources:
+        return Resources(self.lut + other.lut, self.dsp + other.dsp, self.bram36 + other.bram36)
+
+
+NOTHING = Resources(0, 0, 0)
+K26 = Resources(lut=117_120, dsp=1_248, bram36=144)
+UNITS = {"dsp": "DSP", "bram36": "BRAM36", "lut": "LUT"}
+
+
+def shapes(launch: Launch, *, everything: bool = False) -> tuple[Shape, ...]:
+    """What the cycles of a launch depend on, layer by layer; `everything` is whether all activations are asked for."""
+    flows = records.flows(launch, everything)
+    return tuple(
+        dataclasses.replace(
+            rtl.shape(_qgemm(work.layer)),
+            others=flow.before.width - work.layer.input_width,
+            kept=flow.kept_width,
+        )
+        for work, flow in zip(launch, flows, strict=True)
+    )
+
+
+def count(launches: Sequence[Launch]) -> Resources:
+    """What the kernels of all these launches take together, at least."""
+    of_layers = (_of_layer(_qgemm(work.layer)) for launch in launches for work in launch)
+    return functools.reduce(operator.add, of_layers, NOTHING)
+
+
+def weights_in_bram(layer: QGemm) -> bool:
+    """Whether the kernel's weights, K words with all columns side by side, are block RAM; else LUTs."""
+    return layer.input_width > WEIGHTS_LUTROM_WORDS
+
+
+def level_in_bram(words: int) -> bool:
+    """Whether a step's memory of thresholds, all tables one behind the other, is block RAM; else LUTs."""
+    return words > LUTROM_WORDS
+
+
+def shortage(needed: Resources) -> str | None:
+    """What the K26 does not have of it, in words; None if it has all."""
+    short = [name for name in UNITS if getattr(needed, name) > getattr(K26, name)]
+    counts = ((_number(getattr(needed, name)), UNITS[name], _number(getattr(K26, name))) for name in short)
+    words = [f"at least {count} {unit}, the K26 has {there}" for count, unit, there in counts]
+    return f"needs {'; '.join(words)}" if words else None
+
+
+def forecast(launches: Sequence[Launch], clock_mhz: float) -> tuple[str, ...]:
+    """Lines for a person: of all launches what they take of the fabric, of each how long it takes."""
+    needed = count(launches)
+    shares = ", ".join(_share(getattr(needed, name), getattr(K26, name), unit) for name, unit in UNITS.items())
+    area = f"fabric of the K26: at least {shares}: products and memories alone"
+    return (area, *(_cycles(launch, clock_mhz) for launch in launches))
+
+
+def _share(needed: float, there: float, unit: str) -> str:
+    return f"{_number(needed)} of {_number(there)} {unit} ({100 * needed / there:.0f} %)"
+
+
+def _number(count: float) -> str:
+    """A half where there is one."""
+    return f"{count:,.1f}".removesuffix(".0")
+
+
+def _cycles(launch: Launch, clock_mhz: float) -> str:
+    asked, full = shapes(launch), shapes(launch, everything=True)
+    latency, interval = rtl.latency_cycles(asked), rtl.interval_cycles(asked)
+    return (
+        f"{launch[0].layer.name}_kernel: {latency:,} cycles for a vector, {interval:,} to the next "
+        f"({rtl.interval_cycles(full):,} with all activations); at {clock_mhz:g} MHz {latency / clock_mhz:,.2f} µs and "
+        f"{interval / clock_mhz:,.2f} µs: predicted by the cycle model of the RTL core, not measured"
+    )
+
+
+def _qgemm(layer: Layer) -> QGemm:
+    if not isinstance(layer, QGemm):
+        raise TypeError(layer)
+    return layer
+
+
+def _of_layer(layer: QGemm) -> Resources:
+    products = Resources(0, dsp=layer.width, bram36=0)
+    weights = _memory(constants.centred(layer), in_bram=weights_in_bram(layer))
+    levels = [level.values.reshape(-1, 1) for level in constants.of_layer(layer).rounding[:-1]]
+    thresholds = (_memory(level, in_bram=level_in_bram(len(level))) for level in levels)
+    return functools.reduce(operator.add, thresholds, products + weights)
+
+
+def _memory(words: Array, *, in_bram: bool) -> Resources:
+    """A memory of integers (words, columns)."""
+    bits = stored_bits(words)
+    return Resources(0, 0, block_rams(len(words), bits)) if in_bram else Resources(luts(len(words), bits), 0, 0)
+
+
+def luts(words: int, bits: int) -> int:
+    """LUT6 of a memory, at least: each bit of its words is read into a register, a function of the address.
+
+    Two functions of the same 5 inputs share a LUT; one of more takes one or, if its values permit no less, several.
+    """
+    return bits if words > SHARED_LUT_WORDS else -(-bits // 2)
+
+
+def block_rams(words: int, bits: int) -> float:
+    """BRAM36 of a memory whose words have these bits, at least, as a word is read in a cycle.
+
+    A tool may lay several words side by side, so that the geometries of block RAM say no more.
+    """
+    return max(-(-words * bits // HALF_BRAM36_BITS), -(-bits // HALF_BRAM36_PORT)) / 2
+
+
+def stored_bits(words: Array) -> int:
+    """Of the words of a memory, integers (words, columns), the bits that it must store, two's complement.
+
+    None is needed for a bit that is the same in all words, that is another or its complement in all of them, as the
+    copies of a sign are, or that is one of the address.
+    """
+    address = {plane.tobytes() for plane in _planes(np.arange(len(words)))}
+    found = {plane.tobytes() for column in words.T for plane in _planes(column)}
+    return len(found - address - {np.zeros(len(words), np.bool_).tobytes()})
+
+
+def _planes(column: Array) -> Iterator[Array]:
+    """Bit by bit whether it differs from the first word's, bool (words,): a bit and its complement are the same."""
+    changed = column ^ column[0]
+    bits = int(np.bitwise_or.reduce(np.abs(column))).bit_length() + 1
+    return (changed >> bit & 1 == 1 for bit in range(bits))

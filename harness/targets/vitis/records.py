@@ -1,0 +1,144 @@
+"""Which buffer stands where in the records that pass through a launch: the one source of truth of their layout.
+
+A launch's kernel is a row of layers.  A record, one a vector, passes through all of them: at first it holds the
+sources of the launch from outside, each once, in the order of their first use.  A layer reads its input from the
+record, lets those buffers pass that are still needed, in their order, and appends its own output.  Needed is what a
+later layer of the launch reads or somebody outside wants; everything, if all activations are asked for.
+
+Buffers have the names of Work.sources; a layer's output is `<layer.name>_output`.  Widths are in elements.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from harness.network import Layer
+from harness.targets import Launch, Work
+
+
+@dataclass(frozen=True)
+class Place:
+    """A buffer of `width` elements in a record, the first of which is element `start` of it."""
+
+    name: str
+    start: int
+    width: int
+
+    @property
+    def stop(self) -> int:
+        """Behind its last element."""
+        return self.start + self.width
+
+
+@dataclass(frozen=True)
+class Record:
+    """Buffers one behind the other, without gaps, each once."""
+
+    places: tuple[Place, ...]
+
+    @property
+    def width(self) -> int:
+        """Its elements."""
+        return self.places[-1].stop if self.places else 0
+
+    def place(self, name: str) -> Place:
+        """Where the buffer stands; KeyError if it is not there."""
+        return {place.name: place for place in self.places}[name]
+
+    def start_of(self, name: str) -> int:
+        """The buffer's first element; KeyError if it is not there."""
+        return self.place(name).start
+
+
+@dataclass(frozen=True)
+class Flow:
+    """How a layer changes a record: it reads `read`, a place of `before`; of `after` the last place is its output.
+
+    The others of `after` are what it lets pass.
+    """
+
+    before: Record
+    read: Place
+    after: Record
+
+    @property
+    def input_start(self) -> int:
+        """The first element of its input, in the record before it."""
+        return self.read.start
+
+    @property
+    def output(self) -> Place:
+        """What it has appended, in the record behind it."""
+        return self.after.places[-1]
+
+    @property
+    def kept(self) -> tuple[Place, ...]:
+        """What it lets pass, where it stands in the record before it."""
+        return tuple(self.before.place(place.name) for place in self.after.places[:-1])
+
+    @property
+    def kept_width(self) -> int:
+        """Elements of these."""
+        return self.output.start
+
+
+def kept_ranges(flow: Flow) -> tuple[tuple[int, int], ...]:
+    """The elements of the record before a layer that it lets pass: from, to (excluded), as few ranges as can be."""
+    ranges: list[tuple[int, int]] = []
+    for place in flow.kept:
+        if ranges and ranges[-1][1] == place.start:
+            ranges[-1] = (ranges[-1][0], place.stop)
+        else:
+            ranges.append((place.start, place.stop))
+    return tuple(ranges)
+
+
+def output_of(layer: Layer) -> str:
+    """What the buffer is called that a layer writes."""
+    return f"{layer.name}_output"
+
+
+def given(launch: Launch) -> Record:
+    """What comes in: the buffers that the launch reads and does not write itself."""
+    own = {output_of(work.layer) for work in launch}
+    widths = {source: work.layer.input_width for work in launch for source in work.sources if source not in own}
+    return _record(widths.items())
+
+
+def made(launch: Launch, everything: bool) -> Record:
+    """What leaves: the outputs that somebody outside wants; or everything, what came in at first."""
+    return flows(launch, everything)[-1].after
+
+
+def flows(launch: Launch, everything: bool) -> tuple[Flow, ...]:
+    """For every layer of a launch, in their order, how it changes the record."""
+    found: list[Flow] = []
+    record = given(launch)
+    for number, work in enumerate(launch):
+        [source] = work.sources
+        needed = None if everything else _needed_behind(launch, number)
+        found.append(Flow(record, record.place(source), _after(record, work.layer, needed)))
+        record = found[-1].after
+    return tuple(found)
+
+
+def _needed_behind(launch: Sequence[Work], number: int) -> AbstractSet[str]:
+    """The buffers that the layers behind this one read, or that somebody outside wants."""
+    read = {source for work in launch[number + 1 :] for source in work.sources}
+    return read | {output_of(work.layer) for work in launch if work.wanted}
+
+
+def _after(before: Record, layer: Layer, needed: AbstractSet[str] | None) -> Record:
+    """What is needed of a record, None for all of it, and behind it the output of `layer`."""
+    kept = [(place.name, place.width) for place in before.places if needed is None or place.name in needed]
+    return _record([*kept, (output_of(layer), layer.width)])
+
+
+def _record(buffers: Iterable[tuple[str, int]]) -> Record:
+    """These buffers, by their names and widths, one behind the other."""
+    named = tuple(buffers)
+    starts = itertools.accumulate((width for _, width in named), initial=0)
+    return Record(tuple(Place(name, start, width) for (name, width), start in zip(named, starts, strict=False)))

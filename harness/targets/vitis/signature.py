@@ -1,0 +1,40 @@
+"""The arguments of every kernel in the fabric: what XRT passes, and what an xclbin must say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of the kernel: its name and type in C++, its bytes, and where its register lies.
+
+    A pointer is to a buffer in memory, by a port of its own.
+    """
+
+    name: str
+    c_type: str
+    size: int
+    offset: int
+    port: str = "S_AXI_CONTROL"
+
+    @property
+    def is_buffer(self) -> bool:
+        """Whether it is a buffer in memory."""
+        return self.c_type.endswith("*")
+
+
+ARGUMENTS = (
+    Argument("given", "const int*", 8, 0x10, "M_AXI_GMEM0"),
+    Argument("made", "int*", 8, 0x1C, "M_AXI_GMEM1"),
+    Argument("vectors", "unsigned int", 4, 0x28),
+    Argument("everything", "unsigned int", 4, 0x30),
+    Argument("part", "unsigned int", 4, 0x38),
+    Argument("layer", "unsigned int", 4, 0x40),
+    Argument("given_width", "unsigned int", 4, 0x48),
+    Argument("made_width", "unsigned int", 4, 0x50),
+)
+"""In their order; `struct question` of kernels/vitis/layer.hpp is those behind the buffers.
+
+Where Vitis HLS lays registers: a pointer takes two words and one that is reserved, a scalar one and one.
+"""

@@ -1,0 +1,241 @@
+#include "vitis.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fail.h"
+#include "qgemm.h"
+#include "quiet.h"
+
+enum { LEAST_BLOCK = 1 };
+
+/* The words of `width` elements of a vector. */
+static void to_words(const struct vitis_array *array, const void *from, size_t vector, int32_t *words)
+{
+    const size_t first = vector * array->width;
+    switch (array->type) {
+    case VITIS_UINT8:
+        for (size_t i = 0; i < array->width; ++i)
+            words[i] = ((const uint8_t *)from)[first + i];
+        break;
+    case VITIS_INT8:
+        for (size_t i = 0; i < array->width; ++i)
+            words[i] = ((const int8_t *)from)[first + i];
+        break;
+    case VITIS_INT32:
+    case VITIS_SCALED: memcpy(words, (const int32_t *)from + first, array->width * sizeof *words); break;
+    }
+}
+
+/* A kernel that computes right makes only codes. */
+static void check_code(const struct vitis_array *array, int32_t word, int32_t low)
+{
+    if (word < low || word > low + 255)
+        fail(EXIT_SYSTEM, "the kernel in the fabric has made %" PRId32 " of %s, which is no code: it is not the one of "
+                          "this bundle, or its timing is not met", word, array->name);
+}
+
+static void from_words(const struct vitis_array *array, const int32_t *words, void *to, size_t vector)
+{
+    const size_t first = vector * array->width;
+    switch (array->type) {
+    case VITIS_UINT8:
+        for (size_t i = 0; i < array->width; ++i) {
+            check_code(array, words[i], 0);
+            ((uint8_t *)to)[first + i] = (uint8_t)words[i];
+        }
+        break;
+    case VITIS_INT8:
+        for (size_t i = 0; i < array->width; ++i) {
+            check_code(array, words[i], INT8_MIN);
+            ((int8_t *)to)[first + i] = (int8_t)words[i];
+        }
+        break;
+    case VITIS_INT32: memcpy((int32_t *)to + first, words, array->width * sizeof *words); break;
+    case VITIS_SCALED: scale_accumulator(array->width, words, array->multiplier, (float *)to + first); break;
+    }
+}
+
+static size_t made_width(const struct vitis_launch *launch)
+{
+    return launch->everything ? launch->full_width : launch->made_width;
+}
+
+void vitis_put(struct vitis_launch *launch, size_t array, const void *from, size_t vectors)
+{
+    const struct vitis_array *source = &launch->arrays[array];
+    int32_t *given = fabric_given(launch->fabric);
+    for (size_t v = 0; v < vectors; ++v)
+        to_words(source, from, v, &given[v * launch->given_width + (size_t)source->at]);
+}
+
+void vitis_get(const struct vitis_launch *launch, size_t array, void *to, size_t vectors)
+{
+    const struct vitis_array *output = &launch->arrays[array];
+    const long at = launch->everything ? output->full_at : output->at;
+    const int32_t *made = fabric_made(launch->fabric);
+    for (size_t v = 0; at != VITIS_ABSENT && v < vectors; ++v)
+        from_words(output, &made[v * made_width(launch) + (size_t)at], to, v);
+}
+
+static void note(struct vitis_statistic *statistic, uint64_t executions, uint64_t duration_ns)
+{
+    statistic->sum_ns += duration_ns;
+    if (executions == 1 || duration_ns < statistic->least_ns)
+        statistic->least_ns = duration_ns;
+    if (duration_ns > statistic->greatest_ns)
+        statistic->greatest_ns = duration_ns;
+}
+
+void vitis_run(struct vitis_launch *launch, size_t vectors)
+{
+    const struct question asked = {
+        .vectors = (uint32_t)vectors,
+        .everything = launch->everything,
+        .part = WHOLE,
+        .layer = NO_LAYER,
+        .given_width = (uint32_t)launch->given_width,
+        .made_width = (uint32_t)made_width(launch),
+    };
+    if (vectors == 0)
+        return;
+    const struct fabric_times took = fabric_ask(launch->fabric, &asked);
+    struct vitis_statistics *times = &launch->times;
+    ++times->executions;
+    note(&times->to_device, times->executions, took.to_device_ns);
+    note(&times->kernel, times->executions, took.kernel_ns);
+    note(&times->from_device, times->executions, took.from_device_ns);
+}
+
+void vitis_apply(const struct vitis_stage *stage, size_t vectors, const void *inputs, void *outputs)
+{
+    struct fabric *fabric = stage->launch->fabric;
+    const struct question asked = {
+        .vectors = (uint32_t)vectors,
+        .part = stage->part,
+        .layer = (uint32_t)stage->layer,
+        .given_width = (uint32_t)stage->given.width,
+        .made_width = (uint32_t)stage->made.width,
+    };
+    if (vectors == 0)
+        return;
+    for (size_t v = 0; v < vectors; ++v)
+        to_words(&stage->given, inputs, v, &fabric_given(fabric)[v * stage->given.width]);
+    fabric_ask(fabric, &asked);
+    for (size_t v = 0; v < vectors; ++v)
+        from_words(&stage->made, &fabric_made(fabric)[v * stage->made.width], outputs, v);
+}
+
+static size_t told_words(const struct vitis_layer *layer)
+{
+    size_t words = 0;
+    for (size_t i = 0; i < layer->table_count; ++i)
+        words += layer->tables[i].words;
+    return words;
+}
+
+/* Room for whatever the kernel is asked. */
+static size_t words_of(const struct vitis_launch *launch, size_t block)
+{
+    size_t words = IDENTITY_WORDS;
+    if (launch->most_width > UINT32_MAX / block)
+        fail(EXIT_USAGE, "--block %zu: %s moves %zu words a vector, together more than 2^32: use a smaller --block",
+             block, launch->kernel, launch->most_width);
+    if (launch->most_width * block > words)
+        words = launch->most_width * block;
+    for (size_t i = 0; i < launch->layer_count; ++i)
+        if (told_words(&launch->layers[i]) > words)
+            words = told_words(&launch->layers[i]);
+    return words;
+}
+
+/* Kernels that are not those of the bundle may compute anything. */
+static void check_identity(const struct vitis_launch *launch)
+{
+    const struct question asked = {
+        .vectors = 1, .part = IDENTITY, .layer = NO_LAYER, .given_width = IDENTITY_WORDS, .made_width = IDENTITY_WORDS};
+    const int32_t *told = fabric_made(launch->fabric);
+    memset(fabric_given(launch->fabric), 0, IDENTITY_WORDS * sizeof *told);
+    fabric_ask(launch->fabric, &asked);
+    if (memcmp(told, vitis_identity, IDENTITY_WORDS * sizeof *told) != 0)
+        fail(EXIT_SYSTEM, "%s in the fabric was made of other sources (%08" PRIx32 "...) than this bundle (%08" PRIx32
+                          "...): build and load the application anew: harness firmware", launch->kernel,
+             (uint32_t)told[0], vitis_identity[0]);
+}
+
+/* They are what the kernel computes with, and nothing else. */
+static void fetch_tables(const struct vitis_launch *launch, size_t number)
+{
+    const struct vitis_layer *layer = &launch->layers[number];
+    const struct question asked = {
+        .vectors = 1, .part = TABLES, .layer = (uint32_t)number, .made_width = (uint32_t)told_words(layer)};
+    const int32_t *told = fabric_made(launch->fabric);
+    fabric_ask(launch->fabric, &asked);
+    for (size_t i = 0; i < layer->table_count; ++i) {
+        memcpy(layer->tables[i].values, told, layer->tables[i].words * sizeof *told);
+        told += layer->tables[i].words;
+    }
+}
+
+static void open_launch(struct vitis_launch *launch, const struct options *options)
+{
+    const size_t words = words_of(launch, options->block);
+    launch->everything = options->dump == DUMP_ALL;
+    launch->times = (struct vitis_statistics){0};
+    launch->fabric = fabric_open(launch->kernel, words, words);
+    check_identity(launch);
+    for (size_t i = 0; i < launch->layer_count; ++i)
+        fetch_tables(launch, i);
+}
+
+void vitis_open(struct vitis_item *item, const struct options *options)
+{
+    item->out = options->time == TIME_NONE ? NULL : options->out;
+    quiet_begin();
+    for (size_t i = 0; i < item->launch_count; ++i)
+        open_launch(item->launches[i], options);
+    snprintf(item->device, sizeof item->device, "%.80s, kernels %08" PRIx32 "%08" PRIx32, fabric_name(),
+             vitis_identity[0], vitis_identity[1]);
+}
+
+static void print_times(FILE *file, const char *kind, const char *kernel, uint64_t executions,
+                        const struct vitis_statistic *times)
+{
+    fprintf(file, "{\"%s\": \"%s\", \"executions\": %" PRIu64 ", ", kind, kernel, executions);
+    fprintf(file, "\"average_ns\": %" PRIu64 ", \"least_ns\": %" PRIu64 ", \"greatest_ns\": %" PRIu64 "}\n",
+            executions ? times->sum_ns / executions : 0, times->least_ns, times->greatest_ns);
+}
+
+static void write_times(const struct vitis_item *item)
+{
+    static char path[4096];
+    if (snprintf(path, sizeof path, "%s/times_%s.jsonl", item->out, item->name) >= (int)sizeof path)
+        fail(EXIT_USAGE, "--out %s: the path is too long", item->out);
+    FILE *file = fopen(path, "w");
+    if (!file)
+        fail_errno(EXIT_IO, "cannot write", path);
+    for (size_t i = 0; i < item->launch_count; ++i) {
+        const struct vitis_launch *launch = item->launches[i];
+        const struct vitis_statistics *times = &launch->times;
+        print_times(file, "to_device", launch->kernel, times->executions, &times->to_device);
+        print_times(file, "kernel", launch->kernel, times->executions, &times->kernel);
+        print_times(file, "from_device", launch->kernel, times->executions, &times->from_device);
+    }
+    if (fclose(file) != 0)
+        fail_errno(EXIT_IO, "cannot write", path);
+}
+
+void vitis_release(struct vitis_item *item)
+{
+    if (item->out)
+        write_times(item);
+    for (size_t i = 0; i < item->launch_count; ++i)
+        fabric_close(item->launches[i]->fabric);
+    quiet_end();
+}
+
+const char *vitis_device(const struct vitis_item *item)
+{
+    return item->device[0] ? item->device : "no kernel opened";
+}

@@ -1,0 +1,298 @@
+"""The program with an item in the fabric: what it says of the FPGA, what it refuses, what it does when one fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness import network_c, plan
+from harness.network import Array, QGemm
+from harness.profile import ItemProfile, Profile
+from harness.reference import SpecificationReference
+from harness.targets import STAND_INS
+from harness.targets.vitis import build as vitis
+from harness.targets.vitis import xclbin
+from tests import builders, dags
+from tests.kernels.board_program import (
+    BoardProgram,
+    Patch,
+    assert_same,
+    build_patched,
+    parse,
+    references,
+    run_sanitized,
+    uniform_vectors,
+)
+from tests.kernels.test_operators import COMPILED, half_way_vectors, models
+
+EXIT_SYSTEM = 4
+VECTORS = 150  # no multiple of the block
+ON_PROCESSOR = ("QuantizeLinear", "Add", "DequantizeLinear", "ArgMax", "ArgMin")
+
+
+def with_fabric(host: Profile) -> Profile:
+    """Items prepost on the processor, and network in the fabric."""
+    items = {
+        "prepost": ItemProfile(target="c", operators=ON_PROCESSOR),
+        "network": ItemProfile(target="vitis", operators=("QGemm",)),
+    }
+    return host.model_copy(update={"items": items})
+
+
+def made_of(net_model: onnx.ModelProto, board: Profile, **choices: object) -> plan.Plan:
+    return plan.make(parse(net_model), board, **choices)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def made(host: Profile) -> plan.Plan:
+    model = builders.random_network(np.random.default_rng(7), (5, 19, 4, 3), float_output=True, argmax=True)
+    return made_of(model, with_fabric(host), block=64)
+
+
+@pytest.fixture(scope="module")
+def program(made: plan.Plan, host: Profile, objects: Path, tmp_path_factory: pytest.TempPathFactory) -> BoardProgram:
+    folder = tmp_path_factory.mktemp("program")
+    return build_patched(made, with_fabric(host), folder, flags=["-O1"], objects=objects)
+
+
+@pytest.fixture(scope="module")
+def vectors(program: BoardProgram) -> Array:
+    return uniform_vectors(program.network, VECTORS, seed=8)
+
+
+def run(program: BoardProgram, *arguments: object, fault: str = "") -> subprocess.CompletedProcess[str]:
+    environment = os.environ | ({"HARNESS_DOUBLE_FAULT": fault} if fault else {})
+    command = [*program.command, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
+
+
+def message(done: subprocess.CompletedProcess[str]) -> str:
+    """Of a program that gave up: its line, and nothing that could be taken for a result."""
+    assert (done.returncode, done.stdout) == (EXIT_SYSTEM, "")
+    [line] = [line for line in done.stderr.splitlines() if line.startswith("inference: ")]
+    return line
+
+
+def test_the_program_says_what_its_items_run_on(program: BoardProgram, made: plan.Plan) -> None:
+    done = run(program, "--devices")
+    assert (done.returncode, done.stderr) == (0, "")
+    digest = vitis.fabric_of(code.kernels for code in network_c.item_codes(made) if code.kernels).digest
+    device = f"host-simulation of Vitis HLS (C++), kernels {digest[:16]}"
+    assert json.loads(done.stdout) == {"done": True, "bundle": "patched", "devices": {"network": device}}
+
+
+@pytest.mark.parametrize("block", [1, 37, 64])
+@pytest.mark.parametrize("dump", ["all", "last"])
+def test_blocks_and_dumps(program: BoardProgram, vectors: Array, tmp_path: Path, block: int, dump: str) -> None:
+    expected = references(program.network, vectors)
+    np.save(tmp_path / "vectors.npy", vectors)
+    arguments = ["--vectors", tmp_path / "vectors.npy", "--out", tmp_path, "--block", block, "--dump", dump]
+    assert run(program, *arguments).returncode == 0
+    if dump == "all":
+        assert_same(program.read_dumps(tmp_path), expected)
+    else:
+        [path] = tmp_path.glob("??_*.npy")
+        assert_same([np.load(path)], [expected[-1]])
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        (
+            "no_device",
+            r"opening the FPGA by XRT: .*: is an application loaded \(xmutil listapps\), is XRT's driver zocl",
+        ),
+        (
+            "load",
+            r"network\.xclbin: .*: load this bundle's application \(harness firmware\), and end what uses another",
+        ),
+        (
+            "identity",
+            r"layer_0_kernel in the fabric was made of other sources \(\w{8}\.\.\.\) than this bundle \(\w{8}",
+        ),
+        ("memory@2", r"layer_0_kernel: there is no memory that the fabric can reach: use a smaller --block"),
+        ("error@6", r"layer_0_kernel in the fabric ended in state \d+ of XRT, not 4: see dmesg"),
+    ],
+)
+def test_what_fails_is_named_with_what_to_do(
+    program: BoardProgram, vectors: Array, tmp_path: Path, fault: str, expected: str
+) -> None:
+    np.save(tmp_path / "vectors.npy", vectors)
+    done = run(program, "--vectors", tmp_path / "vectors.npy", "--out", tmp_path, fault=fault)
+    assert re.search(expected, message(done)), done.stderr
+
+
+def test_a_kernel_that_does_not_answer_is_not_waited_for(host: Profile, objects: Path, tmp_path: Path) -> None:
+    board = with_fabric(host)
+    board = board.model_copy(update={"vitis": board.vitis.model_copy(update={"timeout_s": 1})})
+    made = made_of(builders.random_network(np.random.default_rng(7), (5, 3)), board)
+    program = build_patched(made, board, tmp_path / "bundle", flags=["-O1"], objects=objects)
+    np.save(tmp_path / "vectors.npy", uniform_vectors(program.network, 10, seed=1))
+    begun = time.monotonic()
+    done = run(program, "--vectors", tmp_path / "vectors.npy", "--out", tmp_path, fault="hang@3")
+    assert 1 <= time.monotonic() - begun < 20
+    assert "layer_0_kernel in the fabric has not answered for 1 seconds: use a smaller --block" in message(done)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (None, r"network\.xclbin cannot be read: the application of this bundle is not installed: build it"),
+        (b"", r"network\.xclbin is no xclbin"),
+        (b"xclbin3\0" + 500 * b"\0", r"network\.xclbin is no xclbin"),
+        (b"xclbin2\0" + 600 * b"\0", r"network\.xclbin has no section EMBEDDED_METADATA"),
+        ("other", r"network\.xclbin has no kernel layer_0_kernel: build it and load it: harness firmware"),
+        ("given_width", r"argument given_wide! of layer_0_kernel has 4 bytes where this bundle has given_width with 4"),
+    ],
+)
+def test_another_application_is_refused(
+    made: plan.Plan, host: Profile, objects: Path, tmp_path: Path, content: bytes | str | None, expected: str
+) -> None:
+    program = build_patched(made, with_fabric(host), tmp_path, flags=["-O1"], objects=objects)
+    there = tmp_path / STAND_INS / "network.xclbin"
+    there.unlink()
+    if content == "other":
+        there.write_bytes(xclbin.write(["other_kernel"], 64 * "0"))
+    elif content == "given_width":
+        text = xclbin.write(["layer_0_kernel"], 64 * "0")
+        there.write_bytes(text.replace(b'name="given_width"', b'name="given_wide!"'))
+    elif content is not None:
+        there.write_bytes(content)  # type: ignore[arg-type]
+    assert re.search(expected, message(run(program, "--devices")))
+
+
+def test_a_word_that_is_no_code_is_refused(host: Profile, objects: Path, tmp_path: Path) -> None:
+    """Its low byte may be right, so that nothing else would tell."""
+    board = with_fabric(host)
+    model = builders.random_network(np.random.default_rng(7), (5, 3))
+    patch = Patch("kernels/vitis/layer.hpp", "return held.lowest + (element)reached;", "return 256 + (element)reached;")
+    program = build_patched(made_of(model, board), board, tmp_path / "bundle", [patch], ["-O1"], objects)
+    np.save(tmp_path / "vectors.npy", uniform_vectors(program.network, 10, seed=1))
+    done = run(program, "--vectors", tmp_path / "vectors.npy", "--out", tmp_path)
+    assert re.search(r"the kernel in the fabric has made \d+ of layer_0_output, which is no code", message(done))
+
+
+def test_times_of_kernel_and_transfers_are_written_if_times_are_asked_for(
+    program: BoardProgram, vectors: Array, tmp_path: Path
+) -> None:
+    np.save(tmp_path / "vectors.npy", vectors)
+    arguments = ["--vectors", tmp_path / "vectors.npy", "--out", tmp_path, "--block", 50]
+    run(program, *arguments)
+    assert not list(tmp_path.glob("times_*"))
+    assert run(program, *arguments, "--time", "network", "--repeat", 2).returncode == 0
+    rows = [json.loads(line) for line in (tmp_path / "times_network.jsonl").read_text().splitlines()]
+    assert [next(iter(row.items())) for row in rows] == [
+        (kind, "layer_0_kernel") for kind in ("to_device", "kernel", "from_device")
+    ]
+    assert {row["executions"] for row in rows} == {6}
+    assert all(0 < row["least_ns"] <= row["average_ns"] <= row["greatest_ns"] for row in rows)
+
+
+@settings(COMPILED, max_examples=8)
+@given(model=models(), block=st.sampled_from([1, 16, 1000]), seed=st.integers(0, 2**32 - 1))
+def test_random_networks(
+    model: onnx.ModelProto, block: int, seed: int, host: Profile, objects: Path, tmp_path: Path
+) -> None:
+    board = with_fabric(host)
+    program = build_patched(
+        made_of(model, board, block=block), board, tmp_path / "bundle", flags=["-O1"], objects=objects
+    )
+    vectors = half_way_vectors(program.network, 203, seed)
+    assert_same(program.activations(vectors, tmp_path / "out"), references(program.network, vectors))
+
+
+@pytest.mark.parametrize(
+    ("split", "sync"),
+    [
+        (["pipeline"], "barrier"),
+        (["layer_1=prepost+network"], "flag"),
+        (["parallel"], "flag"),
+        (["layer_1=prepost"], "barrier"),
+    ],
+)
+def test_splits_between_the_fabric_and_the_processor(
+    split: list[str], sync: str, host: Profile, objects: Path, tmp_path: Path
+) -> None:
+    model = builders.random_network(np.random.default_rng(7), (5, 9, 8, 3), dequantize=True, argmax=True)
+    board = with_fabric(host)
+    made = made_of(model, board, block=16, split=split, sync=sync)
+    program = build_patched(made, board, tmp_path / "bundle", flags=["-O1"], objects=objects)
+    vectors = uniform_vectors(program.network, 70, seed=8)
+    expected = SpecificationReference(program.network).activations(vectors)
+    assert_same(program.activations(vectors, tmp_path / "out"), expected)
+
+
+def test_two_items_share_the_fabric(host: Profile, objects: Path, tmp_path: Path) -> None:
+    items = {
+        "prepost": ItemProfile(target="c", operators=ON_PROCESSOR),
+        "left": ItemProfile(target="vitis", operators=("QGemm",)),
+        "right": ItemProfile(target="vitis"),
+    }
+    board = host.model_copy(update={"items": items})
+    model = builders.random_network(np.random.default_rng(7), (5, 9, 8, 3))
+    made = made_of(model, board, block=16, split=["layer_1=left+right"])
+    program = build_patched(made, board, tmp_path / "bundle", flags=["-O1"], objects=objects)
+    vectors = uniform_vectors(program.network, 70, seed=8)
+    expected = SpecificationReference(program.network).activations(vectors)
+    assert_same(program.activations(vectors, tmp_path / "out"), expected)
+
+
+@pytest.mark.parametrize("dump", ["all", "last"])
+def test_a_graph_that_branches(dump: str, host: Profile, objects: Path, tmp_path: Path) -> None:
+    board = with_fabric(host)
+    net = parse(dags.listing_2())
+    assert sum(isinstance(layer, QGemm) for layer in net.layers) > 1
+    program = build_patched(plan.make(net, board, block=16), board, tmp_path / "bundle", flags=["-O1"], objects=objects)
+    vectors = uniform_vectors(net, 70, seed=8)
+    expected = SpecificationReference(net).activations(vectors)
+    if dump == "all":
+        assert_same(program.activations(vectors, tmp_path / "out"), expected)
+    else:
+        np.save(tmp_path / "vectors.npy", vectors)
+        done = run(program, "--vectors", tmp_path / "vectors.npy", "--out", tmp_path, "--dump", "last")
+        assert (done.returncode, done.stderr) == (0, "")
+        [path] = tmp_path.glob("??_*.npy")
+        assert_same([np.load(path)], [expected[-1]])
+
+
+def test_the_constants_are_those_that_the_kernel_tells(host: Profile, objects: Path, tmp_path: Path) -> None:
+    """What the fabric has wrong is wrong in the tables, not only in the results."""
+    board = with_fabric(host)
+    made = made_of(builders.random_network(np.random.default_rng(7), (5, 3)), board)
+    tables = {table.name: table.values for code in network_c.task_codes(made) for table in code.tables}
+    wrong = Patch("kernels/vitis/layer.hpp", "out.write(held.bias[n]);", "out.write(held.bias[n] + (n == 1));")
+    for folder, patches in (("right", []), ("wrong", [wrong])):
+        program = build_patched(made, board, tmp_path / folder, patches, ["-O1"], objects)
+        (tmp_path / f"{folder}_tables").mkdir()
+        assert run(program, "--tables", "--out", tmp_path / f"{folder}_tables").returncode == 0
+        found = {name: np.load(tmp_path / f"{folder}_tables" / f"{name}.npy") for name in tables}
+        same = {name: np.array_equal(found[name], np.atleast_2d(values)) for name, values in tables.items()}
+        assert {name for name, equal in same.items() if not equal} == (set() if folder == "right" else {"layer_0_bias"})
+
+
+def test_the_sources_compile_without_a_warning(host: Profile, tmp_path: Path) -> None:
+    board = with_fabric(host)
+    model = builders.random_network(np.random.default_rng(7), (5, 9, 3), zero_points=True, float_output=True)
+    flags = ["-O1", "-Wall", "-Wextra", "-Wshadow", "-Wno-unknown-pragmas", "-Werror"]
+    build_patched(made_of(model, board, block=16), board, tmp_path, flags=flags)
+
+
+def test_the_address_and_undefined_behaviour_sanitizers_find_nothing(host: Profile, tmp_path: Path) -> None:
+    board = with_fabric(host)
+    model = builders.random_network(np.random.default_rng(7), (5, 9, 3), zero_points=True, float_output=True)
+    flags = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    program = build_patched(made_of(model, board, block=16), board, tmp_path / "bundle", flags=flags)
+    vectors = uniform_vectors(program.network, 70, seed=8)
+    done = run_sanitized(program, vectors, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert_same(program.read_dumps(tmp_path), references(program.network, vectors))
