@@ -10,24 +10,21 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from harness import slow_tool
-from harness.board.session import Board, Completed, Deadline
+from harness.board.session import Board, Completed, Connect, Deadline
 from harness.errors import BoardError, ConnectionFailed, ToolError
 from harness.evidence import file_sha256
 from harness.execute import hashes_of
 from harness.profile import Profile
-from harness.slow_tool import Job
+from harness.slow_tool import Job, Notify
 from harness.targets import KERNELS
 from harness.targets.tiovx.sdk import MODERN
 from harness.targets.tiovx.sources import identity_header, kernel_sources, kernels_digest
-
-Connect = Callable[[], AbstractContextManager[Board]]
-Notify = Callable[[str], None]
 
 LINK = PurePosixPath("/lib/firmware/j7-c71_0-fw")
 IMAGE = "vx_app_rtos_linux_c7x_1.out"

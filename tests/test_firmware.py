@@ -20,6 +20,7 @@ from harness.board.local import LocalBoard
 from harness.board.lock import board_lock
 from harness.board.session import Board, Completed, Fetch
 from harness.commands import firmware as command
+from harness.commands import journal
 from harness.errors import BoardError, ConnectionFailed, RequestError, ToolError
 from harness.firmware import IMAGE, LINK, REGISTER_LINES, find_sdk
 from harness.profile import Address, Laboratory, Profile
@@ -507,7 +508,7 @@ def test_progress_is_told_while_the_build_goes_on(bench: Bench, monkeypatch: pyt
 
 
 def test_the_board_is_ours_alone_while_it_is_changed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "LOCK_WAIT_S", 0.0)
+    monkeypatch.setattr(journal, "LOCK_WAIT_S", 0.0)
     with (
         board_lock("tda4vm", bench.workspace.cache / "locks", "run", 0, lambda _: None),
         pytest.raises(BoardError, match="in use by"),

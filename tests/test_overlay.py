@@ -18,6 +18,7 @@ from harness import overlay as steps
 from harness.board.local import LocalBoard
 from harness.board.lock import board_lock
 from harness.board.session import Board, Completed, Fetch
+from harness.commands import journal
 from harness.commands import overlay as command
 from harness.errors import BoardError, ConnectionFailed, ToolError
 from harness.overlay import APPLICATIONS, FIRMWARE, Listed
@@ -448,7 +449,7 @@ def test_a_build_that_fails_leaves_the_board_alone(
 
 
 def test_the_board_is_ours_alone_while_it_is_changed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "LOCK_WAIT_S", 0.0)
+    monkeypatch.setattr(journal, "LOCK_WAIT_S", 0.0)
     with (
         board_lock("kv260", bench.workspace.cache / "locks", "run", 0, lambda _: None),
         pytest.raises(BoardError, match="in use by"),

@@ -6,8 +6,7 @@ Into the firmware of a TDA4VM's DSP, as is written here; for the fabric of a Kri
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,11 @@ from harness import bundle, execute, network_c
 from harness import firmware as steps
 from harness.board.lock import board_lock
 from harness.board.reach import reach
-from harness.board.session import Board
+from harness.board.session import Connect
 from harness.commands import overlay
-from harness.commands.journal import Journal
+from harness.commands.journal import LOCK_WAIT_S, Journal
 from harness.errors import EXIT_DONE, RequestError
-from harness.firmware import Connect, Place, Sdk
+from harness.firmware import Place, Sdk
 from harness.plan import Plan
 from harness.profile import Profile, host_variable
 from harness.screen import Screen
@@ -30,7 +29,6 @@ from harness.targets.vitis import build
 from harness.targets.vitis.kernel import Fabric
 from harness.workspace import Workspace
 
-LOCK_WAIT_S = 3600.0
 ON_DSP, IN_FABRIC = "tiovx:c7x", "vitis"
 STEPS = ("check", "copy sources", "build", "deploy", "restart", "verify")
 
@@ -111,10 +109,10 @@ def firmware(
     """
     check_real(profile)
     journal = Journal.open(screen, profile, workspace, STEPS)
-    open_board = connect or (lambda: _session(profile, workspace, journal))
+    open_board = connect or (lambda: journal.session(profile, workspace))
     with journal.step("check", "the SDK, and where the board keeps its firmware"):
         found = steps.find_sdk(sdk, profile)
-        with _locked(profile, workspace, journal), open_board() as board:
+        with journal.locked(profile, workspace), open_board() as board:
             place = steps.find_place(board)
         journal.result("check", f"SDK {found.root}; {place.image} {place.sha256[:16]} on the board")
     document = _document(profile, found, place, journal)
@@ -139,18 +137,6 @@ def check_real(profile: Profile) -> None:
             f"board {profile.name} is this machine, which cannot restart itself and go on",
             "give its address, and run this on the machine that has the SDK",
         )
-
-
-@contextmanager
-def _session(profile: Profile, workspace: Workspace, journal: Journal) -> Iterator[Board]:
-    with reach(profile, workspace.cache, journal.note) as reached:
-        yield reached.board
-
-
-@contextmanager
-def _locked(profile: Profile, workspace: Workspace, journal: Journal) -> Iterator[None]:
-    with board_lock(profile.name, workspace.cache / "locks", "firmware", LOCK_WAIT_S, journal.note):
-        yield
 
 
 def _document(profile: Profile, sdk: Sdk, place: Place, journal: Journal) -> dict[str, Any]:
@@ -188,7 +174,7 @@ def _carry_out(
     verify: Verify,
 ) -> dict[str, Any]:
     image = _build(sdk, journal)
-    with _locked(profile, workspace, journal):
+    with journal.locked(profile, workspace):
         with journal.step("deploy", f"{image} to {place.image}"), connect() as board:
             place = steps.find_place(board)  # a build takes long enough for another to come here
             sha256 = steps.deploy(board, image, place)

@@ -8,10 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness import evidence
+from harness.board.lock import board_lock
+from harness.board.reach import reach
+from harness.board.session import Board
 from harness.errors import HarnessError
 from harness.profile import Profile
 from harness.screen import Screen
 from harness.workspace import Workspace
+
+LOCK_WAIT_S = 3600.0
 
 
 @dataclass
@@ -50,6 +55,18 @@ class Journal:
         """What has come of a step."""
         self.done[name] = text
         self.note(f"  {text}")
+
+    @contextmanager
+    def session(self, profile: Profile, workspace: Workspace) -> Iterator[Board]:
+        """With the board; what is waited for is told."""
+        with reach(profile, workspace.cache, self.note) as reached:
+            yield reached.board
+
+    @contextmanager
+    def locked(self, profile: Profile, workspace: Workspace) -> Iterator[None]:
+        """Nobody else has the board."""
+        with board_lock(profile.name, workspace.cache / "locks", "firmware", LOCK_WAIT_S, self.note):
+            yield
 
     @property
     def results(self) -> str:

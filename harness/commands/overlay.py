@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rich.text import Text
 
 from harness import overlay as steps
-from harness.board.lock import board_lock
-from harness.board.reach import reach
-from harness.board.session import Board
+from harness.board.session import Connect
 from harness.commands.journal import Journal
 from harness.errors import EXIT_DONE
 from harness.overlay import Place
@@ -23,10 +20,8 @@ from harness.targets.vitis.kernel import Fabric
 from harness.targets.vitis.vendor import Package, Tools
 from harness.workspace import Workspace
 
-LOCK_WAIT_S = 3600.0
 STEPS = ("check", "build", "copy", "load", "verify")
 
-Connect = Callable[[], AbstractContextManager[Board]]
 Verify = Callable[[], str]
 """Runs the program on the board, and returns what the kernels in the fabric say of themselves."""
 
@@ -48,10 +43,10 @@ def install(
     ToolError and BoardError name what failed.
     """
     journal = Journal.open(screen, profile, workspace, STEPS)
-    open_board = connect or (lambda: _session(profile, workspace, journal))
+    open_board = connect or (lambda: journal.session(profile, workspace))
     with journal.step("check", "Vitis and the platform, and whether the board can be given an application"):
         tools = vendor.find(profile, environment)
-        with _locked(profile, workspace, journal), open_board() as board:
+        with journal.locked(profile, workspace), open_board() as board:
             place = steps.find_place(board)
         journal.result(
             "check",
@@ -66,18 +61,6 @@ def install(
         screen.show(Text(f"the fabric has {fabric.app}, kernels {fabric.digest[:16]}; log {journal.log}"))
     screen.document(document | {"dry_run": dry_run, "steps": journal.done})
     return EXIT_DONE
-
-
-@contextmanager
-def _session(profile: Profile, workspace: Workspace, journal: Journal) -> Iterator[Board]:
-    with reach(profile, workspace.cache, journal.note) as reached:
-        yield reached.board
-
-
-@contextmanager
-def _locked(profile: Profile, workspace: Workspace, journal: Journal) -> Iterator[None]:
-    with board_lock(profile.name, workspace.cache / "locks", "firmware", LOCK_WAIT_S, journal.note):
-        yield
 
 
 def _document(profile: Profile, fabric: Fabric, tools: Tools, place: Place, journal: Journal) -> dict[str, Any]:
@@ -122,7 +105,7 @@ def _carry_out(
     verify: Verify,
 ) -> dict[str, Any]:
     package = _build(profile, fabric, tools, workspace, journal)
-    with _locked(profile, workspace, journal), connect() as board:
+    with journal.locked(profile, workspace), connect() as board:
         with journal.step("copy", steps.planned(tuple(package.files), package.app)):
             place = steps.find_place(board)  # a build takes long enough for another to come here
             copied = steps.install(board, package)
