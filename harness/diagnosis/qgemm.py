@@ -206,6 +206,7 @@ def _wrong_sums(layer: QGemm, inputs: Array, acc: Integers) -> Iterator[tuple[st
         yield cause, str(layer.a_zero_point), acc + (layer.a_zero_point - other) * weights.sum(axis=0)
     yield from _wrong_weight_zero_points(layer, centered, acc)
     yield from _wrong_signs(layer, inputs, acc)
+    yield from _narrow_numbers(layer, centered, weights, acc)
     for tail in tails(layer.input_width):
         cause = "the last input is left out of the sum" if tail == 1 else f"the last {tail} inputs are left out of it"
         yield cause, SUM, acc - _dot(centered[:, -tail:], weights[-tail:])
@@ -241,6 +242,16 @@ def _wrong_signs(layer: QGemm, inputs: Array, acc: Integers) -> Iterator[tuple[s
 def _misread(values: Array) -> Integers:
     """What is added to each code by reading it as the other type."""
     return as_other_type(values).astype(np.int64) - values
+
+
+def _narrow_numbers(
+    layer: QGemm, centered: Integers, weights: Integers, acc: Integers
+) -> Iterator[tuple[str, str, Integers]]:
+    """Of a circuit, or a data type, with too few bits: numbers wrap around."""
+    yield "the accumulator has 16 bits and wraps around", "int32", acc.astype(np.int16).astype(np.int64)
+    wrap = "less their zero point have 8 bits and wrap around"
+    yield f"the inputs {wrap}", "int16", _dot(centered.astype(np.int8), weights) + layer.bias
+    yield f"the weights {wrap}", "int16", _dot(centered, weights.astype(np.int8)) + layer.bias
 
 
 def _wrong_products_as_stored(layer: QGemm, inputs: Array, acc: Integers) -> Iterator[tuple[str, str, Integers]]:

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from harness.network import Add, ArgExtremum, Network, QGemm
 from harness.proof.others import ORDERED_WIDTH
 
 
-def assumptions(network: Network, stand_ins: Mapping[str, str], *, all_floats: bool) -> Iterator[str]:
+def assumptions(
+    network: Network, stand_ins: Mapping[str, str], *, all_floats: bool, in_fabric: Sequence[str] = ()
+) -> Iterator[str]:
     """In whole sentences, for a reader who has to judge the argument.
 
-    `stand_ins` says by item what played the hardware that it is for.
+    `stand_ins` says by item what played the hardware that it is for; `in_fabric` names items whose layers are made
+    into circuits.
     """
     for item, stand_in in stand_ins.items():
         yield (
             f"Item {item} ran on a stand-in, {stand_in}: what is shown of it holds for its source as compiled for "
             "that, not for the machine code of the hardware, and not for the hardware."
+        )
+    for item in in_fabric:
+        yield (
+            f"Item {item} is a kernel for the fabric, of which the next sentence does not speak. Its source has each "
+            "loop of a layer once, for the network and for the parts that are asked here; that what has compiled it "
+            "or made a circuit of it has kept them one and made of them what C++ says, is not shown, nor that a "
+            "circuit meets its timing at every temperature. Where in a record a layer finds its inputs, only "
+            "whole runs show."
         )
     yield (
         "The same instructions with the same operands give the same result whenever they run. The stages are compiled "

@@ -5,6 +5,8 @@ wrong place shows as stale activations.  Blocks of different sizes leave differe
 
 What several items computed of one layer its readers bring together.  Whole runs would not show that a column is left
 out there whose activation is always the same, so these stages are asked by themselves.
+
+An accelerator hands out less when not all activations are dumped, by ways of its own: that run is asked for, too.
 """
 
 from __future__ import annotations
@@ -57,6 +59,26 @@ def questions(
                 complete=False,
                 answer=partial(run, item.name, block),
             )
+    yield Question(
+        Step.COMPOSITION,
+        Side.BOARD,
+        None,
+        "when nobody asks for the activations before it, which need not be handed out then, the last is the same",
+        f"{len(vectors):,} seeded vectors, ties among them",
+        len(vectors) * layers[-1].width,
+        complete=False,
+        answer=partial(_last_alone, plan, deployed, upload, wanted[-1], timeout_s),
+    )
+
+
+def _last_alone(plan: Plan, deployed: Deployed, vectors: Path, wanted: str, timeout_s: float) -> str:
+    """What is wrong with the last layer's activations where they are the only ones; `wanted` is their SHA-256."""
+    last, out = plan.network.layers[-1], execute.out_folder(deployed.run_folder, 0)
+    there, result = deployed.run_folder / vectors.name, out / dumps.file_name(len(plan.network.layers) - 1, last)
+    deployed.board.put(vectors, there)
+    arguments = ["--vectors", str(there), "--out", str(out), "--dump", "last", *execute.options(plan)]
+    execute.run_program(deployed, arguments, timeout_s)
+    return "" if execute.hashes_of(deployed.board, [result]) == [wanted] else f"layer {last.name} differs"
 
 
 def merging(reader: Layer, stage: Stage, probe: Probe) -> Question:

@@ -430,6 +430,24 @@ static int32_t sum_misread_weights(const struct sum *s, const int32_t *a, size_t
     return acc;
 }
 
+static int32_t sum_in_16_bits(const struct sum *s, const int32_t *a, size_t n) { return (short)sum_right(s, a, n); }
+
+static int32_t sum_of_narrow_inputs(const struct sum *s, const int32_t *a, size_t n)
+{
+    int32_t acc = s->bias[n];
+    for (size_t k = 0; k < s->depth; ++k)
+        acc += (int8_t)(a[k] - s->za) * (weight(s, k, n) - s->zb[n]);
+    return acc;
+}
+
+static int32_t sum_of_narrow_weights(const struct sum *s, const int32_t *a, size_t n)
+{
+    int32_t acc = s->bias[n];
+    for (size_t k = 0; k < s->depth; ++k)
+        acc += (a[k] - s->za) * (int8_t)(weight(s, k, n) - s->zb[n]);
+    return acc;
+}
+
 /* x86's VPMADDUBSW on the raw codes; the zero points are taken off afterwards. */
 static int32_t sum_saturated_pairs(const struct sum *s, const int32_t *a, size_t n)
 {
@@ -463,7 +481,7 @@ static int32_t sum_untransposed(const struct sum *s, const int32_t *a, size_t n)
 static const struct {
     const char *name;
     accumulate *function;
-} ACCUMULATE[] = {
+} SUMS[] = {
     {"right", sum_right},
     {"bias left out", sum_no_bias},
     {"bias bytes swapped", sum_swapped_bias},
@@ -476,6 +494,9 @@ static const struct {
     {"weight zero point 128", sum_zb_128},
     {"input codes misread", sum_misread_inputs},
     {"weights misread", sum_misread_weights},
+    {"accumulator of 16 bits", sum_in_16_bits},
+    {"inputs of 8 bits", sum_of_narrow_inputs},
+    {"weights of 8 bits", sum_of_narrow_weights},
     {"int16 pair saturation", sum_saturated_pairs},
     {"weights transposed", sum_transposed},
     {"weights not transposed", sum_untransposed},
@@ -483,14 +504,14 @@ static const struct {
 
 const char *accumulate_name(size_t mutant)
 {
-    return mutant < sizeof ACCUMULATE / sizeof *ACCUMULATE ? ACCUMULATE[mutant].name : NULL;
+    return mutant < sizeof SUMS / sizeof *SUMS ? SUMS[mutant].name : NULL;
 }
 
 void accumulate_all(size_t mutant, size_t vectors, const struct sum *s, const int32_t *a, int32_t *acc)
 {
     for (size_t v = 0; v < vectors; ++v)
         for (size_t n = 0; n < s->width; ++n)
-            acc[v * s->width + n] = ACCUMULATE[mutant].function(s, &a[v * s->depth], n);
+            acc[v * s->width + n] = SUMS[mutant].function(s, &a[v * s->depth], n);
 }
 
 /* QuantizeLinear. */

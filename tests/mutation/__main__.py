@@ -1,10 +1,15 @@
-"""`python -m tests.mutation`: the whole campaign, on two processors; docs/mutation.md is its result."""
+"""`python -m tests.mutation`: the whole campaign, on two processors; docs/mutation.md is its result.
+
+`python -m tests.mutation --targets vitis --output vitis.md`: some columns of it, on a page of their own.
+"""
 
 from __future__ import annotations
 
+import argparse
 import platform
 import re
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from datetime import UTC, datetime
 from functools import cache
@@ -26,19 +31,30 @@ FIRST = next(iter(NETWORKS))
 
 
 def main() -> None:
-    """Try everything, write the page."""
+    """Try everything that was asked for, write the page."""
+    asked = _asked()
     screen = Screen.open(as_json=False)
     with tempfile.TemporaryDirectory() as scratch, ProcessPoolExecutor(PROCESSES) as pool:
-        cells = _try_all(pool, Path(scratch), screen)
+        cells = _try_all(pool, Path(scratch), asked.targets, screen)
         faults = {fault.name: fault.run(subject(FIRST), board(), _new(Path(scratch))) for fault in FAULTS}
-    PAGE.write_text(page(cells, faults, _where(board())), encoding="utf-8")
-    screen.note(f"written: {PAGE}")
+    asked.output.write_text(page(cells, faults, _where(board())), encoding="utf-8")
+    screen.note(f"written: {asked.output}")
 
 
-def _try_all(pool: Executor, scratch: Path, screen: Screen) -> list[Cell]:
+def _asked() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description="What finds a wrong program?")
+    parser.add_argument("--targets", nargs="+", choices=list(TARGETS), default=list(TARGETS), help="some columns alone")
+    parser.add_argument("--output", type=Path, default=PAGE, help="where the page goes (%(default)s)")
+    asked = parser.parse_args()
+    if asked.output == PAGE and asked.targets != list(TARGETS):
+        parser.error(f"{PAGE} is of all targets: name another --output")
+    return asked
+
+
+def _try_all(pool: Executor, scratch: Path, targets: Sequence[str], screen: Screen) -> list[Cell]:
     todo = [
         (target, index, network)
-        for target in TARGETS
+        for target in targets
         for index, network in product(range(len(MUTANTS)), networks_of(target))
     ]
     with screen.progress("mutants on networks", len(todo)) as bar:

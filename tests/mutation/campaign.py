@@ -24,11 +24,12 @@ from harness.proof import Question, Side, Step, cause, composition
 from harness.targets import STAND_INS, Part
 from tests.kernels.board_program import BoardProgram, build_patched
 from tests.kernels.tiovx.boards import with_dsp
-from tests.mutation import target_cuda, target_tiovx
+from tests.mutation import target_cuda, target_tiovx, target_vitis
 from tests.mutation.mutants import Mutant
 from tests.mutation.networks import Subject
 from tests.mutation.target_cuda import PAST_THE_SELF_TEST, TOLERANT, network_alone, past_the_inspection
 from tests.mutation.target_tiovx import past_the_trial
+from tests.mutation.target_vitis import with_fabric
 
 COMPOSED = 256  # vectors of each whole run under delays
 FLOATS = 1 << 32
@@ -53,7 +54,7 @@ class Guard(enum.Enum):
     """What may refuse a program before anything is claimed of it."""
 
     BUILD = "B"
-    """The build, which inspects the code for the GPU, and tries the thresholds for a DSP."""
+    """The build, which inspects the code for the GPU, and tries the thresholds for a DSP or an FPGA."""
     START = "S"
     """The program itself, whose self-test comes before all else."""
     RUN = "E"
@@ -111,7 +112,7 @@ class Suspect:
         folder = self.program.path.parent
         on_gpu = [network_alone(path.read_text(encoding="ascii")) for path in folder.glob("device/*.ptx")]
         if not on_gpu:
-            stand_ins = sorted((folder / STAND_INS).glob("*.so"))
+            stand_ins = sorted((folder / STAND_INS).glob("*.so*"))
             return " ".join(map(file_sha256, [self.program.path, *stand_ins]))
         sources = [path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.c"))]
         return hashlib.sha256("".join([*sources, *on_gpu]).encode()).hexdigest()
@@ -129,6 +130,8 @@ class Workshop:
         """The right one: every item has the target; what that refuses is computed by an item of target c."""
         if self.target == target_tiovx.C7X:
             return plan.make(subject.network, with_dsp(self.board))
+        if self.target == target_vitis.VITIS:
+            return plan.make(subject.network, with_fabric(self.board))
         return plan.make(subject.network, self.board, [self.target] * len(self.board.items))
 
     def build(self, mutant: Mutant | None, subject: Subject, folder: Path) -> Suspect:
@@ -142,7 +145,7 @@ class Workshop:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What stands in for a GPU or a DSP need not be fast."""
+        """What stands in for a GPU, a DSP or an FPGA need not be fast."""
         return () if self.target == "c" else ("-O1",)
 
 

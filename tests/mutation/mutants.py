@@ -16,13 +16,17 @@ import numpy as np
 from harness.network import Array, DequantizeLinear, Layer, QGemm
 from harness.plan import Cross, Plan
 from tests.kernels.board_program import Patch
-from tests.mutation import target_c, target_cuda, target_tiovx
+from tests.mutation import target_c, target_cuda, target_tiovx, target_vitis
 
 # A new target adds its column here: its module has an injection for every mutant of code, or says why it has none.
 TARGETS: Mapping[str, Mapping[str, Callable[[Plan], Iterable[Patch]] | str]] = {
-    "c": {**target_c.INJECTIONS, **target_tiovx.ELSEWHERE},
-    **{target: {**of_gpu, **target_tiovx.ELSEWHERE} for target, of_gpu in target_cuda.INJECTIONS.items()},
-    target_tiovx.C7X: target_tiovx.INJECTIONS,
+    "c": {**target_c.INJECTIONS, **target_tiovx.ELSEWHERE, **target_vitis.ELSEWHERE},
+    **{
+        target: {**of_gpu, **target_tiovx.ELSEWHERE, **target_vitis.ELSEWHERE}
+        for target, of_gpu in target_cuda.INJECTIONS.items()
+    },
+    target_tiovx.C7X: {**target_tiovx.INJECTIONS, **target_vitis.ON_A_CORE},
+    target_vitis.VITIS: target_vitis.INJECTIONS,
 }
 
 Change = Callable[[Plan], Plan]
@@ -159,6 +163,7 @@ FIXED = "the product is Q31 fixed point"
 TRANSPOSED = "the weights are transposed"
 STORED = ("", ", of weights less 128")
 NOTHING_COMPUTED = tuple(f"nothing is computed: {seen}" for seen in ("zeros", "always the same values"))
+OF_8_BITS = "less their zero point have 8 bits and wrap around"
 STALE = "it reads what belongs to the vector one block earlier: a missing barrier, a stale buffer"
 TERMS = tuple(f"layer_{layer}_term_{term}_out" for layer in (0, 1) for term in (1, 2, 3))
 STALE_SOURCES = (STALE, *(f"{STALE}, of {term}" for term in TERMS))  # all of a sum, or one
@@ -332,6 +337,38 @@ TIOVX = (
     Mutant("TIOVX: inputs not copied"),
     Mutant("TIOVX: outputs not copied", NOTHING_COMPUTED),
 )
+FPGA = (
+    Mutant("FPGA: thresholds compared by <"),
+    Mutant("FPGA: first step of the search left out"),
+    Mutant("FPGA: last step of the search by the level before"),
+    Mutant("FPGA: one threshold off by one"),
+    Mutant("FPGA: thresholds of the next column"),
+    Mutant("FPGA: accumulator of 16 bits", ("the accumulator has 16 bits and wraps around",)),
+    Mutant("FPGA: accumulator of 24 bits"),
+    Mutant("FPGA: product of 14 bits"),
+    Mutant("FPGA: input less its zero point in 8 bits", (f"the inputs {OF_8_BITS}",)),
+    Mutant("FPGA: weight less its zero point in 8 bits", (f"the weights {OF_8_BITS}",)),
+    Mutant("FPGA: input zero point left out", ("the input zero point is left out",)),
+    Mutant("FPGA: bias left out", ("the bias is left out",)),
+    Mutant("FPGA: weights of the next input"),
+    Mutant("FPGA: sums begin with those of the vector before"),
+    Mutant("FPGA: sums of the vector before"),
+    Mutant("FPGA: an element of a stream dropped"),
+    Mutant("FPGA: what nobody reads not passed on"),
+    Mutant("FPGA: inputs taken an element too late"),
+    Mutant("FPGA: inputs of a partial record taken an element too late"),
+    Mutant("FPGA: outputs taken an element too early", ("the columns are moved by one to the right",)),
+    Mutant("FPGA: words of the next record"),
+    Mutant("FPGA: uint8 codes taken for int8", ("the input codes are read as int8",)),
+    Mutant("FPGA: int8 codes taken for uint8", ("the input codes are read as uint8",)),
+    Mutant("FPGA: output of another launch"),
+    Mutant("FPGA: arguments in another order"),
+    Mutant("FPGA: nobody waits for the kernel"),
+    Mutant("FPGA: inputs not synchronised"),
+    Mutant("FPGA: outputs not synchronised", NOTHING_COMPUTED),
+    Mutant("FPGA: inputs not copied", NOTHING_COMPUTED),
+    Mutant("FPGA: outputs not copied", NOTHING_COMPUTED),
+)
 SCHEDULE = (
     Mutant("first barrier deleted", STALE_SOURCES, without_barrier(0)),
     Mutant("last barrier deleted", STALE_SOURCES, without_barrier(-1)),
@@ -348,5 +385,6 @@ SCHEDULE = (
     Mutant("GPU: codes behind the last input not zero", equivalent=True),
     Mutant("GPU: codes behind the last input in the sum of a"),
     *TIOVX,
+    *FPGA,
 )
 MUTANTS = (*ROUNDING, *INPUT, *PRODUCT, *MULTIPLIER, *SUM, *OTHERS, *SCHEDULE)

@@ -56,6 +56,7 @@ NETWORKS: Mapping[str, Recipe] = {
 OF_ACCELERATORS: Mapping[str, tuple[str, ...]] = {
     "cuda": ("int8 per column", "uint8", "residual"),
     "tiovx": ("int8 per column", "uint8", "powers of two", "int8 activations"),
+    "vitis": ("int8 per column", "uint8", "int8 activations", "residual"),
 }
 
 

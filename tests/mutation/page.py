@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from harness.proof import Step
 from harness.workspace import ROOT
-from tests.mutation import target_cuda, target_tiovx
+from tests.mutation import target_cuda, target_tiovx, target_vitis
 from tests.mutation.campaign import COMPOSED, Guard, Named, Outcome
 from tests.mutation.mutants import MUTANTS
 from tests.mutation.networks import NETWORKS, VECTORS, networks_of
@@ -73,7 +73,27 @@ or leaves it mapped, or does whatever else could go wrong on the DSP and not her
 ended so. As there are no activations then, none differs; every claim fails whose question to the kernel ends in the
 same way.
 """
-ABOUT: Mapping[str, str] = {**dict.fromkeys(target_cuda.INJECTIONS, GUARDS), target_tiovx.C7X: DOUBLE}
+FABRIC = f"""The fabric computes QGemm, an item of target `c` everything else, and the mutants of that are those of
+target `c`; so are those of a float32 output, whose accumulators the processor scales. A circuit rounds by thresholds
+and has no floating point: what would go wrong there in floating point was put into the place of the thresholds. These
+are constants, which the kernel tells and step 1 of the argument compares. As with those of a DSP, a wrong sum beyond
+all that a right one can reach becomes a code that no formula gives, and the diagnosis then does not name the cause.
+
+All kernels ran as host-simulation of Vitis HLS: their C++ text, compiled by g++, under a double of XRT. What Vitis
+makes of the text was not tried; it has to check that itself, by its own simulation and at its own timing. The program
+knows a kernel by the digest of its sources; a mutant claims that of the right one. The build tries all thresholds on
+every accumulator that the right sums can reach: `{Guard.BUILD.value}` before a cell says that it had refused some,
+which were built in all the same. The double ends a program that touches a buffer which a kernel has, reads what was
+not synchronised, or does whatever else could go wrong on the board and not here, and so does a stream of which too
+much or too little is read: `{Guard.RUN.value}` says that the run ended so. The network of a residual expansion is
+computed by four kernels, each of the others by one. A run asks for records of all activations; the proof asks for those
+of the last alone, too.
+"""
+ABOUT: Mapping[str, str] = {
+    **dict.fromkeys(target_cuda.INJECTIONS, GUARDS),
+    target_tiovx.C7X: DOUBLE,
+    target_vitis.VITIS: FABRIC,
+}
 """What is to be said of a target before its tables."""
 
 

@@ -5,6 +5,7 @@ Chosen are mutants of every kind, with the steps of the argument that find them;
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -28,6 +29,7 @@ from tests.mutation.mutants import MULTIPLIER, MUTANTS, PRODUCT, TARGETS
 from tests.mutation.networks import NETWORKS, Subject
 from tests.mutation.target_cuda import FUSED, LAYERWISE
 from tests.mutation.target_tiovx import C7X
+from tests.mutation.target_vitis import VITIS
 
 CONSTANTS, INPUT, SUMS, ACTIVATIONS, OTHERS, COMPOSITION = Step
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
@@ -76,6 +78,17 @@ FOUND_ON_A_DSP = [
     ("round half away (roundf)", "powers of two", "", (INPUT, ACTIVATIONS)),
     ("TIOVX: int8 codes not flipped", "int8 activations", "", (SUMS,)),
     ("TIOVX: constants not mapped", "powers of two", "E", (CONSTANTS, INPUT, SUMS, ACTIVATIONS, OTHERS)),
+]
+FOUND_IN_A_FABRIC = [
+    ("round half away (roundf)", "powers of two", "", (INPUT, ACTIVATIONS)),
+    ("product in double, m float32", "int8 activations", "", (ACTIVATIONS,)),
+    ("float output: truncated", "residual", "", (ACTIVATIONS,)),
+    ("FPGA: one threshold off by one", "uint8", "", (CONSTANTS, ACTIVATIONS)),
+    ("FPGA: accumulator of 16 bits", "uint8", "", (SUMS,)),
+    ("FPGA: inputs taken an element too late", "uint8", "", (COMPOSITION,)),
+    ("FPGA: an element of a stream dropped", "uint8", "E", (COMPOSITION,)),
+    ("FPGA: inputs not synchronised", "residual", "E", (COMPOSITION,)),
+    ("FPGA: output of another launch", "residual", "", (COMPOSITION,)),
 ]
 TO_CODES = [mutant.name for mutant in (*PRODUCT, *MULTIPLIER) if not mutant.name.startswith("float output")]
 USED = {"int8", "uint8", "powers of two", "int8 activations", "residual"}
@@ -153,12 +166,30 @@ def test_a_mistake_on_a_dsp_is_found_and_what_ends_the_run_is_an_error(
     assert found.named is (Named.ALONE if BY_NAME[mutant].causes else None if refused else Named.NOT)
 
 
+def test_what_no_dump_of_all_activations_shows_the_proof_finds(outcome: Attempt) -> None:
+    found = outcome("FPGA: inputs of a partial record taken an element too late", "uint8", VITIS)
+    assert (found.differing, found.refused, found.failed) == (0, (), (COMPOSITION,))
+
+
+@pytest.mark.parametrize(("mutant", "network", "refused", "failed"), FOUND_IN_A_FABRIC)
+def test_a_mistake_in_a_fabric_is_found_and_what_ends_the_run_is_an_error(
+    outcome: Attempt, mutant: str, network: str, refused: str, failed: tuple[Step, ...]
+) -> None:
+    found = outcome(mutant, network, VITIS)
+    assert "".join(guard.value for guard in found.refused) == refused
+    assert (found.differing > 0) is not bool(refused)
+    assert found.failed == failed
+    known = {Named.ALONE, Named.AMONG} if BY_NAME[mutant].causes else {Named.NOT}
+    assert found.named in ({None} if refused else known)
+
+
 @pytest.mark.parametrize(
     ("target", "mutant"),
     [
         (LAYERWISE, None),
         (FUSED, "GPU: codes behind the last input not zero"),
         (C7X, "m computed on the board as specified"),
+        (VITIS, "m computed on the board as specified"),
     ],
 )
 def test_the_right_program_is_neither_refused_nor_found(outcome: Attempt, target: str, mutant: str | None) -> None:
@@ -190,19 +221,59 @@ def test_programs_are_the_same_if_their_code_is(
 def test_the_kernels_in_a_firmware_are_part_of_the_program(
     mutant: str, same: bool, workshops: dict[str, Workshop], subjects: dict[str, Subject], tmp_path: Path
 ) -> None:
+    assert is_the_same(workshops[C7X], mutant, subjects["uint8"], tmp_path) is same
+
+
+@pytest.mark.parametrize(
+    ("mutant", "same"),
+    [
+        ("Add: truncated", True),  # there is no Add
+        ("FPGA: thresholds of the next column", True),  # all columns have the same
+        ("FPGA: output of another launch", True),  # there is one
+        ("FPGA: bias left out", False),
+        ("FPGA: arguments in another order", False),
+    ],
+)
+def test_the_kernels_in_a_fabric_are_part_of_the_program(
+    mutant: str, same: bool, workshops: dict[str, Workshop], subjects: dict[str, Subject], tmp_path: Path
+) -> None:
+    assert is_the_same(workshops[VITIS], mutant, subjects["uint8"], tmp_path) is same
+
+
+def is_the_same(workshop: Workshop, mutant: str, subject: Subject, folder: Path) -> bool:
+    """Whether the compilers make the right program of it."""
     right, wrong = (
-        workshops[C7X].build(each, subjects["uint8"], tmp_path / f"{index}").identity
+        workshop.build(each, subject, folder / f"{index}").identity
         for index, each in enumerate([None, BY_NAME[mutant]])
     )
-    assert (right == wrong) is same
+    return right == wrong
 
 
+def test_what_no_mutant_changes_is_compiled_once(
+    workshops: dict[str, Workshop], subjects: dict[str, Subject], tmp_path: Path
+) -> None:
+    """The double of XRT, however the kernels change; and what a mutant does change is compiled anew."""
+    workshop = dataclasses.replace(workshops[VITIS], objects=tmp_path)
+    names = [None, "FPGA: bias left out", "FPGA: arguments in another order"]
+    kept = []
+    for index, name in enumerate(names):
+        workshop.build(BY_NAME[name] if name else None, subjects["uint8"], tmp_path / f"{index}")
+        kept.append(len(list(tmp_path.glob("*.o"))))
+    assert kept == [kept[0], kept[0], kept[0] + 1]
+
+
+@pytest.mark.parametrize("target", [C7X, VITIS])
 @pytest.mark.parametrize(("mutant", "refused"), [("byte order of the bias", True), ("bias left out", False)])
 def test_thresholds_that_the_build_refuses_are_noted_and_built(
-    mutant: str, refused: bool, workshops: dict[str, Workshop], subjects: dict[str, Subject], tmp_path: Path
+    target: str,
+    mutant: str,
+    refused: bool,
+    workshops: dict[str, Workshop],
+    subjects: dict[str, Subject],
+    tmp_path: Path,
 ) -> None:
     """Such sums leave int32."""
-    suspect = workshops[C7X].build(BY_NAME[mutant], subjects["powers of two"], tmp_path / "bundle")
+    suspect = workshops[target].build(BY_NAME[mutant], subjects["powers of two"], tmp_path / "bundle")
     assert suspect.refused is refused
     assert suspect.program.path.exists()
 

@@ -12,8 +12,9 @@ from tests.mutation.campaign import Guard, Named, Outcome
 from tests.mutation.faults import FAULTS
 from tests.mutation.mutants import MUTANTS, TARGETS
 from tests.mutation.networks import NETWORKS, networks_of
-from tests.mutation.page import DOUBLE, INTRODUCTION, PAGE, Cell, cell_text, page
+from tests.mutation.page import DOUBLE, FABRIC, INTRODUCTION, PAGE, Cell, cell_text, page
 from tests.mutation.target_tiovx import C7X, MPU
+from tests.mutation.target_vitis import VITIS
 
 SAME_KERNELS = MPU  # those of C7X, registered by the program itself
 NAMES = [mutant.name for mutant in MUTANTS]
@@ -77,6 +78,8 @@ def test_a_cell_says_that_a_mutant_has_no_meaning() -> None:
     assert cell_text(Cell("cuda:fused", "GPU: inputs not copied", "int8", None)) == "="
     assert cell_text(Cell("cuda:fused", "TIOVX: inputs not copied", "int8", None)) == "-"
     assert cell_text(Cell(C7X, "TIOVX: inputs not copied", "int8", None)) == "="
+    assert cell_text(Cell(C7X, "FPGA: inputs not copied", "int8", None)) == "-"
+    assert cell_text(Cell(VITIS, "FPGA: inputs not copied", "int8", None)) == "="
 
 
 def test_the_totals_of_a_gpu_say_what_was_refused() -> None:
@@ -114,6 +117,24 @@ def test_a_target_under_tiovx_has_no_guards_but_a_word_on_what_it_ran_on() -> No
     assert tables(text)[0][2] == [NAMES[0], count, count, count, "", "", "", ""]
     assert "- Add: product and sum fused: the core hands over products" in text
     assert DOUBLE not in page([Cell("c", name, net, None) for name in NAMES for net in NETWORKS], {}, "here")
+
+
+def test_a_target_in_a_fabric_has_no_guards_but_a_word_on_what_it_ran_on() -> None:
+    text = page([Cell(VITIS, name, net, None) for name in NAMES for net in networks_of(VITIS)], {}, "here")
+    assert FABRIC in text
+    assert "refused by the build" not in text
+    assert "- GPU: nobody waits for the launch: here it is called FPGA: nobody waits for the kernel" in text
+    of_core = page([Cell(C7X, name, net, None) for name in NAMES for net in networks_of(C7X)], {}, "here")
+    assert FABRIC not in of_core
+    assert "- FPGA: thresholds compared by <: here it is called TIOVX: thresholds compared by <" in of_core
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_is_called_otherwise_elsewhere_is_a_mutant_there(target: str) -> None:
+    """Of this target under that name."""
+    reasons = [reason for reason in TARGETS[target].values() if isinstance(reason, str)]
+    called = [reason.removeprefix("here it is called ") for reason in reasons if reason.startswith("here it is called")]
+    assert all(callable(TARGETS[target][name]) for name in called)
 
 
 def test_the_totals_count_programs() -> None:

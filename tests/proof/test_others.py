@@ -249,3 +249,11 @@ def test_a_stand_in_is_taken_for_what_it_is() -> None:
     stated = list(assumptions(searching(3, "uint8"), {"network": "a toy"}, all_floats=True))
     assert stated[0].startswith("Item network ran on a stand-in, a toy: what is shown of it holds for its source")
     assert sum("stand-in" in text for text in stated) == 1
+
+
+def test_a_kernel_for_the_fabric_is_no_function_of_the_program() -> None:
+    plain = parse(builders.random_network(np.random.default_rng(2), (3, 4)))
+    stated = list(assumptions(plain, {}, all_floats=True, in_fabric=["network"]))
+    assert stated[0].startswith("Item network is a kernel for the fabric, of which the next sentence does not speak.")
+    assert stated[1].startswith("The same instructions with the same operands")
+    assert stated[1:] == list(assumptions(plain, {}, all_floats=True))
