@@ -40,8 +40,9 @@ const int32_t *fabric_made(const struct fabric *kernel);
 /* Hands over vectors * given_width words, waits, takes back vectors * made_width words. */
 struct fabric_times fabric_ask(struct fabric *kernel, const struct question *asked);
 
-/* What the FPGA calls itself; "" where it cannot tell. */
+/* What the FPGA calls itself, "" where it cannot tell, and whether XRT only plays it; the UUID of its application. */
 const char *fabric_name(void);
+const char *fabric_xclbin(void);
 
 #ifdef __cplusplus
 }

@@ -49,6 +49,47 @@ template <unsigned WIDTH> struct row {
     int32_t acc[WIDTH];
 };
 
+/* Of a row that is wider than an element of a stream may be, 4096 bits in Vitis HLS: it goes in pieces. */
+enum : unsigned { WIDEST_PIECE = 128 };
+
+template <unsigned WIDTH> struct wide_rows {
+    enum : unsigned { PIECES = (WIDTH + WIDEST_PIECE - 1) / WIDEST_PIECE, PIECE = (WIDTH + PIECES - 1) / PIECES };
+
+    hls::stream<row<PIECE>, 2 * PIECES> pieces; /* of two vectors */
+
+    void write(const row<WIDTH> &made)
+    {
+#pragma HLS INLINE
+        for (unsigned first = 0; first < WIDTH; first += PIECE) {
+#pragma HLS UNROLL
+            row<PIECE> piece;
+#pragma HLS ARRAY_PARTITION variable=piece.acc complete
+            for (unsigned n = 0; n < PIECE; ++n) {
+#pragma HLS UNROLL
+                piece.acc[n] = first + n < WIDTH ? made.acc[first + n] : 0;
+            }
+            pieces.write(piece);
+        }
+    }
+
+    row<WIDTH> read()
+    {
+#pragma HLS INLINE
+        row<WIDTH> made;
+#pragma HLS ARRAY_PARTITION variable=made.acc complete
+        for (unsigned first = 0; first < WIDTH; first += PIECE) {
+#pragma HLS UNROLL
+            const row<PIECE> piece = pieces.read();
+            for (unsigned n = 0; n < PIECE; ++n) {
+#pragma HLS UNROLL
+                if (first + n < WIDTH)
+                    made.acc[first + n] = piece.acc[n];
+            }
+        }
+        return made;
+    }
+};
+
 /* QMIN + #{k : t[n][k] <= acc} */
 template <unsigned TABLES> element finished(const thresholds<TABLES> &held, unsigned n, int32_t acc)
 {
@@ -176,9 +217,9 @@ void accumulate(elements &in, elements &passed, const question &asked,
     }
 }
 
-/* The first process of a layer. */
-template <class LAYER, typename WEIGHT>
-void sum_up(elements &in, elements &passed, hls::stream<row<LAYER::WIDTH> > &rows, question asked,
+/* The first process of a layer.  ROWS is a stream of rows, or wide_rows. */
+template <class LAYER, typename WEIGHT, class ROWS>
+void sum_up(elements &in, elements &passed, ROWS &rows, question asked,
             const sums<WEIGHT, LAYER::DEPTH, LAYER::WIDTH> &held)
 {
     if (!is_asked<LAYER>(asked))
@@ -201,9 +242,8 @@ void sum_up(elements &in, elements &passed, hls::stream<row<LAYER::WIDTH> > &row
 }
 
 /* The second process of a layer: one sum a cycle. */
-template <class LAYER, class ROUNDING>
-void finish(elements &passed, hls::stream<row<LAYER::WIDTH> > &rows, elements &out, question asked,
-            const ROUNDING &rounding)
+template <class LAYER, class ROUNDING, class ROWS>
+void finish(elements &passed, ROWS &rows, elements &out, question asked, const ROUNDING &rounding)
 {
     if (!is_asked<LAYER>(asked))
         pass_on(passed, out, passing<LAYER>(asked));
@@ -214,6 +254,7 @@ void finish(elements &passed, hls::stream<row<LAYER::WIDTH> > &rows, elements &o
         for (uint32_t v = 0; v < asked.vectors; ++v) {
             pass_on(passed, out, asked.part != WHOLE ? 0u : asked.everything ? LAYER::FULL_RECORD : LAYER::KEPT);
             const row<LAYER::WIDTH> sums = rows.read();
+#pragma HLS ARRAY_PARTITION variable=sums.acc complete
             for (unsigned n = 0; n < LAYER::WIDTH; ++n) {
 #pragma HLS PIPELINE II=1
                 out.write(asked.part == ACCUMULATE ? sums.acc[n] : finished(rounding, n, sums.acc[n]));

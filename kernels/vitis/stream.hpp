@@ -58,7 +58,7 @@ private:
     }
 };
 
-template <typename T> class stream {
+template <typename T, int = 0> class stream { /* the number is of the hardware alone */
 public:
     stream() : stored(storage<T>::take())
     {

@@ -195,8 +195,8 @@ void vitis_open(struct vitis_item *item, const struct options *options)
     quiet_begin();
     for (size_t i = 0; i < item->launch_count; ++i)
         open_launch(item->launches[i], options);
-    snprintf(item->device, sizeof item->device, "%.80s, kernels %08" PRIx32 "%08" PRIx32, fabric_name(),
-             vitis_identity[0], vitis_identity[1]);
+    snprintf(item->device, sizeof item->device, "%.80s, kernels %08" PRIx32 "%08" PRIx32 ", xclbin %.36s",
+             fabric_name(), vitis_identity[0], vitis_identity[1], fabric_xclbin());
 }
 
 static void print_times(FILE *file, const char *kind, const char *kernel, uint64_t executions,

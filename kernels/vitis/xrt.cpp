@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <fstream>
@@ -25,6 +26,7 @@ extern "C" [[noreturn]] void fail(int status, const char *format, ...) __attribu
 namespace {
 
 constexpr int EXIT_SYSTEM = 4; /* fail.h, which is C alone */
+constexpr size_t LONGEST_NAME = 40;
 
 /* The axlf format (xclbin.h of XRT): a header, which ends with the number of sections, then their heads. */
 constexpr size_t SECTION_COUNT_AT = 448, SECTIONS_AT = 456, SECTION_HEAD = 40, SECTION_SIZE_AT = 32;
@@ -52,7 +54,7 @@ constexpr char BUILD[] = "build it and load it: harness firmware";
 struct opened {
     xrt::device device;
     xrt::uuid uuid;
-    std::string name;
+    std::string name, xclbin;
     size_t users = 0;
 };
 std::unique_ptr<opened> fpga;
@@ -162,6 +164,13 @@ std::string name_of(const xrt::device &device)
     }
 }
 
+/* XRT plays a device itself where this variable tells it to: that is no hardware. */
+std::string emulation()
+{
+    const char *mode = getenv("XCL_EMULATION_MODE");
+    return mode ? std::string(", XCL_EMULATION_MODE=") + mode : "";
+}
+
 void open_fpga()
 {
     const std::string path = guarded("starting the fabric", BUILD, [] { return path_of(fabric_settings.xclbin); });
@@ -173,7 +182,8 @@ void open_fpga()
             "open it (try as root)?", [&] { found->device = xrt::device(0); });
     found->uuid = guarded(path.c_str(), "load this bundle's application (harness firmware), and end what uses another",
                           [&] { return found->device.load_xclbin(file); });
-    found->name = name_of(found->device);
+    found->name = name_of(found->device).substr(0, LONGEST_NAME) + emulation();
+    found->xclbin = found->uuid.to_string();
     fpga = std::move(found);
 }
 
@@ -193,6 +203,7 @@ struct fabric {
     const int32_t *made_words;
     xrt::run run;
 
+    /* What an earlier program has left in `made` is no answer of this kernel's. */
     fabric(const char *called, size_t words_given, size_t words_made)
         : name(called), kernel(fpga->device, fpga->uuid, name), given(buffer(kernel, GIVEN, words_given)),
           made(buffer(kernel, MADE, words_made)), given_words(given.map<int32_t *>()),
@@ -200,6 +211,8 @@ struct fabric {
     {
         run.set_arg(GIVEN, given);
         run.set_arg(MADE, made);
+        memset(made.map<int32_t *>(), 0xA5, words_made * sizeof(int32_t));
+        made.sync(XCL_BO_SYNC_BO_TO_DEVICE, words_made * sizeof(int32_t), 0);
     }
 };
 
@@ -280,4 +293,9 @@ extern "C" struct fabric_times fabric_ask(struct fabric *kernel, const struct qu
 extern "C" const char *fabric_name(void)
 {
     return fpga ? fpga->name.c_str() : "";
+}
+
+extern "C" const char *fabric_xclbin(void)
+{
+    return fpga ? fpga->xclbin.c_str() : "";
 }

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -135,10 +136,10 @@ class Keeping(Compiler):
     ) -> None:
         """As a compiler does."""
 
+        include_folders = [folder / path for path in include]
+
         def kept(source: Path) -> Path:
-            own, shared = folder / KERNELS / source.parts[1], folder / KERNELS / "integer"
-            headers = sorted([*own.rglob("*.h"), *own.rglob("*.hpp"), *shared.glob("*.h")])
-            texts = [path.read_bytes() for path in [folder / source, *headers]]
+            texts = [path.read_bytes() for path in _read_by(folder / source, include_folders)]
             settings = repr((source, self.flags, definitions, more_flags)).encode()
             there = self.objects / f"{hashlib.sha256(b''.join([settings, *texts])).hexdigest()}.o"
             if not there.exists():
@@ -152,6 +153,18 @@ class Keeping(Compiler):
         fixed = [source for source in sources if source.parts[0] == KERNELS]
         units = [*(source for source in sources if source not in fixed), NO_LANGUAGE, *map(kept, fixed)]
         super().build(folder, units, include, definitions, output, more_flags)
+
+
+def _read_by(source: Path, folders: Sequence[Path]) -> list[Path]:
+    """The source, and every header that it or one of them may include from its own folder or one of `folders`."""
+    found = {source: None}
+    for path in (reading := [source]):
+        names = re.findall(r'^\s*#\s*include\s*["<](.+?)[">]', path.read_text(encoding="utf-8"), re.MULTILINE)
+        there = [place / name for name in names for place in (path.parent, *folders)]
+        new = [each for each in there if each.is_file() and each not in found]
+        found.update(dict.fromkeys(new))
+        reading += new
+    return list(found)
 
 
 KERNELS = "kernels"

@@ -18,6 +18,7 @@ from harness.targets.vitis.build import COMPILER
 from harness.targets.vitis.unconfirmed import UNCONFIRMED
 
 SIMULATION = "host-simulation of Vitis HLS (C++)"  # in kernels/vitis/double, too
+EMULATION = "XCL_EMULATION_MODE"  # in kernels/vitis/xrt.cpp, too: XRT then plays the device itself
 
 together = True
 unconfirmed = UNCONFIRMED
@@ -58,8 +59,9 @@ def ran_on(profile: Profile) -> str:
 
 
 def contradiction(profile: Profile, device: str) -> str | None:
-    """A double in the place of XRT, or the other way round."""
-    if device.startswith(SIMULATION) == profile.simulated:
+    """A double in the place of XRT, or the other way round; or XRT's own emulation in the place of a device."""
+    emulated = EMULATION in device and not profile.simulated
+    if device.startswith(SIMULATION) == profile.simulated and not emulated:
         return None
     expected = "its double" if profile.simulated else "a Kria's"
     return f"the FPGA on board {profile.name} calls itself {device!r}, but {expected} should be there"

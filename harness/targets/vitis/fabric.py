@@ -26,6 +26,7 @@ from harness.network import Array, Layer, QGemm
 from harness.rtl import Shape
 from harness.targets import Launch
 from harness.targets.vitis import constants, records
+from harness.targets.vitis.signature import kernel_name
 
 LUTROM_WORDS = 512
 """The longest memory of thresholds that is made of LUTs, as the kernels' pragmas say; longer ones are block RAM."""
@@ -112,7 +113,7 @@ def _cycles(launch: Launch, clock_mhz: float) -> str:
     asked, full = shapes(launch), shapes(launch, everything=True)
     latency, interval = rtl.latency_cycles(asked), rtl.interval_cycles(asked)
     return (
-        f"{launch[0].layer.name}_kernel: {latency:,} cycles for a vector, {interval:,} to the next "
+        f"{kernel_name(launch[0].layer.name)}: {latency:,} cycles for a vector, {interval:,} to the next "
         f"({rtl.interval_cycles(full):,} with all activations); at {clock_mhz:g} MHz {latency / clock_mhz:,.2f} µs and "
         f"{interval / clock_mhz:,.2f} µs: predicted by the cycle model of the RTL core, not measured"
     )

@@ -13,7 +13,7 @@ from harness.network import Array, QGemm
 from harness.targets import KERNELS, Launch, Table, initialiser
 from harness.targets.vitis import constants, fabric, records
 from harness.targets.vitis.records import Flow
-from harness.targets.vitis.signature import ARGUMENTS
+from harness.targets.vitis.signature import ARGUMENTS, kernel_name
 
 SOURCE = "network.cpp"
 IDENTITY = "identity.hpp"
@@ -21,6 +21,7 @@ HEADERS = ("layer.hpp", "question.h", "stream.hpp")
 DIGEST_WORDS = 8
 APP_DIGITS = 12
 SHALLOW = 2  # elements of a stream that has no reason for more
+WIDEST_PIECE = 128  # as in kernels/vitis/layer.hpp
 SCALARS = tuple(argument.name for argument in ARGUMENTS if not argument.is_buffer)
 
 
@@ -87,7 +88,7 @@ def _source(kernels: Sequence[Kernel]) -> str:
 
 def name_of(launch: Launch) -> str:
     """Of the launch's kernel: after its first task."""
-    return f"{launch[0].layer.name}_kernel"
+    return kernel_name(launch[0].layer.name)
 
 
 def of_launch(launch: Launch) -> Kernel:
@@ -174,7 +175,7 @@ def _top(name: str, layers: Sequence[QGemm], kept: Sequence[int]) -> str:
         "#pragma HLS DATAFLOW",
         f"    elements {', '.join(streams)};",
         f"    elements {', '.join(f'passed_{number}' for number in range(len(layers)))};",
-        *(f"    hls::stream<row<{layer.width}> > rows_{number};" for number, layer in enumerate(layers)),
+        *(f"    {_rows(layer.width)} rows_{number};" for number, layer in enumerate(layers)),
         *(f"#pragma HLS STREAM variable=passed_{n} depth={max(SHALLOW, room)}" for n, room in enumerate(kept)),
         "    load(given, stream_0, asked, identity);",
         *(line for number, layer in enumerate(layers) for line in _calls(number, layer)),
@@ -194,6 +195,11 @@ def _top(name: str, layers: Sequence[QGemm], kept: Sequence[int]) -> str:
             "}",
         ]
     )
+
+
+def _rows(width: int) -> str:
+    """The type of what the sums of a vector pass through."""
+    return f"hls::stream<row<{width}> >" if width <= WIDEST_PIECE else f"wide_rows<{width}>"
 
 
 def _calls(number: int, layer: QGemm) -> tuple[str, str]:

@@ -1,8 +1,22 @@
-"""The arguments of every kernel in the fabric: what XRT passes, and what an xclbin must say of it."""
+"""Names and arguments of the kernels in the fabric: what XRT passes, and what an xclbin must say of it."""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+
+LONGEST_NAME = 30
+"""Of a kernel: an xclbin has 64 bytes for `<kernel>:<kernel>_1` and its zero.  XRT does not find what is cut off."""
+DIGITS = 8  # of a digest in the place of what a name has too many
+
+
+def kernel_name(layer: str) -> str:
+    """Of the kernel whose first layer has this name, [a-z][a-z0-9_]*, of any length."""
+    name = f"{layer}_kernel"
+    if len(name) <= LONGEST_NAME:
+        return name
+    end = f"_{hashlib.sha256(layer.encode()).hexdigest()[:DIGITS]}_kernel"
+    return layer[: LONGEST_NAME - len(end)].rstrip("_") + end  # two together are not a program's in C++
 
 
 @dataclass(frozen=True)
@@ -34,7 +48,7 @@ ARGUMENTS = (
     Argument("given_width", "unsigned int", 4, 0x48),
     Argument("made_width", "unsigned int", 4, 0x50),
 )
-"""In their order; `struct question` of kernels/vitis/layer.hpp is those behind the buffers.
+"""In their order; `struct question` of kernels/vitis/question.h is those behind the buffers.
 
 Where Vitis HLS lays registers: a pointer takes two words and one that is reserved, a scalar one and one.
 """

@@ -29,7 +29,7 @@ from harness import slow_tool
 from harness.errors import ToolError
 from harness.profile import Profile
 from harness.slow_tool import Job, Notify
-from harness.targets.vitis import overlay, reports
+from harness.targets.vitis import overlay, reports, xclbin
 from harness.targets.vitis.kernel import SOURCE, Fabric
 from harness.targets.vitis.overlay import Hardware
 from harness.targets.vitis.reports import Synthesis, Timing
@@ -413,12 +413,21 @@ def _pack(work: _Work, linked: Path) -> None:
     command = [tools.xclbinutil, "--remove-section", "BITSTREAM", "--force", "--input", linked, "--output", metadata]
     work.run("taking the bitstream out of the xclbin", command, work.linked, SHORT_TIMEOUT_S)
     _expect(metadata, "xclbinutil")
+    _tell_doubts(work, metadata)
     source = work.linked / f"{app}.dtso"
     source.write_text(overlay.device_tree(app, _hardware(work)), encoding="utf-8")
     command = [tools.dtc, "-@", "-I", "dts", "-O", "dtb", "-o", tree, source]
     work.run("compiling the overlay", command, work.linked, SHORT_TIMEOUT_S)
     _expect(tree, "dtc")
     (work.package / "shell.json").write_text(overlay.shell(), encoding="utf-8")
+
+
+def _tell_doubts(work: _Work, metadata: Path) -> None:
+    """What the program would refuse; only told, after a link of an hour, as nobody has seen what v++ writes there."""
+    try:
+        xclbin.check(xclbin.read(metadata.read_bytes()), work.fabric.kernels)
+    except ToolError as doubt:
+        work.notify(f"{metadata.name}: {doubt.message}: the program on the board may refuse it")
 
 
 def _bitstream(work: _Work) -> Path:

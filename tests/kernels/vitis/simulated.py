@@ -53,6 +53,13 @@ def launch_of(layers: Sequence[QGemm]) -> Launch:
 
 def build(launch: Launch, folder: Path, *flags: str, changed: Mapping[str, tuple[str, str]] | None = None) -> Kernel:
     """Compile the launch's kernel in `folder`; `changed` replaces a text in a source."""
+    write(launch, folder, changed)
+    compile_there(folder, *(flags or ("-O1",)))
+    return load(launch, folder)
+
+
+def write(launch: Launch, folder: Path, changed: Mapping[str, tuple[str, str]] | None = None) -> None:
+    """The kernel's sources; `changed` replaces a text in one."""
     folder.mkdir(parents=True, exist_ok=True)
     fabric = kernel.fabric_of([kernel.of_launch(launch)])
     for name, content in fabric.sources.items():
@@ -60,10 +67,13 @@ def build(launch: Launch, folder: Path, *flags: str, changed: Mapping[str, tuple
         old, new = (changed or {}).get(name, ("", ""))
         assert old in text
         (folder / name).write_text(text.replace(old, new) if old else text)
-    command = ["g++", *FLAGS, *(flags or ("-O1",)), "network.cpp", "-o", "network.so"]
+
+
+def compile_there(folder: Path, *flags: str) -> None:
+    """The library of the sources in `folder`."""
+    command = ["g++", *FLAGS, *flags, "network.cpp", "-o", "network.so"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return load(launch, folder)
 
 
 def load(launch: Launch, folder: Path) -> Kernel:

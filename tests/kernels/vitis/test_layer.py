@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -122,6 +123,15 @@ def test_random_chains(
 def test_branches_and_a_second_source(tmp_path: Path) -> None:
     layers = chain(8, [6, 6, 6, 6], zero_points=True)
     check(simulated.build(branches(layers), tmp_path), 8)
+
+
+def test_rows_wider_than_an_element_of_a_stream_go_in_pieces(tmp_path: Path) -> None:
+    """Vitis HLS refuses an element of more than 4096 bits."""
+    layers = chain(10, [3, 128, 129, 257, 2], zero_points=True)
+    check(simulated.build(simulated.launch_of(layers), tmp_path, "-O1", "-DELEMENT_BY_ELEMENT"), 10)
+    text = (tmp_path / kernel.SOURCE).read_text()
+    declared = re.findall(r"^ +(?:hls::stream<(row<\d+>) >|(wide_rows<\d+>)) rows_\d;", text, re.MULTILINE)
+    assert ["".join(each) for each in declared] == ["row<128>", "wide_rows<129>", "wide_rows<257>", "row<2>"]
 
 
 def test_element_by_element_as_in_the_fabric(tmp_path: Path) -> None:

@@ -84,11 +84,28 @@ def message(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def test_the_program_says_what_its_items_run_on(program: BoardProgram, made: plan.Plan) -> None:
+    """With the application that is loaded, of which there may be several from the same sources."""
     done = run(program, "--devices")
     assert (done.returncode, done.stderr) == (0, "")
     digest = vitis.fabric_of(code.kernels for code in network_c.item_codes(made) if code.kernels).digest
-    device = f"host-simulation of Vitis HLS (C++), kernels {digest[:16]}"
+    device = f"host-simulation of Vitis HLS (C++), kernels {digest[:16]}, xclbin {xclbin.uuid_of(digest)}"
     assert json.loads(done.stdout) == {"done": True, "bundle": "patched", "devices": {"network": device}}
+
+
+def test_a_device_that_xrt_plays_is_told(program: BoardProgram, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XCL_EMULATION_MODE", "sw_emu")
+    device = json.loads(run(program, "--devices").stdout)["devices"]["network"]
+    assert device.startswith("host-simulation of Vitis HLS (C++), XCL_EMULATION_MODE=sw_emu, kernels ")
+
+
+def test_names_of_any_length_are_found_in_the_xclbin(host: Profile, objects: Path, tmp_path: Path) -> None:
+    board = with_fabric(host)
+    model = builders.random_network(np.random.default_rng(7), (5, 3))
+    [node] = [node for node in model.graph.node if node.op_type == "QGemm"]
+    node.name = "/encoder/layers.0/mlp/fc1/MatMul_quant"
+    program = build_patched(made_of(model, board), board, tmp_path / "bundle", flags=["-O1"], objects=objects)
+    vectors = uniform_vectors(program.network, 10, seed=1)
+    assert_same(program.activations(vectors, tmp_path / "out"), references(program.network, vectors))
 
 
 @pytest.mark.parametrize("block", [1, 37, 64])
@@ -180,6 +197,17 @@ def test_a_word_that_is_no_code_is_refused(host: Profile, objects: Path, tmp_pat
     np.save(tmp_path / "vectors.npy", uniform_vectors(program.network, 10, seed=1))
     done = run(program, "--vectors", tmp_path / "vectors.npy", "--out", tmp_path)
     assert re.search(r"the kernel in the fabric has made \d+ of layer_0_output, which is no code", message(done))
+
+
+def test_accumulators_are_scaled_as_target_c_does(
+    program: BoardProgram, made: plan.Plan, vectors: Array, host: Profile, objects: Path, tmp_path: Path
+) -> None:
+    """In its very header: a change there is one here, in a program that was compiled before too."""
+    wrong = Patch("kernels/c/qgemm.h", "y[n] = (float)acc[n] * m[n];", "y[n] = (float)acc[n] * m[n] + 1;")
+    changed = build_patched(made, with_fabric(host), tmp_path / "bundle", [wrong], ["-O1"], objects)
+    index = next(i for i, layer in enumerate(program.network.layers) if layer.dtype == np.float32)
+    right, found = (each.activations(vectors, tmp_path / each.path.parent.name)[index] for each in (program, changed))
+    assert np.array_equal(found, right + np.float32(1))
 
 
 def test_times_of_kernel_and_transfers_are_written_if_times_are_asked_for(

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from harness.errors import ToolError
 from harness.profile import Laboratory, Profile
-from harness.targets.vitis import overlay, reports, vendor
+from harness.targets.vitis import overlay, reports, vendor, xclbin
 from harness.targets.vitis.overlay import Controller, Hardware
 from harness.targets.vitis.reports import Loop
 from harness.targets.vitis.unconfirmed import UNCONFIRMED
@@ -274,6 +275,23 @@ def test_a_slow_loop_and_a_missing_report_are_told_and_refuse_nothing(
     monkeypatch.setenv("FAULTS", "unreported")
     assert built.build("other").synthesis == ()
     assert "dense_9_kernel: HLS left no csynth.xml where one is looked for" in built.said
+
+
+@needs_dtc
+def test_metadata_that_the_program_would_refuse_are_told_after_the_link(built: Built) -> None:
+    built.build()
+    assert any(line.startswith(f"{APP}.xclbin: this file is no xclbin: ") for line in built.said)
+
+
+@needs_dtc
+@pytest.mark.parametrize("kernels", [KERNELS, KERNELS[:1]])
+def test_metadata_with_all_kernels_are_passed_over(
+    kernels: Sequence[str], built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    linked = xclbin.read(xclbin.write(kernels, 64 * "0"))
+    monkeypatch.setattr(xclbin, "read", lambda _: linked)
+    built.build()
+    assert any(line.startswith(f"{APP}.xclbin: ") for line in built.said) is (kernels != KERNELS)
 
 
 @needs_dtc
