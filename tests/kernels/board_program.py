@@ -27,6 +27,7 @@ from harness.reference import Reference
 from harness.targets import STAND_INS
 from harness.toolchain import Compiler
 
+EXIT_SYSTEM = 4
 CHATTER = "APP: "  # of TIOVX, which says what it does
 
 
@@ -39,10 +40,10 @@ class BoardProgram:
     sha256: str
     compiler: str
 
-    def run(self, *arguments: object) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run it to its end, which must come within a minute."""
-        command = [*self.command, *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        command, more = [*self.command, *map(str, arguments)], os.environ | environment
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=more)
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -70,6 +71,13 @@ class BoardProgram:
         return tuple(
             np.load(folder / f"{index:02}_{layer.name}.npy") for index, layer in enumerate(self.network.layers)
         )
+
+
+def refusal(done: subprocess.CompletedProcess[str]) -> str:
+    """Of a program that gave up for its device's sake: its line, and nothing that could be taken for a result."""
+    assert (done.returncode, done.stdout) == (EXIT_SYSTEM, "")
+    [line] = [line for line in done.stderr.splitlines() if line.startswith("inference: ")]
+    return line
 
 
 def parse(model: onnx.ModelProto) -> Network:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import time
@@ -29,13 +28,13 @@ from tests.kernels.board_program import (
     build_patched,
     parse,
     references,
+    refusal,
     run_sanitized,
     uniform_vectors,
 )
 from tests.kernels.test_operators import COMPILED, half_way_vectors, models
 from tests.kernels.tiovx.boards import PC, with_dsp, with_tiovx_of_a_pc
 
-EXIT_SYSTEM = 4
 VECTORS = 150  # no multiple of the block
 CORES = {"c7x": "DSP_C7-1", "mpu": "MPU-0"}
 
@@ -63,21 +62,8 @@ def vectors(program: BoardProgram) -> Array:
     return uniform_vectors(program.network, VECTORS, seed=8)
 
 
-def run(program: BoardProgram, *arguments: object, fault: str = "") -> subprocess.CompletedProcess[str]:
-    environment = os.environ | ({"HARNESS_DOUBLE_FAULT": fault} if fault else {})
-    command = [*program.command, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
-
-
-def message(done: subprocess.CompletedProcess[str]) -> str:
-    """Of a program that gave up: its line, and nothing that could be taken for a result."""
-    assert (done.returncode, done.stdout) == (EXIT_SYSTEM, "")
-    [line] = [line for line in done.stderr.splitlines() if line.startswith("inference: ")]
-    return line
-
-
 def test_the_program_says_what_its_items_run_on(program: BoardProgram, core: str) -> None:
-    done = run(program, "--devices")
+    done = program.run("--devices")
     assert done.returncode == 0, done.stderr
     device = f"host-simulation of TIOVX (double), {CORES[core]}, kernels 1 ({kernels_digest()})"
     assert json.loads(done.stdout) == {"done": True, "bundle": "patched", "devices": {"network": device}}
@@ -92,7 +78,7 @@ def test_no_name_of_the_program_is_seen_by_the_library(program: BoardProgram) ->
 
 def test_what_tiovx_prints_is_not_among_the_json_lines(program: BoardProgram, vectors: Array, tmp_path: Path) -> None:
     np.save(tmp_path / "vectors.npy", vectors)
-    done = run(program, "--vectors", tmp_path / "vectors.npy", "--out", tmp_path)
+    done = program.run("--vectors", tmp_path / "vectors.npy", "--out", tmp_path)
     assert json.loads(done.stdout)["vectors"] == VECTORS
     assert done.stdout.count("\n") == 1
     assert "APP" in done.stderr
@@ -104,7 +90,7 @@ def test_blocks_and_dumps(program: BoardProgram, vectors: Array, tmp_path: Path,
     expected = references(program.network, vectors)
     np.save(tmp_path / "vectors.npy", vectors)
     arguments = ["--vectors", tmp_path / "vectors.npy", "--out", tmp_path, "--block", block, "--dump", dump]
-    assert run(program, *arguments).returncode == 0
+    assert program.run(*arguments).returncode == 0
     if dump == "all":
         assert_same(program.read_dumps(tmp_path), expected)
     else:
@@ -129,8 +115,8 @@ def test_what_fails_is_named_with_what_to_do(
     program: BoardProgram, vectors: Array, tmp_path: Path, fault: str, expected: str
 ) -> None:
     np.save(tmp_path / "vectors.npy", vectors)
-    done = run(program, "--vectors", tmp_path / "vectors.npy", "--out", tmp_path, fault=fault)
-    assert re.search(expected, message(done)), done.stderr
+    done = program.run("--vectors", tmp_path / "vectors.npy", "--out", tmp_path, HARNESS_DOUBLE_FAULT=fault)
+    assert re.search(expected, refusal(done)), done.stderr
     # What it leaves to the core would stay there.
     assert ("APP: Deinit" in done.stderr) is (fault != "init")
     assert "not released" not in done.stderr
@@ -143,9 +129,9 @@ def test_a_core_that_does_not_answer_is_not_waited_for(host: Profile, objects: P
     program = build_patched(made, board, tmp_path / "bundle", flags=["-O1"], objects=objects)
     np.save(tmp_path / "vectors.npy", uniform_vectors(program.network, 10, seed=1))
     begun = time.monotonic()
-    done = run(program, "--vectors", tmp_path / "vectors.npy", "--out", tmp_path, fault="hang@2")
+    done = program.run("--vectors", tmp_path / "vectors.npy", "--out", tmp_path, HARNESS_DOUBLE_FAULT="hang@2")
     assert 1 <= time.monotonic() - begun < 20
-    assert re.search(r"item network: DSP_C7-1 has not answered for 1 seconds: use a smaller --block", message(done))
+    assert re.search(r"item network: DSP_C7-1 has not answered for 1 seconds: use a smaller --block", refusal(done))
 
 
 def test_the_cores_own_times_are_written_if_times_are_asked_for(
@@ -153,9 +139,9 @@ def test_the_cores_own_times_are_written_if_times_are_asked_for(
 ) -> None:
     np.save(tmp_path / "vectors.npy", vectors)
     arguments = ["--vectors", tmp_path / "vectors.npy", "--out", tmp_path, "--block", 50]
-    run(program, *arguments)
+    program.run(*arguments)
     assert not list(tmp_path.glob("times_*"))
-    assert run(program, *arguments, "--time", "network", "--repeat", 2).returncode == 0
+    assert program.run(*arguments, "--time", "network", "--repeat", 2).returncode == 0
     rows = [json.loads(line) for line in (tmp_path / "times_network.jsonl").read_text().splitlines()]
     layers = [layer.name for layer in program.network.layers[:-1]]
     assert [row.get("node") for row in rows] == [None, *layers]
@@ -267,7 +253,7 @@ def test_an_object_that_is_kept_is_noticed(host: Profile, objects: Path, tmp_pat
     made = made_of(builders.random_network(np.random.default_rng(7), (5, 3)), board)
     patch = Patch("kernels/tiovx/tiovx.c", "    RELEASE(vxReleaseScalar, launch->name, launch->vectors);\n", "")
     program = build_patched(made, board, tmp_path, [patch], ["-O1"], objects)
-    assert "TIOVX double: " in run(program, "--devices").stderr
+    assert "TIOVX double: " in program.run("--devices").stderr
 
 
 @pytest.mark.parametrize("reached", ["pass || i != OFFSET", "!pass || i != OFFSET"])
@@ -280,7 +266,7 @@ def test_the_constants_are_read_back_from_the_core(reached: str, host: Profile, 
     for folder, patches in (("right", []), ("wrong", [lost])):
         program = build_patched(made, board, tmp_path / folder, patches, ["-O1"], objects)
         (tmp_path / f"{folder}_tables").mkdir()
-        assert run(program, "--tables", "--out", tmp_path / f"{folder}_tables").returncode == 0
+        assert program.run("--tables", "--out", tmp_path / f"{folder}_tables").returncode == 0
         found = {name: np.load(tmp_path / f"{folder}_tables" / f"{name}.npy") for name in tables}
         same = {name: np.array_equal(found[name], np.atleast_2d(values)) for name, values in tables.items()}
         assert {name for name, equal in same.items() if not equal} == (

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import time
 from pathlib import Path
 
@@ -30,12 +28,12 @@ from tests.kernels.board_program import (
     build_patched,
     parse,
     references,
+    refusal,
     run_sanitized,
     uniform_vectors,
 )
 from tests.kernels.test_operators import COMPILED, half_way_vectors, models
 
-EXIT_SYSTEM = 4
 VECTORS = 150  # no multiple of the block
 ON_PROCESSOR = ("QuantizeLinear", "Add", "DequantizeLinear", "ArgMax", "ArgMin")
 
@@ -70,22 +68,9 @@ def vectors(program: BoardProgram) -> Array:
     return uniform_vectors(program.network, VECTORS, seed=8)
 
 
-def run(program: BoardProgram, *arguments: object, fault: str = "") -> subprocess.CompletedProcess[str]:
-    environment = os.environ | ({"HARNESS_DOUBLE_FAULT": fault} if fault else {})
-    command = [*program.command, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
-
-
-def message(done: subprocess.CompletedProcess[str]) -> str:
-    """Of a program that gave up: its line, and nothing that could be taken for a result."""
-    assert (done.returncode, done.stdout) == (EXIT_SYSTEM, "")
-    [line] = [line for line in done.stderr.splitlines() if line.startswith("inference: ")]
-    return line
-
-
 def test_the_program_says_what_its_items_run_on(program: BoardProgram, made: plan.Plan) -> None:
     """With the application that is loaded, of which there may be several from the same sources."""
-    done = run(program, "--devices")
+    done = program.run("--devices")
     assert (done.returncode, done.stderr) == (0, "")
     digest = vitis.fabric_of(code.kernels for code in network_c.item_codes(made) if code.kernels).digest
     device = f"host-simulation of Vitis HLS (C++), kernels {digest[:16]}, xclbin {xclbin.uuid_of(digest)}"
@@ -94,7 +79,7 @@ def test_the_program_says_what_its_items_run_on(program: BoardProgram, made: pla
 
 def test_a_device_that_xrt_plays_is_told(program: BoardProgram, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XCL_EMULATION_MODE", "sw_emu")
-    device = json.loads(run(program, "--devices").stdout)["devices"]["network"]
+    device = json.loads(program.run("--devices").stdout)["devices"]["network"]
     assert device.startswith("host-simulation of Vitis HLS (C++), XCL_EMULATION_MODE=sw_emu, kernels ")
 
 
@@ -114,7 +99,7 @@ def test_blocks_and_dumps(program: BoardProgram, vectors: Array, tmp_path: Path,
     expected = references(program.network, vectors)
     np.save(tmp_path / "vectors.npy", vectors)
     arguments = ["--vectors", tmp_path / "vectors.npy", "--out", tmp_path, "--block", block, "--dump", dump]
-    assert run(program, *arguments).returncode == 0
+    assert program.run(*arguments).returncode == 0
     if dump == "all":
         assert_same(program.read_dumps(tmp_path), expected)
     else:
@@ -145,8 +130,8 @@ def test_what_fails_is_named_with_what_to_do(
     program: BoardProgram, vectors: Array, tmp_path: Path, fault: str, expected: str
 ) -> None:
     np.save(tmp_path / "vectors.npy", vectors)
-    done = run(program, "--vectors", tmp_path / "vectors.npy", "--out", tmp_path, fault=fault)
-    assert re.search(expected, message(done)), done.stderr
+    done = program.run("--vectors", tmp_path / "vectors.npy", "--out", tmp_path, HARNESS_DOUBLE_FAULT=fault)
+    assert re.search(expected, refusal(done)), done.stderr
 
 
 def test_a_kernel_that_does_not_answer_is_not_waited_for(host: Profile, objects: Path, tmp_path: Path) -> None:
@@ -156,9 +141,9 @@ def test_a_kernel_that_does_not_answer_is_not_waited_for(host: Profile, objects:
     program = build_patched(made, board, tmp_path / "bundle", flags=["-O1"], objects=objects)
     np.save(tmp_path / "vectors.npy", uniform_vectors(program.network, 10, seed=1))
     begun = time.monotonic()
-    done = run(program, "--vectors", tmp_path / "vectors.npy", "--out", tmp_path, fault="hang@3")
+    done = program.run("--vectors", tmp_path / "vectors.npy", "--out", tmp_path, HARNESS_DOUBLE_FAULT="hang@3")
     assert 1 <= time.monotonic() - begun < 20
-    assert "layer_0_kernel in the fabric has not answered for 1 seconds: use a smaller --block" in message(done)
+    assert "layer_0_kernel in the fabric has not answered for 1 seconds: use a smaller --block" in refusal(done)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +170,7 @@ def test_another_application_is_refused(
         there.write_bytes(text.replace(b'name="given_width"', b'name="given_wide!"'))
     elif content is not None:
         there.write_bytes(content)  # type: ignore[arg-type]
-    assert re.search(expected, message(run(program, "--devices")))
+    assert re.search(expected, refusal(program.run("--devices")))
 
 
 def test_a_word_that_is_no_code_is_refused(host: Profile, objects: Path, tmp_path: Path) -> None:
@@ -195,8 +180,8 @@ def test_a_word_that_is_no_code_is_refused(host: Profile, objects: Path, tmp_pat
     patch = Patch("kernels/vitis/layer.hpp", "return held.lowest + (element)reached;", "return 256 + (element)reached;")
     program = build_patched(made_of(model, board), board, tmp_path / "bundle", [patch], ["-O1"], objects)
     np.save(tmp_path / "vectors.npy", uniform_vectors(program.network, 10, seed=1))
-    done = run(program, "--vectors", tmp_path / "vectors.npy", "--out", tmp_path)
-    assert re.search(r"the kernel in the fabric has made \d+ of layer_0_output, which is no code", message(done))
+    done = program.run("--vectors", tmp_path / "vectors.npy", "--out", tmp_path)
+    assert re.search(r"the kernel in the fabric has made \d+ of layer_0_output, which is no code", refusal(done))
 
 
 def test_accumulators_are_scaled_as_target_c_does(
@@ -215,9 +200,9 @@ def test_times_of_kernel_and_transfers_are_written_if_times_are_asked_for(
 ) -> None:
     np.save(tmp_path / "vectors.npy", vectors)
     arguments = ["--vectors", tmp_path / "vectors.npy", "--out", tmp_path, "--block", 50]
-    run(program, *arguments)
+    program.run(*arguments)
     assert not list(tmp_path.glob("times_*"))
-    assert run(program, *arguments, "--time", "network", "--repeat", 2).returncode == 0
+    assert program.run(*arguments, "--time", "network", "--repeat", 2).returncode == 0
     rows = [json.loads(line) for line in (tmp_path / "times_network.jsonl").read_text().splitlines()]
     assert [next(iter(row.items())) for row in rows] == [
         (kind, "layer_0_kernel") for kind in ("to_device", "kernel", "from_device")
@@ -287,7 +272,7 @@ def test_a_graph_that_branches(dump: str, host: Profile, objects: Path, tmp_path
         assert_same(program.activations(vectors, tmp_path / "out"), expected)
     else:
         np.save(tmp_path / "vectors.npy", vectors)
-        done = run(program, "--vectors", tmp_path / "vectors.npy", "--out", tmp_path, "--dump", "last")
+        done = program.run("--vectors", tmp_path / "vectors.npy", "--out", tmp_path, "--dump", "last")
         assert (done.returncode, done.stderr) == (0, "")
         [path] = tmp_path.glob("??_*.npy")
         assert_same([np.load(path)], [expected[-1]])
@@ -302,7 +287,7 @@ def test_the_constants_are_those_that_the_kernel_tells(host: Profile, objects: P
     for folder, patches in (("right", []), ("wrong", [wrong])):
         program = build_patched(made, board, tmp_path / folder, patches, ["-O1"], objects)
         (tmp_path / f"{folder}_tables").mkdir()
-        assert run(program, "--tables", "--out", tmp_path / f"{folder}_tables").returncode == 0
+        assert program.run("--tables", "--out", tmp_path / f"{folder}_tables").returncode == 0
         found = {name: np.load(tmp_path / f"{folder}_tables" / f"{name}.npy") for name in tables}
         same = {name: np.array_equal(found[name], np.atleast_2d(values)) for name, values in tables.items()}
         assert {name for name, equal in same.items() if not equal} == (set() if folder == "right" else {"layer_0_bias"})

@@ -15,8 +15,8 @@ from harness.targets.vitis import build as vitis
 from harness.targets.vitis import xclbin
 from harness.targets.vitis.signature import ARGUMENTS
 from tests import builders
-from tests.kernels.board_program import BoardProgram, Patch, build_patched, parse
-from tests.kernels.vitis.test_program import message, with_fabric
+from tests.kernels.board_program import BoardProgram, Patch, build_patched, parse, refusal
+from tests.kernels.vitis.test_program import with_fabric
 from tests.kernels.vitis.test_xrt_noop import pytestmark as pytestmark  # noqa: PLC0414 - where XRT is
 from tests.kernels.vitis.xrt_double import NOOP
 
@@ -39,7 +39,7 @@ def ask(program: BoardProgram, folder: Path, content: bytes) -> str:
     (folder / "lib").symlink_to(NOOP.parent)
     environment = os.environ | {"XILINX_XRT": str(folder), "XCL_EMULATION_MODE": "noop"}
     command = [str(program.path), "--devices"]
-    return message(subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment))
+    return refusal(subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment))
 
 
 def test_kernels_that_compute_nothing_are_no_kernels_of_the_bundle(program: BoardProgram, tmp_path: Path) -> None:
