@@ -26,11 +26,21 @@ NAME = "testboard"
 MACHINE = Machine(cpu="cortex-a72", cores=2, memory_mib=512, disk_mib=64)
 
 
-def _entry(board: str = "kv260", **changes: object) -> dict[str, object]:
+def _board(name: str) -> dict[str, object]:
     """A board of boards.yaml on a smaller machine."""
-    entry = yaml.safe_load((ROOT / "boards.yaml").read_text())[board]
+    entry = yaml.safe_load((ROOT / "boards.yaml").read_text())[name]
     machine = {"cpu": MACHINE.cpu, "cores": 2, "memory_mib": MACHINE.memory_mib, "disk_mib": MACHINE.disk_mib}
-    return entry | {"emulator": machine, "work_folder": "/board"} | changes
+    return entry | {"emulator": machine, "work_folder": "/board"}
+
+
+def _entry(**changes: object) -> dict[str, object]:
+    """One whose items are both on a processor, by a program that needs nothing of the board."""
+    toolchain = {"compiler": "aarch64-linux-gnu-gcc", "flags": ["-O3", "-mcpu=cortex-a53"], "static": True}
+    items = {
+        "prepost": {"target": "c", "core": 0, "operators": ["QuantizeLinear", "DequantizeLinear", "ArgMax", "ArgMin"]},
+        "network": {"target": "c", "core": 1, "operators": ["QGemm", "Add"]},
+    }
+    return _board("kv260") | {"toolchain": toolchain, "items": items} | changes
 
 
 @pytest.fixture(scope="module")
@@ -94,10 +104,14 @@ def test_identical_and_named_as_emulated(user: User, endpoint: Endpoint) -> None
 @pytest.mark.usefixtures("endpoint")
 @pytest.mark.parametrize(
     ("board", "stand_in"),
-    [("tda4vm", "host-simulation of TIOVX (double)"), ("xavier", "host-simulation of CUDA")],
+    [
+        ("tda4vm", "host-simulation of TIOVX (double)"),
+        ("xavier", "host-simulation of CUDA"),
+        ("kv260", "host-simulation of Vitis HLS (C++)"),
+    ],
 )
 def test_accelerators_are_played_there_and_marked(user: User, board: str, stand_in: str) -> None:
-    _give(user, _entry(board))
+    _give(user, _board(board))
     ended = user.harness("run", "--board", NAME, "--model", "acas_coc", "--vectors", "2000", "--json")
     assert (ended.code, ended.document["verdict"]) == (0, "identical"), ended.err
     ran_on = {layer["item"]: layer["ran_on"] for layer in ended.document["layers"]}
