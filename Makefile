@@ -4,7 +4,7 @@ MODEL ?= acas_coc
 PYTHON ?= python3
 REQUIREMENTS = requirements/harness.txt requirements/dev.txt
 
-.PHONY: run test test-gpu lint setup models requirements clean
+.PHONY: run test test-gpu test-models lint setup models requirements clean
 .DELETE_ON_ERROR:
 
 run: setup
@@ -36,6 +36,10 @@ setup: .venv/complete
 # Makes the five ACAS networks anew, in about 80 minutes of two cores; see models/acas/README.md.
 models: build/recipe-venv/complete
 	build/recipe-venv/bin/python -m models.acas
+
+# What checks the recipe and its networks against whole tables, for which `make test` has no time.
+test-models: setup
+	HARNESS_RECIPE=1 .venv/bin/pytest tests/models
 
 build/recipe-venv/complete: models/acas/requirements.txt
 	test -x build/recipe-venv/bin/python || $(PYTHON) -m venv build/recipe-venv

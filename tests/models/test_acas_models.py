@@ -28,7 +28,7 @@ pytestmark = pytest.mark.parametrize("previous", range(5), ids=mdp.ADVISORIES)
 
 
 @pytest.fixture(scope="module")
-def scores() -> Floats:
+def scores(a_minute: None) -> Floats:  # noqa: ARG001 - may skip
     """The table (previous, advisory, psi, rho, theta) where both aircraft fly SPEED_FT_S."""
     return table.solve_stationary(table.problem(Axes().grid, mdp.Speeds(SPEED_FT_S, SPEED_FT_S)))
 
