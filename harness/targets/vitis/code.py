@@ -52,7 +52,7 @@ def generate(item: str, launches: Sequence[Launch]) -> ItemCode:
 
 def _task(launch: Launch, work: Work) -> LayerCode:
     """A task: the first of a launch runs it, each fetches its own output."""
-    name, names, layer = _name(launch), [array.name for array in _arrays(launch)], _qgemm(work)
+    name, names, layer = _name(launch), [array.name for array in _arrays(launch)], constants.qgemm(work.layer)
     own = output_of(layer)
     lines = [f"    vitis_get(&{name}, {names.index(own)}, {own}, vectors);"]
     if work is launch[0]:
@@ -64,12 +64,6 @@ def _task(launch: Launch, work: Work) -> LayerCode:
     texts = [f"static struct vitis_launch {name};", *map(_table, told), *map(_constant, scale), _told(layer, told)]
     definitions = [*texts, *(_stage(of_layer, launch, work) for of_layer in stages)]
     return LayerCode("\n".join(definitions), "\n".join(lines), (*told, *scale), stages)
-
-
-def _qgemm(work: Work) -> QGemm:
-    if not isinstance(work.layer, QGemm):
-        raise TypeError(work.layer)
-    return work.layer
 
 
 def _name(launch: Launch) -> str:
@@ -89,7 +83,7 @@ def _arrays(launch: Launch) -> list[_Array]:
     sources = [
         _Array(place.name, types[place.name], place.width, "NULL", str(place.start), ABSENT) for place in given.places
     ]
-    layers = [_qgemm(work) for work in launch]
+    layers = kernel.qgemms(launch)
     outputs = [
         _Array(name, layer.dtype, layer.width, _multiplier(layer), _start(partial, name), _start(full, name))
         for layer in layers
@@ -131,7 +125,7 @@ def _stages(layer: QGemm) -> tuple[Stage, ...]:
 
 def _stage(of_layer: Stage, launch: Launch, work: Work) -> str:
     """The stage for the proof: the kernel of the schedule, asked for a part of one of its layers."""
-    name, layer = of_layer.name, _qgemm(work)
+    name, layer = of_layer.name, constants.qgemm(work.layer)
     number = next(n for n, other in enumerate(launch) if other is work)
     given = _Array(name, of_layer.input_dtype, of_layer.input_width, "NULL", "0", "0")
     made = _Array(name, of_layer.output_dtype, of_layer.output_width, _multiplier(layer), "0", "0")
@@ -150,7 +144,10 @@ def _launch_text(launch: Launch, made_by: Kernel) -> str:
     given = records.given(launch).width
     most = max(given, full, *(width for layer in layers for width in (layer.input_width, layer.width)))
     arrays = [f"    {array.text}," for array in _arrays(launch)]
-    told = [f'    {{"{layer.name}", {layer.name}_told, {len(constants.of_layer(layer).tables)}}},' for layer in layers]
+    told = [
+        f'    {{"{layer.name}", {layer.name}_told, sizeof {layer.name}_told / sizeof *{layer.name}_told}},'
+        for layer in layers
+    ]
     return "\n".join(
         [
             f"static const struct vitis_array {name}_arrays[] = {{",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness import rtl
-from harness.network import Array, QGemm
+from harness.network import Array, Layer, QGemm
 from harness.reference import specification
 from harness.targets import Table
 
@@ -26,6 +26,13 @@ class Constants:
     def tables(self) -> tuple[Table, ...]:
         """All of it."""
         return (*self.sums, *self.rounding)
+
+
+def qgemm(layer: Layer) -> QGemm:
+    """The layer as what it is; TypeError for one that the target has refused."""
+    if not isinstance(layer, QGemm):
+        raise TypeError(layer)
+    return layer
 
 
 def of_layer(layer: QGemm) -> Constants:

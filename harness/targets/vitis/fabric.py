@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness import rtl
-from harness.network import Array, Layer, QGemm
+from harness.network import Array, QGemm
 from harness.rtl import Shape
 from harness.targets import Launch
 from harness.targets.vitis import constants, records
@@ -60,7 +60,7 @@ def shapes(launch: Launch, *, everything: bool = False) -> tuple[Shape, ...]:
     flows = records.flows(launch, everything)
     return tuple(
         dataclasses.replace(
-            rtl.shape(_qgemm(work.layer)),
+            rtl.shape(constants.qgemm(work.layer)),
             others=flow.before.width - work.layer.input_width,
             kept=flow.kept_width,
         )
@@ -70,7 +70,7 @@ def shapes(launch: Launch, *, everything: bool = False) -> tuple[Shape, ...]:
 
 def count(launches: Sequence[Launch]) -> Resources:
     """What the kernels of all these launches take together, at least."""
-    of_layers = (_of_layer(_qgemm(work.layer)) for launch in launches for work in launch)
+    of_layers = (_of_layer(constants.qgemm(work.layer)) for launch in launches for work in launch)
     return functools.reduce(operator.add, of_layers, NOTHING)
 
 
@@ -117,12 +117,6 @@ def _cycles(launch: Launch, clock_mhz: float) -> str:
         f"({rtl.interval_cycles(full):,} with all activations); at {clock_mhz:g} MHz {latency / clock_mhz:,.2f} µs and "
         f"{interval / clock_mhz:,.2f} µs: predicted by the cycle model of the RTL core, not measured"
     )
-
-
-def _qgemm(layer: Layer) -> QGemm:
-    if not isinstance(layer, QGemm):
-        raise TypeError(layer)
-    return layer
 
 
 def _of_layer(layer: QGemm) -> Resources:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from harness.network import Array, QGemm
 from harness.targets import KERNELS, Launch, Table, initialiser
 from harness.targets.vitis import constants, fabric, records
+from harness.targets.vitis.constants import Constants
 from harness.targets.vitis.records import Flow
 from harness.targets.vitis.signature import ARGUMENTS, kernel_name
 
@@ -94,25 +95,23 @@ def name_of(launch: Launch) -> str:
 def of_launch(launch: Launch) -> Kernel:
     """The kernel that computes all tasks of a launch."""
     name, layers = name_of(launch), qgemms(launch)
+    held = [constants.of_layer(layer) for layer in layers]
     partial, full = (records.flows(launch, everything=everything) for everything in (False, True))
     texts = [
-        _layer_text(name, number, layer, *flows)
-        for number, (layer, *flows) in enumerate(zip(layers, partial, full, strict=True))
+        _layer_text(name, number, *of_layer)
+        for number, of_layer in enumerate(zip(layers, held, partial, full, strict=True))
     ]
-    return Kernel(name, "\n\n".join([*texts, _top(name, layers, [flow.kept_width for flow in partial])]), layers)
+    kept = [flow.kept_width for flow in partial]
+    return Kernel(name, "\n\n".join([*texts, _top(name, layers, held, kept)]), layers)
 
 
 def qgemms(launch: Launch) -> tuple[QGemm, ...]:
     """Its layers; TypeError for one that the target has refused."""
-    found = tuple(work.layer for work in launch if isinstance(work.layer, QGemm))
-    if len(found) != len(launch):
-        raise TypeError([work.layer.operator for work in launch])
-    return found
+    return tuple(constants.qgemm(work.layer) for work in launch)
 
 
-def _layer_text(kernel: str, number: int, layer: QGemm, partial: Flow, full: Flow) -> str:
+def _layer_text(kernel: str, number: int, layer: QGemm, held: Constants, partial: Flow, full: Flow) -> str:
     """Where the layer's inputs stand, and its constants."""
-    held = constants.of_layer(layer)
     sizes = {
         "NUMBER": number,
         "DEPTH": layer.input_width,
@@ -158,7 +157,7 @@ def _rounding_text(layer: QGemm, tables: Sequence[Table]) -> str:
     return f"static const thresholds<{len(levels[0])}> {layer.name}_rounding = {{{values}, {lowest[0]}}};"
 
 
-def _top(name: str, layers: Sequence[QGemm], kept: Sequence[int]) -> str:
+def _top(name: str, layers: Sequence[QGemm], held: Sequence[Constants], kept: Sequence[int]) -> str:
     """The kernel, and its processes, which HLS wants in a function of their own, with streams between them.
 
     `kept` is how many elements of a record pass each layer: so many wait for the outputs of the vector before.
@@ -171,7 +170,7 @@ def _top(name: str, layers: Sequence[QGemm], kept: Sequence[int]) -> str:
     ]
     streams = [f"stream_{number}" for number in range(len(layers) + 1)]
     processes = [
-        *(line for layer in layers for line in _storage(layer)),
+        *(line for of_layer in zip(layers, held, strict=True) for line in _storage(*of_layer)),
         "#pragma HLS DATAFLOW",
         f"    elements {', '.join(streams)};",
         f"    elements {', '.join(f'passed_{number}' for number in range(len(layers)))};",
@@ -210,18 +209,20 @@ def _calls(number: int, layer: QGemm) -> tuple[str, str]:
     )
 
 
-def _storage(layer: QGemm) -> list[str]:
+def _storage(layer: QGemm, held: Constants) -> list[str]:
     """Weights and bias of all columns at once, and what of the fabric holds which memory: as fabric.py counts them."""
     sums, rounding = f"{layer.name}_sums", f"{layer.name}_rounding"
     lines = [
         f"ARRAY_RESHAPE variable={sums}.weights dim=2 type=complete",
         f"ARRAY_PARTITION variable={sums}.bias type=complete",
-        _bind(f"{sums}.weights", layer.input_width, fabric.WEIGHTS_LUTROM_WORDS),
+        _bind(f"{sums}.weights", in_bram=fabric.weights_in_bram(layer)),
     ]
-    levels = [table.values for table in constants.of_layer(layer).rounding[:-1]]
-    lines += [_bind(f"{rounding}.level_{step}", level.size, fabric.LUTROM_WORDS) for step, level in enumerate(levels)]
+    levels = [table.values for table in held.rounding[:-1]]
+    lines += [
+        _bind(f"{rounding}.level_{step}", in_bram=fabric.level_in_bram(level.size)) for step, level in enumerate(levels)
+    ]
     return [f"#pragma HLS {line}" for line in lines]
 
 
-def _bind(memory: str, words: int, most_in_luts: int) -> str:
-    return f"BIND_STORAGE variable={memory} type=rom_1p impl={'lutram' if words <= most_in_luts else 'bram'}"
+def _bind(memory: str, *, in_bram: bool) -> str:
+    return f"BIND_STORAGE variable={memory} type=rom_1p impl={'bram' if in_bram else 'lutram'}"
