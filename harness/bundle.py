@@ -26,7 +26,7 @@ from harness.toolchain import Compiler
 
 PROGRAM = "inference"
 UNIT_DEPTH = 3  # kernels/c/file.c
-PROTOCOL = 4  # PROTOCOL in kernels/common/inference.c
+PROTOCOL = 5  # PROTOCOL in kernels/common/inference.c
 
 
 @dataclass(frozen=True)

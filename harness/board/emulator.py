@@ -31,12 +31,16 @@ STARTS = 3
 
 @dataclass(frozen=True)
 class Machine:
-    """What a profile asks for: qemu's name of the CPU, and the size of the board's work folder, held in its memory."""
+    """What a profile asks for: qemu's name of the CPU, and the size of the board's work folder, held in its memory.
+
+    One that is `counting` has an exact counter of instructions; qemu has one for all cores, so that it has one core.
+    """
 
     cpu: str
     cores: int
     memory_mib: int
     disk_mib: int
+    counting: bool = False
 
 
 @dataclass(frozen=True)
@@ -163,6 +167,7 @@ def _command(board: _Board, guest: image.Image, port: int) -> list[str]:
     return [
         QEMU,
         *("-M", "virt,gic-version=3", "-cpu", machine.cpu, "-smp", str(machine.cores), "-m", str(machine.memory_mib)),
+        *(("-icount", "shift=3,sleep=off") if machine.counting else ()),
         *("-display", "none", "-monitor", "none", "-nodefaults", "-no-reboot", "-serial", "file:console.log"),
         *("-kernel", str(guest.kernel), "-initrd", str(guest.initramfs)),
         *("-append", f"console=ttyAMA0 quiet panic=-1 nokaslr mitigations=off {given}"),

@@ -29,10 +29,11 @@ class Reached:
 
 
 @contextmanager
-def reach(profile: Profile, cache: Path, notify: Callable[[str], None]) -> Iterator[Reached]:
+def reach(profile: Profile, cache: Path, notify: Callable[[str], None], *, counting: bool = False) -> Iterator[Reached]:
     """Open a session with the board of `profile` and close it at the end.
 
-    An emulated board is started if nobody uses it yet; `notify` hears of anything that takes time.
+    An emulated board is started if nobody uses it yet; `notify` hears of anything that takes time.  One that is
+    `counting` is another machine beside it, whose counter of instructions is exact.
     ConnectionFailed, BoardError or ToolError if it cannot be reached.
     """
     if profile.local:
@@ -43,7 +44,7 @@ def reach(profile: Profile, cache: Path, notify: Callable[[str], None]) -> Itera
         with _connected(_address(profile.address)) as board:
             yield Reached(board, profile.work)
     else:
-        with _emulated(profile, cache, notify) as board:
+        with _emulated(profile, cache, notify, counting=counting) as board:
             yield Reached(board, EMULATED_WORK)
 
 
@@ -54,15 +55,17 @@ def _connected(address: Address) -> Board:
 
 
 @contextmanager
-def _emulated(profile: Profile, cache: Path, notify: Callable[[str], None]) -> Iterator[Board]:
+def _emulated(profile: Profile, cache: Path, notify: Callable[[str], None], *, counting: bool) -> Iterator[Board]:
     from harness.board.emulator import Machine, emulated
     from harness.board.ssh import Address
 
     emulator = profile.emulator
     if emulator is None:
         raise TypeError(profile)
-    machine = Machine(emulator.cpu, emulator.cores, emulator.memory_mib, emulator.disk_mib)
-    with emulated(profile.name, machine, cache, notify) as at:
+    cores = 1 if counting else emulator.cores
+    machine = Machine(emulator.cpu, cores, emulator.memory_mib, emulator.disk_mib, counting)
+    name = f"{profile.name}-counting" if counting else profile.name
+    with emulated(name, machine, cache, notify) as at:
         address = Address(host=at.host, port=at.port, user=at.user, key=at.key, known_hosts=at.known_hosts)
         with _connected(address) as board:
             yield board

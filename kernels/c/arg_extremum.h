@@ -1,6 +1,7 @@
 /* ArgMax and ArgMin (ONNX) over one vector: the column of the extreme value.
  *
  * Tie rule: of equal values the lowest column wins (select_last_index = 0), or the highest where `last`.
+ * What wins is chosen by arithmetic, not by branches, which would take as long as the data have them.
  */
 #ifndef ARG_EXTREMUM_H
 #define ARG_EXTREMUM_H
@@ -14,9 +15,9 @@
     {                                                                                                  \
         size_t best = 0;                                                                               \
         for (size_t i = 1; i < width; ++i) {                                                           \
-            const bool beats = largest ? x[i] > x[best] : x[i] < x[best];                              \
-            if (beats || (last && x[i] == x[best]))                                                    \
-                best = i;                                                                              \
+            const bool beyond = largest ? x[i] > x[best] : x[i] < x[best];                             \
+            const size_t chosen = 0 - (size_t)(beyond | (last & (x[i] == x[best])));                   \
+            best = (i & chosen) | (best & ~chosen);                                                    \
         }                                                                                              \
         return (int64_t)best;                                                                          \
     }

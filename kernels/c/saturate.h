@@ -4,6 +4,10 @@
  *
  * clamped before it is rounded: the bounds are integers, so the result is the same for every finite v,
  * the conversion to integer cannot overflow, and NaN becomes QMIN.
+ *
+ * No branch may depend on v.  Where compilers make one of a choice between floats, the clamp is written as what the
+ * processor has for it: fmaxnm and fminnm of Armv8-A give the number where v is a quiet NaN, which a product or a
+ * quotient is at worst.
  */
 #ifndef SATURATE_H
 #define SATURATE_H
@@ -15,8 +19,12 @@ static inline int32_t round_saturated(float v, int32_t qmin, int32_t qmax, int32
 {
     const float low = (float)(qmin - zero_point);
     const float high = (float)(qmax - zero_point);
+#if defined(__aarch64__)
+    v = __builtin_fminf(__builtin_fmaxf(v, low), high);
+#else
     v = v > low ? v : low;
     v = v < high ? v : high;
+#endif
     return (int32_t)rintf(v) + zero_point; /* the default rounding mode: half to even */
 }
 

@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 
+#include "clock.h"
 #include "fail.h"
 #include "network.h"
 #include "npy.h"
@@ -13,14 +14,17 @@
 #include "probe.h"
 #include "record.h"
 #include "schedule.h"
+#include "steady.h"
 
-enum { PROTOCOL = 4 }; /* raised when the command line, the files or the JSON lines change their meaning */
+enum { PROTOCOL = 5 }; /* raised when the command line, the files or the JSON lines change their meaning */
 
 /* How much was done. */
 struct counts {
     size_t vectors;
     size_t blocks;
     size_t samples; /* recorded executions of a block */
+    struct steadiness steadiness;
+    struct disturbances disturbances; /* during these */
 };
 
 /* The vectors that pass through the network: a file's, in blocks. */
@@ -40,8 +44,21 @@ static void print_handshake(void)
 
 static void print_counts(struct counts counts)
 {
-    printf("{\"done\": true, \"bundle\": \"%s\", \"vectors\": %zu, \"blocks\": %zu, \"samples\": %zu}\n", BUNDLE_HASH,
+    const struct disturbances disturbances = counts.disturbances;
+    printf("{\"done\": true, \"bundle\": \"%s\", \"vectors\": %zu, \"blocks\": %zu, \"samples\": %zu, ", BUNDLE_HASH,
            counts.vectors, counts.blocks, counts.samples);
+    printf("\"memory_locked\": %s, \"dma_latency_held\": %s, ", counts.steadiness.memory_locked ? "true" : "false",
+           counts.steadiness.dma_latency_held ? "true" : "false");
+    printf("\"voluntary_switches\": %ld, \"involuntary_switches\": %ld, \"minor_faults\": %ld, \"major_faults\": %ld}\n",
+           disturbances.voluntary_switches, disturbances.involuntary_switches, disturbances.minor_faults,
+           disturbances.major_faults);
+}
+
+static struct disturbances difference(struct disturbances begin, struct disturbances end)
+{
+    return (struct disturbances){
+        end.voluntary_switches - begin.voluntary_switches, end.involuntary_switches - begin.involuntary_switches,
+        end.minor_faults - begin.minor_faults, end.major_faults - begin.major_faults};
 }
 
 static void load_block(struct input *input, size_t capacity)
@@ -52,11 +69,16 @@ static void load_block(struct input *input, size_t capacity)
     npy_read(input->file, input->path, network.input, input->vectors * network.input_width * sizeof *network.input);
 }
 
-/* The first block as often as it takes to warm up, then every block as often as it is to be repeated. */
-static void run_executions(const struct options *options, struct input *input, size_t samples)
+/* The first block as often as it takes to warm up, then every block as often as it is to be repeated.
+ *
+ * Returns what disturbed the latter. */
+static struct disturbances run_executions(const struct options *options, struct input *input, size_t samples)
 {
     const size_t executions = samples ? options->warmup + samples : 0;
+    struct disturbances begin = steady_disturbances();
     for (size_t index = 0; index < executions; ++index) {
+        if (index == options->warmup)
+            begin = steady_disturbances();
         const size_t block = index < options->warmup ? 0 : (index - options->warmup) / options->repeat;
         if (block == input->blocks)
             load_block(input, options->block);
@@ -67,6 +89,7 @@ static void run_executions(const struct options *options, struct input *input, s
         schedule_run_tick(0);
         record_tick();
     }
+    return difference(begin, steady_disturbances());
 }
 
 static struct counts run_all(const struct options *options)
@@ -78,8 +101,9 @@ static struct counts run_all(const struct options *options)
     counts.blocks = (counts.vectors + options->block - 1) / options->block;
     counts.samples = counts.blocks * options->repeat;
     record_open(options, counts.vectors, counts.samples);
+    counts.steadiness = steady_begin(options);
     schedule_start(options);
-    run_executions(options, &input, counts.samples);
+    counts.disturbances = run_executions(options, &input, counts.samples);
     schedule_stop();
     record_close();
     fclose(input.file);
@@ -90,6 +114,12 @@ static void print_probed(struct probed probed)
 {
     printf("{\"done\": true, \"bundle\": \"%s\", \"vectors\": %zu, \"rows\": %zu}\n", BUNDLE_HASH, probed.vectors,
            probed.rows);
+}
+
+static void print_readings(struct probed probed)
+{
+    printf("{\"done\": true, \"bundle\": \"%s\", \"readings\": %zu, \"resolution_ns\": %.6g}\n", BUNDLE_HASH, probed.rows,
+           clock_resolution_ns());
 }
 
 /* A text of the driver's, of which nothing may end the string. */
@@ -125,6 +155,8 @@ static void run_as_asked(const struct options *options)
         print_devices();
     } else if (options->tables)
         print_probed(probe_tables(options));
+    else if (options->readings)
+        print_readings(probe_readings(options));
     else if (options->sweep)
         print_probed(probe_sweep(options));
     else if (options->stage)

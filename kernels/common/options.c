@@ -12,7 +12,7 @@
 
 enum { OPTION_VERSION = 1, OPTION_VECTORS, OPTION_OUT, OPTION_DUMP, OPTION_BLOCK, OPTION_TIME, OPTION_WARMUP,
        OPTION_REPEAT, OPTION_TRACE, OPTION_DELAY, OPTION_PIN, OPTION_FIFO, OPTION_TABLES, OPTION_STAGE, OPTION_SWEEP,
-       OPTION_RANDOM_DELAY, OPTION_DEVICES };
+       OPTION_RANDOM_DELAY, OPTION_DEVICES, OPTION_COUNT, OPTION_READINGS, OPTION_LOCK_MEMORY, OPTION_DMA_LATENCY };
 
 static const struct option LONG_OPTIONS[] = {
     {"version", no_argument, NULL, OPTION_VERSION},     {"vectors", required_argument, NULL, OPTION_VECTORS},
@@ -23,7 +23,9 @@ static const struct option LONG_OPTIONS[] = {
     {"pin", required_argument, NULL, OPTION_PIN},       {"fifo", required_argument, NULL, OPTION_FIFO},
     {"tables", no_argument, NULL, OPTION_TABLES},       {"stage", required_argument, NULL, OPTION_STAGE},
     {"sweep", required_argument, NULL, OPTION_SWEEP},   {"random-delay", required_argument, NULL, OPTION_RANDOM_DELAY},
-    {"devices", no_argument, NULL, OPTION_DEVICES},
+    {"devices", no_argument, NULL, OPTION_DEVICES},     {"count", required_argument, NULL, OPTION_COUNT},
+    {"readings", required_argument, NULL, OPTION_READINGS}, {"lock-memory", no_argument, NULL, OPTION_LOCK_MEMORY},
+    {"dma-latency", required_argument, NULL, OPTION_DMA_LATENCY},
     {NULL, 0, NULL, 0},
 };
 
@@ -93,7 +95,8 @@ static void parse_cores(char *text, int *core)
 
 static struct options defaults(void)
 {
-    struct options options = {.dump = DUMP_ALL, .time = TIME_NONE, .block = network.block_capacity, .repeat = 1};
+    struct options options = {.dump = DUMP_ALL, .time = TIME_NONE, .block = network.block_capacity, .repeat = 1,
+                              .dma_latency_us = -1};
     options.core = allocate(network.item_count, sizeof *options.core);
     options.delay_us = allocate(network.item_count, sizeof *options.delay_us);
     for (size_t i = 0; i < network.item_count; ++i)
@@ -105,6 +108,7 @@ static void apply(struct options *options, int option)
 {
     static const char *const DUMPS[] = {"all", "last", "none", NULL};
     static const char *const TIMES[] = {"none", "network", "item", "layer", NULL};
+    static const char *const QUANTITIES[] = {"time", "instructions", "cycles", NULL};
     switch (option) {
     case OPTION_VERSION: options->version = true; break;
     case OPTION_DEVICES: options->devices = true; break;
@@ -119,6 +123,12 @@ static void apply(struct options *options, int option)
         break;
     case OPTION_WARMUP: options->warmup = (size_t)parse_number("warmup", optarg, 0, INT_MAX); break;
     case OPTION_REPEAT: options->repeat = (size_t)parse_number("repeat", optarg, 1, INT_MAX); break;
+    case OPTION_COUNT:
+        options->quantity = (enum quantity)parse_choice("count", optarg, QUANTITIES, "time, instructions, cycles");
+        break;
+    case OPTION_READINGS: options->readings = (size_t)parse_number("readings", optarg, 1, 100000000); break;
+    case OPTION_LOCK_MEMORY: options->lock_memory = true; break;
+    case OPTION_DMA_LATENCY: options->dma_latency_us = parse_number("dma-latency", optarg, 0, 1000000); break;
     case OPTION_TRACE: options->trace = true; break;
     case OPTION_DELAY: parse_delay(optarg, options->delay_us); break;
     case OPTION_RANDOM_DELAY: parse_random_delay(optarg, options); break;
@@ -129,10 +139,10 @@ static void apply(struct options *options, int option)
     case OPTION_SWEEP: options->sweep = (size_t)parse_number("sweep", optarg, 1, 1L << 32); break;
     default:
         fail(EXIT_USAGE, "usage: inference --vectors FILE.npy --out FOLDER [--dump all|last|none] [--block N] "
-                         "[--time network|item|layer] [--warmup N] [--repeat N] [--trace] "
+                         "[--time network|item|layer [--count instructions|cycles]] [--warmup N] [--repeat N] [--trace] "
                          "[--delay ITEM:MICROSECONDS] [--random-delay MICROSECONDS:SEED] [--pin CORE,...] "
-                         "[--fifo PRIORITY] [--stage NAME [--sweep N]] | --tables --out FOLDER | --devices | "
-                         "--version");
+                         "[--fifo PRIORITY] [--lock-memory] [--dma-latency MICROSECONDS] [--stage NAME [--sweep N]] | "
+                         "--readings N --out FOLDER | --tables --out FOLDER | --devices | --version");
     }
 }
 
@@ -142,8 +152,10 @@ struct options parse_options(int argc, char **argv)
     opterr = 0;
     for (int option; (option = getopt_long(argc, argv, "", LONG_OPTIONS, NULL)) != -1;)
         apply(&options, option);
-    const bool complete = options.version || options.devices || (options.out && (options.tables || options.vectors));
-    if (optind != argc || !complete || (options.sweep && !options.stage))
+    const bool complete = options.version || options.devices ||
+                          (options.out && (options.tables || options.readings || options.vectors));
+    const bool meaningless = (options.sweep && !options.stage) || (options.trace && options.quantity != READ_TIME);
+    if (optind != argc || !complete || meaningless)
         apply(&options, '?');
     return options;
 }

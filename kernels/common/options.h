@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "clock.h"
+
 enum dump { DUMP_ALL, DUMP_LAST, DUMP_NONE };
 enum time_scope { TIME_NONE, TIME_NETWORK, TIME_ITEM, TIME_LAYER };
 
@@ -15,15 +17,19 @@ struct options {
     bool tables;         /* write the constants and end */
     const char *stage;   /* pass the vectors through this stage alone; NULL: through the network */
     size_t sweep;        /* vectors of a sweep through the stage; 0: those of the file */
+    size_t readings;     /* take so many one behind the other, write their differences and end; 0: none */
     const char *vectors; /* .npy (vectors, input width): float32, of a stage as that one reads them */
     const char *out;     /* an existing folder */
     enum dump dump;
     enum time_scope time;
+    enum quantity quantity; /* what `time` is of */
     bool trace;
     size_t block;   /* vectors of an execution */
     size_t warmup;  /* executions of the first block that are not recorded */
     size_t repeat;  /* recorded executions of every block */
     int fifo;       /* SCHED_FIFO priority of the item threads, 0: leave as it is */
+    bool lock_memory;       /* no page of the program may be taken from it */
+    long dma_latency_us;    /* the longest wake-up from sleep that the processor may take; -1: as it is */
     int *core;      /* per item: the core that it is pinned to, -1: any */
     long *delay_us; /* per item: sleep before every task, for exploring interleavings */
     long random_delay_us; /* of all items: sleep up to so long before every step */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "fail.h"
 #include "network.h"
 #include "npy.h"
@@ -75,7 +76,33 @@ static void move_to_core(int core, const char *name)
     CPU_ZERO(&set);
     CPU_SET((size_t)(core < 0 ? 0 : core), &set);
     if (core >= 0 && sched_setaffinity(0, sizeof set, &set) != 0)
-        fail_errno(EXIT_SYSTEM, "cannot move to the core of --pin for stage", name);
+        fail_errno(EXIT_SYSTEM, "cannot move to the core of --pin for", name);
+}
+
+static void take_priority(int fifo)
+{
+    const struct sched_param parameter = {.sched_priority = fifo};
+    if (fifo > 0 && sched_setscheduler(0, SCHED_FIFO, &parameter) != 0)
+        fail_errno(EXIT_SYSTEM, "cannot take the priority of --fifo for", "readings");
+}
+
+struct probed probe_readings(const struct options *options)
+{
+    uint64_t *readings = allocate(options->readings + 1, sizeof *readings);
+    move_to_core(options->core[0], "readings");
+    take_priority(options->fifo);
+    meter_choose(options->quantity);
+    meter_open();
+    for (size_t i = 0; i <= options->readings; ++i)
+        readings[i] = meter_read();
+    for (size_t i = 0; i < options->readings; ++i)
+        readings[i] = meter_difference(readings[i], readings[i + 1]);
+    const char *path = output_path(options, "readings");
+    FILE *file = npy_create(path, "<u8", options->readings, 1);
+    npy_write(file, path, readings, options->readings * sizeof *readings);
+    npy_close_written(file, path);
+    free(readings);
+    return (struct probed){options->readings, options->readings};
 }
 
 static struct block prepare(const struct options *options)

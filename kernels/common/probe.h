@@ -1,4 +1,5 @@
-/* What the proof asks of the program: its constants, and its stages with inputs of the host's choice.
+/* What is asked of parts of the program: for the proof its constants, and its stages with inputs of the host's choice;
+ * for the measurement what a reading costs.
  *
  * A stage is the code that the schedule runs, called by the main thread on the core of the stage's item.
  */
@@ -32,5 +33,10 @@ struct probed probe_stage(const struct options *options);
  * Other outputs are written as they are.
  */
 struct probed probe_sweep(const struct options *options);
+
+/* Takes 1 + `--readings N` readings one behind the other as item 0 would, on its core, with its priority; writes what
+ * lies between each and the next to DIR/readings.npy, uint64 (N, 1), in ns or events.
+ */
+struct probed probe_readings(const struct options *options);
 
 #endif

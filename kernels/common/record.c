@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "clock.h"
 #include "fail.h"
 #include "network.h"
 #include "npy.h"
@@ -17,10 +18,10 @@ struct output {
     char path[PATH_SIZE];
 };
 
-/* The times of an execution that is under way. */
+/* What is known of an execution that is under way. */
 struct row {
-    uint64_t begin_ns, end_ns;
-    uint64_t *part_ns; /* of each item, or of each layer */
+    uint64_t begin, end;
+    uint64_t *parts; /* ns or events: of the network, of each item, or of each layer */
 };
 
 static struct output *dumps; /* one a layer; no file where it is not dumped */
@@ -29,6 +30,7 @@ static struct row *rows;     /* (depth) */
 static size_t columns;       /* of time.npy */
 static size_t warmup, repeat, block;
 static enum time_scope scope;
+static bool first_to_last; /* the network's time is that from its first task to its last; or else the sum of all tasks */
 
 static void name_output(struct output *output, const char *folder, const char *name)
 {
@@ -55,7 +57,7 @@ static void open_times(const struct options *options, size_t samples)
     columns = time_columns();
     rows = allocate(network.depth, sizeof *rows);
     for (size_t i = 0; i < network.depth; ++i)
-        rows[i].part_ns = allocate(columns, sizeof *rows[i].part_ns);
+        rows[i].parts = allocate(columns, sizeof *rows[i].parts);
     name_output(&times, options->out, "time.npy");
     times.file = npy_create(times.path, "<u8", samples, columns);
 }
@@ -76,6 +78,7 @@ void record_open(const struct options *options, size_t vectors, size_t samples)
     repeat = options->repeat;
     block = options->block;
     scope = options->time;
+    first_to_last = scope == TIME_NETWORK && options->quantity == READ_TIME;
     dumps = allocate(network.layer_count, sizeof *dumps);
     for (size_t i = 0; i < network.layer_count; ++i)
         if (options->dump == DUMP_ALL || (options->dump == DUMP_LAST && i == network.layer_count - 1))
@@ -133,10 +136,10 @@ static struct row *row_of(struct execution execution)
 static void begin_row(void)
 {
     const struct execution begun = schedule_execution(0);
-    row_of(begun)->begin_ns = UINT64_MAX;
-    row_of(begun)->end_ns = 0;
+    row_of(begun)->begin = NOT_BEGUN;
+    row_of(begun)->end = 0;
     for (size_t i = 0; i < columns; ++i)
-        row_of(begun)->part_ns[i] = 0;
+        row_of(begun)->parts[i] = 0;
 }
 
 static size_t layer_of(size_t task)
@@ -147,16 +150,21 @@ static size_t layer_of(size_t task)
     return layer;
 }
 
+static size_t part_of(size_t item, const struct step *step)
+{
+    return scope == TIME_LAYER ? layer_of(step->index) : scope == TIME_ITEM ? item : 0;
+}
+
 static void time_step(size_t item, const struct step *step, struct interval interval)
 {
     const struct execution execution = schedule_execution(schedule_stage(step));
     if (step->kind != STEP_TASK || !is_recorded(execution))
         return;
     struct row *row = row_of(execution);
-    row->begin_ns = interval.begin_ns < row->begin_ns ? interval.begin_ns : row->begin_ns;
-    row->end_ns = interval.end_ns > row->end_ns ? interval.end_ns : row->end_ns;
-    if (scope != TIME_NETWORK)
-        row->part_ns[scope == TIME_ITEM ? item : layer_of(step->index)] += interval.end_ns - interval.begin_ns;
+    row->begin = interval.begin < row->begin ? interval.begin : row->begin;
+    row->end = interval.end > row->end ? interval.end : row->end;
+    if (!first_to_last)
+        row->parts[part_of(item, step)] += meter_difference(interval.begin, interval.end);
 }
 
 /* The network's time is that from the begin of its first task to the end of its last, all hand-overs included. */
@@ -166,9 +174,9 @@ static void end_row(void)
     if (!is_recorded(ended))
         return;
     struct row *row = row_of(ended);
-    if (scope == TIME_NETWORK)
-        row->part_ns[0] = row->end_ns - row->begin_ns;
-    npy_write(times.file, times.path, row->part_ns, columns * sizeof *row->part_ns);
+    if (first_to_last)
+        row->parts[0] = meter_difference(row->begin, row->end);
+    npy_write(times.file, times.path, row->parts, columns * sizeof *row->parts);
 }
 
 static void trace_step(size_t item, const struct step *step, struct interval interval)
@@ -183,8 +191,8 @@ static void trace_step(size_t item, const struct step *step, struct interval int
         fprintf(trace.file,
                 "{\"execution\": %zu, \"vector\": %zu, \"item\": \"%s\", \"%s\": \"%s\", \"begin_ns\": %" PRIu64
                 ", \"end_ns\": %" PRIu64 "}\n",
-                index, index / repeat * block, network.items[item].name, KINDS[step->kind], name, interval.begin_ns,
-                interval.end_ns) < 0)
+                index, index / repeat * block, network.items[item].name, KINDS[step->kind], name,
+                clock_ns(interval.begin), clock_ns(interval.end)) < 0)
         fail_errno(EXIT_IO, "cannot write", trace.path);
 }
 

@@ -10,8 +10,8 @@ void record_open(const struct options *options, size_t vectors, size_t samples);
 /* Writes what the last tick has brought of executions that are no warm-ups.
  *
  * Of the last repetition of a block every layer's activations; of every execution that has ended one row of durations
- * in ns: the network's, or each item's (sum of its layers), or each layer's (sum of its tasks); of every step of every
- * item one line of the trace.
+ * in ns, or of events: the network's, or each item's (sum of its layers), or each layer's (sum of its tasks); of every
+ * step of every item one line of the trace.
  */
 void record_tick(void);
 

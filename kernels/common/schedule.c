@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "clock.h"
 #include "fail.h"
 
 enum { SPINS = 1000 }; /* of a reader, before it lets others have its core */
@@ -17,7 +18,13 @@ struct worker {
     pthread_t thread;
     long delay_us;
     uint64_t random; /* state of its random delays */
+    struct reading *readings;
     struct interval *intervals;
+};
+
+/* Whether anything is read before a step, and after it. */
+struct reading {
+    bool begin, end;
 };
 
 /* How many executions a flag has been raised for; each in a cache line of its own. */
@@ -33,15 +40,7 @@ static pthread_barrier_t released, finished; /* crossed by all items and the mai
 static struct execution *under_way;          /* (depth), written by the main thread before `released` */
 static size_t tick;                          /* as above */
 static bool stopping;                        /* as above */
-static bool recording;                       /* constant once the threads run */
-static long random_delay_us;                 /* as above */
-
-static uint64_t now_ns(void)
-{
-    struct timespec time;
-    clock_gettime(TIME_SOURCE, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
+static long random_delay_us;                 /* constant once the threads run */
 
 static void sleep_us(long duration_us)
 {
@@ -92,18 +91,20 @@ static void run_steps(struct worker *worker)
         const struct execution execution = schedule_execution(schedule_stage(step));
         if (execution.vectors == 0)
             continue;
-        if (recording)
-            worker->intervals[i].begin_ns = now_ns();
+        const struct reading reading = worker->readings[i];
+        if (reading.begin)
+            worker->intervals[i].begin = meter_read();
         delay_step(worker, step);
         run_step(step, execution);
-        if (recording)
-            worker->intervals[i].end_ns = now_ns();
+        if (reading.end)
+            worker->intervals[i].end = meter_read();
     }
 }
 
 static void *work(void *argument)
 {
     struct worker *worker = argument;
+    meter_open();
     for (;;) {
         pthread_barrier_wait(&released);
         if (stopping)
@@ -142,6 +143,41 @@ static void start_worker(struct worker *worker, int core, int fifo)
     pthread_attr_destroy(&attributes);
 }
 
+static bool is_task_of(const struct step *step, size_t stage)
+{
+    return step->kind == STEP_TASK && schedule_stage(step) == stage;
+}
+
+/* The first and the last task of each stage: all in between is the network's time, and no reading is part of it. */
+static void read_outermost(const struct item *item, struct reading *readings)
+{
+    for (size_t stage = 0; stage < network.depth; ++stage) {
+        size_t first = item->step_count, last = 0;
+        for (size_t i = 0; i < item->step_count; ++i)
+            if (is_task_of(&item->steps[i], stage)) {
+                first = i < first ? i : first;
+                last = i;
+            }
+        if (first < item->step_count)
+            readings[first].begin = readings[last].end = true;
+    }
+}
+
+static void prepare_readings(struct worker *worker, const struct options *options)
+{
+    const struct item *item = worker->item;
+    worker->intervals = allocate(item->step_count, sizeof *worker->intervals);
+    worker->readings = allocate(item->step_count, sizeof *worker->readings);
+    const bool outermost = options->time == TIME_NETWORK && options->quantity == READ_TIME && !options->trace;
+    const bool each = !outermost && (options->time != TIME_NONE || options->trace);
+    for (size_t i = 0; i < item->step_count; ++i) {
+        worker->intervals[i].begin = NOT_BEGUN;
+        worker->readings[i] = (struct reading){each, each};
+    }
+    if (outermost)
+        read_outermost(item, worker->readings);
+}
+
 static void prepare_hand_overs(void)
 {
     const unsigned everyone = (unsigned)network.item_count + 1;
@@ -156,8 +192,8 @@ static void prepare_hand_overs(void)
 
 void schedule_start(const struct options *options)
 {
-    recording = options->time != TIME_NONE || options->trace;
     random_delay_us = options->random_delay_us;
+    meter_choose(options->quantity);
     prepare_hand_overs();
     under_way = allocate(network.depth, sizeof *under_way);
     workers = allocate(network.item_count, sizeof *workers);
@@ -165,7 +201,7 @@ void schedule_start(const struct options *options)
         const struct item *item = &network.items[i];
         workers[i] = (struct worker){.item = item, .delay_us = options->delay_us[i]};
         workers[i].random = (options->random_seed + 1) * 0x9E3779B97F4A7C15u + i; /* not 0, and not alike */
-        workers[i].intervals = allocate(item->step_count, sizeof *workers[i].intervals);
+        prepare_readings(&workers[i], options);
         item->init(options);
     }
     for (size_t i = 0; i < network.item_count; ++i)

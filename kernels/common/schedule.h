@@ -13,11 +13,13 @@
 #include "network.h"
 #include "options.h"
 
-/* When a step of an item ran, on the clock of TIME_SOURCE. */
+/* Readings before and after a step of an item (clock.h); NOT_BEGUN and 0 where it was not read. */
 struct interval {
-    uint64_t begin_ns;
-    uint64_t end_ns;
+    uint64_t begin;
+    uint64_t end;
 };
+
+#define NOT_BEGUN UINT64_MAX
 
 /* One passage of a block through the network; with no vectors it is none. */
 struct execution {
@@ -37,7 +39,9 @@ struct execution schedule_execution(size_t stage);
 /* The stage of a step. */
 size_t schedule_stage(const struct step *step);
 
-/* The intervals of the last tick, one for each step of `item`; only with --time or --trace. */
+/* The intervals of the last tick, one for each step of `item`; only with --time or --trace.
+ *
+ * To time the network as a whole, an item reads the clock before the first of its tasks and after the last alone. */
 const struct interval *schedule_intervals(size_t item);
 
 /* Ends the threads and closes the items. */

@@ -1,6 +1,7 @@
 #include "gpu.h"
 
-#include <stdint.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cuda.h"
@@ -127,6 +128,66 @@ static void free_array(struct gpu_array *array)
     array->pinned = NULL;
 }
 
+/* An event takes the GPU a microsecond: the time of the whole network is not to have them in it. */
+static void open_times(struct gpu_launch *launch, const struct options *options)
+{
+    struct gpu_times *times = &launch->times;
+    times->wanted = options->time == TIME_ITEM || options->time == TIME_LAYER;
+    times->warmup = options->warmup;
+    times->least_ns = UINT64_MAX;
+    if (!times->wanted)
+        return;
+    CUDA(cuEventCreate, launch->name, &times->begin, CU_EVENT_DEFAULT);
+    CUDA(cuEventCreate, launch->name, &times->end, CU_EVENT_DEFAULT);
+}
+
+static void close_times(struct gpu_launch *launch)
+{
+    if (!launch->times.wanted)
+        return;
+    CUDA(cuEventDestroy_v2, launch->name, launch->times.begin);
+    CUDA(cuEventDestroy_v2, launch->name, launch->times.end);
+}
+
+static void note_time(struct gpu_launch *launch)
+{
+    struct gpu_times *times = &launch->times;
+    float elapsed_ms;
+    if (!times->wanted)
+        return;
+    if (times->warmup) {
+        --times->warmup;
+        return;
+    }
+    CUDA(cuEventElapsedTime, launch->name, &elapsed_ms, times->begin, times->end);
+    const uint64_t elapsed_ns = (uint64_t)(elapsed_ms * 1e6 + 0.5);
+    ++times->executions;
+    times->sum_ns += elapsed_ns;
+    times->least_ns = elapsed_ns < times->least_ns ? elapsed_ns : times->least_ns;
+    times->greatest_ns = elapsed_ns > times->greatest_ns ? elapsed_ns : times->greatest_ns;
+}
+
+static void write_times(const struct gpu_item *item)
+{
+    static char path[4096];
+    if (snprintf(path, sizeof path, "%s/times_%s.jsonl", item->out, item->name) >= (int)sizeof path)
+        fail(EXIT_USAGE, "--out %s: the path is too long", item->out);
+    FILE *file = fopen(path, "w");
+    if (!file)
+        fail_errno(EXIT_IO, "cannot write", path);
+    for (size_t i = 0; i < item->launch_count; ++i) {
+        const struct gpu_times *times = &item->launches[i]->times;
+        if (times->executions)
+            fprintf(file,
+                    "{\"launch\": \"%s\", \"executions\": %" PRIu64 ", \"average_ns\": %" PRIu64
+                    ", \"least_ns\": %" PRIu64 ", \"greatest_ns\": %" PRIu64 "}\n",
+                    item->launches[i]->name, times->executions, times->sum_ns / times->executions, times->least_ns,
+                    times->greatest_ns);
+    }
+    if (fclose(file) != 0)
+        fail_errno(EXIT_IO, "cannot write", path);
+}
+
 static void open_launch(struct gpu_launch *launch, CUstream stream, const struct options *options)
 {
     launch->stream = stream;
@@ -136,10 +197,12 @@ static void open_launch(struct gpu_launch *launch, CUstream stream, const struct
     for (size_t i = 0; i < launch->array_count; ++i)
         allocate_array(&launch->arrays[i], options->dump == DUMP_ALL);
     capture(launch);
+    open_times(launch, options);
 }
 
 static void close_launch(struct gpu_launch *launch)
 {
+    close_times(launch);
     CUDA(cuGraphExecDestroy, launch->name, launch->graph);
     for (size_t i = 0; i < launch->array_count; ++i)
         free_array(&launch->arrays[i]);
@@ -200,10 +263,13 @@ void gpu_open(struct gpu_item *item, const struct options *options)
         read_table(&item->tables[i], item->stream);
     for (size_t i = 0; i < item->launch_count; ++i)
         open_launch(item->launches[i], item->stream, options);
+    item->out = options->time == TIME_NONE ? NULL : options->out;
 }
 
 void gpu_release(struct gpu_item *item)
 {
+    if (item->out)
+        write_times(item);
     for (size_t i = 0; i < item->launch_count; ++i)
         close_launch(item->launches[i]);
     CUDA(cuStreamDestroy_v2, item->name, item->stream);
@@ -225,11 +291,16 @@ void gpu_get(const struct gpu_launch *launch, size_t array, void *to, size_t vec
 void gpu_run(struct gpu_launch *launch, size_t vectors)
 {
     enter_context();
+    if (launch->times.wanted)
+        CUDA(cuEventRecord, launch->name, launch->times.begin, launch->stream);
     if (vectors == launch->block)
         CUDA(cuGraphLaunch, launch->name, launch->graph, launch->stream);
     else
         enqueue(launch, vectors);
+    if (launch->times.wanted)
+        CUDA(cuEventRecord, launch->name, launch->times.end, launch->stream);
     CUDA(cuStreamSynchronize, launch->name, launch->stream);
+    note_time(launch);
 }
 
 /* Its memory goes with the context: only a program that answers a question of the proof has any. */

@@ -39,6 +39,14 @@ struct gpu_kernel {
     CUfunction function;
 };
 
+/* What the GPU's own events say of a launch, copies included; warm-ups are left out. */
+struct gpu_times {
+    bool wanted;
+    size_t warmup; /* executions that are still to be left out */
+    CUevent begin, end;
+    uint64_t executions, sum_ns, least_ns, greatest_ns;
+};
+
 struct gpu_launch {
     const char *name;
     struct gpu_array *arrays;
@@ -48,6 +56,7 @@ struct gpu_launch {
     CUstream stream;
     size_t block; /* vectors of the graph */
     CUgraphExec graph;
+    struct gpu_times times;
 };
 
 /* A constant in the GPU's memory, and its copy for the proof, read back by gpu_open. */
@@ -73,6 +82,7 @@ struct gpu_item {
     const struct gpu_table *tables;
     size_t table_count;
     CUstream stream;
+    const char *out; /* the folder for times_<item>.jsonl; NULL: no times are wanted */
 };
 
 /* Code for one kind of GPU, as the compiler left it. */

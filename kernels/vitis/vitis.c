@@ -102,6 +102,10 @@ void vitis_run(struct vitis_launch *launch, size_t vectors)
         return;
     const struct fabric_times took = fabric_ask(launch->fabric, &asked);
     struct vitis_statistics *times = &launch->times;
+    if (launch->warmup) {
+        --launch->warmup;
+        return;
+    }
     ++times->executions;
     note(&times->to_device, times->executions, took.to_device_ns);
     note(&times->kernel, times->executions, took.kernel_ns);
@@ -182,6 +186,7 @@ static void open_launch(struct vitis_launch *launch, const struct options *optio
 {
     const size_t words = words_of(launch, options->block);
     launch->everything = options->dump == DUMP_ALL;
+    launch->warmup = options->warmup;
     launch->times = (struct vitis_statistics){0};
     launch->fabric = fabric_open(launch->kernel, words, words);
     check_identity(launch);

@@ -53,6 +53,7 @@ struct vitis_launch {
     struct vitis_item *item;
     struct fabric *fabric;
     bool everything;                   /* is dumped */
+    size_t warmup;                     /* executions that are still to be left out of the times */
     struct vitis_statistics {
         uint64_t executions;
         struct vitis_statistic {

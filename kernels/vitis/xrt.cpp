@@ -1,7 +1,6 @@
 /* fabric.h by XRT's native C++ API. */
 #include "fabric.h"
 
-#include <time.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -20,6 +19,8 @@
 #include <xrt/xrt_bo.h>
 #include <xrt/xrt_device.h>
 #include <xrt/xrt_kernel.h>
+
+#include "clock.h"
 
 extern "C" [[noreturn]] void fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -61,9 +62,7 @@ std::unique_ptr<opened> fpga;
 
 uint64_t now_ns()
 {
-    timespec time;
-    clock_gettime(TIME_SOURCE, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+    return clock_ns(clock_read());
 }
 
 /* XRT throws; whoever calls this is C. */

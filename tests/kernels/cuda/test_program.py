@@ -87,6 +87,25 @@ def test_blocks_and_dumps(program: BoardProgram, vectors: Array, tmp_path: Path,
         assert_same([np.load(path)], [expected[last]])
 
 
+@pytest.mark.parametrize(("scope", "executions"), [("item", 6), ("layer", 6), ("network", 0), ("none", None)])
+def test_the_gpus_own_times_are_kept(
+    program: BoardProgram, vectors: Array, tmp_path: Path, scope: str, executions: int | None
+) -> None:
+    """Three blocks, twice, without the warm-up; no events where the time of the whole network is wanted."""
+    np.save(tmp_path / "vectors.npy", vectors)
+    asked = ("--time", scope, "--repeat", 2, "--warmup", 5, "--dump", "none")
+    done = run(program, "--vectors", tmp_path / "vectors.npy", "--out", tmp_path, *asked)
+    assert (done.returncode, done.stderr) == (0, "")
+    path = tmp_path / "times_network.jsonl"
+    if executions is None:
+        assert not path.exists()
+        return
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["executions"] for line in lines] == [executions] * (1 if executions else 0)
+    host_ns = np.load(tmp_path / "time.npy").max()
+    assert all(0 < line["least_ns"] <= line["average_ns"] <= line["greatest_ns"] <= host_ns for line in lines)
+
+
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [

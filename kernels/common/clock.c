@@ -1,0 +1,45 @@
+#include "clock.h"
+
+#include <linux/perf_event.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "fail.h"
+
+static enum quantity measured; /* constant once threads run */
+static _Thread_local int counter;
+
+static const uint64_t EVENTS[] = {[READ_INSTRUCTIONS] = PERF_COUNT_HW_INSTRUCTIONS, [READ_CYCLES] = PERF_COUNT_HW_CPU_CYCLES};
+static const char *const NAMES[] = {[READ_INSTRUCTIONS] = "instructions", [READ_CYCLES] = "cycles"};
+
+void meter_choose(enum quantity quantity)
+{
+    measured = quantity;
+}
+
+void meter_open(void)
+{
+    if (measured == READ_TIME)
+        return;
+    struct perf_event_attr event = {
+        .type = PERF_TYPE_HARDWARE, .size = sizeof event, .config = EVENTS[measured], .exclude_kernel = 1,
+        .exclude_hv = 1};
+    counter = (int)syscall(SYS_perf_event_open, &event, 0, -1, -1, 0);
+    if (counter < 0)
+        fail_errno(EXIT_SYSTEM, "this processor or kernel does not count", NAMES[measured]);
+}
+
+uint64_t meter_read(void)
+{
+    if (measured == READ_TIME)
+        return clock_read();
+    uint64_t count;
+    if (read(counter, &count, sizeof count) != sizeof count)
+        fail_errno(EXIT_SYSTEM, "cannot count", NAMES[measured]);
+    return count;
+}
+
+uint64_t meter_difference(uint64_t begin, uint64_t end)
+{
+    return measured == READ_TIME ? clock_ns(end) - clock_ns(begin) : end - begin;
+}

@@ -1,0 +1,84 @@
+/* What is read before and after a step: the clock TIME_SOURCE, or one of the processor's counters.
+ *
+ * A clock's reading is kept as it is and made nanoseconds later: a division belongs behind the measurement.
+ * CNTVCT is the generic timer of Armv8-A, read directly; the barrier before it lets no later reading overtake.
+ */
+#ifndef CLOCK_H
+#define CLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#define CNTVCT (-1)
+
+#if TIME_SOURCE == CNTVCT
+#ifndef __aarch64__
+#error "time_source: CNTVCT is a counter of Armv8-A; the others are CLOCK_MONOTONIC_RAW and CLOCK_MONOTONIC"
+#endif
+
+static inline uint64_t clock_read(void)
+{
+    uint64_t ticks;
+    __asm__ volatile("isb\n\tmrs %0, cntvct_el0" : "=r"(ticks) : : "memory");
+    return ticks;
+}
+
+static inline uint64_t clock_frequency(void)
+{
+    uint64_t ticks_per_s;
+    __asm__ volatile("mrs %0, cntfrq_el0" : "=r"(ticks_per_s));
+    return ticks_per_s;
+}
+
+static inline uint64_t clock_ns(uint64_t reading)
+{
+    const uint64_t frequency = clock_frequency();
+    return reading / frequency * 1000000000u + reading % frequency * 1000000000u / frequency;
+}
+
+/* What the clock says of its own step. */
+static inline double clock_resolution_ns(void)
+{
+    return 1e9 / (double)clock_frequency();
+}
+
+#else
+
+static inline uint64_t clock_read(void)
+{
+    struct timespec time;
+    clock_gettime(TIME_SOURCE, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static inline uint64_t clock_ns(uint64_t reading)
+{
+    return reading;
+}
+
+static inline double clock_resolution_ns(void)
+{
+    struct timespec time;
+    clock_getres(TIME_SOURCE, &time);
+    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+}
+
+#endif
+
+/* What a reading is of: the clock, or a counter of what the calling thread does in user space. */
+enum quantity { READ_TIME, READ_INSTRUCTIONS, READ_CYCLES };
+
+/* What all threads read; before they start. */
+void meter_choose(enum quantity quantity);
+
+/* Opens the counter of the calling thread, if it needs one.  Exits with a message where the system has none. */
+void meter_open(void);
+
+/* A reading of what the calling thread has opened. */
+uint64_t meter_read(void);
+
+/* What lies between two readings, in ns or in events. */
+uint64_t meter_difference(uint64_t begin, uint64_t end);
+
+#endif

@@ -1,0 +1,25 @@
+/* What keeps the system's hands off the program while it is measured, and what they did to it nevertheless. */
+#ifndef STEADY_H
+#define STEADY_H
+
+#include <stdbool.h>
+
+#include "options.h"
+
+/* What of --lock-memory and --dma-latency the system granted; a refusal is told on standard error and no failure. */
+struct steadiness {
+    bool memory_locked;
+    bool dma_latency_held; /* until the program ends */
+};
+
+/* Of all threads, since the program began. */
+struct disturbances {
+    long voluntary_switches, involuntary_switches; /* of a thread that waits; of one that is made to */
+    long minor_faults, major_faults;               /* of pages that memory holds; that a disk does */
+};
+
+struct steadiness steady_begin(const struct options *options);
+
+struct disturbances steady_disturbances(void);
+
+#endif
