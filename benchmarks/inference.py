@@ -1,8 +1,8 @@
 """One inference on one thread of one core: the generated C, as deployed on `host`, against ONNX Runtime's C API.
 
-    .venv/bin/python benchmarks/inference.py [--shape 5-50x6-5] [--json]
+    .venv/bin/python benchmarks/inference.py [--shape 5-50x6-5] [--targets c,c:vector] [--json]
 
-Both compute the same random network on the same 4096 vectors, and must agree in every bit of its outputs before they
+All compute the same random network on the same 4096 vectors, and must agree in every bit of its outputs before they
 are timed.  Calls are timed one by one, in alternating slices; each time contains two readings of the clock.
 """  # noqa: INP001 - a script
 
@@ -26,7 +26,7 @@ import onnx
 from rich.console import Console
 from rich.table import Table
 
-from harness import network, network_c, plan, profile, toolchain
+from harness import network, network_c, plan, profile, targets, toolchain
 from harness.errors import HarnessError, ToolError
 from harness.network import Network
 from harness.profile import Profile
@@ -55,22 +55,20 @@ class Times:
 
 @dataclass(frozen=True)
 class Result:
-    """One network; `clock` is what two readings of the clock alone took."""
+    """One network; `clock` is what two readings of the clock alone took, `generated` goes by the name of the target."""
 
     weights: str
     clock: Times
-    generated: Times
     onnxruntime: Times
+    generated: dict[str, Times]
 
-    @property
-    def ratio(self) -> float:
+    def ratio(self, target: str) -> float:
         """How many times the generated C is faster, by the minima."""
-        return self.onnxruntime.minimum_ns / self.generated.minimum_ns
+        return self.onnxruntime.minimum_ns / self.generated[target].minimum_ns
 
-    @property
-    def median_ratio(self) -> float:
+    def median_ratio(self, target: str) -> float:
         """The same by the medians."""
-        return self.onnxruntime.median_ns / self.generated.median_ns
+        return self.onnxruntime.median_ns / self.generated[target].median_ns
 
 
 def build_model(weights: str, widths: Sequence[int]) -> onnx.ModelProto:
@@ -83,13 +81,35 @@ def build_model(weights: str, widths: Sequence[int]) -> onnx.ModelProto:
     return model
 
 
-def build_program(net: Network, host: Profile, compiler: Compiler, folder: Path) -> Path:
-    """Generate and compile as `harness run --board host --block 1` does, but with the main() of the benchmark."""
-    source = folder / "network.c"
-    source.write_text(network_c.source(plan.make(net, host, block=1)))
+def build_program(net: Network, chosen: Sequence[str], host: Profile, compiler: Compiler, folder: Path) -> Path:
+    """Generate and compile for each target as `harness run --board host --block 1` does, with one main() for all."""
+    objects = [build_network(net, number, target, host, compiler, folder) for number, target in enumerate(chosen)]
+    contenders = folder / "contenders.c"
+    contenders.write_text(list_networks(len(chosen)))
     program = folder / "benchmark"
-    compiler.build(program.parent, (source, *SOURCES), INCLUDE, (), program)
+    definitions = (f"TIME_SOURCE={host.time_source}",)
+    compiler.build(folder, (contenders, *SOURCES, *objects), INCLUDE, definitions, program)
     return program
+
+
+def build_network(net: Network, number: int, target: str, host: Profile, compiler: Compiler, folder: Path) -> Path:
+    """The object file of a generated network, which is called network_<number>."""
+    source, compiled = folder / f"network_{number}.c", folder / f"network_{number}.o"
+    source.write_text(network_c.source(plan.make(net, host, [target] * len(host.items), block=1)))
+    definitions = (f"TIME_SOURCE={host.time_source}", f"network=network_{number}")
+    compiler.build(folder, (source,), INCLUDE, definitions, compiled, ("-c",))
+    return compiled
+
+
+def list_networks(count: int) -> str:
+    """The C text that names all generated networks."""
+    names = [f"network_{number}" for number in range(count)]
+    declared = "\n".join(f"extern const struct network {name};" for name in names)
+    listed = ", ".join(f"&{name}" for name in names)
+    return (
+        f'#include "inference.h"\n\n{declared}\n'
+        f"const struct network *const networks[] = {{{listed}}};\nconst size_t network_count = {count};\n"
+    )
 
 
 def runtime_library() -> Path:
@@ -101,8 +121,8 @@ def runtime_library() -> Path:
     raise ToolError("the package onnxruntime has no libonnxruntime.so", "run the benchmark on Linux")
 
 
-def run(program: Path, net: Network, core: int, passes: int) -> dict[str, Times]:
-    """Run the compiled program in its folder; the times of each contender.  ToolError if it fails."""
+def run(program: Path, net: Network, core: int, passes: int) -> None:
+    """Run the compiled program in its folder, where it leaves the times.  ToolError if it fails."""
     folder = program.parent
     (folder / "model.onnx").write_bytes(net.onnx_bytes)
     low, high = net.box
@@ -116,7 +136,6 @@ def run(program: Path, net: Network, core: int, passes: int) -> dict[str, Times]
             f"the benchmark failed: {done.stderr.strip()}",
             "--core must name a core of this machine; outputs that differ are a defect",
         )
-    return {name: read_times(folder / f"{name}.npy") for name in ("clock", "generated", "onnxruntime")}
 
 
 def read_times(path: Path) -> Times:
@@ -125,12 +144,16 @@ def read_times(path: Path) -> Times:
     return Times(int(time_ns.min()), int(np.median(time_ns)))
 
 
-def measure(weights: str, widths: Sequence[int], host: Profile, core: int, passes: int) -> Result:
+def measure(
+    weights: str, widths: Sequence[int], chosen: Sequence[str], host: Profile, core: int, passes: int
+) -> Result:
     """Build and time the network with this type of weights."""
     net = network.parse(build_model(weights, widths).SerializeToString(), "benchmark")
-    with tempfile.TemporaryDirectory(prefix="harness-benchmark-") as folder:
-        program = build_program(net, host, toolchain.find(host), Path(folder))
-        return Result(weights, **run(program, net, core, passes))
+    with tempfile.TemporaryDirectory(prefix="harness-benchmark-") as name:
+        folder = Path(name)
+        run(build_program(net, chosen, host, toolchain.find(host), folder), net, core, passes)
+        generated = {target: read_times(folder / f"network_{number}.npy") for number, target in enumerate(chosen)}
+        return Result(weights, read_times(folder / "clock.npy"), read_times(folder / "onnxruntime.npy"), generated)
 
 
 def parse_shape(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[int, ...]:
@@ -141,36 +164,63 @@ def parse_shape(_context: click.Context, _parameter: click.Parameter, value: str
     return tuple(int(width) for width, _, times in parts for _ in range(int(times or 1)))
 
 
+def parse_targets(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    """Names of targets that need no device; BadParameter if one is not known."""
+    chosen = tuple(dict.fromkeys(value.split(",")))
+    known = [name for name in targets.names() if name.partition(":")[0] == "c"]
+    unknown = [name for name in chosen if name not in known]
+    if unknown:
+        raise click.BadParameter(f"unknown target {unknown[0]!r}; valid choices: {', '.join(known)}")
+    return chosen
+
+
 def table(results: Sequence[Result]) -> Table:
     """One row a contender."""
     shown = Table(title="one inference, ns", title_justify="left")
-    for heading in ("weights", "", "minimum", "median"):
+    for heading in ("weights", "", "minimum", "median", "ratio of minima", "of medians"):
         shown.add_column(heading, justify="left" if heading in {"weights", ""} else "right")
     for result in results:
-        for name in ("generated", "onnxruntime", "clock"):
-            times: Times = getattr(result, name)
-            shown.add_row(result.weights, name, f"{times.minimum_ns:,}", f"{times.median_ns:,}")
-        shown.add_row("", "ratio", f"{result.ratio:.1f}", f"{result.median_ratio:.1f}", end_section=True)
+        for target, times in result.generated.items():
+            ratios = (f"{result.ratio(target):.1f}", f"{result.median_ratio(target):.1f}")
+            shown.add_row(result.weights, target, *in_digits(times), *ratios)
+        shown.add_row(result.weights, "onnxruntime", *in_digits(result.onnxruntime))
+        shown.add_row(result.weights, "clock", *in_digits(result.clock), end_section=True)
     return shown
+
+
+def in_digits(times: Times) -> tuple[str, str]:
+    """Minimum and median for a person."""
+    return f"{times.minimum_ns:,}", f"{times.median_ns:,}"
+
+
+def document(result: Result) -> dict[str, object]:
+    """For a program."""
+    ratios = {
+        target: {"ratio": result.ratio(target), "median_ratio": result.median_ratio(target)}
+        for target in result.generated
+    }
+    return asdict(result) | {"ratios": ratios}
 
 
 @click.command(help=(__doc__ or "").split("\n", maxsplit=1)[0])
 @click.option("--shape", "widths", default="5-50x6-5", show_default=True, callback=parse_shape, help="Layer widths.")
+@click.option(
+    "--targets", "chosen", default="c,c:vector", show_default=True, callback=parse_targets, help="Which generated C."
+)
 @click.option("--core", default=max(os.sched_getaffinity(0)), show_default=True, help="The core to run on.")
 @click.option("--passes", default=20, show_default=True, type=click.IntRange(1), help=f"Times {VECTORS} calls.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-def main(widths: tuple[int, ...], core: int, passes: int, *, as_json: bool) -> None:
+def main(widths: tuple[int, ...], chosen: tuple[str, ...], core: int, passes: int, *, as_json: bool) -> None:
     """Measure int8 and uint8 weights and print the results."""
     try:
         host = profile.load(ROOT / "boards.yaml").board("host")
         compiler = toolchain.find(host)
-        results = [measure(weights, widths, host, core, passes) for weights in WEIGHTS]
+        results = [measure(weights, widths, chosen, host, core, passes) for weights in WEIGHTS]
     except HarnessError as error:
         raise click.ClickException(f"{error.message}\nhint: {error.hint}") from error
     where = machine.describe() | {"compiler": compiler.identity, "flags": " ".join(compiler.flags)}
     if as_json:
-        ratios = [{"ratio": result.ratio, "median_ratio": result.median_ratio} for result in results]
-        measured = [asdict(result) | ratio for result, ratio in zip(results, ratios, strict=True)]
+        measured = [document(result) for result in results]
         click.echo(json.dumps({"widths": widths, "machine": where, "results": measured}, indent=1))
         return
     for key, value in where.items():

@@ -197,7 +197,10 @@ class Target(Protocol):
 
 
 def names() -> list[str]:
-    """All targets that can be named in a profile, those with variants as `<target>:<variant>`."""
+    """All targets that can be named in a profile, those with variants as `<target>:<variant>`.
+
+    The variant of the empty name, if there is one, has that of the target alone.
+    """
     return sorted(name for module in _modules() for name in _variants(module))
 
 
@@ -213,7 +216,7 @@ def _points(path: tuple[str, ...]) -> dict[str, EntryPoint]:  # noqa: ARG001 - w
 
 def _variants(module: str) -> list[str]:
     variants = getattr(_load(module), "VARIANTS", None)
-    return [f"{module}:{variant}" for variant in variants] if variants else [module]
+    return [f"{module}:{variant}" if variant else module for variant in variants] if variants else [module]
 
 
 def _load(module: str) -> Any:
@@ -226,7 +229,8 @@ def find(name: str) -> Target:
     module, _, variant = name.partition(":")
     if module not in _modules() or name not in _variants(module):
         raise unknown_name("target", name, names())
-    return cast("Target", _load(module).VARIANTS[variant] if variant else _load(module))
+    loaded = _load(module)
+    return cast("Target", loaded.VARIANTS[variant] if hasattr(loaded, "VARIANTS") else loaded)
 
 
 def stage(
@@ -274,9 +278,10 @@ def method(folder: Path, *modules: Path) -> str:
 def initialiser(values: Array) -> str:
     """The exact values of an array with one dimension or two, as C and C++ write them."""
     if values.ndim == 1:
-        return "{" + ", ".join(_literal(value) for value in values) + "}"
+        return "{" + ", ".join(literal(value) for value in values) + "}"
     return "{\n" + ",\n".join("    " + initialiser(row) for row in values) + "\n}"
 
 
-def _literal(value: np.generic) -> str:
+def literal(value: np.generic) -> str:
+    """The exact value of a number, as C and C++ write it."""
     return f"{float(value).hex()}f" if isinstance(value, np.floating) else str(int(value))

@@ -190,7 +190,7 @@ def unmet() -> int:
 
 @pytest.mark.usefixtures("changed_kernels")
 def test_a_program_differs_that_no_vector_shows(user: User, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["--board", "host", "--model", str(user.folder / "small.onnx"), "--vectors", str(VECTORS)]
+    given = ["--board", "host", "--items", "c,c", "--model", str(user.folder / "small.onnx"), "--vectors", str(VECTORS)]
     assert cli.main(["--runs", str(tmp_path / "runs"), "prove", *given], standalone_mode=False) == 1
     out = capsys.readouterr().out
     (folder,) = (tmp_path / "runs").iterdir()

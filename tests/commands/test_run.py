@@ -227,7 +227,7 @@ def changed_kernels(folder: Path, *changes: tuple[str, str, str]) -> dict[str, s
 
 HALF_AWAY = ("c/saturate.h", "rintf(v)", "roundf(v)")
 HALF_AWAY_CAUSE = "rounding is half away from zero"
-RUN = ("run", "--board", "host", "--model", "acas_coc", "--json")
+RUN = ("run", "--board", "host", "--items", "c,c", "--model", "acas_coc", "--json")  # kernels that are changed
 
 
 def test_a_changed_rounding_is_found_and_named(user: User, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from harness.proof import Question, Side, Step, cause, composition
 from harness.targets import STAND_INS, Part
 from tests.kernels.board_program import BoardProgram, build_patched
 from tests.kernels.tiovx.boards import with_dsp
-from tests.mutation import target_cuda, target_tiovx, target_vitis
+from tests.mutation import target_c, target_cuda, target_tiovx, target_vitis
 from tests.mutation.mutants import Mutant
 from tests.mutation.networks import Subject
 from tests.mutation.target_cuda import PAST_THE_SELF_TEST, TOLERANT, network_alone, past_the_inspection
@@ -146,7 +146,7 @@ class Workshop:
     @property
     def flags(self) -> tuple[str, ...]:
         """What stands in for a GPU, a DSP or an FPGA need not be fast."""
-        return () if self.target == "c" else ("-O1",)
+        return () if self.target in {"c", target_c.VECTOR} else ("-O1",)
 
 
 @dataclass(frozen=True)

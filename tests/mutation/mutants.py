@@ -20,13 +20,19 @@ from tests.mutation import target_c, target_cuda, target_tiovx, target_vitis
 
 # A new target adds its column here: its module has an injection for every mutant of code, or says why it has none.
 TARGETS: Mapping[str, Mapping[str, Callable[[Plan], Iterable[Patch]] | str]] = {
-    "c": {**target_c.INJECTIONS, **target_tiovx.ELSEWHERE, **target_vitis.ELSEWHERE},
+    "c": {**target_c.INJECTIONS, **target_tiovx.ELSEWHERE, **target_vitis.ELSEWHERE, **target_c.ELSEWHERE},
+    target_c.VECTOR: {
+        **target_c.VECTOR_INJECTIONS,
+        **target_tiovx.ELSEWHERE,
+        **target_vitis.ELSEWHERE,
+        **target_c.ON_PANELS,
+    },
     **{
-        target: {**of_gpu, **target_tiovx.ELSEWHERE, **target_vitis.ELSEWHERE}
+        target: {**of_gpu, **target_tiovx.ELSEWHERE, **target_vitis.ELSEWHERE, **target_c.ELSEWHERE}
         for target, of_gpu in target_cuda.INJECTIONS.items()
     },
-    target_tiovx.C7X: {**target_tiovx.INJECTIONS, **target_vitis.ON_A_CORE},
-    target_vitis.VITIS: target_vitis.INJECTIONS,
+    target_tiovx.C7X: {**target_tiovx.INJECTIONS, **target_vitis.ON_A_CORE, **target_c.ELSEWHERE},
+    target_vitis.VITIS: {**target_vitis.INJECTIONS, **target_c.ELSEWHERE},
 }
 
 Change = Callable[[Plan], Plan]
@@ -168,6 +174,16 @@ STALE = "it reads what belongs to the vector one block earlier: a missing barrie
 TERMS = tuple(f"layer_{layer}_term_{term}_out" for layer in (0, 1) for term in (1, 2, 3))
 STALE_SOURCES = (STALE, *(f"{STALE}, of {term}" for term in TERMS))  # all of a sum, or one
 
+LAST_INPUTS_LEFT_OUT = (
+    "the last input is left out of the sum",
+    *(f"the last {n} inputs are left out of it" for n in range(2, 8)),
+    *(
+        f"the products of the last {n} inputs are left out, not their zero points{stored}"
+        for n in range(1, 8)
+        for stored in STORED
+    ),
+)
+
 ROUNDING = (
     Mutant("clamp after round", equivalent=True),
     Mutant("round half away (roundf)", ("rounding is half away from zero",)),
@@ -250,16 +266,7 @@ SUM = (
     Mutant("int16 pair saturation", tuple(f"pairs of products saturate to int16{stored}" for stored in STORED)),
     Mutant(
         "products beyond a multiple of 8 inputs left out",
-        (
-            "the last input is left out of the sum",
-            *(f"the last {n} inputs are left out of it" for n in range(2, 8)),
-            *(
-                f"the products of the last {n} inputs are left out, not their zero points{stored}"
-                for n in range(1, 8)
-                for stored in STORED
-            ),
-            *NOTHING_COMPUTED,  # of less than 8
-        ),
+        (*LAST_INPUTS_LEFT_OUT, *NOTHING_COMPUTED),  # nothing of less than 8
     ),
     Mutant(
         "column tail not computed",
@@ -369,6 +376,17 @@ FPGA = (
     Mutant("FPGA: inputs not copied", NOTHING_COMPUTED),
     Mutant("FPGA: outputs not copied", NOTHING_COMPUTED),
 )
+VECTOR = (
+    Mutant("vector: sums of one chain forgotten", LAST_INPUTS_LEFT_OUT),  # those of the only group in it
+    Mutant("vector: all last groups in one chain", equivalent=True),
+    Mutant("vector: last group of inputs left out", LAST_INPUTS_LEFT_OUT),
+    Mutant("vector: codes of a group in the other order"),
+    Mutant("vector: weights of the first panel for all"),
+    Mutant("vector: multipliers of the first panel for the last"),
+    Mutant("vector: offset of the other codes", ("the input zero point is -128",)),  # which is the same if it is 0
+    Mutant("vector: codes not flipped"),
+    Mutant("vector: last inputs not in the sum of a"),
+)
 SCHEDULE = (
     Mutant("first barrier deleted", STALE_SOURCES, without_barrier(0)),
     Mutant("last barrier deleted", STALE_SOURCES, without_barrier(-1)),
@@ -386,5 +404,6 @@ SCHEDULE = (
     Mutant("GPU: codes behind the last input in the sum of a"),
     *TIOVX,
     *FPGA,
+    *VECTOR,
 )
 MUTANTS = (*ROUNDING, *INPUT, *PRODUCT, *MULTIPLIER, *SUM, *OTHERS, *SCHEDULE)

@@ -1,6 +1,7 @@
 """The mutants of code in target c: changes of kernels/c, and of the functions that the target generates.
 
-What the kernels do not compute in one expression is taken from tests/diagnosis/mutants.c, which knows the scales.
+`c:vector` has a column of its own, as it has sums and roundings of its own.  What the kernels do not compute in one
+expression is taken from tests/diagnosis/mutants.c, which knows the scales.
 """
 
 from __future__ import annotations
@@ -192,7 +193,7 @@ def _sum(layer: Add, terms: int, expression: str, group: str, second: str) -> st
 
 def _accumulated(group: str, second: str) -> str:
     """The accumulators of the second term, which its stages do not leave behind, and their multipliers."""
-    found = re.search(r"int32_t acc\[\d+\];\s+\w+\(.*\);", second)
+    found = re.search(r"int32_t acc\[.+\].*;\s+\w+\(.*\);", second)
     assert found
     return f"        {found[0]}\n        const float *m = {group}_term_2_multiplier;\n"
 
@@ -255,13 +256,15 @@ INJECTIONS: Mapping[str, Injection | str] = {
     ),
     "byte order of m": both(finishing("m_swapped"), scaling("scale_swapped_m")),
     "int16 pair saturation": kernel(
-        Patch(SATURATE, "\n#endif\n", f"\n{INT16_SATURATED}\n#endif\n"), Patch(QGEMM, ACCUMULATE, PAIRS)
+        Patch(SATURATE, "\n\n#endif\n", f"\n\n{INT16_SATURATED}\n#endif\n"), Patch(QGEMM, ACCUMULATE, PAIRS)
     ),
     "products beyond a multiple of 8 inputs left out": kernel(
         Patch(QGEMM, ACCUMULATE, "sum[r] += k < depth / 8 * 8 ? a[k] * b[r * depth + k] : 0;")
     ),
     "column tail not computed": without_column_tail,
-    "ArgMax: last of equal values": kernel(Patch(ARG_EXTREMUM, "last && x[i] == x[best]", "!last && x[i] == x[best]")),
+    "ArgMax: last of equal values": kernel(
+        Patch(ARG_EXTREMUM, "last & (x[i] == x[best])", "!last & (x[i] == x[best])")
+    ),
     "ArgMax: smallest value": kernel(Patch(ARG_EXTREMUM, "= largest ?", "= !largest ?")),
     "Add: summed in double, then rounded": adding("(float)((double)a[n] + b[n])"),
     "Add: second term dropped": adding("a[n]; (void)b"),
@@ -286,3 +289,118 @@ INJECTIONS: Mapping[str, Injection | str] = {
     "GPU: codes behind the last input not zero": NO_WORDS,
     "GPU: codes behind the last input in the sum of a": NO_WORDS,
 }
+
+VECTOR = "c:vector"
+LANES, QGEMM_VECTOR = "kernels/c/lanes.h", "kernels/c/qgemm_vector.h"
+PLAIN_ROUNDING = (
+    Patch(
+        QGEMM_VECTOR,
+        "lanes_round(&acc[n], &m[n], QMIN, QMAX, zy, &y[n]);",
+        "for (size_t lane = n; lane < n + LANES; ++lane) "
+        "y[lane] = (Y##_t)round_saturated((float)acc[lane] * m[lane], QMIN, QMAX, zy);",
+    ),
+    Patch(
+        QGEMM_VECTOR,
+        "lanes_round(&acc[whole], &m[whole], QMIN, QMAX, zy, tail);",
+        "for (size_t lane = whole; lane < width; ++lane) "
+        "tail[lane - whole] = (Y##_t)round_saturated((float)acc[lane] * m[lane], QMIN, QMAX, zy);",
+    ),
+)
+"""Column by column by the function that QuantizeLinear has, too: what goes wrong in that, goes wrong in both."""
+PRODUCTS_OF_A_LANE = "for (int i = 0; i < QUAD; ++i)\n            sums.lane[lane] += code[i] * b[QUAD * lane + i];"
+PAIRS_OF_A_LANE = (
+    "for (int i = 0; i < QUAD; i += 2)\n            sums.lane[lane] += int16_saturated("
+    "code[i] * b[QUAD * lane + i] + code[i + 1] * b[QUAD * lane + i + 1]);"
+)
+WITHOUT_INSTRUCTIONS = f"#define LANES_H\n#define LANES_PORTABLE\n#include <stdint.h>\n{INT16_SATURATED}"
+LAST_GROUPS = "for (size_t g = rounds * chains; g < groups; ++g)"
+TAIL_STORED = "memcpy(&y[whole], tail, (width - whole) * sizeof *y);"
+NO_PANELS = "it has no panels of columns, in which groups of codes meet their weights"
+NO_CHAINS = "it has no chains of sums that are added in the end"
+
+
+def scaled(expression: str) -> Injection:
+    """Every float32 output is this, of the column {}."""
+
+    def patch(first: str, to: str, loop: str) -> Patch:
+        return Patch(QGEMM_VECTOR, f"lanes_scale(&acc[{first}], &m[{first}], {to});", loop)
+
+    value = expression.format("lane")
+    in_panel = f"for (size_t lane = n; lane < n + LANES; ++lane) y[lane] = {value};"
+    in_tail = f"for (size_t lane = whole; lane < width; ++lane) tail[lane - whole] = {value};"
+    return kernel(patch("n", "&y[n]", in_panel), patch("whole", "tail", in_tail))
+
+
+def rounded_alike(name: str) -> Injection:
+    """The mutant of target c, in QuantizeLinear and QGemm alike."""
+    injection = INJECTIONS[name]
+    assert callable(injection)
+    return both(kernel(*PLAIN_ROUNDING), injection)
+
+
+VECTOR_INJECTIONS: Mapping[str, Injection | str] = {
+    **INJECTIONS,
+    **{
+        name: rounded_alike(name)
+        for name in (
+            "clamp after round",
+            "round half away (roundf)",
+            "(int)(v + 0.5f) after + zp",
+            "round half up, floorf(v + 0.5f)",
+            "round half up, floor(v + 0.5)",
+            "round half down, ceil(v - 0.5)",
+            "truncate toward zero",
+            "floor (toward -inf)",
+            "ceil (toward +inf)",
+            "+ zp in float before rint",
+            "sat clamp one code early",
+            "wrap instead of clamp",
+        )
+    },
+    "float output: acc not rounded first": scaled("(float)((double)acc[{0}] * m[{0}])"),
+    "float output: through float16": scaled(
+        "({{ volatile _Float16 half = (_Float16)((float)acc[{0}] * m[{0}]); (float)half; }})"
+    ),
+    "int16 pair saturation": kernel(
+        Patch(LANES, "#define LANES_H\n", WITHOUT_INSTRUCTIONS), Patch(LANES, PRODUCTS_OF_A_LANE, PAIRS_OF_A_LANE)
+    ),
+    "products beyond a multiple of 8 inputs left out": kernel(
+        Patch(QGEMM_VECTOR, LAST_GROUPS, LAST_GROUPS.replace("< groups", "< depth / 8 * 2"))
+    ),
+    "column tail not computed": kernel(
+        Patch(QGEMM_VECTOR, TAIL_STORED, TAIL_STORED.replace("width - whole", "width / 4 * 4 - whole"))
+    ),
+    "GPU: codes packed in the other order": "here it is called vector: codes of a group in the other order",
+    "GPU: codes behind the last input not zero": "only as many bytes as there are codes are read",
+    "GPU: codes behind the last input in the sum of a": "the sum is taken of the codes one by one",
+}
+ON_PANELS: Mapping[str, Injection] = {
+    "vector: sums of one chain forgotten": kernel(
+        Patch(QGEMM_VECTOR, "for (size_t i = panels; i <", "for (size_t i = 2 * panels; i <")
+    ),
+    "vector: all last groups in one chain": kernel(
+        Patch(QGEMM_VECTOR, "&sums[(g - rounds * chains) * panels]", "&sums[0]")
+    ),
+    "vector: last group of inputs left out": kernel(
+        Patch(QGEMM_VECTOR, LAST_GROUPS, LAST_GROUPS.replace("< groups", "< groups - 1"))
+    ),
+    "vector: codes of a group in the other order": kernel(
+        Patch(QGEMM_VECTOR, "lanes_spread(codes ^ flip)", "lanes_spread(__builtin_bswap32(codes ^ flip))")
+    ),
+    "vector: weights of the first panel for all": kernel(
+        Patch(QGEMM_VECTOR, "&b[p * groups * GROUP_BYTES]", "&b[0 * p * groups * GROUP_BYTES]")
+    ),
+    "vector: multipliers of the first panel for the last": kernel(
+        Patch(QGEMM_VECTOR, "lanes_round(&acc[whole], &m[whole]", "lanes_round(&acc[whole], &m[0]"),
+        Patch(QGEMM_VECTOR, "lanes_scale(&acc[whole], &m[whole]", "lanes_scale(&acc[whole], &m[0]"),
+    ),
+    "vector: offset of the other codes": kernel(
+        Patch(QGEMM_VECTOR, "flip ? PADDED(width) : 0", "flip ? 0 : PADDED(width)")
+    ),
+    "vector: codes not flipped": kernel(Patch(QGEMM_VECTOR, "lanes_spread(codes ^ flip)", "lanes_spread(codes)")),
+    "vector: last inputs not in the sum of a": kernel(
+        Patch(QGEMM_VECTOR, "zb && k < depth;", "zb && k < depth / QUAD * QUAD;")
+    ),
+}
+ELSEWHERE: Mapping[str, str] = {name: NO_CHAINS if "chain" in name else NO_PANELS for name in ON_PANELS}
+"""Of targets without panels."""

@@ -1,0 +1,69 @@
+"""The readable reference: every operator is a function of kernels/c with the layer's sizes as arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from harness.network import Add, ArgExtremum, DequantizeLinear, Layer, QGemm, QuantizeLinear
+from harness.targets import LayerCode, Table
+from harness.targets.c import code
+from harness.targets.c.code import Bodies
+
+HEADERS = ("add.h", "arg_extremum.h", "dequantize_linear.h", "qgemm.h", "quantize_linear.h")
+
+
+def layer_code(layer: Layer, sources: Sequence[str], prefix: str = "") -> LayerCode:
+    """The code of `layer`, which reads the buffers `sources` of shape (vectors, input width) each.
+
+    `prefix` is that of the functions that are called.
+    """
+    if isinstance(layer, Add) and layer.addend is None:
+        return code.addition(layer, sources, f"{prefix}add_float32({layer.width}, in, other, out);")
+    [source] = sources
+    if isinstance(layer, QGemm):
+        return code.qgemm(layer, source, code.qgemm_tables(layer), _qgemm(layer, prefix))
+    tables, call = _elementwise(layer)
+    assigned = "out[0] = " if isinstance(layer, ArgExtremum) else ""
+    return code.elementwise(layer, source, tables, f"{assigned}{prefix}{call}")
+
+
+def _elementwise(layer: Layer) -> tuple[tuple[Table, ...], str]:
+    """The constants and the call of a layer with one source and one stage."""
+    if isinstance(layer, QuantizeLinear):
+        scale, zero_point = code.affine(layer)
+        arguments = f"{layer.width}, in, {scale.name}[0], {zero_point.name}[0], out"
+        return (scale, zero_point), f"quantize_linear_{layer.dtype}({arguments});"
+    if isinstance(layer, DequantizeLinear):
+        scale, zero_point = code.affine(layer)
+        arguments = f"{layer.width}, in, {scale.name}[0], {zero_point.name}[0], out"
+        return (scale, zero_point), f"dequantize_linear_{layer.input_dtype}({arguments});"
+    if isinstance(layer, Add) and layer.addend is not None:
+        addend = Table(f"{layer.name}_addend", layer.addend)
+        return (addend,), f"add_float32({layer.width}, in, {addend.name}, out);"
+    if isinstance(layer, ArgExtremum):
+        flags = f"{str(layer.largest).lower()}, {str(layer.last).lower()}"
+        return (), f"arg_extremum_{layer.input_dtype}({layer.input_width}, in, {flags});"
+    raise TypeError(layer)
+
+
+def _qgemm(layer: QGemm, prefix: str) -> Bodies:
+    name, sizes = layer.name, f"{layer.input_width}, {layer.width}"
+    operands = f"&{name}_weights[0][0], {code.zero_points_argument(layer)}, {name}_offset"
+    accumulate = f"{prefix}qgemm_accumulate_{layer.input_dtype}({sizes}, in, {operands}, out);"
+    return Bodies(accumulate, prefix + _finish(layer))
+
+
+def _finish(layer: QGemm) -> str:
+    if layer.dtype == np.float32:
+        return f"scale_accumulator({layer.width}, in, {layer.name}_multiplier, out);"
+    operands = f"{layer.width}, in, {layer.name}_multiplier, {layer.name}_output_zero_point[0], out"
+    return f"requantize_{layer.dtype}({operands});"
+
+
+def initialise(layer: QGemm) -> str:
+    """The call that computes the offsets, a statement of an item's init."""
+    name = layer.name
+    operands = f"&{name}_weights[0][0], {code.zero_points_argument(layer)}, {name}_bias, {name}_input_zero_point[0]"
+    return f"    qgemm_offset_{layer.input_dtype}({layer.input_width}, {layer.width}, {operands}, {name}_offset);"

@@ -1,0 +1,63 @@
+/* The operators with sizes that are known when they run: one machine code of each, for all layers.
+ *
+ * The first shape of ACETONE (De Albuquerque Silva et al., ECRTS 2022, section 3.2): little code, but the analysis of
+ * execution times has to know which sizes each call has.
+ */
+#ifndef GENERIC_H
+#define GENERIC_H
+
+#include "add.h"
+#include "arg_extremum.h"
+#include "dequantize_linear.h"
+#include "network.h"
+#include "qgemm.h"
+#include "quantize_linear.h"
+
+/* A network need not have every operator. */
+#define GENERIC static ONE_CODE __attribute__((unused))
+
+#define DEFINE_GENERIC_CODES(TYPE)                                                                     \
+    GENERIC void generic_quantize_linear_##TYPE(size_t width, const float *x, float scale, int32_t zero_point, \
+                                                TYPE##_t *q)                                           \
+    {                                                                                                  \
+        quantize_linear_##TYPE(width, x, scale, zero_point, q);                                        \
+    }                                                                                                  \
+    GENERIC void generic_dequantize_linear_##TYPE(size_t width, const TYPE##_t *q, float scale, int32_t zero_point, \
+                                                  float *y)                                            \
+    {                                                                                                  \
+        dequantize_linear_##TYPE(width, q, scale, zero_point, y);                                      \
+    }                                                                                                  \
+    GENERIC void generic_qgemm_accumulate_##TYPE(size_t depth, size_t width, const TYPE##_t *a, const int8_t *b, \
+                                                 const int32_t *zb, const uint32_t *offset, int32_t *acc) \
+    {                                                                                                  \
+        qgemm_accumulate_##TYPE(depth, width, a, b, zb, offset, acc);                                  \
+    }                                                                                                  \
+    GENERIC void generic_requantize_##TYPE(size_t width, const int32_t *acc, const float *m, int32_t zy, TYPE##_t *y) \
+    {                                                                                                  \
+        requantize_##TYPE(width, acc, m, zy, y);                                                       \
+    }
+
+DEFINE_GENERIC_CODES(uint8)
+DEFINE_GENERIC_CODES(int8)
+
+GENERIC void generic_scale_accumulator(size_t width, const int32_t *acc, const float *m, float *y)
+{
+    scale_accumulator(width, acc, m, y);
+}
+
+GENERIC void generic_add_float32(size_t width, const float *a, const float *b, float *y)
+{
+    add_float32(width, a, b, y);
+}
+
+#define DEFINE_GENERIC_ARG_EXTREMUM(NAME, TYPE)                                                        \
+    GENERIC int64_t generic_arg_extremum_##NAME(size_t width, const TYPE *x, bool largest, bool last)  \
+    {                                                                                                  \
+        return arg_extremum_##NAME(width, x, largest, last);                                           \
+    }
+
+DEFINE_GENERIC_ARG_EXTREMUM(uint8, uint8_t)
+DEFINE_GENERIC_ARG_EXTREMUM(int8, int8_t)
+DEFINE_GENERIC_ARG_EXTREMUM(float32, float)
+
+#endif

@@ -1,0 +1,279 @@
+"""The variants of target c: the bytes of all are ONNX Runtime's and the specification's, whatever the instructions."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness import plan, toolchain
+from harness.network import Array, Network
+from harness.profile import Profile
+from harness.targets import DEPTH_LIMIT, KERNELS
+from tests import builders
+from tests.kernels.arm_instructions import count_a_vector, with_compiler
+from tests.kernels.board_program import (
+    Patch,
+    assert_same,
+    build,
+    build_patched,
+    parse,
+    references,
+    run_sanitized,
+    uniform_vectors,
+)
+from tests.kernels.c_variants import (
+    BY_NAME,
+    GNU,
+    IMPLEMENTATIONS,
+    QEMU,
+    SATURATING,
+    VARIANTS,
+    VECTOR,
+    ZIG,
+    compile_network,
+    instructions,
+    of_variant,
+)
+from tests.kernels.chains import chain, qgemm, quantize
+from tests.kernels.test_operators import COMPILED, half_way_vectors, models, special_values
+from tests.mutation.campaign import Trial, failed_steps
+from tests.mutation.networks import Subject
+
+VECTORS = 203
+ACAS = (5, 50, 50, 50, 50, 50, 50, 5)
+ROOM_BYTES = 64 * 1024
+
+
+@settings(COMPILED, max_examples=8)
+@given(model=models(), block=st.sampled_from([1, 16, 1000]), seed=st.integers(0, 2**32 - 1))
+@pytest.mark.parametrize("target", VARIANTS)
+def test_random_networks(
+    target: str, model: onnx.ModelProto, block: int, seed: int, host: Profile, cache: Path, tmp_path: Path
+) -> None:
+    net = parse(model)
+    vectors = half_way_vectors(net, VECTORS, seed)
+    program = build(net, of_variant(host, target), cache, block)
+    assert_same(program.activations(vectors, tmp_path), references(net, vectors))
+
+
+@pytest.mark.parametrize("target", VARIANTS)
+def test_a_column_of_a_layer_may_be_anybodys(target: str, host: Profile, cache: Path, tmp_path: Path) -> None:
+    net = parse(builders.random_network(np.random.default_rng(4), (5, 41, 23), per_column=True, zero_points=True))
+    vectors = uniform_vectors(net, VECTORS, seed=5)
+    split = ["layer_0=prepost+network", "layer_1=network+prepost"]
+    program = build(net, of_variant(host, target), cache, 10, split)
+    assert_same(program.activations(vectors, tmp_path), references(net, vectors))
+
+
+def networks() -> Iterator[tuple[str, Network, Array]]:
+    """Of every kind, with all tails of panels and groups; and the extremes."""
+    kinds: dict[str, dict[str, Any]] = {
+        "tails": {"zero_points": True, "per_column": True, "weights": "uint8", "float_output": True},
+        "int8": {"activations": "int8", "zero_points": True, "per_column": True},
+        "wide": {"argmax": True, "power_of_two": True, "zero_points": True},
+        "sums": {"residual": 2, "per_column": True},
+    }
+    widths = {"tails": (1, 17, 34, 51, 68, 3), "int8": (6, 80, 15, 97, 2), "wide": (65, 130, 64, 7), "sums": (7, 18, 5)}
+    for name, options in kinds.items():
+        net = parse(builders.random_network(np.random.default_rng(len(name)), widths[name], **options))
+        yield name, net, half_way_vectors(net, VECTORS, seed=6)
+    yield "largest products", *largest_products(np.int8, -128, DEPTH_LIMIT)
+    yield "deepest", *largest_products(np.uint8, 255, DEPTH_LIMIT)
+    yield "whole int32", *whole_int32()
+    net = chain([quantize(0.0236721, -3, "int8")], ("int8", 1), 1)
+    yield "special floats", net, special_values(np.float32(0.0236721))[:2000]
+
+
+def largest_products(dtype: type[np.generic], weight: int, depth: int) -> tuple[Network, Array]:
+    """All weights extreme, and all codes 255, or 0, which is -128 to an instruction that multiplies int8."""
+    weights = np.full((depth, 5), weight, dtype)
+    net = chain([quantize(1, 0, "uint8"), qgemm(weights, np.zeros(5), np.ones(1), None)], ("float32", 5), depth)
+    return net, np.stack([np.full(depth, 255), np.zeros(depth), np.arange(depth) % 256]).astype(np.float32)
+
+
+def whole_int32() -> tuple[Network, Array]:
+    """Accumulators up to both ends of int32, where offsets alone wrap around, in whole panels and a tail."""
+    rng, depth, width = np.random.default_rng(12), 31, 67
+    weights, room = rng.integers(-128, 128, (depth, width)).astype(np.int8), 255 * 128 * depth
+    bias = rng.integers(-(2**31) + room, 2**31 - room, width)
+    scales = rng.uniform(0.5, 1.5, width) * 100 / (np.abs(bias) + room)
+    net = chain([quantize(1, 0, "uint8"), qgemm(weights, bias, scales, (1.0, 128))], ("uint8", width), depth)
+    return net, rng.integers(0, 256, (500, depth)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def subjects() -> list[tuple[str, Network, Array, tuple[Array, ...]]]:
+    return [(name, net, vectors, references(net, vectors)) for name, net, vectors in networks()]
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_every_implementation_computes_every_network(
+    name: str,
+    subjects: list[tuple[str, Network, Array, tuple[Array, ...]]],
+    host: Profile,
+    objects: Path,
+    tmp_path: Path,
+) -> None:
+    implementation = BY_NAME[name]
+    implementation.require()
+    for of_what, net, vectors, expected in subjects:
+        program = implementation.program(net, host, tmp_path / of_what, objects)
+        assert_same(program.activations(vectors, tmp_path / "dumps" / of_what), expected)
+
+
+LANES = "kernels/c/lanes.h"
+PAIRS = "_mm256_maddubs_epi16(codes, lanes_load(b))"
+MUTANTS = {
+    "an offset forgotten": (
+        "AVX512-VNNI",
+        "_mm512_add_epi32(sums, _mm512_loadu_si512(offset))",
+        "((void)offset, sums)",
+    ),
+    "rounded towards zero": ("AVX512-VNNI", "_mm512_cvtps_epi32(v)", "_mm512_cvttps_epi32(v)"),
+    "the lower lanes twice": ("AVX-VNNI", "lanes_load(b + GROUP_BYTES / 2)", "lanes_load(b)"),
+    "codes in the order of the instruction": ("AVX-VNNI", "_MM_SHUFFLE(3, 1, 2, 0)", "_MM_SHUFFLE(3, 2, 1, 0)"),
+    "saturating pairs": (
+        "AVX-VNNI",
+        "_mm256_dpbusd_avx_epi32(sums.low, codes, lanes_load(b))",
+        f"_mm256_add_epi32(sums.low, _mm256_madd_epi16({PAIRS}, _mm256_set1_epi16(1)))",
+    ),
+    "a code short": ("portable", "i < QUAD; ++i)", "i < QUAD - 1; ++i)"),
+    "the third quarter twice": ("SDOT", "vld1q_s8(b + 48), codes)", "vld1q_s8(b + 32), codes)"),
+    "the lower half twice": ("NEON", "vmull_high_s8(b, codes)", "vmull_s8(vget_low_s8(b), vget_low_s8(codes))"),
+    "sums of two lanes mixed": ("NEON", "vpaddq_s32(sums.c, sums.d)", "vpaddq_s32(sums.c, sums.e)"),
+    "products of pairs in int16": (
+        "NEON",
+        "vpadalq_s16(sum, vmull_high_s8(b, codes))",
+        "vaddq_s32(sum, vmovl_s16(vget_low_s16(vpaddq_s16(vmull_high_s8(b, codes), vmull_high_s8(b, codes)))))",
+    ),
+    "clamped from above alone": (
+        "SDOT",
+        "vmaxnmq_f32(lanes_product(acc, m), low)",
+        "((void)low, lanes_product(acc, m))",
+    ),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_mutant_of_an_implementation_is_caught(mutant: str, host: Profile, objects: Path, tmp_path: Path) -> None:
+    name, old, new = MUTANTS[mutant]
+    BY_NAME[name].require()
+    net = parse(builders.random_network(np.random.default_rng(7), (9, 66, 65, 3), zero_points=True, power_of_two=True))
+    tried = {"random": (net, uniform_vectors(net, VECTORS, seed=1)), "extreme": largest_products(np.int8, -128, 9)}
+    differing = []
+    for of_what, (net, vectors) in tried.items():
+        program = BY_NAME[name].program(net, host, tmp_path / of_what, objects, [Patch(LANES, old, new)])
+        found = program.activations(vectors, tmp_path / "dumps" / of_what)
+        differing += [a.tobytes() != b.tobytes() for a, b in zip(found, references(net, vectors), strict=True)]
+    assert any(differing)
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_every_implementation_rounds_infinities_and_nan_as_the_reference(
+    name: str, host: Profile, tmp_path: Path
+) -> None:
+    implementation = BY_NAME[name]
+    implementation.require()
+    program = tmp_path / "rounding"
+    source, include = Path(__file__).with_name("lanes_rounding.c"), (KERNELS / "c",)
+    toolchain.find(implementation.board(host)).build(tmp_path, (source,), include, (), program)
+    done = subprocess.run([*implementation.runner, program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "0 of 1904\n")
+
+
+@pytest.mark.parametrize("name", [each.name for each in IMPLEMENTATIONS if not each.on_arm])
+def test_no_implementation_reads_or_writes_beyond_a_buffer(name: str, host: Profile, tmp_path: Path) -> None:
+    implementation = BY_NAME[name]
+    implementation.require()
+    assert_sanitized(implementation.board(host), tmp_path)
+
+
+@pytest.mark.parametrize("target", VARIANTS)
+def test_no_variant_reads_or_writes_beyond_a_buffer(target: str, host: Profile, tmp_path: Path) -> None:
+    assert_sanitized(of_variant(host, target), tmp_path)
+
+
+def assert_sanitized(board: Profile, folder: Path) -> None:
+    """Blocks end within a panel and a group, so that whatever is beyond belongs to somebody else, or to nobody."""
+    options = {"weights": "uint8", "zero_points": True, "per_column": True, "dequantize": True}
+    net = parse(builders.random_network(np.random.default_rng(3), (7, 33, 18, 50, 1, 5), **options))
+    vectors = uniform_vectors(net, 25, seed=1)
+    flags = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    program = build_patched(plan.make(net, board, block=10), board, folder / "bundle", flags=flags)
+    done = run_sanitized(program, vectors, folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert_same(program.read_dumps(folder), references(net, vectors))
+
+
+@pytest.mark.parametrize("target", VARIANTS)
+def test_the_proof_holds_of_every_variant(target: str, host: Profile, tmp_path: Path) -> None:
+    """Its constants, its sums and its roundings are asked of the machine code that runs."""
+    options = {"weights": "uint8", "zero_points": True, "per_column": True, "argmax": True, "dequantize": True}
+    net = parse(builders.random_network(np.random.default_rng(9), (3, 18, 5), **options))
+    made = plan.make(net, of_variant(host, target), block=10)
+    program = build_patched(made, of_variant(host, target), tmp_path / "bundle")
+    subject = Subject.of(net, uniform_vectors(net, 256, seed=2))
+    assert failed_steps(Trial(subject, made, program.deployed(tmp_path / "run"), tmp_path), all_floats=False) == ()
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_sums_are_made_by_the_instructions_that_the_processor_has(name: str, host: Profile, tmp_path: Path) -> None:
+    """And by none that saturates."""
+    implementation = BY_NAME[name]
+    net = parse(builders.random_network(np.random.default_rng(1), (5, 50, 50, 5), dequantize=True))
+    compiled = compile_network(net, implementation.board(host), tmp_path)
+    for layer in net.layers[1:4]:
+        found = instructions(compiled, f"{layer.name}_accumulate")
+        for expected in implementation.instructions:
+            assert any(expected in each for each in found), f"{layer.name} without {expected}: {sorted(set(found))}"
+        assert not [each for each in found if any(bad in each for bad in SATURATING)]
+
+
+def test_the_fastest_variant_of_an_acas_network_is_small(host: Profile, tmp_path: Path) -> None:
+    """Code and constants of what is generated, 64 kB on top of the C library, and the stack of a layer."""
+    net = parse(builders.random_network(np.random.default_rng(1), ACAS, dequantize=True))
+    compiled = compile_network(net, of_variant(host, VECTOR), tmp_path, "-fstack-usage")
+    assert text_and_data(compiled) <= ROOM_BYTES
+    stack = [line.split("\t") for line in compiled.with_suffix(".su").read_text(encoding="utf-8").splitlines()]
+    forward = {name.rpartition(":")[2]: int(size) for name, size, _ in stack if name.endswith("_forward")}
+    assert set(forward) == {f"{layer.name}_forward" for layer in net.layers}
+    assert max(forward.values()) <= 1024
+
+
+@pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not on this machine: apt-get install qemu-user")
+@pytest.mark.parametrize("flags", [("-O3", "-mcpu=cortex-a53"), ("-O3", "-mcpu=neoverse-n1")])
+def test_on_arm_it_takes_less_than_an_eighth_of_the_instructions_of_plain_c(
+    flags: tuple[str, ...], host: Profile, tmp_path: Path
+) -> None:
+    net = parse(builders.random_network(np.random.default_rng(1), (5, 50, 50, 5), dequantize=True))
+    counts = []
+    for target, with_flags in (("c", ("-O2",)), (VECTOR, flags)):
+        folder = tmp_path / target
+        folder.mkdir()
+        counts.append(count_a_vector(net, with_compiler(host, target, GNU, with_flags), folder))
+    assert counts[1] < counts[0] / 8
+
+
+WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wpedantic", "-Werror")
+
+
+@pytest.mark.parametrize("compiler", ["gcc", GNU, ZIG])
+@pytest.mark.parametrize("target", VARIANTS)
+def test_no_compiler_has_a_warning(target: str, compiler: str, host: Profile, tmp_path: Path) -> None:
+    options = {"zero_points": True, "per_column": True, "residual": 2, "argmax": True}
+    net = parse(builders.random_network(np.random.default_rng(1), (5, 18, 3), **options))
+    compile_network(net, with_compiler(host, target, compiler, ("-O2",)), tmp_path, *WARNINGS)
+
+
+def text_and_data(compiled: Path) -> int:
+    done = subprocess.run(["size", str(compiled)], capture_output=True, text=True, check=True)
+    text, data = done.stdout.splitlines()[1].split()[:2]
+    return int(text) + int(data)
