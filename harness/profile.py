@@ -95,6 +95,29 @@ class Vitis(_Entry):
     timeout_s: int = Field(default=20, ge=1, le=3600)
 
 
+class Timing(_Entry):
+    """How the board is prepared while times are measured; what is left out is left as it is.
+
+    `frequency_khz` is the lower and the upper bound of all cores.  `idle_states` and `turbo` are switched on or off;
+    without idle states a core waits in its shallowest.  `interrupts_away` moves those that can be moved to cores
+    without an item, `realtime_throttling` is the kernel's share of time that no real-time program gets.  `fifo`,
+    `lock_memory`, `dma_latency_us` (None leaves it) and `warmup` (executions) are asked of the board's program.
+    `as_root` are the words before a command that needs root's rights.
+    """
+
+    governor: str | None = Field(default=None, pattern=r"^[a-z_]{1,15}$")
+    frequency_khz: int | None = Field(default=None, ge=1, le=100_000_000)
+    turbo: bool | None = None
+    idle_states: bool | None = None
+    interrupts_away: bool = False
+    realtime_throttling: bool | None = None
+    fifo: int | None = Field(default=None, ge=1, le=99)
+    lock_memory: bool = True
+    dma_latency_us: int | None = Field(default=0, ge=0, le=1_000_000)
+    warmup: int = Field(default=1000, ge=0, le=100_000_000)
+    as_root: tuple[Annotated[str, Field(min_length=1)], ...] = Field(default=(), strict=False)
+
+
 class ItemProfile(_Entry):
     """One processing element: the operators that it computes unless `split` says otherwise, by which target, where."""
 
@@ -134,7 +157,8 @@ class Profile(_Entry):
     timeout_s: float = Field(default=300.0, gt=0, strict=False, allow_inf_nan=False)
     setup: tuple[str, ...] = Field(default=(), strict=False)
     teardown: tuple[str, ...] = Field(default=(), strict=False)
-    time_source: Literal["CLOCK_MONOTONIC_RAW", "CLOCK_MONOTONIC"] = "CLOCK_MONOTONIC_RAW"
+    timing: Timing = Field(default_factory=Timing)
+    time_source: Literal["CLOCK_MONOTONIC_RAW", "CLOCK_MONOTONIC", "CNTVCT"] = "CLOCK_MONOTONIC_RAW"
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Profile:
@@ -336,6 +360,7 @@ def _choices(keys: tuple[str, ...]) -> list[str]:
         "cuda": Cuda,
         "tiovx": Tiovx,
         "vitis": Vitis,
+        "timing": Timing,
         "items": ItemProfile,
     }
     entry = next((entries[key] for key in reversed(keys) if key in entries), Profile)

@@ -88,6 +88,35 @@ def test_what_is_wrong_about_accelerators_is_named(boards: Path, line: str, mess
     assert failure(boards).message.endswith(f"board tda: {message}")
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("timing: {governor: $(reboot)}", "timing.governor: String should match pattern '^[a-z_]{1,15}$'"),
+        ("timing: {frequency_khz: 2.0 GHz}", "timing.frequency_khz: Input should be a valid integer"),
+        ("timing: {fifo: 100}", "timing.fifo: Input should be less than or equal to 99, found 100"),
+        ("timing: {dma_latency_us: -1}", "timing.dma_latency_us: Input should be greater than or equal to 0, found -1"),
+        ("timing: {idle_states: 0}", "timing.idle_states: Input should be a valid boolean, found 0"),
+        ("timing: {as_root: ['']}", "timing.as_root.0: String should have at least 1 character, found ''"),
+    ],
+)
+def test_what_is_wrong_about_timing_is_named(boards: Path, line: str, message: str) -> None:
+    boards.write_text(f"{BOARD}  {line}\n")
+    assert f"board tda: {message}" in failure(boards).message
+
+
+def test_a_profile_says_how_its_board_is_prepared_for_times(boards: Path) -> None:
+    assert load(boards).timing == profile.Timing()
+    boards.write_text(f"{BOARD}  timing: {{governor: performance, dma_latency_us: null, as_root: [sudo, -n]}}\n")
+    assert load(boards).timing == profile.Timing(governor="performance", dma_latency_us=None, as_root=("sudo", "-n"))
+    assert (load(boards).timing.warmup, load(boards).timing.lock_memory) == (1000, True)
+
+
+def test_this_machine_is_left_as_it_is(laboratory: Laboratory) -> None:
+    """A developer's machine: nothing of the system is changed unless its boards.local.yaml asks for it."""
+    for name in ("host", "local-gpu"):
+        assert laboratory.board(name).timing == profile.Timing(dma_latency_us=None)
+
+
 def test_accelerators_are_played_where_the_board_is_or_where_the_profile_says(laboratory: Laboratory) -> None:
     assert {name: board.simulated for name, board in laboratory.profiles.items()} == {
         "tda4vm": True, "xavier": True, "kv260": True, "host": True, "local-gpu": False,
@@ -109,11 +138,19 @@ def test_a_boards_name_with_a_hyphen_has_its_variable(boards: Path) -> None:
             "emulater",
             (
                 "address, block, cores, cuda, emulator, items, local, setup, soc, split, stand_ins, sync, teardown, "
-                "time_source, timeout_s, tiovx, toolchain, vitis, work_folder"
+                "time_source, timeout_s, timing, tiovx, toolchain, vitis, work_folder"
             ),
         ),
         ("address: {host: tda, prot: 22}", "address.prot", "host, jump, key, known_hosts, port, user"),
         ("cuda: {archs: [sm_72], arch: sm_72}", "cuda.arch", "archs, ptx, wait"),
+        (
+            "timing: {govenor: performance}",
+            "timing.govenor",
+            (
+                "as_root, dma_latency_us, fifo, frequency_khz, governor, idle_states, interrupts_away, lock_memory, "
+                "realtime_throttling, turbo, warmup"
+            ),
+        ),
         ("address: {hostname: tda}", "address.hostname", "host, jump, key, known_hosts, port, user"),
         ("address: {host: a, jump: {host: b, pot: 1}}", "address.jump.pot", "host, jump, key, known_hosts, port, user"),
     ],
@@ -232,7 +269,10 @@ def test_a_wrong_value_is_named_with_what_was_expected(
         ),
         ("work_folder: tmp", r"work_folder: String should match pattern '^/[^\x00]+$', found 'tmp'"),
         ("work_folder: /", r"work_folder: String should match pattern '^/[^\x00]+$', found '/'"),
-        ("time_source: RTC", "time_source: Input should be 'CLOCK_MONOTONIC_RAW' or 'CLOCK_MONOTONIC', found 'RTC'"),
+        (
+            "time_source: RTC",
+            "time_source: Input should be 'CLOCK_MONOTONIC_RAW', 'CLOCK_MONOTONIC' or 'CNTVCT', found 'RTC'",
+        ),
         ("setup: reboot", "setup: Input should be a valid tuple, found 'reboot'"),
         ("local: maybe", "local: Input should be a valid boolean, found 'maybe'"),
         ("address: tda", "address: Input should be a valid dictionary or instance of Address, found 'tda'"),

@@ -1,9 +1,9 @@
-"""The state of a board during a run: the profile's setup commands before it, its teardown commands after it."""
+"""The commands that a profile has run on its board: setup before the work, teardown after it."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,19 +24,14 @@ def known_state(board: Profile, session: Board, cache: Path, notify: Notify) -> 
         yield []
         return
     try:
-        yield [_set_state(command, session, notify) for command in board.setup]
+        yield run_commands(board.setup, session, notify)
     except BaseException:
         _restore_after_failure(board, cache, notify)
         raise
     try:
-        _restore(board, session, notify)
+        run_commands(board.teardown, session, notify)
     except InfrastructureError:
         _restore_after_failure(board, cache, notify)
-
-
-def _restore(board: Profile, session: Board, notify: Notify) -> None:
-    for command in board.teardown:
-        _set_state(command, session, notify)
 
 
 def _restore_after_failure(board: Profile, cache: Path, notify: Notify) -> None:
@@ -45,12 +40,17 @@ def _restore_after_failure(board: Profile, cache: Path, notify: Notify) -> None:
         return
     try:
         with reach(board, cache, notify) as again:
-            _restore(board, again.board, notify)
+            run_commands(board.teardown, again.board, notify)
     except InfrastructureError as error:
         notify(f"warning: the board's state was not restored: {error.message}")
 
 
-def _set_state(command: str, session: Board, notify: Notify) -> dict[str, Any]:
+def run_commands(commands: Sequence[str], session: Board, notify: Notify) -> list[dict[str, Any]]:
+    """Run commands on the board, no shell; each with its exit status and what it said last.  A failure is told."""
+    return [_run(command, session, notify) for command in commands]
+
+
+def _run(command: str, session: Board, notify: Notify) -> dict[str, Any]:
     done = session.run(shlex.split(command), execute.COMMAND_TIMEOUT_S)
     output = (done.stdout + done.stderr).decode(errors="replace").strip()[-500:]
     if done.status != 0:
