@@ -4,7 +4,7 @@ MODEL ?= acas_coc
 PYTHON ?= python3
 REQUIREMENTS = requirements/harness.txt requirements/dev.txt
 
-.PHONY: run test test-gpu test-models lint setup models requirements clean
+.PHONY: run test test-gpu test-models lint setup models peers requirements clean
 .DELETE_ON_ERROR:
 
 run: setup
@@ -46,9 +46,18 @@ build/recipe-venv/complete: models/acas/requirements.txt
 	build/recipe-venv/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
 	touch $@
 
+# What benchmarks/peers.py compares with, as far as it installs together; ACETONE needs an environment of its own.
+peers: setup build/peers/complete
+	.venv/bin/python benchmarks/peers.py
+
+build/peers/complete: requirements/peers.txt
+	test -x build/peers/bin/python || $(PYTHON) -m venv build/peers
+	build/peers/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
+	touch $@
+
 # Pins every package with its hashes; needs pip-tools on the PATH.
 requirements:
-	cd requirements && for name in harness dev; do \
+	cd requirements && for name in harness dev peers; do \
 	    pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 	        --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o $$name.txt $$name.in; done
 
