@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
@@ -26,6 +27,19 @@ class _Words(click.ParamType[tuple[str, ...]]):
 
     def convert(self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None) -> tuple[str, ...]:
         return tuple(value.split(",") if value else ()) if isinstance(value, str) else value
+
+
+class _Duration(click.ParamType[float]):
+    """Seconds, from a number with its unit."""
+
+    name = "time"
+    units_s: ClassVar = {"s": 1, "m": 60, "h": 3600}
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> float:
+        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh])", str(value))
+        if not match or not float(match[1]):
+            self.fail(f"{value!r} is no time: write 90s, 15m or 8h", param, context)
+        return float(match[1]) * self.units_s[match[2]]
 
 
 def _planned(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -133,6 +147,63 @@ def prove(space: Workspace, /, as_json: bool, board: str, model: str, floats: st
     emulated = profile.load(space.boards).board(board).emulated
     request = Request(board=board, model=model, floats=floats or ("thresholds" if emulated else "all"), **asked)
     return command.run(request, None, space, Screen.open(as_json=as_json))
+
+
+@cli.command()
+@_planned
+@click.option("--samples", type=click.IntRange(1, 50_000_000), help="Executions, 100,000; of an emulated board 2,000.")
+@click.option("--duration", metavar="TIME", type=_Duration(), help="Go on for so long at least: 90s, 15m, 8h.")
+@click.option(
+    "--scope", type=click.Choice(["network", "item", "layer"]), help="What is timed: network; counted: layer."
+)
+@click.option(
+    "--count",
+    type=click.Choice(["time", "instructions", "cycles"]),
+    help="Read a clock, or a counter of the processor; of an emulated board instructions.",
+)
+@click.option(
+    "--load",
+    type=click.Choice(["idle", "memory", "cpu", "io", "network"]),
+    default="idle",
+    show_default=True,
+    help="What else the board does meanwhile.",
+)
+@click.option("--warmup", type=click.IntRange(0), help="Executions before those that count; else the profile's.")
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="RUN",
+    help="A former measurement: has anything become slower? More of them tell the noise.",
+)
+@_seed
+@_precise
+@as_json
+@click.pass_obj
+def measure(
+    space: Workspace,
+    /,
+    as_json: bool,
+    against: tuple[Path, ...],
+    samples: int | None,
+    duration: float | None,
+    scope: str | None,
+    count: str | None,
+    load: str,
+    warmup: int | None,
+    **planned: Any,
+) -> int:
+    """Measure the execution times of a model on a board, or count its instructions, with all that can disturb them.
+
+    Exit code: 0 measured, 1 wrong outputs, varying counts or slower than --against, 2 the request is wrong,
+    3 inconclusive.
+    """
+    from harness.commands import measure as command
+
+    if not (planned["board"] and planned["model"]):
+        raise click.UsageError("give --board and --model")
+    asked = {"samples": samples, "duration": duration, "scope": scope, "count": count, "load": load, "warmup": warmup}
+    return command.measure(asked, planned, against, space, Screen.open(as_json=as_json))
 
 
 @cli.command()

@@ -77,8 +77,12 @@ def command_line() -> list[str]:
     return ["harness", *sys.argv[1:]]
 
 
-def prepare(request: Request, workspace: Workspace, show_plan: Callable[[Plan, Profile], None]) -> Job:
+def prepare(
+    request: Request, workspace: Workspace, show_plan: Callable[[Plan, Profile], None], *, kind: str = "run"
+) -> Job:
     """A new job: its plan made and shown, its bundle built, this machine's reference checked, its folder created.
+
+    `kind` is the command that asks: what another began is not resumed.
 
     RequestError for what is wrong with the request, ToolError for the compiler, ReferenceFailed for this machine.
     """
@@ -88,7 +92,7 @@ def prepare(request: Request, workspace: Workspace, show_plan: Callable[[Plan, P
         request = dataclasses.replace(request, board=made.board, model=made.network.name)
     else:
         made = _make(request, workspace.model(request.model), laboratory.board(request.board))
-    return _prepare(request, made, laboratory.board(request.board), None, workspace, show_plan)
+    return _prepare(request, made, laboratory.board(request.board), None, workspace, show_plan, kind)
 
 
 def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile], None]) -> Job:
@@ -98,6 +102,8 @@ def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile]
     """
     folder = RunFolder.open_unfinished(path)
     begun = folder.read_request()
+    if begun.get("kind", "run") != "run":
+        raise RequestError(f"{path}: a measurement is not resumed, as its board is not as it was", "measure again")
     asked = begun["request"]
     request = Request(**asked | {key: tuple(asked[key]) for key in ("items", "split") if asked.get(key) is not None})
     board = profile.load(workspace.boards).board(request.board)
@@ -126,6 +132,7 @@ def _prepare(
     folder: RunFolder | None,
     workspace: Workspace,
     show_plan: Callable[[Plan, Profile], None],
+    kind: str = "run",
 ) -> Job:
     started = evidence.now()
     network = made.network
@@ -138,7 +145,7 @@ def _prepare(
     if folder is None:
         folder = RunFolder.create(workspace.runs, board.name, network.name, started)
         plan_folder.write(made, assessed, folder.plan)
-        asked = {"request": dataclasses.asdict(request), "name": network.name, "bundle": built.sha256}
+        asked = {"request": dataclasses.asdict(request), "name": network.name, "bundle": built.sha256, "kind": kind}
         folder.write_request(asked | {"command": command_line()}, network.onnx_bytes)
     return Job(request, board, network, made, assessed, built, reference, vectors, folder, started)
 

@@ -42,13 +42,34 @@ def conclude(
     differing = [layer.name for layer, total in zip(job.network.layers, totals, strict=True) if total.differing]
     diagnoses = [_diagnosis(job.network, found) for found in merge(d for record in records for d in record.diagnoses)]
     proof = job.folder.read_proof()
+    provenance = origin(job, environment, setup)
+    wall_s = provenance["wall_s"]
+    return provenance | {
+        "chunk": job.request.chunk,
+        "fetch": job.request.fetch,
+        "layers": [_layer(job, index, total, covered[index]) for index, total in enumerate(totals)],
+        "coverage": {"text": coverage.describe(job.network, covered)} | _counts(coverage.total(covered)),
+        "proof": proof,
+        "conformance": observed,
+        "verdict": "identical" if not differing and _holds(proof) and _conforms(observed) else "differs",
+        "reason": "; ".join([*_proved(proof), _reason(job.stimuli.count, differing, totals), *_strayed(observed)]),
+        "diagnosis": diagnoses[0] if diagnoses else None,
+        "diagnoses": diagnoses,
+        "failing": failing,
+        "pictures": [_picture(job, portrait) for portrait in merge(p for record in records for p in record.portraits)],
+        "vectors_per_s": round(job.stimuli.count / wall_s, 1),
+    }
+
+
+def origin(job: Job, environment: dict[str, str], setup: list[dict[str, Any]]) -> dict[str, Any]:
+    """What was done where, with what, until now, as JSON types: the part that all documents of runs share."""
     finished = evidence.now()
-    wall_s = (finished - job.started).total_seconds()
     return {
         "schema": 1,
         "harness": {"version": __version__, "revision": _revision()},
         "started": f"{job.started:%Y-%m-%dT%H:%M:%SZ}",
         "finished": f"{finished:%Y-%m-%dT%H:%M:%SZ}",
+        "wall_s": round((finished - job.started).total_seconds(), 3),
         "command": command_line(),
         "board": {
             "name": job.profile.name,
@@ -79,20 +100,6 @@ def conclude(
             "classes": job.stimuli.describe(),
             "sha256": evidence.file_sha256(job.folder.stimuli),
         },
-        "chunk": job.request.chunk,
-        "fetch": job.request.fetch,
-        "layers": [_layer(job, index, total, covered[index]) for index, total in enumerate(totals)],
-        "coverage": {"text": coverage.describe(job.network, covered)} | _counts(coverage.total(covered)),
-        "proof": proof,
-        "conformance": observed,
-        "verdict": "identical" if not differing and _holds(proof) and _conforms(observed) else "differs",
-        "reason": "; ".join([*_proved(proof), _reason(job.stimuli.count, differing, totals), *_strayed(observed)]),
-        "diagnosis": diagnoses[0] if diagnoses else None,
-        "diagnoses": diagnoses,
-        "failing": failing,
-        "pictures": [_picture(job, portrait) for portrait in merge(p for record in records for p in record.portraits)],
-        "wall_s": round(wall_s, 3),
-        "vectors_per_s": round(job.stimuli.count / wall_s, 1),
     }
 
 

@@ -1,6 +1,22 @@
-"""The report of one run, from its run document alone: a page for people, JUnit XML for continuous integration."""
+"""The reports of one run or measurement, from its document alone.
+
+html, junit  a run: a page for people, JUnit XML for continuous integration
+measurement  a measurement: both, and its statistics for programs and papers
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from harness.report.html import html
 from harness.report.junit import junit
 
-__all__ = ["html", "junit"]
+__all__ = ["html", "junit", "measurement"]
+
+
+def measurement(document: Mapping[str, Any]) -> dict[str, str]:
+    """All reports of a measurement, by the name of their file; ValueError if its document contradicts itself."""
+    from harness.report import measured  # SciPy takes half a second, and a run does not need it
+
+    return measured.reports(document)

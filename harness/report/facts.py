@@ -67,7 +67,7 @@ def gather(run: Mapping[str, Any]) -> Facts:
         differing_layers,
         stand_ins,
         kind == EMULATED,
-        _where(kind, stand_ins),
+        where_it_ran(kind, stand_ins),
     )
 
 
@@ -75,7 +75,8 @@ def _fails(part: Mapping[str, Any] | None, key: str) -> bool:
     return part is not None and not part[key]
 
 
-def _where(kind: str, stand_ins: tuple[Any, ...]) -> str:
+def where_it_ran(kind: str, stand_ins: tuple[Any, ...]) -> str:
+    """What completes a verdict on a board of this kind, with these items not on hardware."""
     if kind == EMULATED:
         return "on an emulated board"
     return f"on {kind}, in part by stand-ins" if stand_ins else f"on {kind}"

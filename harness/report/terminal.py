@@ -1,4 +1,4 @@
-"""What a person reads on the terminal at the end of a run."""
+"""What a person reads on the terminal at the end of a run or a measurement."""
 
 from __future__ import annotations
 
@@ -36,6 +36,13 @@ def show(document: Mapping[str, Any], report: Path, screen: Screen) -> None:
         played = ", ".join(f"{item['name']} by {item['ran_on']}" for item in stand_ins)
         screen.show(Text(f"not on hardware: item {played}", style="yellow"))
     screen.show(Text(f"report: {report}"))
+
+
+def show_measurement(document: Mapping[str, Any], report: Path, screen: Screen) -> None:
+    """The result of a measurement on the terminal; `report` is the page that tells more."""
+    from harness.report.measured.terminal import show as show_measured  # with SciPy: see harness.report
+
+    show_measured(document, report, screen)
 
 
 def _failing_text(case: Mapping[str, Any]) -> str:

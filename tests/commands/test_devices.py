@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness import execute, plan
-from harness.commands import run
+from harness.commands import steps
 from harness.errors import BoardError
 from harness.profile import Profile
 from harness.targets.cuda import SIMULATION
@@ -26,7 +26,7 @@ def test_devices_of_other_items_are_no_evidence(
     job: Any = SimpleNamespace(plan=made, profile=host)
     deployed: Any = None
     with pytest.raises(BoardError, match="the program on the board tells the devices of"):
-        run._devices(job, deployed, lambda _: None)
+        steps.devices(job, deployed, lambda _: None)
 
 
 def test_the_device_of_every_item_is_kept(host: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,4 +34,4 @@ def test_the_device_of_every_item_is_kept(host: Profile, monkeypatch: pytest.Mon
     monkeypatch.setattr(execute, "devices", lambda *_: {"network": f"{SIMULATION}, sm_72"})
     job: Any = SimpleNamespace(plan=made, profile=host)
     deployed: Any = None
-    assert run._devices(job, deployed, lambda _: None) == {"device of item network": f"{SIMULATION}, sm_72"}
+    assert steps.devices(job, deployed, lambda _: None) == {"device of item network": f"{SIMULATION}, sm_72"}

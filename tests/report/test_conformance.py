@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from jinja2 import Environment
 
+from harness.report import page
 from tests.report.test_html import tables
 
 SECTION = (
@@ -44,9 +43,12 @@ def row(item: str, hand_over: str | None, share: float) -> dict[str, Any]:
 
 
 def section(observed: dict[str, Any], plan: dict[str, Any], *, on_hardware: bool = True) -> str:
-    environment: Environment = importlib.import_module("harness.report.html")._environment()
-    return environment.from_string(SECTION).render(
-        run={"conformance": observed, "plan": plan}, facts=SimpleNamespace(on_hardware=on_hardware), swimlanes=None
+    return (
+        page.environment()
+        .from_string(SECTION)
+        .render(
+            run={"conformance": observed, "plan": plan}, facts=SimpleNamespace(on_hardware=on_hardware), swimlanes=None
+        )
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import xml.etree.ElementTree as ET
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from harness.conformance import Condition, arrange, document
 from harness.plan import Plan
 from harness.profile import Profile
-from harness.report import html
+from harness.report import html, page
 from harness.report.swimlanes import AREA_WIDTH, BOX_HEIGHT, LABEL_WIDTH, LANE_HEIGHT, Half, Swimlanes, draw
 from tests.conformance.plans import chain, make
 from tests.conformance.simulator import simulate
@@ -130,8 +129,7 @@ def test_a_schedule_that_gets_stuck_is_refused(offloaded: dict[str, Any]) -> Non
 
 def test_the_svg_stands_by_itself(host: Profile, offloaded: dict[str, Any]) -> None:
     for picture in (offloaded, picture_of(make(chain(), host, "layer_0=right", sync="flag"))):
-        environment = importlib.import_module("harness.report.html")._environment()
-        source = environment.get_template("swimlanes.svg.jinja").render(swimlanes=draw(picture))
+        source = page.environment().get_template("swimlanes.svg.jinja").render(swimlanes=draw(picture))
         svg = ET.fromstring(source)  # noqa: S314 - of our own making
         titles = [title.text for title in svg.iter("{http://www.w3.org/2000/svg}title")]
         assert f"3: left computes layer_1, execution {picture['executions'][0]}" in titles

@@ -1,0 +1,188 @@
+"""`harness measure`: put the board into a known state, time every execution, look at the board, keep all of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness import execute, jobs, profile, report, verdict
+from harness.board.lock import board_lock
+from harness.board.reach import Reached, reach
+from harness.board_state import Notify, drifted, facts, loaded, measuring_state, take
+from harness.commands import steps
+from harness.commands.plan import plan_table
+from harness.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE, BoardError, InfrastructureError, RequestError
+from harness.jobs import Job, Request
+from harness.measurement import asked, base, document, segments
+from harness.measurement.asked import Asked, Quantity
+from harness.measurement.base import READINGS_FILE, Base
+from harness.measurement.document import Measured, Priority
+from harness.measurement.segments import Measurer, Probe
+from harness.plan import Plan
+from harness.profile import Profile
+from harness.report import terminal
+from harness.screen import Screen
+from harness.workspace import Workspace
+
+EXIT_CODES = {
+    "measured": EXIT_DONE,
+    "differs": EXIT_DIFFERS,
+    "varies": EXIT_DIFFERS,
+    "regressed": EXIT_DIFFERS,
+    "inconclusive": EXIT_INFRASTRUCTURE,
+}
+LOAD_LIMIT_S = 3600.0  # beside the duration asked for: a load that outlives its measurement ends by itself
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What is to be done: the request of a run, what of it is measured, what that is compared with."""
+
+    request: Request
+    asked: Asked
+    bases: tuple[Base, ...]
+
+
+def measure(
+    options: Mapping[str, Any],
+    planned: Mapping[str, Any],
+    against: Sequence[Path],
+    workspace: Workspace,
+    screen: Screen,
+) -> int:
+    """The whole command; returns the exit code of the verdict.
+
+    `options` are those of `harness.measurement.asked.settle`, `planned` those of a run's request.
+    """
+    order = _order(options, planned, against, workspace)
+    folder: Path | None = None
+    try:
+        job = _settle(order.request, workspace, screen)
+        folder = job.folder.path
+        with steps.journal(job.folder, screen, "a measurement is not resumed: start it again") as notify:
+            found = _carry_out(job, order, workspace, screen, notify)
+    except (InfrastructureError, OSError) as error:
+        failure = error if isinstance(error, InfrastructureError) else steps.host_failure(error)
+        screen.document(verdict.inconclusive(order.request, failure, str(folder) if folder else None))
+        screen.failure(failure)
+        return failure.exit_code
+    terminal.show_measurement(found, job.folder.path / "report.html", screen)
+    screen.document(document.summary(found, job.folder.path))
+    return EXIT_CODES[found["verdict"]]
+
+
+def _order(
+    options: Mapping[str, Any], planned: Mapping[str, Any], against: Sequence[Path], workspace: Workspace
+) -> _Order:
+    """Everything that can be wrong with the request is found before anything is built."""
+    if planned["block"] not in {None, 1}:
+        raise RequestError("--block: what is measured is one vector an execution", "leave it out")
+    board = profile.load(workspace.boards).board(planned["board"])
+    wanted = asked.settle(board, **options)
+    if against and wanted.quantity is Quantity.CYCLES:
+        raise RequestError("--against compares times and instructions, not cycles", "leave --count out")
+    model = workspace.model(planned["model"])
+    bases = tuple(base.read(path, board, model.sha256, wanted) for path in against)
+    request = Request(**{**planned, "block": 1}, vectors=str(wanted.vectors), trace=0)
+    return _Order(request, wanted, bases)
+
+
+def _settle(request: Request, workspace: Workspace, screen: Screen) -> Job:
+    def show_plan(plan: Plan, board: Profile) -> None:
+        screen.show(plan_table(plan, board))
+
+    job = jobs.prepare(request, workspace, show_plan, kind="measure")
+    steps.tell_unconfirmed(job, workspace, screen)
+    return job
+
+
+def _carry_out(job: Job, order: _Order, workspace: Workspace, screen: Screen, notify: Notify) -> dict[str, Any]:
+    """From the board's state to `run.json`."""
+    steps.write_stimuli(job, screen)
+    with _reached(job, workspace, notify) as reached:
+        measured = _on_board(job, order.asked, reached, workspace, screen, notify)
+    readings = segments.series(measured.segments)
+    np.save(job.folder.path / READINGS_FILE, readings)
+    screen.note("computing the statistics")
+    found = document.conclude(job, order.asked, measured, readings, order.bases)
+    for name, text in report.measurement(found).items():
+        (job.folder.path / name).write_text(text, encoding="utf-8")
+    notify(f"verdict: {found['verdict']}")
+    job.folder.finish(found)
+    return found
+
+
+@contextmanager
+def _reached(job: Job, workspace: Workspace, notify: Notify) -> Iterator[Reached]:
+    """The locked board; of an emulated one its sibling that counts instructions."""
+    purpose = f"measure {job.network.name}"
+    with (
+        board_lock(job.profile.name, workspace.cache / "locks", purpose, steps.LOCK_WAIT_S, notify),
+        reach(job.profile, workspace.cache, notify, counting=job.profile.emulated) as reached,
+    ):
+        yield reached
+
+
+def _on_board(
+    job: Job, wanted: Asked, reached: Reached, workspace: Workspace, screen: Screen, notify: Notify
+) -> Measured:
+    board, cores = reached.board, {item.core for item in job.plan.items if item.core is not None}
+    environment = execute.environment(board) | facts(board, cores=cores)
+    with measuring_state(job.profile, board, workspace.cache, notify, cores=cores) as settings:
+        deployed = execute.deploy(board, job.bundle, reached.work, job.folder.name)
+        environment |= steps.devices(job, deployed, notify)
+        deployed = dataclasses.replace(deployed, command=(*_as_root(job.profile), *deployed.command))
+        measurer, probe, priority = _measurer(job, deployed, wanted, notify)
+        snapshots, found = [take(board)], []
+        limit_s = LOAD_LIMIT_S + (wanted.duration_s or 0.0)
+        with (
+            loaded(wanted.load, job.profile, board, notify, work=reached.work, cores=cores, limit_s=limit_s) as load,
+            screen.progress(job.title, wanted.samples) as bar,
+        ):
+            for segment in measurer.segments():
+                load.check()
+                found.append(segment)
+                snapshots.append(take(board))
+                bar.advance(len(segment.readings))
+        if load.failure:
+            raise BoardError(f"load {load.name} did not last as long as the measurement: {load.failure}")
+        moved = drifted(board, settings)
+        steps.clean(deployed, notify)
+    return Measured(environment, settings, moved, load, probe, tuple(found), tuple(snapshots), priority)
+
+
+def _as_root(board: Profile) -> tuple[str, ...]:
+    """The words before a program that asks for priority and locked memory; of an emulated board root is the user."""
+    return () if board.emulated else board.timing.as_root
+
+
+def _measurer(job: Job, deployed: execute.Deployed, wanted: Asked, notify: Notify) -> tuple[Measurer, Probe, Priority]:
+    """With the priority that the profile asks for, or without where the board refuses it; and what a reading costs."""
+    options, fifo = _options(job, wanted), job.profile.timing.fifo
+    plain = Measurer(job, deployed, wanted, options)
+    if fifo is None or wanted.quantity is not Quantity.TIME:
+        return plain, plain.probe(), Priority(None, "")
+    urgent = dataclasses.replace(plain, options=[*options, "--fifo", str(fifo)])
+    try:
+        return urgent, urgent.probe(), Priority(fifo, "")
+    except BoardError as error:
+        notify(f"warning: no SCHED_FIFO {fifo}: {error.message}")
+        return plain, plain.probe(), Priority(None, error.message)
+
+
+def _options(job: Job, wanted: Asked) -> list[str]:
+    """By which every process is started; a board that counts has one core."""
+    if job.profile.emulated:
+        return ["--block", "1"]
+    if wanted.quantity is not Quantity.TIME:
+        return execute.options(job.plan)
+    timing = job.profile.timing
+    locked = ["--lock-memory"] if timing.lock_memory else []
+    latency = [] if timing.dma_latency_us is None else ["--dma-latency", str(timing.dma_latency_us)]
+    return [*execute.options(job.plan), *locked, *latency]

@@ -1,0 +1,213 @@
+"""A measurement as one document, the content of `run.json`, and its verdict."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import targets, timing, verdict
+from harness.board_state import Load, Setting, Snapshot, differences, throttled, told, unseen
+from harness.evidence import file_sha256
+from harness.jobs import Job
+from harness.measurement import devices, statistics
+from harness.measurement import segments as measured_segments
+from harness.measurement.asked import Asked, Quantity
+from harness.measurement.base import READINGS_FILE, Base
+from harness.measurement.devices import DeviceTime
+from harness.measurement.parts import Part, parts_of
+from harness.measurement.segments import Probe, Readings, Segment
+
+
+@dataclass(frozen=True)
+class Priority:
+    """Of SCHED_FIFO, None for the ordinary scheduler; why it is not as the profile asks."""
+
+    fifo: int | None
+    refused: str
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All that came from the board."""
+
+    environment: dict[str, str]
+    settings: tuple[Setting, ...]
+    drifted: tuple[str, ...]
+    load: Load
+    probe: Probe
+    segments: tuple[Segment, ...]
+    snapshots: tuple[Snapshot, ...]
+    priority: Priority
+
+
+def conclude(job: Job, asked: Asked, measured: Measured, readings: Readings, bases: Sequence[Base]) -> dict[str, Any]:
+    """The whole measurement as JSON types."""
+    parts = [_part(part, readings[:, i], measured, asked) for i, part in enumerate(parts_of(job, asked))]
+    outputs = measured_segments.outputs(measured.segments)
+    compared = _against(job, asked, readings, bases)
+    document = verdict.origin(job, measured.environment, [])
+    document |= {
+        "kind": "measure",
+        "measured": _measured(job, asked, measured),
+        "outputs": dataclasses.asdict(outputs),
+        "clock": _clock(job, measured.probe, asked),
+        "state": _state(measured, job.profile.timing.frequency_khz),
+        "load": statistics.plain(measured.load),
+        "parts": parts,
+        "devices": [dataclasses.asdict(time) for time in _device_times(measured)],
+        "against": compared,
+        "readings": {"file": READINGS_FILE, "sha256": file_sha256(job.folder.path / READINGS_FILE)},
+    }
+    found, reason = judge(document)
+    return document | {"verdict": found, "reason": reason}
+
+
+def _part(part: Part, readings: Readings, measured: Measured, asked: Asked) -> dict[str, Any]:
+    if asked.quantity is Quantity.TIME:
+        return statistics.times(part, readings)
+    return statistics.counts(part, readings, measured.probe.constant, len(measured.segments[0].readings))
+
+
+def _device_times(measured: Measured) -> tuple[DeviceTime, ...]:
+    return devices.together(time for segment in measured.segments for time in segment.devices)
+
+
+def _measured(job: Job, asked: Asked, measured: Measured) -> dict[str, Any]:
+    """What was asked, what the system granted, and whether the readings are MET."""
+    segments = measured.segments
+    return {
+        "scope": asked.scope,
+        "quantity": asked.quantity.value,
+        "unit": asked.quantity.unit,
+        "block": job.plan.block,
+        "samples": sum(len(segment.readings) for segment in segments),
+        "segment": len(segments[0].readings),
+        "segments": len(segments),
+        "warmup": asked.warmup,
+        "duration_s": asked.duration_s,
+        "fifo": measured.priority.fifo,
+        "fifo_refused": measured.priority.refused,
+        "memory_locked": all(segment.memory_locked for segment in segments),
+        "dma_latency_held": all(segment.dma_latency_held for segment in segments),
+        "not_met_because": _not_met(job, asked, measured.environment),
+    }
+
+
+def _not_met(job: Job, asked: Asked, environment: Mapping[str, str]) -> str:
+    """Why the readings are no MET of the board; empty if they are."""
+    stand_ins = [
+        f"item {item.name} ran on {where}"
+        for item in job.plan.items
+        for where in [targets.find(item.target).ran_on(job.profile)]
+        if where != targets.HARDWARE
+    ]
+    counted = [] if asked.quantity is Quantity.TIME else [f"{asked.quantity.value} were counted, no time was measured"]
+    virtual = ["the board is a virtual machine, whose times are those of two schedulers"]
+    return "; ".join([*counted, *stand_ins, *(virtual if "virtual_machine" in environment else [])])
+
+
+def _clock(job: Job, probe: Probe, asked: Asked) -> dict[str, Any]:
+    """The clock, or the counter, and what a reading of it costs."""
+    readings = probe.readings
+    return {
+        "source": job.profile.time_source
+        if asked.quantity is Quantity.TIME
+        else f"{asked.quantity.value} (perf_event)",
+        "resolution_ns": probe.resolution_ns,
+        "readings": int(readings.size),
+        "cost": statistics.plain(timing.summarise(readings)),
+        "constant": probe.constant,
+    }
+
+
+def _state(measured: Measured, wanted_khz: int | None) -> dict[str, Any]:
+    """What was set, what the board said of itself before, between and after the segments, whether it throttled."""
+    segments = [
+        {"begun": segment.begun, "process": segment.disturbances, "board": statistics.plain(differences(before, after))}
+        for segment, before, after in zip(measured.segments, measured.snapshots, measured.snapshots[1:], strict=False)
+    ]
+    return {
+        "settings": [dataclasses.asdict(setting) for setting in measured.settings],
+        "snapshots": [statistics.plain(snapshot) for snapshot in measured.snapshots],
+        "segments": segments,
+        "throttled": list(throttled(measured.snapshots, wanted_khz)),
+        "unseen": list(unseen(measured.snapshots)),
+        "told": list(told(measured.settings)),
+        "drifted": list(measured.drifted),
+    }
+
+
+def _against(job: Job, asked: Asked, readings: Readings, bases: Sequence[Base]) -> dict[str, Any] | None:
+    """Whether anything moved since the first of these measurements; the others tell the noise."""
+    if not bases:
+        return None
+    names = [part.name for part in parts_of(job, asked)]
+    counted = asked.quantity is not Quantity.TIME
+    first, *earlier = bases
+    found = statistics.against(names, first.readings, readings, [base.readings for base in earlier], counted=counted)
+    runs = [{"run": base.folder.name, "started": base.document["started"]} for base in bases]
+    return found | {"base": runs[0], "history": runs[1:]}
+
+
+def judge(document: dict[str, Any]) -> tuple[str, str]:
+    """One word and one sentence."""
+    outputs, compared = document["outputs"], document["against"]
+    if outputs["differing"]:
+        return "differs", f"{outputs['differing']:,} of {outputs['compared']:,} outputs are not the reference's"
+    if document["measured"]["unit"] == "instructions" and (found := _variation(document["parts"])):
+        return found
+    if compared and compared["regressed"]:
+        return "regressed", f"slower than {compared['base']['run']}: {', '.join(compared['slower'])}"
+    return "measured", _headline(document)
+
+
+def _variation(parts: Sequence[dict[str, Any]]) -> tuple[str, str] | None:
+    """What the first function's counts show that are not all the same: of data, or of a counter that is not exact."""
+    varying = [part for part in parts if part["alone"] and part["distinct"] > 1]
+    if not varying:
+        return None
+    first = next((part for part in varying if part["repeatable"]), varying[0])
+    takes = f"{first['function']} takes {first['min']:,} to {first['max']:,} instructions"
+    if first["repeatable"]:
+        return "varies", f"{takes}, each vector always the same: its control flow depends on data"
+    return "inconclusive", f"{takes}, for one vector now more, now fewer: this board's counter is not exact"
+
+
+def _headline(document: dict[str, Any]) -> str:
+    samples, parts = document["measured"]["samples"], document["parts"]
+    unit = document["measured"]["unit"]
+    if unit == "ns":
+        worst = max(parts, key=lambda part: part["summary"]["max_ns"])
+        summary = worst["summary"]
+        location = f"median {summary['median_ns']:,.0f} ns, maximum {summary['max_ns']:,} ns"
+        return f"{worst['name']}: {location} of {samples:,} executions"
+    if unit == "cycles":
+        return f"{sum(part['min'] for part in parts):,} cycles at least in {samples:,} executions"
+    alone = [part for part in parts if part["alone"]]
+    waiting = len(parts) - len(alone)
+    others = f" ({waiting} of {len(parts)} parts are not in this: they wait for devices)" if waiting else ""
+    total = sum(part["max"] for part in alone)
+    return f"{total:,} instructions in each of {samples:,} executions, whatever the vector{others}"
+
+
+def summary(document: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The part of the document that `--json` prints."""
+    kept = ("verdict", "reason", "measured", "outputs", "clock", "load", "wall_s")
+    drawn = ("histogram", "body", "tail", "base_tail", "timeline")
+    against = document["against"]
+    return {key: document[key] for key in kept} | {
+        "parts": _without(drawn, document["parts"]),
+        "against": against and against | {"parts": _without(drawn, against["parts"])},
+        "throttled": document["state"]["throttled"],
+        "board": document["board"]["name"],
+        "board_kind": document["board"]["kind"],
+        "model": document["model"]["name"],
+        "run": str(folder),
+    }
+
+
+def _without(keys: Sequence[str], parts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in part.items() if key not in keys} for part in parts]

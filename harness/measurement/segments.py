@@ -1,0 +1,194 @@
+"""Measure the deployed program at work: segments of executions, each by a process of its own, one vector at a time.
+
+Every segment passes the same vectors through the network, so that what differs between segments is not the work.  In a
+segment every execution is read by itself, and the program's last layer is compared with the reference: a time of a
+program that computes something else is worth nothing.  Between segments the board is looked at.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from harness import dumps, evidence, execute, targets
+from harness.board.session import Deadline, Fetch
+from harness.compare import NOTHING, Comparison, compare
+from harness.errors import BoardError
+from harness.execute import Deployed
+from harness.jobs import Job
+from harness.measurement import devices
+from harness.measurement.asked import Asked, Quantity
+from harness.measurement.devices import DeviceTime
+from harness.network import Array
+from harness.plan import Item
+
+READINGS = 100_000
+MOST_SEGMENTS = 500  # for the duration's sake: then they begin at even intervals
+DISTURBANCES = ("voluntary_switches", "involuntary_switches", "minor_faults", "major_faults")
+UINT64 = np.dtype(np.uint64)
+
+Readings: TypeAlias = npt.NDArray[np.uint64]
+"""Nanoseconds or events of single executions, in the order of measurement."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a reading itself costs: the differences of readings one behind the other, and the clock's word on its step.
+
+    `resolution_ns` is that of the clock also where events are counted.
+    """
+
+    readings: Readings
+    resolution_ns: float
+
+    @property
+    def constant(self) -> int | None:
+        """What two readings one behind the other always differ by; None if they do not."""
+        low, high = int(self.readings.min()), int(self.readings.max())
+        return low if low == high else None
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One process's executions: (n, columns) readings, its output against the reference, what disturbed it."""
+
+    begun: str
+    readings: Readings
+    outputs: Comparison
+    memory_locked: bool
+    dma_latency_held: bool
+    disturbances: dict[str, int]
+    devices: tuple[DeviceTime, ...]
+
+
+@dataclass(frozen=True)
+class Measurer:
+    """A deployed program, and the options by which every process of it is started.
+
+    Every method raises BoardError if the program fails or what it says cannot be had whole.
+    """
+
+    job: Job
+    deployed: Deployed
+    asked: Asked
+    options: Sequence[str]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What the readings are of, column by column."""
+        names = {
+            "network": ["network"],
+            "item": [item.name for item in self.job.plan.items],
+            "layer": [layer.name for layer in self.job.network.layers],
+        }
+        return tuple(names[self.asked.scope])
+
+    def probe(self) -> Probe:
+        """What a reading costs, on the core and with the priority of the first item."""
+        answer = self._run("--readings", str(READINGS))
+        resolution_ns = answer.get("resolution_ns")
+        if answer.get("readings") != READINGS or not isinstance(resolution_ns, int | float):
+            raise BoardError(f"the program on the board reports {answer!r} of {READINGS} readings")
+        return Probe(self._fetch("readings.npy", UINT64, (READINGS, 1))[:, 0], float(resolution_ns))
+
+    def segments(self) -> Iterator[Segment]:
+        """Segments until samples and time are as asked, each of all vectors of the stimuli.
+
+        A duration that would take more than MOST_SEGMENTS is spanned by so many, at even intervals.
+        """
+        size = self.job.stimuli.count
+        vectors = self.job.stimuli.chunk(0, size)
+        expected = self.job.reference.activations(vectors)[-1]
+        there = self.deployed.run_folder / "vectors.npy"
+        with tempfile.TemporaryDirectory() as scratch:
+            dumps.write(Path(scratch) / there.name, vectors)
+            self.deployed.board.put(Path(scratch) / there.name, there)
+        done, duration_s = 0, self.asked.duration_s or 0.0
+        deadline, pause_s = Deadline.after(duration_s), duration_s / MOST_SEGMENTS
+        while done < self.asked.samples or not deadline.passed:
+            next_one = Deadline.after(pause_s)
+            yield self._segment(str(there), expected)
+            done += size
+            if done >= self.asked.samples:
+                time.sleep(min(next_one.remaining_s, deadline.remaining_s))
+
+    def _segment(self, vectors: str, expected: Array) -> Segment:
+        begun = f"{evidence.now():%Y-%m-%dT%H:%M:%SZ}"
+        scope = ("--time", self.asked.scope, "--warmup", str(self.asked.warmup))
+        answer = self._run("--vectors", vectors, "--dump", "last", *scope)
+        count, columns = len(expected), len(self.columns)
+        if answer.get("samples") != count:
+            raise BoardError(f"the program on the board reports {answer.get('samples')} executions, not {count}")
+        last = len(self.job.network.layers) - 1
+        name = dumps.file_name(last, self.job.network.layers[last])
+        outputs = compare(expected, self._fetch(name, expected.dtype, expected.shape))
+        return Segment(
+            begun,
+            self._fetch("time.npy", UINT64, (count, columns)),
+            outputs,
+            bool(answer.get("memory_locked")),
+            bool(answer.get("dma_latency_held")),
+            {name: _count(answer, name) for name in DISTURBANCES},
+            tuple(found for item in self.job.plan.items for found in self._device_times(item)),
+        )
+
+    def _device_times(self, item: Item) -> tuple[DeviceTime, ...]:
+        """What the item's device says of itself; nothing of the processor."""
+        if self.asked.quantity is not Quantity.TIME or targets.find(item.target).compiler() is None:
+            return ()
+        board, there = self.deployed.board, self._out / f"times_{item.name}.jsonl"
+        size = execute.size_of(board, there)
+        if size > devices.LARGEST_FILE:
+            raise BoardError(f"{there} has {size} bytes, which no times of a device take")
+        with tempfile.TemporaryDirectory() as scratch:
+            here = Path(scratch) / there.name
+            board.get(there, here, size)
+            return devices.parse(item.name, here.read_text(encoding="utf-8", errors="replace"))
+
+    def _run(self, *arguments: str) -> dict[str, Any]:
+        """The program's last line."""
+        out = ("--out", str(self._out))
+        counted = ("--count", self.asked.quantity.value)
+        return execute.run_program(
+            self.deployed, [*arguments, *out, *counted, *self.options], self.job.profile.timeout_s
+        )
+
+    @property
+    def _out(self) -> PurePosixPath:
+        return execute.out_folder(self.deployed.run_folder, 0)
+
+    def _fetch(self, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+        """A file that the program has just written, (rows, width)."""
+        there = self._out / name
+        [sha256] = execute.hashes_of(self.deployed.board, [there])
+        rows, width = shape
+        with tempfile.TemporaryDirectory() as scratch:
+            here = Path(scratch) / name
+            size = dumps.HEADER_BYTES + rows * width * dtype.itemsize
+            self.deployed.board.get_many([Fetch(there, here, size)])
+            return dumps.read_array(here, dtype, (rows, width), sha256)
+
+
+def _count(answer: dict[str, Any], name: str) -> int:
+    value = answer.get(name)
+    if not isinstance(value, int):
+        raise BoardError(f"the program on the board reports {value!r} {name.replace('_', ' ')}")
+    return value
+
+
+def outputs(segments: Sequence[Segment]) -> Comparison:
+    """All segments' outputs against the reference."""
+    return reduce(Comparison.__add__, (segment.outputs for segment in segments), NOTHING)
+
+
+def series(segments: Sequence[Segment]) -> Readings:
+    """All readings in the order of measurement, uint64 (n, columns)."""
+    return np.concatenate([segment.readings for segment in segments])

@@ -1,0 +1,145 @@
+"""What measured executions say, as JSON types: statistics of times, equality of counts, comparison with a former run.
+
+Pure functions of readings; harness.timing has the statistics.  Nothing is averaged before a maximum is taken, no
+execution is dropped but the warm-up that was asked for, and what a sample cannot give is a sentence, not a number.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness import timing
+from harness.measurement.parts import Part
+from harness.timing import NotApplicable, NotGiven, Pwcet, Series, Verdict
+
+TIMELINE_POINTS = 400
+BODY = 0.99  # of the executions, the fastest: one slow execution must not press all others into one bin
+
+Readings = npt.NDArray[np.uint64]
+
+
+def times(part: Part, readings: Readings) -> dict[str, Any]:
+    """The statistics of one part's execution times, ns (n,), in the order of measurement.
+
+    A warm-up that shows in spite of the one left out is no part of the extremes, which say so.
+    """
+    described = timing.describe(readings)
+    steady = readings[described.warm_up.executions :] if isinstance(described, Series) else readings
+    return dataclasses.asdict(part) | {
+        "summary": plain(timing.summarise(readings)),
+        "series": plain(described),
+        "pwcet": plain(timing.analyse(steady)),
+        "pwcet_without": int(readings.size - steady.size),
+        "histogram": plain(timing.histogram(readings)),
+        "body": plain(timing.histogram(readings[readings <= np.quantile(readings, BODY, method="inverted_cdf")])),
+        "tail": tail(readings),
+        "timeline": timeline(readings),
+    }
+
+
+def counts(part: Part, readings: Readings, overhead: int | None, vectors: int) -> dict[str, Any]:
+    """The counted events of one part's executions, (n,): equal in all of them, or which executions were the extremes.
+
+    What two readings cost is taken off where it is known to be constant.  Execution i is of vector i % `vectors`:
+    a count is `repeatable` if each vector always had the same.
+    """
+    counted = readings.astype(np.int64) - (overhead or 0)
+    passes = counted.reshape(-1, vectors)
+    values, shares = np.unique(counted, return_counts=True)
+    return dataclasses.asdict(part) | {
+        "executions": int(counted.size),
+        "min": int(values[0]),
+        "max": int(values[-1]),
+        "distinct": int(values.size),
+        "most_often": int(values[shares.argmax()]),
+        "first_min": int(counted.argmin()),
+        "first_max": int(counted.argmax()),
+        "repeatable": bool((passes == passes[0]).all()),
+    }
+
+
+def tail(readings: Readings) -> list[list[float]]:
+    """Times, and the share of executions that took as long or longer."""
+    return [[point.time_ns, point.share] for point in timing.empirical_tail(readings)]
+
+
+def timeline(readings: Readings) -> list[list[int]]:
+    """For at most TIMELINE_POINTS stretches of the series: its first execution, minimum, median, maximum."""
+    starts = np.unique(np.linspace(0, readings.size, TIMELINE_POINTS, endpoint=False).astype(np.int64))
+    stretches = zip(starts, np.split(readings, starts[1:]), strict=True)
+    return [
+        [int(start), int(part.min()), int(np.quantile(part, 0.5, method="lower")), int(part.max())]
+        for start, part in stretches
+    ]
+
+
+def against(
+    names: Sequence[str], base: Readings, new: Readings, history: Sequence[Readings], *, counted: bool
+) -> dict[str, Any]:
+    """Whether the parts, columns of (n, parts) readings, moved since the base; earlier series tell the noise.
+
+    `regressed` if any part is slower beyond its gate; a counted event more is a regression.
+    """
+    columns = [
+        _compare_counts(base[:, i], new[:, i])
+        if counted
+        else _compare_times(base[:, i], new[:, i], [one[:, i] for one in history])
+        for i in range(len(names))
+    ]
+    parts = [{"name": name} | column for name, column in zip(names, columns, strict=True)]
+    slower = [part["name"] for part in parts if part.get("verdict") == Verdict.SLOWER.value]
+    return {"parts": parts, "regressed": bool(slower), "slower": slower}
+
+
+def _compare_times(base: Readings, new: Readings, history: Sequence[Readings]) -> dict[str, Any]:
+    """The comparison, and the base's tail for a picture of both."""
+    found: dict[str, Any] = plain(timing.compare(base, new, history=history))
+    return found | {"base_tail": tail(base)}
+
+
+def _compare_counts(base: Readings, new: Readings) -> dict[str, Any]:
+    """Exact counts need no statistics: the largest is the same or not."""
+    before, after = int(base.max()), int(new.max())
+    verdict = Verdict.SLOWER if after > before else Verdict.FASTER if after < before else Verdict.UNCHANGED
+    return {"verdict": verdict.value, "reasons": [f"at most {after:,}, before {before:,}"], "shifts": []}
+
+
+def plain(value: Any) -> Any:
+    """Frozen values as JSON types; infinities and NaN, which JSON has not, become null.
+
+    A number that is not given is {"not_given": why}, a pWCET that does not apply {"not_applicable": [why, ...]}.
+    """
+    if isinstance(value, NotGiven):
+        return {"not_given": value.reason, "needs": value.needs}
+    if isinstance(value, NotApplicable):
+        return {"not_applicable": list(value.reasons), "tests": plain(value.tests)}
+    if dataclasses.is_dataclass(value):
+        fields = {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return fields | _derived(value)
+    return _plain_container(value)
+
+
+def _plain_container(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(plain(key)): plain(entry) for key, entry in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(entry) for entry in value]
+    if isinstance(value, Enum):
+        return value.value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _derived(value: Any) -> dict[str, Any]:
+    """What a reader of the JSON would have to compute again."""
+    if isinstance(value, Pwcet):
+        return {"law_name": value.law.name, "end_ns": plain(value.law.end)}
+    if isinstance(value, timing.Point):
+        return {"words": value.words}
+    return {}

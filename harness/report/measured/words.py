@@ -1,0 +1,191 @@
+"""Numbers of a measurement as a person reads them: units, and sentences about what a series shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+COARSE = 0.05  # of the fastest median: from here on a reading of the clock is no small part of a time
+
+# Cliff's delta in words: Romano, Kromrey, Coraggio and Skowronek 2006.
+EFFECTS = ((0.147, "negligible"), (0.33, "small"), (0.474, "medium"))
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit of time."""
+
+    name: str
+    nanoseconds: float
+
+    def text(self, time_ns: float | None) -> str:
+        """A time in this unit, without its name; empty where there is none.
+
+        To a thousandth, of ns to a tenth, which is left out of a time that was read whole.
+        """
+        if time_ns is None:
+            return ""
+        places = 3 if self.nanoseconds > 1 else 0 if time_ns == round(time_ns) else 1
+        return f"{time_ns / self.nanoseconds:,.{places}f}"
+
+
+NS, US, MS = Unit("ns", 1), Unit("µs", 1e3), Unit("ms", 1e6)
+
+
+def unit_of(largest_ns: float) -> Unit:
+    """In which times up to this one have few digits."""
+    return NS if largest_ns < 1e4 else US if largest_ns < 1e7 else MS
+
+
+def table_unit(parts: Sequence[Mapping[str, Any]]) -> Unit:
+    """For a table of all parts: by the largest median."""
+    return unit_of(max(part["summary"]["median_ns"] for part in parts) / 10)
+
+
+def duration(time_ns: float) -> str:
+    """A time with its unit, in three or four digits."""
+    unit = next(unit for unit in (MS, US, NS) if abs(time_ns) >= unit.nanoseconds or unit is NS)
+    return f"{time_ns / unit.nanoseconds:,.4g} {unit.name}" if time_ns < 1e10 else f"{time_ns / 1e9:,.0f} s"
+
+
+def given(value: Any) -> Any:
+    """A number, or None for one that the sample does not give."""
+    return None if isinstance(value, Mapping) and "not_given" in value else value
+
+
+def probability(share: float) -> str:
+    """A small probability: 1e-6."""
+    return f"{share:.0e}".replace("e-0", "e-")
+
+
+def interval_text(interval: Mapping[str, Any] | None, unit: Unit) -> str:
+    """From where to where, or why that is not known."""
+    if not interval:
+        return ""
+    if "not_given" in interval:
+        return str(interval["not_given"])
+    low, high = (unit.text(interval[end]) if interval[end] is not None else "∞" for end in ("low", "high"))
+    return f"{low} to {high}"
+
+
+def percentile(quantile: Mapping[str, Any]) -> str:
+    """The name p99, p99.9 and so on."""
+    return f"p{100 * quantile['probability']:.10g}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a series shows of one kind, in a sentence; `notable` if it speaks against plain statistics."""
+
+    topic: str
+    sentence: str
+    notable: bool
+
+
+def findings(part: Mapping[str, Any], measured: Mapping[str, Any]) -> tuple[Finding, ...]:
+    """Of one part's series; `measured` is the document's.
+
+    Executions of the whole network follow each other with nothing in between; between two of a layer or an item is
+    what the others take, and how long they wait for each other.
+    """
+    series, warmup = part["series"], measured["warmup"]
+    cycle_ns = part["summary"]["mean_ns"] if measured["scope"] == "network" else None
+    if "not_given" in series:
+        return (Finding("Shape in time", f"Nothing is told: {series['not_given']}.", notable=False),)
+    return (
+        _warm_up(series["warm_up"], warmup),
+        _drift(series),
+        _outliers(series["outliers"], part["summary"]["executions"], cycle_ns),
+        _dependence(series),
+    )
+
+
+def _warm_up(found: Mapping[str, Any], left_out: int) -> Finding:
+    beyond = f"beyond the {left_out:,} executions that were left out"
+    if not found["executions"]:
+        return Finding("Warm-up", f"None shows {beyond}.", notable=False)
+    excess = f"{duration(found['excess_ns'])} slower at the median"
+    first = f"The first {found['executions']:,} executions are {excess}"
+    return Finding("Warm-up", f"{first}, {beyond} (p-value {found['p_value']:.2g}).", notable=True)
+
+
+def _drift(series: Mapping[str, Any]) -> Finding:
+    drift = series["drift"]
+    level = drift["tests"][0]
+    told = f"({level['test']}, {p_text(level['p_value'])})"
+    if not drift["drifts"]:
+        return Finding("Drift", f"The level stays {told}.", notable=False)
+    after = drift["change_after"] + series["warm_up"]["executions"]
+    trend = f"{'+' if drift['total_ns'] >= 0 else '-'}{duration(abs(drift['total_ns']))}"
+    sentence = f"The level moves {told}: a trend of {trend} over all, a change likeliest after execution {after:,}."
+    return Finding("Drift", sentence, notable=True)
+
+
+def _outliers(outliers: Mapping[str, Any], executions: int, cycle_ns: float | None) -> Finding:
+    fence = f"above {duration(outliers['above_ns'])}"
+    if not outliers["count"]:
+        return Finding("Outliers", f"None {fence}, or too many to be outliers.", notable=False)
+    many = f"{outliers['count']:,} executions ({outliers['count'] / executions:.2%}) lie far out, {fence}"
+    period = outliers["period"]
+    if period is None:
+        return Finding("Outliers", f"{many}, without a period.", notable=False)
+    if 2 * period > executions:
+        return Finding("Outliers", f"{many}, and are not spread evenly over the series.", notable=True)
+    often = f"{many}, and come periodically: every {period:,.4g} executions"
+    if cycle_ns is None:
+        return Finding("Outliers", f"{often}.", notable=True)
+    time_ns = period * cycle_ns
+    return Finding("Outliers", f"{often}, about every {duration(time_ns)} ({1e9 / time_ns:,.4g} Hz).", notable=True)
+
+
+def _dependence(series: Mapping[str, Any]) -> Finding:
+    test = series["independence"]
+    told = f"({test['test']}, {p_text(test['p_value'])})"
+    if test["p_value"] >= 0.01:
+        return Finding("Dependence", f"None of neighbouring executions shows {told}.", notable=False)
+    where = f": {test['detail']}" if test["detail"] else ""
+    return Finding("Dependence", f"Neighbouring executions depend on each other {told}{where}.", notable=True)
+
+
+def p_text(p_value: float) -> str:
+    """A p-value; one too small for a float is not 0."""
+    return f"p-value {p_value:.2g}" if p_value > 1e-15 else "p-value below 1e-15"
+
+
+def effect(delta: float) -> str:
+    """Cliff's delta in words."""
+    size = next((word for limit, word in EFFECTS if abs(delta) < limit), "large")
+    if delta == 0:
+        return f"{size}: of all pairs, the new execution is as often slower as faster"
+    more, less = ("slower", "faster") if delta > 0 else ("faster", "slower")
+    return f"{size}: of all pairs, the new execution is {more} in {abs(delta):.1%} more than it is {less}"
+
+
+def variation(part: Mapping[str, Any]) -> str:
+    """What it means that a part's counts are not all the same."""
+    if part["repeatable"]:
+        return "each vector always the same, so its control flow depends on data"
+    return "one vector now more, now fewer, so the counter is not exact"
+
+
+def clock_share(document: Mapping[str, Any]) -> float:
+    """What two readings of the clock cost at the median, as a share of the fastest part's median."""
+    fastest = min(part["summary"]["median_ns"] for part in document["parts"])
+    cost = max(document["clock"]["cost"]["median_ns"], document["clock"]["resolution_ns"])
+    return float(cost / fastest) if fastest else 1.0
+
+
+def clock_text(document: Mapping[str, Any]) -> str:
+    """What is read, how finely, and what reading costs."""
+    clock = document["clock"]
+    cost, source = clock["cost"], clock["source"]
+    if document["measured"]["unit"] != "ns":
+        unit = document["measured"]["unit"]
+        if clock["constant"] is None:
+            low, high = cost["min_ns"], cost["max_ns"]
+            return f"{source}: two readings cost {low:,} to {high:,} {unit}; they are contained in every count"
+        return f"{source}: two readings always cost {clock['constant']:,} {unit}, which are taken off every count"
+    step = f"resolution {clock['resolution_ns']:,.4g} ns"
+    costs = f"two readings cost {cost['median_ns']:,.0f} ns at the median, {cost['max_ns']:,} ns at most"
+    return f"{source}, {step}; {costs} ({clock['readings']:,} tried), contained in every time"
