@@ -48,11 +48,14 @@ def read(session: Board, system: PurePosixPath, patterns: Sequence[str], as_root
 
 
 def parse(output: bytes, patterns: Iterable[str]) -> Files:
-    """The files that `grep -H` shows, one `path:text` a line; other lines are left out."""
+    """The files that `grep -H` shows, one `path:text` a line; other lines are left out.
+
+    So is a last line that does not end: the limit has cut it, and a part of a value would be another value.
+    """
     asked = "|".join(re.escape(pattern).replace(r"\*", "[^/]*?") for pattern in patterns)
     line = re.compile(rf"({asked}):(.*)")
     files: dict[str, list[str]] = {}
-    for found in map(line.fullmatch, output.decode(errors="replace").split("\n")):
+    for found in map(line.fullmatch, output.decode(errors="replace").split("\n")[:-1]):
         if found:
             files.setdefault(found[1], []).append(found[2].rstrip("\0\r"))
     return {path: tuple(lines) for path, lines in files.items()}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from harness import execute, jobs, profile, report, verdict
+from harness import execute, jobs, plan, profile, report, verdict
 from harness.board.lock import board_lock
 from harness.board.reach import Reached, reach
 from harness.board_state import Notify, drifted, facts, loaded, measuring_state, take
@@ -37,7 +37,7 @@ EXIT_CODES = {
     "regressed": EXIT_DIFFERS,
     "inconclusive": EXIT_INFRASTRUCTURE,
 }
-LOAD_LIMIT_S = 3600.0  # beside the duration asked for: a load that outlives its measurement ends by itself
+LOAD_LIMIT_S = 4 * 3600.0  # beside the duration asked for: a load that outlives its measurement ends by itself
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,8 @@ def _order(
     if against and wanted.quantity is Quantity.CYCLES:
         raise RequestError("--against compares times and instructions, not cycles", "leave --count out")
     model = workspace.model(planned["model"])
-    bases = tuple(base.read(path, board, model.sha256, wanted) for path in against)
+    made = plan.make(model, board, planned["items"], 1, planned["split"], planned["sync"])
+    bases = base.read_all(against, board, made, wanted)
     request = Request(**{**planned, "block": 1}, vectors=str(wanted.vectors), trace=0)
     return _Order(request, wanted, bases)
 
@@ -154,7 +155,8 @@ def _on_board(
             raise BoardError(f"load {load.name} did not last as long as the measurement: {load.failure}")
         moved = drifted(board, settings)
         steps.clean(deployed, notify)
-    return Measured(environment, settings, moved, load, probe, tuple(found), tuple(snapshots), priority)
+    options = tuple(measurer.options)
+    return Measured(environment, settings, moved, load, probe, tuple(found), tuple(snapshots), priority, options)
 
 
 def _as_root(board: Profile) -> tuple[str, ...]:

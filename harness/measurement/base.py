@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from harness import verdict
 from harness.errors import RequestError
 from harness.evidence import file_sha256
 from harness.measurement.asked import Asked
+from harness.measurement.parts import names_of
 from harness.measurement.segments import Readings
+from harness.plan import Plan
 from harness.profile import Profile
 
 READINGS_FILE = "readings.npy"
@@ -28,11 +31,21 @@ class Base:
     readings: Readings
 
 
-def read(path: Path, board: Profile, model_sha256: str, asked: Asked) -> Base:
-    """A measurement of the same thing; RequestError for another, and where its files are not as they were written."""
+def read_all(paths: Sequence[Path], board: Profile, plan: Plan, asked: Asked) -> tuple[Base, ...]:
+    """Measurements of what is asked; RequestError as of `read`, and for one that is named twice."""
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise RequestError("--against names a measurement twice", "noise is told by measurements that differ")
+    return tuple(read(path, board, plan, asked) for path in paths)
+
+
+def read(path: Path, board: Profile, plan: Plan, asked: Asked) -> Base:
+    """A measurement of the same parts of the same model.
+
+    RequestError for another, for one whose outputs were wrong, and where its files are not as they were written.
+    """
     try:
         document = json.loads((path / "run.json").read_text(encoding="utf-8"))
-        _require_same(path, document, board, model_sha256, asked)
+        _require_same(path, document, board, plan, asked)
         if file_sha256(path / READINGS_FILE) != document["readings"]["sha256"]:
             raise RequestError(f"{path / READINGS_FILE} was changed since it was measured", "measure the base again")
         return Base(path, document, np.load(path / READINGS_FILE, allow_pickle=False))
@@ -42,20 +55,30 @@ def read(path: Path, board: Profile, model_sha256: str, asked: Asked) -> Base:
         ) from error
 
 
-def _require_same(path: Path, document: dict[str, Any], board: Profile, model_sha256: str, asked: Asked) -> None:
+def _require_same(path: Path, document: dict[str, Any], board: Profile, plan: Plan, asked: Asked) -> None:
     """A shift between different things says nothing."""
     if document.get("kind") != "measure":
         raise RequestError(f"--against {path}: that is no measurement", "name the run folder of a harness measure")
     pairs = {
         "board": (document["board"]["name"], board.name),
         "kind of board": (document["board"]["kind"], verdict.kind(board)),
-        "model": (document["model"]["sha256"], model_sha256),
+        "model": (document["model"]["sha256"], plan.network.sha256),
         "scope": (document["measured"]["scope"], asked.scope),
         "quantity": (document["measured"]["quantity"], asked.quantity.value),
         "load": (document["load"]["name"], asked.load),
+        "list of parts": (", ".join(_names(document, asked)), ", ".join(names_of(plan, asked))),
     }
     for what, (there, here) in pairs.items():
         if there != here:
             raise RequestError(
                 f"--against {path}: its {what} is {there}, here it is {here}", "compare measurements of the same thing"
             )
+    if document["outputs"]["differing"]:
+        raise RequestError(
+            f"--against {path}: its outputs were not the reference's", "name one that computes the model"
+        )
+
+
+def _names(document: dict[str, Any], asked: Asked) -> list[str]:
+    """Of the parts; a network is the same by another name."""
+    return [part["name"] for part in document["parts"]] if asked.scope != "network" else ["network"]

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from harness import targets, timing, verdict
 from harness.board_state import Load, Setting, Snapshot, differences, throttled, told, unseen
 from harness.evidence import file_sha256
@@ -16,8 +18,9 @@ from harness.measurement import devices, statistics
 from harness.measurement import segments as measured_segments
 from harness.measurement.asked import Asked, Quantity
 from harness.measurement.base import READINGS_FILE, Base
+from harness.measurement.changed import changed
 from harness.measurement.devices import DeviceTime
-from harness.measurement.parts import Part, parts_of
+from harness.measurement.parts import Part, interval, parts_of
 from harness.measurement.segments import Probe, Readings, Segment
 
 
@@ -31,7 +34,7 @@ class Priority:
 
 @dataclass(frozen=True)
 class Measured:
-    """All that came from the board."""
+    """All that came from the board; `options` started every process of its program."""
 
     environment: dict[str, str]
     settings: tuple[Setting, ...]
@@ -41,13 +44,13 @@ class Measured:
     segments: tuple[Segment, ...]
     snapshots: tuple[Snapshot, ...]
     priority: Priority
+    options: tuple[str, ...]
 
 
 def conclude(job: Job, asked: Asked, measured: Measured, readings: Readings, bases: Sequence[Base]) -> dict[str, Any]:
     """The whole measurement as JSON types."""
     parts = [_part(part, readings[:, i], measured, asked) for i, part in enumerate(parts_of(job, asked))]
     outputs = measured_segments.outputs(measured.segments)
-    compared = _against(job, asked, readings, bases)
     document = verdict.origin(job, measured.environment, [])
     document |= {
         "kind": "measure",
@@ -58,9 +61,9 @@ def conclude(job: Job, asked: Asked, measured: Measured, readings: Readings, bas
         "load": statistics.plain(measured.load),
         "parts": parts,
         "devices": [dataclasses.asdict(time) for time in _device_times(measured)],
-        "against": compared,
         "readings": {"file": READINGS_FILE, "sha256": file_sha256(job.folder.path / READINGS_FILE)},
     }
+    document["against"] = _against(document, readings, bases)
     found, reason = judge(document)
     return document | {"verdict": found, "reason": reason}
 
@@ -80,6 +83,7 @@ def _measured(job: Job, asked: Asked, measured: Measured) -> dict[str, Any]:
     segments = measured.segments
     return {
         "scope": asked.scope,
+        "interval": interval(job.plan, asked),
         "quantity": asked.quantity.value,
         "unit": asked.quantity.unit,
         "block": job.plan.block,
@@ -88,9 +92,14 @@ def _measured(job: Job, asked: Asked, measured: Measured) -> dict[str, Any]:
         "segments": len(segments),
         "warmup": asked.warmup,
         "duration_s": asked.duration_s,
+        "pause_s": measured_segments.pause_s(asked),
+        "cycle_ns": sum(segment.elapsed_ns for segment in segments) / sum(len(one.readings) for one in segments),
+        "options": list(measured.options),
         "fifo": measured.priority.fifo,
         "fifo_refused": measured.priority.refused,
+        "memory_lock_asked": "--lock-memory" in measured.options,
         "memory_locked": all(segment.memory_locked for segment in segments),
+        "dma_latency_asked": "--dma-latency" in measured.options,
         "dma_latency_held": all(segment.dma_latency_held for segment in segments),
         "not_met_because": _not_met(job, asked, measured.environment),
     }
@@ -126,7 +135,12 @@ def _clock(job: Job, probe: Probe, asked: Asked) -> dict[str, Any]:
 def _state(measured: Measured, wanted_khz: int | None) -> dict[str, Any]:
     """What was set, what the board said of itself before, between and after the segments, whether it throttled."""
     segments = [
-        {"begun": segment.begun, "process": segment.disturbances, "board": statistics.plain(differences(before, after))}
+        {
+            "begun": segment.begun,
+            "elapsed_ns": segment.elapsed_ns,
+            "process": segment.disturbances,
+            "board": statistics.plain(differences(before, after)),
+        }
         for segment, before, after in zip(measured.segments, measured.snapshots, measured.snapshots[1:], strict=False)
     ]
     return {
@@ -140,16 +154,22 @@ def _state(measured: Measured, wanted_khz: int | None) -> dict[str, Any]:
     }
 
 
-def _against(job: Job, asked: Asked, readings: Readings, bases: Sequence[Base]) -> dict[str, Any] | None:
-    """Whether anything moved since the first of these measurements; the others tell the noise."""
+def _against(document: dict[str, Any], readings: Readings, bases: Sequence[Base]) -> dict[str, Any] | None:
+    """Whether anything moved since the first of these measurements, and what else did; the others tell the noise."""
     if not bases:
         return None
-    names = [part.name for part in parts_of(job, asked)]
-    counted = asked.quantity is not Quantity.TIME
-    first, *earlier = bases
-    found = statistics.against(names, first.readings, readings, [base.readings for base in earlier], counted=counted)
+    names = [part["name"] for part in document["parts"]]
+    counted = document["measured"]["quantity"] != Quantity.TIME.value
+    before, *earlier = (_of_the_network(base.readings, base.document) for base in bases)
+    found = statistics.against(names, before, _of_the_network(readings, document), earlier, counted=counted)
     runs = [{"run": base.folder.name, "started": base.document["started"]} for base in bases]
-    return found | {"base": runs[0], "history": runs[1:]}
+    return found | {"base": runs[0], "history": runs[1:], "changed": changed(bases[0].document, document)}
+
+
+def _of_the_network(readings: Readings, document: Mapping[str, Any]) -> statistics.Readings:
+    """Without what a count contains of its reading; a time keeps it."""
+    taken_off = np.array([part.get("taken_off", 0) for part in document["parts"]], np.int64)
+    return np.asarray(readings.astype(np.int64) - taken_off, np.int64)
 
 
 def judge(document: dict[str, Any]) -> tuple[str, str]:
@@ -178,7 +198,7 @@ def _variation(parts: Sequence[dict[str, Any]]) -> tuple[str, str] | None:
 
 def _headline(document: dict[str, Any]) -> str:
     samples, parts = document["measured"]["samples"], document["parts"]
-    unit = document["measured"]["unit"]
+    unit, vectors = document["measured"]["unit"], document["measured"]["segment"]
     if unit == "ns":
         worst = max(parts, key=lambda part: part["summary"]["max_ns"])
         summary = worst["summary"]
@@ -189,8 +209,11 @@ def _headline(document: dict[str, Any]) -> str:
     alone = [part for part in parts if part["alone"]]
     waiting = len(parts) - len(alone)
     others = f" ({waiting} of {len(parts)} parts are not in this: they wait for devices)" if waiting else ""
+    if not alone:
+        return f"{samples:,} executions; every part waits for a device, so no count says anything of the network"
     total = sum(part["max"] for part in alone)
-    return f"{total:,} instructions in each of {samples:,} executions, whatever the vector{others}"
+    which = f"whichever of {vectors:,} vectors" if vectors > 1 else "all of one vector, which shows nothing of data"
+    return f"{total:,} instructions in each of {samples:,} executions, {which}{others}"
 
 
 def summary(document: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from harness import targets
 from harness.jobs import Job
-from harness.measurement.asked import Asked
-from harness.plan import Item
+from harness.measurement.asked import Asked, Quantity
+from harness.plan import Item, Plan
 from harness.profile import Profile
 
 
 @dataclass(frozen=True)
 class Part:
     """A column: its name, where it really ran, the function that the processor calls for it.
+
+    `tasks` are those of which the readings are summed up: a sum of so many contains what it costs to read as often.
 
     `alone` is whether all of it is done by processors: where an item waits for a device, or for what plays one, the
     instructions that it executes meanwhile say nothing of the network.
@@ -24,27 +27,60 @@ class Part:
     ran_on: str
     function: str
     alone: bool
+    tasks: int = 1
 
 
 def parts_of(job: Job, asked: Asked) -> tuple[Part, ...]:
     """The parts, column by column."""
     plan, profile = job.plan, job.profile
     if asked.scope == "network":
-        return (_part(job.network.name, "network", plan.items, profile),)
+        summed = 1 if asked.quantity is Quantity.TIME else len(plan.tasks)
+        return (_part(job.network.name, "network", plan.items, profile, summed),)
     if asked.scope == "item":
-        return tuple(_part(item.name, f"item {item.name}", [item], profile) for item in plan.items)
+        counts = Counter(task.item for task in plan.tasks)
+        return tuple(
+            _part(item.name, f"item {item.name}", [item], profile, counts[index])
+            for index, item in enumerate(plan.items)
+        )
     tasks = [plan.tasks_of(index) for index in range(len(job.network.layers))]
     return tuple(
-        _part(layer.name, _functions(task.name for task in own), [plan.items[task.item] for task in own], profile)
+        _part(
+            layer.name,
+            _functions(task.name for task in own),
+            [plan.items[task.item] for task in own],
+            profile,
+            len(own),
+        )
         for layer, own in zip(job.network.layers, tasks, strict=True)
     )
+
+
+def names_of(plan: Plan, asked: Asked) -> tuple[str, ...]:
+    """The names of the parts, column by column."""
+    names = {
+        "network": ["network"],
+        "item": [item.name for item in plan.items],
+        "layer": [layer.name for layer in plan.network.layers],
+    }
+    return tuple(names[asked.scope])
+
+
+def interval(plan: Plan, asked: Asked) -> str:
+    """What a reading is of, in words: from where to where, or the sum of what."""
+    counted = asked.quantity is not Quantity.TIME
+    if asked.scope == "network" and not counted:
+        stages = f", through {plan.depth} stages and all that lies between their ticks" if plan.depth > 1 else ""
+        return f"from the begin of the first task to the end of the last, hand-overs included{stages}"
+    shared = len(plan.tasks) > len(plan.network.layers) and asked.scope == "layer"
+    together = "; of a layer that several items share, what they take together" if shared else ""
+    return f"the sum of the {asked.scope}'s tasks, without what items wait for each other{together}"
 
 
 def _functions(tasks: Iterable[str]) -> str:
     return ", ".join(f"{task}_forward" for task in tasks)
 
 
-def _part(name: str, function: str, items: Sequence[Item], profile: Profile) -> Part:
+def _part(name: str, function: str, items: Sequence[Item], profile: Profile, tasks: int) -> Part:
     found = [targets.find(item.target) for item in items]
     where = " + ".join(dict.fromkeys(target.ran_on(profile) for target in found))
-    return Part(name, where, function, all(target.compiler() is None for target in found))
+    return Part(name, where, function, all(target.compiler() is None for target in found), tasks)

@@ -27,8 +27,10 @@ from harness.jobs import Job
 from harness.measurement import devices
 from harness.measurement.asked import Asked, Quantity
 from harness.measurement.devices import DeviceTime
+from harness.measurement.parts import names_of
 from harness.network import Array
 from harness.plan import Item
+from harness.timing.sample import LONGEST_NS
 
 READINGS = 100_000
 MOST_SEGMENTS = 500  # for the duration's sake: then they begin at even intervals
@@ -58,7 +60,10 @@ class Probe:
 
 @dataclass(frozen=True)
 class Segment:
-    """One process's executions: (n, columns) readings, its output against the reference, what disturbed it."""
+    """One process's executions: (n, columns) readings, its output against the reference, what disturbed it.
+
+    `elapsed_ns` is what they took with all that lies between them.
+    """
 
     begun: str
     readings: Readings
@@ -66,6 +71,7 @@ class Segment:
     memory_locked: bool
     dma_latency_held: bool
     disturbances: dict[str, int]
+    elapsed_ns: int
     devices: tuple[DeviceTime, ...]
 
 
@@ -84,12 +90,7 @@ class Measurer:
     @property
     def columns(self) -> tuple[str, ...]:
         """What the readings are of, column by column."""
-        names = {
-            "network": ["network"],
-            "item": [item.name for item in self.job.plan.items],
-            "layer": [layer.name for layer in self.job.network.layers],
-        }
-        return tuple(names[self.asked.scope])
+        return names_of(self.job.plan, self.asked)
 
     def probe(self) -> Probe:
         """What a reading costs, on the core and with the priority of the first item."""
@@ -97,7 +98,7 @@ class Measurer:
         resolution_ns = answer.get("resolution_ns")
         if answer.get("readings") != READINGS or not isinstance(resolution_ns, int | float):
             raise BoardError(f"the program on the board reports {answer!r} of {READINGS} readings")
-        return Probe(self._fetch("readings.npy", UINT64, (READINGS, 1))[:, 0], float(resolution_ns))
+        return Probe(self._readings("readings.npy", (READINGS, 1))[:, 0], float(resolution_ns))
 
     def segments(self) -> Iterator[Segment]:
         """Segments until samples and time are as asked, each of all vectors of the stimuli.
@@ -112,9 +113,9 @@ class Measurer:
             dumps.write(Path(scratch) / there.name, vectors)
             self.deployed.board.put(Path(scratch) / there.name, there)
         done, duration_s = 0, self.asked.duration_s or 0.0
-        deadline, pause_s = Deadline.after(duration_s), duration_s / MOST_SEGMENTS
+        deadline = Deadline.after(duration_s)
         while done < self.asked.samples or not deadline.passed:
-            next_one = Deadline.after(pause_s)
+            next_one = Deadline.after(pause_s(self.asked))
             yield self._segment(str(there), expected)
             done += size
             if done >= self.asked.samples:
@@ -132,11 +133,12 @@ class Measurer:
         outputs = compare(expected, self._fetch(name, expected.dtype, expected.shape))
         return Segment(
             begun,
-            self._fetch("time.npy", UINT64, (count, columns)),
+            self._readings("time.npy", (count, columns)),
             outputs,
             bool(answer.get("memory_locked")),
             bool(answer.get("dma_latency_held")),
             {name: _count(answer, name) for name in DISTURBANCES},
+            _count(answer, "elapsed_ns"),
             tuple(found for item in self.job.plan.items for found in self._device_times(item)),
         )
 
@@ -165,6 +167,15 @@ class Measurer:
     def _out(self) -> PurePosixPath:
         return execute.out_folder(self.deployed.run_folder, 0)
 
+    def _readings(self, name: str, shape: tuple[int, int]) -> Readings:
+        """As below; of what no clock and no counter shows nothing is concluded."""
+        found = self._fetch(name, UINT64, shape)
+        if found.max() > LONGEST_NS:
+            raise BoardError(
+                f"{name} of the program on the board has a reading of {found.max():,}: no clock shows that"
+            )
+        return found
+
     def _fetch(self, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """A file that the program has just written, (rows, width)."""
         there = self._out / name
@@ -175,6 +186,11 @@ class Measurer:
             size = dumps.HEADER_BYTES + rows * width * dtype.itemsize
             self.deployed.board.get_many([Fetch(there, here, size)])
             return dumps.read_array(here, dtype, (rows, width), sha256)
+
+
+def pause_s(asked: Asked) -> float:
+    """From the begin of a segment to that of the next, at least."""
+    return (asked.duration_s or 0.0) / MOST_SEGMENTS
 
 
 def _count(answer: dict[str, Any], name: str) -> int:

@@ -22,7 +22,7 @@ from harness.timing import NotApplicable, NotGiven, Pwcet, Series, Verdict
 TIMELINE_POINTS = 400
 BODY = 0.99  # of the executions, the fastest: one slow execution must not press all others into one bin
 
-Readings = npt.NDArray[np.uint64]
+Readings = npt.NDArray[np.uint64] | npt.NDArray[np.int64]
 
 
 def times(part: Part, readings: Readings) -> dict[str, Any]:
@@ -47,14 +47,16 @@ def times(part: Part, readings: Readings) -> dict[str, Any]:
 def counts(part: Part, readings: Readings, overhead: int | None, vectors: int) -> dict[str, Any]:
     """The counted events of one part's executions, (n,): equal in all of them, or which executions were the extremes.
 
-    What two readings cost is taken off where it is known to be constant.  Execution i is of vector i % `vectors`:
-    a count is `repeatable` if each vector always had the same.
+    What two readings cost is taken off, once for each task, where it is known to be constant.  Execution i is of vector
+    i % `vectors`: a count is `repeatable` if each vector always had the same.
     """
-    counted = readings.astype(np.int64) - (overhead or 0)
+    taken_off = (overhead or 0) * part.tasks
+    counted = readings.astype(np.int64) - taken_off
     passes = counted.reshape(-1, vectors)
     values, shares = np.unique(counted, return_counts=True)
     return dataclasses.asdict(part) | {
         "executions": int(counted.size),
+        "taken_off": taken_off,
         "min": int(values[0]),
         "max": int(values[-1]),
         "distinct": int(values.size),

@@ -11,7 +11,7 @@ from harness.timing.comparison import Comparison, Shift, Verdict, compare
 from harness.timing.extremes import Extremes, NotApplicable, Point, Pwcet, Rules, analyse
 from harness.timing.histogram import Exceedance, Histogram, empirical_tail, histogram
 from harness.timing.hypotheses import Outcome
-from harness.timing.sample import Interval, NotGiven, Times, as_times
+from harness.timing.sample import Interval, NotGiven, Times, as_times, p_text
 from harness.timing.series import Drift, Outliers, Series, WarmUp, describe
 from harness.timing.summary import Quantile, Summary, summarise
 
@@ -42,5 +42,6 @@ __all__ = [
     "describe",
     "empirical_tail",
     "histogram",
+    "p_text",
     "summarise",
 ]

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from harness.timing.sample import INDEPENDENT, Interval, NotGiven, Times, as_times, check_confidence
+from harness.timing.sample import INDEPENDENT, Interval, NotGiven, Times, as_times, check_confidence, p_text
 from harness.timing.summary import executions_needed, order_statistic, percentile, quantile_interval
 
 NOISE_FACTOR = 3.0
@@ -268,7 +268,7 @@ def _maximum(base: Times, new: Times, rules: _Rules) -> Shift:
     verdict = Verdict.UNCHANGED
     if shift > gate:
         verdict = Verdict.SLOWER if p_value < rules.significance else Verdict.INCONCLUSIVE
-    reason = f"{counted}: p-value {p_value:.2g}, gate {gate:.0f} ns"
+    reason = f"{counted}: {p_text(p_value)}, gate {gate:.0f} ns"
     lacking = NotGiven("a maximum has no interval free of a law")
     return Shift("maximum", base_ns, new_ns, shift, lacking, p_value, gate, noise_ns, verdict, reason)
 
@@ -279,7 +279,7 @@ def _judge(
     """Slower or faster: beyond the gate and no chance.  Unchanged: the whole interval within the gate."""
     if isinstance(interval, NotGiven):
         return Verdict.INCONCLUSIVE, interval.reason
-    seen = f"{shift:+.0f} ns ({interval.low:+.0f} to {interval.high:+.0f}), p-value {p_value:.2g}, gate {gate:.0f} ns"
+    seen = f"{shift:+.0f} ns ({interval.low:+.0f} to {interval.high:+.0f}), {p_text(p_value)}, gate {gate:.0f} ns"
     if abs(shift) > gate and p_value < significance:
         return (Verdict.SLOWER if shift > 0 else Verdict.FASTER), seen
     if -gate <= interval.low and interval.high <= gate:

@@ -28,7 +28,7 @@ from harness.timing.clock import resolution
 from harness.timing.fit import Fit, by_l_moments, fit, goodness, level_intervals
 from harness.timing.hypotheses import Outcome
 from harness.timing.laws import ExtremeValue, Law, Pareto
-from harness.timing.sample import Floats, Interval, Times, as_times, check_confidence
+from harness.timing.sample import Floats, Interval, Times, as_times, check_confidence, p_text
 
 # The likelihood is regular above -1/2 (Smith 1985); from 1/2 on the law has no variance, which no execution time lacks.
 SHAPES = (-0.5, 0.5)
@@ -313,7 +313,7 @@ def _sentence(test: Outcome, significance: float) -> str:
     detail = f" ({test.detail})" if test.detail else ""
     return (
         f"{test.test} speaks against the hypothesis '{test.hypothesis}': statistic {test.statistic:.4g}, "
-        f"p-value {test.p_value:.2g} below {significance:g}{detail}"
+        f"{p_text(test.p_value)}, below {significance:g}{detail}"
     )
 
 

@@ -54,6 +54,11 @@ def as_times(values: npt.ArrayLike) -> Times:
     return array.astype(np.int64)
 
 
+def p_text(p_value: float) -> str:
+    """A p-value in words; one too small for a float is not 0."""
+    return f"p-value {p_value:.2g}" if p_value > 1e-15 else "p-value below 1e-15"
+
+
 def check_confidence(confidence: float) -> float:
     """The confidence itself; ValueError unless it lies between 0 and 1."""
     if not 0 < confidence < 1:

@@ -21,7 +21,9 @@ GRID_RATIO = 1.1
 SLOPE_BLOCKS = 300
 FENCE = 3.0  # Tukey's far-out fence, in interquartile ranges above the upper quartile
 MOST_OUTLIERS = 20  # one execution of so many at most, or it is a second mode
-SCALLOPED = 0.35  # of a line's power at least is left between two steps of a periodogram
+FEWEST_CYCLES = 3  # of a period in a series: what came once or twice has none
+MOST_A_CYCLE = 4  # outliers that one cause makes
+IN_STEP = 0.7  # of the strongest frequency's: outliers of other causes take that much from the true one, or give it
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class Drift:
 class Outliers:
     """Executions above `above_ns` (Tukey's far-out fence): how many, and their period in executions if they have one.
 
+    Without a period, a small p-value says that they are not evenly spread.
     An interrupt that is periodic in time is periodic here as far as executions follow each other without a gap.
     """
 
@@ -192,20 +195,20 @@ def outliers(times: Times, *, significance: float = 0.01) -> Outliers:
     return Outliers(fence, places.size, period, test)
 
 
-def period_of(places: npt.NDArray[np.intp], executions: int) -> float:
-    """The period of `places`, in executions: the longest at which they are as much in step as at the strongest.
+def period_of(places: npt.NDArray[np.intp], executions: int) -> float | None:
+    """The period of `places`, in executions: the longest at which they are nearly as much in step as at the strongest.
 
-    A comb has equal power at all harmonics of its frequency, so the strongest may be any of them; between two steps
-    of the periodogram it shows no less than 0.4 of its power.
+    A comb has equal power at all harmonics of its frequency, so the strongest may be any of them.  None where fewer
+    than FEWEST_CYCLES periods fit into the series: the places are not evenly spread then, and no more is known.
     """
     power = hypotheses.periodogram(places, executions)
     strongest = _sharpened(places, (int(power.argmax()) + 1) / executions, executions)
-    enough = 0.9 * _in_step(places, strongest)
-    for index in np.flatnonzero(power > SCALLOPED * power.max()):
-        frequency = _sharpened(places, (int(index) + 1) / executions, executions)
-        if _in_step(places, frequency) >= enough:
-            return 1 / frequency
-    return 1 / strongest
+    enough = IN_STEP * _in_step(places, strongest)
+    longest = executions / max(FEWEST_CYCLES, places.size / MOST_A_CYCLE)
+    for harmonic in range(int(longest * strongest), 0, -1):
+        if _in_step(places, strongest / harmonic) >= enough:
+            return round(strongest / _sharpened(places, strongest / harmonic, executions)) / strongest
+    return None
 
 
 def _in_step(places: npt.NDArray[np.intp], frequency: float) -> float:

@@ -1,5 +1,7 @@
 #include "clock.h"
 
+#include <errno.h>
+#include <inttypes.h>
 #include <linux/perf_event.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,8 +24,8 @@ void meter_open(void)
     if (measured == READ_TIME)
         return;
     struct perf_event_attr event = {
-        .type = PERF_TYPE_HARDWARE, .size = sizeof event, .config = EVENTS[measured], .exclude_kernel = 1,
-        .exclude_hv = 1};
+        .type = PERF_TYPE_HARDWARE, .size = sizeof event, .config = EVENTS[measured], .pinned = 1,
+        .exclude_kernel = 1, .exclude_hv = 1};
     counter = (int)syscall(SYS_perf_event_open, &event, 0, -1, -1, 0);
     if (counter < 0)
         fail_errno(EXIT_SYSTEM, "this processor or kernel does not count", NAMES[measured]);
@@ -34,6 +36,7 @@ uint64_t meter_read(void)
     if (measured == READ_TIME)
         return clock_read();
     uint64_t count;
+    errno = EBUSY; /* of a pinned counter whose turn another has taken there is nothing to read */
     if (read(counter, &count, sizeof count) != sizeof count)
         fail_errno(EXIT_SYSTEM, "cannot count", NAMES[measured]);
     return count;
@@ -41,5 +44,8 @@ uint64_t meter_read(void)
 
 uint64_t meter_difference(uint64_t begin, uint64_t end)
 {
+    if (end < begin)
+        fail(EXIT_SYSTEM, "the %s went backwards, from %" PRIu64 " to %" PRIu64,
+             measured == READ_TIME ? "clock" : "counter", begin, end);
     return measured == READ_TIME ? clock_ns(end) - clock_ns(begin) : end - begin;
 }

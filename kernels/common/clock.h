@@ -78,7 +78,7 @@ void meter_open(void);
 /* A reading of what the calling thread has opened. */
 uint64_t meter_read(void);
 
-/* What lies between two readings, in ns or in events. */
+/* What lies between two readings, in ns or in events.  Exits with a message if the later one is less. */
 uint64_t meter_difference(uint64_t begin, uint64_t end);
 
 #endif

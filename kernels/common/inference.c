@@ -4,6 +4,8 @@
  * Standard output carries JSON lines only: with --version one handshake line, otherwise one line at the end,
  * whose absence is a failed execution.  Messages go to standard error.
  */
+#include <inttypes.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "clock.h"
@@ -25,6 +27,7 @@ struct counts {
     size_t samples; /* recorded executions of a block */
     struct steadiness steadiness;
     struct disturbances disturbances; /* during these */
+    uint64_t elapsed_ns;              /* from the begin of the first to the end of the last */
 };
 
 /* The vectors that pass through the network: a file's, in blocks. */
@@ -47,6 +50,7 @@ static void print_counts(struct counts counts)
     const struct disturbances disturbances = counts.disturbances;
     printf("{\"done\": true, \"bundle\": \"%s\", \"vectors\": %zu, \"blocks\": %zu, \"samples\": %zu, ", BUNDLE_HASH,
            counts.vectors, counts.blocks, counts.samples);
+    printf("\"elapsed_ns\": %" PRIu64 ", ", counts.elapsed_ns);
     printf("\"memory_locked\": %s, \"dma_latency_held\": %s, ", counts.steadiness.memory_locked ? "true" : "false",
            counts.steadiness.dma_latency_held ? "true" : "false");
     printf("\"voluntary_switches\": %ld, \"involuntary_switches\": %ld, \"minor_faults\": %ld, \"major_faults\": %ld}\n",
@@ -71,14 +75,17 @@ static void load_block(struct input *input, size_t capacity)
 
 /* The first block as often as it takes to warm up, then every block as often as it is to be repeated.
  *
- * Returns what disturbed the latter. */
-static struct disturbances run_executions(const struct options *options, struct input *input, size_t samples)
+ * Counts what disturbed the latter, and how long they took with all that lies between them. */
+static void run_executions(const struct options *options, struct input *input, struct counts *counts)
 {
-    const size_t executions = samples ? options->warmup + samples : 0;
+    const size_t executions = counts->samples ? options->warmup + counts->samples : 0;
     struct disturbances begin = steady_disturbances();
+    uint64_t begin_ns = clock_ns(clock_read());
     for (size_t index = 0; index < executions; ++index) {
-        if (index == options->warmup)
+        if (index == options->warmup) {
             begin = steady_disturbances();
+            begin_ns = clock_ns(clock_read());
+        }
         const size_t block = index < options->warmup ? 0 : (index - options->warmup) / options->repeat;
         if (block == input->blocks)
             load_block(input, options->block);
@@ -89,7 +96,8 @@ static struct disturbances run_executions(const struct options *options, struct 
         schedule_run_tick(0);
         record_tick();
     }
-    return difference(begin, steady_disturbances());
+    counts->elapsed_ns = clock_ns(clock_read()) - begin_ns;
+    counts->disturbances = difference(begin, steady_disturbances());
 }
 
 static struct counts run_all(const struct options *options)
@@ -101,9 +109,9 @@ static struct counts run_all(const struct options *options)
     counts.blocks = (counts.vectors + options->block - 1) / options->block;
     counts.samples = counts.blocks * options->repeat;
     record_open(options, counts.vectors, counts.samples);
-    counts.steadiness = steady_begin(options);
     schedule_start(options);
-    counts.disturbances = run_executions(options, &input, counts.samples);
+    counts.steadiness = steady_begin(options); /* with all memory there: a limit refuses it, but stops no thread */
+    run_executions(options, &input, &counts);
     schedule_stop();
     record_close();
     fclose(input.file);

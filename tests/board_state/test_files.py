@@ -35,9 +35,10 @@ def test_what_was_not_asked_for_is_not_taken() -> None:
 
 
 def test_no_more_is_read_than_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "long").write_text("x" * 1000)
-    monkeypatch.setattr(files, "LIMIT_BYTES", 100)
-    assert files.read(LocalBoard(), on_board(tmp_path), ["long"]) == {"long": ("x" * 95,)}
+    """A value that the limit cuts is none: restored, it would be another."""
+    (tmp_path / "long").write_text("950000\n950000\n")
+    monkeypatch.setattr(files, "LIMIT_BYTES", 20)
+    assert files.read(LocalBoard(), on_board(tmp_path), ["long"]) == {"long": ("950000",)}
 
 
 def test_each_write_tells_what_went_wrong(tmp_path: Path) -> None:

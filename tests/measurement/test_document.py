@@ -20,7 +20,7 @@ def part(name: str = "dense", **changes: Any) -> dict[str, Any]:
 def document(*parts: dict[str, Any], unit: str = "instructions", **changes: Any) -> dict[str, Any]:
     return {
         "outputs": {"compared": 40, "differing": 0},
-        "measured": {"unit": unit, "samples": 2000},
+        "measured": {"unit": unit, "samples": 2000, "segment": 1000},
         "parts": list(parts) or [part()],
         "against": None,
     } | changes
@@ -32,7 +32,7 @@ VARYING = part("sparse", max=95, distinct=3)
 def test_equal_counts_are_added_up() -> None:
     assert judge(document(part(), part("last"))) == (
         "measured",
-        "180 instructions in each of 2,000 executions, whatever the vector",
+        "180 instructions in each of 2,000 executions, whichever of 1,000 vectors",
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import execute, plan
+from harness import dumps, execute, plan
 from harness.errors import BoardError
 from harness.measurement import segments
 from harness.measurement.asked import Asked, Quantity
@@ -83,6 +83,7 @@ def test_what_a_reading_costs(measurer: Measurer) -> None:
         (lambda answer: answer | {"samples": 7}, "reports 7 executions, not 30"),
         (lambda answer: answer | {"major_faults": "many"}, "reports 'many' major faults"),
         (lambda answer: {key: answer[key] for key in answer if key != "minor_faults"}, "reports None minor faults"),
+        (lambda answer: {key: answer[key] for key in answer if key != "elapsed_ns"}, "reports None elapsed ns"),
     ],
 )
 def test_a_program_that_says_something_else_is_not_believed(
@@ -100,6 +101,33 @@ def test_a_reading_that_cannot_be_told_is_the_boards_failure(
     monkeypatch.setattr(execute, "run_program", lambda *_: json.loads('{"readings": 5, "resolution_ns": 1}'))
     with pytest.raises(BoardError, match="of 100000 readings"):
         measurer.probe()
+
+
+def test_a_reading_that_no_clock_shows_is_the_boards_failure(
+    measurer: Measurer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a later reading is less than the one before: the difference of unsigned numbers."""
+    real = dumps.read_array
+
+    def forged(path: Path, dtype: Any, *given: Any) -> Any:
+        found = real(path, dtype, *given).copy()
+        if path.name == "time.npy":
+            found[3, 0] = np.uint64(2**64 - 5)
+        return found
+
+    monkeypatch.setattr(dumps, "read_array", forged)
+    with pytest.raises(BoardError, match="has a reading of 18,446,744,073,709,551,611: no clock shows that"):
+        next(measurer.segments())
+
+
+def test_executions_take_as_long_as_their_times_and_what_lies_between(measurer: Measurer) -> None:
+    segment = next(measurer.segments())
+    assert segment.readings.sum() < segment.elapsed_ns < 10e9
+
+
+def test_segments_of_a_long_duration_have_pauses_and_say_so() -> None:
+    assert segments.pause_s(dataclasses.replace(ASKED, duration_s=8 * 3600.0)) == pytest.approx(57.6)
+    assert segments.pause_s(ASKED) == 0
 
 
 def test_wrong_outputs_are_counted(measurer: Measurer, job: Any, monkeypatch: pytest.MonkeyPatch) -> None:

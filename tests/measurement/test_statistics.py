@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 
@@ -74,6 +75,12 @@ def test_the_document_is_strict_json() -> None:
 def test_equal_counts() -> None:
     found = counts(PART, np.full(9, 151, np.uint64), 51, 3)
     assert (found["min"], found["max"], found["distinct"], found["executions"]) == (100, 100, 1, 9)
+
+
+def test_what_a_reading_costs_is_taken_off_once_for_each_task() -> None:
+    found = counts(dataclasses.replace(PART, tasks=3), np.full(4, 253, np.uint64), 51, 2)
+    assert (found["min"], found["taken_off"]) == (100, 153)
+    assert counts(PART, np.full(4, 253, np.uint64), None, 2)["taken_off"] == 0
 
 
 def test_counts_that_vary_name_an_execution_of_each_extreme() -> None:

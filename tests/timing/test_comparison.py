@@ -246,3 +246,9 @@ def test_the_other_way_round_has_the_opposite_sign(base: Times, new: Times) -> N
     assert one[0] == -two[0]
     assert (one[1].low, one[1].high) == (-two[1].high, -two[1].low)
     assert cliffs_delta(base, new, 0.95)[0] == -cliffs_delta(new, base, 0.95)[0]
+
+
+def test_no_reason_says_that_a_p_value_is_0() -> None:
+    found = compare(np.arange(5000) % 7 + 1000, np.arange(5000) % 7 + 2000)
+    assert isinstance(found, Comparison)
+    assert "p-value below 1e-15" in found.reasons[0]

@@ -7,7 +7,7 @@ import pytest
 
 from harness.timing import NotGiven, Series, describe
 from harness.timing.sample import Times
-from harness.timing.series import drift, outliers, warm_up
+from harness.timing.series import drift, outliers, period_of, warm_up
 from tests.timing import synthetic
 
 
@@ -111,6 +111,38 @@ def test_a_period_stands_out_of_other_outliers() -> None:
     times = synthetic.periodic(20_000, 1, 125)
     times[np.random.default_rng(5).choice(20_000, 60, replace=False)] += 30_000
     assert outliers(times).period == pytest.approx(125, rel=1e-3)
+
+
+@pytest.mark.parametrize("executions", range(3000, 5000, 130))
+@pytest.mark.parametrize("period", [25, 100, 125.5])
+def test_other_outliers_do_not_halve_a_period(executions: int, period: float) -> None:
+    rng = np.random.default_rng(executions)
+    places = np.arange(37, executions, period).astype(int)
+    others = rng.choice(executions, places.size // 8, replace=False)
+    found = period_of(np.union1d(places, others), executions)
+    assert found == pytest.approx(period, rel=3e-3)
+    missing = period_of(places[rng.random(places.size) > 0.2], executions)
+    assert missing == pytest.approx(period, rel=3e-3)
+
+
+def test_outliers_of_which_two_come_together_have_the_period_of_both() -> None:
+    places = np.arange(37, 4000, 100)
+    assert period_of(np.union1d(places, places + 1), 4000) == pytest.approx(100, rel=1e-3)
+
+
+def test_a_period_of_which_the_series_has_two_is_none() -> None:
+    """A burst is not spread evenly; what it is a part of cannot be told."""
+    times = synthetic.normal(4000, 1)
+    times[np.r_[1000:1020, 3000:3020]] += 30_000
+    found = outliers(times)
+    assert found.test.p_value < 0.01
+    assert found.period is None
+
+
+def test_no_period_is_longer_than_half_the_series() -> None:
+    for seed in range(60):
+        places = np.sort(np.random.default_rng(seed).choice(4000, 3, replace=False))
+        assert (period_of(places, 4000) or 1) <= 2000
 
 
 def test_outliers_at_random_have_no_period() -> None:

@@ -121,7 +121,10 @@ def _cautions(document: Mapping[str, Any], *, counted: bool) -> Iterator[str]:
     if measured["fifo_refused"]:
         yield f"SCHED_FIFO was refused, the ordinary scheduler ran it: {measured['fifo_refused']}"
     if not measured["memory_locked"]:
-        yield "memory was not locked: a page fault may stand in any time"
+        although = ", although the profile asks for it" if measured["memory_lock_asked"] else ""
+        yield f"memory was not locked{although}: a page fault may stand in any time"
+    if measured["dma_latency_asked"] and not measured["dma_latency_held"]:
+        yield "the CPU DMA latency was not held, although the profile asks for it: a core may have slept too deep"
     yield from (f"not as the profile asks: {sentence}" for sentence in state["told"])
     share = clock_share(document)
     if share > COARSE:

@@ -169,7 +169,7 @@ def _caption(document: Mapping[str, Any], facts: Facts) -> Iterator[str]:
         kind = "measured execution times (MET)" if facts.is_met else f"NOT MET: {facts.why_not_met}"
     reached = [f"{one['name']} {one['reached']}" for one in state["settings"] if one["reached"] is not None]
     told = {
-        "Quantity": kind,
+        "Quantity": f"{kind}; {measured['interval']}",
         "Board": f"{board['name']} ({board['soc']}), {facts.where}",
         "Model": f"{document['model']['name']}, SHA-256 {document['model']['sha256']}",
         "Compiler": f"{document['bundle']['compiler']}; {' '.join(document['bundle']['flags'])}",

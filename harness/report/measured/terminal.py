@@ -71,6 +71,8 @@ def _compared(document: Mapping[str, Any]) -> Iterator[str]:
             yield f"against {against['base']['run']}, {part['name']}: {'; '.join(reasons)}"
         if not moved:
             yield f"against {against['base']['run']}: unchanged"
+        if against["changed"]:
+            yield f"since {against['base']['run']} changed: {', '.join(one['topic'] for one in against['changed'])}"
 
 
 def _notes(document: Mapping[str, Any], facts: Facts) -> Iterator[str]:
@@ -79,8 +81,10 @@ def _notes(document: Mapping[str, Any], facts: Facts) -> Iterator[str]:
         yield from _found(document)
     for one in document["devices"]:
         ends = " to ".join(duration(one[key]) for key in ("least_ns", "greatest_ns"))
-        average = f"{duration(one['average_ns'])} on average, {ends}"
+        warm = ", warm-up contained" if one["executions"] > document["measured"]["samples"] else ""
+        average = f"{duration(one['average_ns'])} on average, {ends}{warm}"
         yield f"by the device of item {one['item']}, {one['kind']} {one['name']}: {average}"
+    yield f"what is read: {document['measured']['interval']}"
     yield f"clock: {clock_text(document)}"
     yield from (f"unknown: {sentence}" for sentence in facts.unseen)
 

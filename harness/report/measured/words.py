@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness.timing import p_text
+
 COARSE = 0.05  # of the fastest median: from here on a reading of the clock is no small part of a time
+SIGNIFICANT = 0.01  # p-values below; that of harness.timing
 
 # Cliff's delta in words: Romano, Kromrey, Coraggio and Skowronek 2006.
 EFFECTS = ((0.147, "negligible"), (0.33, "small"), (0.474, "medium"))
@@ -84,19 +87,14 @@ class Finding:
 
 
 def findings(part: Mapping[str, Any], measured: Mapping[str, Any]) -> tuple[Finding, ...]:
-    """Of one part's series; `measured` is the document's.
-
-    Executions of the whole network follow each other with nothing in between; between two of a layer or an item is
-    what the others take, and how long they wait for each other.
-    """
+    """Of one part's series; `measured` is the document's."""
     series, warmup = part["series"], measured["warmup"]
-    cycle_ns = part["summary"]["mean_ns"] if measured["scope"] == "network" else None
     if "not_given" in series:
         return (Finding("Shape in time", f"Nothing is told: {series['not_given']}.", notable=False),)
     return (
         _warm_up(series["warm_up"], warmup),
         _drift(series),
-        _outliers(series["outliers"], part["summary"]["executions"], cycle_ns),
+        _outliers(series["outliers"], part["summary"]["executions"], measured["cycle_ns"]),
         _dependence(series),
     )
 
@@ -122,18 +120,19 @@ def _drift(series: Mapping[str, Any]) -> Finding:
     return Finding("Drift", sentence, notable=True)
 
 
-def _outliers(outliers: Mapping[str, Any], executions: int, cycle_ns: float | None) -> Finding:
+def _outliers(outliers: Mapping[str, Any], executions: int, cycle_ns: float) -> Finding:
+    """`cycle_ns` is from one execution to the next, with all that lies between them."""
     fence = f"above {duration(outliers['above_ns'])}"
     if not outliers["count"]:
         return Finding("Outliers", f"None {fence}, or too many to be outliers.", notable=False)
     many = f"{outliers['count']:,} executions ({outliers['count'] / executions:.2%}) lie far out, {fence}"
     period = outliers["period"]
+    if period is None and outliers["test"]["p_value"] < SIGNIFICANT:
+        return Finding("Outliers", f"{many}, and are not spread evenly over the series.", notable=True)
     if period is None:
         return Finding("Outliers", f"{many}, without a period.", notable=False)
-    if 2 * period > executions:
-        return Finding("Outliers", f"{many}, and are not spread evenly over the series.", notable=True)
     often = f"{many}, and come periodically: every {period:,.4g} executions"
-    if cycle_ns is None:
+    if cycle_ns <= 0:
         return Finding("Outliers", f"{often}.", notable=True)
     time_ns = period * cycle_ns
     return Finding("Outliers", f"{often}, about every {duration(time_ns)} ({1e9 / time_ns:,.4g} Hz).", notable=True)
@@ -142,15 +141,10 @@ def _outliers(outliers: Mapping[str, Any], executions: int, cycle_ns: float | No
 def _dependence(series: Mapping[str, Any]) -> Finding:
     test = series["independence"]
     told = f"({test['test']}, {p_text(test['p_value'])})"
-    if test["p_value"] >= 0.01:
+    if test["p_value"] >= SIGNIFICANT:
         return Finding("Dependence", f"None of neighbouring executions shows {told}.", notable=False)
     where = f": {test['detail']}" if test["detail"] else ""
     return Finding("Dependence", f"Neighbouring executions depend on each other {told}{where}.", notable=True)
-
-
-def p_text(p_value: float) -> str:
-    """A p-value; one too small for a float is not 0."""
-    return f"p-value {p_value:.2g}" if p_value > 1e-15 else "p-value below 1e-15"
 
 
 def effect(delta: float) -> str:
@@ -180,12 +174,13 @@ def clock_text(document: Mapping[str, Any]) -> str:
     """What is read, how finely, and what reading costs."""
     clock = document["clock"]
     cost, source = clock["cost"], clock["source"]
+    once = ", once for each of its tasks" if any(part["tasks"] > 1 for part in document["parts"]) else ""
     if document["measured"]["unit"] != "ns":
         unit = document["measured"]["unit"]
         if clock["constant"] is None:
             low, high = cost["min_ns"], cost["max_ns"]
-            return f"{source}: two readings cost {low:,} to {high:,} {unit}; they are contained in every count"
-        return f"{source}: two readings always cost {clock['constant']:,} {unit}, which are taken off every count"
+            return f"{source}: two readings cost {low:,} to {high:,} {unit}; they are contained in every count{once}"
+        return f"{source}: two readings always cost {clock['constant']:,} {unit}, which are taken off every count{once}"
     step = f"resolution {clock['resolution_ns']:,.4g} ns"
     costs = f"two readings cost {cost['median_ns']:,.0f} ns at the median, {cost['max_ns']:,} ns at most"
-    return f"{source}, {step}; {costs} ({clock['readings']:,} tried), contained in every time"
+    return f"{source}, {step}; {costs} ({clock['readings']:,} tried), contained in every time{once}"

@@ -102,7 +102,12 @@ def test_everything_that_takes_away_is_said(sound: dict[str, Any]) -> None:
         "unseen": ["the board shows no temperatures"],
     }
     sound["board"]["environment"]["virtual_machine"] = "kvm"
-    sound["measured"] |= {"fifo": None, "fifo_refused": "not permitted", "memory_locked": False}
+    sound["measured"] |= {
+        "fifo": None,
+        "fifo_refused": "not permitted",
+        "memory_locked": False,
+        "dma_latency_held": False,
+    }
     sound["clock"]["cost"]["median_ns"] = 25_000.0
     facts = gather(sound)
     assert facts.unseen == ("the board shows no temperatures",)
@@ -112,7 +117,15 @@ def test_everything_that_takes_away_is_said(sound: dict[str, Any]) -> None:
         "a setting did not stay: governor: it was performance and is powersave now",
         "a virtual machine, whose times are those of two schedulers: kvm",
         "SCHED_FIFO was refused, the ordinary scheduler ran it: not permitted",
-        "memory was not locked: a page fault may stand in any time",
+        "memory was not locked, although the profile asks for it: a page fault may stand in any time",
+        "the CPU DMA latency was not held, although the profile asks for it: a core may have slept too deep",
         "not as the profile asks: turbo: the board has no such file",
         "the clock is coarse here: reading it is 50% of the fastest part's median",
     )
+
+
+def test_what_was_not_asked_for_is_not_said_to_be_refused(sound: dict[str, Any]) -> None:
+    sound["measured"] |= {
+        "memory_lock_asked": False, "memory_locked": False, "dma_latency_asked": False, "dma_latency_held": False,
+    }  # fmt: skip
+    assert gather(sound).cautions == ("memory was not locked: a page fault may stand in any time",)

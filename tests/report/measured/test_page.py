@@ -101,19 +101,18 @@ def test_one_part_is_open_and_of_several_the_slowest(sound: dict[str, Any], laye
 
 
 def test_what_the_series_shows_is_said(disturbed: dict[str, Any]) -> None:
-    disturbed["parts"][0]["series"]["outliers"]["period"] = 100.0
     text = prose(disturbed)
     assert "The first 40 executions are" in text
     assert "beyond the 1,000 executions that were left out (p-value 0.0005)." in text
-    assert "(1.10%) lie far out, above 52.47 µs, and come periodically: every 100 executions, about every 5.14" in text
-    assert "Hz)." in text
+    assert (
+        "(1.10%) lie far out, above 52.47 µs, and come periodically: every 100 executions, about every 6 ms (166.7 Hz)."
+        in text
+    )
     assert "The level stays" in text
-    disturbed["measured"]["scope"] = "layer"
-    assert "every 100 executions." in prose(disturbed)  # nobody knows how long the other layers take
 
 
-def test_a_period_longer_than_half_the_series_is_none(disturbed: dict[str, Any]) -> None:
-    disturbed["parts"][0]["series"]["outliers"]["period"] = 2001.0
+def test_what_comes_unevenly_but_has_no_period_is_said(disturbed: dict[str, Any]) -> None:
+    disturbed["parts"][0]["series"]["outliers"]["period"] = None
     assert "come periodically" not in prose(disturbed)
     assert "and are not spread evenly over the series." in prose(disturbed)
 
@@ -177,11 +176,46 @@ def test_odd_series_have_a_page_too(times: list[int]) -> None:
 
 def test_equal_counts_say_what_they_show(counted: dict[str, Any]) -> None:
     text = prose(counted)
-    assert "Every part took the same number in each of 2,000 executions, whatever the vector:" in text
-    assert "two readings always cost 51 instructions, which are taken off every count" in text
+    assert "Every part took the same number in each of 2,000 executions, whichever of 1,000 vectors:" in text
+    assert "two readings always cost 51 instructions, which are taken off every count. A count says" in text
     [rows] = [rows for rows in tables(html(counted)) if rows[0][1:2] == ["Layer"]]
     assert rows[2][4:7] == ["2,010", "2,010", "1"]
     assert rows[-1] == ["", "All 3 layers", "5,030", "5,030", "", ""]
+
+
+def test_a_part_that_waits_is_not_said_to_take_the_same(counted: dict[str, Any]) -> None:
+    counted["parts"][1] |= {"alone": False, "distinct": 2, "max": 2100}
+    assert "Every part that waits for no device took the same number" in prose(counted)
+    for part in counted["parts"]:
+        part["alone"] = False
+    assert "Every part waits for a device, so no count says anything of the network." in prose(counted)
+
+
+def test_what_a_reading_costs_is_said_as_often_as_it_is_contained(
+    counted: dict[str, Any], layers: dict[str, Any]
+) -> None:
+    counted["parts"][0]["tasks"] = layers["parts"][0]["tasks"] = 2
+    assert "which are taken off every count, once for each of its tasks." in prose(counted)
+    assert "contained in every time, once for each of its tasks." in prose(layers)
+
+
+def test_one_vector_shows_nothing_of_data(counted: dict[str, Any]) -> None:
+    counted["measured"]["segment"] = 1
+    assert "all were of one vector, which shows nothing of how control flow depends on data" in prose(counted)
+    assert "as the static schedule promises" not in prose(counted)
+
+
+def test_what_else_changed_since_the_base_is_told(slower: dict[str, Any]) -> None:
+    assert "settings and environment are as they were" in prose(slower)
+    slower["against"]["changed"] = [{"topic": "compiler", "base": "gcc 12", "new": "gcc 13"}]
+    assert table(slower, "What")[1:] == [["compiler", "gcc 12", "gcc 13"]]
+    assert "settings and environment are as they were" not in prose(slower)
+
+
+def test_what_was_granted_and_what_was_asked_for(sound: dict[str, Any]) -> None:
+    sound["measured"] |= {"memory_locked": False, "dma_latency_asked": False, "dma_latency_held": False}
+    text = prose(sound)
+    assert "memory not locked, although the profile asks for it; CPU DMA latency not held, nor asked for." in text
 
 
 def test_counts_that_differ_name_function_and_vectors(varying: dict[str, Any]) -> None:

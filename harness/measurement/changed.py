@@ -1,0 +1,81 @@
+"""What else is not as it was between two measurements: who reads of a shift has to know what may have made it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+Document = Mapping[str, Any]
+
+VOLATILE = {"clock", "boot_id", "processors"}  # of the environment: the date, the start, a text with clocks of now
+LONGEST = 300
+
+
+def _settings(document: Document) -> str:
+    reached = ((one["path"], one["reached"]) for one in document["state"]["settings"])
+    return "; ".join(f"{path}: {value}" for path, value in reached)
+
+
+def _items(document: Document) -> str:
+    return "; ".join(f"{one['name']}: {one['target']} on core {one['core']}" for one in document["plan"]["items"])
+
+
+def _tasks(document: Document) -> str:
+    return "; ".join(
+        f"{one['layer']} {one['columns'][0]}..{one['columns'][1]} by {one['item']} in stage {one['stage']}"
+        for one in document["plan"]["tasks"]
+    )
+
+
+TOPICS: Mapping[str, Callable[[Document], Any]] = {
+    "program": lambda document: document["bundle"]["sha256"][:16],
+    "compiler": lambda document: document["bundle"]["compiler"],
+    "flags": lambda document: " ".join(document["bundle"]["flags"]),
+    "items": _items,
+    "tasks": _tasks,
+    "hand-over": lambda document: document["plan"]["sync"],
+    "options of the program": lambda document: " ".join(document["measured"]["options"]),
+    "vectors": lambda document: document["stimuli"]["sha256"][:16],
+    "executions": lambda document: document["measured"]["samples"],
+    "warm-up": lambda document: document["measured"]["warmup"],
+    "duration, s": lambda document: document["measured"]["duration_s"],
+    "SCHED_FIFO": lambda document: document["measured"]["fifo"],
+    "memory locked": lambda document: document["measured"]["memory_locked"],
+    "CPU DMA latency held": lambda document: document["measured"]["dma_latency_held"],
+    "clock": lambda document: document["clock"]["source"],
+    "load": lambda document: " ".join(document["load"]["argv"]),
+    "settings of the board": _settings,
+    "throttled": lambda document: "; ".join(document["state"]["throttled"]),
+    "harness": lambda document: " ".join(map(str, document["harness"].values())),
+}
+
+
+def changed(base: Document, new: Document) -> list[dict[str, str]]:
+    """Topic, base and new of all that differs between the documents of two measurements, results aside."""
+    both = {topic: (_told(read, base), _told(read, new)) for topic, read in TOPICS.items()}
+    both |= dict(_environment(base, new))
+    return [
+        {"topic": topic, "base": _text(before), "new": _text(after)}
+        for topic, (before, after) in both.items()
+        if before != after
+    ]
+
+
+def _told(read: Callable[[Document], Any], document: Document) -> Any:
+    """None of a document that says nothing of it, as one of an earlier version."""
+    try:
+        return read(document)
+    except KeyError:
+        return None
+
+
+def _environment(base: Document, new: Document) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    before, after = base["board"]["environment"], new["board"]["environment"]
+    for topic in dict.fromkeys([*before, *after]):
+        if topic not in VOLATILE:
+            yield f"board, {topic}", (before.get(topic), after.get(topic))
+
+
+def _text(value: Any) -> str:
+    text = "nothing" if value in {None, ""} else str(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

@@ -1,0 +1,68 @@
+"""A former measurement is compared only with one of the same parts, and only if it computed the model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness import plan
+from harness.errors import RequestError
+from harness.measurement.asked import Asked, Quantity
+from harness.measurement.base import READINGS_FILE, read, read_all
+from harness.plan import Plan
+from harness.profile import Profile
+from tests import builders
+from tests.kernels.board_program import parse
+
+ASKED = Asked(10, "item", Quantity.TIME, "idle", 0)
+
+
+@pytest.fixture
+def made(host: Profile) -> Plan:
+    net = parse(builders.random_network(np.random.default_rng(7), (5, 8, 4)))
+    return plan.make(net, host, ["c", "c"], 1)
+
+
+def measured(folder: Path, made: Plan, **changes: Any) -> Path:
+    """A folder as a measurement leaves it, as far as it is looked at."""
+    np.save(folder / READINGS_FILE, np.ones((10, 2), np.uint64))
+    document = {
+        "kind": "measure",
+        "board": {"name": "host", "kind": "this machine"},
+        "model": {"sha256": made.network.sha256},
+        "measured": {"scope": "item", "quantity": "time"},
+        "load": {"name": "idle"},
+        "parts": [{"name": "prepost"}, {"name": "network"}],
+        "outputs": {"differing": 0},
+        "readings": {"sha256": hashlib.sha256((folder / READINGS_FILE).read_bytes()).hexdigest()},
+    }
+    (folder / "run.json").write_text(json.dumps(document | changes))
+    return folder
+
+
+def test_the_same_parts_are_compared(tmp_path: Path, made: Plan, host: Profile) -> None:
+    assert read(measured(tmp_path, made), host, made, ASKED).readings.shape == (10, 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"parts": [{"name": "prepost"}]}, "its list of parts is prepost, here it is prepost, network"),
+        ({"outputs": {"differing": 3}}, "its outputs were not the reference's"),
+        ({"parts": None}, "no finished measurement is there"),
+    ],
+)
+def test_others_are_refused(tmp_path: Path, made: Plan, host: Profile, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(RequestError, match=message):
+        read(measured(tmp_path, made, **changes), host, made, ASKED)
+
+
+def test_one_measurement_named_twice_tells_no_noise(tmp_path: Path, made: Plan, host: Profile) -> None:
+    folder = measured(tmp_path, made)
+    with pytest.raises(RequestError, match="names a measurement twice"):
+        read_all([folder, folder / "." / ".." / folder.name], host, made, ASKED)
