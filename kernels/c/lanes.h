@@ -34,9 +34,6 @@ enum { LANES = 16, QUAD = 4, GROUP_BYTES = LANES * QUAD };
 #define WITH_LITERALS static inline __attribute__((always_inline))
 #define UNROLLED _Pragma("GCC unroll 16")
 
-/* Otherwise compilers put a second copy of a constant table where instructions read it, which no proof looks at. */
-#define FROM_MEMORY(TABLE) __asm__("" : "+r"(TABLE))
-
 #if !defined(LANES_PORTABLE) && defined(__AVX512VNNI__) && defined(__AVX512F__)
 
 #include <immintrin.h>
@@ -357,6 +354,7 @@ static inline void lanes_scale(const int32_t *acc, const float *m, float *y)
 static inline void lanes_round(const int32_t *acc, const float *m, int32_t qmin, int32_t qmax, int32_t zy, void *y)
 {
     uint8_t *codes = y;
+    NOT_KNOWN(zy);
     for (int lane = 0; lane < LANES; ++lane)
         codes[lane] = (uint8_t)round_saturated((float)acc[lane] * m[lane], qmin, qmax, zy);
 }

@@ -83,6 +83,7 @@ DEFINE_QGEMM(int8)
     static inline void requantize_##Y(size_t width, const int32_t *restrict acc,                       \
                                       const float *restrict m, int32_t zy, Y##_t *restrict y)          \
     {                                                                                                  \
+        NOT_KNOWN(zy);                                                                                 \
         for (size_t n = 0; n < width; ++n)                                                             \
             y[n] = (Y##_t)round_saturated((float)acc[n] * m[n], QMIN, QMAX, zy);                       \
     }

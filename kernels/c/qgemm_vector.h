@@ -76,7 +76,7 @@ WITH_LITERALS void qgemm_vector_sums(size_t depth, size_t width, const uint8_t *
     const size_t panels = PANELS(width), rest = panels % LANES_PANELS;
     const size_t panel = (depth + QUAD - 1) / QUAD * GROUP_BYTES;
     const uint32_t *chosen = &offset[flip ? PADDED(width) : 0];
-    FROM_MEMORY(b);
+    NOT_KNOWN(b);
     for (size_t p = 0; p + LANES_PANELS <= panels; p += LANES_PANELS)
         qgemm_vector_panels(LANES_PANELS, qgemm_vector_chains(LANES_PANELS), depth, a, flip, &b[p * panel],
                             &chosen[p * LANES], &acc[p * LANES]);
@@ -127,7 +127,7 @@ DEFINE_QGEMM_VECTOR_OFFSET(int8, -128)
                                              int32_t zy, Y##_t *restrict y)                            \
     {                                                                                                  \
         const size_t whole = width / LANES * LANES;                                                    \
-        FROM_MEMORY(m);                                                                                \
+        NOT_KNOWN(m);                                                                                \
         for (size_t n = 0; n < whole; n += LANES)                                                      \
             lanes_round(&acc[n], &m[n], QMIN, QMAX, zy, &y[n]);                                        \
         if (whole < width) {                                                                           \
@@ -144,7 +144,7 @@ WITH_LITERALS void scale_accumulator_vector(size_t width, const int32_t *restric
                                             float *restrict y)
 {
     const size_t whole = width / LANES * LANES;
-    FROM_MEMORY(m);
+    NOT_KNOWN(m);
     for (size_t n = 0; n < whole; n += LANES)
         lanes_scale(&acc[n], &m[n], &y[n]);
     if (whole < width) {
@@ -154,9 +154,10 @@ WITH_LITERALS void scale_accumulator_vector(size_t width, const int32_t *restric
     }
 }
 
-/* As DEFINE_STAGE of network.h, for accumulators that are filled up to whole panels: the stage's are not. */
+/* As DEFINE_STAGE of network.h, for accumulators that are filled up to whole panels: the stage's are not.  Nobody times
+ * them, so that they are small. */
 #define DEFINE_PADDED_ACCUMULATE(NAME, INPUT, DEPTH, WIDTH)                                            \
-    static void NAME##_stage(size_t vectors, const void *inputs, void *outputs)                        \
+    static __attribute__((cold)) void NAME##_stage(size_t vectors, const void *inputs, void *outputs)  \
     {                                                                                                  \
         const INPUT *in = inputs;                                                                      \
         int32_t *out = outputs;                                                                        \
@@ -168,7 +169,7 @@ WITH_LITERALS void scale_accumulator_vector(size_t width, const int32_t *restric
     }
 
 #define DEFINE_PADDED_FINISH(NAME, OUTPUT, WIDTH)                                                      \
-    static void NAME##_stage(size_t vectors, const void *inputs, void *outputs)                        \
+    static __attribute__((cold)) void NAME##_stage(size_t vectors, const void *inputs, void *outputs)  \
     {                                                                                                  \
         const int32_t *in = inputs;                                                                    \
         OUTPUT *out = outputs;                                                                         \

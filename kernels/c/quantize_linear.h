@@ -16,6 +16,8 @@
     static inline void quantize_linear_##TYPE(size_t width, const float *restrict x, float scale,      \
                                               int32_t zero_point, TYPE##_t *restrict q)                \
     {                                                                                                  \
+        NOT_KNOWN(scale);                                                                              \
+        NOT_KNOWN(zero_point);                                                                         \
         for (size_t i = 0; i < width; ++i)                                                             \
             q[i] = (TYPE##_t)round_saturated(x[i] / scale, QMIN, QMAX, zero_point);                    \
     }

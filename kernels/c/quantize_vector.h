@@ -22,6 +22,8 @@
     WITH_LITERALS void quantize_vector_##TYPE(size_t width, const float *restrict x, float scale,      \
                                               int32_t zero_point, TYPE##_t *restrict q)                \
     {                                                                                                  \
+        NOT_KNOWN(scale);                                                                              \
+        NOT_KNOWN(zero_point);                                                                         \
         for (size_t first = 0; first < width; first += QUAD) {                                         \
             const size_t count = width - first < QUAD ? width - first : QUAD;                          \
             uint32_t codes = 0;                                                                        \

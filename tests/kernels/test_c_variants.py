@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import plan, toolchain
-from harness.network import Array, Network
+from harness.network import Array, Network, QuantizeLinear
 from harness.profile import Profile
 from harness.targets import DEPTH_LIMIT, KERNELS
 from tests import builders
@@ -32,13 +33,13 @@ from tests.kernels.board_program import (
 from tests.kernels.c_variants import (
     BY_NAME,
     GNU,
-    IMPLEMENTATIONS,
     QEMU,
     SATURATING,
     VARIANTS,
     VECTOR,
     ZIG,
     compile_network,
+    disassembled,
     instructions,
     of_variant,
 )
@@ -52,7 +53,7 @@ ACAS = (5, 50, 50, 50, 50, 50, 50, 5)
 ROOM_BYTES = 64 * 1024
 
 
-@settings(COMPILED, max_examples=8)
+@settings(COMPILED, max_examples=4)
 @given(model=models(), block=st.sampled_from([1, 16, 1000]), seed=st.integers(0, 2**32 - 1))
 @pytest.mark.parametrize("target", VARIANTS)
 def test_random_networks(
@@ -74,39 +75,42 @@ def test_a_column_of_a_layer_may_be_anybodys(target: str, host: Profile, cache: 
 
 
 def networks() -> Iterator[tuple[str, Network, Array]]:
-    """Of every kind, with all tails of panels and groups; and the extremes."""
-    kinds: dict[str, dict[str, Any]] = {
-        "tails": {"zero_points": True, "per_column": True, "weights": "uint8", "float_output": True},
-        "int8": {"activations": "int8", "zero_points": True, "per_column": True},
-        "wide": {"argmax": True, "power_of_two": True, "zero_points": True},
-        "sums": {"residual": 2, "per_column": True},
-    }
-    widths = {"tails": (1, 17, 34, 51, 68, 3), "int8": (6, 80, 15, 97, 2), "wide": (65, 130, 64, 7), "sums": (7, 18, 5)}
-    for name, options in kinds.items():
-        net = parse(builders.random_network(np.random.default_rng(len(name)), widths[name], **options))
-        yield name, net, half_way_vectors(net, VECTORS, seed=6)
-    yield "largest products", *largest_products(np.int8, -128, DEPTH_LIMIT)
-    yield "deepest", *largest_products(np.uint8, 255, DEPTH_LIMIT)
+    """With all tails of panels and groups, and the extremes; ties, and floats of every kind."""
+    options: dict[str, Any] = {"zero_points": True, "per_column": True, "weights": "uint8", "float_output": True}
+    net = parse(builders.random_network(np.random.default_rng(4), (1, 17, 34, 51, 68, 3), **options))
+    layer = net.layers[0]
+    assert isinstance(layer, QuantizeLinear)
+    yield "tails", net, np.concatenate([half_way_vectors(net, VECTORS, seed=6), special_values(layer.scale)[:2000]])
+    options = {"activations": "int8", "zero_points": True, "per_column": True, "power_of_two": True}
+    net = parse(builders.random_network(np.random.default_rng(5), (6, 80, 130, 15, 97, 2), **options))
+    yield "int8", net, half_way_vectors(net, VECTORS, seed=6)
     yield "whole int32", *whole_int32()
-    net = chain([quantize(0.0236721, -3, "int8")], ("int8", 1), 1)
-    yield "special floats", net, special_values(np.float32(0.0236721))[:2000]
-
-
-def largest_products(dtype: type[np.generic], weight: int, depth: int) -> tuple[Network, Array]:
-    """All weights extreme, and all codes 255, or 0, which is -128 to an instruction that multiplies int8."""
-    weights = np.full((depth, 5), weight, dtype)
-    net = chain([quantize(1, 0, "uint8"), qgemm(weights, np.zeros(5), np.ones(1), None)], ("float32", 5), depth)
-    return net, np.stack([np.full(depth, 255), np.zeros(depth), np.arange(depth) % 256]).astype(np.float32)
 
 
 def whole_int32() -> tuple[Network, Array]:
-    """Accumulators up to both ends of int32, where offsets alone wrap around, in whole panels and a tail."""
+    """Accumulators up to both ends of int32, where offsets alone wrap around, in whole panels and a tail.
+
+    The largest products are among them, and outputs beyond all codes; a scale of 1 is divided by, and NaN of all kinds.
+    """
     rng, depth, width = np.random.default_rng(12), 31, 67
     weights, room = rng.integers(-128, 128, (depth, width)).astype(np.int8), 255 * 128 * depth
+    weights[:, [3, 66]] = -128
     bias = rng.integers(-(2**31) + room, 2**31 - room, width)
-    scales = rng.uniform(0.5, 1.5, width) * 100 / (np.abs(bias) + room)
+    bias[:20] %= 2 * room
+    scales = rng.uniform(0.5, 1.5, width) * 200 / (np.abs(bias) + room)
     net = chain([quantize(1, 0, "uint8"), qgemm(weights, bias, scales, (1.0, 128))], ("uint8", width), depth)
-    return net, rng.integers(0, 256, (500, depth)).astype(np.float32)
+    codes = rng.integers(0, 256, (500, depth))
+    codes[0], codes[1] = 0, 255
+    return net, np.concatenate([codes.astype(np.float32), special_values(np.float32(1))[: 31 * 40].reshape(-1, depth)])
+
+
+def deepest() -> tuple[Network, Array]:
+    """As many of the largest products as are allowed, of either sign: 255 and 0 are 127 and -128 to instructions."""
+    weights = np.repeat([[255, 0, 255, 0, 128]], DEPTH_LIMIT, axis=0).astype(np.uint8)
+    weights[::2, 3] = 255
+    nodes = [quantize(1, 0, "uint8"), qgemm(weights, np.zeros(5), np.ones(1), None)]
+    codes = np.stack([np.full(DEPTH_LIMIT, 255), np.zeros(DEPTH_LIMIT), np.arange(DEPTH_LIMIT) % 256])
+    return chain(nodes, ("float32", 5), DEPTH_LIMIT), codes.astype(np.float32)
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +131,25 @@ def test_every_implementation_computes_every_network(
     for of_what, net, vectors, expected in subjects:
         program = implementation.program(net, host, tmp_path / of_what, objects)
         assert_same(program.activations(vectors, tmp_path / "dumps" / of_what), expected)
+
+
+@pytest.mark.parametrize("name", ["AVX512-VNNI", "AVX-VNNI", "portable", "SDOT", "NEON"])
+def test_the_largest_sums_fit(name: str, host: Profile, objects: Path, tmp_path: Path) -> None:
+    BY_NAME[name].require()
+    net, vectors = deepest()
+    program = BY_NAME[name].program(net, host, tmp_path, objects)
+    assert_same(program.activations(vectors, tmp_path / "dumps"), references(net, vectors))
+
+
+@pytest.mark.parametrize("target", ["c", *VARIANTS])
+def test_a_signaling_nan_is_a_nan_on_arm_where_a_division_by_1_could_be_left_out(
+    target: str, host: Profile, objects: Path, tmp_path: Path
+) -> None:
+    BY_NAME["NEON"].require()
+    net = chain([quantize(1, 3, "int8")], ("int8", 3), 3)
+    vectors = np.full((4, 3), 0x7F800001, np.uint32).view(np.float32)
+    program = BY_NAME["NEON"].program(net, host, tmp_path, objects, target=target)
+    assert_same(program.activations(vectors, tmp_path), (np.full((4, 3), -128, np.int8),))
 
 
 LANES = "kernels/c/lanes.h"
@@ -166,14 +189,11 @@ MUTANTS = {
 def test_a_mutant_of_an_implementation_is_caught(mutant: str, host: Profile, objects: Path, tmp_path: Path) -> None:
     name, old, new = MUTANTS[mutant]
     BY_NAME[name].require()
-    net = parse(builders.random_network(np.random.default_rng(7), (9, 66, 65, 3), zero_points=True, power_of_two=True))
-    tried = {"random": (net, uniform_vectors(net, VECTORS, seed=1)), "extreme": largest_products(np.int8, -128, 9)}
-    differing = []
-    for of_what, (net, vectors) in tried.items():
-        program = BY_NAME[name].program(net, host, tmp_path / of_what, objects, [Patch(LANES, old, new)])
-        found = program.activations(vectors, tmp_path / "dumps" / of_what)
-        differing += [a.tobytes() != b.tobytes() for a, b in zip(found, references(net, vectors), strict=True)]
-    assert any(differing)
+    net, vectors = whole_int32()
+    program = BY_NAME[name].program(net, host, tmp_path, objects, [Patch(LANES, old, new)])
+    found = program.activations(vectors, tmp_path / "dumps")
+    differing = [a.tobytes() != b.tobytes() for a, b in zip(found, references(net, vectors), strict=True)]
+    assert differing == [False, True]
 
 
 @pytest.mark.parametrize("name", BY_NAME)
@@ -189,28 +209,27 @@ def test_every_implementation_rounds_infinities_and_nan_as_the_reference(
     assert (done.returncode, done.stdout) == (0, "0 of 1904\n")
 
 
-@pytest.mark.parametrize("name", [each.name for each in IMPLEMENTATIONS if not each.on_arm])
-def test_no_implementation_reads_or_writes_beyond_a_buffer(name: str, host: Profile, tmp_path: Path) -> None:
-    implementation = BY_NAME[name]
-    implementation.require()
-    assert_sanitized(implementation.board(host), tmp_path)
+BEST = "defined(__AVX512VNNI__) && defined(__AVX512F__)"
+WITHOUT = {
+    "nothing": [],
+    "AVX512-VNNI": [Patch(LANES, BEST, "0")],
+    "instructions": [Patch(LANES, "#define LANES_H\n", "#define LANES_H\n#define LANES_PORTABLE\n")],
+}
 
 
-@pytest.mark.parametrize("target", VARIANTS)
-def test_no_variant_reads_or_writes_beyond_a_buffer(target: str, host: Profile, tmp_path: Path) -> None:
-    assert_sanitized(of_variant(host, target), tmp_path)
-
-
-def assert_sanitized(board: Profile, folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "without"), [*((VECTOR, each) for each in WITHOUT), *((t, "nothing") for t in VARIANTS[1:])]
+)
+def test_nothing_is_read_or_written_beyond_a_buffer(target: str, without: str, host: Profile, tmp_path: Path) -> None:
     """Blocks end within a panel and a group, so that whatever is beyond belongs to somebody else, or to nobody."""
     options = {"weights": "uint8", "zero_points": True, "per_column": True, "dequantize": True}
     net = parse(builders.random_network(np.random.default_rng(3), (7, 33, 18, 50, 1, 5), **options))
-    vectors = uniform_vectors(net, 25, seed=1)
+    vectors, board = uniform_vectors(net, 25, seed=1), of_variant(host, target)
     flags = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    program = build_patched(plan.make(net, board, block=10), board, folder / "bundle", flags=flags)
-    done = run_sanitized(program, vectors, folder)
+    program = build_patched(plan.make(net, board, block=10), board, tmp_path / "bundle", WITHOUT[without], flags)
+    done = run_sanitized(program, vectors, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert_same(program.read_dumps(folder), references(net, vectors))
+    assert_same(program.read_dumps(tmp_path), references(net, vectors))
 
 
 @pytest.mark.parametrize("target", VARIANTS)
@@ -237,10 +256,21 @@ def test_sums_are_made_by_the_instructions_that_the_processor_has(name: str, hos
         assert not [each for each in found if any(bad in each for bad in SATURATING)]
 
 
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="it is about instructions of x86")
+@pytest.mark.parametrize("target", ["c", *VARIANTS])
+@pytest.mark.parametrize("widths", [(1, 3, 8), (4, 21, 2), (8, 1)])
+def test_no_branch_depends_on_a_float(target: str, widths: tuple[int, ...], host: Profile, tmp_path: Path) -> None:
+    """A comparison of floats is what a compiler makes a branch of; maxima and minima need none."""
+    net = parse(builders.random_network(np.random.default_rng(1), widths, zero_points=True, dequantize=True))
+    compiled = compile_network(net, with_compiler(host, target, "gcc", ("-O3", "-mavx2")), tmp_path)
+    assert "comis" not in disassembled(compiled)
+
+
 def test_the_fastest_variant_of_an_acas_network_is_small(host: Profile, tmp_path: Path) -> None:
     """Code and constants of what is generated, 64 kB on top of the C library, and the stack of a layer."""
     net = parse(builders.random_network(np.random.default_rng(1), ACAS, dequantize=True))
-    compiled = compile_network(net, of_variant(host, VECTOR), tmp_path, "-fstack-usage")
+    report = ("-fstack-usage", "-dumpdir", f"{tmp_path}/", "-dumpbase", "network")
+    compiled = compile_network(net, of_variant(host, VECTOR), tmp_path, *report)
     assert text_and_data(compiled) <= ROOM_BYTES
     stack = [line.split("\t") for line in compiled.with_suffix(".su").read_text(encoding="utf-8").splitlines()]
     forward = {name.rpartition(":")[2]: int(size) for name, size, _ in stack if name.endswith("_forward")}

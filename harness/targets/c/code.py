@@ -122,10 +122,15 @@ def filled(values: Array, size: int | None) -> Array:
     return result
 
 
-def rounded(dtype: np.dtype[Any], value: str, zero_point: str) -> str:
-    """A float32 as a code of this type, by the one rounding of saturate.h."""
+def rounded(dtype: np.dtype[Any], value: str) -> str:
+    """A float32 as a code of this type, by the one rounding of saturate.h and the variable `zero_point`."""
     limits = np.iinfo(dtype)
-    return f"({C_TYPES[dtype.name]})round_saturated({value}, {limits.min}, {limits.max}, {zero_point})"
+    return f"({C_TYPES[dtype.name]})round_saturated({value}, {limits.min}, {limits.max}, zero_point)"
+
+
+def not_known(c_type: str, name: str, value: str) -> str:
+    """A variable of which compilers do not know the value (saturate.h)."""
+    return f"{c_type} {name} = {value};\n    NOT_KNOWN({name});"
 
 
 def chosen(layer: ArgExtremum, column: int | str) -> str:

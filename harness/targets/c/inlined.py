@@ -28,8 +28,9 @@ def _elementwise(layer: Layer) -> tuple[tuple[Table, ...], str]:
     """The constants and the statements of a layer with one source and one stage."""
     if isinstance(layer, QuantizeLinear):
         scale, zero_point = code.affine(layer)
-        value = code.rounded(layer.dtype, f"in[n] / {scale.name}[0]", f"{zero_point.name}[0]")
-        return (scale, zero_point), _loop(layer, f"out[n] = {value};")
+        loop = _loop(layer, f"out[n] = {code.rounded(layer.dtype, 'in[n] / scale')};")
+        values = code.not_known("float", "scale", f"{scale.name}[0]"), _zero_point(zero_point.name)
+        return (scale, zero_point), "\n    ".join((*values, loop))
     if isinstance(layer, DequantizeLinear):
         scale, zero_point = code.affine(layer)
         return (scale, zero_point), _loop(layer, f"out[n] = (float)(in[n] - {zero_point.name}[0]) * {scale.name}[0];")
@@ -63,4 +64,9 @@ def _finish(layer: QGemm) -> str:
     product = f"(float)in[n] * {layer.name}_multiplier[n]"
     if layer.dtype == np.float32:
         return _loop(layer, f"out[n] = {product};")
-    return _loop(layer, f"out[n] = {code.rounded(layer.dtype, product, f'{layer.name}_output_zero_point[0]')};")
+    loop = _loop(layer, f"out[n] = {code.rounded(layer.dtype, product)};")
+    return f"{_zero_point(f'{layer.name}_output_zero_point')}\n    {loop}"
+
+
+def _zero_point(table: str) -> str:
+    return code.not_known("int32_t", "zero_point", f"{table}[0]")

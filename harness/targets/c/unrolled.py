@@ -42,8 +42,9 @@ def _elementwise(layer: Layer) -> str:
     """The statements of a layer with one source and one stage."""
     columns = range(layer.width)
     if isinstance(layer, QuantizeLinear):
-        scale, zero_point = literal(layer.scale), str(layer.zero_point)
-        return _assigned(code.rounded(layer.dtype, f"in[{n}] / {scale}", zero_point) for n in columns)
+        scale = code.not_known("float", "scale", literal(layer.scale))
+        codes = _assigned(code.rounded(layer.dtype, f"in[{n}] / scale") for n in columns)
+        return f"{scale}\n    {_zero_point(layer.zero_point)}\n    {codes}"
     if isinstance(layer, DequantizeLinear):
         scale = literal(layer.scale)
         return _assigned(f"(float)(in[{n}] - {layer.zero_point}) * {scale}" for n in columns)
@@ -82,7 +83,12 @@ def _finish(layer: QGemm) -> str:
     products = [f"(float)in[{n}] * {literal(multiplier)}" for n, multiplier in enumerate(layer.multiplier)]
     if layer.dtype == np.float32:
         return _assigned(products)
-    return _assigned(code.rounded(layer.dtype, product, str(layer.y_zero_point)) for product in products)
+    codes = _assigned(code.rounded(layer.dtype, product) for product in products)
+    return f"{_zero_point(layer.y_zero_point)}\n    {codes}"
+
+
+def _zero_point(value: int) -> str:
+    return code.not_known("int32_t", "zero_point", str(value))
 
 
 def _read_back(layer: QGemm) -> tuple[Table, Table]:
