@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from harness import profile
 from harness.profile import Laboratory, Profile
 from harness.workspace import ROOT
+from tests.objects import kept
 
 # A job in a shell's background starts with SIGINT ignored, and so would all that the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -39,5 +42,15 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for what programs have in common, compiled once: to compile takes longer than to run."""
-    return tmp_path_factory.mktemp("objects")
+    """A folder for what programs have in common, of all workers: to compile takes longer than to run."""
+    session = tmp_path_factory.getbasetemp()
+    folder = (session.parent if "PYTEST_XDIST_WORKER" in os.environ else session) / "objects"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def kept_objects(objects: Path) -> Iterator[None]:
+    """Programs are built with the object files of that folder, also those that commands build."""
+    with kept(objects):
+        yield

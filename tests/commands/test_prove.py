@@ -18,7 +18,6 @@ from harness import network
 from harness.cli import cli
 from harness.network import QGemm, accumulator_bounds
 from harness.proof import Side, Step
-from harness.reference import steps
 from harness.targets import KERNELS
 from tests import builders
 from tests.commands.command import Ended, User
@@ -166,10 +165,7 @@ def test_a_resumed_run_keeps_its_proof(user: User, proved: Ended) -> None:
 
 @pytest.fixture
 def changed_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last layer's last column: its largest accumulator becomes another code.
-
-    In this process, where the reference need not sweep all floats once more.
-    """
+    """The last layer's last column: its largest accumulator becomes another code, in this process."""
     copy = shutil.copytree(KERNELS, tmp_path / "kernels")
     kernel, formula = copy / "c" / "qgemm.h", "(Y##_t)round_saturated((float)acc[n] * m[n], QMIN, QMAX, zy)"
     right = kernel.read_text()
@@ -178,7 +174,6 @@ def changed_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert kernel.read_text() != right
     for name in ("harness.bundle", "harness.targets.c"):
         monkeypatch.setattr(f"{name}.KERNELS", copy)
-    monkeypatch.setattr(steps, "FLOATS", 1 << 20)
 
 
 def unmet() -> int:
@@ -188,7 +183,7 @@ def unmet() -> int:
     return int(accumulator_bounds(layer)[1][-1])
 
 
-@pytest.mark.usefixtures("changed_kernels")
+@pytest.mark.usefixtures("changed_kernels", "few_floats")
 def test_a_program_differs_that_no_vector_shows(user: User, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = ["--board", "host", "--items", "c,c", "--model", str(user.folder / "small.onnx"), "--vectors", str(VECTORS)]
     assert cli.main(["--runs", str(tmp_path / "runs"), "prove", *given], standalone_mode=False) == 1

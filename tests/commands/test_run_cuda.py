@@ -45,8 +45,9 @@ def test_a_run_says_everywhere_that_no_gpu_took_part(user: User, kernels: str) -
     assert f"not on hardware: item network by {SIMULATION}" in shown
 
 
+@pytest.mark.usefixtures("few_floats")
 def test_a_proof_holds_and_says_what_it_holds_for(user: User) -> None:
-    ended = user.harness(*arguments(user, "prove", "fused", "--floats", "thresholds"))
+    ended = user.here(*arguments(user, "prove", "fused", "--floats", "thresholds"))
     assert (ended.code, ended.document["verdict"]) == (0, "identical")
     assert ended.document["proof"]["holds"]
     assert ended.document["proof"]["assumptions"][0].startswith(f"Item network ran on a stand-in, {SIMULATION}: ")

@@ -88,7 +88,9 @@ def _session(endpoint: Endpoint) -> Iterator[SshBoard]:
 
 
 def test_identical_and_named_as_emulated(user: User, endpoint: Endpoint) -> None:
-    ended = user.harness("run", "--board", NAME, "--model", "acas_coc", "--vectors", "12000", "--json")
+    ended = user.harness(
+        "run", "--board", NAME, "--model", "acas_coc", "--vectors", "3000", "--chunk", "2000", "--json"
+    )
     assert ended.code == 0, ended.err
     assert ended.document["verdict"] == "identical"
     assert ended.document["board_kind"] == "emulated"
@@ -112,7 +114,7 @@ def test_identical_and_named_as_emulated(user: User, endpoint: Endpoint) -> None
 )
 def test_accelerators_are_played_there_and_marked(user: User, board: str, stand_in: str) -> None:
     _give(user, _board(board))
-    ended = user.harness("run", "--board", NAME, "--model", "acas_coc", "--vectors", "2000", "--json")
+    ended = user.harness("run", "--board", NAME, "--model", "acas_coc", "--vectors", "500", "--json")
     assert (ended.code, ended.document["verdict"]) == (0, "identical"), ended.err
     ran_on = {layer["item"]: layer["ran_on"] for layer in ended.document["layers"]}
     assert ran_on == {"prepost": "emulated-cpu (qemu cortex-a72)", "network": stand_in}
@@ -151,11 +153,11 @@ def _run_split(user: User, model: onnx.ModelProto, path: Path, split: str, sync:
     onnx.save_model(model, path)
     ended = user.harness(
         "run", "--board", NAME, "--model", str(path), "--split", split, "--sync", sync,
-        "--vectors", "1500", "--block", "100", "--trace", "250", "--json",
+        "--vectors", "500", "--block", "50", "--trace", "100", "--json",
     )  # fmt: skip
     assert (ended.code, ended.document["verdict"]) == (0, "identical"), ended.err
     assert ended.document["conformance"]["conforms"] is True
-    assert ended.document["conformance"]["executions"] == 250
+    assert ended.document["conformance"]["executions"] == 100
     assert {layer["ran_on"] for layer in ended.document["layers"]} == {"emulated-cpu (qemu cortex-a72)"}
 
 
@@ -165,7 +167,7 @@ def test_a_full_disk_is_inconclusive_and_says_so(user: User, endpoint: Endpoint)
         fill = ["dd", "if=/dev/zero", "of=/board/filler", "bs=1024", f"count={free_kib - 2000}"]
         assert board.run(fill, 30).status == 0
         try:
-            ended = user.harness("run", "--board", NAME, "--model", "acas_coc", "--vectors", "20000", "--json")
+            ended = user.harness("run", "--board", NAME, "--model", "acas_coc", "--vectors", "10000", "--json")
         finally:
             board.run(["rm", "/board/filler"], 10)
     assert ended.code == 3
@@ -272,12 +274,12 @@ class _Proxy(threading.Thread):
 
 
 def test_a_connection_cut_in_a_transfer_keeps_finished_chunks_and_resumes(user: User, endpoint: Endpoint) -> None:
-    proxy = _Proxy(endpoint.port, cut_after=6_000_000)
+    proxy = _Proxy(endpoint.port, cut_after=1_500_000)
     known_hosts = user.folder / "known_hosts"
     _, kind, key = endpoint.known_hosts.read_text().split()[:3]
     known_hosts.write_text(f"[127.0.0.1]:{proxy.port} {kind} {key}\n")
     _give(user, _address(endpoint, port=proxy.port, known_hosts=str(known_hosts)))
-    arguments = ("--board", NAME, "--model", "acas_coc", "--vectors", "20000", "--chunk", "5000", "--json")
+    arguments = ("--board", NAME, "--model", "acas_coc", "--vectors", "5000", "--chunk", "1250", "--json")
     ended = user.harness("run", *arguments)
     assert ended.code == 3, ended.err
     assert ended.document["verdict"] == "inconclusive"
@@ -290,8 +292,8 @@ def test_a_connection_cut_in_a_transfer_keeps_finished_chunks_and_resumes(user: 
     resumed = user.harness("run", "--resume", str(folder), "--json")
     assert resumed.code == 0, resumed.err
     assert resumed.document["verdict"] == "identical"
-    assert f"resuming after {finished * 5000:,} vectors" in resumed.err
-    assert np.load(folder / "target" / "00003" / "10_select_advisory.npy").shape == (5000, 1)
+    assert f"resuming after {finished * 1250:,} vectors" in resumed.err
+    assert np.load(folder / "target" / "00003" / "10_select_advisory.npy").shape == (1250, 1)
 
 
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, cache: Path) -> None:

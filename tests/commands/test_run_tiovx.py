@@ -48,9 +48,10 @@ def test_a_run_says_everywhere_that_no_dsp_took_part(user: User, core: str, name
     assert f"not on hardware: item network by {DOUBLE}" in user.harness(*arguments(user, "run", core)[:-1]).out
 
 
+@pytest.mark.usefixtures("few_floats")
 def test_a_proof_holds_with_quantisation_on_the_core(user: User) -> None:
     split = ["--split", "quantize=network", "--floats", "thresholds"]
-    ended = user.harness(*arguments(user, "prove", "c7x", *split))
+    ended = user.here(*arguments(user, "prove", "c7x", *split))
     assert (ended.code, ended.document["verdict"]) == (0, "identical")
     assert ended.document["proof"]["holds"]
     assert ended.document["proof"]["assumptions"][0].startswith(f"Item network ran on a stand-in, {DOUBLE}: ")

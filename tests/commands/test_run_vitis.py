@@ -45,8 +45,9 @@ def test_a_run_says_everywhere_that_no_fpga_took_part(user: User) -> None:
     assert f"not on hardware: item network by {SIMULATION}" in user.harness(*arguments(user, "run")[:-1]).out
 
 
+@pytest.mark.usefixtures("few_floats")
 def test_a_proof_holds_in_the_fabric(user: User) -> None:
-    ended = user.harness(*arguments(user, "prove", "--floats", "thresholds"))
+    ended = user.here(*arguments(user, "prove", "--floats", "thresholds"))
     assert (ended.code, ended.document["verdict"]) == (0, "identical")
     assert ended.document["proof"]["holds"]
     stand_in, in_fabric, *_ = ended.document["proof"]["assumptions"]

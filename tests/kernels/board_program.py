@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import os
-import re
-import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +22,7 @@ from harness.plan import Plan
 from harness.profile import Profile
 from harness.reference import Reference
 from harness.targets import STAND_INS
-from harness.toolchain import Compiler
+from tests.objects import Keeping
 
 EXIT_SYSTEM = 4
 CHATTER = "APP: "  # of TIOVX, which says what it does
@@ -125,58 +122,6 @@ def build_patched(
         recipe = dataclasses.replace(recipe, compiler=keeping)
     recipe.compile(folder, "patched")
     return BoardProgram(folder / bundle.PROGRAM, made.network, "patched", recipe.compiler.identity)
-
-
-@dataclass(frozen=True)
-class Keeping(Compiler):
-    """Compiles a source of the folder kernels once: what has the same text, headers and flags has one object file."""
-
-    objects: Path
-
-    def build(
-        self,
-        folder: Path,
-        sources: Sequence[Path],
-        include: Sequence[Path],
-        definitions: Sequence[str],
-        output: Path,
-        more_flags: Sequence[str] = (),
-    ) -> None:
-        """As a compiler does."""
-
-        include_folders = [folder / path for path in include]
-
-        def kept(source: Path) -> Path:
-            texts = [path.read_bytes() for path in _read_by(folder / source, include_folders)]
-            settings = repr((source, self.flags, definitions, more_flags)).encode()
-            there = self.objects / f"{hashlib.sha256(b''.join([settings, *texts])).hexdigest()}.o"
-            if not there.exists():
-                super(Keeping, self).build(folder, [source], include, definitions, there, (*more_flags, "-c"))
-            return there
-
-        if "-c" in more_flags:
-            [source] = sources
-            shutil.copy(kept(source), output)
-            return
-        fixed = [source for source in sources if source.parts[0] == KERNELS]
-        units = [*(source for source in sources if source not in fixed), NO_LANGUAGE, *map(kept, fixed)]
-        super().build(folder, units, include, definitions, output, more_flags)
-
-
-def _read_by(source: Path, folders: Sequence[Path]) -> list[Path]:
-    """The source, and every header that it or one of them may include from its own folder or one of `folders`."""
-    found = {source: None}
-    for path in (reading := [source]):
-        names = re.findall(r'^\s*#\s*include\s*["<](.+?)[">]', path.read_text(encoding="utf-8"), re.MULTILINE)
-        there = [place / name for name in names for place in (path.parent, *folders)]
-        new = [each for each in there if each.is_file() and each not in found]
-        found.update(dict.fromkeys(new))
-        reading += new
-    return list(found)
-
-
-KERNELS = "kernels"
-NO_LANGUAGE = Path("-xnone")  # the option: object files follow, whatever language the flags name
 
 
 def _patched(made: Plan, board: Profile, folder: Path, patches: Sequence[Patch], flags: Sequence[str]) -> Recipe:

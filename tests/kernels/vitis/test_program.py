@@ -303,7 +303,7 @@ def test_the_sources_compile_without_a_warning(host: Profile, tmp_path: Path) ->
 def test_the_address_and_undefined_behaviour_sanitizers_find_nothing(host: Profile, tmp_path: Path) -> None:
     board = with_fabric(host)
     model = builders.random_network(np.random.default_rng(7), (5, 9, 3), zero_points=True, float_output=True)
-    flags = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    flags = ["-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     program = build_patched(made_of(model, board, block=16), board, tmp_path / "bundle", flags=flags)
     vectors = uniform_vectors(program.network, 70, seed=8)
     done = run_sanitized(program, vectors, tmp_path)
