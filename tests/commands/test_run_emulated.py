@@ -89,7 +89,8 @@ def _session(endpoint: Endpoint) -> Iterator[SshBoard]:
 
 def test_identical_and_named_as_emulated(user: User, endpoint: Endpoint) -> None:
     ended = user.harness(
-        "run", "--board", NAME, "--model", "acas_coc", "--vectors", "3000", "--chunk", "2000", "--json"
+        *("run", "--board", NAME, "--model", "acas_coc", "--vectors", "3000"),
+        *("--chunk", "2000", "--trace", "16", "--json"),
     )
     assert ended.code == 0, ended.err
     assert ended.document["verdict"] == "identical"
@@ -114,7 +115,8 @@ def test_identical_and_named_as_emulated(user: User, endpoint: Endpoint) -> None
 )
 def test_accelerators_are_played_there_and_marked(user: User, board: str, stand_in: str) -> None:
     _give(user, _board(board))
-    ended = user.harness("run", "--board", NAME, "--model", "acas_coc", "--vectors", "500", "--json")
+    few = ("--vectors", "500", "--trace", "8")  # a traced execution is of all vectors
+    ended = user.harness("run", "--board", NAME, "--model", "acas_coc", *few, "--json")
     assert (ended.code, ended.document["verdict"]) == (0, "identical"), ended.err
     ran_on = {layer["item"]: layer["ran_on"] for layer in ended.document["layers"]}
     assert ran_on == {"prepost": "emulated-cpu (qemu cortex-a72)", "network": stand_in}
