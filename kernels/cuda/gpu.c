@@ -1,10 +1,10 @@
 #include "gpu.h"
 
-#include <inttypes.h>
-#include <stdio.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "cuda.h"
+#include "device_times.h"
 #include "fail.h"
 #include "network.h"
 #include "self_test.h"
@@ -169,23 +169,14 @@ static void note_time(struct gpu_launch *launch)
 
 static void write_times(const struct gpu_item *item)
 {
-    static char path[4096];
-    if (snprintf(path, sizeof path, "%s/times_%s.jsonl", item->out, item->name) >= (int)sizeof path)
-        fail(EXIT_USAGE, "--out %s: the path is too long", item->out);
-    FILE *file = fopen(path, "w");
-    if (!file)
-        fail_errno(EXIT_IO, "cannot write", path);
+    device_times_open(item->out, item->name);
     for (size_t i = 0; i < item->launch_count; ++i) {
         const struct gpu_times *times = &item->launches[i]->times;
         if (times->executions)
-            fprintf(file,
-                    "{\"launch\": \"%s\", \"executions\": %" PRIu64 ", \"average_ns\": %" PRIu64
-                    ", \"least_ns\": %" PRIu64 ", \"greatest_ns\": %" PRIu64 "}\n",
-                    item->launches[i]->name, times->executions, times->sum_ns / times->executions, times->least_ns,
-                    times->greatest_ns);
+            device_times_write("launch", item->launches[i]->name, times->executions, times->sum_ns / times->executions,
+                               times->least_ns, times->greatest_ns);
     }
-    if (fclose(file) != 0)
-        fail_errno(EXIT_IO, "cannot write", path);
+    device_times_close();
 }
 
 static void open_launch(struct gpu_launch *launch, CUstream stream, const struct options *options)

@@ -7,6 +7,7 @@
 
 #include <utils/app_init/include/app_init.h>
 
+#include "device_times.h"
 #include "fail.h"
 #include "identity.h"
 #include "module.h"
@@ -275,37 +276,29 @@ void tiovx_open(struct tiovx_item *item, const struct options *options)
     identify(item);
 }
 
-static void print_times(FILE *file, const char *kind, const char *name, const vx_perf_t *times)
+static void write_performance(const char *kind, const char *name, const vx_perf_t *times)
 {
-    fprintf(file, "{\"%s\": \"%s\", \"executions\": %ju, ", kind, name, (uintmax_t)times->num);
-    fprintf(file, "\"average_ns\": %ju, \"least_ns\": %ju, \"greatest_ns\": %ju}\n", (uintmax_t)times->avg,
-            (uintmax_t)times->min, (uintmax_t)times->max);
+    device_times_write(kind, name, times->num, times->avg, times->min, times->max);
 }
 
-static void write_launch_times(FILE *file, const struct tiovx_launch *launch)
+static void write_launch_times(const struct tiovx_launch *launch)
 {
     vx_perf_t times;
     CALL(vxQueryGraph, launch->name, launch->graph, VX_GRAPH_PERFORMANCE, &times, sizeof times);
-    print_times(file, "graph", launch->name, &times);
+    write_performance("graph", launch->name, &times);
     for (size_t i = 0; i < launch->node_count; ++i) {
         CALL(vxQueryNode, launch->nodes[i].name, launch->nodes[i].node, VX_NODE_PERFORMANCE, &times, sizeof times);
-        print_times(file, "node", launch->nodes[i].name, &times);
+        write_performance("node", launch->nodes[i].name, &times);
     }
 }
 
 /* What the core itself has measured: a node is its kernel alone, a graph all between two cores too. */
 static void write_times(const struct tiovx_item *item)
 {
-    static char path[4096];
-    if (snprintf(path, sizeof path, "%s/times_%s.jsonl", item->out, item->watch.item) >= (int)sizeof path)
-        fail(EXIT_USAGE, "--out %s: the path is too long", item->out);
-    FILE *file = fopen(path, "w");
-    if (!file)
-        fail_errno(EXIT_IO, "cannot write", path);
+    device_times_open(item->out, item->watch.item);
     for (size_t i = 0; i < item->launch_count; ++i)
-        write_launch_times(file, item->launches[i]);
-    if (fclose(file) != 0)
-        fail_errno(EXIT_IO, "cannot write", path);
+        write_launch_times(item->launches[i]);
+    device_times_close();
 }
 
 static void release_ends(struct tiovx_stage *stage)

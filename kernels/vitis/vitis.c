@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device_times.h"
 #include "fail.h"
 #include "qgemm.h"
 #include "quiet.h"
@@ -204,31 +205,24 @@ void vitis_open(struct vitis_item *item, const struct options *options)
              fabric_name(), vitis_identity[0], vitis_identity[1], fabric_xclbin());
 }
 
-static void print_times(FILE *file, const char *kind, const char *kernel, uint64_t executions,
-                        const struct vitis_statistic *times)
+static void write_statistic(const char *kind, const char *kernel, uint64_t executions,
+                            const struct vitis_statistic *times)
 {
-    fprintf(file, "{\"%s\": \"%s\", \"executions\": %" PRIu64 ", ", kind, kernel, executions);
-    fprintf(file, "\"average_ns\": %" PRIu64 ", \"least_ns\": %" PRIu64 ", \"greatest_ns\": %" PRIu64 "}\n",
-            executions ? times->sum_ns / executions : 0, times->least_ns, times->greatest_ns);
+    const uint64_t average_ns = executions ? times->sum_ns / executions : 0;
+    device_times_write(kind, kernel, executions, average_ns, times->least_ns, times->greatest_ns);
 }
 
 static void write_times(const struct vitis_item *item)
 {
-    static char path[4096];
-    if (snprintf(path, sizeof path, "%s/times_%s.jsonl", item->out, item->name) >= (int)sizeof path)
-        fail(EXIT_USAGE, "--out %s: the path is too long", item->out);
-    FILE *file = fopen(path, "w");
-    if (!file)
-        fail_errno(EXIT_IO, "cannot write", path);
+    device_times_open(item->out, item->name);
     for (size_t i = 0; i < item->launch_count; ++i) {
         const struct vitis_launch *launch = item->launches[i];
         const struct vitis_statistics *times = &launch->times;
-        print_times(file, "to_device", launch->kernel, times->executions, &times->to_device);
-        print_times(file, "kernel", launch->kernel, times->executions, &times->kernel);
-        print_times(file, "from_device", launch->kernel, times->executions, &times->from_device);
+        write_statistic("to_device", launch->kernel, times->executions, &times->to_device);
+        write_statistic("kernel", launch->kernel, times->executions, &times->kernel);
+        write_statistic("from_device", launch->kernel, times->executions, &times->from_device);
     }
-    if (fclose(file) != 0)
-        fail_errno(EXIT_IO, "cannot write", path);
+    device_times_close();
 }
 
 void vitis_release(struct vitis_item *item)
