@@ -193,6 +193,8 @@ def _hint(done: Completed) -> str:
     """What helps a program that failed for want of something."""
     if b"No space left" in done.stderr:
         return "free space on the board, or use a smaller --chunk"
+    if b"does not count" in done.stderr:
+        return "see kernel.perf_event_paranoid there; a virtual machine seldom has counters, an emulated board always"
     return "if the board has run out of memory (dmesg tells), use a smaller --block" if done.status == KILLED else ""
 
 

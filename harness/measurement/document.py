@@ -113,9 +113,10 @@ def _not_met(job: Job, asked: Asked, environment: Mapping[str, str]) -> str:
         for where in [targets.find(item.target).ran_on(job.profile)]
         if where != targets.HARDWARE
     ]
-    counted = [] if asked.quantity is Quantity.TIME else [f"{asked.quantity.value} were counted, no time was measured"]
+    if asked.quantity is not Quantity.TIME:
+        return "; ".join([f"{asked.quantity.value} were counted, no time was measured", *stand_ins])
     virtual = ["the board is a virtual machine, whose times are those of two schedulers"]
-    return "; ".join([*counted, *stand_ins, *(virtual if "virtual_machine" in environment else [])])
+    return "; ".join([*stand_ins, *(virtual if "virtual_machine" in environment else [])])
 
 
 def _clock(job: Job, probe: Probe, asked: Asked) -> dict[str, Any]:

@@ -81,6 +81,9 @@ def test_a_measurement_keeps_all_that_it_tells(base: Ended) -> None:
     assert 0 < run["clock"]["cost"]["median_ns"] < part["summary"]["median_ns"]
     assert len(run["state"]["snapshots"]) == 2
     assert "kernel" in run["board"]["environment"]
+    # Two schedulers' times are those of neither.
+    virtual = "virtual_machine" in run["board"]["environment"]
+    assert ("a virtual machine" in run["measured"]["not_met_because"]) == virtual
 
 
 def test_every_file_has_its_hash(base: Ended) -> None:
@@ -200,6 +203,16 @@ def test_wrong_requests_are_refused_before_anything_is_done(
     assert not (user.folder / "runs").exists()
 
 
+def test_a_board_without_counters_is_told_what_to_do(user: User, model: str) -> None:
+    ended = measured(user, model, "--samples", "20", "--count", "instructions")
+    if ended.code == 0:  # a machine with counters that this user may read
+        assert ended.document["measured"]["unit"] == "instructions"
+        return
+    assert ended.code == 3
+    assert "does not count instructions" in ended.document["reason"]
+    assert "kernel.perf_event_paranoid" in ended.document["hint"]
+
+
 def test_board_and_model_are_required(user: User) -> None:
     ended = user.harness("measure", "--board", "host")
     assert (ended.code, "give --board and --model" in ended.err) == (2, True)
@@ -231,6 +244,7 @@ def test_an_emulated_board_counts_the_same_instructions_for_every_vector(tmp_pat
     document = ended.document
     assert document["measured"]["unit"] == "instructions"
     assert document["measured"]["not_met_because"].startswith("instructions were counted, no time was measured")
+    assert "schedulers" not in document["measured"]["not_met_because"]
     assert [part["distinct"] for part in document["parts"]] == [1] * 11
     assert all(part["min"] == part["max"] > 50 for part in document["parts"])
     # Of the layers with as many multiplications, none is much shorter than the others.
