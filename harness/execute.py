@@ -6,6 +6,7 @@ the bundle's hash, and every dump must have the length and hash that it should h
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import tarfile
@@ -14,6 +15,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+import numpy as np
 
 from harness import dumps
 from harness.board.session import Board, Completed, Fetch
@@ -169,6 +172,32 @@ def size_of(board: Board, path: PurePosixPath) -> int:
     if done.status != 0 or not count.isdigit():
         raise BoardError(f"the board does not tell the size of {path}: {_tail(done)}")
     return int(count)
+
+
+def fetch_arrays(board: Board, files: Sequence[tuple[PurePosixPath, np.dtype[Any], tuple[int, int]]]) -> list[Array]:
+    """Arrays that the program has just written, each by its path, type and shape (rows, width).
+
+    BoardError if one is missing, or has not the length, header and SHA-256 that it should have.
+    """
+    hashes = hashes_of(board, [path for path, _, _ in files])
+    with tempfile.TemporaryDirectory() as scratch:
+        here = [Path(scratch) / path.name for path, _, _ in files]
+        sizes = [dumps.HEADER_BYTES + rows * width * dtype.itemsize for _, dtype, (rows, width) in files]
+        board.get_many([Fetch(there, to, size) for (there, _, _), to, size in zip(files, here, sizes, strict=True)])
+        return [
+            dumps.read_array(path, dtype, shape, sha256)
+            for path, (_, dtype, shape), sha256 in zip(here, files, hashes, strict=True)
+        ]
+
+
+def fetch_whole(board: Board, path: PurePosixPath, to: Path, largest: int | None = None) -> None:
+    """A file of any length that the program has just written; BoardError if it is longer than `largest` or damaged."""
+    [sha256], size = hashes_of(board, [path]), size_of(board, path)
+    if largest is not None and size > largest:
+        raise BoardError(f"{path} has {size} bytes, at most {largest} were expected")
+    board.get(path, to, size)
+    if hashlib.sha256(to.read_bytes()).hexdigest() != sha256:
+        raise BoardError(f"{path} changed on its way from the board", "run again; see the network and the disks")
 
 
 def run_program(deployed: Deployed, arguments: Sequence[str], timeout_s: float) -> dict[str, Any]:

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from harness import dumps, execute
 from harness.conformance import Condition, arrange, read
-from harness.errors import BoardError
-from harness.evidence import file_sha256
 from harness.execute import Deployed
 from harness.jobs import Job
 from harness.plan import Plan
@@ -71,7 +69,4 @@ def _trace(deployed: Deployed, arguments: list[str], to: Path, timeout_s: float)
     there = out / "trace.jsonl"
     traced = ["--out", str(out), "--dump", "none", "--warmup", "1", "--trace"]
     execute.run_program(deployed, [*arguments, *traced], timeout_s)
-    sha256 = execute.hashes_of(deployed.board, [there])[0]
-    deployed.board.get(there, to, execute.size_of(deployed.board, there))
-    if file_sha256(to) != sha256:
-        raise BoardError(f"{there} changed on its way from the board", "run again; see the network and the disks")
+    execute.fetch_whole(deployed.board, there, to)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from harness import dumps, execute
-from harness.board.session import Fetch
 from harness.errors import BoardError
 from harness.execute import Deployed
 from harness.network import Array
@@ -85,17 +84,11 @@ class Probe:
             raise BoardError(f"the program on the board reports {passed!r} vectors and {rows!r} rows")
         return passed, rows
 
-    def _fetch(self, files: Sequence[tuple[str, np.dtype[Any], tuple[int, ...]]]) -> list[Array]:
+    def _fetch(self, files: Sequence[tuple[str, np.dtype[Any], tuple[int, int]]]) -> list[Array]:
         """The arrays that the program has written, each by its name, type and shape (rows, width)."""
-        paths = [self._out / f"{name}.npy" for name, _, _ in files]
-        hashes = execute.hashes_of(self.deployed.board, paths)
-        sizes = [dumps.HEADER_BYTES + rows * width * dtype.itemsize for _, dtype, (rows, width) in files]
-        here = [self.scratch / path.name for path in paths]
-        self.deployed.board.get_many([Fetch(*each) for each in zip(paths, here, sizes, strict=True)])
-        return [
-            dumps.read_array(path, dtype, (rows, width), sha256)
-            for path, (_, dtype, (rows, width)), sha256 in zip(here, files, hashes, strict=True)
-        ]
+        return execute.fetch_arrays(
+            self.deployed.board, [(self._out / f"{name}.npy", dtype, shape) for name, dtype, shape in files]
+        )
 
 
 def _require_all(vectors: int, expected: int) -> None:

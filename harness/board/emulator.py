@@ -167,7 +167,7 @@ def _command(board: _Board, guest: image.Image, port: int) -> list[str]:
     return [
         QEMU,
         *("-M", "virt,gic-version=3", "-cpu", machine.cpu, "-smp", str(machine.cores), "-m", str(machine.memory_mib)),
-        *(("-icount", "shift=3,sleep=off") if machine.counting else ()),
+        *(("-icount", "shift=3,sleep=on") if machine.counting else ()),
         *("-display", "none", "-monitor", "none", "-nodefaults", "-no-reboot", "-serial", "file:console.log"),
         *("-kernel", str(guest.kernel), "-initrd", str(guest.initramfs)),
         *("-append", f"console=ttyAMA0 quiet panic=-1 nokaslr mitigations=off {given}"),

@@ -87,11 +87,18 @@ def _order(
     wanted = asked.settle(board, **options)
     if against and wanted.quantity is Quantity.CYCLES:
         raise RequestError("--against compares times and instructions, not cycles", "leave --count out")
-    model = workspace.model(planned["model"])
-    made = plan.make(model, board, planned["items"], 1, planned["split"], planned["sync"])
-    bases = base.read_all(against, board, made, wanted)
+    bases = _bases(against, board, planned, wanted, workspace) if against else ()
     request = Request(**{**planned, "block": 1}, vectors=str(wanted.vectors), trace=0)
     return _Order(request, wanted, bases)
+
+
+def _bases(
+    against: Sequence[Path], board: Profile, planned: Mapping[str, Any], wanted: Asked, workspace: Workspace
+) -> tuple[Base, ...]:
+    """What is compared with, each of the plan that is to be measured."""
+    model = workspace.model(planned["model"])
+    made = plan.make(model, board, planned["items"], 1, planned["split"], planned["sync"])
+    return base.read_all(against, board, made, wanted)
 
 
 def _settle(request: Request, workspace: Workspace, screen: Screen) -> Job:

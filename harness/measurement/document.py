@@ -168,9 +168,11 @@ def _against(document: dict[str, Any], readings: Readings, bases: Sequence[Base]
 
 
 def _of_the_network(readings: Readings, document: Mapping[str, Any]) -> statistics.Readings:
-    """Without what a count contains of its reading; a time keeps it."""
-    taken_off = np.array([part.get("taken_off", 0) for part in document["parts"]], np.int64)
-    return np.asarray(readings.astype(np.int64) - taken_off, np.int64)
+    """Each vector's least count, without what it contains of its reading; of times all, as they are."""
+    if document["measured"]["quantity"] == Quantity.TIME.value:
+        return readings
+    taken_off = np.array([part["taken_off"] for part in document["parts"]], np.int64)
+    return statistics.least_of_each(readings.astype(np.int64) - taken_off, document["measured"]["segment"])
 
 
 def judge(document: dict[str, Any]) -> tuple[str, str]:
@@ -214,7 +216,15 @@ def _headline(document: dict[str, Any]) -> str:
         return f"{samples:,} executions; every part waits for a device, so no count says anything of the network"
     total = sum(part["max"] for part in alone)
     which = f"whichever of {vectors:,} vectors" if vectors > 1 else "all of one vector, which shows nothing of data"
-    return f"{total:,} instructions in each of {samples:,} executions, {which}{others}"
+    return f"{total:,} instructions in each of {samples:,} executions, {which}{others}{_disturbed(alone)}"
+
+
+def _disturbed(parts: Sequence[Mapping[str, Any]]) -> str:
+    """How many readings showed more than the same vector did at another time."""
+    count, most = (sum(part["disturbed"] for part in parts), max(part["most"] - part["max"] for part in parts))
+    if not count:
+        return ""
+    return f"; but for {count:,} readings that the counter's own disturbance made larger, by {most:,} at most"
 
 
 def summary(document: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness import dumps, evidence, execute, targets
-from harness.board.session import Deadline, Fetch
+from harness.board.session import Deadline
 from harness.compare import NOTHING, Comparison, compare
 from harness.errors import BoardError
 from harness.execute import Deployed
@@ -87,18 +87,14 @@ class Measurer:
     asked: Asked
     options: Sequence[str]
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """What the readings are of, column by column."""
-        return names_of(self.job.plan, self.asked)
-
     def probe(self) -> Probe:
         """What a reading costs, on the core and with the priority of the first item."""
         answer = self._run("--readings", str(READINGS))
         resolution_ns = answer.get("resolution_ns")
         if answer.get("readings") != READINGS or not isinstance(resolution_ns, int | float):
             raise BoardError(f"the program on the board reports {answer!r} of {READINGS} readings")
-        return Probe(self._readings("readings.npy", (READINGS, 1))[:, 0], float(resolution_ns))
+        [readings] = self._fetch(("readings.npy", UINT64, (READINGS, 1)))
+        return Probe(_possible(readings)[:, 0], float(resolution_ns))
 
     def segments(self) -> Iterator[Segment]:
         """Segments until samples and time are as asked, each of all vectors of the stimuli.
@@ -125,16 +121,16 @@ class Measurer:
         begun = f"{evidence.now():%Y-%m-%dT%H:%M:%SZ}"
         scope = ("--time", self.asked.scope, "--warmup", str(self.asked.warmup))
         answer = self._run("--vectors", vectors, "--dump", "last", *scope)
-        count, columns = len(expected), len(self.columns)
+        (count, width), columns = expected.shape, len(names_of(self.job.plan, self.asked))
         if answer.get("samples") != count:
             raise BoardError(f"the program on the board reports {answer.get('samples')} executions, not {count}")
         last = len(self.job.network.layers) - 1
         name = dumps.file_name(last, self.job.network.layers[last])
-        outputs = compare(expected, self._fetch(name, expected.dtype, expected.shape))
+        outputs, readings = self._fetch((name, expected.dtype, (count, width)), ("time.npy", UINT64, (count, columns)))
         return Segment(
             begun,
-            self._readings("time.npy", (count, columns)),
-            outputs,
+            _possible(readings),
+            compare(expected, outputs),
             bool(answer.get("memory_locked")),
             bool(answer.get("dma_latency_held")),
             {name: _count(answer, name) for name in DISTURBANCES},
@@ -147,12 +143,9 @@ class Measurer:
         if self.asked.quantity is not Quantity.TIME or targets.find(item.target).compiler() is None:
             return ()
         board, there = self.deployed.board, self._out / f"times_{item.name}.jsonl"
-        size = execute.size_of(board, there)
-        if size > devices.LARGEST_FILE:
-            raise BoardError(f"{there} has {size} bytes, which no times of a device take")
         with tempfile.TemporaryDirectory() as scratch:
             here = Path(scratch) / there.name
-            board.get(there, here, size)
+            execute.fetch_whole(board, there, here, devices.LARGEST_FILE)
             return devices.parse(item.name, here.read_text(encoding="utf-8", errors="replace"))
 
     def _run(self, *arguments: str) -> dict[str, Any]:
@@ -167,25 +160,18 @@ class Measurer:
     def _out(self) -> PurePosixPath:
         return execute.out_folder(self.deployed.run_folder, 0)
 
-    def _readings(self, name: str, shape: tuple[int, int]) -> Readings:
-        """As below; of what no clock and no counter shows nothing is concluded."""
-        found = self._fetch(name, UINT64, shape)
-        if found.max() > LONGEST_NS:
-            raise BoardError(
-                f"{name} of the program on the board has a reading of {found.max():,}: no clock shows that"
-            )
-        return found
+    def _fetch(self, *files: tuple[str, np.dtype[Any], tuple[int, int]]) -> list[Array]:
+        """Files that the program has just written, by name, type and shape (rows, width)."""
+        return execute.fetch_arrays(
+            self.deployed.board, [(self._out / name, dtype, shape) for name, dtype, shape in files]
+        )
 
-    def _fetch(self, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-        """A file that the program has just written, (rows, width)."""
-        there = self._out / name
-        [sha256] = execute.hashes_of(self.deployed.board, [there])
-        rows, width = shape
-        with tempfile.TemporaryDirectory() as scratch:
-            here = Path(scratch) / name
-            size = dumps.HEADER_BYTES + rows * width * dtype.itemsize
-            self.deployed.board.get_many([Fetch(there, here, size)])
-            return dumps.read_array(here, dtype, (rows, width), sha256)
+
+def _possible(readings: Readings) -> Readings:
+    """The readings; of what no clock and no counter shows nothing is concluded: BoardError."""
+    if readings.max() > LONGEST_NS:
+        raise BoardError(f"the program on the board has a reading of {readings.max():,}: no clock shows that")
+    return readings
 
 
 def pause_s(asked: Asked) -> float:

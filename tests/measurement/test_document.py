@@ -12,7 +12,7 @@ from harness.measurement.document import judge
 def part(name: str = "dense", **changes: Any) -> dict[str, Any]:
     return {
         "name": name, "function": f"{name}_forward", "alone": True,
-        "min": 90, "max": 90, "distinct": 1, "repeatable": True,
+        "min": 90, "max": 90, "distinct": 1, "repeatable": True, "disturbed": 0, "most": 90,
         "summary": {"median_ns": 70.0, "max_ns": 90},
     } | changes  # fmt: skip
 
@@ -82,3 +82,9 @@ def test_times_are_told_by_the_part_with_the_largest() -> None:
 
 def test_cycles_are_no_proof_of_anything() -> None:
     assert judge(document(VARYING, unit="cycles")) == ("measured", "90 cycles at least in 2,000 executions")
+
+
+def test_readings_that_were_disturbed_are_told() -> None:
+    verdict, reason = judge(document(part(disturbed=2, most=95), part("last")))
+    assert verdict == "measured"
+    assert reason.endswith("; but for 2 readings that the counter's own disturbance made larger, by 5 at most")

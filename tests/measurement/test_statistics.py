@@ -12,7 +12,7 @@ import pytest
 
 from harness import timing
 from harness.measurement.parts import Part
-from harness.measurement.statistics import TIMELINE_POINTS, against, counts, plain, timeline, times
+from harness.measurement.statistics import TIMELINE_POINTS, against, counts, least_of_each, plain, timeline, times
 
 Readings = npt.NDArray[np.uint64]
 PART = Part("dense", "hardware", "dense_forward", alone=True)
@@ -141,3 +141,37 @@ def test_what_json_has_not_becomes_null() -> None:
 
 def test_what_is_not_given_says_why() -> None:
     assert plain(timing.NotGiven("too few", 30)) == {"not_given": "too few", "needs": 30}
+
+
+def disturbed(per_vector: list[int], more: dict[int, int]) -> Readings:
+    """Two passes of 200 vectors, readings `more` by so much."""
+    readings = np.tile(np.resize(np.array(per_vector, np.uint64), 200), 2)
+    for place, by in more.items():
+        readings[place] += np.uint64(by)
+    return readings
+
+
+def test_a_rare_disturbance_of_the_counter_is_no_dependence_on_data() -> None:
+    found = counts(PART, disturbed([90], {7: 5, 300: 5}), None, 200)
+    assert (found["min"], found["max"], found["distinct"], found["executions"]) == (90, 90, 1, 400)
+    assert (found["disturbed"], found["most"]) == (2, 95)
+
+
+def test_a_dependence_on_data_is_found_among_disturbances() -> None:
+    found = counts(PART, disturbed([90, 90, 90, 93], {7: 5}), None, 200)
+    assert (found["min"], found["max"], found["distinct"], found["repeatable"]) == (90, 93, 2, True)
+
+
+def test_a_vector_that_was_disturbed_every_time_shows_nothing_of_data() -> None:
+    found = counts(PART, disturbed([90], {7: 5, 207: 5, 9: 5}), None, 200)
+    assert (found["distinct"], found["repeatable"]) == (2, False)
+
+
+def test_a_counter_that_is_often_disturbed_is_not_exact() -> None:
+    found = counts(PART, disturbed([90], dict.fromkeys(range(0, 100, 10), 5)), None, 200)
+    assert (found["min"], found["max"], found["distinct"], found["repeatable"]) == (90, 95, 2, False)
+
+
+def test_a_base_is_compared_by_each_vectors_least() -> None:
+    readings = np.stack([disturbed([90], {7: 5}), disturbed([80], {})], axis=1)
+    assert least_of_each(readings, 200).tolist() == [[90, 80]] * 200

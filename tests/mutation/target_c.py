@@ -338,25 +338,23 @@ def rounded_alike(name: str) -> Injection:
     return both(kernel(*PLAIN_ROUNDING), injection)
 
 
+ROUNDINGS = (
+    "clamp after round",
+    "round half away (roundf)",
+    "(int)(v + 0.5f) after + zp",
+    "round half up, floorf(v + 0.5f)",
+    "round half up, floor(v + 0.5)",
+    "round half down, ceil(v - 0.5)",
+    "truncate toward zero",
+    "floor (toward -inf)",
+    "ceil (toward +inf)",
+    "+ zp in float before rint",
+    "sat clamp one code early",
+    "wrap instead of clamp",
+)
 VECTOR_INJECTIONS: Mapping[str, Injection | str] = {
     **INJECTIONS,
-    **{
-        name: rounded_alike(name)
-        for name in (
-            "clamp after round",
-            "round half away (roundf)",
-            "(int)(v + 0.5f) after + zp",
-            "round half up, floorf(v + 0.5f)",
-            "round half up, floor(v + 0.5)",
-            "round half down, ceil(v - 0.5)",
-            "truncate toward zero",
-            "floor (toward -inf)",
-            "ceil (toward +inf)",
-            "+ zp in float before rint",
-            "sat clamp one code early",
-            "wrap instead of clamp",
-        )
-    },
+    **{name: rounded_alike(name) for name in ROUNDINGS},
     "float output: acc not rounded first": scaled("(float)((double)acc[{0}] * m[{0}])"),
     "float output: through float16": scaled(
         "({{ volatile _Float16 half = (_Float16)((float)acc[{0}] * m[{0}]); (float)half; }})"

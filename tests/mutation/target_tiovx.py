@@ -30,6 +30,7 @@ from tests.mutation.target_c import (
     INT16_SATURATED,
     NO_THREADS,
     PRODUCTS,
+    ROUNDINGS,
     SATURATE,
     Injection,
     kernel,
@@ -302,20 +303,6 @@ NO_LAUNCH = "a node is computed by one thread of the core, and vxProcessGraph re
 SUM_OF_CODES = "the sum is taken of the codes one by one, before zeros are put behind them"
 HERE = "here it is called TIOVX: "
 
-ROUNDINGS = (
-    "clamp after round",
-    "round half away (roundf)",
-    "(int)(v + 0.5f) after + zp",
-    "round half up, floorf(v + 0.5f)",
-    "round half up, floor(v + 0.5)",
-    "round half down, ceil(v - 0.5)",
-    "truncate toward zero",
-    "floor (toward -inf)",
-    "ceil (toward +inf)",
-    "+ zp in float before rint",
-    "sat clamp one code early",
-    "wrap instead of clamp",
-)
 FLOATING: Mapping[str, Injection | str] = {
     **{name: rounding(name) for name in ROUNDINGS},
     "x * (1 / scale)": quantizing("quantize_reciprocal"),

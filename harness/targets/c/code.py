@@ -140,6 +140,21 @@ def chosen(layer: ArgExtremum, column: int | str) -> str:
     return f"best = best + ({column} - best) * {better};"
 
 
+def finish_call(layer: QGemm, scale: str, requantize: str) -> str:
+    """The call of a QGemm's second stage, by the functions of a shape for float32 outputs and for codes."""
+    if layer.dtype == np.float32:
+        return f"{scale}({layer.width}, in, {layer.name}_multiplier, out);"
+    operands = f"{layer.width}, in, {layer.name}_multiplier, {layer.name}_output_zero_point[0], out"
+    return f"{requantize}_{layer.dtype}({operands});"
+
+
+def offset_call(layer: QGemm, function: str, to: str) -> str:
+    """The statement of an item's init that computes a QGemm's offsets."""
+    name = layer.name
+    operands = f"&{name}_weights[0][0], {zero_points_argument(layer)}, {name}_bias, {name}_input_zero_point[0]"
+    return f"    {function}_{layer.input_dtype}({layer.input_width}, {layer.width}, {operands}, {to});"
+
+
 def zero_points_argument(layer: QGemm) -> str:
     """The weights' zero points as the kernels take them."""
     return f"{layer.name}_weights_zero_point" if signed_weights(layer)[1].any() else "NULL"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from harness.network import Add, ArgExtremum, DequantizeLinear, Layer, QGemm, QuantizeLinear
 from harness.targets import LayerCode, Table
 from harness.targets.c import code
@@ -52,18 +50,9 @@ def _qgemm(layer: QGemm, prefix: str) -> Bodies:
     name, sizes = layer.name, f"{layer.input_width}, {layer.width}"
     operands = f"&{name}_weights[0][0], {code.zero_points_argument(layer)}, {name}_offset"
     accumulate = f"{prefix}qgemm_accumulate_{layer.input_dtype}({sizes}, in, {operands}, out);"
-    return Bodies(accumulate, prefix + _finish(layer))
-
-
-def _finish(layer: QGemm) -> str:
-    if layer.dtype == np.float32:
-        return f"scale_accumulator({layer.width}, in, {layer.name}_multiplier, out);"
-    operands = f"{layer.width}, in, {layer.name}_multiplier, {layer.name}_output_zero_point[0], out"
-    return f"requantize_{layer.dtype}({operands});"
+    return Bodies(accumulate, code.finish_call(layer, f"{prefix}scale_accumulator", f"{prefix}requantize"))
 
 
 def initialise(layer: QGemm) -> str:
     """The call that computes the offsets, a statement of an item's init."""
-    name = layer.name
-    operands = f"&{name}_weights[0][0], {code.zero_points_argument(layer)}, {name}_bias, {name}_input_zero_point[0]"
-    return f"    qgemm_offset_{layer.input_dtype}({layer.input_width}, {layer.width}, {operands}, {name}_offset);"
+    return code.offset_call(layer, "qgemm_offset", f"{layer.name}_offset")

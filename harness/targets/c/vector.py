@@ -95,15 +95,9 @@ def _accumulate(layer: QGemm) -> str:
 
 
 def _finish(layer: QGemm) -> str:
-    if layer.dtype == np.float32:
-        return f"scale_accumulator_vector({layer.width}, in, {layer.name}_multiplier, out);"
-    operands = f"{layer.width}, in, {layer.name}_multiplier, {layer.name}_output_zero_point[0], out"
-    return f"requantize_vector_{layer.dtype}({operands});"
+    return code.finish_call(layer, "scale_accumulator_vector", "requantize_vector")
 
 
 def initialise(layer: QGemm) -> str:
     """The call that computes the offsets, a statement of an item's init."""
-    name = layer.name
-    operands = f"&{name}_weights[0][0], {code.zero_points_argument(layer)}, {name}_bias, {name}_input_zero_point[0]"
-    sizes = f"{layer.input_width}, {layer.width}"
-    return f"    qgemm_vector_offset_{layer.input_dtype}({sizes}, {operands}, &{name}_offset[0][0]);"
+    return code.offset_call(layer, "qgemm_vector_offset", f"&{layer.name}_offset[0][0]")
