@@ -65,6 +65,9 @@ _traced = click.option(
     show_default=True,
     help="Executions traced and replayed on the plan's Petri net, most of them under delays; 0: none.",
 )
+_run_folder = click.option(
+    "--run-folder", metavar="FOLDER", help="Where the evidence goes; else runs/<time>_<board>_<model>."
+)
 _precise = click.option("--x64-quant-precision", is_flag=True, help="Set session.x64quantprecision in the reference.")
 
 
@@ -100,6 +103,7 @@ def cli(context: click.Context, boards: Path | None, runs: Path | None, debug: b
 @click.option("--resume", type=click.Path(path_type=Path), help="Go on with the unfinished run in this folder.")
 @_traced
 @_precise
+@_run_folder
 @as_json
 @click.pass_obj
 def run(space: Workspace, /, as_json: bool, resume: Path | None, board: str, model: str, **asked: Any) -> int:
@@ -110,8 +114,8 @@ def run(space: Workspace, /, as_json: bool, resume: Path | None, board: str, mod
     from harness.commands import run as command
     from harness.jobs import Request
 
-    if resume and asked["plan"]:
-        raise click.UsageError("--resume goes on with the plan of its run: leave --plan out")
+    if resume and (asked["plan"] or asked["run_folder"]):
+        raise click.UsageError("--resume goes on with the plan and in the folder of its run: leave the others out")
     if asked["plan"]:
         _require_alone("--plan", board, model, *(asked[key] for key in ("items", "split", "sync", "block")))
     elif not resume and not (board and model):
@@ -131,6 +135,7 @@ def run(space: Workspace, /, as_json: bool, resume: Path | None, board: str, mod
 )
 @_traced
 @_precise
+@_run_folder
 @as_json
 @click.pass_obj
 def prove(space: Workspace, /, as_json: bool, board: str, model: str, floats: str | None, **asked: Any) -> int:
@@ -178,6 +183,7 @@ def prove(space: Workspace, /, as_json: bool, board: str, model: str, floats: st
 )
 @_seed
 @_precise
+@_run_folder
 @as_json
 @click.pass_obj
 def measure(

@@ -12,6 +12,7 @@ runs/<time>_<board>_<model>/
     proof.json           of a proof: every claim with its method, and what is taken for granted
     failing.npy          of a run that differs: the smallest vector that still does
     report.html junit.xml log.txt
+    attempts.jsonl       when it was begun, and what stopped it; more lines where it was resumed
     run.json             written last and atomically: a folder without it is an unfinished run
 """
 
@@ -21,7 +22,9 @@ import hashlib
 import json
 import os
 import re
+import secrets
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +34,9 @@ from harness.compare import Comparison, Difference
 from harness.diagnosis import Diagnosis, Hypothesis, Observation, Portrait
 from harness.errors import RequestError
 from harness.targets import HARDWARE
+
+ATTEMPTS = "attempts.jsonl"
+CONTENT = ("chunks/", "failing.npy", "model.onnx", "plan/", "reference/", "stimuli.npy", "target/")
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,16 @@ class RunFolder:
     """One run's evidence on disk."""
 
     path: Path
+
+    @classmethod
+    def create_at(cls, path: Path) -> RunFolder:
+        """A new folder at that path; RequestError if something is there or it cannot be made."""
+        try:
+            path.mkdir(parents=True)
+            (path / "chunks").mkdir()
+        except OSError as error:
+            raise RequestError(f"cannot make the run folder {path}: {error.strerror}", "give another path") from error
+        return cls(path)
 
     @classmethod
     def create(cls, runs: Path, board: str, model: str, now: datetime) -> RunFolder:
@@ -84,6 +100,11 @@ class RunFolder:
     def name(self) -> str:
         """The folder's own name, unique among runs."""
         return self.path.name
+
+    @property
+    def on_board(self) -> str:
+        """The name of its folder on the board, unique also among the runs of other machines."""
+        return f"{self.name}_{self.read_request()['token']}"
 
     @property
     def model(self) -> Path:
@@ -116,7 +137,7 @@ class RunFolder:
     def write_request(self, request: Mapping[str, Any], onnx_bytes: bytes) -> None:
         """Keep what was asked and the model itself."""
         self.model.write_bytes(onnx_bytes)
-        write_json(self.path / "request.json", request)
+        write_json(self.path / "request.json", dict(request) | {"token": secrets.token_hex(4)})
 
     def read_request(self) -> dict[str, Any]:
         """What was asked, as `write_request` kept it; RequestError if it is damaged."""
@@ -125,6 +146,40 @@ class RunFolder:
         except (OSError, ValueError) as error:
             raise RequestError(f"{self.path / 'request.json'}: cannot be read: {error}") from error
         return request
+
+    def begin_attempt(self) -> None:
+        """Note that a process begins to work on the run, or goes on with it."""
+        self._note_attempt({"began": _stamp(now())})
+
+    def stop_attempt(self, part: str, reason: str) -> None:
+        """Note what stopped it: the `part` that failed, or `user`."""
+        self._note_attempt({"stopped": _stamp(now()), "part": part, "reason": reason})
+
+    def _note_attempt(self, event: Mapping[str, str]) -> None:
+        with (self.path / ATTEMPTS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(event) + "\n")
+
+    def attempts(self) -> list[dict[str, str]]:
+        """Every attempt with `began`, `part` and `reason`; these are empty for the one that goes on, or went well.
+
+        An attempt that was followed by another without a word was killed, or its machine went down: part `host`.
+        """
+        found: list[dict[str, str]] = []
+        for event in self._attempt_events():
+            if "began" in event:
+                if found and not found[-1]["part"]:
+                    found[-1] |= {"part": "host", "reason": "the process was killed, or its machine went down"}
+                found.append({"began": event["began"], "part": "", "reason": ""})
+            elif found:
+                found[-1] |= {"part": event["part"], "reason": event["reason"]}
+        return found
+
+    def _attempt_events(self) -> Iterator[dict[str, str]]:
+        """A line that a dying machine cut short is left out."""
+        path = self.path / ATTEMPTS
+        for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
+            with suppress(ValueError):
+                yield json.loads(line)
 
     def write_proof(self, proof: Mapping[str, Any]) -> None:
         """Keep a finished proof."""
@@ -146,7 +201,8 @@ class RunFolder:
 
     def finish(self, run: Mapping[str, Any]) -> None:
         """Write `run.json` with the SHA-256 of every other file: from now on the run counts."""
-        write_json(self.path / "run.json", dict(run) | {"files": dict(self._hashes())})
+        files = dict(self._hashes())
+        write_json(self.path / "run.json", dict(run) | {"content_sha256": content_sha256(files), "files": files})
 
     def _hashes(self) -> Iterator[tuple[str, str]]:
         """Every file's SHA-256; the dumps' were taken when they were compared."""
@@ -155,6 +211,25 @@ class RunFolder:
             if path.is_file() and path.name != "run.json":
                 name = path.relative_to(self.path).as_posix()
                 yield name, known.get(name.split("_")[0]) or file_sha256(path)
+
+
+def content_sha256(files: Mapping[str, str]) -> str:
+    """The hash of what a run has shown, without what tells when and how often it was tried.
+
+    `files` are all files' SHA-256 by name.  Two runs of the same bundle over the same vectors have the same one, also
+    if one of them was interrupted.  It is the SHA-256 of what `sha256sum` prints of these files, sorted by name.
+    """
+    shown = (name for name in sorted(files) if name.startswith(CONTENT))
+    return hashlib.sha256("".join(f"{files[name]}  {name}\n" for name in shown).encode()).hexdigest()
+
+
+def differs_so_far(path: Path) -> bool:
+    """Whether what is finished of the run in that folder, which need not be, has shown a wrong activation."""
+    folder = RunFolder(path)
+    proof = folder.read_proof()
+    return any(layer.differing for chunk in folder.chunks() for layer in chunk.layers) or (
+        proof is not None and not proof["holds"]
+    )
 
 
 def was_on_hardware(runs: Path, board: str, target: str) -> bool:
@@ -237,3 +312,7 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
 def now() -> datetime:
     """The present, in UTC."""
     return datetime.now(UTC)
+
+
+def _stamp(time: datetime) -> str:
+    return f"{time:%Y-%m-%dT%H:%M:%SZ}"

@@ -31,7 +31,8 @@ class Request:
     `floats` is set for a proof: whether `all` inputs of QuantizeLinear pass through the board, or its `thresholds`.
 
     `trace` is how many executions are observed, step by step.  `plan` is a folder that `harness plan -o` wrote: then
-    that says the board, the model, and everything between `model` and `chunk` but for vectors and seed.
+    that says the board, the model, and everything between `model` and `chunk` but for vectors and seed.  `run_folder`
+    is where the evidence goes if not into a folder of the workspace that is named after time, board and model.
     """
 
     board: str
@@ -49,6 +50,7 @@ class Request:
     floats: str | None = None
     trace: int = 100
     plan: str | None = None
+    run_folder: str | None = None
 
 
 @dataclass(frozen=True)
@@ -143,11 +145,19 @@ def _prepare(
     built = bundle.build(made, board, workspace.cache)
     reference = Reference(network, x64_quant_precision=request.x64_quant_precision)
     if folder is None:
-        folder = RunFolder.create(workspace.runs, board.name, network.name, started)
+        folder = _new_folder(request, workspace, board, network, started)
         plan_folder.write(made, assessed, folder.plan)
         asked = {"request": dataclasses.asdict(request), "name": network.name, "bundle": built.sha256, "kind": kind}
         folder.write_request(asked | {"command": command_line()}, network.onnx_bytes)
     return Job(request, board, network, made, assessed, built, reference, vectors, folder, started)
+
+
+def _new_folder(
+    request: Request, workspace: Workspace, board: Profile, network: Network, started: datetime
+) -> RunFolder:
+    if request.run_folder:
+        return RunFolder.create_at(Path(request.run_folder))
+    return RunFolder.create(workspace.runs, board.name, network.name, started)
 
 
 def _stimuli(request: Request, network: Network, folder: RunFolder | None) -> Stimuli:

@@ -7,6 +7,7 @@ import platform
 import subprocess
 from collections.abc import Iterable, Sequence
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,7 @@ def origin(job: Job, environment: dict[str, str], setup: list[dict[str, Any]]) -
         "started": f"{job.started:%Y-%m-%dT%H:%M:%SZ}",
         "finished": f"{finished:%Y-%m-%dT%H:%M:%SZ}",
         "wall_s": round((finished - job.started).total_seconds(), 3),
+        "attempts": job.folder.attempts(),
         "command": command_line(),
         "board": {
             "name": job.profile.name,
@@ -126,17 +128,19 @@ def summary(document: dict[str, Any], folder: str) -> dict[str, Any]:
     }
 
 
-def inconclusive(request: Request, error: InfrastructureError, folder: str | None) -> dict[str, Any]:
-    """What `--json` prints when a part that the result depends on failed."""
+def inconclusive(request: Request, error: InfrastructureError, folder: Path | None) -> dict[str, Any]:
+    """What `--json` prints when a part that the result depends on failed; `folder` is the run's, if there is one."""
     return {
         "verdict": "inconclusive",
         "reason": f"{error.part}: {error.message}",
+        "part": error.part,
         "hint": error.hint,
         "layers": [],
         "board": request.board,
         "model": request.model,
         "vectors": 0,
-        "run": folder,
+        "differs_so_far": folder is not None and evidence.differs_so_far(folder),
+        "run": str(folder) if folder else None,
     }
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import hashlib
 import json
+import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 from harness.compare import Comparison, Difference
 from harness.diagnosis import Diagnosis, Hypothesis, Observation, Portrait
 from harness.errors import RequestError
-from harness.evidence import ChunkRecord, RunFolder, write_json
+from harness.evidence import ChunkRecord, RunFolder, content_sha256, differs_so_far, file_sha256, write_json
 
 TIME = datetime(2026, 11, 21, 5, 17, 5, tzinfo=UTC)
 RECORD = ChunkRecord(
@@ -98,3 +100,60 @@ def test_a_damaged_request_is_named(tmp_path: Path) -> None:
     (folder.path / "request.json").write_text("{")
     with pytest.raises(RequestError, match=r"request\.json"):
         folder.read_request()
+
+
+def test_a_run_folder_of_ones_own_choice_is_new(tmp_path: Path) -> None:
+    assert RunFolder.create_at(tmp_path / "night" / "3").path == tmp_path / "night" / "3"
+    with pytest.raises(RequestError, match=r"cannot make the run folder .*: File exists"):
+        RunFolder.create_at(tmp_path / "night" / "3")
+
+
+def test_two_runs_of_the_same_name_have_folders_of_their_own_on_the_board(tmp_path: Path) -> None:
+    runs = [RunFolder.create_at(tmp_path / machine / "run") for machine in ("a", "b")]
+    for run in runs:
+        run.write_request({}, b"")
+    assert runs[0].name == runs[1].name
+    assert runs[0].on_board != runs[1].on_board
+    assert runs[0].on_board == RunFolder(runs[0].path).on_board
+
+
+def test_attempts_are_told_with_what_stopped_them(tmp_path: Path) -> None:
+    folder = RunFolder.create_at(tmp_path / "run")
+    assert folder.attempts() == []
+    folder.begin_attempt()
+    folder.stop_attempt("network", "lost the board")
+    folder.begin_attempt()
+    with (folder.path / "attempts.jsonl").open("a") as file:
+        file.write('{"beg')  # a machine that died while it wrote
+        file.write("\n")
+    folder.begin_attempt()
+    assert [(attempt["part"], attempt["reason"]) for attempt in folder.attempts()] == [
+        ("network", "lost the board"),
+        ("host", "the process was killed, or its machine went down"),
+        ("", ""),
+    ]
+
+
+def test_the_content_hash_is_that_of_what_sha256sum_prints_and_leaves_times_out(tmp_path: Path) -> None:
+    names = ("stimuli.npy", "target/00000/00_a.npy")
+    (tmp_path / "target" / "00000").mkdir(parents=True)
+    for name in names:
+        (tmp_path / name).write_bytes(name.encode())
+    printed = subprocess.run(["sha256sum", *names], cwd=tmp_path, capture_output=True, check=True).stdout
+    files = {name: file_sha256(tmp_path / name) for name in reversed(names)}
+    assert content_sha256(files | {"log.txt": "1", "attempts.jsonl": "2"}) == hashlib.sha256(printed).hexdigest()
+    assert content_sha256(files | {"target/00000/01_b.npy": "3"}) != content_sha256(files)
+
+
+@pytest.mark.parametrize(
+    ("record", "proof", "differs"), [(None, None, False), (RECORD, None, True), (None, False, True)]
+)
+def test_what_an_unfinished_run_has_found_is_found(
+    tmp_path: Path, record: ChunkRecord | None, proof: bool | None, differs: bool
+) -> None:
+    folder = RunFolder.create_at(tmp_path / "run")
+    if record:
+        folder.write_chunk(record)
+    if proof is not None:
+        folder.write_proof({"holds": proof})
+    assert differs_so_far(folder.path) is differs

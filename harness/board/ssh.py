@@ -21,7 +21,7 @@ import paramiko
 
 from harness.board.dial import Address, Limits, dial, hang_up, transport_of
 from harness.board.session import Board, Completed, Deadline, Fetch, replacing, wrong_size
-from harness.errors import BoardError, ConnectionFailed, InfrastructureError
+from harness.errors import BoardError, ConnectionFailed, ToolError
 
 __all__ = ["Address", "Limits", "SshBoard"]
 
@@ -255,7 +255,7 @@ class SshBoard(Board):
                 if following != mark:
                     raise self._not_as_asked(channel, fetch, ended=len(following) < len(mark))
         except OSError as error:
-            raise InfrastructureError(f"cannot write {fetch.destination}: {error.strerror}") from error
+            raise ToolError(f"this machine: cannot write {fetch.destination}: {error.strerror}") from error
 
     def _pieces(self, channel: paramiko.Channel, size: int) -> Iterator[bytes]:
         """The next `size` bytes of a program's output, fewer only when it ends."""

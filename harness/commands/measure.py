@@ -17,26 +17,20 @@ from harness.board.reach import Reached, reach
 from harness.board_state import Notify, drifted, facts, loaded, measuring_state, take
 from harness.commands import steps
 from harness.commands.plan import plan_table
-from harness.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE, BoardError, InfrastructureError, RequestError
+from harness.errors import BoardError, InfrastructureError, RequestError
 from harness.jobs import Job, Request
 from harness.measurement import asked, base, document, segments
 from harness.measurement.asked import Asked, Quantity
 from harness.measurement.base import READINGS_FILE, Base
 from harness.measurement.document import Measured, Priority
 from harness.measurement.segments import Measurer, Probe
+from harness.outcome import Outcome
 from harness.plan import Plan
 from harness.profile import Profile
 from harness.report import terminal
 from harness.screen import Screen
 from harness.workspace import Workspace
 
-EXIT_CODES = {
-    "measured": EXIT_DONE,
-    "differs": EXIT_DIFFERS,
-    "varies": EXIT_DIFFERS,
-    "regressed": EXIT_DIFFERS,
-    "inconclusive": EXIT_INFRASTRUCTURE,
-}
 LOAD_LIMIT_S = 4 * 3600.0  # beside the duration asked for: a load that outlives its measurement ends by itself
 
 
@@ -69,12 +63,12 @@ def measure(
             found = _carry_out(job, order, workspace, screen, notify)
     except (InfrastructureError, OSError) as error:
         failure = error if isinstance(error, InfrastructureError) else steps.host_failure(error)
-        screen.document(verdict.inconclusive(order.request, failure, str(folder) if folder else None))
+        screen.document(verdict.inconclusive(order.request, failure, folder))
         screen.failure(failure)
         return failure.exit_code
     terminal.show_measurement(found, job.folder.path / "report.html", screen)
     screen.document(document.summary(found, job.folder.path))
-    return EXIT_CODES[found["verdict"]]
+    return Outcome(found["verdict"]).exit_code
 
 
 def _order(
@@ -143,7 +137,7 @@ def _on_board(
     board, cores = reached.board, {item.core for item in job.plan.items if item.core is not None}
     environment = execute.environment(board) | facts(board, cores=cores)
     with measuring_state(job.profile, board, workspace.cache, notify, cores=cores) as settings:
-        deployed = execute.deploy(board, job.bundle, reached.work, job.folder.name)
+        deployed = execute.deploy(board, job.bundle, reached.work, job.folder.on_board)
         environment |= steps.devices(job, deployed, notify)
         deployed = dataclasses.replace(deployed, command=(*_as_root(job.profile), *deployed.command))
         measurer, probe, priority = _measurer(job, deployed, wanted, notify)

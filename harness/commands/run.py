@@ -16,11 +16,12 @@ from harness.commands.plan import plan_table
 from harness.commands.prove import prove
 from harness.cover import Search
 from harness.coverage import Coverage
-from harness.errors import EXIT_DIFFERS, EXIT_DONE, InfrastructureError
+from harness.errors import InfrastructureError
 from harness.evidence import RunFolder
 from harness.execute import Deployed
 from harness.failing import Failing
 from harness.jobs import Job, Request
+from harness.outcome import Outcome
 from harness.plan import Plan
 from harness.profile import Profile
 from harness.reference import SpecificationReference
@@ -40,12 +41,12 @@ def run(request: Request, resume: Path | None, workspace: Workspace, screen: Scr
             document = _carry_out(job, workspace, screen, notify)
     except (InfrastructureError, OSError) as error:
         failure = error if isinstance(error, InfrastructureError) else steps.host_failure(error)
-        screen.document(verdict.inconclusive(request, failure, str(folder) if folder else None))
+        screen.document(verdict.inconclusive(request, failure, folder))
         screen.failure(failure)
         return failure.exit_code
     terminal.show(document, job.folder.path / "report.html", screen)
     screen.document(verdict.summary(document, str(job.folder.path)))
-    return EXIT_DONE if document["verdict"] == "identical" else EXIT_DIFFERS
+    return Outcome(document["verdict"]).exit_code
 
 
 def _settle(request: Request, resume: Path | None, workspace: Workspace, screen: Screen) -> Job:
@@ -74,7 +75,7 @@ def _carry_out(job: Job, workspace: Workspace, screen: Screen, notify: Notify) -
     ):
         environment = execute.environment(reached.board)
         with known_state(job.profile, reached.board, workspace.cache, notify) as setup:
-            deployed = execute.deploy(reached.board, job.bundle, reached.work, job.folder.name)
+            deployed = execute.deploy(reached.board, job.bundle, reached.work, job.folder.on_board)
             environment |= steps.devices(job, deployed, notify)
             found, observed = _run_chunks(job, deployed, coverage, screen, notify)
     smallest = failing.keep(found, job) if found else None

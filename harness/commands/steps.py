@@ -39,6 +39,7 @@ def tell_unconfirmed(job: Job, workspace: Workspace, screen: Screen) -> None:
 @contextmanager
 def journal(folder: RunFolder, screen: Screen, go_on: str) -> Iterator[Notify]:
     """Notes that go to the screen and, with the time, to the run's log; `go_on` says what to do if it ends early."""
+    folder.begin_attempt()
     with (folder.path / "log.txt").open("a", encoding="utf-8") as log:
 
         def notify(text: str) -> None:
@@ -49,9 +50,18 @@ def journal(folder: RunFolder, screen: Screen, go_on: str) -> Iterator[Notify]:
         try:
             yield notify
         except BaseException as error:
-            notify(f"stopped: {str(error) or type(error).__name__}")
+            reason = str(error) or type(error).__name__
+            folder.stop_attempt(_part(error), reason)
+            notify(f"stopped: {reason}")
             notify(go_on)
             raise
+
+
+def _part(error: BaseException) -> str:
+    """What stopped a run."""
+    if isinstance(error, InfrastructureError):
+        return error.part
+    return ToolError.part if isinstance(error, Exception) else "user"
 
 
 def write_stimuli(job: Job, screen: Screen) -> None:

@@ -18,7 +18,7 @@ import pytest
 from harness.board import ssh
 from harness.board.session import Board, Fetch
 from harness.board.ssh import Address, Limits, SshBoard
-from harness.errors import BoardError, ConnectionFailed, HarnessError, InfrastructureError
+from harness.errors import BoardError, ConnectionFailed, HarnessError, ToolError
 from tests.board import sshd
 from tests.board.processes import await_none, running
 from tests.board.sshd import LOOPBACK, Link, Server
@@ -372,5 +372,5 @@ def test_a_full_disk_on_the_board(ssh_board: Board, tmp_path: Path) -> None:
 def test_a_destination_here_that_cannot_be_written(ssh_board: Board, tmp_path: Path) -> None:
     (tmp_path / "there").write_bytes(b"x")
     fetch = Fetch(PurePosixPath(tmp_path / "there"), tmp_path / "missing" / "back", 1)
-    error = failure(lambda: ssh_board.get_many([fetch]), InfrastructureError)
-    assert error.message == f"cannot write {fetch.destination}: No such file or directory"
+    error = failure(lambda: ssh_board.get_many([fetch]), ToolError)
+    assert error.message == f"this machine: cannot write {fetch.destination}: No such file or directory"
