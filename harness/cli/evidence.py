@@ -1,0 +1,39 @@
+"""The commands that check evidence and vouch for it: verify, sign."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from harness.cli.options import as_json
+from harness.screen import Screen
+from harness.workspace import Workspace
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--key", type=click.Path(path_type=Path), help="The laboratory's public key: the signature must be its.")
+@click.option("--rebuild/--no-rebuild", default=True, show_default=True, help="Build the bundle again and compare.")
+@as_json
+@click.pass_obj
+def verify(space: Workspace, /, as_json: bool, run: Path, key: Path | None, rebuild: bool) -> int:
+    """Check a run's evidence: every SHA-256, nothing missing, nothing added, the verdict that follows, the signature.
+
+    Exit code: 0 it stands, 1 it does not, 2 the request is wrong, 3 it could not be checked.
+    """
+    from harness.commands import verify as command
+
+    return command.verify(run, key, space, Screen.open(as_json=as_json), rebuild=rebuild)
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--key", type=click.Path(path_type=Path), required=True, help="The laboratory's private Ed25519 key.")
+@as_json
+@click.pass_obj
+def sign(space: Workspace, /, as_json: bool, run: Path, key: Path) -> None:
+    """Vouch for a run: an in-toto statement of its files in a DSSE envelope, beside run.json."""
+    from harness.commands import sign as command
+
+    command.sign(run, key, space, Screen.open(as_json=as_json))

@@ -1,0 +1,178 @@
+"""What is kept of a night, so that it goes on after a crash and can be looked at while it runs.
+
+runs/nights/<time>/
+    night.json            written first: the entries in the order of the file, and where they come from
+    boards/<board>.json   what the board's health check said, and whether it was quarantined
+    entries/00007.json    one ended entry, written at its end: it is not begun again
+    ended.json            written last: a night without it has not ended
+
+The evidence of an entry is a run folder like any other: runs/<time>-<number>_<board>_<model>.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.errors import RequestError
+from harness.evidence import write_json
+from harness.outcome import Ending, Outcome
+
+NIGHTS = "nights"
+
+Action = Literal["run", "prove", "measure"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of the matrix; `items` are targets with commas between them, empty for those of the profile.
+
+    `options` are the other words of its command line, `limit_s` is for all its attempts together.
+    """
+
+    number: int
+    board: str
+    model: str
+    items: str
+    action: Action
+    expect: Outcome
+    limit_s: float
+    options: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Its name, the same in every night."""
+        return " ".join(filter(None, (self.action, self.board, self.model, self.items, *self.options)))
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One start of an entry's command; times are seconds since 1970."""
+
+    began_s: float
+    ended_s: float
+    ending: Ending
+
+
+@dataclass(frozen=True)
+class Result:
+    """An ended entry; `run` is the name of its folder under runs/, empty if there is none."""
+
+    number: int
+    ending: Ending
+    attempts: tuple[Attempt, ...] = ()
+    run: str = ""
+
+    @property
+    def retries(self) -> int:
+        """Attempts after the first: only those of failed infrastructure are tried again."""
+        return max(0, len(self.attempts) - 1)
+
+
+@dataclass(frozen=True)
+class Health:
+    """What a board's health check said; `quarantined` is why the board is out of use, empty if it is not."""
+
+    board: str
+    checked_s: float
+    quarantined: str = ""
+
+
+@dataclass(frozen=True)
+class Night:
+    """All that is known of a night, whether it has ended or not."""
+
+    folder: Path
+    began_s: float
+    ended_s: float | None
+    file: str
+    sha256: str
+    entries: tuple[Entry, ...]
+    results: Mapping[int, Result]
+    boards: Mapping[str, Health]
+
+    @property
+    def name(self) -> str:
+        """The folder's name: when it began, in UTC."""
+        return self.folder.name
+
+    def ending(self, entry: Entry) -> Ending:
+        """Of an entry that has not ended: not run, or not yet."""
+        result = self.results.get(entry.number)
+        if result:
+            return result.ending
+        return Ending(Outcome.NOT_RUN, "not yet" if self.ended_s is None else "the night ended before it")
+
+    def surprises(self) -> list[Entry]:
+        """The entries that did not end as expected."""
+        return [entry for entry in self.entries if self.ending(entry).outcome is not entry.expect]
+
+
+def create(folder: Path, began_s: float, file: str, sha256: str, entries: tuple[Entry, ...]) -> Night:
+    """A new night, kept in `folder`; `sha256` is that of the file that the entries come from."""
+    for part in ("boards", "entries"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    document = {"began_s": began_s, "file": file, "sha256": sha256, "entries": [asdict(entry) for entry in entries]}
+    write_json(folder / "night.json", document)
+    return read(folder)
+
+
+def keep_result(folder: Path, result: Result) -> None:
+    """An entry has ended."""
+    write_json(folder / "entries" / f"{result.number:05}.json", asdict(result))
+
+
+def keep_health(folder: Path, health: Health) -> None:
+    """A board was checked."""
+    write_json(folder / "boards" / f"{health.board}.json", asdict(health))
+
+
+def end(folder: Path, ended_s: float) -> None:
+    """The night has ended."""
+    write_json(folder / "ended.json", {"ended_s": ended_s})
+
+
+def read(folder: Path) -> Night:
+    """The night of that folder as it is now; RequestError if it is none, or was written by another version."""
+    try:
+        document = _load(folder / "night.json")
+        results = [_result(_load(path)) for path in sorted((folder / "entries").glob("*.json"))]
+        healths = [Health(**_load(path)) for path in sorted((folder / "boards").glob("*.json"))]
+        ended = folder / "ended.json"
+        return Night(
+            folder,
+            document["began_s"],
+            _load(ended)["ended_s"] if ended.exists() else None,
+            document["file"],
+            document["sha256"],
+            tuple(_entry(entry) for entry in document["entries"]),
+            {result.number: result for result in results},
+            {health.board: health for health in healths},
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RequestError(f"{folder}: this is no night, or one of another version: {error}") from error
+
+
+def folders(runs: Path) -> list[Path]:
+    """The folders of all nights, the latest last."""
+    return sorted(path.parent for path in (runs / NIGHTS).glob("*/night.json"))
+
+
+def _load(path: Path) -> dict[str, Any]:
+    return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+def _entry(document: dict[str, Any]) -> Entry:
+    return Entry(**document | {"expect": Outcome(document["expect"]), "options": tuple(document["options"])})
+
+
+def _result(document: dict[str, Any]) -> Result:
+    attempts = tuple(Attempt(**one | {"ending": _ending(one["ending"])}) for one in document["attempts"])
+    return Result(**document | {"ending": _ending(document["ending"]), "attempts": attempts})
+
+
+def _ending(document: dict[str, Any]) -> Ending:
+    return Ending(Outcome(document["outcome"]), document["reason"], document["part"])

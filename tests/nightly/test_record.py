@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.errors import RequestError
+from harness.nightly import record
+from harness.nightly.record import Attempt, Entry, Health, Result
+from harness.outcome import Ending, Outcome
+
+FIRST = Entry(0, "xavier", "acas_coc", "", "run", Outcome.IDENTICAL, 60.0, ("--vectors", "1000"))
+SECOND = Entry(1, "kv260", "acas_coc", "c,c", "measure", Outcome.MEASURED, 60.0)
+LOST = Ending(Outcome.INCONCLUSIVE, "lost the board", "network")
+GOOD = Ending(Outcome.IDENTICAL, "all are")
+
+
+def test_a_night_comes_back_as_it_was_kept(tmp_path: Path) -> None:
+    night = record.create(tmp_path / "night", 5.0, "nightly.yaml", "ab", (FIRST, SECOND))
+    assert night.name == "night"
+    assert night.entries == (FIRST, SECOND)
+    assert night.ended_s is None
+    assert night.ending(SECOND) == Ending(Outcome.NOT_RUN, "not yet")
+    result = Result(0, GOOD, (Attempt(5.0, 6.0, LOST), Attempt(6.5, 9.0, GOOD)), "night-000_xavier_acas_coc")
+    record.keep_result(night.folder, result)
+    record.keep_health(night.folder, Health("kv260", 5.5, "no answer"))
+    record.end(night.folder, 10.0)
+    ended = record.read(night.folder)
+    assert (ended.ended_s, ended.results, ended.boards) == (
+        10.0,
+        {0: result},
+        {"kv260": Health("kv260", 5.5, "no answer")},
+    )
+    assert result.retries == 1
+    assert ended.surprises() == [SECOND]
+    assert ended.ending(SECOND) == Ending(Outcome.NOT_RUN, "the night ended before it")
+
+
+def test_an_entry_has_the_same_name_in_every_night() -> None:
+    assert FIRST.key == "run xavier acas_coc --vectors 1000"
+    assert SECOND.key == "measure kv260 acas_coc c,c"
+
+
+def test_nights_are_found_in_their_order(tmp_path: Path) -> None:
+    assert record.folders(tmp_path) == []
+    for name in ("20261122", "20261121"):
+        record.create(tmp_path / "nights" / name, 1.0, "f", "ab", ())
+    (tmp_path / "nights" / "20261123").mkdir()  # killed before it was written
+    assert [folder.name for folder in record.folders(tmp_path)] == ["20261121", "20261122"]
+
+
+@pytest.mark.parametrize("damage", ["{", json.dumps({"began_s": 1}), "[]", "7"])
+def test_what_is_no_night_is_refused(tmp_path: Path, damage: str) -> None:
+    folder = record.create(tmp_path / "night", 1.0, "f", "ab", ()).folder
+    (folder / "night.json").write_text(damage)
+    with pytest.raises(RequestError, match="this is no night"):
+        record.read(folder)
+
+
+def test_outcomes_tell_what_is_found_from_what_failed() -> None:
+    assert [outcome for outcome in Outcome if outcome.good] == [Outcome.IDENTICAL, Outcome.MEASURED]
+    assert [outcome.exit_code for outcome in Outcome] == [0, 0, 1, 1, 1, 3, 3]
+    assert [outcome for outcome in Outcome if not outcome.final] == [Outcome.INCONCLUSIVE, Outcome.NOT_RUN]
+    assert str(LOST) == "inconclusive (network)"
+    assert str(GOOD) == "identical"
