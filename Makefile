@@ -4,13 +4,13 @@ MODEL ?= acas_coc
 PYTHON ?= python3
 REQUIREMENTS = requirements/harness.txt requirements/dev.txt
 
-.PHONY: run test test-gpu test-models lint setup models peers requirements clean
+.PHONY: run test test-gpu test-models lint setup models peers labgrid requirements clean
 .DELETE_ON_ERROR:
 
 run: setup
 	.venv/bin/harness run --board $(BOARD) --model $(MODEL)
 
-test: lint
+test: lint labgrid
 	tools/system-packages --tests
 	.venv/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
@@ -55,9 +55,17 @@ build/peers/complete: requirements/peers.txt
 	build/peers/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
 	touch $@
 
+# labgrid's client, for boards that are places of a coordinator, in an environment of its own.
+labgrid: build/labgrid/complete
+
+build/labgrid/complete: requirements/labgrid.txt
+	test -x build/labgrid/bin/python || $(PYTHON) -m venv build/labgrid
+	build/labgrid/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
+	touch $@
+
 # Pins every package with its hashes; needs pip-tools on the PATH.
 requirements:
-	cd requirements && for name in harness dev peers; do \
+	cd requirements && for name in harness dev peers labgrid; do \
 	    pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 	        --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o $$name.txt $$name.in; done
 

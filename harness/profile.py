@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import re
 import reprlib
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from harness import strict_yaml
@@ -55,7 +55,7 @@ class Emulator(_Entry):
 class Toolchain(_Entry):
     """How the board's program is compiled.  `glibc` is the newest version that the board offers."""
 
-    compiler: str = Field(min_length=1)
+    compiler: str = Field(min_length=1, pattern=r"^\s*[^\s-]")
     flags: tuple[str, ...] = Field(default=(), strict=False)
     static: bool = False
     glibc: str | None = Field(default=None, pattern=r"^\d+\.\d+$")
@@ -118,6 +118,52 @@ class Timing(_Entry):
     as_root: tuple[Annotated[str, Field(min_length=1)], ...] = Field(default=(), strict=False)
 
 
+Words = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1, strict=False)]
+"""A command of this machine: a program and its arguments, which no shell sees."""
+
+
+class Power(_Entry):
+    """The board's power switch: a `command` that cycles it, or two with `off_s` seconds between them.
+
+    Each ends within `timeout_s`.  (`off` and `on` as keys would be booleans in YAML.)
+    """
+
+    command: Words | None = None
+    off_command: Words | None = None
+    on_command: Words | None = None
+    off_s: float = Field(default=5.0, ge=0, le=600, strict=False)
+    timeout_s: float = Field(default=60.0, gt=0, le=3600, strict=False)
+
+    @model_validator(mode="after")
+    def _is_one_way(self) -> Power:
+        given = (self.command is not None, self.off_command is not None, self.on_command is not None)
+        if given not in {(True, False, False), (False, True, True)}:
+            raise _inconsistent("give command, or off_command and on_command", "power")
+        return self
+
+
+class Labgrid(_Entry):
+    """The place of a labgrid coordinator that stands for the board, and labgrid's client on this machine."""
+
+    place: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    coordinator: str | None = Field(default=None, pattern=r"^[A-Za-z0-9\[][^\s@/]*$")
+    client: str = Field(default="labgrid-client", pattern=r"^[^\s-]\S*$")
+
+
+def _has_words(line: str) -> str:
+    """The line of a command on the board, quoted as for a shell; none sees it."""
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise PydanticCustomError("command", "{reason}", {"reason": f"{line!r}: {error}"}) from error
+    if not words:
+        raise PydanticCustomError("command", "an empty line is no command")
+    return line
+
+
+Line = Annotated[str, AfterValidator(_has_words)]
+
+
 class ItemProfile(_Entry):
     """One processing element: the operators that it computes unless `split` says otherwise, by which target, where."""
 
@@ -134,8 +180,9 @@ def _words(given: Any) -> Any:
 class Profile(_Entry):
     """A board: what it is, how to reach it, how to build for it, which item computes what.
 
-    `timeout_s` is how long the program may work on one chunk before it is killed.  `stand_ins` is whether programs play
-    its accelerators; without it those of an emulated board.
+    `timeout_s` is how long the program may work on one chunk before it is killed, `boot_s` how long the board may take
+    to answer after its power came back.  `stand_ins` is whether programs play its accelerators; without it those of an
+    emulated board.
     """
 
     name: BoardName
@@ -155,9 +202,12 @@ class Profile(_Entry):
     block: int = Field(default=1000, ge=1, le=1_000_000)
     work_folder: str = Field(default="/tmp/harness", pattern=r"^/[^\x00]+$")  # noqa: S108 - on the board
     timeout_s: float = Field(default=300.0, gt=0, strict=False, allow_inf_nan=False)
-    setup: tuple[str, ...] = Field(default=(), strict=False)
-    teardown: tuple[str, ...] = Field(default=(), strict=False)
+    setup: tuple[Line, ...] = Field(default=(), strict=False)
+    teardown: tuple[Line, ...] = Field(default=(), strict=False)
     timing: Timing = Field(default_factory=Timing)
+    power: Power | None = None
+    boot_s: float = Field(default=120.0, gt=0, le=3600, strict=False)
+    labgrid: Labgrid | None = None
     time_source: Literal["CLOCK_MONOTONIC_RAW", "CLOCK_MONOTONIC", "CNTVCT"] = "CLOCK_MONOTONIC_RAW"
 
     @model_validator(mode="after")
@@ -243,46 +293,15 @@ class _Source:
     def read(cls, path: Path) -> _Source:
         try:
             text = path.read_text(encoding="utf-8")
-            lines = _unique_lines(path, yaml.compose(text, Loader=yaml.SafeLoader))
+            lines = strict_yaml.lines(text, path)
         except FileNotFoundError:
             raise RequestError(f"{path}: there is no such file", "name the laboratory with --boards FILE") from None
         except (OSError, UnicodeDecodeError) as error:
             raise RequestError(f"{path}: cannot be read: {error}") from error
-        except (yaml.YAMLError, RecursionError):
-            lines = {}  # the reader below says why
         document = strict_yaml.load(text, path) or {}
         if not isinstance(document, dict) or not all(isinstance(entry, dict) for entry in document.values()):
             raise RequestError(f"{path}: expected a mapping of board names to profiles")
         return cls(path, document, lines)
-
-
-def _unique_lines(path: Path, node: yaml.Node | None) -> dict[tuple[str, ...], int]:
-    """The line of every key; RequestError where one is given twice, of which YAML would keep the last."""
-    lines: dict[tuple[str, ...], int] = {}
-    for keys, line in _lines(node, (), set()):
-        if keys in lines:
-            raise RequestError(
-                f"{path}:{line}: {'.'.join(keys)!r} is given twice, first in line {lines[keys]}", "keep one of them"
-            )
-        lines[keys] = line
-    return lines
-
-
-def _lines(node: yaml.Node | None, at: tuple[str, ...], seen: set[yaml.Node]) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Every key path of the document with its line, the first being 1; what an alias repeats is left out."""
-    if node is None or node in seen:
-        return
-    seen.add(node)
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            path = (*at, str(key.value))
-            yield path, key.start_mark.line + 1
-            yield from _lines(value, path, seen)
-    elif isinstance(node, yaml.SequenceNode):
-        for index, value in enumerate(node.value):
-            path = (*at, str(index))
-            yield path, value.start_mark.line + 1
-            yield from _lines(value, path, seen)
 
 
 def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -361,6 +380,8 @@ def _choices(keys: tuple[str, ...]) -> list[str]:
         "tiovx": Tiovx,
         "vitis": Vitis,
         "timing": Timing,
+        "power": Power,
+        "labgrid": Labgrid,
         "items": ItemProfile,
     }
     entry = next((entries[key] for key in reversed(keys) if key in entries), Profile)

@@ -11,18 +11,29 @@ from pathlib import Path
 from harness import network as networks
 from harness.errors import RequestError, unknown_name
 from harness.network import Network
+from harness.profile import Profile
 
 ROOT = Path(__file__).parents[1]
+COMMON_LOCKS = "/var/tmp/harness-locks"  # noqa: S108 - sharing/folder.py: what others write there is not trusted
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """The folders of one user; `cache` holds bundles, packages and keys and may be removed at any time."""
+    """The folders of one user; `cache` holds bundles, packages and keys and may be removed at any time.
+
+    `common` holds the locks of boards that all users of this machine share; without it everything is this user's own.
+    """
 
     boards: Path
     models: Path
     runs: Path
     cache: Path
+    common: Path | None = None
+
+    def locks(self, board: Profile) -> Path:
+        """Where the locks of a board are: an emulated one is its user's own."""
+        own = board.emulated and board.labgrid is None
+        return self.cache / "locks" if own or self.common is None else self.common
 
     def model(self, name: str) -> Network:
         """The model `name` of the models folder, or the ONNX file at that path.
@@ -35,6 +46,10 @@ class Workspace:
         if name not in known:
             raise unknown_name("model", name, known)
         return networks.load(self.models / f"{name}.onnx")
+
+    def run(self, name: Path) -> Path:
+        """The run folder at that path, or of that name in the folder of runs; it need not exist."""
+        return name if name.exists() or len(name.parts) > 1 else self.runs / name
 
     def new_model(self, name: str, *, force: bool) -> Path:
         """Where the new model `name` belongs: in the models folder, or at that path where it ends in .onnx.
@@ -65,7 +80,8 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def find(boards: Path | None, runs: Path | None, environment: Mapping[str, str] = os.environ) -> Workspace:
-    """The workspace of this checkout; HARNESS_CACHE or XDG_CACHE_HOME move the cache."""
+    """The workspace of this checkout; HARNESS_CACHE or XDG_CACHE_HOME move the cache, HARNESS_LOCKS the locks."""
     caches = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     cache = Path(environment.get("HARNESS_CACHE") or caches / "harness")
-    return Workspace(boards or ROOT / "boards.yaml", ROOT / "models", runs or ROOT / "runs", cache.absolute())
+    common = Path(environment.get("HARNESS_LOCKS") or COMMON_LOCKS).absolute()
+    return Workspace(boards or ROOT / "boards.yaml", ROOT / "models", runs or ROOT / "runs", cache.absolute(), common)

@@ -19,6 +19,14 @@ from tests.objects import kept
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _boards_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The locks of boards that users of a machine share: nobody waits for these tests, nor do they for each other."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HARNESS_LOCKS", str(tmp_path_factory.mktemp("locks")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Laboratory:
     """`boards.yaml` as it is shipped, without this machine's boards.local.yaml and environment."""

@@ -17,7 +17,6 @@ from rich.console import Console
 
 from harness import firmware as steps
 from harness.board.local import LocalBoard
-from harness.board.lock import board_lock
 from harness.board.session import Board, Completed, Fetch
 from harness.commands import firmware as command
 from harness.commands import journal
@@ -25,6 +24,7 @@ from harness.errors import BoardError, ConnectionFailed, RequestError, ToolError
 from harness.firmware import IMAGE, LINK, REGISTER_LINES, find_sdk
 from harness.profile import Address, Laboratory, Profile
 from harness.screen import Screen
+from harness.sharing import hold
 from harness.targets.tiovx.sources import kernels_digest
 from harness.workspace import Workspace
 
@@ -510,7 +510,7 @@ def test_progress_is_told_while_the_build_goes_on(bench: Bench, monkeypatch: pyt
 def test_the_board_is_ours_alone_while_it_is_changed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "LOCK_WAIT_S", 0.0)
     with (
-        board_lock("tda4vm", bench.workspace.cache / "locks", "run", 0, lambda _: None),
+        hold(bench.profile, bench.workspace.locks(bench.profile), "run", 0, lambda _: None),
         pytest.raises(BoardError, match="in use by"),
     ):
         bench.firmware()
@@ -519,7 +519,7 @@ def test_the_board_is_ours_alone_while_it_is_changed(bench: Bench, monkeypatch: 
     put = bench.board.put
 
     def watched_put(source: Path, destination: PurePosixPath) -> None:
-        holders.append((bench.workspace.cache / "locks" / "tda4vm.lock").read_text())
+        holders.extend(path.read_text() for path in bench.workspace.locks(bench.profile).glob("*.ticket"))
         put(source, destination)
 
     monkeypatch.setattr(bench.board, "put", watched_put)
@@ -529,7 +529,7 @@ def test_the_board_is_ours_alone_while_it_is_changed(bench: Bench, monkeypatch: 
 
 def test_the_program_that_verifies_can_have_the_board(bench: Bench) -> None:
     def verify() -> str:
-        with board_lock("tda4vm", bench.workspace.cache / "locks", "run", 0, lambda _: None):
+        with hold(bench.profile, bench.workspace.locks(bench.profile), "run", 0, lambda _: None):
             return DIGEST
 
     screen = Screen(Console(file=bench.out), Console(file=bench.err), as_json=False)

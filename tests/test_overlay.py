@@ -16,7 +16,6 @@ from rich.console import Console
 
 from harness import overlay as steps
 from harness.board.local import LocalBoard
-from harness.board.lock import board_lock
 from harness.board.session import Board, Completed, Fetch
 from harness.commands import journal
 from harness.commands import overlay as command
@@ -24,6 +23,7 @@ from harness.errors import BoardError, ConnectionFailed, ToolError
 from harness.overlay import APPLICATIONS, FIRMWARE, Listed
 from harness.profile import Address, Laboratory, Profile
 from harness.screen import Screen
+from harness.sharing import hold
 from harness.targets.vitis import vendor
 from harness.targets.vitis.vendor import Package
 from harness.workspace import Workspace
@@ -196,7 +196,7 @@ class Bench:
     def install(self, *, dry_run: bool = False, answer: str = f"XRT 2.13, kernels {DIGEST[:16]}") -> int:
         def verify() -> str:
             self.verified += 1
-            with board_lock("kv260", self.workspace.cache / "locks", "run", 0, lambda _: None):
+            with hold(self.profile, self.workspace.locks(self.profile), "run", 0, lambda _: None):
                 return answer
 
         screen = Screen(Console(file=self.out, width=300), Console(file=self.err, width=300), as_json=False)
@@ -451,7 +451,7 @@ def test_a_build_that_fails_leaves_the_board_alone(
 def test_the_board_is_ours_alone_while_it_is_changed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "LOCK_WAIT_S", 0.0)
     with (
-        board_lock("kv260", bench.workspace.cache / "locks", "run", 0, lambda _: None),
+        hold(bench.profile, bench.workspace.locks(bench.profile), "run", 0, lambda _: None),
         pytest.raises(BoardError, match="in use by"),
     ):
         bench.install()

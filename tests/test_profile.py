@@ -91,6 +91,39 @@ def test_what_is_wrong_about_accelerators_is_named(boards: Path, line: str, mess
 @pytest.mark.parametrize(
     ("line", "message"),
     [
+        ("power: {off_command: [pdu, 'off']}", "give command, or off_command and on_command"),
+        ("power: {}", "give command, or off_command and on_command"),
+        ("power: {command: [pdu], on_command: [pdu], off_command: [pdu]}", "give command, or off_command and"),
+        ("power: {command: reboot it}", "power.command: Input should be a valid tuple"),
+        ("power: {command: []}", "power.command: Tuple should have at least 1 item"),
+        ("power: {command: [''] }", "power.command.0: String should have at least 1 character"),
+        ("power: {command: [pdu, off]}", "power.command.1: Input should be a valid string, found False"),
+        ("power: {command: [pdu], wait: 3}", "unknown key 'power.wait'"),
+        ("labgrid: {}", "'labgrid.place' is missing"),
+        ("labgrid: {place: --kick}", "labgrid.place: String should match pattern"),
+        ("labgrid: {place: a b}", "labgrid.place: String should match pattern"),
+        ("labgrid: {place: a, coordinator: '-x'}", "labgrid.coordinator: String should match pattern"),
+        ("labgrid: {place: a, client: '-x'}", "labgrid.client: String should match pattern"),
+        ("boot_s: 0", "boot_s: Input should be greater than 0"),
+    ],
+)
+def test_what_is_wrong_about_sharing_is_named(boards: Path, line: str, message: str) -> None:
+    boards.write_text(f"{BOARD}  {line}\n")
+    assert message in failure(boards).message
+
+
+def test_power_and_labgrid_are_read(boards: Path) -> None:
+    assert (load(boards).power, load(boards).labgrid, load(boards).boot_s) == (None, None, 120.0)
+    power = "power: {off_command: [pdu, '3', 'off'], on_command: [pdu, '3', 'on'], off_s: 2}"
+    boards.write_text(f"{BOARD}  {power}\n  labgrid: {{place: tda-1, coordinator: 'lab:20408'}}\n  boot_s: 30\n")
+    board = load(boards)
+    assert board.power == profile.Power(off_command=("pdu", "3", "off"), on_command=("pdu", "3", "on"), off_s=2.0)
+    assert (board.labgrid, board.boot_s) == (profile.Labgrid(place="tda-1", coordinator="lab:20408"), 30.0)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
         ("timing: {governor: $(reboot)}", "timing.governor: String should match pattern '^[a-z_]{1,15}$'"),
         ("timing: {frequency_khz: 2.0 GHz}", "timing.frequency_khz: Input should be a valid integer"),
         ("timing: {fifo: 100}", "timing.fifo: Input should be less than or equal to 99, found 100"),
@@ -137,8 +170,8 @@ def test_a_boards_name_with_a_hyphen_has_its_variable(boards: Path) -> None:
             "emulater: {cores: 1}",
             "emulater",
             (
-                "address, block, cores, cuda, emulator, items, local, setup, soc, split, stand_ins, sync, teardown, "
-                "time_source, timeout_s, timing, tiovx, toolchain, vitis, work_folder"
+                "address, block, boot_s, cores, cuda, emulator, items, labgrid, local, power, setup, soc, split, "
+                "stand_ins, sync, teardown, time_source, timeout_s, timing, tiovx, toolchain, vitis, work_folder"
             ),
         ),
         ("address: {host: tda, prot: 22}", "address.prot", "host, jump, key, known_hosts, port, user"),

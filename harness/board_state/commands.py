@@ -13,18 +13,25 @@ from harness.board.reach import reach
 from harness.board.session import Board
 from harness.errors import InfrastructureError
 from harness.profile import Profile
+from harness.sharing.held import BoardLost
 
 Notify = Callable[[str], None]
 
 
 @contextmanager
 def known_state(board: Profile, session: Board, cache: Path, notify: Notify) -> Iterator[list[dict[str, Any]]]:
-    """Run the profile's setup commands, and whatever happens its teardown commands; real boards only."""
+    """Run the profile's setup commands, and whatever happens its teardown commands; real boards only.
+
+    A board that was lost to somebody else is not touched any more.
+    """
     if board.emulated:
         yield []
         return
     try:
         yield run_commands(board.setup, session, notify)
+    except BoardLost:  # it is somebody else's now
+        notify(f"warning: {board.name} is left as its setup commands have made it: its next user has it already")
+        raise
     except BaseException:
         _restore_after_failure(board, cache, notify)
         raise

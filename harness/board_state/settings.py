@@ -20,6 +20,7 @@ from harness.board_state.snapshot import SYSTEM
 from harness.board_state.wishes import PATTERNS, Setting, explained, same, wishes
 from harness.errors import InfrastructureError
 from harness.profile import Profile
+from harness.sharing.held import BoardLost
 
 # Before each attempt to reach a board that was lost while its state is to be restored; none begins after the limit.
 PAUSES_S = (0.0, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
@@ -189,6 +190,8 @@ def _restore(place: _Place, session: Board, state: Ledger, interruption: Interru
     interruption.remaining = f", {LIMIT_S:g} s at most: {kept}"
     try:
         _restored(place, session, state)
+    except BoardLost:  # it is somebody else's now
+        place.notify(_not_restored(place, "its next user has it already"))
     except InfrastructureError as error:
         if place.board.emulated:  # it ends with its last user, and with it all that was set
             place.notify(f"warning: the state of {place.board.name} was not restored: {error.message}")
@@ -209,7 +212,11 @@ def _restore_later(place: _Place, state: Ledger) -> None:
                 return
         except InfrastructureError as error:
             reason = error.message
-    place.notify(
+    place.notify(_not_restored(place, reason))
+
+
+def _not_restored(place: _Place, reason: str) -> str:
+    return (
         f"warning: the state of {place.board.name} was not restored: {reason}; the values before are on it in "
         f"{place.work / ledgers.NAME}: the next measurement restores them, and so does a restart of the board"
     )

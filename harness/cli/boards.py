@@ -35,7 +35,7 @@ def boards_lock(space: Workspace, /, as_json: bool, board: str, lease: float, pu
     """Keep a board for yourself without a running command; your own commands still get it."""
     from harness.commands import boards as command
 
-    command.lock(board, lease, purpose, wait or 0.0, space, Screen.open(as_json=as_json))
+    command.lock_by_hand(board, lease, purpose, wait or 0.0, space, Screen.open(as_json=as_json))
 
 
 @boards.command("unlock")
@@ -53,16 +53,25 @@ def boards_unlock(space: Workspace, /, as_json: bool, board: str, force: bool) -
 @boards.command("check")
 @click.argument("names", metavar="[BOARD]...", nargs=-1)
 @click.option("--quarantine", is_flag=True, help="Take a board that fails out of use until it passes again.")
+@click.option(
+    "--remove-older",
+    metavar="DAYS",
+    type=click.IntRange(0, 36500),
+    help="Remove folders of runs and bundles that are older from boards that nobody uses.",
+)
 @as_json
 @click.pass_obj
-def boards_check(space: Workspace, /, as_json: bool, names: tuple[str, ...], quarantine: bool) -> int:
+def boards_check(
+    space: Workspace, /, as_json: bool, names: tuple[str, ...], quarantine: bool, remove_older: int | None
+) -> int:
     """Tell whether boards are fit for work: reachable, tools, free disk and memory, clock; all if none is named.
 
     Exit code: 0 all are fit, 2 the request is wrong, 3 one is not.
     """
     from harness.commands import boards as command
 
-    return command.check(names, space, Screen.open(as_json=as_json), quarantine=quarantine)
+    screen = Screen.open(as_json=as_json)
+    return command.check(names, space, screen, quarantine_failing=quarantine, remove_older_days=remove_older)
 
 
 @boards.command("cycle")

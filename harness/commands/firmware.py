@@ -14,8 +14,6 @@ from rich.text import Text
 
 from harness import bundle, execute, network_c
 from harness import firmware as steps
-from harness.board.lock import board_lock
-from harness.board.reach import reach
 from harness.board.session import Connect
 from harness.commands import overlay
 from harness.commands.journal import LOCK_WAIT_S, Journal
@@ -24,6 +22,7 @@ from harness.firmware import Place, Sdk
 from harness.plan import Plan
 from harness.profile import Profile, host_variable
 from harness.screen import Screen
+from harness.sharing import session
 from harness.targets.tiovx.sources import kernels_digest
 from harness.targets.vitis import build
 from harness.targets.vitis.kernel import Fabric
@@ -76,10 +75,8 @@ def asking(made: Plan, profile: Profile, workspace: Workspace, target: str) -> V
     built = bundle.build(made, profile, workspace.cache)
 
     def ask() -> str:
-        with (
-            board_lock(profile.name, workspace.cache / "locks", "firmware", LOCK_WAIT_S, _silent),
-            reach(profile, workspace.cache, _silent) as reached,
-        ):
+        locks = workspace.locks(profile)
+        with session(profile, locks, workspace.cache, "firmware", LOCK_WAIT_S, _silent) as reached:
             deployed = execute.deploy(reached.board, built, reached.work, "firmware")
             found = execute.devices(deployed, profile.timeout_s)
             execute.clean(deployed)

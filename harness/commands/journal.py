@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness import evidence
-from harness.board.lock import board_lock
 from harness.board.reach import reach
 from harness.board.session import Board
 from harness.errors import HarnessError
 from harness.profile import Profile
 from harness.screen import Screen
+from harness.sharing import hold
+from harness.sharing.held import Held
 from harness.workspace import Workspace
 
 LOCK_WAIT_S = 3600.0
@@ -27,6 +28,7 @@ class Journal:
     log: Path
     steps: tuple[str, ...]
     done: dict[str, str] = field(default_factory=dict)
+    held: Held | None = None
 
     @classmethod
     def open(cls, screen: Screen, profile: Profile, workspace: Workspace, steps: tuple[str, ...]) -> Journal:
@@ -58,15 +60,19 @@ class Journal:
 
     @contextmanager
     def session(self, profile: Profile, workspace: Workspace) -> Iterator[Board]:
-        """With the board; what is waited for is told."""
+        """With the board; what is waited for is told.  It ends when the board that is locked is lost."""
         with reach(profile, workspace.cache, self.note) as reached:
-            yield reached.board
+            yield self.held.guard(reached.board) if self.held else reached.board
 
     @contextmanager
     def locked(self, profile: Profile, workspace: Workspace) -> Iterator[None]:
         """Nobody else has the board."""
-        with board_lock(profile.name, workspace.cache / "locks", "firmware", LOCK_WAIT_S, self.note):
-            yield
+        with hold(profile, workspace.locks(profile), "firmware", LOCK_WAIT_S, self.note) as held:
+            self.held = held
+            try:
+                yield
+            finally:
+                self.held = None
 
     @property
     def results(self) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from harness import execute, jobs, plan, profile, report, verdict
-from harness.board.lock import board_lock
-from harness.board.reach import Reached, reach
+from harness.board.reach import Reached
 from harness.board_state import Notify, drifted, facts, loaded, measuring_state, take
 from harness.commands import steps
 from harness.commands.plan import plan_table
@@ -29,6 +28,7 @@ from harness.plan import Plan
 from harness.profile import Profile
 from harness.report import terminal
 from harness.screen import Screen
+from harness.sharing import session
 from harness.workspace import Workspace
 
 LOAD_LIMIT_S = 4 * 3600.0  # beside the duration asked for: a load that outlives its measurement ends by itself
@@ -120,15 +120,11 @@ def _carry_out(job: Job, order: _Order, workspace: Workspace, screen: Screen, no
     return found
 
 
-@contextmanager
-def _reached(job: Job, workspace: Workspace, notify: Notify) -> Iterator[Reached]:
-    """The locked board; of an emulated one its sibling that counts instructions."""
-    purpose = f"measure {job.network.name}"
-    with (
-        board_lock(job.profile.name, workspace.cache / "locks", purpose, steps.LOCK_WAIT_S, notify),
-        reach(job.profile, workspace.cache, notify, counting=job.profile.emulated) as reached,
-    ):
-        yield reached
+def _reached(job: Job, workspace: Workspace, notify: Notify) -> AbstractContextManager[Reached]:
+    """The board, held; of an emulated one its sibling that counts instructions."""
+    board, purpose = job.profile, f"measure {job.network.name}"
+    locks, counting = workspace.locks(board), board.emulated
+    return session(board, locks, workspace.cache, purpose, steps.LOCK_WAIT_S, notify, counting=counting)
 
 
 def _on_board(
@@ -136,10 +132,12 @@ def _on_board(
 ) -> Measured:
     board, cores = reached.board, {item.core for item in job.plan.items if item.core is not None}
     environment = execute.environment(board) | facts(board, cores=cores)
-    with measuring_state(job.profile, board, workspace.cache, notify, cores=cores) as settings:
-        deployed = execute.deploy(board, job.bundle, reached.work, job.folder.on_board)
-        environment |= steps.devices(job, deployed, notify)
-        deployed = dataclasses.replace(deployed, command=(*_as_root(job.profile), *deployed.command))
+    with (
+        measuring_state(job.profile, board, workspace.cache, notify, cores=cores) as settings,
+        steps.deployed(job, reached, workspace.cache, notify) as plain,
+    ):
+        environment |= steps.devices(job, plain, notify)
+        deployed = dataclasses.replace(plain, command=(*_as_root(job.profile), *plain.command))
         measurer, probe, priority = _measurer(job, deployed, wanted, notify)
         snapshots, found = [take(board)], []
         limit_s = LOAD_LIMIT_S + (wanted.duration_s or 0.0)
@@ -155,6 +153,7 @@ def _on_board(
         if load.failure:
             raise BoardError(f"load {load.name} did not last as long as the measurement: {load.failure}")
         moved = drifted(board, settings)
+        execute.require_unchanged(deployed)
         steps.clean(deployed, notify)
     options = tuple(measurer.options)
     return Measured(environment, settings, moved, load, probe, tuple(found), tuple(snapshots), priority, options)

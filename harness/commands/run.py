@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from harness import chunks, conformance, execute, failing, jobs, observe, report, verdict
-from harness.board.lock import board_lock
-from harness.board.reach import reach
 from harness.board_state import Notify, known_state
 from harness.commands import steps
 from harness.commands.plan import plan_table
@@ -27,6 +25,7 @@ from harness.profile import Profile
 from harness.reference import SpecificationReference
 from harness.report import terminal
 from harness.screen import Screen
+from harness.sharing import session
 from harness.workspace import Workspace
 
 
@@ -69,13 +68,13 @@ def _carry_out(job: Job, workspace: Workspace, screen: Screen, notify: Notify) -
     steps.write_stimuli(job, screen)
     coverage = Coverage(job.network)
     purpose = f"run {job.network.name}"
-    with (
-        board_lock(job.profile.name, workspace.cache / "locks", purpose, steps.LOCK_WAIT_S, notify),
-        reach(job.profile, workspace.cache, notify) as reached,
-    ):
+    locks = workspace.locks(job.profile)
+    with session(job.profile, locks, workspace.cache, purpose, steps.LOCK_WAIT_S, notify) as reached:
         environment = execute.environment(reached.board)
-        with known_state(job.profile, reached.board, workspace.cache, notify) as setup:
-            deployed = execute.deploy(reached.board, job.bundle, reached.work, job.folder.on_board)
+        with (
+            known_state(job.profile, reached.board, workspace.cache, notify) as setup,
+            steps.deployed(job, reached, workspace.cache, notify) as deployed,
+        ):
             environment |= steps.devices(job, deployed, notify)
             found, observed = _run_chunks(job, deployed, coverage, screen, notify)
     smallest = failing.keep(found, job) if found else None
@@ -108,7 +107,10 @@ def _run_chunks(
     Gives the smallest failing case if there is any, and what traces have shown if they are asked for.
     """
     if job.request.floats and job.folder.read_proof() is None:
-        job.folder.write_proof(prove(job, deployed, screen))
+        proof = prove(job, deployed, screen)
+        execute.require_unchanged(deployed)
+        job.folder.write_proof(proof)
+    _recover(job, screen, notify)
     finished = {record.index for record in job.folder.chunks()}
     todo = [chunk for chunk in chunks.cut(job.stimuli.count, job.request.chunk) if chunk.index not in finished]
     done = job.stimuli.count - sum(chunk.size for chunk in todo)
@@ -119,8 +121,19 @@ def _run_chunks(
         chunks.run_pipelined(job, deployed, todo, coverage, bar.advance)
     found = failing.smallest(job, deployed, notify)
     observed = _observe(job, deployed, screen, notify, already_differs=found is not None or _is_refuted(job))
+    execute.require_unchanged(deployed)
     steps.clean(deployed, notify)
     return found, observed
+
+
+def _recover(job: Job, screen: Screen, notify: Notify) -> None:
+    """Of a run that goes on, count only those chunks as finished of which everything is there."""
+    if len(job.folder.attempts()) == 1:
+        return
+    total = -(-job.stimuli.count // job.request.chunk)
+    with screen.progress("checking what finished chunks have kept", total) as bar:
+        for index in job.folder.recover(bar.advance):
+            notify(f"warning: chunk {index} is done again: what is kept of it is damaged")
 
 
 def _is_refuted(job: Job) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -28,3 +29,10 @@ def test_a_descendant_that_keeps_the_output_open_is_killed_at_the_deadline() -> 
     with pytest.raises(BoardError, match=r"^sh on host did not end within 0\.3 s and was killed$"):
         LocalBoard().run(["sh", "-c", "sleep 61.75 & exit 0"], 0.3)
     await_none("sleep", "61.75")
+
+
+def test_a_program_ends_with_its_session() -> None:
+    board = LocalBoard()
+    threading.Timer(0.3, board.close).start()
+    assert board.run(["sleep", "61.85"], 60).status == 137
+    await_none("sleep", "61.85")

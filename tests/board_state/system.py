@@ -94,6 +94,7 @@ class Recording(LocalBoard):
     """This machine, with what was asked of it."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.asked: list[Sequence[str]] = []
 
     def run(self, argv: Sequence[str], timeout_s: float) -> Completed:

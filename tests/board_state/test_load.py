@@ -147,6 +147,7 @@ class Elsewhere(LocalBoard):
     """This machine with another folder of programs before the others, or none but that."""
 
     def __init__(self, path: str) -> None:
+        super().__init__()
         self.path = path
 
     def run(self, argv: Sequence[str], timeout_s: float) -> Completed:

@@ -16,11 +16,12 @@ import pytest
 from harness.board.local import LocalBoard
 from harness.board.session import Board
 from harness.board.ssh import Limits, SshBoard
-from harness.board_state import Setting, drifted, measuring_state, settings, told
+from harness.board_state import Setting, drifted, known_state, measuring_state, settings, told
 from harness.board_state.files import WRITE
 from harness.board_state.ledger import NAME
 from harness.errors import BoardError, ConnectionFailed
 from harness.profile import Address, Profile, Timing
+from harness.sharing.held import BoardLost, Held
 from tests.board import sshd
 from tests.board_state.system import (
     BOOT,
@@ -174,6 +175,43 @@ def test_an_exception_of_the_block_is_the_one_that_is_raised(root: Path) -> None
         raise ZeroDivisionError
     assert read(root, GOVERNOR) == "schedutil"
     assert not ledger_of(root).exists()
+
+
+def session_until(lost: list[str]) -> Board:
+    """A session that ends when the board is lost, for the reason in that list."""
+
+    def check() -> None:
+        if lost:
+            raise BoardLost(lost[0])
+
+    return Held(check).guard(LocalBoard())
+
+
+def lose(session: Board, lost: list[str]) -> None:
+    lost.append("somebody else has it")
+    session.run(["true"], 5)
+
+
+def test_a_board_that_is_somebody_elses_now_is_not_touched_any_more(root: Path) -> None:
+    notes, lost = list[str](), list[str]()
+    session = session_until(lost)
+    with pytest.raises(BoardLost), measuring(root, board(EVERYTHING), session, notes):
+        lose(session, lost)
+    assert read(root, GOVERNOR) == "performance"
+    assert f"{GOVERNOR}\tschedutil" in ledger_of(root).read_text(), "for the next measurement to restore"
+    assert [note.partition(";")[0] for note in notes] == [
+        "warning: the state of fake was not restored: its next user has it already"
+    ]
+
+
+def test_nor_is_it_by_the_commands_of_the_profile(tmp_path: Path) -> None:
+    notes, lost = list[str](), list[str]()
+    profile = board(Timing(), setup=(f"touch {tmp_path}/up",), teardown=(f"touch {tmp_path}/down",))
+    session = session_until(lost)
+    with pytest.raises(BoardLost), known_state(profile, session, tmp_path / "cache", notes.append):
+        lose(session, lost)
+    assert [path.name for path in tmp_path.iterdir()] == ["up"]
+    assert notes == ["warning: fake is left as its setup commands have made it: its next user has it already"]
 
 
 def test_what_cannot_be_restored_is_told_and_left_to_the_next(root: Path) -> None:

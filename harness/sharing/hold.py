@@ -1,0 +1,81 @@
+"""Hold a board, whatever keeps others from it: the queue of this machine, and where it has one its labgrid place."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from harness.board.reach import Reached, reach
+from harness.board.session import Deadline
+from harness.profile import Address, Profile
+from harness.sharing import labgrid, lock, quarantine
+from harness.sharing.folder import opened
+from harness.sharing.held import Held
+from harness.sharing.lock import Notify
+from harness.sharing.place import Queue, Terms
+
+
+@contextmanager
+def session(
+    profile: Profile,
+    folder: Path,
+    cache: Path,
+    purpose: str,
+    wait_s: float,
+    notify: Notify,
+    *,
+    counting: bool = False,
+) -> Iterator[Reached]:
+    """Hold the board of `profile`, as `hold`, and have a session with it, as `reach`, that ends when it is lost."""
+    with (
+        hold(profile, folder, purpose, wait_s, notify) as held,
+        reach(profile, cache, notify, counting=counting) as reached,
+    ):
+        yield replace(reached, board=held.guard(reached.board))
+
+
+@contextmanager
+def hold(profile: Profile, folder: Path, purpose: str, wait_s: float, notify: Notify) -> Iterator[Held]:
+    """Hold the board of `profile` for the time of the block; `folder` is where its locks are.
+
+    `notify` hears who has the board, and the place in the queue; that it is quarantined, which stops nobody.
+    BoardBusy when it is not free after `wait_s` seconds; BoardLost, in place of what else ends the block, when it was
+    taken away meanwhile.
+    """
+    with queue_of(profile, folder) as queue:
+        ill = quarantine.find(queue)
+        if ill:
+            notify(f"warning: board {profile.name} is {ill}")
+        deadline, terms = Deadline.after(wait_s), Terms.read(os.environ)
+        with lock.locked(queue, purpose, wait_s, notify, terms) as held:
+            if profile.labgrid is None:
+                yield held
+                return
+            with labgrid.acquired(profile.labgrid, queue, held, terms, deadline.remaining_s, notify):
+                yield held
+
+
+@contextmanager
+def queue_of(profile: Profile, folder: Path) -> Iterator[Queue]:
+    """The queue of this machine for a board; BoardError if `folder` cannot be used."""
+    shared = not profile.emulated or profile.labgrid is not None
+    with opened(folder, shared=shared) as files:
+        yield Queue(files, key_of(profile), profile.name)
+
+
+def key_of(profile: Profile) -> str:
+    """What names the board among all users of this machine: its place, its address; each may call it otherwise."""
+    if profile.labgrid:
+        return f"place-{profile.labgrid.place}"
+    if profile.address and not profile.local:
+        return _plain(profile.address)
+    return profile.name
+
+
+def _plain(address: Address) -> str:
+    via = f"-via-{_plain(address.jump)}" if address.jump else ""
+    return re.sub(r"[^a-z0-9.-]", "_", f"{address.host.lower()}-{address.port}{via}")

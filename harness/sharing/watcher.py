@@ -1,0 +1,153 @@
+"""Releases a place of labgrid when the process that acquired it ends or hangs; a process of its own.
+
+`python -I watcher.py JSON`, started by labgrid.py: no more than this file is imported.  Its `link` leads to the holder:
+every line from there is a sign of life, its end the holder's.  What is written to it is why the place is lost.  The
+`record` is locked for as long as this process lives, and emptied when the place is released.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+TICK_S = 0.5
+AGAIN_S = 5.0
+LOOK_S = 3.0
+CALL_S = 25.0
+LONGEST = 65536
+PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+_prctl = ctypes.CDLL(None).prctl
+
+
+@dataclass
+class Watcher:
+    """What it watches, and what it knows by now.
+
+    The first words of all calls are `command`; `me` is the holder as the coordinator knows him.  `silent_s` is how long
+    he gave no sign of life, `held_s` how long he has the place; `lost` says why it is not his any more.
+    """
+
+    command: Sequence[str]
+    me: str
+    place: str
+    lease_s: float
+    beat_s: float
+    release: bool
+    record: int
+    link: socket.socket
+    reservations: list[str] = field(default_factory=list)
+    silent_s: float = 0.0
+    held_s: float | None = None
+    lost: str = ""
+
+    def watch(self) -> None:
+        """Until the holder ends, hangs or is kicked; then release what is to be released."""
+        threading.Thread(target=self._monitor, daemon=True).start()
+        self._await()
+        with suppress(OSError):
+            self.link.sendall(self.lost.encode())
+        self.link.close()
+        if self._hangs:
+            time.sleep(self.beat_s)  # a holder that comes back learns of it before anybody else has the place
+        for token in self.reservations:
+            self._call("cancel-reservation", token)
+        if self.release:
+            self._call("release-from", self.me)
+        os.ftruncate(self.record, 0)
+
+    @property
+    def _hangs(self) -> bool:
+        return self.silent_s > self.lease_s
+
+    def _await(self) -> None:
+        """Wait until the holder has ended or has lost the place."""
+        began_s = time.monotonic()  # which does not count a suspension: that stops the holder as well
+        while not self.lost:
+            told = select.select([self.link], [], [], TICK_S)[0]
+            passed_s, began_s = time.monotonic() - began_s, time.monotonic()
+            self.silent_s += passed_s
+            self._look_again(passed_s)
+            if told and not self._hear():
+                return
+            if self._hangs:
+                self.lost = f"no sign of life for {self.silent_s:.0f} s, its lease has run out"
+
+    def _hear(self) -> bool:
+        """Whether the holder is still there."""
+        try:
+            said = self.link.recv(LONGEST).decode()
+        except OSError:
+            return False
+        self.silent_s = 0.0
+        self.reservations += re.findall(r"^reservation ([A-Z0-9]+)$", said, re.MULTILINE)
+        if "acquired\n" in said:
+            self.held_s = 0.0
+        return bool(said)
+
+    def _look_again(self, passed_s: float) -> None:
+        """Once, for what the monitor may have missed while it started."""
+        if self.held_s is not None:
+            before, self.held_s = self.held_s, self.held_s + passed_s
+            if before < LOOK_S <= self.held_s:
+                self._look()
+
+    def _monitor(self) -> None:
+        """Hear of changes from the coordinator, for as long as there is one."""
+        while True:
+            command = [*self.command, "monitor"]
+            pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
+            with subprocess.Popen(command, **pipes, preexec_fn=_die_too) as told:  # noqa: PLW1509 - one system call
+                about = b""
+                for line in told.stdout or ():
+                    about = line if not line.startswith(b" ") else about
+                    if about.startswith(f"Place {self.place} changed".encode()):
+                        self._judge(line.decode(errors="replace"))
+            time.sleep(AGAIN_S)
+            self._look()
+
+    def _look(self) -> None:
+        """Ask who has the place; nothing is lost while the coordinator does not say."""
+        for line in self._call("show").splitlines():
+            self._judge(line)
+
+    def _judge(self, line: str) -> None:
+        """Whether a line of `show`, or of the monitor as OLD -> NEW, says that the place is not the holder's."""
+        match = re.fullmatch(r"  acquired: (?:.+ -> )?(\S+)\s*", line)
+        if match and self.held_s is not None and match[1] != self.me:
+            self.lost = "somebody released it" if match[1] == "None" else f"{match[1]} has it now"
+
+    def _call(self, *words: str) -> str:
+        with suppress(OSError, subprocess.TimeoutExpired):
+            done = subprocess.run(
+                [*self.command, *words],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=CALL_S,
+                check=False,
+            )
+            return done.stdout
+        return ""
+
+
+def _die_too() -> None:
+    """Be killed when this process ends."""
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    asked = json.loads(sys.argv[1])
+    Watcher(**asked | {"link": socket.socket(fileno=asked["link"])}).watch()

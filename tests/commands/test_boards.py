@@ -1,0 +1,144 @@
+"""`harness boards`, as users call it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from harness import profile
+from harness.sharing import hold
+from harness.sharing.ticket import user_name
+from tests.commands.command import User
+
+UNREACHABLE = """\
+xavier:
+  address: {{host: 127.0.0.1, port: {port}, user: nobody}}
+"""
+
+
+@pytest.fixture
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> User:
+    monkeypatch.setenv("HARNESS_LOCKS", str(tmp_path / "locks"))
+    return User(tmp_path, tmp_path / "cache")
+
+
+def row(user: User, board: str) -> dict[str, object]:
+    boards = user.here("boards", "list", "--json").document["boards"]
+    return next(entry for entry in boards if entry["board"] == board)
+
+
+def test_a_board_is_locked_listed_and_given_back(user: User) -> None:
+    began_s = time.time()
+    locked = user.here("boards", "lock", "host", "--for", "2h", "--purpose", "sol\x1b[31mdering", "--json").document
+    assert locked["until_s"] - began_s == pytest.approx(7200, abs=30)
+    [holder] = row(user, "host")["holders"]  # type: ignore[misc]
+    me = {"user": user_name(os.getuid()), "host": socket.gethostname(), "pid": 0, "purpose": "sol[31mdering"}
+    assert (me.items() <= holder.items(), holder["by_hand"]) == (True, True)
+    assert row(user, "xavier")["holders"] == []
+    assert "sol[31mdering" in user.here("boards", "list").out
+    assert user.here("boards", "unlock", "host", "--json").document["taken_from"][0]["purpose"] == "sol[31mdering"
+    assert user.here("boards", "unlock", "host").out == "nobody has host\n"
+
+
+def test_a_check_tells_what_a_board_lacks_and_quarantines_it(user: User) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    user = user.with_local(UNREACHABLE.format(port=port))
+    ended = user.here("boards", "check", "host", "xavier", "--quarantine", "--json")
+    assert ended.code == 3
+    host, xavier = ended.document["boards"]
+    assert (host["board"], host["ok"], host["part"], host["reason"]) == ("host", True, "", "")
+    assert (xavier["ok"], xavier["part"]) == (False, "network")
+    assert xavier["checks"] == [{"name": "reachable", "ok": False, "text": xavier["reason"]}]
+    quarantine = row(user, "xavier")["quarantine"]
+    assert quarantine["reason"] == xavier["reason"]  # type: ignore[index]
+    assert "Connection refused" in user.here("boards", "list").out
+    assert row(user, "host")["quarantine"] is None
+
+
+def test_a_board_that_passes_comes_out_of_quarantine_and_a_run_before_is_warned(user: User) -> None:
+    work = user.cache / "host"
+    work.parent.mkdir(parents=True)
+    work.write_bytes(b"")  # where a folder should be
+    assert user.here("boards", "check", "host", "--quarantine").code == 3
+    warned = user.here("run", "--board", "host", "--model", "acas_coc", "--vectors", "10", "--trace", "0")
+    assert "warning: board host is quarantined since " in warned.err
+    assert warned.code == 3  # as its folder is still none
+    work.unlink()
+    assert user.here("boards", "check", "host", "--quarantine").code == 0
+    assert row(user, "host")["quarantine"] is None
+
+
+def test_a_board_in_use_is_not_looked_at_closely(user: User, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        user = user.with_local(UNREACHABLE.format(port=port))
+        board = profile.load(tmp_path / "boards.yaml", {}).board("xavier")
+        threading.Thread(target=lambda: server.accept()[0].sendall(b"SSH-2.0-busy\r\n"), daemon=True).start()
+        with hold(board, tmp_path / "locks", "measure acas_coc", 0, print):
+            answered = user.here("boards", "check", "xavier", "--quarantine", "--json")
+            server.close()
+            silent = user.here("boards", "check", "xavier", "--quarantine", "--json")
+    in_use, reachable = answered.document["boards"][0]["checks"]
+    assert f"(pid {os.getpid()}, measure acas_coc)" in in_use["text"]
+    assert reachable == {"name": "reachable", "ok": True, "text": "an SSH server answers"}
+    assert (answered.code, silent.code, silent.document["boards"][0]["part"]) == (0, 3, "board")
+    assert row(user, "xavier")["quarantine"] is None  # whoever has it may be restarting it
+
+
+def test_a_board_that_another_has_locked_is_let_be(user: User, tmp_path: Path) -> None:
+    user.here("boards", "lock", "host", "--purpose", "soldering")
+    [ticket] = (tmp_path / "locks").iterdir()
+    give_away(ticket)
+    [checked] = user.here("boards", "check", "host", "--quarantine", "--json").document["boards"]
+    assert (checked["ok"], checked["busy"]) == (True, True)
+    assert "board host is locked by nobody@" in checked["checks"][0]["text"]
+    ended = user.harness("boards", "unlock", "host")
+    assert (ended.code, "is locked by nobody@" in ended.err, "--force" in ended.err) == (3, True, True)
+    assert user.here("boards", "unlock", "host", "--force").out.startswith("host is taken from nobody@")
+
+
+def give_away(file: Path) -> None:
+    """To another user."""
+    if os.getuid():
+        pytest.skip("only root can give a file away")
+    os.chown(file, 65534, 65534)
+
+
+def test_a_run_whose_board_is_taken_away_is_inconclusive_and_says_who_did_it(user: User, tmp_path: Path) -> None:
+    words = ("--board", "host", "--model", "acas_coc", "--vectors", "400000", "--trace", "0", "--json")
+    process = user.start("run", *words, HARNESS_LEASE_S="1")
+    try:
+        await_chunk(tmp_path / "runs", process)
+        user.here("boards", "unlock", "host", "--force")
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    document = json.loads(out)
+    assert (process.returncode, document["verdict"], document["part"]) == (3, "inconclusive", "board")
+    assert f"(pid {os.getpid()}, harness boards unlock --force) took it away" in document["reason"]
+    assert "go on with: harness run --resume" in err
+    assert list((tmp_path / "locks").glob("*.ticket")) == []
+
+
+def await_chunk(runs: Path, process: subprocess.Popen[str]) -> None:
+    """Wait until a run has kept its first chunk."""
+    while not list(runs.glob("*/chunks/*.json")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+
+
+def test_mistakes_are_told(user: User) -> None:
+    ended = user.harness("boards", "lock", "xaver")
+    assert (ended.code, "did you mean xavier?" in ended.err) == (2, True)
+    ended = user.harness("boards", "cycle", "host", "--json")
+    assert (ended.code, ended.document["error"]) == (2, "board host has no power switch")
+    ended = user.harness("boards", "check", "host", "--remove-older", "-1")
+    assert ended.code == 2

@@ -1,0 +1,168 @@
+"""A place of labgrid, contended for by two hosts that know nothing of each other but the coordinator."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from harness.errors import BoardError, ConnectionFailed, HarnessError, RequestError, ToolError
+from harness.profile import Profile
+from harness.sharing import hold, power
+from harness.sharing.held import BoardLost, Held
+from tests.board.processes import await_none
+from tests.sharing.farm import ROOT, TOOLS, Farm, farm
+
+HOLD = """
+import sys
+from pathlib import Path
+from harness import profile
+from harness.sharing import hold
+labgrid = profile.Labgrid(place="xavier", coordinator=sys.argv[2], client=sys.argv[3])
+board = profile.load(Path("boards.yaml"), {}).board("host").model_copy(update={"labgrid": labgrid})
+with hold(board, Path(sys.argv[1]), "run", float(sys.argv[4]), lambda text: print(text, flush=True)) as held:
+    print("held", flush=True)
+    for line in sys.stdin:
+        held.check()
+"""
+HERE = "here/ana"
+
+pytestmark = pytest.mark.skipif(not TOOLS.exists(), reason="labgrid is not here: make labgrid")
+
+
+@pytest.fixture(scope="module")
+def racks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:
+    with farm(tmp_path_factory.mktemp("farm")) as started:
+        yield started
+
+
+@pytest.fixture
+def board(racks: Farm, host: Profile, monkeypatch: pytest.MonkeyPatch) -> Profile:
+    """Seen from the host `here`."""
+    monkeypatch.setenv("LG_HOSTNAME", "here")
+    monkeypatch.setenv("LG_USERNAME", "ana")
+    return racks.board(host)
+
+
+class There:
+    """A process on the other host, whose lease is short."""
+
+    def __init__(self, racks: Farm, folder: Path, wait_s: float = 0, lease_s: float = 1) -> None:
+        words = [str(folder / "there"), racks.coordinator, str(TOOLS / "labgrid-client"), str(wait_s)]
+        names = {"LG_HOSTNAME": "there", "LG_USERNAME": "bo", "HARNESS_LEASE_S": str(lease_s)}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        command = [sys.executable, "-c", HOLD, *words]
+        self.process = subprocess.Popen(command, text=True, cwd=ROOT, env=os.environ | names, bufsize=1, **pipes)  # type: ignore[call-overload]
+
+    def line(self) -> str:
+        return str(self.process.stdout.readline()).rstrip("\n")
+
+    def end(self) -> str:
+        """Its last words."""
+        return str(self.process.communicate(timeout=60)[1])
+
+
+@contextmanager
+def there(racks: Farm, folder: Path, wait_s: float = 0, lease_s: float = 60) -> Iterator[There]:
+    other = There(racks, folder, wait_s, lease_s)
+    try:
+        yield other
+    finally:
+        if other.process.poll() is None:
+            other.process.kill()
+            other.process.communicate()
+
+
+def test_two_hosts_have_a_place_one_after_the_other(racks: Farm, board: Profile, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        with hold(board, tmp_path / "here", "run", 0, print):
+            other = stack.enter_context(there(racks, tmp_path, wait_s=60))
+            assert other.line() == f"place xavier of labgrid is in use by {HERE}; you are 1st of 1, waiting"
+        assert other.line() == "held"
+        with pytest.raises(BoardError) as caught, hold(board, tmp_path / "here", "run", 0, print):
+            pass
+        assert "place xavier of labgrid is in use by there/bo; not free after" in caught.value.message
+        assert "-p xavier release --kick" in caught.value.hint
+        other.process.kill()  # and yet it is released
+        racks.await_holder("None")
+    assert racks.client("reservations") == ""
+
+
+def test_a_holder_that_hangs_loses_the_place_and_ends(racks: Farm, board: Profile, tmp_path: Path) -> None:
+    with there(racks, tmp_path, lease_s=2) as other:
+        assert other.line() == "held"
+        os.kill(other.process.pid, signal.SIGSTOP)
+        told: list[str] = []
+        with hold(board, tmp_path / "here", "run", 60, told.append):
+            os.kill(other.process.pid, signal.SIGCONT)
+            assert "BoardLost: labgrid's place xavier was taken away: no sign of life for " in other.end()
+            assert racks.holder() == HERE
+    assert told[0].startswith("place xavier of labgrid is in use by there/bo; you are 1st of 1, waiting")
+
+
+def kicked(held: Held, racks: Farm) -> None:
+    """Work on the board for 20 s while somebody kicks its holder."""
+    racks.client("-p", "xavier", "release", "--kick")
+    for _ in range(200):
+        time.sleep(0.1)
+        held.check()
+
+
+def test_a_holder_that_is_kicked_ends(racks: Farm, board: Profile, tmp_path: Path) -> None:
+    message = "xavier was taken away: somebody released it"
+    with pytest.raises(BoardLost, match=message), hold(board, tmp_path / "here", "run", 0, print) as held:
+        kicked(held, racks)
+
+
+def test_what_a_crash_of_the_host_leaves_is_taken_over(racks: Farm, board: Profile, tmp_path: Path) -> None:
+    with there(racks, tmp_path) as other:
+        assert other.line() == "held"
+        _crash(other)
+    with pytest.raises(BoardError, match="in use by there/bo"), hold(board, tmp_path / "here", "run", 0, print):
+        pass
+    with there(racks, tmp_path) as again:
+        assert "left acquired by a run of yours that is gone" in again.line()
+        assert again.line() == "held"
+        again.end()
+
+
+def _crash(other: There) -> None:
+    """End a holder and its watcher so that neither can do anything about it."""
+    children = Path(f"/proc/{other.process.pid}/task/{other.process.pid}/children").read_text().split()
+    [watcher] = [pid for pid in children if b"watcher.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    os.kill(int(watcher), signal.SIGKILL)
+    other.process.kill()
+    other.process.communicate()
+
+
+def test_a_place_acquired_by_hand_is_used_switched_and_stays_acquired(
+    racks: Farm, board: Profile, tmp_path: Path
+) -> None:
+    racks.client("-p", "xavier", "acquire")
+    told: list[str] = []
+    ((words, _),), _ = power.check_switch(board)
+    with hold(board, tmp_path / "here", "power cycle", 0, told.append):
+        subprocess.run(words, check=True)
+    assert (told, racks.holder()) == (["place xavier of labgrid is yours already, and stays so"], HERE)
+    assert racks.switched == [("0", "0"), ("0", "1")]
+    racks.client("-p", "xavier", "release")
+    monitor = (sys.executable, str(TOOLS / "labgrid-client"), "-x", racks.coordinator, "-p", "xavier", "monitor")
+    await_none(*monitor)
+
+
+def test_what_is_missing_is_named(racks: Farm, host: Profile, tmp_path: Path) -> None:
+    def failure(**changes: object) -> Exception:
+        changed = host.model_copy(update={"labgrid": racks.labgrid().model_copy(update=changes)})
+        with pytest.raises(HarnessError) as caught, hold(changed, tmp_path, "run", 0, print):
+            pass
+        return caught.value
+
+    assert [type(failure(client="/nowhere")), type(failure(place="nowhere"))] == [ToolError, RequestError]
+    assert type(failure(coordinator="127.0.0.1:1")) is ConnectionFailed
