@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.cli import work
 from harness.cli.options import as_json
+from harness.errors import RequestError
 from harness.screen import Screen
 from harness.workspace import Workspace
+
+if TYPE_CHECKING:
+    from harness.nightly.matrix import Taken
+    from harness.nightly.record import Action
+
+OURS = {"board", "model", "items", "plan", "resume", "against", "run-folder", "json"}
+"""Options that an entry has keys of its own for, or that the night gives itself."""
 
 
 @click.command()
@@ -16,11 +27,20 @@ from harness.workspace import Workspace
 @click.option("--new", is_flag=True, help="Begin anew, even if the last night of this file has not ended.")
 @click.option("--resume", is_flag=True, help="Only go on with a night that has not ended, if there is one.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, in which order, and touch no board.")
+@click.option("--junit", type=click.Path(path_type=Path), help="Also write the night's JUnit XML there.")
 @click.option("--install", metavar="TIME", help="Have systemd do it every day at that time, e.g. 02:00.")
 @as_json
 @click.pass_obj
 def nightly(
-    space: Workspace, /, as_json: bool, file: Path, new: bool, resume: bool, dry_run: bool, install: str | None
+    space: Workspace,
+    /,
+    as_json: bool,
+    file: Path,
+    new: bool,
+    resume: bool,
+    dry_run: bool,
+    junit: Path | None,
+    install: str | None,
 ) -> int:
     """Run, prove and measure many models on many boards, as FILE says; go on where an interrupted night stopped.
 
@@ -30,9 +50,31 @@ def nightly(
 
     if sum([new, resume, dry_run, install is not None]) > 1:
         raise click.UsageError("give one of --new, --resume, --dry-run, --install")
-    screen = Screen.open(as_json=as_json)
+    if junit and (dry_run or install is not None):
+        raise click.UsageError("--junit is of a night that is carried out; each has its own, too, in its folder")
+    screen, commands = Screen.open(as_json=as_json), taken()
     if install is not None:
-        return command.install(file, install, space, screen)
+        return command.install(file, install, commands, space, screen)
     if dry_run:
-        return command.show(file, space, screen)
-    return command.nightly(file, space, screen, new=new, only_resume=resume)
+        return command.show(file, commands, space, screen)
+    return command.nightly(file, commands, space, screen, junit, new=new, only_resume=resume)
+
+
+def taken() -> dict[Action, Taken]:
+    """What an entry may ask of each command, as its command line takes it."""
+    return {"run": _taken(work.run), "prove": _taken(work.prove), "measure": _taken(work.measure)}
+
+
+def _taken(command: click.Command) -> Taken:
+    from harness.nightly.matrix import Taken
+
+    def read(words: Sequence[str]) -> Mapping[str, Any]:
+        try:
+            return command.make_context(str(command.name), list(words)).params
+        except click.UsageError as error:
+            raise RequestError(error.format_message(), f"harness {command.name} --help") from error
+
+    options = [option for option in command.params if isinstance(option, click.Option)]
+    names = {option.opts[-1].removeprefix("--"): option.is_flag for option in options}
+    mine = {name: is_flag for name, is_flag in names.items() if name not in OURS}
+    return Taken(frozenset(mine), frozenset(name for name, is_flag in mine.items() if is_flag), read)

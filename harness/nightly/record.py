@@ -3,7 +3,10 @@
 runs/nights/<time>/
     night.json            written first: the entries in the order of the file, and where they come from
     boards/<board>.json   what the board's health check said, and whether it was quarantined
+    begun/00007.json      the attempts of an entry until now, and since when one is running
     entries/00007.json    one ended entry, written at its end: it is not begun again
+    logs/00007.log        what its commands said meanwhile
+    junit.xml             the same for continuous integration
     ended.json            written last: a night without it has not ended
 
 The evidence of an entry is a run folder like any other: runs/<time>-<number>_<board>_<model>.
@@ -30,7 +33,8 @@ Action = Literal["run", "prove", "measure"]
 class Entry:
     """One cell of the matrix; `items` are targets with commas between them, empty for those of the profile.
 
-    `options` are the other words of its command line, `limit_s` is for all its attempts together.
+    `options` are the other words of its command line, `limit_s` is for all its attempts together.  A measurement is
+    compared with the `against` last ones of the same key.
     """
 
     number: int
@@ -41,6 +45,7 @@ class Entry:
     expect: Outcome
     limit_s: float
     options: tuple[str, ...] = ()
+    against: int = 0
 
     @property
     def key(self) -> str:
@@ -73,6 +78,21 @@ class Result:
 
 
 @dataclass(frozen=True)
+class Begun:
+    """An entry that was begun; `began_s` is when its running attempt was, None between two attempts.
+
+    Of a night that was killed, the attempt that seems to run is the one that was killed; `interrupted` counts those
+    before it.
+    """
+
+    number: int
+    attempts: tuple[Attempt, ...] = ()
+    began_s: float | None = None
+    run: str = ""
+    interrupted: int = 0
+
+
+@dataclass(frozen=True)
 class Health:
     """What a board's health check said; `quarantined` is why the board is out of use, empty if it is not."""
 
@@ -83,7 +103,7 @@ class Health:
 
 @dataclass(frozen=True)
 class Night:
-    """All that is known of a night, whether it has ended or not."""
+    """All that is known of a night, whether it has ended or not; `begun` are entries without a result."""
 
     folder: Path
     began_s: float
@@ -93,6 +113,7 @@ class Night:
     entries: tuple[Entry, ...]
     results: Mapping[int, Result]
     boards: Mapping[str, Health]
+    begun: Mapping[int, Begun]
 
     @property
     def name(self) -> str:
@@ -100,10 +121,12 @@ class Night:
         return self.folder.name
 
     def ending(self, entry: Entry) -> Ending:
-        """Of an entry that has not ended: not run, or not yet."""
-        result = self.results.get(entry.number)
+        """Of an entry that has not ended: not run, or not yet; of one that was to be tried again, why."""
+        result, begun = self.results.get(entry.number), self.begun.get(entry.number)
         if result:
             return result.ending
+        if self.ended_s is not None and begun and begun.attempts:
+            return begun.attempts[-1].ending
         return Ending(Outcome.NOT_RUN, "not yet" if self.ended_s is None else "the night ended before it")
 
     def surprises(self) -> list[Entry]:
@@ -113,11 +136,16 @@ class Night:
 
 def create(folder: Path, began_s: float, file: str, sha256: str, entries: tuple[Entry, ...]) -> Night:
     """A new night, kept in `folder`; `sha256` is that of the file that the entries come from."""
-    for part in ("boards", "entries"):
+    for part in ("boards", "begun", "entries", "logs"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     document = {"began_s": began_s, "file": file, "sha256": sha256, "entries": [asdict(entry) for entry in entries]}
     write_json(folder / "night.json", document)
     return read(folder)
+
+
+def keep_begun(folder: Path, begun: Begun) -> None:
+    """An attempt of an entry begins, or has ended without being the last."""
+    write_json(folder / "begun" / f"{begun.number:05}.json", asdict(begun))
 
 
 def keep_result(folder: Path, result: Result) -> None:
@@ -139,7 +167,8 @@ def read(folder: Path) -> Night:
     """The night of that folder as it is now; RequestError if it is none, or was written by another version."""
     try:
         document = _load(folder / "night.json")
-        results = [_result(_load(path)) for path in sorted((folder / "entries").glob("*.json"))]
+        results = {one.number: one for one in (_result(_load(path)) for path in _numbered(folder / "entries"))}
+        begun = {one.number: one for one in (_begun(_load(path)) for path in _numbered(folder / "begun"))}
         healths = [Health(**_load(path)) for path in sorted((folder / "boards").glob("*.json"))]
         ended = folder / "ended.json"
         return Night(
@@ -149,8 +178,9 @@ def read(folder: Path) -> Night:
             document["file"],
             document["sha256"],
             tuple(_entry(entry) for entry in document["entries"]),
-            {result.number: result for result in results},
+            results,
             {health.board: health for health in healths},
+            {number: one for number, one in begun.items() if number not in results},
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RequestError(f"{folder}: this is no night, or one of another version: {error}") from error
@@ -169,9 +199,20 @@ def _entry(document: dict[str, Any]) -> Entry:
     return Entry(**document | {"expect": Outcome(document["expect"]), "options": tuple(document["options"])})
 
 
+def _numbered(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.json"))
+
+
 def _result(document: dict[str, Any]) -> Result:
-    attempts = tuple(Attempt(**one | {"ending": _ending(one["ending"])}) for one in document["attempts"])
-    return Result(**document | {"ending": _ending(document["ending"]), "attempts": attempts})
+    return Result(**document | {"ending": _ending(document["ending"]), "attempts": _attempts(document)})
+
+
+def _begun(document: dict[str, Any]) -> Begun:
+    return Begun(**document | {"attempts": _attempts(document)})
+
+
+def _attempts(document: dict[str, Any]) -> tuple[Attempt, ...]:
+    return tuple(Attempt(**one | {"ending": _ending(one["ending"])}) for one in document["attempts"])
 
 
 def _ending(document: dict[str, Any]) -> Ending:

@@ -7,7 +7,7 @@ import pytest
 
 from harness.errors import RequestError
 from harness.nightly import record
-from harness.nightly.record import Attempt, Entry, Health, Result
+from harness.nightly.record import Attempt, Begun, Entry, Health, Result
 from harness.outcome import Ending, Outcome
 
 FIRST = Entry(0, "xavier", "acas_coc", "", "run", Outcome.IDENTICAL, 60.0, ("--vectors", "1000"))
@@ -35,6 +35,15 @@ def test_a_night_comes_back_as_it_was_kept(tmp_path: Path) -> None:
     assert result.retries == 1
     assert ended.surprises() == [SECOND]
     assert ended.ending(SECOND) == Ending(Outcome.NOT_RUN, "the night ended before it")
+
+
+def test_what_was_begun_is_kept_until_it_has_ended(tmp_path: Path) -> None:
+    folder = record.create(tmp_path / "night", 5.0, "nightly.yaml", "ab", (FIRST, SECOND)).folder
+    begun = Begun(0, (Attempt(5.0, 6.0, LOST),), 6.5, "night-000_xavier_acas_coc")
+    record.keep_begun(folder, begun)
+    assert record.read(folder).begun == {0: begun}
+    record.keep_result(folder, Result(0, GOOD))
+    assert record.read(folder).begun == {}
 
 
 def test_an_entry_has_the_same_name_in_every_night() -> None:

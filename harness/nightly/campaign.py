@@ -1,0 +1,207 @@
+"""Carries out a night: the schedule says what begins, commands do it, all that has ended is kept at once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from harness.errors import EXIT_REQUEST
+from harness.nightly import finding, record
+from harness.nightly.errands import Errand, Errands, differs_so_far, finished_run
+from harness.nightly.finding import Said
+from harness.nightly.record import Attempt, Begun, Entry, Health, Night, Result
+from harness.nightly.schedule import Job, Rules, State, Step, attempted, beginnings, begun, closed, cured, fair, result
+from harness.nightly.words import duration
+from harness.outcome import Ending, Outcome
+
+INTERRUPTED = 3
+"""So often an entry is gone on with after its night was interrupted: perhaps it is what takes this machine down."""
+
+
+class Runner(Protocol):
+    """Starts commands and tells which has ended; `harness.nightly.children` has the real one."""
+
+    def now_s(self) -> float:
+        """Seconds since 1970."""
+
+    def start(self, name: str, words: Sequence[str], log: Path, limit_s: float) -> None:
+        """Start `harness WORDS`."""
+
+    def wait(self) -> tuple[str, Said, float]:
+        """The name of a command that has ended, what it said, and how many seconds it took; waits for it."""
+
+
+class Watcher(Protocol):
+    """Somebody who looks on."""
+
+    def begins(self, job: Job, log: Path, now_s: float) -> None:
+        """A command was started."""
+
+    def ends(self, job: Job, told: str) -> None:
+        """It has ended."""
+
+    def concluded(self, entry: Entry, result: Result) -> None:
+        """An entry has ended."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """A job whose command was started."""
+
+    job: Job
+    errand: Errand
+    began_s: float
+
+
+@dataclass
+class Campaign:
+    """One night being carried out; `differed` are entries whose chunks showed a difference when it was interrupted."""
+
+    folder: Path
+    state: State
+    runner: Runner
+    errands: Errands
+    watcher: Watcher
+    running: dict[str, Running] = field(default_factory=dict)
+    runs: dict[int, str] = field(default_factory=dict)
+    kept: set[int] = field(default_factory=set)
+    differed: set[int] = field(default_factory=set)
+    interrupted: dict[int, int] = field(default_factory=dict)
+
+    def carry_out(self) -> None:
+        """Until nothing runs and nothing can begin."""
+        while True:
+            now_s = self.runner.now_s()
+            self._settle(now_s)
+            for job in beginnings(self.state, now_s):
+                self._begin(job)
+            if not self.running:
+                return
+            self._end(*self.runner.wait())
+
+    def go_on(self, entry: Entry, one: Begun) -> None:
+        """With an entry that was begun when the night was interrupted, unless its run was finished."""
+        folder, interrupted = self.errands.runs / one.run, one.interrupted + (one.began_s is not None)
+        if differs_so_far(folder):
+            self.differed.add(entry.number)
+        self.interrupted[entry.number] = interrupted
+        attempt = _finished(folder, one) or (_given_up(one, interrupted) if interrupted > INTERRUPTED else None)
+        if attempt:
+            self.state = attempted(self.state, Job(entry.board, Step.ATTEMPT, entry), attempt)
+        if entry.number not in self.state.results:
+            self._keep_begun(entry, None)
+
+    def _begin(self, job: Job) -> None:
+        left_s, tried = self.state.left_s(job.entry), self.state.tried(job.entry)
+        errand, now_s = self.errands.of(job, left_s, tried), self.runner.now_s()
+        log = self.folder / "logs" / (f"{job.entry.number:05}.log" if errand.run else f"{job.board}.log")
+        self.state = begun(self.state, job)
+        self.running[job.board] = Running(job, errand, now_s)
+        if errand.run:
+            self.runs[job.entry.number] = errand.run
+            self._keep_begun(job.entry, now_s)
+        self.runner.start(job.board, errand.words, log, errand.limit_s)
+        self.watcher.begins(job, log, now_s)
+
+    def _keep_begun(self, entry: Entry, began_s: float | None) -> None:
+        run, interrupted = self.runs[entry.number], self.interrupted.get(entry.number, 0)
+        record.keep_begun(self.folder, Begun(entry.number, self.state.tried(entry), began_s, run, interrupted))
+
+    def _end(self, board: str, said: Said, took_s: float) -> None:
+        running = self.running.pop(board)
+        end = self._end_attempt if running.job.step is Step.ATTEMPT else self._end_cure
+        self.watcher.ends(running.job, end(running, said, took_s))
+
+    def _end_attempt(self, running: Running, said: Said, took_s: float) -> str:
+        job, entry = running.job, running.job.entry
+        ending = self._ending(running, said)
+        attempt = Attempt(running.began_s, running.began_s + took_s, ending)
+        self.state = attempted(self.state, job, attempt, anew=self._is_begun_anew(running, said, ending))
+        if entry.number not in self.state.results:
+            self._keep_begun(entry, None)
+        return f"{ending}: {ending.reason}"
+
+    def _ending(self, running: Running, said: Said) -> Ending:
+        """Of an attempt; a run that was finished has its verdict, whatever became of the command afterwards."""
+        folder = self.errands.runs / running.errand.run
+        limit, seen = duration(running.job.entry.limit_s), differs_so_far(folder) is True
+        ending = finding.attempt(said, limit, differs_so_far=seen, resumes=running.errand.resumes)
+        return finding.settled(ending, finished_run(folder))
+
+    def _is_begun_anew(self, running: Running, said: Said, ending: Ending) -> bool:
+        """Whether a run could not be gone on with, as what it was built from has changed, and showed no difference."""
+        refused = running.errand.resumes and said.code == EXIT_REQUEST and not ending.outcome.final
+        return refused and differs_so_far(self.errands.runs / running.errand.run) is False
+
+    def _end_cure(self, running: Running, said: Said, took_s: float) -> str:
+        job = running.job
+        found = finding.check(said, job.board) if job.step is Step.CHECK else finding.cycle(said)
+        self.state = cured(self.state, job, found)
+        now = self.state.standing(job.board)
+        if now.due is Step.ATTEMPT or now.quarantined:
+            record.keep_health(self.folder, Health(job.board, running.began_s + took_s, now.quarantined))
+        return f"quarantined: {now.quarantined}" if now.quarantined else found.sick or "well"
+
+    def _settle(self, now_s: float) -> None:
+        """Keep what has ended since; an interrupted run that showed a difference differs, whatever came of it later."""
+        self.state = closed(self.state, now_s)
+        for entry in self.state.order:
+            if entry.number in self.state.results and entry.number not in self.kept:
+                ended = result(self.state, entry, self._evidence(entry))
+                ending = finding.with_seen(ended.ending, differed=entry.number in self.differed)
+                ended = dataclasses.replace(ended, ending=ending)
+                record.keep_result(self.folder, ended)
+                self.kept.add(entry.number)
+                self.watcher.concluded(entry, ended)
+
+    def _evidence(self, entry: Entry) -> str:
+        """The entry's run folder, if there is one."""
+        run = self.runs.get(entry.number, "")
+        return run if run and (self.errands.runs / run).is_dir() else ""
+
+
+def resumed(night: Night, rules: Rules, errands: Errands, runner: Runner, watcher: Watcher) -> Campaign:
+    """The campaign of a night, begun or not: what has ended stays, what was killed is gone on with.
+
+    The attempt that was killed does not count: the board did not fail.  Where its run was finished, it is taken over.
+    """
+    order = fair(night.entries, errands.past.finished_s())
+    ended = {number: one.ending for number, one in night.results.items()}
+    attempts = {number: one.attempts for number, one in night.begun.items()}
+    attempts |= {number: one.attempts for number, one in night.results.items()}
+    campaign = Campaign(night.folder, State(rules, order, attempts, ended), runner, errands, watcher)
+    campaign.kept |= ended.keys()
+    campaign.runs |= {number: one.run for number, one in night.begun.items()}
+    for entry in order:
+        if entry.number in night.begun:
+            campaign.go_on(entry, night.begun[entry.number])
+    return campaign
+
+
+def _finished(folder: Path, one: Begun) -> Attempt | None:
+    """The attempt that was running when its night stopped, if its run came to an end."""
+    run = finished_run(folder)
+    if run is None or one.began_s is None:
+        return None
+    ended_s = max(one.began_s, (folder / "run.json").stat().st_mtime)  # somebody may have set the clock
+    return Attempt(one.began_s, ended_s, finding.finished(run))
+
+
+def _given_up(one: Begun, interrupted: int) -> Attempt:
+    """The attempt that was killed, as the last one."""
+    began_s, times = one.began_s or 0.0, f"{interrupted} times the night was interrupted while it ran"
+    return Attempt(began_s, began_s, Ending(Outcome.INCONCLUSIVE, f"{times}: does it take this machine down?", "tool"))
+
+
+def abandoned(night: Night, runs: Path) -> Iterator[Result]:
+    """What is known of entries that were begun in a night with which nobody goes on: a verdict, a difference."""
+    for one in night.begun.values():
+        attempt = _finished(runs / one.run, one)
+        if attempt:
+            yield Result(one.number, attempt.ending, (*one.attempts, attempt), one.run)
+        elif differs_so_far(runs / one.run):
+            stopped = Ending(Outcome.INCONCLUSIVE, "its night was interrupted, and not gone on with", "tool")
+            yield Result(one.number, finding.with_seen(stopped, differed=True), one.attempts, one.run)

@@ -1,0 +1,93 @@
+"""Whether an entry could be carried out at all: found when a night begins, not at three in the morning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from harness import assessment, plan, targets
+from harness.errors import RequestError
+from harness.measurement import asked
+from harness.measurement.asked import Asked
+from harness.network import Network
+from harness.nightly.errands import Comparable
+from harness.nightly.matrix import Taken, command_line
+from harness.nightly.record import Action, Entry
+from harness.profile import Laboratory, Profile
+from harness.workspace import Workspace
+
+MEASURED = ("samples", "scope", "count", "load", "warmup", "duration")
+
+
+class Checks:
+    """Checks against these boards and models: plans are made as they will be, nothing is built."""
+
+    def __init__(self, laboratory: Laboratory, workspace: Workspace) -> None:
+        self.board = laboratory.board
+        self._model = cache(workspace.model)
+
+    def model(self, name: str) -> Network:
+        """The model of that name, read once."""
+        return self._model(name)
+
+    def entry(self, entry: Entry, given: Mapping[str, Any]) -> None:
+        """RequestError if the entry could never be carried out; `given` are its options."""
+        board = self.board(entry.board)
+        made = plan.make(self.model(entry.model), board, given["items"], given["block"], given["split"], given["sync"])
+        for item in made.items:
+            targets.find(item.target)
+        assessment.require_sound(assessment.assess(made))
+        if entry.action == "measure":
+            _asked(board, given)
+            _check_measured(entry, given)
+        else:
+            _check_vectors(given["vectors"], given.get("cover"))
+
+
+def comparer(laboratory: Laboratory, workspace: Workspace, commands: Mapping[Action, Taken]) -> Comparable:
+    """Tells whether a former measurement is one of the same thing, as `harness measure --against` wants it."""
+
+    def comparable(entry: Entry, former: Path) -> bool:
+        from harness.measurement import base  # with SciPy, which takes most of a second
+
+        given, board = commands["measure"].read(command_line(entry)), laboratory.board(entry.board)
+        try:
+            model = workspace.model(entry.model)
+            made = plan.make(model, board, given["items"], 1, given["split"], given["sync"])
+            base.read(former, board, made, _asked(board, given))
+        except RequestError:
+            return False
+        return True
+
+    return comparable
+
+
+def _asked(board: Profile, given: Mapping[str, Any]) -> Asked:
+    return asked.settle(board, **{name: given[name] for name in MEASURED})
+
+
+def _check_vectors(vectors: str, cover: float | None) -> None:
+    """A number, or a file that is there."""
+    if vectors.isdigit():
+        if int(vectors) == 0:
+            raise RequestError("vectors: 0: nothing would be compared", "give a number of vectors or a .npy file")
+    elif cover is not None:
+        raise RequestError("cover searches for vectors of its own, and vectors names a file", "give a number")
+    elif not _is_file(vectors):
+        raise RequestError(f"vectors: there is no file {vectors[:200]}", "give a number of vectors or a .npy file")
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except OSError:  # no name that a file could have
+        return False
+
+
+def _check_measured(entry: Entry, given: Mapping[str, Any]) -> None:
+    if given["block"] not in {None, 1}:
+        raise RequestError("block: what is measured is one vector an execution", "leave it out")
+    if entry.against and given["count"] == "cycles":
+        raise RequestError("against compares times and instructions, not cycles", "leave count out")

@@ -1,0 +1,274 @@
+"""`nightly.yaml` -> the entries of a night.  Every mistake is named with file, line and the valid choices."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import itertools
+import re
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from harness import strict_yaml
+from harness.errors import HarnessError, RequestError
+from harness.nightly.record import Action, Entry
+from harness.outcome import Outcome
+
+EXAMPLE = "docs/run-every-night.md has an example"
+UNITS_S = {"s": 1, "m": 60, "h": 3600}
+POSSIBLE: Mapping[Action, tuple[Outcome, ...]] = {
+    "run": (Outcome.IDENTICAL, Outcome.DIFFERS),
+    "prove": (Outcome.IDENTICAL, Outcome.DIFFERS),
+    "measure": (Outcome.MEASURED, Outcome.DIFFERS, Outcome.VARIES, Outcome.REGRESSED),
+}
+"""What an action can be expected to show; the first if nothing is said."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a command takes: the names of its options, those without a value, and how it reads its words.
+
+    `read` gives every option's value; it raises RequestError for words that the command would refuse.
+    """
+
+    options: frozenset[str]
+    flags: frozenset[str]
+    read: Callable[[Sequence[str]], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a file asks for: its entries, and what holds for all of them.
+
+    `until` is the time of day, HH:MM, after which nothing begins; `sha256` that of the file.
+    """
+
+    file: Path
+    sha256: str
+    entries: tuple[Entry, ...]
+    until: str
+    parallel: int
+    retries: int
+
+
+class Checker(Protocol):
+    """Refuses, by a RequestError, what could never be carried out."""
+
+    def board(self, name: str, /) -> object:
+        """A board."""
+
+    def model(self, name: str, /) -> object:
+        """A model."""
+
+    def entry(self, entry: Entry, given: Mapping[str, Any]) -> None:
+        """A whole entry, with the values that `Taken.read` gave."""
+
+
+def read(path: Path, commands: Mapping[Action, Taken], checker: Checker) -> Wanted:
+    """The night that the file at `path` asks for; RequestError names file, line and the valid choices."""
+    content = _content(path)
+    lines = strict_yaml.lines(content, path)
+    document = strict_yaml.load(content, path)
+    if not isinstance(document, dict):
+        raise RequestError(f"{path}: expected a mapping with the key matrices", EXAMPLE)
+    try:
+        asked = _File.model_validate(document)
+    except ValidationError as error:
+        raise _explain(error, path, lines) from error
+    entries = tuple(_entries(asked, _Source(path, lines), commands, checker))
+    sha256 = hashlib.sha256(content.encode()).hexdigest()
+    return Wanted(path, sha256, entries, asked.until or "", asked.parallel, asked.retries)
+
+
+def _content(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise RequestError(
+            f"{path}: there is no such file", "copy nightly.yaml of the repository, or name one: harness nightly FILE"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(f"{path}: cannot be read: {error}") from error
+
+
+def _seconds(given: Any) -> Any:
+    match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]+)?)([smh])", str(given))
+    if not match or not float(match[1]):
+        raise ValueError("write a time with its unit, such as 90s, 30m or 8h")
+    return float(match[1]) * UNITS_S[match[2]]
+
+
+def _time_of_day(given: Any) -> Any:
+    """YAML takes 22:00 without quotes for a number of base 60."""
+    if not isinstance(given, str) or not re.fullmatch(r"([01][0-9]|2[0-3]):[0-5][0-9]", given):
+        raise ValueError('write the time of day in quotes, such as "06:00"')
+    return given
+
+
+def _targets(given: Any) -> Any:
+    """The items of a board may be given as a list of targets too."""
+    return ",".join(given) if isinstance(given, list) and all(isinstance(one, str) for one in given) else given
+
+
+_Text = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f\x7f]*$")]
+_Items = Annotated[str, BeforeValidator(_targets), Field(max_length=4096, pattern=r"^[^\x00-\x1f\x7f]*$")]
+
+
+class _Matrix(BaseModel):
+    """All other keys are options of the action."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
+
+    boards: tuple[_Text, ...] = Field(min_length=1, strict=False)
+    models: tuple[_Text, ...] = Field(min_length=1, strict=False)
+    items: tuple[_Items, ...] = Field(default=("",), min_length=1, strict=False)
+    action: Action = "run"
+    limit: Annotated[float, BeforeValidator(_seconds)] = 1800.0
+    expect: Annotated[Outcome | None, Field(strict=False)] = None
+    against: int = Field(default=0, ge=0, le=100)
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    matrices: tuple[_Matrix, ...] = Field(min_length=1, strict=False)
+    until: Annotated[str | None, BeforeValidator(_time_of_day)] = None
+    parallel: int = Field(default=4, ge=1, le=1000)
+    retries: int = Field(default=1, ge=0, le=100)
+
+
+@dataclass(frozen=True)
+class _Source:
+    path: Path
+    lines: Mapping[tuple[str, ...], int]
+
+    def place(self, *keys: str | int) -> str:
+        """file:line of the longest known prefix of `keys`."""
+        texts = tuple(map(str, keys))
+        known = (texts[:length] for length in range(len(texts), 0, -1) if texts[:length] in self.lines)
+        found = next(known, None)
+        return f"{self.path}:{self.lines[found]}" if found else str(self.path)
+
+
+def _explain(error: ValidationError, path: Path, lines: Mapping[tuple[str, ...], int]) -> RequestError:
+    """One finding as file:line and key; an unknown key comes first: it is often the misspelt name of a missing one."""
+    finding = min(error.errors(), key=lambda finding: finding["type"] != "extra_forbidden")
+    keys = [str(part) for part in finding["loc"]]
+    place, key = _Source(path, lines).place(*keys), ".".join(keys)
+    if finding["type"] == "extra_forbidden":
+        return RequestError(f"{place}: unknown key {key!r}", _choices(key, _File.model_fields))
+    if finding["type"] == "missing":
+        return RequestError(f"{place}: {key!r} is missing", EXAMPLE)
+    return RequestError(f"{place}: {key}: {_said(finding)}, found {reprlib.repr(finding['input'])}")
+
+
+def _said(finding: ErrorDetails) -> str:
+    return finding["msg"].removeprefix("Value error, ")
+
+
+def _choices(name: str, known: Iterable[str]) -> str:
+    choices = sorted(known)
+    near = difflib.get_close_matches(name, choices, n=2)
+    guess = f"did you mean {' or '.join(near)}? " if near else ""
+    return f"{guess}valid choices: {', '.join(choices)}"
+
+
+def _entries(asked: _File, source: _Source, commands: Mapping[Action, Taken], checker: Checker) -> Iterator[Entry]:
+    """All cells of all matrices, in the order of the file, each checked."""
+    first: dict[str, str] = {}
+    for index, matrix in enumerate(asked.matrices):
+        place, taken = source.place("matrices", index), commands[matrix.action]
+        _check_names(matrix, source, index, checker)
+        words = _words(matrix, taken, source, index)
+        for entry in _cells(matrix, words, len(first)):
+            with _placed(f"{place}: {entry.key}"):
+                checker.entry(entry, taken.read(command_line(entry)))
+            if entry.key in first:
+                raise RequestError(
+                    f"{place}: {entry.key!r} is there already, by {first[entry.key]}", "keep one of them"
+                )
+            first[entry.key] = place
+            yield entry
+
+
+@contextmanager
+def _placed(place: str) -> Iterator[None]:
+    """What is refused is refused there."""
+    try:
+        yield
+    except HarnessError as error:
+        raise RequestError(f"{place}: {error.message}", error.hint) from error
+
+
+def _check_names(matrix: _Matrix, source: _Source, index: int, checker: Checker) -> None:
+    for key, names, check in (("boards", matrix.boards, checker.board), ("models", matrix.models, checker.model)):
+        for at, name in enumerate(names):
+            with _placed(source.place("matrices", index, key, at)):
+                check(name)
+
+
+def _cells(matrix: _Matrix, words: tuple[str, ...], number: int) -> Iterator[Entry]:
+    """Every entry, numbered from `number` on."""
+    expect = matrix.expect or POSSIBLE[matrix.action][0]
+    cells = itertools.product(matrix.boards, matrix.models, matrix.items)
+    for at, (board, model, items) in enumerate(cells, start=number):
+        yield Entry(at, board, model, items, matrix.action, expect, matrix.limit, words, matrix.against)
+
+
+def _words(matrix: _Matrix, taken: Taken, source: _Source, index: int) -> tuple[str, ...]:
+    """The options of the matrix as words of a command line; RequestError for what the action does not take."""
+    possible = POSSIBLE[matrix.action]
+    if matrix.expect is not None and matrix.expect not in possible:
+        raise RequestError(
+            f"{source.place('matrices', index, 'expect')}: {matrix.action} never ends with {str(matrix.expect)!r}",
+            f"valid choices: {', '.join(possible)}",
+        )
+    if matrix.expect is Outcome.REGRESSED and not matrix.against:
+        raise RequestError(
+            f"{source.place('matrices', index, 'expect')}: nothing is slower than nothing", "give against: 1 or more"
+        )
+    if matrix.against and matrix.action != "measure":
+        raise RequestError(
+            f"{source.place('matrices', index, 'against')}: {matrix.action} compares with no former one",
+            "leave it out, or take action: measure",
+        )
+    words: list[str] = []
+    for key, value in (matrix.model_extra or {}).items():
+        place = source.place("matrices", index, key)
+        words += (new := list(_word(key, value, taken, place)))
+        with _placed(place):
+            taken.read(new)
+    return tuple(words)
+
+
+def _word(name: str, value: Any, taken: Taken, place: str) -> Iterator[str]:
+    if name not in taken.options:
+        raise RequestError(f"{place}: unknown key {name!r}", _choices(name, {*taken.options, *_Matrix.model_fields}))
+    if (name in taken.flags) != isinstance(value, bool):
+        form = "true or false" if name in taken.flags else "a number or a text"
+        raise RequestError(f"{place}: {name} is {form}, found {reprlib.repr(value)}")
+    if value is True:
+        yield f"--{name}"
+    elif value is not False:
+        yield f"--{name}={_text(name, value, place)}"
+
+
+def _text(name: str, value: Any, place: str) -> str:
+    values = value if isinstance(value, list) else [value]
+    texts = [str(one) for one in values if isinstance(one, str | int | float) and not isinstance(one, bool)]
+    if not texts or len(texts) < len(values) or not all(text.isprintable() for text in texts):
+        raise RequestError(f"{place}: {name} is a number, a text or a list of them, found {reprlib.repr(value)}")
+    return ",".join(texts)
+
+
+def command_line(entry: Entry) -> tuple[str, ...]:
+    """The words behind `harness run` and its like that say what the entry is."""
+    items = (f"--items={entry.items}",) if entry.items else ()
+    return (f"--board={entry.board}", f"--model={entry.model}", *items, *entry.options)

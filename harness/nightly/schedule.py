@@ -1,0 +1,234 @@
+"""What comes next in a night, as a pure function of what has happened.
+
+One job at a time per board, at most `parallel` at once.  A board's health is checked before its first entry and after
+every failure of it or of the way to it; one that fails is switched off and on once, and quarantined if that does not
+help.  A measurement on this machine runs beside nothing else, and comes first, as long as the machine is quiet.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from harness.nightly.record import Attempt, Entry, Result
+from harness.outcome import Ending, Outcome
+
+RETRIED = ("board", "network")
+"""The parts whose failure may pass.  A tool or a reference fails the second time as it did the first."""
+
+
+class Step(Enum):
+    """What a job does with a board."""
+
+    CHECK = "check"
+    CYCLE = "cycle"
+    ATTEMPT = "attempt"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One command that occupies a board; `entry` is the one that it is for."""
+
+    board: str
+    step: Step
+    entry: Entry
+
+
+@dataclass(frozen=True)
+class Rules:
+    """`until_s`, seconds since 1970: nothing begins after it.  `local` are the boards that are this machine."""
+
+    parallel: int
+    retries: int
+    until_s: float | None
+    until: str
+    local: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A board: what is due before the next attempt (ATTEMPT if nothing is), why it failed, whether it is out of use."""
+
+    due: Step = Step.CHECK
+    sick: str = ""
+    cycled: bool = False
+    quarantined: str = ""
+
+
+@dataclass(frozen=True)
+class Cured:
+    """What a check or a power cycle has shown: `sick` is why the board is not fit, empty if it is."""
+
+    sick: str = ""
+    hopeless: bool = False
+    """A check that told nothing of the board; a cycle that failed, or of a board without a power switch."""
+
+
+@dataclass(frozen=True)
+class State:
+    """A night at one moment: `order` is the fair one, `running` the job of every busy board."""
+
+    rules: Rules
+    order: tuple[Entry, ...]
+    attempts: Mapping[int, tuple[Attempt, ...]] = field(default_factory=dict)
+    results: Mapping[int, Ending] = field(default_factory=dict)
+    boards: Mapping[str, Standing] = field(default_factory=dict)
+    running: Mapping[str, Job] = field(default_factory=dict)
+
+    def standing(self, board: str) -> Standing:
+        """Of a board; one of which nothing is known yet is to be checked."""
+        return self.boards.get(board, Standing())
+
+    def tried(self, entry: Entry) -> tuple[Attempt, ...]:
+        """The ended attempts of an entry."""
+        return self.attempts.get(entry.number, ())
+
+    def left_s(self, entry: Entry) -> float:
+        """How much of its limit an entry has left."""
+        return entry.limit_s - sum(attempt.ended_s - attempt.began_s for attempt in self.tried(entry))
+
+    def is_late(self, now_s: float) -> bool:
+        """Whether nothing may begin any more."""
+        return self.rules.until_s is not None and now_s >= self.rules.until_s
+
+
+def fair(entries: Sequence[Entry], finished_s: Mapping[str, float]) -> tuple[Entry, ...]:
+    """The order in which entries get their turn: who was finished longest ago first, then round robin over models.
+
+    `finished_s` is when an entry of that key was last tried in former nights.
+    """
+    turns: dict[tuple[str, str], int] = {}
+    ranked = []
+    for entry in entries:
+        turn = turns.get((entry.board, entry.model), 0)
+        turns[entry.board, entry.model] = turn + 1
+        ranked.append(((finished_s.get(entry.key, 0.0), turn, entry.number), entry))
+    return tuple(entry for _, entry in sorted(ranked, key=lambda pair: pair[0]))
+
+
+def beginnings(state: State, now_s: float) -> tuple[Job, ...]:
+    """The jobs that begin now."""
+    begun: list[Job] = []
+    for job in () if state.is_late(now_s) else _candidates(state):
+        busy = [*state.running.values(), *begun]
+        alone = any(_needs_quiet(one.entry, state) for one in (*busy, job))
+        if len(busy) >= state.rules.parallel or (busy and alone):
+            break  # also where it is the turn of one that needs quiet: what runs comes to its end first
+        begun.append(job)
+    return tuple(begun)
+
+
+def begun(state: State, job: Job) -> State:
+    """The job occupies its board."""
+    return dataclasses.replace(state, running={**state.running, job.board: job})
+
+
+def attempted(state: State, job: Job, attempt: Attempt, *, anew: bool = False) -> State:
+    """An attempt has ended; a board that may have failed is due for a check.
+
+    `anew` is of one that only found out that its run is to be begun anew.
+    """
+    attempts = (*state.tried(job.entry), attempt)
+    state = _free(state, job, {})
+    if attempt.ending.part in RETRIED:
+        due = dataclasses.replace(state.standing(job.board), due=Step.CHECK)
+        state = dataclasses.replace(state, boards={**state.boards, job.board: due})
+    state = dataclasses.replace(state, attempts={**state.attempts, job.entry.number: attempts})
+    left_s = state.left_s(job.entry)
+    ending = None if anew and left_s > 0 else conclusion(attempts, state.rules.retries, left_s)
+    return _with_results(state, {job.entry.number: ending} if ending else {})
+
+
+def cured(state: State, job: Job, found: Cured) -> State:
+    """A check or a power cycle has ended."""
+    return _free(state, job, {job.board: _next_standing(state.standing(job.board), job.step, found)})
+
+
+def _next_standing(before: Standing, step: Step, found: Cured) -> Standing:
+    if found.hopeless:
+        return dataclasses.replace(before, quarantined="; ".join(filter(None, (before.sick, found.sick))))
+    if step is Step.CYCLE:
+        return dataclasses.replace(before, due=Step.CHECK)
+    if not found.sick:
+        return Standing(Step.ATTEMPT)
+    if before.cycled:
+        return Standing(quarantined=f"{found.sick}, also after a power cycle")
+    return Standing(Step.CYCLE, found.sick, cycled=True)
+
+
+def conclusion(attempts: Sequence[Attempt], retries: int, left_s: float) -> Ending | None:
+    """How an entry with these attempts ends; None if it is tried again.
+
+    What was found is found: the first attempt that told of the program is the last, whatever else would come.
+    """
+    for attempt in attempts:
+        if attempt.ending.outcome.final:
+            return attempt.ending
+    last = attempts[-1].ending
+    failures = sum(attempt.ending.part in RETRIED for attempt in attempts)
+    again = last.part in RETRIED and failures <= retries and left_s > 0
+    return None if again else last
+
+
+def closed(state: State, now_s: float) -> State:
+    """Entries that cannot begin any more have ended: their board is quarantined, or it is too late."""
+    late = f"it is after {state.rules.until}" if state.is_late(now_s) else ""
+    ended = {}
+    for entry in _pending(state):
+        quarantined = state.standing(entry.board).quarantined
+        why = f"board {entry.board} is quarantined: {quarantined}" if quarantined else late
+        if why:
+            ended[entry.number] = _given_up(state.tried(entry), why)
+    return _with_results(state, ended)
+
+
+def _given_up(attempts: Sequence[Attempt], why: str) -> Ending:
+    """Of an entry that is not tried, or not again."""
+    if not attempts:
+        return Ending(Outcome.NOT_RUN, why)
+    last = attempts[-1].ending
+    return dataclasses.replace(last, reason=f"{last.reason}; not tried again: {why}")
+
+
+def result(state: State, entry: Entry, run: str) -> Result:
+    """What is kept of an ended entry; `run` is its folder under runs/, empty if there is none."""
+    return Result(entry.number, state.results[entry.number], state.tried(entry), run)
+
+
+def _pending(state: State) -> Iterator[Entry]:
+    """Entries that have neither ended nor run now, in their order."""
+    running = {job.entry.number for job in state.running.values() if job.step is Step.ATTEMPT}
+    return (entry for entry in state.order if entry.number not in state.results and entry.number not in running)
+
+
+def _candidates(state: State) -> list[Job]:
+    """What each idle board would do next, in the order of their turns; a second try comes after all first ones."""
+    first: dict[str, Entry] = {}
+    for entry in sorted(_pending(state), key=lambda entry: _turn(entry, state)):
+        if entry.board not in state.running and not state.standing(entry.board).quarantined:
+            first.setdefault(entry.board, entry)
+    return [Job(board, state.standing(board).due, entry) for board, entry in first.items()]
+
+
+def _turn(entry: Entry, state: State) -> tuple[int, bool]:
+    """The order itself is kept by a stable sort."""
+    return len(state.tried(entry)), not _needs_quiet(entry, state)
+
+
+def _needs_quiet(entry: Entry, state: State) -> bool:
+    """Whether it measures this machine, on which all of the night runs.
+
+    The check before it has the machine alone as well: what would begin beside it would have to be waited for.
+    """
+    return entry.action == "measure" and entry.board in state.rules.local
+
+
+def _free(state: State, job: Job, standing: Mapping[str, Standing]) -> State:
+    running = {board: other for board, other in state.running.items() if board != job.board}
+    return dataclasses.replace(state, running=running, boards={**state.boards, **standing})
+
+
+def _with_results(state: State, ended: Mapping[int, Ending]) -> State:
+    return dataclasses.replace(state, results={**state.results, **ended}) if ended else state

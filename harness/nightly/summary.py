@@ -1,0 +1,160 @@
+"""A night at its end: what is not as expected first, then all of it; for the terminal and for programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from harness.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE
+from harness.nightly.record import Entry, Night
+from harness.nightly.words import duration, retries
+from harness.outcome import Outcome
+from harness.report.facts import clean
+
+WRONG, FAILED, GOOD, NEVER = "bold red", "yellow", "green", "magenta"
+
+
+def exit_code(night: Night) -> int:
+    """0 if all is as expected, 1 if a verdict is wrong, 3 if something was inconclusive or not run."""
+    surprises = [night.ending(entry).outcome for entry in night.surprises()]
+    if any(outcome.final for outcome in surprises):
+        return EXIT_DIFFERS
+    return EXIT_INFRASTRUCTURE if surprises else EXIT_DONE
+
+
+def document(night: Night) -> dict[str, Any]:
+    """The night as JSON types."""
+    return {
+        "night": night.name,
+        "folder": str(night.folder),
+        "file": night.file,
+        "began_s": night.began_s,
+        "ended_s": night.ended_s,
+        "exit_code": exit_code(night),
+        "counts": {str(outcome): count for outcome, count in _counts(night).items()},
+        "entries": [_entry(night, entry) for entry in night.entries],
+        "quarantined": {name: health.quarantined for name, health in night.boards.items() if health.quarantined},
+        "junit": str(night.folder / "junit.xml"),
+    }
+
+
+def _entry(night: Night, entry: Entry) -> dict[str, Any]:
+    ending, result = night.ending(entry), night.results.get(entry.number)
+    return {
+        "number": entry.number,
+        "key": entry.key,
+        "board": entry.board,
+        "model": entry.model,
+        "items": entry.items,
+        "action": entry.action,
+        "expect": str(entry.expect),
+        "outcome": str(ending.outcome),
+        "part": ending.part,
+        "reason": ending.reason,
+        "as_expected": ending.outcome is entry.expect,
+        "retries": result.retries if result else 0,
+        "seconds": [round(one.ended_s - one.began_s, 3) for one in result.attempts] if result else [],
+        "run": result.run if result else "",
+    }
+
+
+def _counts(night: Night) -> Counter[Outcome]:
+    return Counter(night.ending(entry).outcome for entry in night.entries)
+
+
+def show(night: Night) -> Iterator[RenderableType]:
+    """What a person reads, the surprises first."""
+    yield from _surprises(night)
+    yield _grid(night)
+    for name, health in sorted(night.boards.items()):
+        if health.quarantined:
+            yield Text(f"board {name} is quarantined: {clean(health.quarantined)}", style=FAILED)
+    yield _headline(night)
+    yield Text(f"night: {night.folder}")
+
+
+def counted(night: Night) -> str:
+    """How many ended how."""
+    return ", ".join(f"{count} {outcome}" for outcome, count in _counts(night).items()) or "no entries"
+
+
+def wrong(night: Night) -> list[str]:
+    """The wrong verdicts alone, each a line."""
+    return [_line(night, entry).plain for entry in night.surprises() if night.ending(entry).outcome.final]
+
+
+def _surprises(night: Night) -> Iterator[Text]:
+    """Wrong verdicts, then those that could not be had, each a line; what was not begun, a line for every reason."""
+    found = night.surprises()
+    for failed in (False, True):
+        for entry in found:
+            if night.ending(entry).outcome is not Outcome.NOT_RUN and _is_inconclusive(night, entry) is failed:
+                yield _line(night, entry)
+    never = [entry for entry in found if night.ending(entry).outcome is Outcome.NOT_RUN]
+    for reason in dict.fromkeys(night.ending(entry).reason for entry in never):
+        keys = [entry.key for entry in never if night.ending(entry).reason == reason]
+        yield Text.assemble((str(Outcome.NOT_RUN), NEVER), clean(f" ({len(keys)}): {reason}: {'; '.join(keys)}"))
+
+
+def _is_inconclusive(night: Night, entry: Entry) -> bool:
+    return night.ending(entry).outcome is Outcome.INCONCLUSIVE
+
+
+def _line(night: Night, entry: Entry) -> Text:
+    ending, result = night.ending(entry), night.results.get(entry.number)
+    expected = f", expected {entry.expect}" if ending.outcome.final else ""
+    where = f" (runs/{result.run})" if result and result.run else ""
+    style = style_of(night, entry)
+    return Text.assemble((f"{ending}{expected}", style), clean(f": {entry.key}: {ending.reason}{where}"))
+
+
+def style_of(night: Night, entry: Entry) -> str:
+    """The colour of an entry's end; its words say the same."""
+    outcome = night.ending(entry).outcome
+    if outcome is entry.expect:
+        return GOOD
+    return {Outcome.INCONCLUSIVE: FAILED, Outcome.NOT_RUN: NEVER}.get(outcome, WRONG)
+
+
+def _grid(night: Night) -> Table:
+    """A row a board, a column a model."""
+    models = list(dict.fromkeys(entry.model for entry in night.entries))
+    table = Table("board", *map(clean, models), box=SIMPLE_HEAD, pad_edge=False)
+    for board in dict.fromkeys(entry.board for entry in night.entries):
+        cells = ([one for one in night.entries if (one.board, one.model) == (board, model)] for model in models)
+        table.add_row(board, *(Text("\n").join(_cell(night, entry) for entry in cell) for cell in cells))
+    return table
+
+
+def _cell(night: Night, entry: Entry) -> Text:
+    """The words for one entry, with its retries and how long it took."""
+    ending, result = night.ending(entry), night.results.get(entry.number)
+    what = clean(" ".join(filter(None, (entry.action, entry.items))))
+    words = [f"{ending}" if ending.outcome is entry.expect else f"{ending}!"]
+    if result and result.retries:
+        words.append(retries(result.retries))
+    if result and result.attempts:
+        words.append(duration(sum(one.ended_s - one.began_s for one in result.attempts)))
+    return Text.assemble(f"{what} ", (words[0], style_of(night, entry)), *(f", {word}" for word in words[1:]))
+
+
+def _headline(night: Night) -> Text:
+    surprises, tried = len(night.surprises()), sum(result.retries for result in night.results.values())
+    good = f"{surprises} NOT AS EXPECTED" if surprises else "all as expected"
+    text = f"{good}: {counted(night)}; {retries(tried)}; {_times(night)}"
+    return Text(text, style="bold red" if exit_code(night) == EXIT_DIFFERS else FAILED if surprises else "bold green")
+
+
+def _times(night: Night) -> str:
+    began = datetime.fromtimestamp(night.began_s).astimezone()
+    if night.ended_s is None:
+        return f"begun {began:%Y-%m-%d %H:%M}, has not ended"
+    ended = datetime.fromtimestamp(night.ended_s).astimezone()
+    return f"{began:%Y-%m-%d %H:%M} to {ended:%H:%M}, {duration(night.ended_s - night.began_s)}"

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from harness.nightly.live import watch
+from harness.nightly.record import Attempt, Entry, Result
+from harness.nightly.schedule import Job, Step
+from harness.outcome import Ending, Outcome
+from harness.screen import Screen
+from harness.workspace import ROOT
+
+ENTRY = Entry(0, "xavier", "acas_coc", "", "run", Outcome.IDENTICAL, 60.0)
+LOST = Ending(Outcome.INCONCLUSIVE, "[bold]cut[/bold] \x1b[2J", "network")
+RESULT = Result(0, LOST, (Attempt(0.0, 1.0, LOST), Attempt(1.0, 2.0, LOST)))
+
+
+def screen(*, terminal: bool) -> Screen:
+    consoles = (Console(file=io.StringIO(), force_terminal=terminal, width=100, color_system=None) for _ in range(2))
+    return Screen(*consoles, as_json=False)
+
+
+def written(screen: Screen) -> str:
+    return screen.err.file.getvalue()  # type: ignore[attr-defined,no-any-return]
+
+
+def test_without_a_terminal_each_event_is_a_line(tmp_path: Path) -> None:
+    made = screen(terminal=False)
+    with watch(made, total=60, ended=11) as watcher:
+        for step, told in ((Step.CHECK, "no route"), (Step.CHECK, "well"), (Step.ATTEMPT, "identical")):
+            watcher.begins(Job("xavier", step, ENTRY), tmp_path / "log", 0.0)
+            watcher.ends(Job("xavier", step, ENTRY), told)
+        watcher.concluded(ENTRY, RESULT)
+    ending = "inconclusive (network) after 1 retry, NOT identical as expected: [bold]cut[/bold] [2J"
+    assert written(made).splitlines() == [
+        "xavier: health check: no route",
+        "xavier: run xavier acas_coc begins",
+        f"[12/60] run xavier acas_coc: {ending}",
+    ]
+
+
+def test_on_a_terminal_each_busy_board_has_a_line(tmp_path: Path) -> None:
+    made, log = screen(terminal=True), tmp_path / "log"
+    log.write_text("=== harness run\n")
+    with watch(made, total=60, ended=11) as watcher:
+        watcher.begins(Job("xavier", Step.ATTEMPT, ENTRY), log, 0.0)
+        made.out.print(watcher.table())
+        log.write_text("=== harness run\nresuming after [red]100\x1b[2J vectors\n")
+        made.out.print(watcher.table())
+        watcher.ends(Job("xavier", Step.ATTEMPT, ENTRY), "identical")
+        assert watcher.busy == {}
+    lines = made.out.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert "===" not in lines[0]
+    assert "run xavier acas_coc" in lines[2]
+    assert "resuming after [red]100[2J vectors" in lines[2]
+    assert "begins" not in written(made)
+
+
+def test_the_benchmark_of_the_scheduler_runs() -> None:
+    command = [sys.executable, str(ROOT / "benchmarks" / "laboratory.py"), "--boards=4", "--models=2", "--nights=2"]
+    done = subprocess.run([*command, "--repetitions=0", "--json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["simulated"]
+    assert (found["entries"], found["retries"]) == (16, 2)
+    assert found["boards_s"] == 2 * (4 * 5 + 8 * 600 + 5 + 300)
