@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ from harness.evidence import ChunkRecord
 from harness.execute import Deployed, Executed
 from harness.jobs import Job
 from harness.network import Array
+from harness.plan import Plan
 
 DIAGNOSED = 4  # layers a chunk
 
@@ -115,34 +116,50 @@ def _finish(job: Job, deployed: Deployed, begun: _Begun) -> None:
     wanted = range(len(references)) if job.request.fetch == "all" else suspects
     folder = job.folder.dumps("target", chunk.index)
     actual = execute.collect(deployed, executed, wanted, job.network.layers, folder)
-    found = list(cases(job.network, begun.vectors, references, actual, chunk.start, job.plan.block))
-    to_blame = [case for case in found if case.own]
-    comparisons = _compare_layers(references, actual, found, chunk.start)
     for layer in wanted:
         name = dumps.file_name(layer, job.network.layers[layer])
         dumps.write(job.folder.dumps("reference", chunk.index) / name, references[layer])
-    record = ChunkRecord(
-        index=chunk.index,
-        start=chunk.start,
-        stop=chunk.stop,
-        layers=comparisons,
-        reference_sha256=reference_sha256,
-        target_sha256=executed.sha256,
-        diagnoses=tuple(diagnose(case) for case in to_blame[:DIAGNOSED]),
-        portraits=tuple(
-            portray(case, references[case.index], job.stimuli.count)
-            for case in found
-            if comparisons[case.index].differing
-        ),
-    )
+    hashes = (reference_sha256, executed.sha256)
+    record = recorded(job.plan, job.stimuli.count, chunk, begun.vectors, references, actual, hashes)
     begun.counted.result()
     job.folder.write_chunk(record)
 
 
+def recorded(
+    plan: Plan,
+    count: int,
+    chunk: Chunk,
+    vectors: Array,
+    references: Sequence[Array],
+    actual: Mapping[int, Array],
+    hashes: tuple[tuple[str, ...], tuple[str, ...]],
+) -> ChunkRecord:
+    """What a chunk of a run of `count` vectors has shown: a function of what went in and came out alone.
+
+    `references` are the right outputs of all layers for `vectors`, `actual` the board's by layer index; one that was
+    not fetched had the reference's SHA-256 on the board.  `hashes` are those of all dumps of reference and board.
+    """
+    found = list(cases(plan.network, vectors, references, actual, chunk.start, plan.block))
+    to_blame = [case for case in found if case.own]
+    comparisons = _compare_layers(references, actual, found, chunk.start)
+    return ChunkRecord(
+        index=chunk.index,
+        start=chunk.start,
+        stop=chunk.stop,
+        layers=comparisons,
+        reference_sha256=hashes[0],
+        target_sha256=hashes[1],
+        diagnoses=tuple(diagnose(case) for case in to_blame[:DIAGNOSED]),
+        portraits=tuple(
+            portray(case, references[case.index], count) for case in found if comparisons[case.index].differing
+        ),
+    )
+
+
 def _compare_layers(
-    references: Sequence[Array], actual: dict[int, Array], found: Sequence[Case], start: int
+    references: Sequence[Array], actual: Mapping[int, Array], found: Sequence[Case], start: int
 ) -> tuple[Comparison, ...]:
-    """Every layer's result; one that was not fetched had the reference's SHA-256 on the board."""
+    """Every layer's result."""
     own = {case.index: case.own for case in found}
     results = (
         compare(expected, actual[layer], start) if layer in actual else Comparison(expected.size, 0, None)

@@ -55,10 +55,10 @@ def read(path: Path, layer: Layer, rows: int, expected_sha256: str) -> Array:
 
 def read_array(path: Path, dtype: np.dtype[Any], shape: tuple[int, int], expected_sha256: str) -> Array:
     """What came from the board as an array of this type and shape (rows, width); BoardError as above."""
+    length, expected = path.stat().st_size, HEADER_BYTES + shape[0] * shape[1] * dtype.itemsize
+    if length != expected:
+        raise BoardError(f"{path.name}: {length} bytes came from the board, expected {expected}")
     content = path.read_bytes()
-    expected = HEADER_BYTES + shape[0] * shape[1] * dtype.itemsize
-    if len(content) != expected:
-        raise BoardError(f"{path.name}: {len(content)} bytes came from the board, expected {expected}")
     if hashlib.sha256(content).hexdigest() != expected_sha256:
         raise BoardError(f"{path.name}: what arrived does not have the SHA-256 that the board computed", "run it again")
     if content[:HEADER_BYTES] != header(dtype, *shape):

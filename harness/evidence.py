@@ -14,28 +14,35 @@ runs/<time>_<board>_<model>/
     report.html junit.xml log.txt
     attempts.jsonl       when it was begun, and what stopped it; more lines where it was resumed
     run.json             written last and atomically: a folder without it is an unfinished run
+    run.dsse.json        who vouches for it, if somebody does (`harness sign`)
 """
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from harness.compare import Comparison, Difference
 from harness.diagnosis import Diagnosis, Hypothesis, Observation, Portrait
 from harness.errors import RequestError
+from harness.flock import try_exclusive
 from harness.targets import HARDWARE
 
 ATTEMPTS = "attempts.jsonl"
+WORDLESS = "the process ended without a word: it was killed, its machine went down, or its disk was full"
+ENVELOPE = "run.dsse.json"
 CONTENT = ("chunks/", "failing.npy", "model.onnx", "plan/", "reference/", "stimuli.npy", "target/")
 
 
@@ -135,8 +142,9 @@ class RunFolder:
         return folder
 
     def write_request(self, request: Mapping[str, Any], onnx_bytes: bytes) -> None:
-        """Keep what was asked and the model itself."""
+        """Keep what was asked and the model itself; what else is there is then on the disk, too."""
         self.model.write_bytes(onnx_bytes)
+        synchronise(self.path)
         write_json(self.path / "request.json", dict(request) | {"token": secrets.token_hex(4)})
 
     def read_request(self) -> dict[str, Any]:
@@ -147,6 +155,14 @@ class RunFolder:
             raise RequestError(f"{self.path / 'request.json'}: cannot be read: {error}") from error
         return request
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Nobody else works on the run for the time of the block; RequestError if somebody does."""
+        with (self.path / ATTEMPTS).open("a") as file:
+            if not try_exclusive(file):
+                raise RequestError(f"{self.path}: another process works on this run", "wait until it has ended")
+            yield
+
     def begin_attempt(self) -> None:
         """Note that a process begins to work on the run, or goes on with it."""
         self._note_attempt({"began": _stamp(now())})
@@ -156,19 +172,60 @@ class RunFolder:
         self._note_attempt({"stopped": _stamp(now()), "part": part, "reason": reason})
 
     def _note_attempt(self, event: Mapping[str, str]) -> None:
-        with (self.path / ATTEMPTS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(event) + "\n")
+        """On a line of its own, also behind one that a dying machine or a full disk cut short."""
+        with (self.path / ATTEMPTS).open("a+b", buffering=0) as file:
+            torn = file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n"
+            file.write(b"\n" * bool(torn) + json.dumps(event).encode() + b"\n")
+            os.fsync(file.fileno())
+
+    def recover(self, advance: Callable[[int], object]) -> list[int]:
+        """Keep of earlier attempts what is whole; gives the chunks that were finished and are to be done again.
+
+        A record is on the disk as soon as it has its name, but the dumps before it may not be when the power fails.
+        `advance` hears of every record that was looked at.  RequestError if such a chunk has shown a wrong activation:
+        what was found is found, and might not show again.
+        """
+        for left in (*self.path.rglob("*.part"), *self.path.glob("failing.npy")):
+            left.unlink()
+        fetch_all, damaged = self.read_request()["request"]["fetch"] == "all", []
+        for path in self._records():
+            if not self._is_whole(path, fetch_all=fetch_all):
+                _require_no_finding(path)
+                path.unlink()
+                damaged.append(int(path.stem))
+            advance(1)
+        finished = {path.stem for path in self._records()}
+        for folder in (*self.path.glob("reference/*"), *self.path.glob("target/*")):
+            if folder.name not in finished:
+                shutil.rmtree(folder)
+        return damaged
+
+    def _is_whole(self, path: Path, *, fetch_all: bool) -> bool:
+        """Whether a record can be read, and the dumps that belong to it are those that were compared."""
+        try:
+            record = _chunk(json.loads(path.read_text()))
+        except (ValueError, LookupError, TypeError):
+            return False
+        pairs = enumerate(zip(record.reference_sha256, record.target_sha256, strict=True))
+        kept = [f"{layer:02}" for layer, pair in pairs if fetch_all or pair[0] != pair[1]]
+        expected = {name: sha256 for name, sha256 in _dump_hashes(record) if name.rpartition("/")[2] in kept}
+        folders = (self.path / kind / path.stem for kind in ("reference", "target"))
+        dumps = (dump for folder in folders if folder.is_dir() for dump in folder.iterdir())
+        return expected == {
+            dump.relative_to(self.path).as_posix().partition("_")[0]: file_sha256(dump) for dump in dumps
+        }
 
     def attempts(self) -> list[dict[str, str]]:
         """Every attempt with `began`, `part` and `reason`; these are empty for the one that goes on, or went well.
 
-        An attempt that was followed by another without a word was killed, or its machine went down: part `host`.
+        An attempt that was followed by another without a word was killed, its machine went down, or that had no room
+        for a word on its disk: part `host`.
         """
         found: list[dict[str, str]] = []
         for event in self._attempt_events():
             if "began" in event:
                 if found and not found[-1]["part"]:
-                    found[-1] |= {"part": "host", "reason": "the process was killed, or its machine went down"}
+                    found[-1] |= {"part": "host", "reason": WORDLESS}
                 found.append({"began": event["began"], "part": "", "reason": ""})
             elif found:
                 found[-1] |= {"part": event["part"], "reason": event["reason"]}
@@ -196,12 +253,15 @@ class RunFolder:
 
     def chunks(self) -> Iterator[ChunkRecord]:
         """The finished chunks in order."""
-        for path in sorted((self.path / "chunks").glob("*.json")):
-            yield _read_chunk(path)
+        return map(_read_chunk, self._records())
+
+    def _records(self) -> list[Path]:
+        return sorted((self.path / "chunks").glob("*.json"), key=lambda path: int(path.stem))
 
     def finish(self, run: Mapping[str, Any]) -> None:
-        """Write `run.json` with the SHA-256 of every other file: from now on the run counts."""
+        """Write `run.json` with the SHA-256 of every other file: from now on the run counts, also after a power cut."""
         files = dict(self._hashes())
+        synchronise(self.path)
         write_json(self.path / "run.json", dict(run) | {"content_sha256": content_sha256(files), "files": files})
 
     def _hashes(self) -> Iterator[tuple[str, str]]:
@@ -262,8 +322,18 @@ def file_sha256(path: Path) -> str:
 def _read_chunk(path: Path) -> ChunkRecord:
     try:
         return _chunk(json.loads(path.read_text()))
-    except (KeyError, TypeError) as error:
-        raise RequestError(f"{path}: written by another version of harness", "start a new run") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise RequestError(f"{path}: damaged, or written by another version of harness", "start a new run") from error
+
+
+def _require_no_finding(path: Path) -> None:
+    """RequestError if a record, as far as it can be read, tells of a difference."""
+    with suppress(ValueError, LookupError, TypeError):
+        if any(layer["differing"] for layer in json.loads(path.read_text())["layers"]):
+            raise RequestError(
+                f"{path}: it has shown wrong activations, and what was kept of them is damaged",
+                "keep the folder as it is, and start a new run",
+            )
 
 
 def _chunk(document: dict[str, Any]) -> ChunkRecord:
@@ -299,20 +369,50 @@ def _portrait(document: dict[str, Any]) -> Portrait:
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
-    """Write `document` so that `path` holds all of it or does not exist, also after a power cut."""
-    temporary = path.with_suffix(".json.part")
-    with temporary.open("w", encoding="utf-8") as file:
-        json.dump(document, file, indent=1)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    """Write `document` so that `path` holds all of it or is as before, also after a power cut."""
+    with durable(path) as file:
+        file.write(f"{json.dumps(document, indent=1)}\n".encode())
+
+
+@contextmanager
+def durable(path: Path) -> Iterator[BinaryIO]:
+    """A file to write that becomes `path` when all of it is on the disk; if the block fails, `path` is as before."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def synchronise(folder: Path) -> None:
+    """Have all that was written to the disk of a folder on it, by one call for thousands of files; OSError if it fails.
+
+    Other disks, such as a server's that is gone, have no part in it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor) != 0:
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error), str(folder))
+    finally:
+        os.close(descriptor)
+
+
+_BEGAN = datetime.now(UTC) - timedelta(seconds=time.clock_gettime(time.CLOCK_BOOTTIME))
 
 
 def now() -> datetime:
-    """The present, in UTC."""
-    return datetime.now(UTC)
+    """The present, in UTC, as this process knew it when it began: whoever sets the clock meanwhile sets no times of it.
+
+    Two of them are as far apart as they were, also if the machine slept in between.
+    """
+    return _BEGAN + timedelta(seconds=time.clock_gettime(time.CLOCK_BOOTTIME))
 
 
-def _stamp(time: datetime) -> str:
-    return f"{time:%Y-%m-%dT%H:%M:%SZ}"
+def _stamp(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"

@@ -7,12 +7,12 @@ the bundle's hash, and every dump must have the length and hash that it should h
 from __future__ import annotations
 
 import hashlib
-import json
 import re
+import secrets
 import tarfile
 import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -25,21 +25,37 @@ from harness.errors import BoardError
 from harness.network import Array, Layer
 from harness.plan import Plan
 from harness.targets import STAND_INS
+from harness.untrusted import parse_json
 
 COMMAND_TIMEOUT_S = 60.0
 KILLED = 137  # exit status of a program that got signal 9
 SLOTS = 2
 
 
+# $1: what the folders of a run begin with.  The shell's `read` leaves out the NUL between two arguments.
+FORGET = r"""
+for process in /proc/[0-9]*; do
+    read -r arguments <"$process/cmdline"
+    case $arguments in *"$1."*) kill -9 "${process#/proc/}" ;; esac
+    arguments=
+done 2>/dev/null
+rm -rf -- "$1".*
+"""
+
+
 @dataclass(frozen=True)
 class Deployed:
-    """A bundle on a board, checked, and the folder of one run beside it; `command` starts its program."""
+    """A bundle on a board, checked, and the folder of one attempt at a run beside it; `command` starts its program.
+
+    `files` are the bundle's, by their paths on the board, each with its SHA-256.
+    """
 
     board: Board
     folder: PurePosixPath
     run_folder: PurePosixPath
     sha256: str
     command: tuple[str, ...]
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -54,11 +70,12 @@ class Executed:
 def deploy(board: Board, bundle: Bundle, work: PurePosixPath, run: str) -> Deployed:
     """Copy what is missing, check every hash on the board, shake hands with the program.
 
-    `work` is the folder on the board that the harness may fill, `run` a name for this run in it.
+    `work` is the folder on the board that the harness may fill, `run` a name for this run in it.  Every attempt at it
+    has a folder of its own: the program of one that lost its board may still write.
     BoardError if a hash is wrong or the program is not the bundle's.
     """
     folder = work / "bundles" / bundle.sha256[:16]
-    run_folder = work / "runs" / run
+    run_folder = work / "runs" / f"{run}.{secrets.token_hex(4)}"
     _checked(board, ["mkdir", "-p", str(folder), *(str(out_folder(run_folder, slot)) for slot in range(SLOTS))])
     paths = {path: folder / path for path in bundle.files}
     present = _hashes(board, paths.values())
@@ -67,7 +84,13 @@ def deploy(board: Board, bundle: Bundle, work: PurePosixPath, run: str) -> Deplo
     _verify(board, bundle, paths)
     command = start_command(folder, stand_ins=any(path.startswith(f"{STAND_INS}/") for path in bundle.files))
     _shake_hands(board, command, bundle.sha256)
-    return Deployed(board, folder, run_folder, bundle.sha256, command)
+    files = {str(there): bundle.files[path] for path, there in paths.items()}
+    return Deployed(board, folder, run_folder, bundle.sha256, command, files)
+
+
+def forget(board: Board, work: PurePosixPath, run: str) -> None:
+    """Remove what attempts at the run have left on the board, and end a program of theirs that still works there."""
+    board.run(["sh", "-c", FORGET, "sh", str(work / "runs" / run)], COMMAND_TIMEOUT_S)
 
 
 def start_command(folder: PurePosixPath, *, stand_ins: bool) -> tuple[str, ...]:
@@ -89,9 +112,14 @@ def _copy(board: Board, bundle: Bundle, folder: PurePosixPath) -> None:
         with tarfile.open(archive, "w") as tar:
             for path in bundle.files:
                 tar.add(bundle.folder / path, path, filter=anonymous)
-        board.put(archive, folder / archive.name)
-    _checked(board, ["tar", "-xf", str(folder / archive.name), "-C", str(folder)])
-    _checked(board, ["rm", str(folder / archive.name)])
+        there = folder / archive.name
+        try:
+            board.put(archive, there)
+            _checked(board, ["tar", "-xf", str(there), "-C", str(folder)])
+        except BoardError:
+            board.run(["rm", "-rf", str(folder)], COMMAND_TIMEOUT_S)  # a half of it helps nobody, and may fill the disk
+            raise
+    _checked(board, ["rm", str(there)])
 
 
 def out_folder(run_folder: PurePosixPath, slot: int) -> PurePosixPath:
@@ -145,7 +173,8 @@ def execute_chunk(
     """Run the program over `count` vectors of the .npy file `vectors`, all layers dumped and hashed on the board.
 
     The dumps stay in the folder of `slot` (of SLOTS) until that is used again: one chunk can be collected while the
-    next is executed.  BoardError if the program fails, is killed or outlasts `timeout_s`, or a dump is missing.
+    next is executed.  BoardError if the program fails, is killed or outlasts `timeout_s`, a dump is missing, or the
+    program or the vectors are not those that were sent.
     """
     there, out = deployed.run_folder / f"vectors{slot}.npy", out_folder(deployed.run_folder, slot)
     deployed.board.put(vectors, there)
@@ -153,15 +182,38 @@ def execute_chunk(
     if answer.get("vectors") != count:
         raise BoardError(f"the program on the board reports {answer.get('vectors')} vectors, not {count}")
     paths = [out / dumps.file_name(index, layer) for index, layer in enumerate(layers)]
-    return Executed(out, count, tuple(hashes_of(deployed.board, paths)))
+    found = _hashes(deployed.board, [*paths, there, *map(PurePosixPath, deployed.files)])
+    _require_unchanged(found, {**deployed.files, str(there): _sha256(vectors)})
+    return Executed(out, count, tuple(_present(found, paths)))
+
+
+def require_unchanged(deployed: Deployed) -> None:
+    """BoardError if a file of the bundle is not as it was deployed: what has run since is not known."""
+    _require_unchanged(_hashes(deployed.board, map(PurePosixPath, deployed.files)), deployed.files)
+
+
+def _require_unchanged(found: Mapping[str, str], expected: Mapping[str, str]) -> None:
+    for path, sha256 in expected.items():
+        if found.get(path) != sha256:
+            raise BoardError(
+                f"{path} was changed on the board while it was in use: its SHA-256 is {found.get(path, 'missing')} "
+                f"now, and was {sha256}",
+                "who else works there, or is its disk failing? what it has computed since does not count: start again",
+            )
 
 
 def hashes_of(board: Board, paths: Sequence[PurePosixPath]) -> list[str]:
     """The SHA-256 of files that the program has just written, computed on the board; BoardError if one is missing."""
-    hashes = _hashes(board, paths)
+    return _present(_hashes(board, paths), paths)
+
+
+def _present(hashes: Mapping[str, str], paths: Sequence[PurePosixPath]) -> list[str]:
     missing = [str(path) for path in paths if str(path) not in hashes]
     if missing:
-        raise BoardError(f"the program ended well, but {missing[0]} is not on the board")
+        raise BoardError(
+            f"the program ended well, but {missing[0]} is not on the board",
+            "who else works there? its folder was removed, or its disk is failing",
+        )
     return [hashes[str(path)] for path in paths]
 
 
@@ -169,7 +221,7 @@ def size_of(board: Board, path: PurePosixPath) -> int:
     """How many bytes a file on the board has; BoardError if that cannot be told."""
     done = board.run(["wc", "-c", str(path)], COMMAND_TIMEOUT_S)
     count = _text(done.stdout).partition(" ")[0]
-    if done.status != 0 or not count.isdigit():
+    if done.status != 0 or not re.fullmatch("[0-9]{1,18}", count):
         raise BoardError(f"the board does not tell the size of {path}: {_tail(done)}")
     return int(count)
 
@@ -196,7 +248,7 @@ def fetch_whole(board: Board, path: PurePosixPath, to: Path, largest: int | None
     if largest is not None and size > largest:
         raise BoardError(f"{path} has {size} bytes, at most {largest} were expected")
     board.get(path, to, size)
-    if hashlib.sha256(to.read_bytes()).hexdigest() != sha256:
+    if _sha256(to) != sha256:
         raise BoardError(f"{path} changed on its way from the board", "run again; see the network and the disks")
 
 
@@ -277,7 +329,11 @@ def environment(board: Board) -> dict[str, str]:
 def _checked(board: Board, argv: Sequence[str]) -> None:
     done = board.run(argv, COMMAND_TIMEOUT_S)
     if done.status != 0:
-        raise BoardError(f"{argv[0]} failed on the board: {_tail(done)}", "check the profile's work_folder")
+        full = b"No space left" in done.stderr
+        raise BoardError(
+            f"{argv[0]} failed on the board: {_tail(done)}",
+            "its disk is full: free some of it" if full else "check the profile's work_folder",
+        )
 
 
 def _hashes(board: Board, paths: Iterable[PurePosixPath]) -> dict[str, str]:
@@ -289,11 +345,16 @@ def _hashes(board: Board, paths: Iterable[PurePosixPath]) -> dict[str, str]:
     return {match[2]: match[1] for match in found if match}
 
 
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _last_line(done: Completed) -> dict[str, Any]:
     """The last JSON line of standard output; empty if there is none."""
     lines = _text(done.stdout).splitlines()
     try:
-        answer = json.loads(lines[-1]) if lines else {}
+        answer = parse_json(lines[-1]) if lines else {}
     except ValueError:
         return {}
     return answer if isinstance(answer, dict) else {}

@@ -19,6 +19,8 @@ from harness.plan import Plan
 DELAY_US = 300
 """Before each task of the item that is slowed down; at random: at most, before each step of all items."""
 
+LONGEST_LINE_BYTES = 1024  # of a trace: two names, four numbers
+
 Advance = Callable[[int], object]
 
 
@@ -29,6 +31,11 @@ class Disturbance:
     name: str
     options: tuple[str, ...]
     executions: int
+
+    @property
+    def file(self) -> str:
+        """The name of its trace in the run folder."""
+        return f"{self.name.replace(' ', '_').replace('µ', 'u')}.jsonl"
 
 
 def disturbances(plan: Plan, executions: int, seed: int) -> Iterator[Disturbance]:
@@ -56,17 +63,35 @@ def observe(job: Job, deployed: Deployed, advance: Advance) -> tuple[Condition, 
     found = []
     for disturbance in disturbances(job.plan, job.request.trace, job.request.seed):
         arguments = ["--vectors", str(there), *execute.options(job.plan), *disturbance.options]
-        trace = job.folder.traces / f"{disturbance.name.replace(' ', '_').replace('µ', 'u')}.jsonl"
-        _trace(deployed, [*arguments, "--repeat", str(disturbance.executions)], trace, job.profile.timeout_s)
-        found.append(Condition(disturbance.name, arrange(job.plan, read(trace), disturbance.executions)))
+        trace = job.folder.traces / disturbance.file
+        repeated = [*arguments, "--repeat", str(disturbance.executions)]
+        _trace(deployed, repeated, trace, job.profile.timeout_s, _longest(job.plan, disturbance.executions))
+        found.append(_condition(job.plan, disturbance, trace))
         advance(disturbance.executions)
     return tuple(found)
 
 
-def _trace(deployed: Deployed, arguments: list[str], to: Path, timeout_s: float) -> None:
+def kept(plan: Plan, folder: Path, executions: int, seed: int) -> tuple[Condition, ...]:
+    """What `observe` gave, from the traces that it left in `folder`.
+
+    BoardError if a trace is not what it should be, OSError if it cannot be read.
+    """
+    return tuple(_condition(plan, each, folder / each.file) for each in disturbances(plan, executions, seed))
+
+
+def _condition(plan: Plan, disturbance: Disturbance, trace: Path) -> Condition:
+    return Condition(disturbance.name, arrange(plan, read(trace), disturbance.executions))
+
+
+def _longest(plan: Plan, executions: int) -> int:
+    """Bytes that no trace of so many executions exceeds, even if each step is taken twice."""
+    return 2 * executions * sum(map(len, plan.schedules)) * LONGEST_LINE_BYTES
+
+
+def _trace(deployed: Deployed, arguments: list[str], to: Path, timeout_s: float, largest: int) -> None:
     """Run the program with its steps timed, and fetch the trace whole."""
     out = execute.out_folder(deployed.run_folder, 0)
     there = out / "trace.jsonl"
     traced = ["--out", str(out), "--dump", "none", "--warmup", "1", "--trace"]
     execute.run_program(deployed, [*arguments, *traced], timeout_s)
-    execute.fetch_whole(deployed.board, there, to)
+    execute.fetch_whole(deployed.board, there, to, largest)

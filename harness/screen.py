@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.text import Text
 
 from harness.errors import HarnessError
+from harness.untrusted import visible
 
 
 class _Rate(ProgressColumn):
@@ -33,9 +35,17 @@ class Bar:
         self.progress.advance(self.task, amount)
 
 
+class _Console(Console):
+    """What boards and files say reaches the terminal as text only, never as an order to it."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+
 def _console(stream: TextIO) -> Console:
     """A console on `stream`; a file or a pipe has no width, so tables get enough not to break their cells."""
-    return Console(file=stream, highlight=False, width=None if stream.isatty() else 140)
+    return _Console(file=stream, highlight=False, width=None if stream.isatty() else 140)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from harness.errors import RequestError
 from harness.network import Array, Layer, Network, QGemm, QuantizeLinear, accumulator_bounds
 from harness.reference import softfloat, specification
+from harness.untrusted import load_array
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 Places: TypeAlias = npt.NDArray[np.intp]
@@ -100,14 +101,13 @@ def from_file(path: Path, network: Network) -> Stimuli:
     Raises RequestError for another type or shape, and for a file that is cut short, pickled or not .npy.
     """
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        array = load_array(path)
     except OSError as error:
         raise RequestError(f"vectors {path}: {error.strerror or error}", HOW_TO_SAVE) from error
-    except (ValueError, EOFError) as error:
+    except ValueError as error:
         raise RequestError(f"vectors {path}: not a complete .npy file: {error}", HOW_TO_SAVE) from error
-    if not isinstance(array, np.ndarray) or array.dtype != np.dtype("<f4"):
-        found = array.dtype.str if isinstance(array, np.ndarray) else "an archive"
-        raise RequestError(f"vectors {path}: {found}, not float32", HOW_TO_SAVE)
+    if array.dtype != np.dtype("<f4"):
+        raise RequestError(f"vectors {path}: {array.dtype.str}, not float32", HOW_TO_SAVE)
     if array.ndim != 2 or len(array) == 0 or array.shape[1] != network.input_width:
         raise RequestError(
             f"vectors {path}: shape {array.shape}", f"shape (n, {network.input_width}) with n of 1 or more"

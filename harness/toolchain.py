@@ -22,7 +22,8 @@ from harness.profile import Profile, Toolchain
 EXACTNESS_FLAGS = ("-ffp-contract=off", "-fno-fast-math", "-fno-math-errno", "-fno-trapping-math")
 # No -Werror: what an optimiser warns of depends on the network's sizes and on the compiler; the tests see to warnings.
 LANGUAGE_FLAGS = ("-std=gnu11", "-pthread")
-REPRODUCIBLE_FLAGS = ("-ffile-prefix-map=.=bundle", "-Wl,--build-id=none")
+# Debug data names folders: also those in which zig has compiled its parts of the C library for whoever asked first.
+REPRODUCIBLE_FLAGS = ("-Wl,--build-id=none", "-Wl,--strip-debug")
 
 _INEXACT = re.compile(
     r"-Ofast$|-ffast-math|-funsafe-math|-fassociative-math|-freciprocal-math|-ffinite-math"
@@ -65,11 +66,14 @@ class Compiler:
     ) -> None:
         """Compile and link `sources`, relative to `folder`, into `output`; a -std of `more_flags` is the only one.
 
+        The output's bytes do not depend on where `folder` is.
+
         ToolError with the compiler's first words if it refuses.
         """
         other_language = any(flag.startswith("-std=") for flag in more_flags)
         flags = [flag for flag in self.flags if not (other_language and flag.startswith("-std="))]
-        arguments = [*self.command, *flags, *more_flags, *(f"-D{definition}" for definition in definitions)]
+        anywhere = f"-ffile-prefix-map={folder.resolve()}=bundle"
+        arguments = [*self.command, *flags, *more_flags, anywhere, *(f"-D{definition}" for definition in definitions)]
         arguments += [f"-I{folder}" for folder in include]
         arguments += [*(str(source) for source in sources), "-o", str(output), "-lm"]
         done = subprocess.run(arguments, capture_output=True, check=False, cwd=folder)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import platform
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ from harness.compare import NOTHING, Comparison, Difference
 from harness.coverage import LayerCoverage
 from harness.diagnosis import Diagnosis, Hypothesis, Portrait, map_shape, merge
 from harness.errors import BoardError, InfrastructureError
+from harness.evidence import ChunkRecord
 from harness.jobs import Job, Request, command_line
 from harness.network import Network
-from harness.plan import Item, Plan
+from harness.plan import Plan
 from harness.profile import Profile
 from harness.proof import Side
 from harness.workspace import ROOT
@@ -38,27 +40,48 @@ def conclude(
     `failing` is the smallest failing case, `covered` what the vectors met of every layer, `observed` what traces have
     shown (see harness.conformance.document).
     """
-    records = list(job.folder.chunks())
-    totals = _totals(job, [record.layers for record in records])
-    differing = [layer.name for layer, total in zip(job.network.layers, totals, strict=True) if total.differing]
-    diagnoses = [_diagnosis(job.network, found) for found in merge(d for record in records for d in record.diagnoses)]
-    proof = job.folder.read_proof()
-    provenance = origin(job, environment, setup)
-    wall_s = provenance["wall_s"]
-    return provenance | {
-        "chunk": job.request.chunk,
-        "fetch": job.request.fetch,
-        "layers": [_layer(job, index, total, covered[index]) for index, total in enumerate(totals)],
-        "coverage": {"text": coverage.describe(job.network, covered)} | _counts(coverage.total(covered)),
+    provenance, ran_on = origin(job, environment, setup), where(job.plan, job.profile)
+    shown = Shown(list(job.folder.chunks()), covered, job.folder.read_proof(), observed)
+    return (
+        provenance
+        | {"chunk": job.request.chunk, "fetch": job.request.fetch}
+        | results(job.plan, ran_on, job.stimuli.count, shown)
+        | {"failing": failing, "vectors_per_s": round(job.stimuli.count / provenance["wall_s"], 1)}
+    )
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a run has shown: chunk by chunk, of the vectors, by a proof and by traces where these were asked for."""
+
+    records: Sequence[ChunkRecord]
+    covered: Sequence[LayerCoverage]
+    proof: Mapping[str, Any] | None
+    observed: Mapping[str, Any] | None
+
+
+def results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> dict[str, Any]:
+    """The verdict on `count` vectors, and all that leads to it, as JSON types: a function of what was shown alone.
+
+    `ran_on` says of every item where it really ran.  BoardError if any activation was not compared.
+    """
+    network, records, proof, observed = plan.network, shown.records, shown.proof, shown.observed
+    totals = _totals(network, count, [record.layers for record in records])
+    differing = [layer.name for layer, total in zip(network.layers, totals, strict=True) if total.differing]
+    diagnoses = [_diagnosis(network, found) for found in merge(d for record in records for d in record.diagnoses)]
+    layers = enumerate(zip(totals, shown.covered, strict=True))
+    return {
+        "layers": [_layer(plan, ran_on, index, total, covered) for index, (total, covered) in layers],
+        "coverage": {"text": coverage.describe(network, shown.covered)} | _counts(coverage.total(shown.covered)),
         "proof": proof,
         "conformance": observed,
         "verdict": "identical" if not differing and _holds(proof) and _conforms(observed) else "differs",
-        "reason": "; ".join([*_proved(proof), _reason(job.stimuli.count, differing, totals), *_strayed(observed)]),
+        "reason": "; ".join([*_proved(proof), _reason(count, differing, totals), *_strayed(observed)]),
         "diagnosis": diagnoses[0] if diagnoses else None,
         "diagnoses": diagnoses,
-        "failing": failing,
-        "pictures": [_picture(job, portrait) for portrait in merge(p for record in records for p in record.portraits)],
-        "vectors_per_s": round(job.stimuli.count / wall_s, 1),
+        "pictures": [
+            _picture(network, count, portrait) for portrait in merge(p for record in records for p in record.portraits)
+        ],
     }
 
 
@@ -67,7 +90,7 @@ def origin(job: Job, environment: dict[str, str], setup: list[dict[str, Any]]) -
     finished = evidence.now()
     return {
         "schema": 1,
-        "harness": {"version": __version__, "revision": _revision()},
+        "harness": {"version": __version__, "revision": revision()},
         "started": f"{job.started:%Y-%m-%dT%H:%M:%SZ}",
         "finished": f"{finished:%Y-%m-%dT%H:%M:%SZ}",
         "wall_s": round((finished - job.started).total_seconds(), 3),
@@ -80,14 +103,15 @@ def origin(job: Job, environment: dict[str, str], setup: list[dict[str, Any]]) -
             "environment": environment,
             "setup": setup,
         },
-        "model": _model(job.network),
-        "plan": plan_document(job.plan, job.profile),
+        "model": model_document(job.network),
+        "plan": plan_document(job.plan, where(job.plan, job.profile)),
         "assessment": assessment.document(job.assessment),
         "bundle": {
             "sha256": job.bundle.sha256,
             "compiler": job.bundle.compiler,
             "flags": list(job.bundle.flags),
             "reused": job.bundle.reused,
+            "files": job.bundle.files,
         },
         "reference": {
             "onnxruntime": job.reference.host.onnxruntime,
@@ -149,14 +173,19 @@ def kind(board: Profile) -> str:
     return "emulated" if board.emulated else "this machine" if board.local else "hardware"
 
 
-def plan_document(made: Plan, board: Profile) -> dict[str, Any]:
-    """The plan as JSON types."""
+def where(made: Plan, board: Profile) -> tuple[str, ...]:
+    """Where every item really runs."""
+    return tuple(targets.find(item.target).ran_on(board) for item in made.items)
+
+
+def plan_document(made: Plan, ran_on: Sequence[str]) -> dict[str, Any]:
+    """The plan as JSON types; `ran_on` says of every item where it really runs."""
     items = [
         {
             "name": item.name,
             "target": item.target,
             "core": item.core,
-            "ran_on": targets.find(item.target).ran_on(board),
+            "ran_on": ran_on[index],
             "tasks": [task.name for task in made.tasks if task.item == index],
         }
         for index, item in enumerate(made.items)
@@ -184,15 +213,15 @@ def plan_document(made: Plan, board: Profile) -> dict[str, Any]:
     }
 
 
-def _holds(proof: dict[str, Any] | None) -> bool:
+def _holds(proof: Mapping[str, Any] | None) -> bool:
     return proof is None or bool(proof["holds"])
 
 
-def _conforms(observed: dict[str, Any] | None) -> bool:
+def _conforms(observed: Mapping[str, Any] | None) -> bool:
     return observed is None or bool(observed["conforms"])
 
 
-def _strayed(observed: dict[str, Any] | None) -> list[str]:
+def _strayed(observed: Mapping[str, Any] | None) -> list[str]:
     """What the traces speak against, if they do."""
     if observed is None or observed["conforms"]:
         return []
@@ -201,17 +230,17 @@ def _strayed(observed: dict[str, Any] | None) -> list[str]:
     return [f"{count:,} steps in {where} were not in order, first {observed['violations'][0]}"]
 
 
-def _totals(job: Job, chunks: Sequence[tuple[Comparison, ...]]) -> list[Comparison]:
+def _totals(network: Network, count: int, chunks: Sequence[tuple[Comparison, ...]]) -> list[Comparison]:
     """Each layer's result over all chunks; an activation that was not compared is no result."""
     totals = [reduce(Comparison.__add__, column, NOTHING) for column in zip(*chunks, strict=True)]
-    for layer, total in zip(job.network.layers, totals, strict=True):
-        expected = job.stimuli.count * layer.width
+    for layer, total in zip(network.layers, totals, strict=True):
+        expected = count * layer.width
         if total.compared != expected:
             raise BoardError(f"layer {layer.name}: {total.compared} activations were compared, not {expected}")
     return totals
 
 
-def _model(network: Network) -> dict[str, Any]:
+def model_document(network: Network) -> dict[str, Any]:
     """The model, its input box in physical units where it says how to come back to them."""
     normalisation, box = network.normalisation, network.box.astype(np.float64)
     if normalisation:
@@ -229,38 +258,33 @@ def _model(network: Network) -> dict[str, Any]:
     }
 
 
-def _layer(job: Job, index: int, total: Comparison, covered: LayerCoverage) -> dict[str, Any]:
-    layer, items = job.network.layers[index], _items_of(job, index)
-    read = [other.name for other in job.network.layers if other.output in layer.sources]
+def _layer(plan: Plan, ran_on: Sequence[str], index: int, total: Comparison, covered: LayerCoverage) -> dict[str, Any]:
+    layers, tasks = plan.network.layers, plan.tasks_of(index)
+    layer, items = layers[index], [plan.items[task.item] for task in tasks]
     return {
         "index": index,
         "name": layer.name,
         "operator": layer.operator,
-        "reads": read,
+        "reads": [other.name for other in layers if other.output in layer.sources],
         "items": [item.name for item in items],
         "item": _each(item.name for item in items),
         "target": _each(item.target for item in items),
-        "ran_on": _each(targets.find(item.target).ran_on(job.profile) for item in items),
+        "ran_on": _each(ran_on[task.item] for task in tasks),
         "compared": total.compared,
         "differing": total.differing,
         "own": total.own,
-        "first_difference": dataclasses.asdict(total.first) | _part(job, index, total.first) if total.first else None,
+        "first_difference": dataclasses.asdict(total.first) | _part(plan, index, total.first) if total.first else None,
         "coverage": _counts(covered),
     }
 
 
-def _items_of(job: Job, layer: int) -> list[Item]:
-    """The items that compute a layer, by their columns."""
-    return [job.plan.items[task.item] for task in job.plan.tasks_of(layer)]
-
-
-def _part(job: Job, layer: int, difference: Difference) -> dict[str, str]:
+def _part(plan: Plan, layer: int, difference: Difference) -> dict[str, str]:
     """Of a layer that several items compute, whose column it is."""
-    tasks = job.plan.tasks_of(layer)
+    tasks = plan.tasks_of(layer)
     if len(tasks) == 1:
         return {}
     task = next(task for task in tasks if task.start <= difference.unit < task.stop)
-    return {"part": f"{task.name} of {job.plan.items[task.item].name}"}
+    return {"part": f"{task.name} of {plan.items[task.item].name}"}
 
 
 def _each(texts: Iterable[str]) -> str:
@@ -280,7 +304,7 @@ def _reason(vectors: int, differing: Sequence[str], totals: Sequence[Comparison]
     return f"{sum(total.differing for total in totals):,} of {scope} differ, first in layer {differing[0]}"
 
 
-def _proved(proof: dict[str, Any] | None) -> list[str]:
+def _proved(proof: Mapping[str, Any] | None) -> list[str]:
     """What a proof adds to the reason, in one clause."""
     if proof is None:
         return []
@@ -320,15 +344,15 @@ def _hypothesis(hypothesis: Hypothesis, found: Diagnosis) -> dict[str, Any]:
     }
 
 
-def _picture(job: Job, portrait: Portrait) -> dict[str, Any]:
+def _picture(network: Network, count: int, portrait: Portrait) -> dict[str, Any]:
     """A layer's portrait; the map as one line of counts a row, which is shorter than lists of numbers."""
-    layer = job.network.layers[portrait.layer]
-    columns, rows = map_shape(job.stimuli.count, layer.width)
+    layer = network.layers[portrait.layer]
+    columns, rows = map_shape(count, layer.width)
     empty = (0,) * rows
     lines = zip(*(portrait.cells.get(column, empty) for column in range(columns)), strict=True)
     return {
         "layer": layer.name,
-        "vectors": job.stimuli.count,
+        "vectors": count,
         "units": layer.width,
         "map": [" ".join(map(str, line)) for line in lines],
         "steps": list(portrait.steps),
@@ -336,7 +360,7 @@ def _picture(job: Job, portrait: Portrait) -> dict[str, Any]:
     }
 
 
-def _revision() -> str | None:
+def revision() -> str | None:
     """The checkout's commit, with a mark if files differ from it; None outside a checkout."""
     asked = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
     try:

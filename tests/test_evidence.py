@@ -2,16 +2,29 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
+import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from harness import evidence
 from harness.compare import Comparison, Difference
 from harness.diagnosis import Diagnosis, Hypothesis, Observation, Portrait
 from harness.errors import RequestError
-from harness.evidence import ChunkRecord, RunFolder, content_sha256, differs_so_far, file_sha256, write_json
+from harness.evidence import (
+    ChunkRecord,
+    RunFolder,
+    content_sha256,
+    differs_so_far,
+    durable,
+    file_sha256,
+    now,
+    write_json,
+)
 
 TIME = datetime(2026, 11, 21, 5, 17, 5, tzinfo=UTC)
 RECORD = ChunkRecord(
@@ -32,6 +45,8 @@ RECORD = ChunkRecord(
     ),
     portraits=(Portrait(1, {7: (0, 2), 11: (1, 0)}, (0, 0, 0, 0, 0, 3, 0, 0, 0), (1, 0, 0, 0, 0, 0, 0, 1)),),
 )
+
+RIGHT = (Comparison(100, 0, None), Comparison(200, 0, None))
 
 
 def test_two_runs_of_one_second_have_folders_of_their_own(tmp_path: Path) -> None:
@@ -129,7 +144,7 @@ def test_attempts_are_told_with_what_stopped_them(tmp_path: Path) -> None:
     folder.begin_attempt()
     assert [(attempt["part"], attempt["reason"]) for attempt in folder.attempts()] == [
         ("network", "lost the board"),
-        ("host", "the process was killed, or its machine went down"),
+        ("host", "the process ended without a word: it was killed, its machine went down, or its disk was full"),
         ("", ""),
     ]
 
@@ -157,3 +172,118 @@ def test_what_an_unfinished_run_has_found_is_found(
     if proof is not None:
         folder.write_proof({"holds": proof})
     assert differs_so_far(folder.path) is differs
+
+
+def _interrupted(path: Path, fetch: str = "all", layers: tuple[Comparison, ...] = RIGHT) -> RunFolder:
+    """A run with one finished chunk, of which the second layer's dumps are kept, or all."""
+    folder = RunFolder.create_at(path)
+    folder.write_request({"request": {"fetch": fetch}}, b"model")
+    kept = ("00_a.npy", "01_b.npy") if fetch == "all" else ("01_b.npy",)
+    for kind in ("reference", "target"):
+        for name in kept:
+            (folder.dumps(kind, 3) / name).write_text(kind if name == "01_b.npy" else "the same")
+    same, *different = (hashlib.sha256(text.encode()).hexdigest() for text in ("the same", "reference", "target"))
+    hashes = {"reference_sha256": (same, different[0]), "target_sha256": (same, different[1])}
+    folder.write_chunk(replace(RECORD, layers=layers, **hashes))
+    return folder
+
+
+def _files(folder: RunFolder) -> set[str]:
+    return {path.relative_to(folder.path).as_posix() for path in folder.path.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("fetch", ["all", "mismatch"])
+def test_what_is_whole_is_kept_and_nothing_else(tmp_path: Path, fetch: str) -> None:
+    folder = _interrupted(tmp_path / "run", fetch)
+    whole = _files(folder)
+    (folder.dumps("target", 4) / "00_a.npy").write_text("of a chunk that was not finished")
+    for name in ("run.json.part", "chunks/00004.json.part", "target/00003/01_b.npy.part", "failing.npy"):
+        (folder.path / name).write_text("")
+    looked_at: list[int] = []
+    assert folder.recover(looked_at.append) == []
+    assert looked_at == [1]
+    assert _files(folder) == whole
+    assert not (folder.path / "target" / "00004").exists()
+
+
+@pytest.mark.parametrize("fetch", ["all", "mismatch"])
+@pytest.mark.parametrize("torn", ["chunks/00003.json", "reference/00003/01_b.npy", "target/00003/01_b.npy"])
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_chunk_of_which_something_is_damaged_is_done_again(
+    tmp_path: Path, fetch: str, torn: str, *, gone: bool
+) -> None:
+    folder = _interrupted(tmp_path / "run", fetch)
+    path = folder.path / torn
+    if not gone:
+        path.write_bytes(path.read_bytes()[:-3])
+    elif path.suffix == ".npy":
+        path.unlink()
+    else:
+        path.write_text("{}")
+    assert folder.recover(lambda _: None) == [3]
+    assert list(folder.chunks()) == []
+    assert _files(folder) == {"model.onnx", "request.json"}
+
+
+def test_a_difference_that_was_found_is_not_tried_again(tmp_path: Path) -> None:
+    folder = _interrupted(tmp_path / "run", layers=RECORD.layers)
+    assert folder.recover(lambda _: None) == []
+    (folder.path / "target/00003/01_b.npy").write_text("torn")
+    with pytest.raises(RequestError, match="it has shown wrong activations, and what was kept of them is damaged"):
+        folder.recover(lambda _: None)
+    assert differs_so_far(folder.path)
+
+
+def test_a_word_after_a_torn_one_is_not_lost(tmp_path: Path) -> None:
+    folder = RunFolder.create_at(tmp_path / "run")
+    folder.begin_attempt()
+    with (folder.path / "attempts.jsonl").open("a") as file:
+        file.write('{"stopped": "2026')  # the disk was full
+    folder.begin_attempt()
+    folder.stop_attempt("board", "it was off")
+    assert [attempt["part"] for attempt in folder.attempts()] == ["host", "board"]
+
+
+def test_two_processes_do_not_work_on_one_run(tmp_path: Path) -> None:
+    folder = RunFolder.create_at(tmp_path / "run")
+    with folder.held(), pytest.raises(RequestError, match="another process works on this run"), folder.held():
+        pass
+    with folder.held():
+        pass
+
+
+def test_a_file_that_could_not_be_written_is_as_before(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    write_json(path, {"verdict": "identical"})
+    with pytest.raises(TypeError):
+        write_json(path, {"verdict": object()})
+    with pytest.raises(TypeError), durable(path) as file:
+        print(b"half", file=file)
+    assert json.loads(path.read_text()) == {"verdict": "identical"}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_belongs_to_it_is_on_the_disk_before_a_document_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = RunFolder.create_at(tmp_path / "run")
+    there: list[set[str]] = []
+    monkeypatch.setattr(evidence, "synchronise", lambda path: there.append(_files(RunFolder(path))))
+    folder.write_request({}, b"model")
+    folder.finish({})
+    assert there == [{"model.onnx"}, {"model.onnx", "request.json"}]
+
+
+def test_a_disk_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    evidence.synchronise(tmp_path)
+    monkeypatch.setattr(os, "open", lambda *_: -1)
+    monkeypatch.setattr(os, "close", lambda _: None)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        evidence.synchronise(tmp_path)
+
+
+def test_nobody_sets_the_clock_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = now()
+    assert abs(before.timestamp() - time.time()) < 60
+    monkeypatch.setattr(evidence, "datetime", None)  # the time of day is asked for no more
+    assert 0 <= (now() - before).total_seconds() < 60

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -14,17 +15,37 @@ from harness.workspace import Workspace
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--key", type=click.Path(path_type=Path), help="The laboratory's public key: the signature must be its.")
+@click.option(
+    "--reference",
+    type=click.Choice(["all", "chunk", "none"]),
+    default="all",
+    show_default=True,
+    help="Compute the reference again, over all vectors, or over one chunk at random.",
+)
 @click.option("--rebuild/--no-rebuild", default=True, show_default=True, help="Build the bundle again and compare.")
 @as_json
 @click.pass_obj
-def verify(space: Workspace, /, as_json: bool, run: Path, key: Path | None, rebuild: bool) -> int:
+def verify(
+    space: Workspace,
+    /,
+    as_json: bool,
+    run: Path,
+    key: Path | None,
+    reference: Literal["all", "chunk", "none"],
+    rebuild: bool,
+) -> int:
     """Check a run's evidence: every SHA-256, nothing missing, nothing added, the verdict that follows, the signature.
+
+    RUN is a folder, or its name under runs/.
 
     Exit code: 0 it stands, 1 it does not, 2 the request is wrong, 3 it could not be checked.
     """
     from harness.commands import verify as command
+    from harness.signing import public_key
+    from harness.verification import Wanted
 
-    return command.verify(run, key, space, Screen.open(as_json=as_json), rebuild=rebuild)
+    wanted = Wanted(space.boards, public_key(key) if key else None, reference, rebuild)
+    return command.verify(run, wanted, space, Screen.open(as_json=as_json))
 
 
 @click.command()
@@ -33,7 +54,7 @@ def verify(space: Workspace, /, as_json: bool, run: Path, key: Path | None, rebu
 @as_json
 @click.pass_obj
 def sign(space: Workspace, /, as_json: bool, run: Path, key: Path) -> None:
-    """Vouch for a run: an in-toto statement of its files in a DSSE envelope, beside run.json."""
+    """Vouch for a run: an in-toto statement of run.json in a DSSE envelope beside it; of several keys, one by one."""
     from harness.commands import sign as command
 
     command.sign(run, key, space, Screen.open(as_json=as_json))

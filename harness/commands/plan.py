@@ -16,7 +16,7 @@ from harness.errors import RequestError
 from harness.plan import Plan
 from harness.profile import Profile
 from harness.screen import Screen
-from harness.verdict import kind, plan_document
+from harness.verdict import kind, plan_document, where
 from harness.workspace import Workspace
 
 
@@ -45,7 +45,7 @@ def _tell(made: Plan, board: Profile, output: Path | None, screen: Screen) -> No
         _write(made, assessed, output)
         screen.note(f"description written to {output}; run it with: harness run --plan {shlex.quote(str(output))}")
     document = {"forecast": list(forecast), "assessment": assessment.document(assessed)}
-    screen.document(plan_document(made, board) | document)
+    screen.document(plan_document(made, where(made, board)) | document)
 
 
 def _write(made: Plan, assessed: Assessment, output: Path) -> None:

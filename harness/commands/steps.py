@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import numpy as np
 
 from harness import chunks, dumps, evidence, execute, targets
+from harness.board.reach import Reached, reach
 from harness.board_state import Notify
 from harness.errors import BoardError, InfrastructureError, ToolError
 from harness.evidence import RunFolder
 from harness.execute import Deployed
 from harness.jobs import Job
 from harness.screen import Screen
+from harness.untrusted import visible
 from harness.workspace import Workspace
 
 LOCK_WAIT_S = 3600.0
@@ -22,7 +25,8 @@ STIMULI_AT_ONCE = 100_000
 
 def host_failure(error: OSError) -> InfrastructureError:
     """A full disk, missing rights: a file of this machine that the run needs."""
-    return ToolError(f"this machine: {error}", "check free space and rights of the runs folder and the cache")
+    what = str(error) if error.filename else error.strerror or str(error)
+    return ToolError(f"this machine: {what}", "check free space and rights of the runs folder and the cache")
 
 
 def tell_unconfirmed(job: Job, workspace: Workspace, screen: Screen) -> None:
@@ -38,22 +42,26 @@ def tell_unconfirmed(job: Job, workspace: Workspace, screen: Screen) -> None:
 
 @contextmanager
 def journal(folder: RunFolder, screen: Screen, go_on: str) -> Iterator[Notify]:
-    """Notes that go to the screen and, with the time, to the run's log; `go_on` says what to do if it ends early."""
-    folder.begin_attempt()
-    with (folder.path / "log.txt").open("a", encoding="utf-8") as log:
+    """Notes that go to the screen and, with the time, to the run's log; `go_on` says what to do if it ends early.
+
+    RequestError if another process works on the run.
+    """
+    with folder.held(), (folder.path / "log.txt").open("ab", buffering=0) as log:
+        folder.begin_attempt()
 
         def notify(text: str) -> None:
             screen.note(text)
-            log.write(f"{evidence.now():%Y-%m-%dT%H:%M:%SZ} {text}\n")
-            log.flush()
+            log.write(f"{evidence.now():%Y-%m-%dT%H:%M:%SZ} {visible(text)}\n".encode())
 
         try:
             yield notify
         except BaseException as error:
             reason = str(error) or type(error).__name__
-            folder.stop_attempt(_part(error), reason)
-            notify(f"stopped: {reason}")
-            notify(go_on)
+            with suppress(OSError):  # the disk may be full, and that is what stopped it
+                folder.stop_attempt(_part(error), reason)
+            for text in (f"stopped: {reason}", go_on):
+                with suppress(OSError):
+                    notify(text)
             raise
 
 
@@ -65,17 +73,43 @@ def _part(error: BaseException) -> str:
 
 
 def write_stimuli(job: Job, screen: Screen) -> None:
-    """Keep all vectors; a file that is there is complete."""
+    """Keep all vectors; a file that is there is complete, also after a power cut."""
     if job.folder.stimuli.exists():
         return
     count = job.stimuli.count
-    temporary = job.folder.path / "stimuli.part"
-    with temporary.open("wb") as file, screen.progress("writing stimuli", count) as bar:
+    with evidence.durable(job.folder.stimuli) as file, screen.progress("writing stimuli", count) as bar:
         file.write(dumps.header(np.dtype(np.float32), count, job.network.input_width))
         for chunk in chunks.cut(count, STIMULI_AT_ONCE):
             file.write(np.ascontiguousarray(job.stimuli.chunk(chunk.start, chunk.stop)).data.cast("B"))
             bar.advance(chunk.size)
-    temporary.replace(job.folder.stimuli)
+
+
+@contextmanager
+def deployed(job: Job, reached: Reached, cache: Path, notify: Notify) -> Iterator[Deployed]:
+    """The bundle on the board; what an attempt leaves there is removed after a failure, or else before the next one."""
+    run = job.folder.on_board
+    if len(job.folder.attempts()) > 1:
+        execute.forget(reached.board, reached.work, run)
+    try:
+        yield execute.deploy(reached.board, job.bundle, reached.work, run)
+    except BaseException:
+        _forget_after_failure(job, reached, cache, notify)
+        raise
+
+
+def _forget_after_failure(job: Job, reached: Reached, cache: Path, notify: Notify) -> None:
+    """By the session or, if that is over, by another; what goes wrong here must not hide the first cause."""
+    run = job.folder.on_board
+    try:
+        execute.forget(reached.board, reached.work, run)
+    except InfrastructureError as error:
+        if job.profile.emulated:  # its disk ends with its last user
+            return
+        try:
+            with reach(job.profile, cache, notify) as again:
+                execute.forget(again.board, again.work, run)
+        except InfrastructureError:
+            notify(f"warning: {reached.work / 'runs' / run}.* may be left on the board: {error.message}")
 
 
 def devices(job: Job, deployed: Deployed, notify: Notify) -> dict[str, str]:

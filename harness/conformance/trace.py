@@ -7,7 +7,6 @@ is kept as a gap, for the replay to name.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +19,7 @@ import numpy.typing as npt
 from harness.conformance.structure import step_name
 from harness.errors import BoardError
 from harness.plan import Compute, Plan, Step
+from harness.untrusted import parse_json
 
 Times: TypeAlias = npt.NDArray[np.int64]
 Kind: TypeAlias = Literal["layer", "barrier", "flag"]
@@ -144,7 +144,7 @@ def _place(event: Event, numbers: dict[tuple[str, Kind, str], int], executions: 
 def _event(line: str, where: str) -> Event:
     """One line, of exactly the keys that the board program writes."""
     try:
-        entry = json.loads(line)
+        entry = parse_json(line)
     except ValueError as error:
         raise BoardError(f"{where}: not JSON: {error}", "the board program was cut off, or its disk is full") from error
     kinds = [kind for kind in KINDS if isinstance(entry, dict) and kind in entry]

@@ -18,6 +18,7 @@ from harness.measurement.parts import names_of
 from harness.measurement.segments import Readings
 from harness.plan import Plan
 from harness.profile import Profile
+from harness.untrusted import load_array
 
 READINGS_FILE = "readings.npy"
 
@@ -48,8 +49,8 @@ def read(path: Path, board: Profile, plan: Plan, asked: Asked) -> Base:
         _require_same(path, document, board, plan, asked)
         if file_sha256(path / READINGS_FILE) != document["readings"]["sha256"]:
             raise RequestError(f"{path / READINGS_FILE} was changed since it was measured", "measure the base again")
-        return Base(path, document, np.load(path / READINGS_FILE, allow_pickle=False))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return Base(path, document, np.array(load_array(path / READINGS_FILE)))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise RequestError(
             f"--against {path}: no finished measurement is there", "name the run folder of a harness measure"
         ) from error

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -91,7 +91,7 @@ class Measurer:
         """What a reading costs, on the core and with the priority of the first item."""
         answer = self._run("--readings", str(READINGS))
         resolution_ns = answer.get("resolution_ns")
-        if answer.get("readings") != READINGS or not isinstance(resolution_ns, int | float):
+        if answer.get("readings") != READINGS or not _is_time(resolution_ns):
             raise BoardError(f"the program on the board reports {answer!r} of {READINGS} readings")
         [readings] = self._fetch(("readings.npy", UINT64, (READINGS, 1)))
         return Probe(_possible(readings)[:, 0], float(resolution_ns))
@@ -179,9 +179,14 @@ def pause_s(asked: Asked) -> float:
     return (asked.duration_s or 0.0) / MOST_SEGMENTS
 
 
+def _is_time(value: Any) -> TypeGuard[float]:
+    """Of a clock; no other number of JSON is."""
+    return isinstance(value, int | float) and 0 <= value <= LONGEST_NS
+
+
 def _count(answer: dict[str, Any], name: str) -> int:
     value = answer.get(name)
-    if not isinstance(value, int):
+    if type(value) is not int or not 0 <= value < 1 << 63:
         raise BoardError(f"the program on the board reports {value!r} {name.replace('_', ' ')}")
     return value
 

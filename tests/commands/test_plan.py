@@ -192,7 +192,8 @@ def test_a_run_without_traces_says_nothing_of_them(user: User) -> None:
         (("run", "--plan", "nowhere", "--block", "7"), "leave the others out"),
         (("plan", "--board", "host"), "give --board and --model, or --load FOLDER"),
         (("plan", *ACAS, "-o", "/proc/nothing/here"), "cannot write /proc/nothing"),
-        (("run", "--resume", "nowhere", "--plan", "nowhere"), "leave --plan out"),
+        (("run", "--resume", "nowhere", "--plan", "nowhere"), "leave the others out"),
+        (("run", "--resume", "nowhere", "--run-folder", "nowhere"), "leave the others out"),
     ],
 )
 def test_requests_that_cannot_be_are_refused(user: User, arguments: tuple[str, ...], said: str) -> None:

@@ -1,0 +1,59 @@
+"""`harness verify`: look at every claim of a run's evidence again, and tell which stand."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from harness.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE
+from harness.screen import Screen
+from harness.verification import Claim, State, Wanted, stands
+from harness.verification import verify as claims_of
+from harness.verification.folder import Evidence, read
+from harness.workspace import Workspace
+
+STYLES = {State.OK: "green", State.WRONG: "bold red", State.UNCHECKED: "yellow"}
+EXIT_CODES = {True: EXIT_DONE, False: EXIT_DIFFERS, None: EXIT_INFRASTRUCTURE}
+WORDS = {True: "the evidence stands", False: "the evidence does NOT stand", None: "the evidence could not be checked"}
+
+
+def verify(run: Path, wanted: Wanted, workspace: Workspace, screen: Screen) -> int:
+    """The whole command; `run` is a folder, or its name under runs/."""
+    path = workspace.run(run)
+    evidence = read(path)
+    claims = list(claims_of(evidence, wanted, screen.progress)) if evidence else [_unfinished(path)]
+    found = stands(claims)
+    screen.show(_table(claims), Text(f"{WORDS[found]}{_verdict(evidence)}", style="bold" if found else "bold red"))
+    screen.document(_document(path, evidence, claims))
+    return EXIT_CODES[found]
+
+
+def _unfinished(path: Path) -> Claim:
+    text = f"the run is not: there is no run.json; harness run --resume {shlex.quote(str(path))}"
+    return Claim("finished", State.UNCHECKED, text)
+
+
+def _verdict(evidence: Evidence | None) -> str:
+    """A run's evidence can stand and say that it differs."""
+    return f"; its verdict is: {evidence.run.get('verdict')}" if evidence else ""
+
+
+def _table(claims: Sequence[Claim]) -> Table:
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for claim in claims:
+        table.add_row(claim.name, Text(claim.state.value, style=STYLES[claim.state]), Text(claim.text, overflow="fold"))
+    return table
+
+
+def _document(path: Path, evidence: Evidence | None, claims: Sequence[Claim]) -> dict[str, Any]:
+    return {
+        "run": str(path),
+        "stands": stands(claims),
+        "verdict": evidence.run.get("verdict") if evidence else None,
+        "claims": [{"claim": c.name, "state": c.state.value, "text": c.text, "needed": c.needed} for c in claims],
+    }

@@ -1,0 +1,12 @@
+"""Vouching for a run: a statement of what it has shown, signed with the laboratory's key.
+
+keys       Ed25519 keys, from the files that OpenSSH and OpenSSL write
+statement  the run as an in-toto Statement v1
+envelope   a payload with its signatures (DSSE)
+"""
+
+from harness.signing.envelope import Envelope
+from harness.signing.keys import fingerprint, private_key, public_key
+from harness.signing.statement import PAYLOAD_TYPE, statement
+
+__all__ = ["PAYLOAD_TYPE", "Envelope", "fingerprint", "private_key", "public_key", "statement"]

@@ -1,0 +1,125 @@
+"""All claims of a run's evidence, in the order in which they rest on each other."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from harness import __version__, report
+from harness.coverage import LayerCoverage
+from harness.errors import HarnessError
+from harness.verdict import revision
+from harness.verification import folder, measured, rebuilt, results, subject
+from harness.verification.claims import (
+    MALFORMED,
+    Claim,
+    ContradictionError,
+    Progress,
+    State,
+    UncheckedError,
+    claim,
+    listed,
+)
+from harness.verification.folder import RUN, Evidence
+from harness.verification.results import Outputs
+from harness.verification.signature import signed
+
+AFTERWARDS = ("content_sha256", "files")  # of run.json: what the reports were made without
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How much is looked at: the signature of which key, how much of the reference, the bundle, with which profiles."""
+
+    boards: Path
+    key: Ed25519PublicKey | None = None
+    reference: Literal["all", "chunk", "none"] = "all"
+    rebuild: bool = True
+
+
+def verify(evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
+    """Every claim, as soon as it is decided."""
+    yield claim("files", lambda: folder.files(evidence, progress))
+    yield claim("content", lambda: folder.content(evidence), needed=False)
+    try:
+        plan, vectors = subject.read(evidence)
+    except (HarnessError, *MALFORMED) as error:
+        text = f"plan, model or vectors cannot be read, and all else follows from them: {error}"
+        yield Claim("plan", State.WRONG, text)
+        return
+    yield claim("model", lambda: subject.model(evidence, plan.network))
+    yield claim("plan", lambda: subject.plan(evidence, plan))
+    yield claim("vectors", lambda: subject.vectors(evidence, vectors, plan.network, progress), needed=False)
+    if evidence.measured:
+        yield from _of_measurement(evidence, progress)
+    else:
+        yield from _of_run(Outputs(evidence, plan, vectors), wanted, progress)
+    yield claim("reports", lambda: _reports(evidence), needed=False)
+    yield claim("bundle", lambda: _bundle(evidence, wanted), needed=False)
+    yield claim("signature", lambda: signed(evidence.path, wanted.key), needed=wanted.key is not None)
+
+
+def _of_run(outputs: Outputs, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
+    yield claim("chunks", lambda: results.cover(outputs))
+    yield claim("dumps", lambda: results.again(outputs, progress))
+    reference = _Reference(outputs, wanted.reference, progress)
+    yield claim("reference", reference.check, needed=False)
+    if outputs.evidence.request["floats"] is not None:
+        yield claim("proof", lambda: results.proof(outputs.evidence))
+    yield claim("verdict", lambda: results.verdict(outputs, reference.covered))
+
+
+class _Reference:
+    """What the vectors met is known only after the reference was computed over all of them."""
+
+    def __init__(self, outputs: Outputs, how_much: str, progress: Progress) -> None:
+        self._outputs, self._how_much, self._progress = outputs, how_much, progress
+        self.covered: tuple[LayerCoverage, ...] | None = None
+
+    def check(self) -> str:
+        """Whether its hashes, and what the chunks say of blame and causes, follow again."""
+        if self._how_much == "none":
+            raise UncheckedError("--reference none")
+        found = results.recompute(self._outputs, self._how_much, self._progress)
+        self.covered = found.covered
+        return f"computed again over {found.vectors:,} vectors: same activations, and the chunks follow from them"
+
+
+def _of_measurement(evidence: Evidence, progress: Progress) -> Iterator[Claim]:
+    yield claim("numbers", lambda: measured.numbers(evidence, progress))
+    yield claim("verdict", lambda: measured.verdict(evidence))
+
+
+def _reports(evidence: Evidence) -> str:
+    """The reports say what run.json says: written from it again they have the same bytes."""
+    document = {key: value for key, value in evidence.run.items() if key not in AFTERWARDS}
+    made = _made(document, measured=evidence.measured)
+    others = [name for name, text in made.items() if (evidence.path / name).read_text(encoding="utf-8") != text]
+    if not others:
+        return f"{', '.join(made)} follow from {RUN}"
+    recorded, here = evidence.run["harness"], {"version": __version__, "revision": revision()}
+    if recorded != here:
+        raise UncheckedError(f"{listed(others)}: written by {_name(recorded)}, this is {_name(here)}")
+    raise ContradictionError(f"{listed(others)}: not what {RUN} gives")
+
+
+def _made(document: Mapping[str, Any], *, measured: bool) -> dict[str, str]:
+    if measured:
+        return report.measurement(document)
+    return {"report.html": report.html(document), "junit.xml": report.junit(document)}
+
+
+def _name(harness: Mapping[str, Any]) -> str:
+    return f"harness {harness['version']} ({harness['revision']})"
+
+
+def _bundle(evidence: Evidence, wanted: Wanted) -> str:
+    if not wanted.rebuild:
+        raise UncheckedError("--no-rebuild")
+    with tempfile.TemporaryDirectory() as scratch:
+        return rebuilt.reproduced(evidence, wanted.boards, Path(scratch))

@@ -1,0 +1,174 @@
+"""What a run has shown: its dumps compared again, its reference computed again, the verdict that follows from both."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness import chunks, conformance, dumps, observe
+from harness.chunks import Chunk
+from harness.compare import compare
+from harness.coverage import Coverage, LayerCoverage, Met, Quantity
+from harness.evidence import ChunkRecord, RunFolder
+from harness.network import Array
+from harness.plan import Plan
+from harness.reference import Reference
+from harness.stimuli import Stimuli
+from harness.verdict import Shown, results
+from harness.verification.claims import ContradictionError, Progress, listed, require_equal
+from harness.verification.folder import RUN, Evidence
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The dumps of a run's plan over its vectors."""
+
+    evidence: Evidence
+    plan: Plan
+    vectors: Stimuli
+
+    def kept(self, kind: str, record: ChunkRecord) -> dict[int, Array]:
+        """The dumps of one chunk that the folder has, `reference` or `target`, by layer.
+
+        BoardError if one has not the length, header and SHA-256 that the chunk's record says.
+        """
+        hashes = record.reference_sha256 if kind == "reference" else record.target_sha256
+        found = {}
+        for index, layer in enumerate(self.plan.network.layers):
+            path = self.evidence.path / kind / f"{record.index:05}" / dumps.file_name(index, layer)
+            if path.exists():
+                found[index] = dumps.read(path, layer, record.stop - record.start, hashes[index])
+        return found
+
+
+def cover(outputs: Outputs) -> str:
+    """The chunks have all vectors, none twice; every activation of every layer was compared."""
+    layers, count = outputs.plan.network.layers, outputs.vectors.count
+    expected = tuple(chunks.cut(count, outputs.evidence.run["chunk"]))
+    found = tuple(Chunk(record.index, record.start, record.stop) for record in outputs.evidence.records)
+    for one, other in zip(found, expected, strict=False):
+        if one != other:
+            raise ContradictionError(f"chunk {one.index} has vectors {one.start} to {one.stop}, expected are {other}")
+    if len(found) != len(expected):
+        raise ContradictionError(f"{len(found)} chunks are here, of {len(expected)}")
+    for chunk, record in zip(found, outputs.evidence.records, strict=True):
+        compared = [layer.compared for layer in record.layers]
+        require_equal(f"chunk {chunk.index}, compared,", compared, [chunk.size * layer.width for layer in layers])
+    return f"{len(found):,} chunks cover {count:,} vectors, {len(layers)} layers each, none twice and none left out"
+
+
+def again(outputs: Outputs, progress: Progress) -> str:
+    """Every dump that is here, against the reference's that is here; of the others the hashes tell."""
+    activations = files = 0
+    with progress("comparing dumps again", outputs.vectors.count) as bar:
+        for record in outputs.evidence.records:
+            expected, actual = outputs.kept("reference", record), outputs.kept("target", record)
+            _require_kept(outputs, record, expected, actual)
+            for layer, dump in actual.items():
+                found = compare(expected[layer], dump, record.start)
+                recorded = dataclasses.asdict(record.layers[layer]) | {"own": 0}
+                require_equal(f"chunk {record.index}, layer {layer},", recorded, dataclasses.asdict(found))
+                activations += dump.size
+            files += len(actual)
+            bar.advance(record.stop - record.start)
+    return f"{files:,} dumps, {activations:,} activations, differ from the reference's where the chunks say so only"
+
+
+def _require_kept(
+    outputs: Outputs, record: ChunkRecord, expected: Mapping[int, Array], actual: Mapping[int, Array]
+) -> None:
+    """All that was to be fetched is here, both sides; what was not had the reference's hash, and differs nowhere."""
+    if expected.keys() != actual.keys():
+        only = sorted(expected.keys() ^ actual.keys())
+        raise ContradictionError(f"chunk {record.index}: of layer {only[0]} only one dump of two is here")
+    for layer, result in enumerate(record.layers):
+        same = record.reference_sha256[layer] == record.target_sha256[layer]
+        if layer not in actual and (outputs.evidence.run["fetch"] == "all" or not same):
+            raise ContradictionError(f"chunk {record.index}: the dumps of layer {layer} are not here")
+        if same and result.differing:
+            raise ContradictionError(f"chunk {record.index}: layer {layer} differs, yet its dumps have one hash")
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """Over how many vectors the reference was computed again, and what all vectors met if that were all."""
+
+    vectors: int
+    covered: tuple[LayerCoverage, ...] | None
+
+
+def recompute(outputs: Outputs, how_much: str, progress: Progress) -> Recomputed:
+    """The reference, over `all` chunks or one `chunk` at random: its hashes, and all that the chunks say follows.
+
+    ReferenceFailed if it cannot be trusted on this machine.
+    """
+    asked = outputs.evidence.request
+    reference = Reference(outputs.plan.network, x64_quant_precision=asked["x64_quant_precision"])
+    records = outputs.evidence.records if how_much == "all" else [secrets.choice(outputs.evidence.records)]
+    coverage, done = Coverage(outputs.plan.network), 0
+    with progress("computing the reference again", sum(record.stop - record.start for record in records)) as bar:
+        for record in records:
+            vectors = outputs.vectors.chunk(record.start, record.stop)
+            activations = reference.activations(vectors)
+            _require_follows(outputs, record, vectors, activations)
+            if how_much == "all":
+                coverage.add(vectors, activations)
+            done += len(vectors)
+            bar.advance(len(vectors))
+    return Recomputed(done, coverage.result() if how_much == "all" else None)
+
+
+def _require_follows(outputs: Outputs, record: ChunkRecord, vectors: Array, activations: Sequence[Array]) -> None:
+    """The record of a chunk, all of it, from the reference as it is computed now and the board's dumps."""
+    sha256 = tuple(map(dumps.sha256, activations))
+    require_equal(f"chunk {record.index}, reference_sha256", list(record.reference_sha256), sha256)
+    chunk = Chunk(record.index, record.start, record.stop)
+    hashes = (sha256, record.target_sha256)
+    actual = outputs.kept("target", record)
+    found = chunks.recorded(outputs.plan, outputs.vectors.count, chunk, vectors, activations, actual, hashes)
+    if found != record:
+        require_equal(f"chunk {record.index},", dataclasses.asdict(record), dataclasses.asdict(found))
+        raise ContradictionError(f"chunk {record.index} says otherwise of what differs than its dumps do")
+
+
+def verdict(outputs: Outputs, covered: tuple[LayerCoverage, ...] | None) -> str:
+    """The verdict, its reason and all numbers of run.json follow from chunks, vectors, traces and proof.
+
+    `covered` is what the vectors met; None if that was not counted again: then run.json is believed in that.
+    """
+    run, plan = outputs.evidence.run, outputs.plan
+    ran_on = [item["ran_on"] for item in run["plan"]["items"]]
+    believed = covered or tuple(map(_covered, run["layers"]))
+    shown = Shown(outputs.evidence.records, believed, RunFolder(outputs.evidence.path).read_proof(), _observed(outputs))
+    found = results(plan, ran_on, outputs.vectors.count, shown)
+    require_equal(RUN, {key: run[key] for key in found}, found)
+    return f"{run['verdict']}: {run['reason']}"
+
+
+def _covered(layer: Mapping[str, Any]) -> LayerCoverage:
+    return {Quantity(name): Met(**met) for name, met in layer["coverage"].items()}
+
+
+def _observed(outputs: Outputs) -> dict[str, Any] | None:
+    """What the traces that are kept show; none were where nothing was asked for, or the program was known as wrong."""
+    asked, run = outputs.evidence.request, outputs.evidence.run
+    if not asked["trace"] or (run["conformance"] is None and run["verdict"] == "differs"):
+        return None
+    traces = outputs.evidence.path / "traces"
+    return conformance.document(outputs.plan, observe.kept(outputs.plan, traces, asked["trace"], asked["seed"]))
+
+
+def proof(evidence: Evidence) -> str:
+    """The proof holds if all its claims do; that the verdict agrees with it is the verdict's matter."""
+    found = RunFolder(evidence.path).read_proof()
+    if found is None:
+        raise ContradictionError("a proof was asked for, and there is no proof.json")
+    failed = [str(claim["layer"] or "network") for claim in found["claims"] if not claim["holds"]]
+    if found["holds"] is bool(failed):
+        raise ContradictionError(
+            f"proof.json says `holds` {found['holds']}, its claims fail for {listed(failed) or 'none'}"
+        )
+    return f"{len(found['claims']):,} claims; what the board answered was not kept"

@@ -1,0 +1,42 @@
+"""Who vouches for a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from harness.errors import RequestError
+from harness.evidence import ENVELOPE
+from harness.signing import PAYLOAD_TYPE, Envelope, fingerprint, statement
+from harness.verification.claims import ContradictionError, UncheckedError
+from harness.verification.folder import RUN
+
+LARGEST_ENVELOPE = 1 << 20
+
+
+def signed(folder: Path, key: Ed25519PublicKey | None) -> str:
+    """The envelope states this run.json, and is signed by the laboratory whose public key is `key`."""
+    path = folder / ENVELOPE
+    if not path.exists():
+        if key is None:
+            raise UncheckedError("nobody has signed it")
+        raise ContradictionError(f"nobody has signed it: there is no {ENVELOPE}")
+    envelope = _read(path)
+    if envelope.payload_type != PAYLOAD_TYPE or envelope.payload != statement((folder / RUN).read_bytes()):
+        raise ContradictionError(f"{ENVELOPE} states another run than {RUN}")
+    names = ", ".join(envelope.signatures)
+    if key is None:
+        raise UncheckedError(f"signed by {names}: give --key to check that")
+    if not envelope.is_signed_by(key):
+        raise ContradictionError(f"not signed by {fingerprint(key)}, but by {names or 'nobody'}")
+    return f"signed by {fingerprint(key)}"
+
+
+def _read(path: Path) -> Envelope:
+    if path.stat().st_size > LARGEST_ENVELOPE:
+        raise ContradictionError(f"{path.name} is too long for an envelope")
+    try:
+        return Envelope.parse(path.read_text(encoding="utf-8"))
+    except RequestError as error:
+        raise ContradictionError(f"{path.name} is {error.message}") from error

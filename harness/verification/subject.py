@@ -1,0 +1,94 @@
+"""What a run was about: its model, its plan and its vectors, read from its folder and made again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from harness import assessment, plan_folder
+from harness.chunks import cut
+from harness.cover import Search
+from harness.evidence import RunFolder, file_sha256
+from harness.network import Network
+from harness.plan import Plan
+from harness.stimuli import Stimuli, from_file, stimuli
+from harness.targets import HARDWARE
+from harness.verdict import model_document, plan_document
+from harness.verification.claims import ContradictionError, Progress, UncheckedError, require_equal
+from harness.verification.folder import RUN, Evidence
+
+COMPARED_AT_ONCE = 100_000
+
+
+def read(evidence: Evidence) -> tuple[Plan, Stimuli]:
+    """The plan with its network, and the vectors, as the folder has them; RequestError if one cannot be read."""
+    folder = RunFolder(evidence.path)
+    plan = plan_folder.read(folder.plan)
+    return plan, from_file(folder.stimuli, plan.network)
+
+
+def model(evidence: Evidence, network: Network) -> str:
+    """The model is that of the plan, and what run.json says of it is true."""
+    sha256 = file_sha256(RunFolder(evidence.path).model)
+    if sha256 != network.sha256:
+        raise ContradictionError(f"model.onnx is {sha256}, the plan's is {network.sha256}")
+    require_equal(f"{RUN}, model,", evidence.run["model"], model_document(network))
+    return f"{network.name}, {sha256}"
+
+
+def plan(evidence: Evidence, made: Plan) -> str:
+    """The plan is that of run.json, and sound; an emulated board is nowhere called hardware."""
+    recorded = evidence.run["plan"]
+    ran_on = [item["ran_on"] for item in recorded["items"]]
+    require_equal(f"{RUN}, plan,", recorded, plan_document(made, ran_on))
+    if evidence.run["board"]["kind"] == "emulated" and HARDWARE in ran_on:
+        raise ContradictionError(f"{RUN} says that the board is emulated, and that an item ran on hardware")
+    found = assessment.document(assessment.assess(made))
+    require_equal(f"{RUN}, assessment,", _timeless(evidence.run["assessment"]), _timeless(found))
+    return f"{len(made.items)} items, {len(made.tasks)} tasks: text, net and {RUN} agree, and it is sound"
+
+
+def _timeless(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if key != "wall_s"}
+
+
+def vectors(evidence: Evidence, kept: Stimuli, network: Network, progress: Progress) -> str:
+    """The vectors are those that model and seed give."""
+    recorded, asked = evidence.run["stimuli"], evidence.request
+    sha256 = file_sha256(RunFolder(evidence.path).stimuli)
+    require_equal(f"{RUN}, stimuli,", [recorded["count"], recorded["sha256"]], [kept.count, sha256])
+    if not asked["vectors"].isdigit():
+        raise UncheckedError(f"{kept.count:,} vectors came from the file {asked['vectors']}, {sha256}")
+    made = _made_again(asked, network, progress)
+    require_equal(
+        f"{RUN}, stimuli,",
+        [recorded["seed"], recorded["source"], recorded["classes"]],
+        [asked["seed"], made.origin, made.describe()],
+    )
+    _require_same(kept, made, progress)
+    return f"{kept.count:,} vectors are those that the model gives: {made.origin}"
+
+
+def _made_again(asked: Mapping[str, Any], network: Network, progress: Progress) -> Stimuli:
+    if asked.get("cover") is None:
+        return stimuli(network, int(asked["vectors"]), asked["seed"])
+    search = Search(network, int(asked["vectors"]), asked["seed"], asked["cover"])
+    with progress("searching vectors again, codes met", search.needed) as bar:
+        for met in search.blocks():
+            bar.advance(met)
+    return search.result()
+
+
+def _require_same(kept: Stimuli, made: Stimuli, progress: Progress) -> None:
+    """Bit for bit."""
+    if kept.count != made.count:
+        raise ContradictionError(f"stimuli.npy has {kept.count:,} vectors, the model gives {made.count:,}")
+    with progress("making vectors again", kept.count) as bar:
+        for chunk in cut(kept.count, COMPARED_AT_ONCE):
+            pair = [each.chunk(chunk.start, chunk.stop).view(np.uint32) for each in (kept, made)]
+            differing = np.flatnonzero((pair[0] != pair[1]).any(axis=1))
+            if differing.size:
+                raise ContradictionError(f"vector {chunk.start + differing[0]:,} of stimuli.npy is another")
+            bar.advance(chunk.size)

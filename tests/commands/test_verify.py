@@ -1,0 +1,355 @@
+"""`harness verify` on real runs, and on what somebody has made of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from harness import dumps, stimuli
+from harness.evidence import content_sha256, file_sha256, write_json
+from harness.network import Network
+from harness.workspace import ROOT
+from tests import builders
+from tests.commands.command import Ended, User
+from tests.commands.test_run import HALF_AWAY, changed_kernels
+
+QUICK = ("--no-rebuild", "--reference", "none")
+LAST = "02_layer_1"
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> User:
+    return User(tmp_path_factory.mktemp("user"), cache)
+
+
+@pytest.fixture(scope="module")
+def model(user: User) -> Path:
+    path = user.folder / "small.onnx"
+    onnx.save(builders.random_network(np.random.default_rng(7), (4, 6, 3)), path)
+    return path
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ties_are_searched_once_a_model() -> Iterator[None]:
+    """Every command reads the model anew, and would search anew."""
+    banks: dict[str, stimuli.Vectors] = {}
+    search = stimuli.tie_bank
+
+    def kept(network: Network) -> stimuli.Vectors:
+        if network.sha256 not in banks:
+            banks[network.sha256] = search(network)
+        return banks[network.sha256]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stimuli, "tie_bank", kept)
+        yield
+
+
+def a_run(user: User, model: Path, *options: str, **environment: str) -> Path:
+    asked = ("--board", "host", "--items", "c,c", "--model", str(model), "--vectors", "300", "--chunk", "100")
+    ended = user.harness("run", *asked, "--trace", "12", "--json", *options, **environment)
+    return Path(ended.document["run"])
+
+
+@pytest.fixture(scope="module")
+def identical(user: User, model: Path) -> Path:
+    return a_run(user, model)
+
+
+@pytest.fixture(scope="module")
+def differing(user: User, model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return a_run(user, model, **changed_kernels(tmp_path_factory.mktemp("changed"), HALF_AWAY))
+
+
+def states(ended: Ended) -> dict[str, str]:
+    return {claim["claim"]: claim["state"] for claim in ended.document["claims"]}
+
+
+def text(ended: Ended, name: str) -> str:
+    [found] = [claim["text"] for claim in ended.document["claims"] if claim["claim"] == name]
+    return str(found)
+
+
+def test_a_run_stands_and_is_reproduced(user: User, identical: Path) -> None:
+    ended = user.harness("verify", str(identical), "--json")
+    assert ended.code == 0, ended.out
+    assert ended.document["stands"] is True
+    unsigned = {"signature": "not checked"}
+    assert states(ended) == dict.fromkeys(states(ended), "ok") | unsigned
+    assert "files byte for byte those that ran, from the sources here" in text(ended, "bundle")
+    assert text(ended, "reference").startswith("computed again over 300 vectors")
+
+
+def test_the_evidence_of_a_run_that_differs_stands_too(user: User, differing: Path) -> None:
+    ended = user.here("verify", str(differing), "--json", "--no-rebuild")
+    assert (ended.code, ended.document["verdict"]) == (0, "differs"), ended.out
+    assert states(ended)["reference"] == states(ended)["verdict"] == "ok"
+
+
+def test_the_sources_that_built_another_bundle_are_not_here(user: User, differing: Path) -> None:
+    ended = user.here("verify", str(differing), "--json", "--reference", "none")
+    assert (ended.code, states(ended)["bundle"]) == (0, "not checked")
+
+
+def test_a_run_is_found_by_its_name_and_shown_line_by_line(user: User, identical: Path) -> None:
+    ended = user.here("verify", identical.name, "--no-rebuild", "--reference", "chunk")
+    assert ended.code == 0
+    lines = [line.split() for line in ended.out.splitlines()]
+    assert ["files", "ok"] in [line[:2] for line in lines]
+    assert "computed again over 100 vectors" in ended.out
+    assert ended.out.rstrip().endswith("the evidence stands; its verdict is: identical")
+
+
+def test_dumps_that_were_not_fetched_are_told_by_their_hashes(user: User, model: Path, tmp_path: Path) -> None:
+    run = a_run(user, model, "--fetch", "mismatch")
+    assert user.here("verify", str(run), "--json", *QUICK).code == 0
+    copy = Path(shutil.copytree(run, tmp_path / "copy"))
+    change(copy / "chunks" / "00001.json", lambda chunk: chunk["target_sha256"].__setitem__(1, "0" * 64))
+    rehash(copy)
+    ended = user.here("verify", str(copy), "--json", *QUICK)
+    assert (ended.code, text(ended, "dumps")) == (1, "chunk 1: the dumps of layer 1 are not here")
+
+
+def change(path: Path, how: Callable[[Any], object]) -> None:
+    """Somebody edits a JSON file."""
+    document = json.loads(path.read_text())
+    how(document)
+    write_json(path, document)
+
+
+def rehash(folder: Path) -> None:
+    """Somebody who knows how writes run.json's hashes anew."""
+    names = (p.relative_to(folder).as_posix() for p in sorted(folder.rglob("*")) if p.is_file())
+    files = {name: file_sha256(folder / name) for name in names if name != "run.json"}
+    change(folder / "run.json", lambda run: run.update(files=files, content_sha256=content_sha256(files)))
+
+
+def dump(folder: Path, kind: str, chunk: int = 0) -> Path:
+    [path] = (folder / kind / f"{chunk:05}").glob(f"{LAST}.npy")
+    return path
+
+
+def edit_dump(folder: Path, kind: str) -> None:
+    path = dump(folder, kind)
+    values = np.load(path)
+    values[2, 1] ^= 1
+    dumps.write(path, values)
+
+
+def edit_both_dumps_and_their_hashes(folder: Path) -> None:
+    """All that is in the folder agrees, and yet it is not what the network computes."""
+    for kind in ("reference", "target"):
+        edit_dump(folder, kind)
+        sha256 = file_sha256(dump(folder, kind))
+        change(
+            folder / "chunks/00000.json",
+            lambda chunk, kind=kind, new=sha256: chunk[f"{kind}_sha256"].__setitem__(2, new),
+        )
+
+
+def swap_dumps(folder: Path) -> None:
+    first, second = dump(folder, "target", 0), dump(folder, "target", 1)
+    contents = first.read_bytes(), second.read_bytes()
+    second.write_bytes(contents[0])
+    first.write_bytes(contents[1])
+
+
+def edit_run(how: Callable[[Any], object]) -> Callable[[Path], None]:
+    return lambda folder: change(folder / "run.json", how)
+
+
+def edit_text(name: str, old: str, new: str) -> Callable[[Path], None]:
+    def edit(folder: Path) -> None:
+        before = (folder / name).read_text()
+        assert old in before
+        (folder / name).write_text(before.replace(old, new, 1))
+
+    return edit
+
+
+def drop_chunk(folder: Path) -> None:
+    (folder / "chunks" / "00001.json").unlink()
+
+
+def other_vectors(folder: Path) -> None:
+    path = folder / "stimuli.npy"
+    vectors = np.load(path)
+    vectors[123, 0] += 0.25
+    dumps.write(path, vectors)
+    change(folder / "run.json", lambda run: run["stimuli"].update(sha256=file_sha256(path)))
+
+
+def other_model(folder: Path) -> None:
+    shutil.copy(ROOT / "models" / "acas_coc.onnx", folder / "model.onnx")
+
+
+@dataclass(frozen=True)
+class Tampered:
+    """What somebody did, which claim falls, and words that name it."""
+
+    how: Callable[[Path], object]
+    claim: str
+    words: str
+    rehashed: bool = False
+
+
+def edit_chunk(folder: Path) -> None:
+    change(folder / "chunks/00001.json", lambda chunk: chunk["layers"][0].update(compared=4))
+
+
+def edit_tables(folder: Path) -> None:
+    next((folder / "plan" / "parameters").glob("*bias*")).write_bytes(b"")
+
+
+def in_run(claim: str, words: str, **changes: Any) -> Tampered:
+    return Tampered(edit_run(lambda run: run.update(changes)), claim, words)
+
+
+def in_part(claim: str, words: str, part: Callable[[Any], dict[str, Any]], **changes: Any) -> Tampered:
+    return Tampered(edit_run(lambda run: part(run).update(changes)), claim, words)
+
+
+OUTSIDE = {"../../../etc/passwd": "0"}
+TAMPERED = {
+    "file added": Tampered(lambda f: (f / "target/00000/x.npy").touch(), "files", "added: target/00000/x.npy"),
+    "link added": Tampered(lambda f: (f / "chunks/x").symlink_to("/etc"), "files", "chunks/x, which is no plain file"),
+    "pipe added": Tampered(lambda f: os.mkfifo(f / "chunks/x"), "files", "chunks/x, which is no plain file"),
+    "file removed": Tampered(lambda f: (f / "log.txt").unlink(), "files", "missing: log.txt"),
+    "dump changed": Tampered(lambda f: edit_dump(f, "target"), "files", f"changed: target/00000/{LAST}.npy"),
+    "dumps swapped": Tampered(swap_dumps, "files", f"changed: target/00000/{LAST}.npy, target/00001/{LAST}.npy"),
+    "dumps swapped, rehashed": Tampered(swap_dumps, "dumps", "SHA-256", rehashed=True),
+    "dump changed, rehashed": Tampered(lambda f: edit_dump(f, "target"), "dumps", "SHA-256", rehashed=True),
+    "path out of it": in_part("files", "missing: ../../../etc/passwd", lambda run: run["files"], **OUTSIDE),
+    "content hash": in_run("content", "says 000000", content_sha256="0" * 64),
+    "verdict": in_run("verdict", 'verdict is "differs", found again as "identical"', verdict="differs"),
+    "reason": in_run("verdict", "reason is", reason="all is well"),
+    "a number": in_part("verdict", "layers[1].compared is 9", lambda run: run["layers"][1], compared=9),
+    "where it ran": in_part("verdict", "layers[1].ran_on", lambda run: run["layers"][1], ran_on="moon"),
+    "conformance": in_part("verdict", "conformance.events", lambda run: run["conformance"], events=1),
+    "target": in_part("plan", "items[0].target", lambda run: run["plan"]["items"][0], target="cuda:fused"),
+    "kind of board": in_part("plan", "emulated", lambda run: run["board"], kind="emulated"),
+    "soundness": in_part("plan", "sound", lambda run: run["assessment"], sound=False),
+    "model's box": in_part("model", "input.box_low is", lambda run: run["model"]["input"], box_low=3),
+    "another model": Tampered(other_model, "model", "the plan's is", rehashed=True),
+    "seed": in_part("vectors", "[0] is 2, found again as 1", lambda run: run["stimuli"], seed=2),
+    "vectors": Tampered(other_vectors, "vectors", "vector 123 of stimuli.npy is another", rehashed=True),
+    "chunk dropped": Tampered(drop_chunk, "chunks", "chunk 2 has vectors 200 to 300", rehashed=True),
+    "chunk's count": Tampered(edit_chunk, "chunks", "chunk 1, compared, says [0] is 4", rehashed=True),
+    "report": Tampered(edit_text("report.html", "identical", "superb"), "reports", "report.html: not", rehashed=True),
+    "junit": Tampered(edit_text("junit.xml", '"0"', '"1"'), "reports", "junit.xml: not what", rehashed=True),
+    "trace": Tampered(lambda f: (f / "traces/undisturbed.jsonl").write_text(""), "verdict", "", rehashed=True),
+    "plan's text": Tampered(edit_text("plan/plan.yaml", "barrier", "flag"), "plan", "sync is", rehashed=True),
+    "plan's tables": Tampered(edit_tables, "plan", "bias", rehashed=True),
+}
+
+
+@pytest.mark.parametrize("how", TAMPERED)
+def test_what_was_tampered_with_is_found_and_named(user: User, identical: Path, tmp_path: Path, how: str) -> None:
+    tampered = TAMPERED[how]
+    copy = Path(shutil.copytree(identical, tmp_path / "copy"))
+    tampered.how(copy)
+    if tampered.rehashed:
+        rehash(copy)
+    ended = user.here("verify", str(copy), "--json", *QUICK)
+    assert (ended.code, ended.document["stands"]) == (1, False)
+    assert states(ended)[tampered.claim] == "not ok"
+    assert tampered.words in text(ended, tampered.claim)
+
+
+def test_a_difference_that_was_hidden_is_found(user: User, differing: Path, tmp_path: Path) -> None:
+    """Chunks, hashes and verdict are made to say identical; the dumps still differ."""
+
+    def hide(chunk: dict[str, Any]) -> None:
+        chunk.update(diagnoses=[], portraits=[])
+        for layer in chunk["layers"]:
+            layer.update(differing=0, own=0, first=None)
+
+    copy = Path(shutil.copytree(differing, tmp_path / "copy"))
+    for path in (copy / "chunks").iterdir():
+        change(path, hide)
+    rehash(copy)
+    ended = user.here("verify", str(copy), "--json", *QUICK)
+    assert ended.code == 1
+    assert text(ended, "dumps") == (
+        "chunk 0, layer 0, says differing is 0, found again as " + text(ended, "dumps").rpartition(" ")[2]
+    )
+    assert int(text(ended, "dumps").rpartition(" ")[2]) > 0
+
+
+@pytest.mark.parametrize(
+    ("tamper", "words"),
+    [
+        (edit_both_dumps_and_their_hashes, "chunk 0, reference_sha256 says [2] is"),
+        (
+            edit_run(lambda run: run["layers"][0]["coverage"]["codes"].update(met=1)),
+            "layers[0].coverage.codes.met is 1, found again as",
+        ),
+    ],
+)
+def test_what_only_the_reference_shows_is_found_by_computing_it_again(
+    user: User, identical: Path, tmp_path: Path, tamper: Callable[[Path], None], words: str
+) -> None:
+    copy = Path(shutil.copytree(identical, tmp_path / "copy"))
+    tamper(copy)
+    rehash(copy)
+    ended = user.here("verify", str(copy), "--json", "--no-rebuild")
+    assert ended.code == 1
+    assert any(words in claim["text"] for claim in ended.document["claims"] if claim["state"] == "not ok"), ended.out
+    unseen = user.here("verify", str(copy), "--json", *QUICK)
+    assert states(unseen)["dumps"] == "ok"
+
+
+def test_an_edited_bundle_is_found_when_it_is_built_again(user: User, identical: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(identical, tmp_path / "copy"))
+    change(copy / "run.json", lambda run: run["bundle"]["files"].update(inference="0" * 64))
+    ended = user.here("verify", str(copy), "--json", "--reference", "none")
+    assert ended.code == 1
+    assert text(ended, "bundle") == "built again from the same sources, other bytes are in: inference"
+
+
+def test_an_unfinished_run_cannot_be_checked(user: User, identical: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(identical, tmp_path / "copy"))
+    (copy / "run.json").unlink()
+    ended = user.here("verify", str(copy), "--json")
+    assert (ended.code, ended.document["stands"]) == (3, None)
+    assert "--resume" in text(ended, "finished")
+
+
+@pytest.mark.parametrize("content", ["{", "[1]", '{"a":' * 100_000])
+def test_what_is_no_run_is_refused(user: User, tmp_path: Path, content: str) -> None:
+    (tmp_path / "run.json").write_text(content)
+    ended = user.harness("verify", str(tmp_path))
+    assert (ended.code, str(tmp_path) in ended.err) == (2, True)
+
+
+def test_the_document_of_another_version_is_not_checked_rather_than_wrong(
+    user: User, identical: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(identical, tmp_path / "copy"))
+    change(copy / "run.json", lambda run: run.pop("layers"))
+    ended = user.here("verify", str(copy), "--json", *QUICK)
+    assert ended.code == 3
+    assert text(ended, "verdict") == "damaged, or written by another version of harness: KeyError: 'layers'"
+
+
+def test_a_measurement_follows_from_its_readings(user: User, model: Path) -> None:
+    asked = ("--board", "host", "--items", "c,c", "--model", str(model), "--samples", "2000")
+    run = Path(user.harness("measure", *asked, "--json").document["run"])
+    assert user.here("verify", str(run), "--json", "--no-rebuild").code == 0
+    readings = np.load(run / "readings.npy")
+    readings[17] += 1_000_000
+    np.save(run / "readings.npy", readings)
+    change(run / "run.json", lambda doc: doc["readings"].update(sha256=file_sha256(run / "readings.npy")))
+    rehash(run)
+    ended = user.here("verify", str(run), "--json", "--no-rebuild")
+    assert (ended.code, states(ended)["numbers"]) == (1, "not ok")
+    assert "found again as" in text(ended, "numbers")

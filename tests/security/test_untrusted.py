@@ -1,0 +1,121 @@
+"""What boards and files say: read without harm, shown without effect."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path, PurePosixPath
+
+import pytest
+from rich.table import Table
+
+from harness import execute
+from harness.board.local import LocalBoard
+from harness.commands.steps import journal
+from harness.conformance import read
+from harness.errors import BoardError
+from harness.evidence import RunFolder
+from harness.execute import Deployed
+from harness.measurement import devices
+from harness.screen import Screen, _console
+from harness.untrusted import load_array, parse_json, visible
+
+ORDERS = "a\x1b[2Jb\x07c\x9b31md\u202ee\x00f\x7f"
+DEEP = "[" * 200_000
+
+
+def test_orders_to_a_terminal_are_written_out_and_text_is_left_alone() -> None:
+    assert visible(ORDERS) == r"a\x1b[2Jb\x07c\x9b31md\u202ee\x00f\x7f"
+    assert visible("µs, 漢字\n\tcolumn") == "µs, 漢字\n\tcolumn"
+    assert visible("\ud800") == r"\ud800"
+
+
+@pytest.mark.parametrize(
+    "text", [DEEP, '{"a":' * 100_000, "NaN", "[Infinity]", "-Infinity", "9" * 5000, "", "{", b"\xff"]
+)
+def test_what_is_no_json_is_a_value_error(text: str | bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_json(text)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x93NUMPY", b"PK\x03\x04", b"\x93NUMPY\x01\x00\x05\x00(((((", b"\x80\x04."])
+def test_what_is_no_array_is_a_value_error(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x.npy").write_bytes(content)
+    with pytest.raises(ValueError, match=r"."):
+        load_array(tmp_path / "x.npy")
+
+
+def test_no_order_reaches_the_screen_by_any_way() -> None:
+    stream = io.StringIO()
+    screen = Screen(_console(stream), _console(stream), as_json=False)
+    table = Table(ORDERS)
+    table.add_row(ORDERS)
+    screen.note(ORDERS)
+    screen.show(table, ORDERS)
+    screen.failure(BoardError(ORDERS, ORDERS))
+    assert not {"\x1b", "\x07", "\x9b", "\u202e", "\x00"} & set(stream.getvalue())
+    assert stream.getvalue().count(r"a\x1b[2Jb") == 6
+
+
+def test_no_order_reaches_the_log(tmp_path: Path) -> None:
+    folder = RunFolder.create_at(tmp_path / "run")
+    with journal(folder, Screen.open(as_json=True), "") as notify:
+        notify(ORDERS)
+    assert r"a\x1b[2Jb" in (folder.path / "log.txt").read_text()
+
+
+def program(folder: Path, line: str) -> Deployed:
+    """A board whose program says this, and ends well."""
+    (folder / "line").write_text(line)
+    here = PurePosixPath(folder)
+    return Deployed(LocalBoard(), here, here, "0" * 64, ("cat", str(folder / "line")))
+
+
+LINES = {
+    "deep": DEEP,
+    "many digits": '{"done": true, "vectors": ' + "9" * 100_000 + "}",
+    "no number": '{"done": true, "bundle": "' + "0" * 64 + '", "vectors": NaN}',
+    "a list": "[1]",
+    "nothing": "",
+    "a text": '"done"',
+    "another bundle": '{"done": true, "bundle": "../../x"}',
+    "true in words": '{"done": "true", "bundle": "' + "0" * 64 + '"}',
+}
+
+
+@pytest.mark.parametrize("line", LINES.values(), ids=LINES)
+def test_a_last_line_that_does_not_say_that_the_work_is_done_is_the_boards_failure(line: str, tmp_path: Path) -> None:
+    with pytest.raises(BoardError, match="did not finish its work"):
+        execute.run_program(program(tmp_path, line), [], 10)
+
+
+class Lying(LocalBoard):
+    """Tells what it likes of its files."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__()
+        self.said = said
+
+    def run(self, argv: object, timeout_s: float) -> execute.Completed:  # noqa: ARG002 - whatever is asked
+        return execute.Completed(0, self.said.encode(), b"")
+
+
+@pytest.mark.parametrize("said", ["²", "-1", "9" * 5000, "1e3", "", "12 x\n", "0x10", "１２"])  # noqa: RUF001 - digits elsewhere
+def test_a_size_that_is_none_is_the_boards_failure(said: str) -> None:
+    if said.startswith("12 "):
+        assert execute.size_of(Lying(said), PurePosixPath("x")) == 12
+        return
+    with pytest.raises(BoardError, match="does not tell the size"):
+        execute.size_of(Lying(said), PurePosixPath("x"))
+
+
+@pytest.mark.parametrize("line", [DEEP, '{"execution": ' + "9" * 5000 + "}", "NaN", '{"layer": "x"}'])
+def test_a_line_that_is_none_of_a_trace_is_the_boards_failure(line: str, tmp_path: Path) -> None:
+    (tmp_path / "trace.jsonl").write_text(line)
+    with pytest.raises(BoardError, match=r"trace\.jsonl, line 1"):
+        list(read(tmp_path / "trace.jsonl"))
+
+
+@pytest.mark.parametrize("line", [DEEP, '{"node": "x", "executions": NaN}', '{"\x1b": "x"}', "[]"])
+def test_times_of_a_device_that_are_none_are_the_boards_failure(line: str) -> None:
+    with pytest.raises(BoardError, match="of the device of item"):
+        devices.parse("network", line)
