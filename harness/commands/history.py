@@ -1,0 +1,119 @@
+"""`harness history`: the runs of the index, one line each."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from harness import evidence
+from harness.errors import RequestError, unknown_name
+from harness.history import index
+from harness.history.index import Wanted
+from harness.history.run import Run, State
+from harness.outcome import Outcome
+from harness.report.facts import clean
+from harness.report.measured.words import duration
+from harness.screen import Screen
+from harness.workspace import Workspace
+
+VERDICTS = (*(outcome.value for outcome in Outcome), State.UNFINISHED.value, State.UNREADABLE.value)
+STYLES = {
+    "identical": "green",
+    "measured": "green",
+    "differs": "bold red",
+    "varies": "bold red",
+    "regressed": "bold red",
+}
+WHERE = {"hardware": "hardware", "emulated": "EMULATED", "this machine": "this machine"}
+
+
+def history(wanted: Mapping[str, Any], workspace: Workspace, screen: Screen, *, rebuild: bool) -> None:
+    """Print the latest runs of those that are `wanted`: board, model, verdict, since, and limit for their number.
+
+    RequestError for a verdict that is none, a date that is none, and a board or model of which there is no run.
+    """
+    chosen = _chosen(wanted)
+    with index.opened(workspace.runs, rebuild=rebuild) as runs:
+        found = runs.find(chosen, wanted["limit"])
+        count = runs.count()
+        if not found:
+            _require_known(chosen, runs.find(Wanted()))
+    screen.document({"indexed": count, "runs": [_document(run) for run in found]})
+    screen.show(_table([_clean(run) for run in found]))
+    screen.note(f"{len(found):,} of {count:,} runs in {workspace.runs}")
+
+
+def _chosen(wanted: Mapping[str, Any]) -> Wanted:
+    verdict = wanted["verdict"]
+    if verdict is not None and verdict not in VERDICTS:
+        raise unknown_name("verdict", verdict, VERDICTS)
+    since = None if wanted["since"] is None else _since(wanted["since"], evidence.now())
+    return Wanted(wanted["board"], wanted["model"], verdict, since)
+
+
+def _since(text: str, now: datetime) -> str:
+    """A day as `run.json` writes it; `7d` is seven days before `now`."""
+    if match := re.fullmatch(r"([0-9]{1,5})d", text):
+        return f"{now.astimezone(UTC) - timedelta(days=int(match[1])):%Y-%m-%dT%H:%M:%SZ}"
+    try:
+        return f"{date.fromisoformat(text):%Y-%m-%d}"
+    except ValueError as error:
+        raise RequestError(f"--since {text!r} is no day", "write 2026-11-01, or 7d for the last seven days") from error
+
+
+def _require_known(wanted: Wanted, runs: list[Run]) -> None:
+    """An empty table is an answer, but not to a question with a slip of the pen."""
+    for kind in ("board", "model"):
+        name, known = getattr(wanted, kind), {getattr(run, kind) for run in runs} - {""}
+        if name is not None and name not in known:
+            raise unknown_name(f"{kind} (of which no run is kept)", name, known)
+
+
+def _document(run: Run) -> dict[str, Any]:
+    return dataclasses.asdict(run) | {"state": run.state.value}
+
+
+def _clean(run: Run) -> Run:
+    """The record without characters that deceive the reader of a terminal."""
+    texts = {key: clean(value) for key, value in vars(run).items() if type(value) is str}
+    return dataclasses.replace(run, **texts)
+
+
+def _table(runs: list[Run]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table.add_column("run", overflow="fold", ratio=5)
+    for heading, ratio in (("verdict", 3), ("where", 2), ("what was seen", 5)):
+        table.add_column(heading, overflow="fold", ratio=ratio)
+    table.add_column("took", justify="right", no_wrap=True)
+    for run in runs:
+        where = Text(WHERE.get(run.kind, run.kind), style="yellow" if run.emulated else "")
+        ending = Text(run.ending, style="bold red" if run.differs_so_far else STYLES.get(run.verdict, "yellow"))
+        table.add_row(Text(run.name), ending, where, Text(_seen(run)), Text(_took(run.wall_s)))
+    return table
+
+
+def _took(wall_s: float | None) -> str:
+    if wall_s is None:
+        return ""
+    return f"{wall_s:.0f} s" if wall_s < 600 else f"{wall_s / 60:.0f} min"
+
+
+def _seen(run: Run) -> str:
+    """What a run is remembered by."""
+    if run.state is not State.FINISHED:
+        return run.reason or "not finished: it runs, or was killed"
+    if not Outcome(run.verdict).good:
+        return run.reason
+    if not run.parts:
+        return f"{run.action}, {run.vectors:,} vectors"
+    whole = run.parts[0]
+    if run.unit != "ns":
+        return f"{whole.maximum:,.0f} {run.unit}"
+    times = f"median {duration(whole.median or 0.0)}, max {duration(whole.maximum)}"
+    return times if run.met else f"{times}, not MET"

@@ -1,0 +1,8 @@
+"""What former runs and nights say: an index of all run folders, what changed from night to night, from run to run.
+
+run         one run folder as a flat record, also an unfinished and an unreadable one
+index       runs/index.sqlite: all of them, kept up to date, only a cache
+nights      what changed from one night to the next
+difference  what changed from one run to another, and what may explain it
+trend       a measured number over the nights, with the band that it moves in by itself
+"""

@@ -1,0 +1,179 @@
+"""What is written: pages that have changed, reports of runs that are there; what has vanished goes.
+
+A folder of the site is known by its site.json; in any other, nothing is written and nothing removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import RequestError
+from harness.flock import exclusive
+from harness.history.run import Run, State
+from harness.report.site.words import file_name, link
+from harness.workspace import write_whole
+
+MARK = "site.json"
+LOCK = ".lock"
+COPIED = ("report.html", "junit.xml", "times.csv")
+RUNS = "runs"
+LARGEST = 64 << 20  # bytes of a report that is copied
+HEAD = 600  # bytes of a page, in which it says what it was made of
+PAGES = ("*.html", "nights/*.html", "boards/*.html")
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the site: where it is, its template, and the value that the template shows."""
+
+    path: str
+    template: str
+    view: Any
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was done: pages written, pages that were as they are, reports copied, files that have gone."""
+
+    pages: int
+    kept: int
+    reports: int
+    removed: int
+
+
+@contextmanager
+def owned(folder: Path) -> Iterator[None]:
+    """The site's folder for one writer.
+
+    RequestError for a folder that has other things in it, and where nothing can be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        others = {one.name for one in folder.iterdir()} - {LOCK}
+        if others and MARK not in others:
+            raise RequestError(f"{folder} is not empty, and no site of harness", "name a new folder")
+        with exclusive(folder / LOCK):
+            _write(folder / MARK, '{"made_by": "harness report --site"}\n')
+            yield
+    except OSError as error:
+        raise RequestError(
+            f"cannot write the site to {folder}: {error}", "free the disk, or name another folder"
+        ) from error
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    write_whole(path, text.encode("utf-8", "replace"))
+
+
+def write_pages(
+    folder: Path, pages: Iterable[Page], render: Callable[[Page, str], str], version: str
+) -> tuple[int, int]:
+    """Write the pages whose value or template is not that of what is there: how many were written, how many not.
+
+    A page says what it was made of; that is `render`'s second argument.
+    """
+    written = kept = 0
+    for page in pages:
+        made_of = hashlib.sha256(f"{version}{page.template}{page.view!r}".encode("utf-8", "replace")).hexdigest()
+        if _made_of(folder / page.path) == made_of:
+            kept += 1
+            continue
+        _write(folder / page.path, render(page, made_of))
+        written += 1
+    return written, kept
+
+
+def _made_of(path: Path) -> str:
+    """What the page that is there was made of; empty if there is none."""
+    try:
+        with path.open("rb") as file:
+            found = re.search(rb'name="made-of" content="([0-9a-f]{64})"', file.read(HEAD))
+    except OSError:
+        return ""
+    return found[1].decode() if found else ""
+
+
+def copy_reports(source: Path, folder: Path, runs: Iterable[Run]) -> tuple[dict[str, dict[str, str]], int]:
+    """Copy what runs have left for people; by run its files' addresses, by name, and how many were copied anew."""
+    (folder / RUNS).mkdir(exist_ok=True)
+    names = [run.name for run in runs if run.state is State.FINISHED]
+    done = [_copy_run(source / name, folder / RUNS / file_name(name)) for name in names]
+    found = {
+        name: {file: link(RUNS, file_name(name), file) for file in files}
+        for name, files in zip(names, done, strict=True)
+    }
+    return found, sum(anew for files in done for anew in files.values())
+
+
+def _copy_run(source: Path, target: Path) -> dict[str, bool]:
+    """Which files are there for people, and whether they had to be copied."""
+    found = {}
+    for file in COPIED:
+        with suppress(FileNotFoundError, _Unfit):
+            found[file] = _copy(source / file, target / file)
+    return found
+
+
+class _Unfit(Exception):
+    """A link, a pipe, or more than a report is."""
+
+
+def _copy(source: Path, target: Path) -> bool:
+    """Whether it had to be copied: not if what is there has its size and time."""
+    try:
+        reader = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise _Unfit from error
+    try:
+        given = os.fstat(reader)
+        if not stat.S_ISREG(given.st_mode) or given.st_size > LARGEST:
+            raise _Unfit
+        if _is_as(target, given):
+            return False
+        _write_as(target, os.read(reader, given.st_size), given)
+    finally:
+        os.close(reader)
+    return True
+
+
+def _is_as(target: Path, given: os.stat_result) -> bool:
+    try:
+        there = target.lstat()
+    except FileNotFoundError:
+        return False
+    return (there.st_size, there.st_mtime_ns) == (given.st_size, given.st_mtime_ns)
+
+
+def _write_as(target: Path, content: bytes, given: os.stat_result) -> None:
+    """All of it at once and with the time that it was given, by which it is known again."""
+    target.parent.mkdir(exist_ok=True)
+    temporary = target.with_suffix(".part")
+    temporary.write_bytes(content)
+    os.utime(temporary, ns=(given.st_atime_ns, given.st_mtime_ns))
+    temporary.replace(target)
+
+
+def remove_vanished(folder: Path, pages: Iterable[str], reports: Mapping[str, Mapping[str, str]]) -> int:
+    """Remove pages and reports of what is no more; files of others stay."""
+    wanted = set(pages)
+    there = [one for pattern in PAGES for one in folder.glob(pattern)]
+    gone = [one for one in there if one.relative_to(folder).as_posix() not in wanted]
+    names = {file_name(run): files for run, files in reports.items()}
+    for one in (folder / RUNS).iterdir():
+        gone += [one / file for file in COPIED if file not in names.get(one.name, {}) and os.path.lexists(one / file)]
+    for one in gone:
+        one.unlink()
+        with suppress(OSError):
+            one.parent.rmdir()  # if it was the last
+    return len(gone)

@@ -1,0 +1,271 @@
+"""A night as a page shows it: one value, made from its record and those before it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from harness.history.nights import Change, Kind
+from harness.nightly.record import Attempt, Entry, Night
+from harness.outcome import Ending, Outcome
+from harness.report.site.words import SIGNS, TONES, day, file_name, link, plural, span
+
+UNSURE = {Kind.INCONCLUSIVE, Kind.NOT_RUN, Kind.QUARANTINED}
+SURPRISES = {"bad": "wrong", "unsure": "inconclusive", "idle": "not run"}
+
+
+@dataclass(frozen=True)
+class Known:
+    """What else is known: the kind of every board that a run tells of, where reports of runs are, nights' days."""
+
+    kinds: Mapping[str, str]
+    reports: Mapping[str, str]
+    days: Mapping[str, str]
+
+    def where(self, board: str) -> str:
+        """Emulated, hardware or this machine; empty if no run tells it."""
+        return self.kinds.get(board, "")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An entry: its word with sign and colour, what it is about, and where its report is (empty: nowhere)."""
+
+    tone: str
+    sign: str
+    word: str
+    entry: str
+    action: str
+    board: str
+    where: str
+    model: str
+    note: str
+    reason: str
+    attempts: tuple[str, ...]
+    report: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A board and, for every model of the night, its entries."""
+
+    board: str
+    where: str
+    page: str
+    quarantined: str
+    cells: tuple[tuple[Shown, ...], ...]
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A line of what changed since the night before."""
+
+    tone: str
+    kind: str
+    what: str
+    where: str
+    now: str
+    reason: str
+    before: str
+    report: str
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many entries ended in one way."""
+
+    tone: str
+    sign: str
+    word: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A night on a page: the one sentence, the changes, the grid and every entry."""
+
+    name: str
+    page: str
+    when: str
+    took: str
+    state: str
+    tone: str
+    headline: str
+    file: str
+    first: bool
+    counts: tuple[Count, ...]
+    changed: tuple[Changed, ...]
+    quarantined: tuple[tuple[str, str, str], ...]
+    models: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def running(self) -> bool:
+        """Whether it may still change."""
+        return self.state != "ended"
+
+    @property
+    def entries(self) -> tuple[Shown, ...]:
+        """All of the grid, board by board."""
+        return tuple(shown for row in self.rows for cell in row.cells for shown in cell)
+
+    @property
+    def retries(self) -> int:
+        """Attempts after the first, of all entries."""
+        return sum(max(0, len(shown.attempts) - 1) for shown in self.entries)
+
+
+def shift(night: Night, changes: Sequence[Change], known: Known, *, first: bool, latest: bool) -> Shift:
+    """The night with what changed in it; before the `first` there is none, only the `latest` may still run."""
+    state = "ended" if night.ended_s is not None else "runs now" if latest else "never ended"
+    shown = {entry.number: _shown(night, entry, known) for entry in night.entries}
+    return Shift(
+        name=night.name,
+        page=link("nights", f"{file_name(night.name)}.html"),
+        when=day(night.began_s),
+        took=span(_last_s(night) - night.began_s),
+        state=state,
+        tone=_tone(night),
+        headline=_headline(night, state),
+        file=night.file,
+        first=first,
+        counts=_counts(night),
+        changed=tuple(_changed(one, night, known) for one in changes),
+        quarantined=_quarantined(night, known),
+        models=tuple(dict.fromkeys(entry.model for entry in night.entries)),
+        rows=_rows(night, shown, known),
+    )
+
+
+def _last_s(night: Night) -> float:
+    """When it ended, or when something of it did."""
+    ends = [one.ended_s for result in night.results.values() for one in result.attempts]
+    return night.ended_s if night.ended_s is not None else max([night.began_s, *ends])
+
+
+def _ended(night: Night) -> list[tuple[Entry, Ending]]:
+    return [
+        (one, night.ending(one)) for one in night.entries if one.number in night.results or night.ended_s is not None
+    ]
+
+
+def _tone(night: Night) -> str:
+    """The gravest that was not expected; what was not run is not known."""
+    found = _surprises(night)
+    if found["bad"]:
+        return "bad"
+    return "unsure" if found else "good" if _ended(night) else "idle"
+
+
+def _surprises(night: Night) -> Counter[str]:
+    """How many did not end as expected, by their colour."""
+    return Counter(_colour(entry, ending) for entry, ending in _ended(night) if ending.outcome is not entry.expect)
+
+
+def _colour(entry: Entry, ending: Ending) -> str:
+    """That of the outcome; what is as expected is never alarming, and what is found but not expected always is."""
+    tone = TONES[ending.outcome]
+    if ending.outcome is entry.expect:
+        return "good" if tone == "good" else "expected"
+    return "bad" if ending.outcome.final else tone
+
+
+def _headline(night: Night, state: str) -> str:
+    ended = _ended(night)
+    found = _surprises(night)
+    told = [f"{found[tone]:,} {word}" for tone, word in SURPRISES.items() if found[tone]]
+    of = plural(len(night.entries), "entry", "entries")
+    if state == "ended":
+        return f"{', '.join(told)} of {of}" if told else f"All as expected: {of}"
+    so_far = ", ".join(told) or "all as expected"
+    return f"{len(ended):,} of {of} ended, {so_far} so far"
+
+
+def _counts(night: Night) -> tuple[Count, ...]:
+    """In the order of the words; what may still run is told apart from what has not."""
+    ended = _ended(night)
+    found = Counter(ending.outcome for _, ending in ended)
+    counts = [Count(TONES[one], SIGNS[TONES[one]], one.value, found[one]) for one in Outcome if found[one]]
+    waiting = len(night.entries) - len(ended)
+    return (*counts, Count("idle", SIGNS["idle"], "not yet", waiting)) if waiting else tuple(counts)
+
+
+def _ending(night: Night, entry: Entry) -> Ending:
+    begun = night.begun.get(entry.number)
+    if begun and night.ended_s is None:
+        retry = f", attempt {len(begun.attempts) + 1}" if begun.attempts else ""
+        return Ending(Outcome.NOT_RUN, f"begun{retry}")
+    return night.ending(entry)
+
+
+def _shown(night: Night, entry: Entry, known: Known) -> Shown:
+    ending = _ending(night, entry)
+    result = night.results.get(entry.number)
+    begun = night.begun.get(entry.number)
+    attempts = (result or begun).attempts if result or begun else ()  # type: ignore[union-attr] # one is there
+    waiting = result is None and night.ended_s is None
+    return Shown(
+        tone=_colour(entry, ending),
+        sign=SIGNS[TONES[ending.outcome]],
+        word=ending.reason if waiting else str(ending),
+        entry=" ".join(filter(None, (entry.items, *entry.options))),
+        action=entry.action,
+        board=entry.board,
+        where=known.where(entry.board),
+        model=entry.model,
+        note=_note(entry, attempts, "" if waiting else ending.outcome),
+        reason="" if waiting else ending.reason,
+        attempts=tuple(f"{one.ending}: {one.ending.reason}, {span(one.ended_s - one.began_s)}" for one in attempts),
+        report=known.reports.get(result.run, "") if result else "",
+    )
+
+
+def _note(entry: Entry, attempts: Sequence[Attempt], outcome: str) -> str:
+    """Duration, retries, and an expectation that is not the usual one; `outcome` is empty as long as there is none."""
+    took = [span(attempts[-1].ended_s - attempts[0].began_s)] if attempts and outcome else []
+    retries = [plural(len(attempts) - 1, "retry", "retries")] if len(attempts) > 1 else []
+    wish = "as expected" if outcome == entry.expect else f"expected {entry.expect}"
+    return ", ".join([*took, *retries, *([wish] if outcome and not entry.expect.good else [])])
+
+
+def _rows(night: Night, shown: Mapping[int, Shown], known: Known) -> tuple[Row, ...]:
+    models = list(dict.fromkeys(entry.model for entry in night.entries))
+    cells: dict[tuple[str, str], list[Shown]] = {}
+    for entry in night.entries:
+        cells.setdefault((entry.board, entry.model), []).append(shown[entry.number])
+    return tuple(
+        Row(
+            board,
+            known.where(board),
+            board_page(board),
+            night.boards[board].quarantined if board in night.boards else "",
+            tuple(tuple(cells.get((board, model), ())) for model in models),
+        )
+        for board in sorted({entry.board for entry in night.entries})
+    )
+
+
+def board_page(board: str) -> str:
+    """The address of a board's page."""
+    return link("boards", f"{file_name(board)}.html")
+
+
+def _quarantined(night: Night, known: Known) -> tuple[tuple[str, str, str], ...]:
+    """Board, kind and reason."""
+    found = (health for _, health in sorted(night.boards.items()) if health.quarantined)
+    return tuple((health.board, known.where(health.board), health.quarantined) for health in found)
+
+
+def _changed(change: Change, night: Night, known: Known) -> Changed:
+    entry = change.entry
+    result = night.results.get(entry.number) if entry else None
+    about = "" if entry is None else " ".join(filter(None, (entry.action, entry.items, *entry.options)))
+    model = "" if entry is None else PurePath(entry.model).name
+    when = known.days.get(change.since)
+    before = f"was {change.before} on {when}" if when else "for the first time"
+    tone = "good" if change.kind.good else "unsure" if change.kind in UNSURE else "bad"
+    report = known.reports.get(result.run, "") if result else ""
+    what = " ".join(filter(None, (change.board, model, about)))
+    return Changed(tone, change.kind.value, what, known.where(change.board), change.now, change.reason, before, report)

@@ -1,0 +1,311 @@
+"""All pages of the site: index, one a night, one a board, all runs, the mutation table."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader
+
+from harness import __version__
+from harness.history.nights import Past
+from harness.history.run import Run, State
+from harness.history.trend import trends
+from harness.outcome import Outcome
+from harness.report.facts import clean
+from harness.report.page import environment
+from harness.report.site import files
+from harness.report.site.files import Page, Written
+from harness.report.site.markdown import Block, blocks
+from harness.report.site.nights import Known, Shift, board_page, shift
+from harness.report.site.source import Laboratory
+from harness.report.site.trends import Course, course, text
+from harness.report.site.words import SIGNS, moment, span, tone
+
+LATEST = 20  # runs on the index
+MOST_DRAWN = 6  # trends on the index
+MOST_POINTS = 60  # of a trend
+PER_PAGE = 500  # runs
+BOARD_RUNS = 50
+
+
+@dataclass(frozen=True)
+class Line:
+    """A run in a table."""
+
+    name: str
+    tone: str
+    sign: str
+    word: str
+    board: str
+    where: str
+    page: str
+    model: str
+    action: str
+    seen: str
+    started: str
+    took: str
+    report: str
+    junit: str
+    csv: str
+
+
+@dataclass(frozen=True)
+class Site:
+    """What every page needs: `root` leads from it to the index."""
+
+    root: str
+    mutation: bool
+    refresh_s: int | None
+
+
+@dataclass(frozen=True)
+class Index:
+    """The first page."""
+
+    site: Site
+    last: Shift | None
+    before: tuple[Shift, ...]
+    unreadable: tuple[tuple[str, str], ...]
+    latest: tuple[Line, ...]
+    drawn: tuple[Course, ...]
+    courses: tuple[Course, ...]
+    runs: int
+    runs_page: str
+    since: str
+
+
+@dataclass(frozen=True)
+class NightPage:
+    """All of a night."""
+
+    site: Site
+    night: Shift
+    previous: str
+    next: str
+
+
+@dataclass(frozen=True)
+class BoardPage:
+    """All of a board: its trends, its latest runs, and when it was quarantined."""
+
+    site: Site
+    board: str
+    where: str
+    soc: str
+    courses: tuple[Course, ...]
+    runs: tuple[Line, ...]
+    quarantined: tuple[tuple[str, str, str], ...]
+
+
+@dataclass(frozen=True)
+class RunsPage:
+    """Some of all runs, the latest first; page 1 has the `oldest`."""
+
+    site: Site
+    number: int
+    oldest: bool
+    latest: bool
+    lines: tuple[Line, ...]
+    since: str
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """The table of what finds a wrong program."""
+
+    site: Site
+    blocks: tuple[Block, ...]
+
+
+def build(folder: Path, laboratory: Laboratory, *, refresh_s: int | None = None) -> Written:
+    """Bring the site in `folder` up to date; while a night runs its pages ask to be loaded again after `refresh_s`.
+
+    RequestError for a folder that holds other things, or cannot be written.
+    """
+    with files.owned(folder):
+        reports, copied = files.copy_reports(laboratory.folder, folder, laboratory.runs)
+        pages = list(_pages(laboratory, reports, refresh_s))
+        written, kept = files.write_pages(folder, pages, _render, _version())
+        removed = files.remove_vanished(folder, [page.path for page in pages], reports)
+    return Written(written, kept, copied, removed)
+
+
+def _render(page: Page, made_of: str) -> str:
+    return _templates().get_template(page.template).render(page=page.view, made_of=made_of)
+
+
+@cache
+def _templates() -> Environment:
+    """The reports' own, which escape every text; and no text deceives by characters that cannot be seen."""
+    found = environment().overlay(finalize=lambda value: clean(value) if type(value) is str else value)
+    found.filters = found.filters | {"address": _address}
+    return found
+
+
+def _address(relative: str, root: str) -> str:
+    """A link of the site as seen from a page; what is empty stays so."""
+    return f"{root}{relative}" if relative else ""
+
+
+@cache
+def _version() -> str:
+    """Of what turns a value into a page."""
+    loader = environment().loader
+    assert isinstance(loader, PackageLoader)  # noqa: S101 - environment() has one
+    names = [name for name in loader.list_templates() if re.match(r"site|chart|style", name)]
+    sources = "".join(loader.get_source(environment(), name)[0] for name in names)
+    return f"{__version__} {hashlib.sha256(sources.encode()).hexdigest()}"
+
+
+def _pages(laboratory: Laboratory, reports: Mapping[str, Mapping[str, str]], refresh_s: int | None) -> Iterator[Page]:
+    shifts = _shifts(laboratory, _known(laboratory, reports))
+    lines = tuple(_line(run, reports.get(run.name, {})) for run in laboratory.runs)
+    courses = tuple(course(trend) for trend in trends(laboratory.runs, MOST_POINTS))
+    below, above = (Site(root, bool(laboratory.mutation), None) for root in ("../", ""))
+    yield Page("index.html", "site_index.html.jinja", _index(laboratory, shifts, lines, courses, above, refresh_s))
+    yield from _night_pages(shifts, below, refresh_s)
+    yield from _board_pages(laboratory, shifts, lines, courses, below)
+    yield from _run_pages(lines, laboratory.since, above)
+    if laboratory.mutation:
+        yield Page("mutation.html", "site_mutation.html.jinja", Mutation(above, blocks(laboratory.mutation)))
+
+
+def _known(laboratory: Laboratory, reports: Mapping[str, Mapping[str, str]]) -> Known:
+    """The latest run of a board tells its kind."""
+    kinds = {run.board: run.kind for run in reversed(laboratory.runs) if run.kind}
+    pages = {name: files["report.html"] for name, files in reports.items() if "report.html" in files}
+    return Known(
+        kinds,
+        pages,
+        {night.name: f"{moment(night.began_s).day} {moment(night.began_s):%B}" for night in laboratory.nights},
+    )
+
+
+def _shifts(laboratory: Laboratory, known: Known) -> tuple[Shift, ...]:
+    """The latest first."""
+    past = Past()
+    found: list[Shift] = []
+    for night in laboratory.nights:
+        latest = night is laboratory.nights[-1]
+        found.append(shift(night, past.changes(night), known, first=not found, latest=latest))
+        past.add(night)
+    return tuple(found[::-1])
+
+
+def _line(run: Run, reports: Mapping[str, str]) -> Line:
+    colour = "bad" if run.differs_so_far else tone(run.verdict)
+    report, junit, csv = (reports.get(name, "") for name in files.COPIED)
+    return Line(
+        run.name,
+        colour,
+        SIGNS[colour],
+        run.ending,
+        run.board,
+        run.kind,
+        board_page(run.board) if run.board else "",
+        run.model,
+        run.action,
+        _seen(run),
+        run.started,
+        span(run.wall_s) if run.wall_s is not None else "",
+        report,
+        junit,
+        csv,
+    )
+
+
+def _seen(run: Run) -> str:
+    """What it is remembered by."""
+    if run.state is not State.FINISHED:
+        return run.reason or "not finished: it runs, or was killed"
+    if not Outcome(run.verdict).good:
+        return run.reason
+    if not run.parts:
+        return f"{run.vectors:,} vectors"
+    whole = run.parts[0]
+    if whole.median is None:
+        return f"{whole.maximum:,.0f} {run.unit}"
+    times = f"median {text(whole.median, run)}, maximum {text(whole.maximum, run)}"
+    return times if run.met else f"{times}, not MET"
+
+
+def _index(
+    laboratory: Laboratory,
+    shifts: tuple[Shift, ...],
+    lines: tuple[Line, ...],
+    courses: tuple[Course, ...],
+    site: Site,
+    refresh_s: int | None,
+) -> Index:
+    last = shifts[0] if shifts else None
+    live = dataclasses.replace(site, refresh_s=refresh_s if last and last.state == "runs now" else None)
+    moved = [one for one in courses if one.moved and one.charts]
+    drawn = moved or [one for one in courses if one.charts] * (len(courses) <= MOST_DRAWN)
+    before = tuple(dataclasses.replace(one, rows=()) for one in shifts[1:])
+    return Index(
+        live,
+        last,
+        before,
+        laboratory.unreadable,
+        lines[:LATEST],
+        tuple(drawn[:MOST_DRAWN]),
+        tuple(dataclasses.replace(one, charts=()) for one in courses),
+        len(lines),
+        run_page(_count_pages(lines)),
+        laboratory.since,
+    )
+
+
+def _night_pages(shifts: Sequence[Shift], site: Site, refresh_s: int | None) -> Iterator[Page]:
+    for at, one in enumerate(shifts):
+        later, earlier = (shifts[near].page if 0 <= near < len(shifts) else "" for near in (at - 1, at + 1))
+        own = dataclasses.replace(site, refresh_s=refresh_s if one.state == "runs now" else None)
+        yield Page(one.page, "site_night.html.jinja", NightPage(own, one, earlier, later))
+
+
+def _board_pages(
+    laboratory: Laboratory, shifts: Sequence[Shift], lines: Sequence[Line], courses: Sequence[Course], site: Site
+) -> Iterator[Page]:
+    runs: dict[str, list[tuple[Run, Line]]] = {}
+    for run, line in zip(laboratory.runs, lines, strict=True):
+        runs.setdefault(run.board, []).append((run, line))
+    boards = {*runs, *(row.board for one in shifts for row in one.rows)} - {""}
+    for board in sorted(boards):
+        own = runs.get(board, [])
+        view = BoardPage(
+            site,
+            board,
+            next((run.kind for run, _ in own if run.kind), ""),
+            next((run.soc for run, _ in own if run.soc), ""),
+            tuple(one for one in courses if one.board == board),
+            tuple(line for _, line in own[:BOARD_RUNS]),
+            tuple(
+                (one.when, one.page, reason) for one in shifts for name, _, reason in one.quarantined if name == board
+            ),
+        )
+        yield Page(board_page(board), "site_board.html.jinja", view)
+
+
+def _run_pages(lines: Sequence[Line], since: str, site: Site) -> Iterator[Page]:
+    """Filled from the oldest run on, so that a page that is full stays as it is."""
+    oldest_first = lines[::-1]
+    count = _count_pages(lines)
+    for number in range(1, count + 1):
+        own = tuple(oldest_first[(number - 1) * PER_PAGE : number * PER_PAGE][::-1])
+        view = RunsPage(site, number, number == 1, number == count, own, since)
+        yield Page(run_page(number), "site_runs.html.jinja", view)
+
+
+def _count_pages(lines: Sequence[Line]) -> int:
+    return max(1, -(-len(lines) // PER_PAGE))
+
+
+def run_page(number: int) -> str:
+    """The address of a page of runs, from 1 for the oldest."""
+    return f"runs-{number}.html"

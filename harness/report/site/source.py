@@ -1,0 +1,106 @@
+"""What the site is made from: the records of the index and of the nights, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+
+from harness.errors import RequestError
+from harness.history import index
+from harness.history.index import Wanted
+from harness.history.run import Run
+from harness.nightly import record
+from harness.nightly.record import Night
+from harness.report.site.words import moment
+
+MOST_TEXT = 4 << 20  # bytes of the mutation table
+LAST_S = 1e11  # a moment that a calendar has
+
+
+@dataclass(frozen=True)
+class Laboratory:
+    """All that the site shows: `runs` the latest first, `nights` the latest last; folders of nights that are none.
+
+    `folder` is that of the run folders.  `since` is the begin of the first night that is shown, empty if all are: runs
+    before that are left out.  `mutation` is the text of docs/mutation.md, empty if there is none.
+    """
+
+    folder: Path
+    runs: tuple[Run, ...]
+    nights: tuple[Night, ...]
+    unreadable: tuple[tuple[str, str], ...]
+    since: str
+    mutation: str
+
+
+def gather(folder: Path, nights: int, mutation: Path) -> Laboratory:
+    """The latest `nights` of them, and the runs since; of a folder that is not there, nothing."""
+    every = record.folders(folder)
+    found, unreadable = [], []
+    for one in every[-nights:]:
+        try:
+            found.append(_night(one))
+        except RequestError as error:
+            unreadable.append((one.name, error.message))
+    since = _stamp(found[0].began_s) if found and len(every) > nights else ""
+    with index.opened(folder) as runs:
+        records = runs.find(Wanted(since=since or None))
+    return Laboratory(folder, tuple(records), tuple(found), tuple(unreadable), since, _text(mutation))
+
+
+def _stamp(time_s: float) -> str:
+    return f"{moment(time_s):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _text(path: Path) -> str:
+    with suppress(OSError, ValueError):
+        if path.stat().st_size <= MOST_TEXT:
+            return path.read_text(encoding="utf-8")
+    return ""
+
+
+def _night(folder: Path) -> Night:
+    """A night that has ended does not change: it is read once by a process."""
+    with suppress(OSError):
+        return _ended(folder, (folder / "ended.json").stat().st_mtime_ns)
+    return _sound(record.read(folder))
+
+
+@lru_cache(maxsize=400)
+def _ended(folder: Path, _mtime_ns: int) -> Night:
+    return _sound(record.read(folder))
+
+
+def _sound(night: Night) -> Night:
+    """RequestError for a record whose numbers are no times or whose texts are no texts."""
+    texts, times = _texts(night), _times(night)
+    if not (all(isinstance(text, str) for text in texts) and all(map(_is_time, times))):
+        raise RequestError(f"{night.folder}: this is no night: a time is no time, or a text no text")
+    return night
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, int | float) and 0 <= value < LAST_S
+
+
+def _texts(night: Night) -> Iterator[object]:
+    yield night.file
+    for entry in night.entries:
+        yield from (entry.board, entry.model, entry.items, entry.action, *entry.options)
+    for result in night.results.values():
+        yield from (result.run, result.ending.reason, result.ending.part)
+    for health in night.boards.values():
+        yield from (health.board, health.quarantined)
+
+
+def _times(night: Night) -> Iterator[object]:
+    yield night.began_s
+    if night.ended_s is not None:
+        yield night.ended_s
+    attempts = [one.attempts for one in night.results.values()] + [one.attempts for one in night.begun.values()]
+    for attempt in chain.from_iterable(attempts):
+        yield from (attempt.began_s, attempt.ended_s)

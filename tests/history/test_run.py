@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import copy
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.compare import Comparison, Difference
+from harness.evidence import ChunkRecord, RunFolder, write_json
+from harness.history import run as runs
+from harness.history.run import Part, State, digest, read
+from harness.targets import HARDWARE
+from tests.history.laboratory import make_wrong, run_document
+from tests.report.measured import documents
+
+TIMED = documents.timed(documents.gumbel(1000))
+
+
+def write(folder: Path, text: str) -> Path:
+    folder.mkdir()
+    (folder / "run.json").write_text(text)
+    return folder
+
+
+def test_a_finished_run_is_told_in_one_line() -> None:
+    document = run_document("xavier", "acas_coc") | {"content_sha256": "ab"}
+    make_wrong(document)
+    found = digest("a", document)
+    assert (found.state, found.verdict, found.action) == (State.FINISHED, "differs", "run")
+    assert (found.board, found.kind, found.model, found.vectors) == ("xavier", "hardware", "acas_coc", 100_000)
+    assert found.differing == "dense_3"
+    assert found.targets == "c,c"
+    assert found.items == "prepost: c on hardware; network: c on hardware"
+    assert found.compiler == "aarch64-linux-gnu-gcc (Debian 12.2.0-14) 12.2.0"
+    assert found.harness == "0.1.0 5f70f162ab40"
+    assert (found.content_sha256, found.started, found.wall_s) == ("ab", "2026-11-22T02:00:00Z", 21.9)
+    assert not found.parts
+    assert not found.met
+
+
+def test_a_proof_is_one() -> None:
+    assert digest("a", run_document("x", "m") | {"proof": {"holds": True}}).action == "prove"
+
+
+def test_of_times_the_largest_median_stands_for_the_whole() -> None:
+    base = documents.gumbel(2000)
+    document = documents.timed(base // 10, base, base // 40, names=("first", "second", "third"))
+    found = digest("a", document)
+    summary = document["parts"][1]["summary"]
+    p99, p999, _ = (one["value_ns"] for one in summary["quantiles"])
+    expected = Part("second", summary["min_ns"], summary["median_ns"], p99, p999, None, summary["max_ns"])
+    assert [part.name for part in found.parts] == ["second", "first", "third"]
+    assert found.parts[0] == expected
+    assert found.parts[0].jitter == summary["max_ns"] - summary["min_ns"]
+    assert (found.quantity, found.unit, found.scope, found.load, found.samples) == (
+        "time",
+        "ns",
+        "network",
+        "memory",
+        2000,
+    )
+    assert found.met
+    assert found.not_met == ""
+
+
+def test_of_counts_their_sum_without_those_that_wait() -> None:
+    document = documents.counted()
+    document["parts"][0]["alone"] = False
+    found = digest("a", document)
+    assert found.parts[0] == Part("all parts", 4020, None, None, None, None, 4020)
+    assert [part.maximum for part in found.parts[1:]] == [1010, 2010, 2010]
+    assert not found.met
+    assert found.not_met.startswith("instructions were counted")
+
+
+def emulate(document: dict[str, Any]) -> None:
+    document["board"]["kind"] = "emulated"
+
+
+def stand_in(document: dict[str, Any]) -> None:
+    document["plan"]["items"][0]["ran_on"] = "host-simulation of CUDA"
+
+
+def miss(document: dict[str, Any]) -> None:
+    document["outputs"]["differing"] = 3
+
+
+@pytest.mark.parametrize(
+    ("change", "why"), [(emulate, "no times"), (stand_in, "no times"), (miss, "3 outputs are not")]
+)
+def test_what_is_no_met_is_never_called_so_whatever_the_document_says(change: Any, why: str) -> None:
+    document = copy.deepcopy(TIMED)
+    assert digest("a", document).met
+    change(document)
+    found = digest("a", document)
+    assert not found.met
+    assert found.not_met.startswith(why)
+
+
+HOSTILE = {
+    "half": json.dumps(run_document("x", "m"))[:2000],
+    "empty": "",
+    "a list": "[1]",
+    "a number": "7",
+    "nothing in it": "{}",
+    "deep": "[" * 100_000,
+    "binary": "\0\1\2",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_cannot_be_read_is_listed_as_such(tmp_path: Path, name: str) -> None:
+    found = read(write(tmp_path / "run", HOSTILE[name]))
+    assert (found.name, found.state, found.verdict) == ("run", State.UNREADABLE, "unreadable")
+    assert found.reason
+
+
+def replaced(*path: str, by: Any) -> str:
+    document = copy.deepcopy(TIMED)
+    inner = document
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = by
+    return json.dumps(document)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        replaced("verdict", by="fine"),
+        replaced("board", by="xavier"),
+        replaced("board", "name", by={"a": 1}),
+        replaced("stimuli", "count", by=1 << 70),
+        replaced("stimuli", "count", by=-1),
+        replaced("wall_s", by=float("nan")),
+        replaced("wall_s", by="1e999"),
+        replaced("measured", "samples", by=[]),
+        replaced("parts", by=[{"name": "x"}]),
+        replaced("plan", "items", by=7),
+        replaced("harness", by=None),
+    ],
+)
+def test_a_document_of_wrong_types_is_listed_as_unreadable(tmp_path: Path, text: str) -> None:
+    assert read(write(tmp_path / "run", text)).state is State.UNREADABLE
+
+
+def test_texts_become_such_as_a_database_holds(tmp_path: Path) -> None:
+    text = json.dumps(run_document("x", "m") | {"reason": "\ud800" + "y" * 10_000})
+    found = read(write(tmp_path / "run", text))
+    assert found.reason.startswith("\\ud800y")
+    assert len(found.reason) == runs.LONGEST
+
+
+def test_a_pipe_and_a_huge_file_stop_nobody(tmp_path: Path) -> None:
+    for name in ("pipe", "huge"):
+        (tmp_path / name).mkdir()
+    os.mkfifo(tmp_path / "pipe" / "run.json")
+    with (tmp_path / "huge" / "run.json").open("wb") as file:
+        file.truncate(runs.LARGEST + 1)
+    for name in ("pipe", "huge"):
+        assert read(tmp_path / name).reason.startswith("ValueError: run.json is no file of at most 64 MiB")
+
+
+def unfinished(folder: Path) -> RunFolder:
+    folder.mkdir()
+    (folder / "chunks").mkdir()
+    request = {"board": "xavier", "model": "acas_coc", "floats": None}
+    write_json(folder / "request.json", {"request": request, "name": "acas_coc", "bundle": "cd", "kind": "run"})
+    found = RunFolder(folder)
+    found.begin_attempt()
+    return found
+
+
+def test_an_unfinished_run_says_what_stopped_it(tmp_path: Path) -> None:
+    folder = unfinished(tmp_path / "run")
+    assert (read(folder.path).verdict, read(folder.path).part) == ("unfinished", "")
+    folder.stop_attempt("network", "the connection was cut")
+    found = read(folder.path)
+    assert (found.state, found.verdict, found.part) == (State.UNFINISHED, "inconclusive", "network")
+    assert (found.reason, found.board, found.model) == ("the connection was cut", "xavier", "acas_coc")
+    assert (found.ending, found.action, found.bundle_sha256) == ("inconclusive (network)", "run", "cd")
+    folder.begin_attempt()
+    folder.stop_attempt("user", "interrupted")
+    assert (read(folder.path).ending, read(folder.path).attempts) == ("unfinished (user)", 2)
+
+
+def chunk(differing: int) -> ChunkRecord:
+    first = Difference(1, 2, 3, 4) if differing else None
+    return ChunkRecord(0, 0, 10, (Comparison(50, differing, first, differing),), ("a",), ("b",), (), ())
+
+
+def test_an_unfinished_run_that_was_wrong_already_says_so(tmp_path: Path) -> None:
+    folder = unfinished(tmp_path / "run")
+    before = runs.stamp(folder.path)
+    folder.write_chunk(chunk(3))
+    assert runs.stamp(folder.path) != before
+    folder.stop_attempt("board", "no answer")
+    assert read(folder.path).ending == "inconclusive (board), differs so far"
+
+
+@pytest.mark.parametrize("text", ["[]\n[]", '"began"\n7\n', '{"began": 1}\n', "{", '{"began": {}}\n{"stopped": 1}\n'])
+def test_hostile_attempts_are_no_traceback(tmp_path: Path, text: str) -> None:
+    folder = unfinished(tmp_path / "run")
+    (folder.path / "attempts.jsonl").write_text(text)
+    assert read(folder.path).state in {State.UNFINISHED, State.UNREADABLE}
+
+
+def test_what_is_no_run_folder_has_no_stamp(tmp_path: Path) -> None:
+    assert runs.stamp(tmp_path) == ""
+    assert runs.stamp(tmp_path / "nowhere") == ""
+
+
+def test_hardware_is_what_targets_call_it() -> None:
+    assert run_document("x", "m")["plan"]["items"][0]["ran_on"] == HARDWARE
