@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -123,6 +125,15 @@ def test_a_program_without_its_last_line_has_failed(
         _execute(board, built, acas, vectors, tmp_path)
 
 
+def test_a_killed_program_is_told_with_what_may_have_killed_it(
+    built: Bundle, acas: Network, vectors: Path, tmp_path: Path
+) -> None:
+    board = LyingBoard(answer=lambda done: Completed(137, done.stdout, b""))
+    with pytest.raises(BoardError, match="killed by signal 9") as caught:
+        _execute(board, built, acas, vectors, tmp_path)
+    assert "use a smaller --block" in caught.value.hint
+
+
 def test_a_program_that_counts_fewer_vectors_has_failed(
     built: Bundle, acas: Network, vectors: Path, tmp_path: Path
 ) -> None:
@@ -170,3 +181,55 @@ def test_a_board_that_cannot_start_the_program_says_why(built: Bundle, tmp_path:
 
     with pytest.raises(BoardError, match=r"does not start on the board \(exit status 126\): Exec format error"):
         execute.deploy(Foreign(), built, PurePosixPath(tmp_path / "work"), "run")
+
+
+def _flip(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+@pytest.mark.parametrize("changed", ["vectors0.npy", "network.c"])
+def test_what_was_changed_while_it_was_in_use_tells_nothing(
+    built: Bundle, acas: Network, vectors: Path, tmp_path: Path, changed: str
+) -> None:
+    """Wrong vectors, or another program that gives the bundle's name, would differ; the board is to blame."""
+    board = LyingBoard(lambda out: [_flip(path) for path in out.parents[2].rglob(changed)])  # type: ignore[arg-type, return-value]
+    with pytest.raises(BoardError, match=rf"{changed} was changed on the board while it was in use"):
+        _execute(board, built, acas, vectors, tmp_path)
+
+
+def test_a_bundle_that_was_changed_after_the_last_chunk_is_found(
+    built: Bundle, acas: Network, vectors: Path, tmp_path: Path
+) -> None:
+    deployed, _ = _execute(LyingBoard(), built, acas, vectors, tmp_path)
+    execute.require_unchanged(deployed)
+    (Path(deployed.folder) / "network.c").unlink()
+    with pytest.raises(BoardError, match=r"network\.c was changed .* is missing now"):
+        execute.require_unchanged(deployed)
+
+
+def test_an_attempt_has_a_folder_of_its_own_and_the_next_ends_what_is_left_of_it(built: Bundle, tmp_path: Path) -> None:
+    """A program that lost its link would else write into the dumps of the attempt that follows."""
+    work = PurePosixPath(tmp_path / "work")
+    first, second, other = (execute.deploy(LocalBoard(), built, work, run) for run in ("run", "run", "another"))
+    assert first.run_folder != second.run_folder
+    holding = ["sh", "-c", "echo here; read -r line", f"{first.run_folder}/out0"]
+    with subprocess.Popen(holding, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdout
+        assert program.stdout.readline() == b"here\n"
+        execute.forget(LocalBoard(), work, "run")
+        assert program.wait(10) == -signal.SIGKILL
+    assert list(Path(work / "runs").iterdir()) == [Path(other.run_folder)]
+
+
+def test_a_bundle_that_finds_no_room_leaves_none_of_it(built: Bundle, tmp_path: Path) -> None:
+    class Full(LocalBoard):
+        def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
+            return (
+                Completed(1, b"", b"tar: No space left on device") if argv[0] == "tar" else super().run(argv, timeout_s)
+            )
+
+    with pytest.raises(BoardError, match="No space left on device") as caught:
+        execute.deploy(Full(), built, PurePosixPath(tmp_path / "work"), "run")
+    assert caught.value.hint == "its disk is full: free some of it"
+    assert not list((tmp_path / "work" / "bundles").iterdir())

@@ -10,6 +10,7 @@ import logging
 import os
 import shlex
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -93,7 +94,7 @@ def _connect(address: Address, jump: paramiko.SSHClient | None, limits: Limits) 
     client.set_missing_host_key_policy(_Refuse(address))
     link = _through(jump, address, limits) if jump else _directly(address, limits)
     try:
-        with _explained(address):
+        with _explained(address), _bounded(client, 4 * limits.connect_s):
             client.connect(
                 address.host,
                 address.port,
@@ -112,6 +113,18 @@ def _connect(address: Address, jump: paramiko.SSHClient | None, limits: Limits) 
         link.close()
         raise
     return client
+
+
+@contextmanager
+def _bounded(client: paramiko.SSHClient, limit_s: float) -> Iterator[None]:
+    """Close a connection that is not there in time: paramiko's time-outs follow the time of day, which may be set."""
+    timer = threading.Timer(limit_s, client.close)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _transport(link: socket.socket, **options: Any) -> paramiko.Transport:
@@ -227,7 +240,8 @@ def _explained(address: Address) -> Iterator[None]:
     except paramiko.BadHostKeyException as error:
         raise _wrong_host_key(address, error) from error
     except paramiko.AuthenticationException as error:
-        raise _refused(address, error) from error
+        silent = "Authentication timeout" in str(error)
+        raise (_no_handshake if silent else _refused)(address, error) from error
     except (paramiko.SSHException, EOFError, OSError) as error:
         raise _no_handshake(address, error) from error
 
@@ -257,6 +271,11 @@ def _refused(address: Address, error: Exception) -> ConnectionFailed:
 def _no_handshake(address: Address, error: Exception) -> ConnectionFailed:
     if "No authentication methods available" in str(error):
         return _refused(address, error)
+    if "Authentication timeout" in str(error):
+        return ConnectionFailed(
+            f"{address} says neither yes nor no to the key within the time that it has",
+            f"is the board overloaded? compare with: ssh -v -p {address.port} {address.user}@{address.host} true",
+        )
     if "banner" in str(error):
         return ConnectionFailed(
             f"{address.host} port {address.port} accepts connections but does not answer as an SSH server",

@@ -12,6 +12,8 @@ from typing import BinaryIO, NamedTuple, Protocol, Self
 
 from harness.errors import BoardError
 
+OVERDUE = "does it hang, or is the board too slow for the profile's timeout_s?"
+
 
 @dataclass(frozen=True)
 class Completed:

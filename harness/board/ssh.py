@@ -11,16 +11,17 @@ from __future__ import annotations
 import secrets
 import shlex
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
 import paramiko
 
 from harness.board.dial import Address, Limits, dial, hang_up, transport_of
-from harness.board.session import Board, Completed, Deadline, Fetch, replacing, wrong_size
+from harness.board.session import OVERDUE, Board, Completed, Deadline, Fetch, replacing, wrong_size
 from harness.errors import BoardError, ConnectionFailed, ToolError
 
 __all__ = ["Address", "Limits", "SshBoard"]
@@ -28,53 +29,71 @@ __all__ = ["Address", "Limits", "SshBoard"]
 DEFAULT_LIMITS = Limits()
 OUTPUT_LIMIT_BYTES = 64 << 20
 PIECE_BYTES = 1 << 20
+SLOWEST_BYTES_PER_S = 100_000  # what a link still has in its buffers when all is sent comes through at this rate
+KILL_S = 30.0  # to look into all processes of a slow board takes seconds
 NO_STATUS = -1
+STOPPED = "is a program stopped there, or does its disk hang? dmesg there may tell"
 BROKEN_LINK = (paramiko.SSHException, EOFError, OSError)
 
-# Run "$@" for as long as standard input stays open.  When it ends, because a deadline has passed here or the link is
-# cut, kill all processes that descend from the program: they inherit the mark in their environment, whatever
-# sessions and groups they made.  Only those younger than this shell are looked into (field 22 of /proc/PID/stat, the
-# 20th after the name), as that takes a process each; three times, for a process may fork while it is looked for.
-GUARDED_RUN = r"""
-exec 3<&0 </dev/null
-HARNESS_GUARD=/$$/ "$@" 3<&- &
-program=$!
-{
-    read -r end <&3
-    trap '' TERM
-    read -r stat <"/proc/$$/stat"
-    set -- ${stat##*) }
-    began=${20}
+# Kill all processes that have a mark in their environment and are not older than `began` (field 22 of /proc/PID/stat,
+# the 20th after the name): to look into each takes a process.  Three times, for one may fork while it is looked for.
+KILL_MARKED = r"""
     for pass in 1 2 3; do
         for process in /proc/[0-9]*; do
             read -r stat <"$process/stat" || continue
             set -- ${stat##*) }
             [ "${20}" -ge "$began" ] || continue
             case $(tr '\0' '\n' <"$process/environ") in
-                *"HARNESS_GUARD=/$$/"*) kill -9 "${process#/proc/}" ;;
+                *"HARNESS_GUARD=/$mark/"*) kill -9 "${process#/proc/}" ;;
             esac
         done
     done
-} >/dev/null 2>&1 &
+"""
+
+# Run "$@" for as long as standard input stays open.  When it ends, because a deadline has passed here or the link is
+# cut, kill all processes that descend from the program: they inherit the mark in their environment, whatever
+# sessions and groups they made.
+GUARDED_RUN = rf"""
+exec 3<&0 </dev/null
+mark=$$
+HARNESS_GUARD=/$mark/ "$@" 3<&- &
+program=$!
+{{
+    read -r end <&3
+    trap '' TERM
+    read -r stat <"/proc/$$/stat"
+    set -- ${{stat##*) }}
+    began=${{20}}
+{KILL_MARKED}
+}} >/dev/null 2>&1 &
 guard=$!
 exec 3<&-
 wait "$program"
 status=$?
-{ kill "$guard"; wait "$guard"; } 2>/dev/null
+{{ kill "$guard"; wait "$guard"; }} 2>/dev/null
 exit "$status"
+"""
+
+# Kill what is left of a transfer, which has the mark $1.
+END_TRANSFER = f"""
+mark=$1 began=0
+exec >/dev/null 2>&1
+{KILL_MARKED}
 """
 
 # $1: the mark that follows each of the files $2...  A file longer or shorter than expected puts it out of place.
 MARKED_FILES = r"""
 mark=$1
+export HARNESS_GUARD="/$mark/"
 shift
 for file; do cat -- "$file" && printf %s "$mark" || exit; done
 """
 
-# $1: destination, $2: size in bytes, $3: mode.  On a link that is cut, standard input ends too early.
+# $1: mark, $2: destination, $3: size in bytes, $4: mode.  On a link that is cut, standard input ends too early.
 RECEIVE = r"""
-part=$1.part
-cat >"$part" && [ -n "$(find "$part" -size "${2}c")" ] && chmod "$3" "$part" && mv -f "$part" "$1" && exit
+export HARNESS_GUARD="/$1/"
+part=$2.part
+cat >"$part" && [ -n "$(find "$part" -size "${3}c")" ] && chmod "$4" "$part" && mv -f "$part" "$2" && exit
 rm -f "$part"
 exit 1
 """
@@ -115,9 +134,11 @@ class SshBoard(Board):
         """As `Board.put`."""
         status = source.stat()
         mode = "755" if status.st_mode & 0o100 else "644"
-        with self._start(RECEIVE, str(destination), str(status.st_size), mode) as channel:
-            self._send(channel, source)
-            completed = self._finish(channel, f"writing {destination}", Deadline.after(self._limits.silence_s))
+        what, rest_s = f"writing {destination}", self._limits.silence_s + status.st_size / SLOWEST_BYTES_PER_S
+        mark = secrets.token_hex(16)
+        with self._start(RECEIVE, mark, str(destination), str(status.st_size), mode) as channel:
+            self._send(channel, source, what, mark)
+            completed = self._finish(channel, what, Deadline.after(rest_s), mark)
         if completed.status != 0:
             raise self._cannot("write", destination, completed)
 
@@ -126,7 +147,7 @@ class SshBoard(Board):
         mark = secrets.token_hex(16)
         with self._start(MARKED_FILES, mark, *(str(fetch.source) for fetch in files)) as channel:
             for fetch in files:
-                self._receive(channel, fetch, mark.encode())
+                self._receive(channel, fetch, mark)
 
     def _check_shell(self) -> None:
         completed = self._finish(self._start("printf ready"), "a shell", Deadline.after(self._limits.connect_s))
@@ -165,9 +186,39 @@ class SshBoard(Board):
         self._silent = True
         self.close()
 
+    @contextmanager
+    def _moving(self, channel: paramiko.Channel, what: str, mark: str) -> Iterator[Callable[[], None]]:
+        """The block tells of all that moves; BoardError when nothing has for a silence, and the board answers.
+
+        Then the programs that have the mark are killed.  If it does not answer either, the session is over.  paramiko's
+        own time-outs follow the time of day, which may be set meanwhile.
+        """
+        moved_s, over, stuck = [time.monotonic()], threading.Event(), threading.Event()
+
+        def move() -> None:
+            moved_s[0] = time.monotonic()
+
+        def watch() -> None:
+            while (left_s := moved_s[0] + self._limits.silence_s - time.monotonic()) > 0:
+                if over.wait(left_s):
+                    return
+            with suppress(ConnectionFailed):
+                self._check_alive()
+                stuck.set()
+                channel.close()
+
+        threading.Thread(target=watch, daemon=True).start()
+        try:
+            yield move
+        finally:
+            over.set()
+            if stuck.is_set():
+                self._end_transfer(mark)
+                raise self._stuck(what)
+
     def _lost(self, error: Exception) -> ConnectionFailed:
         """End the session for good: the failure that this and each later call raises."""
-        if self._silent or isinstance(error, TimeoutError):
+        if self._silent:
             reason = f"no sign of life for {self._limits.silence_s:g} s"
         else:
             reason = error.text if isinstance(error, paramiko.ChannelException) else "the connection was cut"
@@ -187,18 +238,22 @@ class SshBoard(Board):
         except BROKEN_LINK as error:
             raise self._lost(error) from error
 
-    def _finish(self, channel: paramiko.Channel, what: str, deadline: Deadline) -> Completed:
-        """All that a program writes, to its end; BoardError when it has not ended by the deadline."""
+    def _finish(self, channel: paramiko.Channel, what: str, deadline: Deadline, mark: str = "") -> Completed:
+        """All that a program writes, to its end; BoardError when it has not ended by the deadline.
+
+        It is killed then, as its input ends; what heeds its input otherwise has a `mark`.
+        """
         with ThreadPoolExecutor(max_workers=3) as pool, channel:
             channel.settimeout(None)
             status = pool.submit(channel.recv_exit_status)
             stdout = pool.submit(_read_all, channel.recv)
             stderr = pool.submit(_read_all, channel.recv_stderr)
             if not self._ended((status, stdout, stderr), deadline):
-                with self._sending():
-                    channel.shutdown_write()
+                self._end_input(channel)
+                if mark:
+                    self._end_transfer(mark)
                 killed = self._ended((status, stdout, stderr), Deadline.after(self._limits.silence_s))
-                raise self._overdue(what, deadline.timeout_s, killed)
+                raise self._overdue(what, deadline.timeout_s, killed, STOPPED if mark else OVERDUE)
         try:
             completed = Completed(status.result(), stdout.result(), stderr.result())
         except BROKEN_LINK as error:
@@ -214,48 +269,55 @@ class SshBoard(Board):
             done, pending = wait(parts, min(deadline.remaining_s, self._limits.silence_s), FIRST_EXCEPTION)
             if not pending or any(part.exception() for part in done):
                 return True
+            self._check_alive()
             if deadline.passed:
                 return False
-            self._check_alive()
 
-    def _overdue(self, what: str, timeout_s: float, killed: bool) -> BoardError:
-        overdue = f"{what} on {self._name} did not end within {timeout_s:g} s"
+    def _overdue(self, what: str, timeout_s: float, killed: bool, hint: str) -> BoardError:
+        overdue = f"{what} on {self._name} did not end within {round(timeout_s, 1):g} s"
         if killed:
-            return BoardError(f"{overdue} and was killed")
+            return BoardError(f"{overdue} and was killed", hint)
         return BoardError(f"{overdue} and could not be killed", "restart the board: it may still be busy with it")
 
-    def _send(self, channel: paramiko.Channel, source: Path) -> None:
-        """Send a file as a program's standard input, as far as the program will have it."""
-        channel.settimeout(self._limits.silence_s)
-        with source.open("rb") as file:
-            while not channel.closed and (piece := file.read(PIECE_BYTES)):
-                with self._sending():
-                    channel.sendall(memoryview(piece))  # type: ignore[arg-type]  # the stubs lack it; spares copies
-        with self._sending():
+    def _end_transfer(self, mark: str) -> None:
+        """What goes wrong here must not hide why it is ended."""
+        with suppress(BoardError, ConnectionFailed):
+            self._finish(self._start(END_TRANSFER, mark), "sh", Deadline.after(KILL_S))
+
+    def _stuck(self, what: str) -> BoardError:
+        return BoardError(
+            f"{what} on {self._name} has come no further for {self._limits.silence_s:g} s, though the board answers",
+            STOPPED,
+        )
+
+    def _send(self, channel: paramiko.Channel, source: Path, what: str, mark: str) -> None:
+        """Send a file as a program's standard input; when that or the link ends early, its exit status will tell."""
+        with source.open("rb") as file, self._moving(channel, what, mark) as move:
+            while not channel.closed and (piece := memoryview(file.read(PIECE_BYTES))):
+                with suppress(*BROKEN_LINK):
+                    while piece and (sent := channel.send(piece)):  # type: ignore[arg-type]  # spares copies
+                        piece = piece[sent:]
+                        move()
+        self._end_input(channel)
+
+    def _end_input(self, channel: paramiko.Channel) -> None:
+        with suppress(*BROKEN_LINK), self._watchdog():
             channel.shutdown_write()
 
-    @contextmanager
-    def _sending(self) -> Iterator[None]:
-        """The block sends to a program; when that has ended early, or the link has, its exit status will tell."""
+    def _receive(self, channel: paramiko.Channel, fetch: Fetch, mark: str) -> None:
         try:
-            with self._watchdog():
-                yield
-        except TimeoutError as error:
-            raise self._lost(error) from error
-        except BROKEN_LINK:
-            pass
-
-    def _receive(self, channel: paramiko.Channel, fetch: Fetch, mark: bytes) -> None:
-        channel.settimeout(self._limits.silence_s)
-        try:
-            with replacing(fetch.destination) as file:
+            with replacing(fetch.destination) as file, self._moving(channel, f"reading {fetch.source}", mark) as move:
                 for piece in self._pieces(channel, fetch.size):
+                    move()
                     file.write(piece)
                 following = b"".join(self._pieces(channel, len(mark)))
-                if following != mark:
+                if following != mark.encode():
                     raise self._not_as_asked(channel, fetch, ended=len(following) < len(mark))
         except OSError as error:
-            raise ToolError(f"this machine: cannot write {fetch.destination}: {error.strerror}") from error
+            raise ToolError(
+                f"this machine: cannot write {fetch.destination}: {error.strerror}",
+                "check free space and rights of the runs folder",
+            ) from error
 
     def _pieces(self, channel: paramiko.Channel, size: int) -> Iterator[bytes]:
         """The next `size` bytes of a program's output, fewer only when it ends."""
@@ -283,10 +345,10 @@ class SshBoard(Board):
 
     def _cannot(self, verb: str, path: PurePosixPath, completed: Completed) -> BoardError:
         reason = completed.stderr.decode(errors="replace").strip() or f"exit status {completed.status}"
-        full = "No space left" in reason
+        full, there = "No space left" in reason, shlex.quote(str(path.parent))
         return BoardError(
             f"cannot {verb} {path} on {self._name}: {reason}",
-            f"the board's disk is full: df -h {shlex.quote(str(path.parent))} there shows it" if full else "",
+            f"the board's disk is full: df -h {there} there shows it" if full else f"see there: ls -ld {there}; dmesg",
         )
 
 
@@ -297,6 +359,7 @@ def _read_all(receive: Callable[[int], bytes]) -> bytes:
         output += piece
         if len(output) > OUTPUT_LIMIT_BYTES:
             raise BoardError(
-                f"a program wrote more than {OUTPUT_LIMIT_BYTES >> 20} MiB to its standard output or error"
+                f"a program wrote more than {OUTPUT_LIMIT_BYTES >> 20} MiB to its standard output or error",
+                "it is not the one that was deployed, or the board's startup files speak without end",
             )
     return bytes(output)

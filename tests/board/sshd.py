@@ -110,10 +110,16 @@ def _await(port: int) -> None:
 
 
 class Link:
-    """A TCP link to a local port that can be cut, or fall silent, on demand or after so many bytes from the server."""
+    """A TCP link to a local port that can be cut, or fall silent, on demand or after so many bytes from the server.
 
-    def __init__(self, port: int, *, cut_after: int | None = None, silent_after: int | None = None) -> None:
+    Every 64 KiB take `pause_s`.
+    """
+
+    def __init__(
+        self, port: int, *, cut_after: int | None = None, silent_after: int | None = None, pause_s: float = 0.0
+    ) -> None:
         self._target = port
+        self._pause_s = pause_s
         self._cut_after = cut_after
         self._silent_after = silent_after
         self._server = socket.create_server((LOOPBACK, 0))
@@ -162,6 +168,7 @@ class Link:
             while data := source.recv(1 << 16):
                 if self._silent.is_set():
                     self._over.wait()
+                time.sleep(self._pause_s)
                 sink.sendall(data)
                 passed += len(data)
                 if cut_after is not None and passed >= cut_after:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import pwd
+import signal
 import socket
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -89,6 +90,14 @@ def test_a_silence_during_the_handshake(server: Server) -> None:
     with Link(server.port, silent_after=100) as link:
         error = refusal(server.address_behind(link.port))
     assert error.message.endswith(": the handshake did not come to its end in time")
+
+
+def test_a_silence_during_the_authentication(server: Server) -> None:
+    """That is no refusal: the key may be right."""
+    with Link(server.port, silent_after=1450) as link:
+        error = refusal(server.address_behind(link.port))
+    assert error.message.endswith(" says neither yes nor no to the key within the time that it has")
+    assert "overloaded" in error.hint
 
 
 def test_an_unknown_host_key(server: Server, tmp_path: Path) -> None:
@@ -374,3 +383,89 @@ def test_a_destination_here_that_cannot_be_written(ssh_board: Board, tmp_path: P
     fetch = Fetch(PurePosixPath(tmp_path / "there"), tmp_path / "missing" / "back", 1)
     error = failure(lambda: ssh_board.get_many([fetch]), ToolError)
     assert error.message == f"this machine: cannot write {fetch.destination}: No such file or directory"
+
+
+# ---- clocks and programs that stand still
+
+
+def test_a_clock_that_stands_still_stops_no_time_out(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """paramiko's own never expire then; nor do they when the time of day is set back."""
+    (tmp_path / "there").write_bytes(os.urandom(8 * MEBIBYTE))
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    with linked(server, Link(server.port, silent_after=3 * MEBIBYTE)) as board:
+        error = failure(lambda: board.get(PurePosixPath(tmp_path / "there"), tmp_path / "back", 8 * MEBIBYTE))
+    assert OF_A_SILENCE in error.message
+    with Link(server.port, silent_after=100) as link:
+        failure(lambda: SshBoard.connect(server.address_behind(link.port), Limits(connect_s=0.5)).close())
+
+
+@pytest.mark.parametrize(
+    ("size", "pause_s", "words"),
+    [
+        (MEBIBYTE, 0.1, "did not end within"),
+        (64 * MEBIBYTE, 0.01, "has come no further for 2 s, though the board answers"),
+    ],
+    ids=["all is sent", "no more is taken"],
+)
+def test_a_receiver_that_stands_still_is_the_boards_fault(
+    server: Server, tmp_path: Path, size: int, pause_s: float, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would neither read on nor end with its session."""
+    monkeypatch.setattr(ssh, "SLOWEST_BYTES_PER_S", 100 * MEBIBYTE)
+    source, there = tmp_path / "source", tmp_path / "there"
+    source.write_bytes(bytes(size))
+    with Link(server.port, pause_s=pause_s) as link, linked(server, link) as board:
+        stop_the_writer(tmp_path / "there.part")
+        error = failure(lambda: board.put(source, PurePosixPath(there)), BoardError)
+    assert f"writing {there} on " in error.message
+    assert words in error.message
+    assert error.hint == ssh.STOPPED
+    assert writers(tmp_path / "there.part") == []
+
+
+def stop_the_writer(path: Path) -> None:
+    """Stop the process that writes the file as soon as there is one."""
+
+    def stop() -> None:
+        while not (found := writers(path)):
+            time.sleep(0.001)
+        os.kill(found[0], signal.SIGSTOP)
+
+    threading.Thread(target=stop, daemon=True).start()
+
+
+def writers(path: Path) -> list[int]:
+    """The pids of the `cat` whose standard output is the file."""
+    found = []
+    for pid in running("cat"):
+        with suppress(OSError):
+            if Path(f"/proc/{pid}/fd/1").readlink() == path:
+                found.append(pid)
+    return found
+
+
+def test_a_sender_that_stands_still_is_the_boards_fault(server: Server, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.write_bytes(bytes(64 * MEBIBYTE))
+
+    def stop() -> None:
+        while not (found := running("cat", "--", str(there))):
+            time.sleep(0.001)
+        os.kill(found[0], signal.SIGSTOP)
+
+    with SshBoard.connect(server.address, LIMITS) as board:
+        threading.Thread(target=stop, daemon=True).start()
+        error = failure(lambda: board.get(PurePosixPath(there), tmp_path / "back", 64 * MEBIBYTE), BoardError)
+    assert f"reading {there} on " in error.message
+    assert "has come no further for 2 s, though the board answers" in error.message
+    await_none("cat", "--", str(there))
+
+
+def test_a_slow_link_brings_what_is_still_on_its_way(server: Server, tmp_path: Path) -> None:
+    """Its buffers take all at once: that nothing more is to be sent does not say that all is there."""
+    (tmp_path / "source").write_bytes(os.urandom(MEBIBYTE))
+    with Link(server.port, pause_s=0.15) as link, linked(server, link) as board:
+        board.put(tmp_path / "source", PurePosixPath(tmp_path / "there"))
+    assert (tmp_path / "there").read_bytes() == (tmp_path / "source").read_bytes()
