@@ -199,3 +199,24 @@ def test_a_worker_that_fails_in_its_turn(code: str, reason: str, tmp_path: Path)
         worker.times_ns("go", 3)
     worker.close()
     assert worker._process.returncode is not None
+
+
+def test_a_run_that_is_killed_goes_on_to_the_same_evidence(cache: Path) -> None:
+    found = run(
+        cache, *("resume.py", "--board", "host", "--items", "c,c"), "--vectors", "3000", "--kills", "1", "--undisturbed"
+    )
+    assert found["verdict"] == "identical"
+    assert [attempt["chunks"] < 100 for attempt in found["attempts"]] == [True, False]
+    assert found["same_evidence"] is True
+
+
+def test_a_simulated_laboratory(cache: Path) -> None:
+    found = run(cache, "laboratory.py", *("--boards", "3", "--models", "2", "--nights", "2", "--repetitions", "0"))
+    assert found["simulated"]["entries"] == 3 * 2 * 2
+    assert 0 < found["simulated"]["scheduler_s"] < found["simulated"]["boards_s"]
+
+
+def test_the_page_of_a_simulated_laboratory(cache: Path) -> None:
+    found = run(cache, "laboratory_site.py", *("--boards", "2", "--nights", "2", "--repetitions", "1"))
+    assert found["runs"] == 20
+    assert {result["name"]: len(result["wall_s"]) for result in found["results"]}["site from nothing, index too"] == 1
