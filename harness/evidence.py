@@ -10,6 +10,7 @@ runs/<time>_<board>_<model>/
     target/00000/        its dumps from the board
     traces/              when which item took which step, undisturbed and under delays, and the vectors of that
     proof.json           of a proof: every claim with its method, and what is taken for granted
+    wrong-outputs.json   of a measurement: the first outputs that were wrong, written at once
     failing.npy          of a run that differs: the smallest vector that still does
     report.html junit.xml log.txt
     attempts.jsonl       when it was begun, and what stopped it; more lines where it was resumed
@@ -43,6 +44,7 @@ from harness.targets import HARDWARE
 ATTEMPTS = "attempts.jsonl"
 WORDLESS = "the process ended without a word: it was killed, its machine went down, or its disk was full"
 ENVELOPE = "run.dsse.json"
+WRONG_OUTPUTS = "wrong-outputs.json"
 CONTENT = ("chunks/", "failing.npy", "model.onnx", "plan/", "reference/", "stimuli.npy", "target/")
 
 
@@ -247,6 +249,10 @@ class RunFolder:
         path = self.path / "proof.json"
         return dict(json.loads(path.read_text())) if path.exists() else None
 
+    def note_wrong_outputs(self, found: Comparison) -> None:
+        """Keep that a measurement has met wrong outputs, whatever becomes of it afterwards."""
+        write_json(self.path / WRONG_OUTPUTS, asdict(found))
+
     def write_chunk(self, record: ChunkRecord) -> None:
         """Mark a chunk as finished; written after its dumps."""
         write_json(self.path / "chunks" / f"{record.index:05}.json", asdict(record))
@@ -283,13 +289,24 @@ def content_sha256(files: Mapping[str, str]) -> str:
     return hashlib.sha256("".join(f"{files[name]}  {name}\n" for name in shown).encode()).hexdigest()
 
 
-def differs_so_far(path: Path) -> bool:
-    """Whether what is finished of the run in that folder, which need not be, has shown a wrong activation."""
-    folder = RunFolder(path)
-    proof = folder.read_proof()
-    return any(layer.differing for chunk in folder.chunks() for layer in chunk.layers) or (
-        proof is not None and not proof["holds"]
-    )
+def differs_so_far(path: Path) -> bool | None:
+    """Whether what is finished of the run in that folder, which need not be, has shown a wrong activation.
+
+    None if what can be read of it shows none, and some of it cannot be read.
+    """
+    if (path / WRONG_OUTPUTS).exists():
+        return True
+    found = [_has_found(record) for record in (*(path / "chunks").glob("*.json"), *path.glob("proof.json"))]
+    return True if True in found else None if None in found else False
+
+
+def _has_found(path: Path) -> bool | None:
+    """Whether a record of a chunk, or of a proof, tells of a difference; None if it cannot be read."""
+    try:
+        record = json.loads(path.read_text())
+        return any(layer["differing"] for layer in record["layers"]) if "layers" in record else not record["holds"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
 
 
 def was_on_hardware(runs: Path, board: str, target: str) -> bool:
@@ -328,12 +345,11 @@ def _read_chunk(path: Path) -> ChunkRecord:
 
 def _require_no_finding(path: Path) -> None:
     """RequestError if a record, as far as it can be read, tells of a difference."""
-    with suppress(ValueError, LookupError, TypeError):
-        if any(layer["differing"] for layer in json.loads(path.read_text())["layers"]):
-            raise RequestError(
-                f"{path}: it has shown wrong activations, and what was kept of them is damaged",
-                "keep the folder as it is, and start a new run",
-            )
+    if _has_found(path):
+        raise RequestError(
+            f"{path}: it has shown wrong activations, and what was kept of them is damaged",
+            "keep the folder as it is, and start a new run",
+        )
 
 
 def _chunk(document: dict[str, Any]) -> ChunkRecord:

@@ -28,7 +28,7 @@ OURS = {"board", "model", "items", "plan", "resume", "against", "run-folder", "j
 @click.option("--resume", is_flag=True, help="Only go on with a night that has not ended, if there is one.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, in which order, and touch no board.")
 @click.option("--junit", type=click.Path(path_type=Path), help="Also write the night's JUnit XML there.")
-@click.option("--install", metavar="TIME", help="Have systemd do it every day at that time, e.g. 02:00.")
+@click.option("--install", metavar="TIME", help="Have systemd do it every day at that time, e.g. 22:00.")
 @as_json
 @click.pass_obj
 def nightly(

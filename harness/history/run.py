@@ -6,10 +6,8 @@ should be makes an unreadable record with the reason, and never an exception.
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -20,9 +18,9 @@ from harness.errors import HarnessError
 from harness.evidence import ATTEMPTS, RunFolder, differs_so_far
 from harness.outcome import PARTS, Outcome
 from harness.targets import HARDWARE
+from harness.untrusted import read_document
 
 DOCUMENT, REQUEST = "run.json", "request.json"
-LARGEST = 64 << 20  # bytes of a document that is read
 LONGEST = 2000  # characters of a text that is kept
 HIGH = {0.99: "p99", 0.999: "p999", 0.9999: "p9999"}
 DAMAGES = (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError, HarnessError)
@@ -113,23 +111,26 @@ class Run:
 
 
 def stamp(folder: Path) -> str:
-    """What changes when the folder's record does; empty if it is no run folder."""
+    """What changes when the folder's record does; empty if it is no run folder.
+
+    The time of the inode's change is the kernel's: whoever edits a file cannot set it back.
+    """
     try:
-        found = (folder / DOCUMENT).stat()
+        found = (folder / DOCUMENT).lstat()
     except OSError:
         return _stamp_unfinished(folder)
-    return f"{found.st_mtime_ns}-{found.st_size}-{found.st_ino}"
+    return f"{found.st_ctime_ns}-{found.st_mtime_ns}-{found.st_size}-{found.st_ino}"
 
 
 def _stamp_unfinished(folder: Path) -> str:
     """Its attempts, what was asked, and its chunks, each of which is renamed into place."""
-    times = [_mtime_ns(folder / name) for name in (REQUEST, ATTEMPTS, "chunks", "proof.json")]
+    times = [_changed_ns(folder / name) for name in (REQUEST, ATTEMPTS, "chunks", "proof.json")]
     return "/".join(map(str, times)) if any(times[:2]) else ""
 
 
-def _mtime_ns(path: Path) -> int:
+def _changed_ns(path: Path) -> int:
     try:
-        return path.stat().st_mtime_ns
+        return path.lstat().st_ctime_ns
     except OSError:
         return 0
 
@@ -137,8 +138,8 @@ def _mtime_ns(path: Path) -> int:
 def read(folder: Path) -> Run:
     """The record of a run folder, finished or not."""
     try:
-        if (folder / DOCUMENT).exists():
-            return digest(folder.name, _load(folder / DOCUMENT))
+        if os.path.lexists(folder / DOCUMENT):
+            return digest(folder.name, load(folder))
         return _unfinished(folder)
     except DAMAGES as error:
         reason = f"{type(error).__name__}: {error}"
@@ -147,18 +148,7 @@ def read(folder: Path) -> Run:
 
 def load(folder: Path) -> dict[str, Any]:
     """The whole document of a finished run; OSError or ValueError if there is none that can be read."""
-    return _load(folder / DOCUMENT)
-
-
-def _load(path: Path) -> dict[str, Any]:
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # a pipe must not stop the reader
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
-            raise ValueError(f"{path.name} is no file of at most {LARGEST >> 20} MiB")
-        document = json.loads(file.read())
-    if not isinstance(document, dict):
-        raise TypeError(f"{path.name} is no object")
-    return document
+    return read_document(folder / DOCUMENT)
 
 
 def digest(name: str, document: Mapping[str, Any]) -> Run:
@@ -166,6 +156,8 @@ def digest(name: str, document: Mapping[str, Any]) -> Run:
     board, model, bundle = document["board"], document["model"], document["bundle"]
     measured = document.get("measured")
     verdict = Outcome(document["verdict"])
+    if verdict.good and (why := ", ".join(_speaks_against(document))):
+        raise ValueError(f"it says {verdict}, but also: {why}")
     return Run(
         name=_plain(name),
         state=State.FINISHED,
@@ -197,6 +189,29 @@ def digest(name: str, document: Mapping[str, Any]) -> Run:
         attempts=len(document.get("attempts", ())) or 1,
         **(_measured(document) if measured else {}),
     )
+
+
+def _speaks_against(document: Mapping[str, Any]) -> Iterator[str]:
+    """What in a document cannot stand beside a good verdict."""
+    against, outputs = document.get("against") or {}, document.get("outputs") or {}
+    if outputs.get("differing"):
+        yield f"{outputs['differing']} outputs differ"
+    if against.get("regressed") or against.get("slower"):
+        yield "slower than before"
+    if not document.get("measured"):
+        yield from _unlike_the_reference(document)
+
+
+def _unlike_the_reference(document: Mapping[str, Any]) -> Iterator[str]:
+    layers, proof, traces = document["layers"], document.get("proof"), document.get("conformance")
+    if document["verdict"] != Outcome.IDENTICAL or not layers:
+        yield "nothing was compared"
+    yield from (f"layer {_text(layer['name'])} differs" for layer in layers if layer["differing"])
+    yield from (f"layer {_text(layer['name'])} was not compared" for layer in layers if not layer["compared"])
+    if proof and not proof["holds"]:
+        yield "its proof fails"
+    if traces and not traces["conforms"]:
+        yield "its traces are out of order"
 
 
 def _measured(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -246,7 +261,7 @@ def _counted(name: Any, least: float, most: float) -> Part:
 
 def _unfinished(folder: Path) -> Run:
     """What was asked, and what is known to have stopped it."""
-    asked = _load(folder / REQUEST) if (folder / REQUEST).exists() else {}
+    asked = read_document(folder / REQUEST) if (folder / REQUEST).exists() else {}
     request = asked.get("request", {})
     attempts = RunFolder(folder).attempts()
     last = attempts[-1] if attempts else {"part": "", "reason": "", "began": ""}
@@ -258,7 +273,7 @@ def _unfinished(folder: Path) -> Run:
         verdict=Outcome.INCONCLUSIVE.value if failed else State.UNFINISHED.value,
         reason=_text(last["reason"]),
         part=_text(last["part"]),
-        differs_so_far=differs_so_far(folder),
+        differs_so_far=differs_so_far(folder) is True,
         action="measure" if asked.get("kind") == "measure" else prove,
         board=_text(request.get("board")),
         model=_text(asked.get("name")) or _text(request.get("model")),

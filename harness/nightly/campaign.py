@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.errors import EXIT_REQUEST
+from harness.evidence import differs_so_far
 from harness.nightly import finding, record
-from harness.nightly.errands import Errand, Errands, differs_so_far, finished_run
+from harness.nightly.errands import Errand, Errands, finished_run
 from harness.nightly.finding import Said
 from harness.nightly.record import Attempt, Begun, Entry, Health, Night, Result
 from harness.nightly.schedule import Job, Rules, State, Step, attempted, beginnings, begun, closed, cured, fair, result
@@ -91,8 +92,6 @@ class Campaign:
         attempt = _finished(folder, one) or (_given_up(one, interrupted) if interrupted > INTERRUPTED else None)
         if attempt:
             self.state = attempted(self.state, Job(entry.board, Step.ATTEMPT, entry), attempt)
-        if entry.number not in self.state.results:
-            self._keep_begun(entry, None)
 
     def _begin(self, job: Job) -> None:
         left_s, tried = self.state.left_s(job.entry), self.state.tried(job.entry)

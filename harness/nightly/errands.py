@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import evidence
-from harness.errors import HarnessError
 from harness.nightly.matrix import command_line
 from harness.nightly.past import Past
 from harness.nightly.record import Attempt, Entry
@@ -96,11 +94,3 @@ def finished_run(folder: Path) -> dict[str, Any] | None:
         found = json.loads((folder / "run.json").read_text(encoding="utf-8"))
         return found if isinstance(found, dict) else None
     return None
-
-
-def differs_so_far(folder: Path) -> bool | None:
-    """Whether finished chunks in that folder show a wrong activation; None if what is there cannot be read."""
-    try:
-        return evidence.differs_so_far(folder)
-    except (HarnessError, OSError, ValueError, LookupError, TypeError):
-        return None

@@ -16,6 +16,7 @@ import yaml
 
 from harness import bundle
 from harness.commands import measure as command
+from harness.evidence import differs_so_far
 from harness.screen import Screen
 from harness.targets import KERNELS, c
 from harness.workspace import ROOT, Workspace
@@ -300,4 +301,6 @@ def test_times_of_a_wrong_program_are_no_result(tmp_path: Path, cache: Path, mon
     document = _in_process(tmp_path, cache, monkeypatch, change, "host")
     assert document["verdict"] == "differs"
     assert document["outputs"]["differing"] > 0
+    [folder] = (tmp_path / "runs").iterdir()
+    assert differs_so_far(folder), "also if the board had failed afterwards"
     assert "outputs are not the reference's" in document["reason"]

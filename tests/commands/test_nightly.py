@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,10 @@ import pytest
 
 from harness import profile, workspace
 from harness.cli.nightly import taken
+from harness.commands import nightly
 from harness.errors import RequestError, ToolError
 from harness.nightly import checks, matrix, record
+from harness.nightly.campaign import Campaign
 from harness.nightly.matrix import Wanted
 from harness.profile import Laboratory
 from tests.commands.command import User
@@ -171,6 +173,21 @@ def test_a_place_for_junit_that_is_none_is_told_before_the_night(tmp_path: Path,
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_night_is_told_also_where_its_junit_cannot_be_written(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder for it was removed meanwhile; the night has nothing to do."""
+    (tmp_path / "lab.yaml").write_text(f"matrices:\n  - {RUN}\n")
+    monkeypatch.setattr(nightly, "_make_way", lambda _file: None)
+    monkeypatch.setattr(Campaign, "carry_out", lambda _campaign: None)
+    ended = User(tmp_path, cache).here(
+        "nightly", str(tmp_path / "lab.yaml"), "--json", "--junit", str(tmp_path / "gone" / "junit.xml")
+    )
+    assert ended.code == 3
+    assert ended.document["counts"] == {"not run": 1}
+    assert "warning: cannot write" in ended.err
+
+
 def test_the_junit_of_a_former_night_does_not_stay(tmp_path: Path, cache: Path) -> None:
     """A file that is refused must not look like yesterday's success."""
     junit = tmp_path / "junit.xml"
@@ -218,6 +235,17 @@ def test_a_wrong_file_is_refused_before_anything_begins(tmp_path: Path, cache: P
         User(tmp_path, cache).here("nightly", str(tmp_path / "gone" / "lab.yaml"))
 
 
+@pytest.fixture
+def _summer_time() -> Iterator[None]:
+    """The clock of this machine as that of most of Europe: put forward from 02:00 to 03:00."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("_summer_time")
 @pytest.mark.parametrize("works", [True, False])
 def test_a_timer_is_installed(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, *, works: bool) -> None:
     """By a systemctl that remembers what it was asked; systemd serves no users here."""
@@ -232,7 +260,9 @@ def test_a_timer_is_installed(tmp_path: Path, cache: Path, monkeypatch: pytest.M
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     user, words = User(tmp_path, cache), ("nightly", str(tmp_path / "lab.yaml"), "--install", "02:30")
     if works:
-        assert "OnCalendar=*-*-* 02:30:00" in user.here(*words).out
+        ended = user.here(*words)
+        assert "OnCalendar=*-*-* 02:30:00" in ended.out
+        assert "the clock is put forward over 02:30: that night is left out" in ended.err.replace("\n", " ")
         assert (tmp_path / "asked").read_text().splitlines() == [
             "--user daemon-reload",
             "--user enable --now harness-lab.timer",

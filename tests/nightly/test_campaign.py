@@ -309,10 +309,13 @@ def test_a_difference_is_not_lost_where_its_night_is_not_gone_on_with(tmp_path: 
 def test_a_verdict_is_not_lost_where_nobody_goes_on(tmp_path: Path) -> None:
     night = interrupted(tmp_path)
     assert list(abandoned(night, tmp_path)) == []
-    (tmp_path / "night-000_a_x" / "run.json").write_text('{"verdict": "differs", "reason": "one"}')
-    [result] = abandoned(night, tmp_path)
-    assert (result.ending, result.run) == (Ending(Outcome.DIFFERS, "one"), "night-000_a_x")
-    assert [attempt.ending for attempt in result.attempts] == [result.ending]
+    run = tmp_path / "night-000_a_x" / "run.json"
+    run.write_text('{"verdict": "differs", "reason": "one"}')
+    for written_s, ended_s in ((1_000_060.0, 1_000_060.0), (5.0, 1_000_000.0)):  # the clock was set back
+        os.utime(run, (written_s, written_s))
+        [result] = abandoned(night, tmp_path)
+        assert (result.ending, result.run) == (Ending(Outcome.DIFFERS, "one"), "night-000_a_x")
+        assert result.attempts == (record.Attempt(1_000_000.0, ended_s, result.ending),)
 
 
 def test_a_measurement_that_came_to_nothing_when_its_night_was_killed_is_tried_again(tmp_path: Path) -> None:
@@ -327,8 +330,8 @@ def test_a_measurement_that_came_to_nothing_when_its_night_was_killed_is_tried_a
 
 def test_what_takes_the_machine_down_each_time_is_not_gone_on_with_for_ever(tmp_path: Path) -> None:
     """Its night is gone on with after every reboot; one that ends elsewhere does not count."""
-    night, times = interrupted(tmp_path), 0
-    while times := times + 1:
+    night, times = interrupted(tmp_path), 1
+    while times < 9:
         campaign(night, Simulated(well))  # interrupted before it comes to its turn
         killed = campaign(record.read(night.folder), Simulated(Script(a_run=[Answer(code=-9)]), folders={
             str(tmp_path / "night-000_a_x"): "a"
@@ -337,7 +340,7 @@ def test_what_takes_the_machine_down_each_time_is_not_gone_on_with_for_ever(tmp_
             patch.setattr(killed, "_end_attempt", died)
             killed.carry_out()
             break
-        night = record.read(night.folder)
+        night, times = record.read(night.folder), times + 1
     assert times == INTERRUPTED + 1
     ending = record.read(night.folder).results[0].ending
     assert ending.part == "tool"

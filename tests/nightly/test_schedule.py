@@ -202,6 +202,13 @@ def test_what_has_used_its_limit_is_not_tried_again() -> None:
     assert schedule.conclusion(attempts, 5, left_s) == LOST
 
 
+def test_what_is_begun_anew_needs_time_for_it() -> None:
+    [entry] = grid("a", "x")
+    job, refused = Job("a", Step.ATTEMPT, entry), Ending(Outcome.INCONCLUSIVE, "other sources", "tool")
+    for took_s, results in ((1.0, {}), (100.0, {0: refused})):
+        assert schedule.attempted(fit((entry,)), job, *tried(refused, took_s=took_s), anew=True).results == results
+
+
 @given(st.data())
 def test_every_night_ends_with_every_entry_and_within_its_rules(data: st.DataObject) -> None:
     """Whatever fails, in whatever order things end."""
