@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import unicodedata
 from pathlib import Path
 from tokenize import TokenError
@@ -10,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from harness.network import Array
+
+LARGEST_DOCUMENT = 64 << 20  # bytes of a JSON file that is read
 
 # Characters that are no text: controls, of which a terminal takes some as orders; those that turn its direction.
 _KEPT = "\n\t"
@@ -22,6 +26,33 @@ def parse_json(text: str | bytes) -> Any:
         return json.loads(text, parse_constant=_refuse)
     except RecursionError:
         raise ValueError("nested too deep") from None
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """The JSON object of a file; OSError if it is no plain file, ValueError for what is no object or too large.
+
+    A key that stands twice is refused: whoever reads the text, or reads it with another program, may see the other.
+    """
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:  # a pipe stops nobody
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_DOCUMENT:
+            raise ValueError(f"{path.name} is no file of at most {LARGEST_DOCUMENT >> 20} MiB")
+        content = file.read()
+    try:
+        document = json.loads(content, object_pairs_hook=_once)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    if not isinstance(document, dict):
+        raise ValueError(f"{path.name} is no object")  # noqa: TRY004 - what the file is, not what was given
+    return document
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        twice = next(key for index, (key, _) in enumerate(pairs) if key in dict(pairs[:index]))
+        raise ValueError(f"{twice!r} stands twice in it")
+    return found
 
 
 def _refuse(constant: str) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE
+from harness.report.facts import HARDWARE, where_it_ran
 from harness.screen import Screen
 from harness.verification import Claim, State, Wanted, stands
 from harness.verification import verify as claims_of
+from harness.verification.claims import MALFORMED
 from harness.verification.folder import Evidence, read
 from harness.workspace import Workspace
 
@@ -40,7 +43,15 @@ def _unfinished(path: Path) -> Claim:
 
 def _verdict(evidence: Evidence | None) -> str:
     """A run's evidence can stand and say that it differs."""
-    return f"; its verdict is: {evidence.run.get('verdict')}" if evidence else ""
+    return f"; its verdict is: {evidence.run.get('verdict')}{_where(evidence.run)}" if evidence else ""
+
+
+def _where(run: Mapping[str, Any]) -> str:
+    """Where that was, so that nobody takes an emulated board for hardware; nothing of a document that does not say."""
+    with suppress(*MALFORMED):
+        stand_ins = tuple(item for item in run["plan"]["items"] if item["ran_on"] != HARDWARE)
+        return f", {where_it_ran(str(run['board']['kind']), stand_ins)}"
+    return ""
 
 
 def _table(claims: Sequence[Claim]) -> Table:

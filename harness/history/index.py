@@ -20,7 +20,7 @@ from harness.history import run as runs
 from harness.history.run import Part, Run, State
 
 FILE = "index.sqlite"
-VERSION = 1  # one more whenever a record is read otherwise
+VERSION = 2  # one more whenever a record is read otherwise
 WAIT_S = 60.0  # for another process that reads thousands of new folders
 
 _COLUMNS = tuple(one.name for one in fields(Run) if one.name != "parts")

@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -37,16 +37,6 @@ def alone(runs: Path, notify: Callable[[str], None]) -> Iterator[int]:
         mine.flush()
         _wait(commands, notify)
         yield commands.fileno()
-
-
-def is_held(runs: Path) -> bool:
-    """Whether a night goes on in this folder; what is being asked hinders none, and makes no file."""
-    with suppress(OSError), (runs / NIGHTS / "lock").open() as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
 
 
 def _holder(file: IO[str]) -> str:

@@ -45,6 +45,11 @@ class Wanted:
 def verify(evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
     """Every claim, as soon as it is decided."""
     yield claim("files", lambda: folder.files(evidence, progress))
+    try:
+        list(folder.plain(evidence.path))
+    except ContradictionError as error:  # a pipe would never end, a link lead anywhere
+        yield Claim("content", State.UNCHECKED, f"nothing else is opened: {error}")
+        return
     yield claim("content", lambda: folder.content(evidence), needed=False)
     try:
         plan, vectors = subject.read(evidence)
@@ -52,6 +57,7 @@ def verify(evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[C
         text = f"plan, model or vectors cannot be read, and all else follows from them: {error}"
         yield Claim("plan", State.WRONG, text)
         return
+    yield claim("request", lambda: subject.request(evidence, plan))
     yield claim("model", lambda: subject.model(evidence, plan.network))
     yield claim("plan", lambda: subject.plan(evidence, plan))
     yield claim("vectors", lambda: subject.vectors(evidence, vectors, plan.network, progress), needed=False)
@@ -69,7 +75,7 @@ def _of_run(outputs: Outputs, wanted: Wanted, progress: Progress) -> Iterator[Cl
     yield claim("dumps", lambda: results.again(outputs, progress))
     reference = _Reference(outputs, wanted.reference, progress)
     yield claim("reference", reference.check, needed=False)
-    if outputs.evidence.request["floats"] is not None:
+    if outputs.evidence.request["floats"] is not None or outputs.evidence.run["proof"]:
         yield claim("proof", lambda: results.proof(outputs.evidence))
     yield claim("verdict", lambda: results.verdict(outputs, reference.covered))
 

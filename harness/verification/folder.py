@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
@@ -13,6 +12,7 @@ from typing import Any
 
 from harness.errors import RequestError
 from harness.evidence import ENVELOPE, ChunkRecord, RunFolder, content_sha256, file_sha256
+from harness.untrusted import read_document
 from harness.verification.claims import ContradictionError, Progress, UncheckedError, listed
 
 RUN = "run.json"
@@ -43,24 +43,21 @@ class Evidence:
 
 def read(path: Path) -> Evidence | None:
     """The run in a folder, None if it is not finished; RequestError if it is none, or its document cannot be read."""
-    if not (path / RUN).exists():
+    if not os.path.lexists(path / RUN):
         if (path / "request.json").is_file():
             return None
         raise RequestError(f"{path}: this is no run folder", "name a folder under runs/, or the path of one")
     try:
-        document = json.loads((path / RUN).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        return Evidence(path, read_document(path / RUN))
+    except (OSError, ValueError) as error:
         raise RequestError(
             f"{path / RUN}: cannot be read: {error}", "get the folder again from where it came"
         ) from error
-    if not isinstance(document, dict):
-        raise RequestError(f"{path / RUN}: is no document of a run", "get the folder again from where it came")
-    return Evidence(path, document)
 
 
 def files(evidence: Evidence, progress: Progress) -> str:
     """Every file that run.json lists is there with its SHA-256, and no other but run.json and the signature."""
-    recorded, found = evidence.run["files"], set(_found(evidence.path))
+    recorded, found = evidence.run["files"], set(plain(evidence.path))
     missing, added = recorded.keys() - found, found - recorded.keys() - {RUN, ENVELOPE}
     if missing or added:
         wrong = (f"missing: {listed(missing)}" if missing else "", f"added: {listed(added)}" if added else "")
@@ -76,15 +73,20 @@ def files(evidence: Evidence, progress: Progress) -> str:
     return f"{len(recorded):,} files are those that {RUN} lists, and no others are there"
 
 
-def _found(folder: Path) -> Iterator[str]:
+def plain(folder: Path) -> Iterator[str]:
     """The names of all files in the folder; ContradictionError for what no run leaves behind, such as links."""
-    for path, folders, names in os.walk(folder):
+    for path, folders, names in os.walk(folder, onerror=_not_seen):
         for found in (Path(path, name) for name in (*folders, *names)):
             mode, name = found.lstat().st_mode, found.relative_to(folder).as_posix()
             if stat.S_ISREG(mode):
                 yield name
             elif not stat.S_ISDIR(mode):
                 raise ContradictionError(f"added: {name}, which is no plain file")
+
+
+def _not_seen(error: OSError) -> None:
+    """What is not seen could be anything."""
+    raise ContradictionError(f"cannot be looked into: {error}") from error
 
 
 def content(evidence: Evidence) -> str:

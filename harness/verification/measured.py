@@ -15,6 +15,8 @@ from harness.measurement.base import READINGS_FILE
 from harness.measurement.document import judge
 from harness.measurement.parts import Part
 from harness.measurement.segments import Readings
+from harness.report.measured import facts
+from harness.timing.comparison import Verdict
 from harness.untrusted import load_array
 from harness.verification.claims import ContradictionError, Progress, require_equal
 from harness.verification.folder import RUN, Evidence
@@ -50,6 +52,19 @@ def _part(recorded: Mapping[str, Any], run: Mapping[str, Any], readings: Reading
 def verdict(evidence: Evidence) -> str:
     """The verdict follows from the numbers; whether the outputs were right is the run's word: they were not kept."""
     run = evidence.run
+    _require_consistent(run)
     found, reason = judge(dict(run))
     require_equal(RUN, {"verdict": run["verdict"], "reason": run["reason"]}, {"verdict": found, "reason": reason})
-    return f"{found}: {reason}"
+    return f"{found}: {reason}; that its outputs were right, and what it was compared with, is the run's word"
+
+
+def _require_consistent(run: Mapping[str, Any]) -> None:
+    """No MET of what has none, no part slower that the sum of them does not tell."""
+    require_equal(f"{RUN}, measured.unit,", run["measured"]["unit"], Quantity(run["measured"]["quantity"]).unit)
+    try:
+        facts.gather(run)
+    except ValueError as error:
+        raise ContradictionError(f"{RUN} contradicts itself: {error}") from error
+    if run["against"]:
+        slower = [part["name"] for part in run["against"]["parts"] if part.get("verdict") == Verdict.SLOWER.value]
+        require_equal(f"{RUN}, against.slower,", run["against"]["slower"], slower)

@@ -16,7 +16,6 @@ from typing import Any
 
 from harness import bundle, plan_folder, profile
 from harness.errors import HarnessError
-from harness.evidence import RunFolder
 from harness.profile import Profile
 from harness.verification.claims import ContradictionError, UncheckedError, listed, require_equal
 from harness.verification.folder import RUN, Evidence
@@ -51,7 +50,6 @@ def reproduced(evidence: Evidence, boards: Path, scratch: Path) -> str:
     UncheckedError where these sources, this compiler or this board's profile are not here.
     """
     recorded, revision = evidence.run["bundle"], evidence.run["harness"]["revision"]
-    require_equal("request.json, bundle", RunFolder(evidence.path).read_request()["bundle"], recorded["sha256"])
     try:
         built, source = _here(evidence, boards, scratch / "here"), "the sources here"
         if built.sha256 != recorded["sha256"] and built.compiler == recorded["compiler"]:
@@ -125,7 +123,9 @@ def _explain(evidence: Evidence, built: Built, source: str) -> UncheckedError:
 
 
 def _same_files(recorded: Mapping[str, Any], built: Built) -> str:
-    """What is the same; ContradictionError if the same recipe gave other files."""
+    """What is the same; ContradictionError if the same recipe gave other files, or was another's."""
+    recipe = [built.compiler, list(built.flags)]
+    require_equal(f"{RUN}, bundle's compiler and flags,", [recorded["compiler"], recorded["flags"]], recipe)
     if "files" not in recorded:
         return f"bundle {built.sha256[:16]}: the same recipe ({RUN} does not list its files)"
     names = {*recorded["files"], *built.files}

@@ -162,10 +162,16 @@ def _observed(outputs: Outputs) -> dict[str, Any] | None:
 
 
 def proof(evidence: Evidence) -> str:
-    """The proof holds if all its claims do; that the verdict agrees with it is the verdict's matter."""
+    """The proof holds if all its claims do, of every layer; that the verdict agrees with it is the verdict's matter."""
     found = RunFolder(evidence.path).read_proof()
     if found is None:
         raise ContradictionError("a proof was asked for, and there is no proof.json")
+    silent = {layer["name"] for layer in evidence.run["layers"]} - {claim["layer"] for claim in found["claims"]}
+    if found["holds"] and silent:
+        raise ContradictionError(f"proof.json claims nothing of {listed(silent)}")
+    contradicted = [claim for claim in found["claims"] if claim["holds"] is bool(claim["counterexample"])]
+    if contradicted:
+        raise ContradictionError(f"proof.json: a claim holds and has a counterexample: {contradicted[0]['statement']}")
     failed = [str(claim["layer"] or "network") for claim in found["claims"] if not claim["holds"]]
     if found["holds"] is bool(failed):
         raise ContradictionError(

@@ -27,7 +27,7 @@ def signed(folder: Path, key: Ed25519PublicKey | None) -> str:
         raise ContradictionError(f"{ENVELOPE} states another run than {RUN}")
     names = ", ".join(envelope.signatures)
     if key is None:
-        raise UncheckedError(f"signed by {names}: give --key to check that")
+        raise UncheckedError(f"anybody may have signed it; it names {names}: give --key to check that")
     if not envelope.is_signed_by(key):
         raise ContradictionError(f"not signed by {fingerprint(key)}, but by {names or 'nobody'}")
     return f"signed by {fingerprint(key)}"

@@ -13,6 +13,7 @@ from harness.cover import Search
 from harness.evidence import RunFolder, file_sha256
 from harness.network import Network
 from harness.plan import Plan
+from harness.report.facts import EMULATED
 from harness.stimuli import Stimuli, from_file, stimuli
 from harness.targets import HARDWARE
 from harness.verdict import model_document, plan_document
@@ -20,6 +21,7 @@ from harness.verification.claims import ContradictionError, Progress, UncheckedE
 from harness.verification.folder import RUN, Evidence
 
 COMPARED_AT_ONCE = 100_000
+EMULATOR = "harness.name="  # what board/emulator.py tells the kernel
 
 
 def read(evidence: Evidence) -> tuple[Plan, Stimuli]:
@@ -38,13 +40,31 @@ def model(evidence: Evidence, network: Network) -> str:
     return f"{network.name}, {sha256}"
 
 
+def request(evidence: Evidence, made: Plan) -> str:
+    """What was asked, of which board, and how often it was tried, is what run.json says."""
+    kept, run = RunFolder(evidence.path), evidence.run
+    document = kept.read_request()
+    said = {"kind": run.get("kind", "run"), "board": run["board"]["name"], "bundle": run["bundle"]["sha256"]}
+    asked = {"kind": document["kind"], "board": evidence.request["board"], "bundle": document["bundle"]}
+    said["attempts"], asked["attempts"] = run.get("attempts", []), kept.attempts()
+    if not evidence.measured:
+        said |= {key: run[key] for key in ("chunk", "fetch")}
+        asked |= {key: evidence.request[key] for key in ("chunk", "fetch")}
+    require_equal(RUN, said, asked)
+    require_equal("request.json, board,", asked["board"], made.board)
+    tried = max(1, len(said["attempts"]))
+    return f"board {made.board}, tried {tried} x: request.json, attempts.jsonl, plan and {RUN} agree"
+
+
 def plan(evidence: Evidence, made: Plan) -> str:
     """The plan is that of run.json, and sound; an emulated board is nowhere called hardware."""
-    recorded = evidence.run["plan"]
+    recorded, board = evidence.run["plan"], evidence.run["board"]
     ran_on = [item["ran_on"] for item in recorded["items"]]
     require_equal(f"{RUN}, plan,", recorded, plan_document(made, ran_on))
-    if evidence.run["board"]["kind"] == "emulated" and HARDWARE in ran_on:
+    if board["kind"] == EMULATED and HARDWARE in ran_on:
         raise ContradictionError(f"{RUN} says that the board is emulated, and that an item ran on hardware")
+    if board["kind"] != EMULATED and EMULATOR in board["environment"]["command_line"]:
+        raise ContradictionError(f"{RUN} says {board['kind']}, and its kernel was started as that of an emulated board")
     found = assessment.document(assessment.assess(made))
     require_equal(f"{RUN}, assessment,", _timeless(evidence.run["assessment"]), _timeless(found))
     return f"{len(made.items)} items, {len(made.tasks)} tasks: text, net and {RUN} agree, and it is sound"
@@ -60,6 +80,8 @@ def vectors(evidence: Evidence, kept: Stimuli, network: Network, progress: Progr
     sha256 = file_sha256(RunFolder(evidence.path).stimuli)
     require_equal(f"{RUN}, stimuli,", [recorded["count"], recorded["sha256"]], [kept.count, sha256])
     if not asked["vectors"].isdigit():
+        require_equal(f"{RUN}, stimuli.source,", recorded["source"], asked["vectors"])
+        require_equal(f"{RUN}, stimuli.classes,", recorded["classes"], kept.describe())
         raise UncheckedError(f"{kept.count:,} vectors came from the file {asked['vectors']}, {sha256}")
     made = _made_again(asked, network, progress)
     require_equal(

@@ -15,6 +15,7 @@ import pytest
 
 from harness.commands.serve import read_inside
 from harness.nightly import record
+from harness.nightly.alone import alone
 from harness.nightly.record import Attempt, Result
 from harness.outcome import Ending, Outcome
 from tests.commands.command import User
@@ -61,7 +62,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[tu
     laboratory.make(folder / "runs", boards, 2, models=("acas_wl", "acas_wr"), running=True)
     (folder / "tmp").mkdir()
     user = User(folder, cache)
-    with serving(user, folder / "tmp") as (_, port):
+    with alone(folder / "runs", print), serving(user, folder / "tmp") as (_, port):
         yield user, port
 
 

@@ -151,9 +151,16 @@ def test_what_was_changed_before_is_not_signed(user: User, run: Path, key: Path)
     assert not (run / "run.dsse.json").exists()
 
 
+def test_a_verdict_that_does_not_follow_is_not_signed(user: User, run: Path, key: Path) -> None:
+    change(run / "run.json", lambda document: document.update(verdict="differs"))
+    with pytest.raises(RequestError, match=r"verdict not ok: .* found again as \"identical\""):
+        user.here("sign", str(run), "--key", str(key))
+    assert not (run / "run.dsse.json").exists()
+
+
 def test_another_runs_envelope_is_not_replaced(user: User, run: Path, key: Path) -> None:
     user.here("sign", str(run), "--key", str(key))
-    edit_run(run)
+    change(run / "run.json", lambda document: document["bundle"].update(reused=7))
     with pytest.raises(RequestError, match="states another run"):
         user.here("sign", str(run), "--key", str(key))
 

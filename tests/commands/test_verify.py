@@ -15,6 +15,7 @@ import onnx
 import pytest
 
 from harness import dumps, stimuli
+from harness.errors import RequestError
 from harness.evidence import content_sha256, file_sha256, write_json
 from harness.network import Network
 from harness.workspace import ROOT
@@ -106,7 +107,7 @@ def test_a_run_is_found_by_its_name_and_shown_line_by_line(user: User, identical
     lines = [line.split() for line in ended.out.splitlines()]
     assert ["files", "ok"] in [line[:2] for line in lines]
     assert "computed again over 100 vectors" in ended.out
-    assert ended.out.rstrip().endswith("the evidence stands; its verdict is: identical")
+    assert ended.out.rstrip().endswith("the evidence stands; its verdict is: identical, on this machine")
 
 
 def test_dumps_that_were_not_fetched_are_told_by_their_hashes(user: User, model: Path, tmp_path: Path) -> None:
@@ -206,6 +207,17 @@ def edit_chunk(folder: Path) -> None:
     change(folder / "chunks/00001.json", lambda chunk: chunk["layers"][0].update(compared=4))
 
 
+def edit_request(**changes: Any) -> Callable[[Path], None]:
+    return lambda folder: change(folder / "request.json", lambda asked: asked["request"].update(changes))
+
+
+def leave_dumps_out(folder: Path) -> None:
+    """As if only those that differ had been wanted."""
+    for kind in ("reference", "target"):
+        shutil.rmtree(folder / kind)
+    change(folder / "run.json", lambda run: run.update(fetch="mismatch"))
+
+
 def edit_tables(folder: Path) -> None:
     next((folder / "plan" / "parameters").glob("*bias*")).write_bytes(b"")
 
@@ -240,6 +252,17 @@ TAMPERED = {
     "soundness": in_part("plan", "sound", lambda run: run["assessment"], sound=False),
     "model's box": in_part("model", "input.box_low is", lambda run: run["model"]["input"], box_low=3),
     "another model": Tampered(other_model, "model", "the plan's is", rehashed=True),
+    "name of board": in_part("request", "board is", lambda run: run["board"], name="xavier"),
+    "where, in the kernel's words": in_part(
+        "plan", "as that of an emulated board", lambda run: run["board"]["environment"], command_line="harness.name=x"
+    ),
+    "attempts": in_run("request", "attempts[0]", attempts=[]),
+    "asked bundle": Tampered(
+        lambda f: change(f / "request.json", lambda asked: asked.update(bundle="0")), "request", "bundle", rehashed=True
+    ),
+    "asked board": Tampered(edit_request(board="xavier"), "request", "board is", rehashed=True),
+    "dumps left out": Tampered(leave_dumps_out, "request", "fetch is", rehashed=True),
+    "vectors' origin": Tampered(edit_request(vectors="mine.npy"), "vectors", "source", rehashed=True),
     "seed": in_part("vectors", "[0] is 2, found again as 1", lambda run: run["stimuli"], seed=2),
     "vectors": Tampered(other_vectors, "vectors", "vector 123 of stimuli.npy is another", rehashed=True),
     "chunk dropped": Tampered(drop_chunk, "chunks", "chunk 2 has vectors 200 to 300", rehashed=True),
@@ -316,6 +339,41 @@ def test_an_edited_bundle_is_found_when_it_is_built_again(user: User, identical:
     assert text(ended, "bundle") == "built again from the same sources, other bytes are in: inference"
 
 
+@pytest.mark.parametrize("changes", [{"compiler": "gcc 99"}, {"flags": ["-Ofast"]}])
+def test_a_compiler_that_did_not_build_the_bundle_is_found(
+    user: User, identical: Path, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    copy = Path(shutil.copytree(identical, tmp_path / "copy"))
+    change(copy / "run.json", lambda run: run["bundle"].update(changes))
+    ended = user.here("verify", str(copy), "--json", "--reference", "none")
+    assert (ended.code, "compiler and flags" in text(ended, "bundle")) == (1, True), text(ended, "bundle")
+
+
+@pytest.mark.parametrize("name", ["chunks/00001.json", "request.json", "proof.json"])
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(
+    user: User, identical: Path, tmp_path: Path, name: str
+) -> None:
+    copy = Path(shutil.copytree(identical, tmp_path / "copy"))
+    (copy / name).unlink(missing_ok=True)
+    os.mkfifo(copy / name)
+    ended = user.here("verify", str(copy), "--json", *QUICK)
+    assert (ended.code, text(ended, "content")) == (1, f"nothing else is opened: added: {name}, which is no plain file")
+
+
+def test_a_run_json_that_is_no_file_or_says_a_thing_twice_is_refused(
+    user: User, identical: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(identical, tmp_path / "copy"))
+    written = (copy / "run.json").read_text()
+    (copy / "run.json").write_text(written.replace("{", '{"verdict": "differs",', 1))
+    with pytest.raises(RequestError, match="'verdict' stands twice"):
+        user.here("verify", str(copy), *QUICK)
+    (copy / "run.json").unlink()
+    os.mkfifo(copy / "run.json")
+    with pytest.raises(RequestError, match="is no file of at most 64 MiB"):
+        user.here("verify", str(copy), *QUICK)
+
+
 def test_an_unfinished_run_cannot_be_checked(user: User, identical: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(identical, tmp_path / "copy"))
     (copy / "run.json").unlink()
@@ -341,10 +399,32 @@ def test_the_document_of_another_version_is_not_checked_rather_than_wrong(
     assert text(ended, "verdict") == "damaged, or written by another version of harness: KeyError: 'layers'"
 
 
-def test_a_measurement_follows_from_its_readings(user: User, model: Path) -> None:
+def regress_silently(run: dict[str, Any]) -> None:
+    run["against"] = {"regressed": False, "slower": [], "parts": [{"name": "small", "verdict": "slower"}]}
+
+
+def call_it_met(run: dict[str, Any]) -> None:
+    run["measured"]["not_met_because"] = ""
+    for item in run["plan"]["items"]:
+        item["ran_on"] = "host-simulation"
+
+
+MEASURED = (
+    ("slower", "against.slower", regress_silently),
+    ("met", "the times are said to be MET", call_it_met),
+    ("unit", "measured.unit", lambda run: run["measured"].update(unit="cycles")),
+)
+
+
+def test_a_measurement_follows_from_its_readings(user: User, model: Path, tmp_path: Path) -> None:
     asked = ("--board", "host", "--items", "c,c", "--model", str(model), "--samples", "2000")
     run = Path(user.harness("measure", *asked, "--json").document["run"])
     assert user.here("verify", str(run), "--json", "--no-rebuild").code == 0
+    for claim, words, edit in MEASURED:
+        copy = Path(shutil.copytree(run, tmp_path / claim))
+        change(copy / "run.json", edit)
+        ended = user.here("verify", str(copy), "--json", "--no-rebuild")
+        assert (ended.code, words in text(ended, "verdict")) == (1, True), ended.out
     readings = np.load(run / "readings.npy")
     readings[17] += 1_000_000
     np.save(run / "readings.npy", readings)

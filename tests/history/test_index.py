@@ -72,6 +72,18 @@ def test_only_what_is_new_or_changed_is_read_again(folder: Path, read: list[str]
     assert records["new"].verdict == records[names[2]].verdict
 
 
+def test_an_edit_that_sets_the_time_back_is_seen(folder: Path) -> None:
+    path = next(path for path in folder.glob("*_kv260_acas_wl/run.json"))
+    with opened(folder):
+        before, text = path.stat(), path.read_text()
+    path.write_text(text.replace('"differing": 0', '"differing": 9', 1))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    with opened(folder) as found:
+        [run] = [run for run in found.find(Wanted()) if run.name == path.parent.name]
+    assert run.verdict == "unreadable"
+
+
 def test_an_unfinished_run_is_known_and_then_finished(folder: Path) -> None:
     unfinished = folder / "20261201_xavier_x"
     unfinished.mkdir()

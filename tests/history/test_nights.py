@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from harness.history.nights import Change, Kind, Past
+from harness.history.nights import Change, Kind, Past, confirmed
+from harness.history.run import Run, State
 from harness.nightly.record import Attempt, Entry, Health, Night, Result
 from harness.outcome import Ending, Outcome
 
@@ -135,3 +137,68 @@ def test_the_gravest_comes_first() -> None:
 def _many(name: str, entries: tuple[Entry, ...], found: str) -> Night:
     results = {n: Result(n, Ending(Outcome(SHORT[one]), "")) for n, one in enumerate(found)}
     return Night(Path(name), 1.0, 9.0, "f", "ab", entries, results, {}, {})
+
+
+def standing(*found: str, last: Night | None = None) -> list[tuple[str, str, str]]:
+    """What was wrong before the last of these nights, since when, and what it is now."""
+    nights = [night(f"n{index}", one) for index, one in enumerate(found)] + ([last] if last else [])
+    past = Past()
+    for one in nights[:-1]:
+        past.add(one)
+    return [(one.told, one.since, one.now.partition(":")[0]) for one in past.standing(nights[-1])]
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ("dd", ("differs", "n0", "")),
+        ("iddd", ("differs", "n1", "")),
+        ("d?d", ("differs", "n0", "")),
+        ("d??", ("differs", "n0", "now inconclusive (network)")),
+        ("d--", ("differs", "n0", "now not run")),
+        ("rd", ("differs", "n0", "")),
+        ("r?", ("regressed", "n0", "now inconclusive (network)")),
+    ],
+)
+def test_what_is_still_wrong_stays_in_sight(found: str, told: tuple[str, str, str]) -> None:
+    assert standing(*found) == [told]
+
+
+@pytest.mark.parametrize("found", ["d", "id", "di", "d?i", "??", "i?", "dii"])
+def test_what_is_not_still_wrong(found: str) -> None:
+    assert standing(*found) == []
+
+
+def test_what_is_wrong_and_no_more_in_the_night_stays_in_sight() -> None:
+    other = Entry(0, "xavier", "acas_wl", "", "run", Outcome.IDENTICAL, 60.0)
+    assert standing("d", last=night("b", "i", entry=other)) == [("differs", "n0", "not in this night")]
+    assert standing("d", last=night("b", ".", ended=False)) == [("differs", "n0", "now not run")]
+
+
+RUN = Run("run", State.FINISHED, "identical", board="xavier", action="run")
+
+
+@pytest.mark.parametrize(
+    ("run", "outcome", "why"),
+    [
+        (None, "inconclusive", "its evidence is gone: runs/run"),
+        (replace(RUN, board="kv260"), "inconclusive", "runs/run is a run on kv260"),
+        (replace(RUN, action="prove"), "inconclusive", "runs/run is a prove on xavier"),
+        (replace(RUN, verdict="differs", reason="7 differ"), "differs", "runs/run differs: 7 differ"),
+        (replace(RUN, verdict="unreadable", board="", reason="cut"), "inconclusive", "runs/run says unreadable: cut"),
+        (replace(RUN, verdict="unfinished", differs_so_far=True), "differs", "runs/run differs"),
+    ],
+)
+def test_a_good_result_without_its_evidence_is_none(run: Run | None, outcome: str, why: str) -> None:
+    found = confirmed(night("n", "i"), {"run": run} if run else {}).results[0].ending
+    assert (found.outcome, why in found.reason) == (outcome, True), found.reason
+
+
+@pytest.mark.parametrize("found", "idr?")
+def test_a_result_that_its_evidence_bears_out_is_left_as_it_is(found: str) -> None:
+    one = night("n", found)
+    assert confirmed(one, {"run": RUN}) == one
+
+
+def test_a_wrong_result_needs_no_evidence() -> None:
+    assert confirmed(night("n", "d"), {}) == night("n", "d")

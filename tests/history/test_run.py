@@ -13,6 +13,7 @@ from harness.evidence import ChunkRecord, RunFolder, write_json
 from harness.history import run as runs
 from harness.history.run import Part, State, digest, read
 from harness.targets import HARDWARE
+from harness.untrusted import LARGEST_DOCUMENT
 from tests.history.laboratory import make_wrong, run_document
 from tests.report.measured import documents
 
@@ -86,6 +87,7 @@ def stand_in(document: dict[str, Any]) -> None:
 
 def miss(document: dict[str, Any]) -> None:
     document["outputs"]["differing"] = 3
+    document["verdict"] = "differs"
 
 
 @pytest.mark.parametrize(
@@ -98,6 +100,49 @@ def test_what_is_no_met_is_never_called_so_whatever_the_document_says(change: An
     found = digest("a", document)
     assert not found.met
     assert found.not_met.startswith(why)
+
+
+def differ_behind(document: dict[str, Any]) -> None:
+    document["layers"][3]["differing"] = 7
+
+
+def leave_out(document: dict[str, Any]) -> None:
+    document["layers"][3]["compared"] = 0
+
+
+CONTRADICTIONS = {
+    "a layer": (differ_behind, "layer dense_3 differs"),
+    "nothing compared": (leave_out, "layer dense_3 was not compared"),
+    "no layers": (lambda run: run.update(layers=[]), "nothing was compared"),
+    "a proof": (lambda run: run.update(proof={"holds": False}), "its proof fails"),
+    "traces": (lambda run: run.update(conformance={"conforms": False}), "its traces are out of order"),
+    "no measurement": (lambda run: run.update(verdict="measured"), "nothing was compared"),
+    "outputs": (lambda run: run.update(outputs={"differing": 2}), "2 outputs differ"),
+    "slower": (lambda run: run.update(against={"regressed": True}), "slower than before"),
+}
+
+
+@pytest.mark.parametrize("how", CONTRADICTIONS)
+def test_a_good_verdict_that_its_own_document_contradicts_is_not_believed(tmp_path: Path, how: str) -> None:
+    document, (change, why) = run_document("xavier", "m"), CONTRADICTIONS[how]
+    change(document)
+    found = read(write(tmp_path / "run", json.dumps(document)))
+    assert (found.verdict, why in found.reason) == ("unreadable", True), found.reason
+
+
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    text = json.dumps(run_document("xavier", "m"))
+    found = read(write(tmp_path / "run", text.replace("{", '{"verdict": "differs", ', 1)))
+    assert (found.verdict, "'verdict' stands twice" in found.reason) == ("unreadable", True)
+
+
+def test_the_document_of_another_run_behind_a_link_is_none(tmp_path: Path) -> None:
+    real = write(tmp_path / "real", json.dumps(run_document("xavier", "m")))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").symlink_to(real / "run.json")
+    assert read(tmp_path / "run").verdict == "unreadable"
+    (real / "run.json").unlink()
+    assert read(tmp_path / "run").verdict == "unreadable"
 
 
 HOSTILE = {
@@ -159,7 +204,7 @@ def test_a_pipe_and_a_huge_file_stop_nobody(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     os.mkfifo(tmp_path / "pipe" / "run.json")
     with (tmp_path / "huge" / "run.json").open("wb") as file:
-        file.truncate(runs.LARGEST + 1)
+        file.truncate(LARGEST_DOCUMENT + 1)
     for name in ("pipe", "huge"):
         assert read(tmp_path / name).reason.startswith("ValueError: run.json is no file of at most 64 MiB")
 

@@ -128,7 +128,7 @@ class _Unfit(Exception):
 
 
 def _copy(source: Path, target: Path) -> bool:
-    """Whether it had to be copied: not if what is there has its size and time."""
+    """Whether it had to be copied: not if what is there has its size and time, and the source is as it was then."""
     try:
         reader = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -152,7 +152,8 @@ def _is_as(target: Path, given: os.stat_result) -> bool:
         there = target.lstat()
     except FileNotFoundError:
         return False
-    return (there.st_size, there.st_mtime_ns) == (given.st_size, given.st_mtime_ns)
+    same = (there.st_size, there.st_mtime_ns) == (given.st_size, given.st_mtime_ns)
+    return same and given.st_ctime_ns <= there.st_ctime_ns  # who edits a file may set its time back, but not this
 
 
 def _write_as(target: Path, content: bytes, given: os.stat_result) -> None:

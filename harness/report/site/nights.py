@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from harness.history.nights import Change, Kind
+from harness.history.nights import Change, Kind, Past
 from harness.nightly.record import Attempt, Entry, Night
 from harness.outcome import Ending, Outcome
 from harness.report.site.words import SIGNS, TONES, day, file_name, link, plural, span
@@ -97,6 +97,7 @@ class Shift:
     first: bool
     counts: tuple[Count, ...]
     changed: tuple[Changed, ...]
+    standing: tuple[Changed, ...]
     quarantined: tuple[tuple[str, str, str], ...]
     models: tuple[str, ...]
     rows: tuple[Row, ...]
@@ -117,9 +118,9 @@ class Shift:
         return sum(max(0, len(shown.attempts) - 1) for shown in self.entries)
 
 
-def shift(night: Night, changes: Sequence[Change], known: Known, *, first: bool, latest: bool) -> Shift:
-    """The night with what changed in it; before the `first` there is none, only the `latest` may still run."""
-    state = "ended" if night.ended_s is not None else "runs now" if latest else "never ended"
+def shift(night: Night, past: Past, known: Known, *, first: bool, running: bool) -> Shift:
+    """The night after what is `past`; before the `first` there is none, and only one that is `running` does."""
+    state = "ended" if night.ended_s is not None else "runs now" if running else "never ended"
     shown = {entry.number: _shown(night, entry, known) for entry in night.entries}
     return Shift(
         name=night.name,
@@ -132,8 +133,9 @@ def shift(night: Night, changes: Sequence[Change], known: Known, *, first: bool,
         file=night.file,
         first=first,
         counts=_counts(night),
-        changed=tuple(_changed(one, night, known) for one in changes),
-        quarantined=_quarantined(night, known),
+        changed=tuple(_changed(one, night, known) for one in past.changes(night)),
+        standing=_standing(past, night, known),
+        quarantined=_quarantined(night, past, known),
         models=tuple(dict.fromkeys(entry.model for entry in night.entries)),
         rows=_rows(night, shown, known),
     )
@@ -252,20 +254,48 @@ def board_page(board: str) -> str:
     return link("boards", f"{file_name(board)}.html")
 
 
-def _quarantined(night: Night, known: Known) -> tuple[tuple[str, str, str], ...]:
-    """Board, kind and reason."""
-    found = (health for _, health in sorted(night.boards.items()) if health.quarantined)
-    return tuple((health.board, known.where(health.board), health.quarantined) for health in found)
+def _quarantined(night: Night, past: Past, known: Known) -> tuple[tuple[str, str, str], ...]:
+    """Board, kind and reason; also of boards that were not looked at again."""
+    found = {name: health.quarantined for name, health in night.boards.items() if health.quarantined}
+    for name, (last, why) in past.unchecked(night).items():
+        found[name] = f"{why} (on {known.days.get(last, last)}, not checked since)"
+    return tuple((name, known.where(name), why) for name, why in sorted(found.items()))
+
+
+def _standing(past: Past, night: Night, known: Known) -> tuple[Changed, ...]:
+    """What is wrong and no news."""
+    news = {change.entry.key for change in past.changes(night) if change.entry and change.kind not in UNSURE}
+    found = (one for one in past.standing(night) if one.entry.key not in news)
+    return tuple(
+        Changed(
+            "bad",
+            "still wrong",
+            _what(one.entry),
+            known.where(one.entry.board),
+            one.told,
+            one.reason,
+            "; ".join(filter(None, (f"since {known.days.get(one.since, one.since)}", one.now))),
+            _report(one.entry, night, known),
+        )
+        for one in found
+    )
+
+
+def _what(entry: Entry) -> str:
+    words = (entry.board, PurePath(entry.model).name, entry.action, entry.items, *entry.options)
+    return " ".join(filter(None, words))
+
+
+def _report(entry: Entry | None, night: Night, known: Known) -> str:
+    """Of the run of that night."""
+    result = night.results.get(entry.number) if entry and entry in night.entries else None
+    return known.reports.get(result.run, "") if result else ""
 
 
 def _changed(change: Change, night: Night, known: Known) -> Changed:
-    entry = change.entry
-    result = night.results.get(entry.number) if entry else None
-    about = "" if entry is None else " ".join(filter(None, (entry.action, entry.items, *entry.options)))
-    model = "" if entry is None else PurePath(entry.model).name
     when = known.days.get(change.since)
     before = f"was {change.before} on {when}" if when else "for the first time"
     tone = "good" if change.kind.good else "unsure" if change.kind in UNSURE else "bad"
-    report = known.reports.get(result.run, "") if result else ""
-    what = " ".join(filter(None, (change.board, model, about)))
+    report = _report(change.entry, night, known)
+    what = _what(change.entry) if change.entry else change.board
     return Changed(tone, change.kind.value, what, known.where(change.board), change.now, change.reason, before, report)

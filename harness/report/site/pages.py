@@ -192,8 +192,8 @@ def _shifts(laboratory: Laboratory, known: Known) -> tuple[Shift, ...]:
     past = Past()
     found: list[Shift] = []
     for night in laboratory.nights:
-        latest = night is laboratory.nights[-1]
-        found.append(shift(night, past.changes(night), known, first=not found, latest=latest))
+        running = laboratory.running and night is laboratory.nights[-1]
+        found.append(shift(night, past, known, first=not found, running=running))
         past.add(night)
     return tuple(found[::-1])
 

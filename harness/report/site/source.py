@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,12 +13,14 @@ from pathlib import Path
 from harness.errors import RequestError
 from harness.history import index
 from harness.history.index import Wanted
+from harness.history.nights import confirmed
 from harness.history.run import Run
 from harness.nightly import record
 from harness.nightly.record import Night
 from harness.report.site.words import moment
 
 MOST_TEXT = 4 << 20  # bytes of the mutation table
+SLACK_S = 86_400.0  # between the clocks of a night and of its runs
 LAST_S = 1e11  # a moment that a calendar has
 
 
@@ -26,7 +29,8 @@ class Laboratory:
     """All that the site shows: `runs` the latest first, `nights` the latest last; folders of nights that are none.
 
     `folder` is that of the run folders.  `since` is the begin of the first night that is shown, empty if all are: runs
-    before that are left out.  `mutation` is the text of docs/mutation.md, empty if there is none.
+    before that are left out.  `running` says that a night goes on now.  `mutation` is the text of docs/mutation.md,
+    empty if there is none.
     """
 
     folder: Path
@@ -34,6 +38,7 @@ class Laboratory:
     nights: tuple[Night, ...]
     unreadable: tuple[tuple[str, str], ...]
     since: str
+    running: bool
     mutation: str
 
 
@@ -48,12 +53,23 @@ def gather(folder: Path, nights: int, mutation: Path) -> Laboratory:
             unreadable.append((one.name, error.message))
     since = _stamp(found[0].began_s) if found and len(every) > nights else ""
     with index.opened(folder) as runs:
-        records = runs.find(Wanted(since=since or None))
-    return Laboratory(folder, tuple(records), tuple(found), tuple(unreadable), since, _text(mutation))
+        records = runs.find(Wanted(since=_stamp(max(0.0, found[0].began_s - SLACK_S)) if since else None))
+    by_name = {run.name: run for run in records}
+    shown = tuple(run for run in records if run.started >= since)
+    nights_shown = tuple(confirmed(night, by_name) for night in found)
+    return Laboratory(folder, shown, nights_shown, tuple(unreadable), since, _is_held(folder), _text(mutation))
 
 
 def _stamp(time_s: float) -> str:
     return f"{moment(time_s):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _is_held(folder: Path) -> bool:
+    """Whether a process of this machine holds the nights, by the kernel's list: to try a lock would hinder others."""
+    with suppress(OSError):
+        inode = (folder / record.NIGHTS / "lock").stat().st_ino
+        return re.search(rf"FLOCK +ADVISORY +WRITE .*:{inode} ", Path("/proc/locks").read_text()) is not None
+    return False
 
 
 def _text(path: Path) -> str:

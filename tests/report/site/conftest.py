@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from harness.nightly.alone import alone
 from harness.report import site
 from harness.workspace import ROOT
 from tests.history import laboratory
@@ -25,12 +27,13 @@ BOARDS = (
 
 
 @pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The last night runs still."""
     folder = tmp_path_factory.mktemp("hostile") / "runs"
     models = ("acas_wl", "acas_sl", HOSTILE, "../../etc/passwd")
     laboratory.make(folder, BOARDS, NIGHTS, models=models, running=True)
-    return folder
+    with alone(folder, print):
+        yield folder
 
 
 @pytest.fixture(scope="session")

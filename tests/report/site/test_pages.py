@@ -16,7 +16,7 @@ from harness.nightly.record import Attempt, Result
 from harness.outcome import Ending, Outcome
 from harness.report import site
 from harness.report.site.files import COPIED
-from tests.history.laboratory import Board, make
+from tests.history.laboratory import Board, make, make_wrong
 from tests.report.site.conftest import BOARDS, HOSTILE
 
 NOWHERE = Path("nowhere")  # instead of the mutation table, which is long
@@ -255,7 +255,7 @@ def test_what_has_vanished_leaves_no_dead_link(runs: Path, tmp_path: Path) -> No
     assert not (folder / "runs" / gone.name).exists()
     assert not (folder / "nights" / "20261024-020000.html").exists()
     assert (folder / "runs" / "mine.txt").exists()
-    assert gone.name not in "".join(path.read_text() for path in folder.rglob("*.html") if path.name != "report.html")
+    assert f"its evidence is gone: runs/{gone.name}" in words(page(folder / "nights" / "20261027-020000.html"))
     test_every_link_leads_to_a_file_of_the_site(folder)
 
 
@@ -338,7 +338,61 @@ def test_a_night_that_cannot_be_read_is_listed_as_such(runs: Path, tmp_path: Pat
     laboratory = build(runs, tmp_path / "site")
     assert [name for name, _ in laboratory.unreadable] == ["20261025-020000"]
     text = words(page(tmp_path / "site" / "index.html"))
-    assert "20261025-020000 cannot be read:" in text
+    assert text.index("20261025-020000 cannot be read:") < text.index("What changed")
+
+
+def test_a_result_that_its_run_contradicts_is_not_shown(runs: Path, tmp_path: Path) -> None:
+    [wrong] = runs.glob("20261028-*_xavier_acas_wl")
+    document = json.loads((wrong / "run.json").read_text())
+    make_wrong(document)
+    (wrong / "run.json").write_text(json.dumps(document))
+    build(runs, tmp_path / "site")
+    text = words(page(tmp_path / "site" / "index.html"))
+    assert f"differs: the night says identical, but runs/{wrong.name} differs" in text
+    assert "Newly wrong: xavier acas_wl run" in text
+
+
+def test_what_is_still_wrong_is_on_the_first_page_every_morning(runs: Path, tmp_path: Path) -> None:
+    for night in record.folders(runs)[1:3]:
+        ending = Ending(Outcome.DIFFERS, "7 activations differ", "")
+        record.keep_result(night, Result(0, ending, (Attempt(1.0, 2.0, ending),)))
+    for night in record.folders(runs)[3:]:
+        ending = Ending(Outcome.INCONCLUSIVE, "no answer", "network")
+        record.keep_result(night, Result(0, ending, (Attempt(1.0, 2.0, ending),)))
+    build(runs, tmp_path / "site")
+    text = words(page(tmp_path / "site" / "index.html"))
+    told = "differs: 7 activations differ (since 25 October; now inconclusive (network)"
+    assert told in text
+    assert "Still wrong: xavier acas_wl run" in text
+    assert text.index("What changed") < text.index("Still wrong") < text.index("Board x model")
+    assert "Still wrong" not in words(page(tmp_path / "site" / "nights" / "20261025-020000.html"))
+
+
+def test_a_quarantined_board_that_was_not_looked_at_again_is_shown(runs: Path, tmp_path: Path) -> None:
+    (record.folders(runs)[-1] / "boards" / "tda4vm.json").unlink()
+    build(runs, tmp_path / "site")
+    text = words(page(tmp_path / "site" / "index.html"))
+    assert "power cycle (on 27 October, not checked since)" in text
+
+
+def test_a_night_that_nobody_works_on_does_not_run(runs: Path, tmp_path: Path) -> None:
+    shutil.copyfile(runs / "nights" / "lock", runs / "copy")
+    (runs / "copy").replace(runs / "nights" / "lock")  # which nobody holds
+    build(runs, tmp_path / "site")
+    text = words(page(tmp_path / "site" / "index.html"))
+    assert "Latest night, interrupted 28 October" in text
+    assert "runs now" not in text
+
+
+def test_a_report_that_was_edited_and_dated_back_is_copied_again(runs: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "site"
+    build(runs, folder)
+    report = next(runs.glob("*_xavier_acas_wl/report.html"))
+    before = report.stat()
+    report.write_bytes(report.read_bytes().replace(b"identical", b"different"))
+    os.utime(report, ns=(before.st_atime_ns, before.st_mtime_ns))
+    build(runs, folder)
+    assert (folder / "runs" / report.parent.name / "report.html").read_bytes() == report.read_bytes()
 
 
 def test_unreadable_runs_are_listed_with_the_reason(runs: Path, tmp_path: Path) -> None:
