@@ -128,7 +128,8 @@ def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, py
     """What failed for want of a board is an error, in JUnit XML and in the summary: as if its set-up had failed."""
     report = yield
     if call.excinfo and isinstance(call.excinfo.value, Inconclusive):
-        report.when = "setup"
+        report.when, report.outcome = "setup", "failed"  # also where the test is expected to fail: not for this reason
+        vars(report).pop("wasxfail", None)
         setattr(report, PART, call.excinfo.value.part)
     return report
 

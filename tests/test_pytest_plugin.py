@@ -34,6 +34,10 @@ def test_zeros(harness_run, board, model, tmp_path):
 def test_unchecked(harness_run):
     assert harness_run(vectors=300, items=("c", "c"), trace=0, check=False).verdict == "differs"
 
+@pytest.mark.xfail(reason="known")
+def test_expected(harness_run):
+    harness_run(vectors=300, items=("c", "c"), trace=0)
+
 def test_wrong_request(harness_run):
     harness_run(vectors=0)
 
@@ -102,6 +106,7 @@ def test_a_wrong_activation_fails_a_test_and_a_board_that_is_gone_is_an_error(
     assert "evidence: runs/" in found.out
     assert "pytest_plugin.py" not in found.out, "no trace of this program"
     assert found.properties("test_zeros[host-small.onnx]")["harness.verdict"] == "identical"
+    assert found.kind("test_expected[host-small.onnx]") == "skipped"
     assert found.kind("test_whole[gone-small.onnx]") == "error"
     assert "inconclusive (network): small.onnx on gone: cannot reach 127.0.0.1" in found.out
     assert found.properties("test_whole[gone-small.onnx]")["harness.verdict"] == "inconclusive (network)"
@@ -111,17 +116,17 @@ def test_a_wrong_activation_fails_a_test_and_a_board_that_is_gone_is_an_error(
 
 
 def test_where_nothing_but_a_board_failed_the_exit_code_says_so_also_with_workers(laboratory_folder: Path) -> None:
-    chosen = ("-k", "whole or neither", "-n", "2")
+    chosen = ("-k", "whole or neither or expected", "-n", "2")
     found = session(laboratory_folder, "--board=gone", *chosen, HARNESS_MODEL="small.onnx")
     assert found.code == 3, found.out
-    assert "1 passed, 1 error" in found.out
+    assert "1 passed, 2 errors" in found.out, "a failure that is expected is not that of a board"
 
 
 def test_without_a_board_what_needs_one_is_skipped_and_says_why(laboratory_folder: Path) -> None:
     found = session(laboratory_folder, "-rs")
     assert found.code == 0, found.out
     assert "no board: give --board NAME, or HARNESS_BOARD" in found.out
-    assert "1 passed, 5 skipped" in found.out
+    assert "1 passed, 6 skipped" in found.out
 
 
 def test_an_unknown_board_is_named_with_the_choices(laboratory_folder: Path) -> None:

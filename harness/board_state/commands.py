@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from harness import execute
-from harness.board.reach import reach
 from harness.board.session import Board
 from harness.errors import InfrastructureError
 from harness.profile import Profile
+from harness.sharing import again
 from harness.sharing.held import BoardLost
 
 Notify = Callable[[str], None]
@@ -33,21 +33,21 @@ def known_state(board: Profile, session: Board, cache: Path, notify: Notify) -> 
         notify(f"warning: {board.name} is left as its setup commands have made it: its next user has it already")
         raise
     except BaseException:
-        _restore_after_failure(board, cache, notify)
+        _restore_after_failure(board, session, cache, notify)
         raise
     try:
         run_commands(board.teardown, session, notify)
     except InfrastructureError:
-        _restore_after_failure(board, cache, notify)
+        _restore_after_failure(board, session, cache, notify)
 
 
-def _restore_after_failure(board: Profile, cache: Path, notify: Notify) -> None:
-    """By a session of its own, as the failed one is over; what goes wrong here must not hide the first cause."""
+def _restore_after_failure(board: Profile, failed: Board, cache: Path, notify: Notify) -> None:
+    """By a session of its own, as the failed one may be over; what goes wrong here must not hide the first cause."""
     if not board.teardown:
         return
     try:
-        with reach(board, cache, notify) as again:
-            run_commands(board.teardown, again.board, notify)
+        with again(failed, board, cache, notify) as reached:
+            run_commands(board.teardown, reached.board, notify)
     except InfrastructureError as error:
         notify(f"warning: the board's state was not restored: {error.message}")
 

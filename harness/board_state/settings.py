@@ -20,11 +20,13 @@ from harness.board_state.snapshot import SYSTEM
 from harness.board_state.wishes import PATTERNS, Setting, explained, same, wishes
 from harness.errors import InfrastructureError
 from harness.profile import Profile
+from harness.sharing import again
 from harness.sharing.held import BoardLost
 
 # Before each attempt to reach a board that was lost while its state is to be restored; none begins after the limit.
 PAUSES_S = (0.0, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 LIMIT_S = 120.0
+TAKEN = "its next user has it already"
 
 
 @dataclass(frozen=True)
@@ -191,15 +193,15 @@ def _restore(place: _Place, session: Board, state: Ledger, interruption: Interru
     try:
         _restored(place, session, state)
     except BoardLost:  # it is somebody else's now
-        place.notify(_not_restored(place, "its next user has it already"))
+        place.notify(_not_restored(place, TAKEN))
     except InfrastructureError as error:
         if place.board.emulated:  # it ends with its last user, and with it all that was set
             place.notify(f"warning: the state of {place.board.name} was not restored: {error.message}")
         else:
-            _restore_later(place, state)
+            _restore_later(place, session, state)
 
 
-def _restore_later(place: _Place, state: Ledger) -> None:
+def _restore_later(place: _Place, former: Board, state: Ledger) -> None:
     """By sessions of their own, as the first is over."""
     deadline, reason = Deadline.after(LIMIT_S), ""
     for pause_s in PAUSES_S:
@@ -207,9 +209,12 @@ def _restore_later(place: _Place, state: Ledger) -> None:
             break
         time.sleep(pause_s)
         try:
-            with ways.reach(place.board, place.cache, place.notify) as again:
-                _restored(place, again.board, state)
+            with again(former, place.board, place.cache, place.notify) as reached:
+                _restored(place, reached.board, state)
                 return
+        except BoardLost:
+            reason = TAKEN
+            break
         except InfrastructureError as error:
             reason = error.message
     place.notify(_not_restored(place, reason))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -18,7 +19,7 @@ from harness.board.session import Board
 from harness.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, BoardError, InfrastructureError
 from harness.profile import Profile
 from harness.screen import Screen
-from harness.sharing import by_hand, health, hold, lock, power, quarantine, queue_of, session
+from harness.sharing import by_hand, health, hold, key_of, lock, power, quarantine, queue_of, session
 from harness.sharing.health import Check, Health
 from harness.sharing.held import BoardBusy
 from harness.sharing.quarantine import Quarantine
@@ -42,7 +43,7 @@ class _State:
     @classmethod
     def read(cls, board: Profile, workspace: Workspace) -> _State:
         with queue_of(board, workspace.locks(board)) as queue:
-            tickets, now = queue.tickets(), Now.read()
+            now, tickets = Now.read(), queue.tickets()
             has, waits = having(tickets, now), waiting(tickets, now)
             return cls(board, tuple(has), tuple(waits), quarantine.find(queue), now)
 
@@ -148,12 +149,16 @@ def check(
     laboratory = profiles.load(workspace.boards)
     boards = [laboratory.board(name) for name in dict.fromkeys(names) or sorted(laboratory.profiles)]
 
-    def look(board: Profile) -> Health:
-        found = _check(board, workspace, remove_older_days)
-        return _quarantined(found, board, workspace) if quarantine_failing else found
+    keys = [key_of(board) for board in boards]
+    one_at_a_time = {key: threading.Lock() for key in keys}  # a board of two names is not in use by its own check
+
+    def look(board: Profile, key: str) -> Health:
+        with one_at_a_time[key]:
+            found = _check(board, workspace, remove_older_days)
+            return _quarantined(found, board, workspace) if quarantine_failing else found
 
     with ThreadPoolExecutor(AT_ONCE) as pool, screen.progress("checking boards", len(boards)) as bar:
-        found = [_advanced(one, bar.advance) for one in pool.map(look, boards)]
+        found = [_advanced(one, bar.advance) for one in pool.map(look, boards, keys)]
     screen.show(_health_table(found))
     screen.document({"boards": [_health_document(one) for one in found]})
     return EXIT_DONE if all(one.ok for one in found) else EXIT_INFRASTRUCTURE
@@ -246,6 +251,6 @@ def cycle(name: str, workspace: Workspace, screen: Screen) -> None:
             yield held.guard(reached.board)
 
     with hold(board, workspace.locks(board), "power cycle", 0, screen.note) as held:
-        took_s = power.cycle(board, connect, screen.note)
+        took_s = power.cycle(board, held.check, connect, screen.note)
     screen.show(Text(f"{name} answers, {took_s:.1f} s after its power came back"))
     screen.document({"board": name, "ok": True, "answered_after_s": round(took_s, 1)})

@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from harness import chunks, dumps, evidence, execute, targets
-from harness.board.reach import Reached, reach
+from harness.board.reach import Reached
 from harness.board_state import Notify
 from harness.errors import BoardError, InfrastructureError, ToolError
 from harness.evidence import RunFolder
 from harness.execute import Deployed
 from harness.jobs import Job
 from harness.screen import Screen
+from harness.sharing import again
 from harness.untrusted import visible
 from harness.workspace import Workspace
 
@@ -106,8 +107,8 @@ def _forget_after_failure(job: Job, reached: Reached, cache: Path, notify: Notif
         if job.profile.emulated:  # its disk ends with its last user
             return
         try:
-            with reach(job.profile, cache, notify) as again:
-                execute.forget(again.board, again.work, run)
+            with again(reached.board, job.profile, cache, notify) as anew:
+                execute.forget(anew.board, anew.work, run)
         except InfrastructureError:
             notify(f"warning: {reached.work / 'runs' / run}.* may be left on the board: {error.message}")
 

@@ -38,7 +38,8 @@ def give_back(queue: Queue, *, force: bool) -> list[Ticket]:
 
     A process finds that out within a heartbeat.  BoardError if the board is another's and `force` is not given.
     """
-    having = tickets.having(queue.tickets(), Now.read())
+    now, found = Now.read(), queue.tickets()
+    having = tickets.having(found, now)
     own = [each for each in having if each.is_mine and each.by_hand_s is not None]
     others = [each for each in having if each not in own]
     if others and not own and not force:

@@ -44,7 +44,12 @@ class SharedFolder:
     def names(self) -> list[str]:
         """Of all files, in the order of their names."""
         with self._explained():
-            return sorted(os.listdir(self.descriptor))  # noqa: PTH208 - a descriptor has no path
+            # Not through `descriptor`: threads and children of a fork have its place in the listing in common.
+            listing = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.descriptor)
+            try:
+                return sorted(os.listdir(listing))  # noqa: PTH208 - a descriptor has no path
+            finally:
+                os.close(listing)
 
     def read(self, name: str) -> Found | None:
         """The first bytes of the file of that name; None if there is none that can be trusted to be an ordinary one.
@@ -154,7 +159,7 @@ class SharedFolder:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(name, flags, 0o600, dir_fd=self.descriptor)
         try:
-            os.write(descriptor, text.encode())
+            _write_all(descriptor, text.encode())
             os.fchmod(descriptor, mode)  # whatever the umask: others read who has the board
         except BaseException:
             os.close(descriptor)
@@ -200,6 +205,12 @@ def _open(path: Path, *, shared: bool) -> int:
 
 def _is_safe(mode: int) -> bool:
     return not mode & 0o022 or bool(mode & stat.S_ISVTX)
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    """OSError if not all of it finds space: half a ticket is none, and two would have the board."""
+    while content:
+        content = content[os.write(descriptor, content) :]
 
 
 def _try(descriptor: int, kind: int) -> bool:

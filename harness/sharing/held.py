@@ -80,21 +80,26 @@ class Held:
         return _Guarded(board, self)
 
 
+def right_to(session: Board) -> Held | None:
+    """The right that a session ends with; None if nothing guards it."""
+    return session.held if isinstance(session, _Guarded) else None
+
+
 class _Guarded(Board):
     def __init__(self, board: Board, held: Held) -> None:
         self._board = board
-        self._held = held
+        self.held = held
 
     def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
-        with self._held.kept():
+        with self.held.kept():
             return self._board.run(argv, timeout_s)
 
     def put(self, source: Path, destination: PurePosixPath) -> None:
-        with self._held.kept():
+        with self.held.kept():
             self._board.put(source, destination)
 
     def get_many(self, files: Sequence[Fetch]) -> None:
-        with self._held.kept():
+        with self.held.kept():
             self._board.get_many(files)
 
     def close(self) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from harness.board.reach import Reached, reach
-from harness.board.session import Deadline
+from harness.board.session import Board, Deadline
 from harness.profile import Address, Profile
 from harness.sharing import labgrid, lock, quarantine
 from harness.sharing.folder import opened
-from harness.sharing.held import Held
+from harness.sharing.held import Held, right_to
 from harness.sharing.lock import Notify
 from harness.sharing.place import Queue, Terms
 
@@ -39,6 +39,16 @@ def session(
 
 
 @contextmanager
+def again(former: Board, profile: Profile, cache: Path, notify: Notify) -> Iterator[Reached]:
+    """A new session in place of `former`, which is over, by the same right; BoardLost once that has ended."""
+    held = right_to(former)
+    if held:
+        held.check()
+    with reach(profile, cache, notify) as reached:
+        yield replace(reached, board=held.guard(reached.board)) if held else reached
+
+
+@contextmanager
 def hold(profile: Profile, folder: Path, purpose: str, wait_s: float, notify: Notify) -> Iterator[Held]:
     """Hold the board of `profile` for the time of the block; `folder` is where its locks are.
 
@@ -51,12 +61,17 @@ def hold(profile: Profile, folder: Path, purpose: str, wait_s: float, notify: No
         if ill:
             notify(f"warning: board {profile.name} is {ill}")
         deadline, terms = Deadline.after(wait_s), Terms.read(os.environ)
-        with lock.locked(queue, purpose, wait_s, notify, terms) as held:
-            if profile.labgrid is None:
+        while True:
+            with ExitStack() as stack:
+                held = stack.enter_context(lock.locked(queue, purpose, wait_s, notify, terms))
+                try:
+                    if profile.labgrid:
+                        stack.enter_context(labgrid.acquired(profile.labgrid, queue, held, terms, deadline, notify))
+                except labgrid.GivesWay:
+                    wait_s = deadline.remaining_s
+                    continue
                 yield held
                 return
-            with labgrid.acquired(profile.labgrid, queue, held, terms, deadline.remaining_s, notify):
-                yield held
 
 
 @contextmanager
@@ -68,12 +83,15 @@ def queue_of(profile: Profile, folder: Path) -> Iterator[Queue]:
 
 
 def key_of(profile: Profile) -> str:
-    """What names the board among all users of this machine: its place, its address; each may call it otherwise."""
+    """What names the board among all users of this machine: its place, its address; each may call it otherwise.
+
+    This machine is one board, whatever it is called and used as.
+    """
     if profile.labgrid:
         return f"place-{profile.labgrid.place}"
-    if profile.address and not profile.local:
-        return _plain(profile.address)
-    return profile.name
+    if profile.local:
+        return "this-machine"
+    return _plain(profile.address) if profile.address else profile.name
 
 
 def _plain(address: Address) -> str:

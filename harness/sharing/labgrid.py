@@ -5,7 +5,8 @@ place and acquires it.  What labgrid lacks is a lease: a place stays acquired un
 (labgrid-project/labgrid issue 1739).  So a watcher, a small process of its own, releases it when the holder ends,
 however that ends, or gives no sign of life; and it tells the holder when somebody kicks it.  After a crash of the whole
 host the place is still acquired in the name of this host and user, and the file that the watcher had open says that a
-run had it: the next run takes it over.  A place that the user has acquired by hand is used, and left acquired.
+run had it: the next run takes it over.  A place that the user has acquired by hand is used, and left acquired; who is
+before him in the queue of this machine gives way, or each would wait for the other.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ from typing import Any
 from harness.board.session import Deadline
 from harness.errors import BoardError, ConnectionFailed, RequestError, ToolError
 from harness.profile import Labgrid
+from harness.sharing import ticket as tickets
 from harness.sharing.held import BoardBusy, BoardLost, Held
 from harness.sharing.lock import Notify
 from harness.sharing.place import Queue, Terms
-from harness.sharing.ticket import printable
+from harness.sharing.ticket import Now, printable
 from harness.sharing.words import ordinal
 
 CALL_S = 30.0
@@ -124,6 +126,10 @@ def _said(done: subprocess.CompletedProcess[str]) -> str:
     return printable(done.stderr or done.stdout) or "it said nothing"
 
 
+class GivesWay(Exception):
+    """Somebody who waits behind this process, on this machine, has acquired the place by hand."""
+
+
 class Watch:
     """The watcher of an acquired place, as its holder sees it."""
 
@@ -136,9 +142,9 @@ class Watch:
     def send(self, line: str) -> None:
         """Tell the watcher something; any line is a sign of life.  BoardLost if it has given up."""
         try:
-            self._link.sendall(f"{line}\n".encode())
+            self._link.sendall(f"{line}\n".encode(), socket.MSG_DONTWAIT)
             self._listen()
-        except BlockingIOError:  # it has nothing to say
+        except BlockingIOError:  # it has nothing to say, or has enough to read
             return
         except OSError:
             with suppress(OSError):
@@ -161,29 +167,30 @@ class Watch:
 
 
 @contextmanager
-def acquired(labgrid: Labgrid, queue: Queue, held: Held, terms: Terms, wait_s: float, notify: Notify) -> Iterator[None]:
+def acquired(
+    labgrid: Labgrid, queue: Queue, held: Held, terms: Terms, deadline: Deadline, notify: Notify
+) -> Iterator[None]:
     """Have the place for the time of the block, as the first in this machine's queue, whose right `held` is.
 
-    BoardBusy if it is not free after `wait_s` seconds, RequestError if there is none of that name, ToolError and
-    ConnectionFailed if labgrid's client or its coordinator is missing.  When the place is lost, so is `held`.
+    BoardBusy if it is not free at the `deadline`, GivesWay if it cannot be before another here has had the board,
+    RequestError if there is none of that name, ToolError and ConnectionFailed if labgrid's client or its coordinator is
+    missing.  When the place is lost, so is `held`.
     """
-    client, deadline = Client(labgrid), Deadline.after(wait_s)
+    client = Client(labgrid)
     with _record(queue, labgrid.place) as record:
         holder, left = client.holder(), os.pread(record, 1, 0) != b""
-        by_hand = holder == client.me and not left
-        if not by_hand:
+        if holder != client.me:
             os.pwrite(record, f"acquired by pid {os.getpid()} for {client.me}\n".encode(), 0)
-        watch = _watched(client, terms, record, release=not by_hand)
+        watch = _watched(client, terms, record)
     try:
         with held.also(watch.check):
-            if by_hand:
-                notify(f"place {labgrid.place} of labgrid is yours already, and stays so")
-            elif holder == client.me:
+            if holder == client.me and left:
+                watch.send("acquiring")
                 notify(
                     f"place {labgrid.place} of labgrid was left acquired by a run of yours that is gone: it is taken"
                 )
             else:
-                _acquire(client, watch, deadline, notify, holder)
+                _acquire(client, watch, queue, deadline, notify, holder)
             watch.send("acquired")
             yield
     finally:
@@ -213,11 +220,11 @@ def _try(descriptor: int) -> bool:
     return True
 
 
-def _watched(client: Client, terms: Terms, record: int, *, release: bool) -> Watch:
+def _watched(client: Client, terms: Terms, record: int) -> Watch:
     """Start the watcher; it inherits the locked record."""
     ours, theirs = socket.socketpair()
     asked: dict[str, Any] = {"command": labgrid_command(client.labgrid), "me": client.me, "place": client.labgrid.place}
-    asked |= {"lease_s": terms.lease_s, "beat_s": terms.beat_s, "release": release, "record": record}
+    asked |= {"lease_s": terms.lease_s, "beat_s": terms.beat_s, "record": record}
     with theirs:
         process = subprocess.Popen(
             [sys.executable, "-I", str(WATCHER), json.dumps(asked | {"link": theirs.fileno()})],
@@ -230,15 +237,22 @@ def _watched(client: Client, terms: Terms, record: int, *, release: bool) -> Wat
     return Watch(client.labgrid.place, ours, process)
 
 
-def _acquire(client: Client, watch: Watch, deadline: Deadline, notify: Notify, holder: str | None) -> None:
-    """Acquire the place, waiting in labgrid's queue while somebody else, at first `holder`, has it."""
+def _acquire(
+    client: Client, watch: Watch, queue: Queue, deadline: Deadline, notify: Notify, holder: str | None
+) -> None:
+    """Acquire the place, waiting in labgrid's queue while somebody else, at first `holder`, has it.
+
+    One that the user has acquired by hand, by now or while this process waited, is his already.
+    """
     token, told, place = "", "", client.labgrid.place
-    while True:
+    while holder != client.me:
         watch.check()
-        refused = "" if holder else client.acquire()
+        refused = "" if holder else _refused(client, watch)
         if not holder and not refused:
             return
         holder = holder or client.holder()  # it may have been quicker, or the place may be reserved
+        if holder and _waits(holder, queue):
+            raise GivesWay
         in_use = f"place {place} of labgrid is in use by {holder}" if holder else f"labgrid says: {refused}"
         if deadline.passed:
             raise _not_free(in_use, deadline, client.labgrid, holder)
@@ -249,6 +263,22 @@ def _acquire(client: Client, watch: Watch, deadline: Deadline, notify: Notify, h
         if not client.wait(token, min(WAIT_S, deadline.remaining_s + 1)):
             token = ""
         holder = client.holder()
+    notify(f"place {place} of labgrid is yours already, and stays so")
+
+
+def _refused(client: Client, watch: Watch) -> str:
+    """Acquire the place; gives why that is refused, nothing if it is not.  What is acquired by hand is not released."""
+    watch.send("acquiring")
+    refused = client.acquire()
+    if refused:
+        watch.send("refused")
+    return refused
+
+
+def _waits(holder: str, queue: Queue) -> bool:
+    """Whether a process of the holder of the place waits for this one on this machine."""
+    now, found = Now.read(), queue.tickets()
+    return any(holder == f"{each.owner.host}/{each.owner.user}" for each in tickets.waiting(found, now))
 
 
 def _tell(in_use: str, token: str, waiting: Sequence[str], told: str, notify: Notify) -> str:

@@ -76,12 +76,12 @@ def _tell(
 
 @contextmanager
 def _beating(place: Place) -> Iterator[Held]:
-    """Renew the lease from time to time; as soon as it is lost, end the sessions with the board."""
+    """Renew the lease from time to time; when it is lost, end the sessions with the board, again for late comers."""
     held, ended = Held(place.check, place.ticket.rank), threading.Event()
 
     def beat() -> None:
-        while not ended.wait(place.terms.beat_s) and held.is_ours():
-            pass
+        while not ended.wait(place.terms.beat_s):
+            held.is_ours()
 
     thread = threading.Thread(target=beat, name=f"lease of {place.queue.board}", daemon=True)
     thread.start()

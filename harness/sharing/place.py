@@ -13,6 +13,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -64,7 +65,7 @@ class Queue:
 
     def sweep(self) -> None:
         """Remove what this user's ended processes have left."""
-        found, now = self.tickets(), Now.read()
+        now, found = Now.read(), self.tickets()
         for ticket in found:
             if ticket.uid == os.getuid() and not ticket.lives(now) and not ticket.hangs(now):
                 self.folder.sweep(tickets.file_name(self.key, ticket.number))
@@ -91,10 +92,13 @@ class Place:
         """
         for _ in range(DRAWS):
             place = cls._draw(queue, purpose, terms, rank)
-            if place and place.stands:
-                return place
-            if place:
-                place.give_back()
+            if place is None:
+                continue
+            with ExitStack() as stack:
+                stack.callback(place.give_back)
+                if place.stands:
+                    stack.pop_all()
+                    return place
         raise BoardError(f"cannot get into the queue for board {queue.board}", f"look at {queue.folder.path}")
 
     @classmethod

@@ -6,11 +6,12 @@ import shlex
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack
 
 from harness.board.session import Connect, Deadline
 from harness.errors import BoardError, InfrastructureError, RequestError, ToolError
 from harness.profile import Profile
+from harness.sharing.held import BoardLost
 from harness.sharing.labgrid import labgrid_command
 from harness.sharing.ticket import printable
 
@@ -26,17 +27,21 @@ Pulse = tuple[Sequence[str], float]
 """A command, and the seconds to wait after it."""
 
 
-def cycle(profile: Profile, connect: Connect, notify: Notify) -> float:
+def cycle(profile: Profile, check: Callable[[], None], connect: Connect, notify: Notify) -> float:
     """Switch the board off and on; gives the seconds until it answered again.
 
-    Call it only while you hold the board.  RequestError if its profile names no switch, ToolError if the switch fails,
-    BoardError if the board does not answer within the profile's `boot_s`, or still runs what it ran before.
+    `check` raises BoardLost once the board is not held any more.  RequestError if its profile names no switch,
+    ToolError if the switch fails, BoardError if the board does not answer within the profile's `boot_s`, or still runs
+    what it ran before.
     """
     commands, timeout_s = check_switch(profile)
     before = _boot_id(connect)
-    for words, pause_s in commands:
-        notify(f"power of {profile.name}: {shlex.join(words)}")
-        _switch(words, timeout_s)
+    check()
+    with ExitStack() as later:
+        for words, _ in reversed(commands[1:]):  # whatever happens meanwhile: a board that is off is nobody's help
+            later.callback(_switch, profile, words, timeout_s, notify)
+        words, pause_s = commands[0]
+        _switch(profile, words, timeout_s, notify)
         time.sleep(pause_s)
     notify(f"waiting for {profile.name}, {profile.boot_s:g} s at most")
     return _await(profile, connect, before)
@@ -57,7 +62,8 @@ def check_switch(profile: Profile) -> tuple[tuple[Pulse, ...], float]:
     )
 
 
-def _switch(words: Sequence[str], timeout_s: float) -> None:
+def _switch(profile: Profile, words: Sequence[str], timeout_s: float, notify: Notify) -> None:
+    notify(f"power of {profile.name}: {shlex.join(words)}")
     try:
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired as error:
@@ -73,10 +79,14 @@ def _switch(words: Sequence[str], timeout_s: float) -> None:
 
 def _boot_id(connect: Connect) -> bytes | None:
     """What the board's kernel calls this time since its start; None if it does not answer."""
-    with suppress(InfrastructureError), connect() as board:
-        done = board.run(BOOT_ID, ANSWER_S)
-        return done.stdout if done.status == 0 else None
-    return None
+    try:
+        with connect() as board:
+            done = board.run(BOOT_ID, ANSWER_S)
+            return done.stdout if done.status == 0 else None
+    except BoardLost:
+        raise
+    except InfrastructureError:
+        return None
 
 
 def _await(profile: Profile, connect: Connect, before: bytes | None) -> float:

@@ -21,8 +21,10 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -35,12 +37,15 @@ LAST = 10**15 - 1
 HEADER = "renewed {0:014.3f} {0:014.3f} s after boot, has it since {1:014.3f}\n"
 _HEADER = re.compile(r"renewed ([0-9.]{14}) ([0-9.]{14}) s after boot, has it since ([0-9.]{14})\n")
 _NAME = re.compile(r"\.(\d{6,15})\.ticket")
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True)
 class Now:
-    """One moment: seconds since boot, those of them awake, the name of the boot, seconds since 1970."""
+    """One moment: seconds since boot, those of them awake, the name of the boot, seconds since 1970.
+
+    Read it before the tickets that it judges: a process may be stopped between the two, and then it takes others for
+    younger than they are, never a heartbeat of meanwhile for one that is missing.
+    """
 
     boot_s: float
     awake_s: float
@@ -51,7 +56,12 @@ class Now:
     def read(cls) -> Self:
         """The present."""
         boot_s, awake_s = time.clock_gettime(time.CLOCK_BOOTTIME), time.clock_gettime(time.CLOCK_MONOTONIC)
-        return cls(boot_s, awake_s, _BOOT.read_text().strip(), time.time())
+        return cls(boot_s, awake_s, _boot(), time.time())
+
+
+@cache
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 @dataclass(frozen=True)
@@ -132,12 +142,13 @@ class Ticket:
         return self.by_hand_s is None and self.locked and not self._is_fresh(now)
 
     def _is_fresh(self, now: Now) -> bool:
-        return self.boot == now.boot and -1 <= now.awake_s - self.renewed_s <= min(self.lease_s, LONGEST_LEASE_S)
+        """Of another machine, by a disk that both have, the clock says nothing: that its process lives must do."""
+        return self.boot != now.boot or now.awake_s - self.renewed_s <= min(self.lease_s, LONGEST_LEASE_S)
 
     def _is_in_time(self, for_s: float, now: Now) -> bool:
         """After a reboot the clock on the wall must do; if it is wrong, not longer than the whole time once more."""
         if self.boot == now.boot:
-            return -1 <= now.boot_s - self.renewed_s <= for_s
+            return now.boot_s - self.renewed_s <= for_s
         return now.wall_s <= self.until_s and now.boot_s <= for_s
 
     def describe(self, board: str) -> str:
@@ -265,7 +276,9 @@ def read_revocation(folder: SharedFolder, board: str, token: str) -> str:
     uid = folder.owner(name)
     if uid is None:
         return ""
-    found = folder.read(name)
+    found = None
+    with suppress(BoardError):  # that it is there says enough
+        found = folder.read(name)
     words = printable(found.text, 3 * LONGEST_WORDS) if found else ""
     return words or f"{user_name(uid)} took it away"
 

@@ -36,8 +36,9 @@ _prctl = ctypes.CDLL(None).prctl
 class Watcher:
     """What it watches, and what it knows by now.
 
-    The first words of all calls are `command`; `me` is the holder as the coordinator knows him.  `silent_s` is how long
-    he gave no sign of life, `held_s` how long he has the place; `lost` says why it is not his any more.
+    The first words of all calls are `command`; `me` is the holder as the coordinator knows him.  `release` says
+    that he has acquired the place, or may have.  `silent_s` is how long he gave no sign of life, `held_s` how long he
+    has the place; `lost` says why it is not his any more.
     """
 
     command: Sequence[str]
@@ -45,9 +46,9 @@ class Watcher:
     place: str
     lease_s: float
     beat_s: float
-    release: bool
     record: int
     link: socket.socket
+    release: bool = False
     reservations: list[str] = field(default_factory=list)
     silent_s: float = 0.0
     held_s: float | None = None
@@ -93,6 +94,8 @@ class Watcher:
             return False
         self.silent_s = 0.0
         self.reservations += re.findall(r"^reservation ([A-Z0-9]+)$", said, re.MULTILINE)
+        for told in re.findall(r"^(acquiring|refused)$", said, re.MULTILINE):
+            self.release = told == "acquiring"
         if "acquired\n" in said:
             self.held_s = 0.0
         return bool(said)
@@ -149,5 +152,7 @@ def _die_too() -> None:
 
 
 if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):  # sent to a whole service: its holder ends first
+        signal.signal(number, signal.SIG_IGN)
     asked = json.loads(sys.argv[1])
     Watcher(**asked | {"link": socket.socket(fileno=asked["link"])}).watch()

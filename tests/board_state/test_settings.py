@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -14,7 +14,7 @@ from typing import IO
 import pytest
 
 from harness.board.local import LocalBoard
-from harness.board.session import Board
+from harness.board.session import Board, Completed
 from harness.board.ssh import Limits, SshBoard
 from harness.board_state import Setting, drifted, known_state, measuring_state, settings, told
 from harness.board_state.files import WRITE
@@ -177,14 +177,14 @@ def test_an_exception_of_the_block_is_the_one_that_is_raised(root: Path) -> None
     assert not ledger_of(root).exists()
 
 
-def session_until(lost: list[str]) -> Board:
+def session_until(lost: list[str], line: Board | None = None) -> Board:
     """A session that ends when the board is lost, for the reason in that list."""
 
     def check() -> None:
         if lost:
             raise BoardLost(lost[0])
 
-    return Held(check).guard(LocalBoard())
+    return Held(check).guard(line or LocalBoard())
 
 
 def lose(session: Board, lost: list[str]) -> None:
@@ -212,6 +212,45 @@ def test_nor_is_it_by_the_commands_of_the_profile(tmp_path: Path) -> None:
         lose(session, lost)
     assert [path.name for path in tmp_path.iterdir()] == ["up"]
     assert notes == ["warning: fake is left as its setup commands have made it: its next user has it already"]
+
+
+def test_nor_after_an_interruption_by_a_session_of_their_own(tmp_path: Path) -> None:
+    notes, lost = list[str](), list[str]()
+    profile = board(Timing(), setup=(f"touch {tmp_path}/up",), teardown=(f"touch {tmp_path}/down",))
+    with pytest.raises(KeyboardInterrupt), known_state(profile, session_until(lost), tmp_path / "cache", notes.append):
+        interrupt(lost)
+    assert [path.name for path in tmp_path.iterdir()] == ["up"]
+    assert notes == ["warning: the board's state was not restored: somebody else has it"]
+
+
+def interrupt(lost: list[str]) -> None:
+    """Ctrl-C, by somebody who had stopped the command and did not know whose the board is by now."""
+    lost.append("somebody else has it")
+    raise KeyboardInterrupt
+
+
+def test_nor_by_a_later_session_when_the_first_is_cut(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Cut(LocalBoard):
+        cut = False
+
+        def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
+            if self.cut:
+                raise ConnectionFailed("the cable was pulled")
+            return super().run(argv, timeout_s)
+
+    def pauses() -> Iterator[float]:
+        lost.append("somebody else has it")
+        yield 0.0
+        raise AssertionError("there is nothing to try again")
+
+    notes, lost, line = list[str](), list[str](), Cut()
+    monkeypatch.setattr(settings, "PAUSES_S", pauses())
+    with measuring(root, board(EVERYTHING), session_until(lost, line), notes):
+        line.cut = True
+    assert read(root, GOVERNOR) == "performance"
+    assert [note.partition(";")[0] for note in notes] == [
+        "warning: the state of fake was not restored: its next user has it already"
+    ]
 
 
 def test_what_cannot_be_restored_is_told_and_left_to_the_next(root: Path) -> None:

@@ -39,6 +39,7 @@ def test_a_board_is_locked_listed_and_given_back(user: User) -> None:
     locked = user.here("boards", "lock", "host", "--for", "2h", "--purpose", "sol\x1b[31mdering", "--json").document
     assert locked["until_s"] - began_s == pytest.approx(7200, abs=30)
     [holder] = row(user, "host")["holders"]  # type: ignore[misc]
+    assert row(user, "local-gpu")["holders"] == [holder], "the same machine by another name"
     me = {"user": user_name(os.getuid()), "host": socket.gethostname(), "pid": 0, "purpose": "sol[31mdering"}
     assert (me.items() <= holder.items(), holder["by_hand"]) == (True, True)
     assert row(user, "xavier")["holders"] == []
@@ -51,9 +52,10 @@ def test_a_check_tells_what_a_board_lacks_and_quarantines_it(user: User) -> None
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     user = user.with_local(UNREACHABLE.format(port=port))
-    ended = user.here("boards", "check", "host", "xavier", "--quarantine", "--json")
+    ended = user.here("boards", "check", "host", "xavier", "local-gpu", "--quarantine", "--json")
     assert ended.code == 3
-    host, xavier = ended.document["boards"]
+    host, xavier, again = ended.document["boards"]
+    assert (again["ok"], again["busy"]) == (True, False), "the same machine, not in use by its own check"
     assert (host["board"], host["ok"], host["part"], host["reason"]) == ("host", True, "", "")
     assert (xavier["ok"], xavier["part"]) == (False, "network")
     assert xavier["checks"] == [{"name": "reachable", "ok": False, "text": xavier["reason"]}]
@@ -124,6 +126,7 @@ def test_a_run_whose_board_is_taken_away_is_inconclusive_and_says_who_did_it(use
     document = json.loads(out)
     assert (process.returncode, document["verdict"], document["part"]) == (3, "inconclusive", "board")
     assert f"(pid {os.getpid()}, harness boards unlock --force) took it away" in document["reason"]
+    assert "may be left on the board: board host was taken away" in err, "nobody cleans up on another's board"
     assert "go on with: harness run --resume" in err
     assert list((tmp_path / "locks").glob("*.ticket")) == []
 

@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from harness.profile import Labgrid, Profile
+from tests.sharing import ready_labgrid
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "build" / "labgrid" / "bin"
@@ -25,20 +26,29 @@ rack:
 
 @dataclass(frozen=True)
 class Farm:
-    """Where the coordinator listens, and what the power switches were told: (index, '0' or '1')."""
+    """Where the coordinator listens, and what the power switches were told: (index, '0' or '1').
+
+    `tools` are labgrid's programs, the same as in `TOOLS` but ready.
+    """
 
     coordinator: str
+    tools: Path
     switched: list[tuple[str, str]] = field(default_factory=list)
 
     def labgrid(self, place: str = "xavier") -> Labgrid:
-        return Labgrid(place=place, coordinator=self.coordinator, client=str(TOOLS / "labgrid-client"))
+        return Labgrid(place=place, coordinator=self.coordinator, client=str(self.tools / "labgrid-client"))
 
     def board(self, host: Profile, place: str = "xavier") -> Profile:
         """This machine as a board that is a place."""
         return host.model_copy(update={"labgrid": self.labgrid(place)})
 
+    def command(self, *words: str) -> tuple[str, ...]:
+        """As the kernel shows a call of the client."""
+        client = self.tools / "labgrid-client"
+        return (*client.read_text().splitlines()[0].removeprefix("#!").split(), str(client), *words)
+
     def start(self, *words: str) -> subprocess.Popen[str]:
-        command = [str(TOOLS / "labgrid-client"), "-x", self.coordinator, *words]
+        command = self.command("-x", self.coordinator, *words)
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def client(self, *words: str) -> str:
@@ -64,15 +74,16 @@ def farm(folder: Path) -> Iterator[Farm]:
         switched: list[tuple[str, str]] = []
         port = stack.enter_context(_switches(switched))
         address = f"127.0.0.1:{_free_port()}"
-        _start(stack, folder / "coordinator", "labgrid-coordinator", "--listen", address)
+        tools = stack.enter_context(_ready(folder / "tools"))
+        _start(stack, folder / "coordinator", tools / "labgrid-coordinator", "--listen", address)
         _await(address)
         for index, place in enumerate(PLACES):
             at = folder / place
             at.mkdir()
             (at / "exports.yaml").write_text(RESOURCES.format(port=port, index=index))
             name = ("--name", f"rack-{place}", "--hostname", "127.0.0.1", "--coordinator", address)
-            _start(stack, at, "labgrid-exporter", *name, "exports.yaml")
-        running = Farm(address, switched)
+            _start(stack, at, tools / "labgrid-exporter", *name, "exports.yaml")
+        running = Farm(address, tools, switched)
         for words in (["create"], ["add-match"]):
             calls = [
                 running.start("-p", place, *words, *([f"rack-{place}/*/*"] if len(words[0]) > 6 else []))
@@ -83,10 +94,22 @@ def farm(folder: Path) -> Iterator[Farm]:
         yield running
 
 
-def _start(stack: contextlib.ExitStack, folder: Path, program: str, *words: str) -> None:
+@contextlib.contextmanager
+def _ready(folder: Path) -> Iterator[Path]:
+    """labgrid's programs, for a while."""
+    folder.mkdir()
+    command = [TOOLS / "python3", ready_labgrid.__file__, folder]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+        yield folder
+        process.kill()
+
+
+def _start(stack: contextlib.ExitStack, folder: Path, program: Path, *words: str) -> None:
     folder.mkdir(exist_ok=True)
     log = stack.enter_context((folder / "log").open("wb"))
-    process = subprocess.Popen([TOOLS / program, *words], cwd=folder, stdout=log, stderr=log)
+    process = subprocess.Popen([program, *words], cwd=folder, stdout=log, stderr=log)
     stack.callback(process.wait)
     stack.callback(process.kill)
 

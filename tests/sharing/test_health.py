@@ -17,6 +17,7 @@ from harness.errors import BoardError, ConnectionFailed, RequestError, ToolError
 from harness.profile import Power, Profile
 from harness.sharing import health, power
 from harness.sharing.health import TOOLS
+from harness.sharing.held import BoardLost, Held
 
 
 def looked(work: Path) -> dict[str, tuple[bool, str]]:
@@ -149,10 +150,14 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(power, "POLL_S", 0.02)
 
 
+def still_held() -> None:
+    """Nobody has taken the board away."""
+
+
 @pytest.mark.usefixtures("quick")
 def test_a_board_is_switched_off_and_on_and_awaited(host: Profile, tmp_path: Path) -> None:
     kernel, said = Kernel(tmp_path / "switch"), []
-    took_s = power.cycle(switching(host, kernel.switch), kernel.connect, said.append)
+    took_s = power.cycle(switching(host, kernel.switch), still_held, kernel.connect, said.append)
     assert kernel.switch.read_text() == "off on "
     assert (kernel.asked, 0 < took_s < 5, len(said)) == (3, True, 3)
 
@@ -161,14 +166,14 @@ def test_a_board_is_switched_off_and_on_and_awaited(host: Profile, tmp_path: Pat
 def test_a_switch_that_switches_nothing_is_told(host: Profile, tmp_path: Path) -> None:
     board = host.model_copy(update={"power": Power(command=("true",)), "boot_s": 0.1})
     with pytest.raises(BoardError, match="answers as if its power had not been switched"):
-        power.cycle(board, Kernel(tmp_path / "switch").connect, print)
+        power.cycle(board, still_held, Kernel(tmp_path / "switch").connect, print)
 
 
 @pytest.mark.usefixtures("quick")
 def test_a_board_that_does_not_come_back_is_told(host: Profile, tmp_path: Path) -> None:
     kernel = Kernel(tmp_path / "switch", boots_after=10**6)
     with pytest.raises(BoardError, match=r"does not answer 0\.2 s after its power came back"):
-        power.cycle(switching(host, kernel.switch, boot_s=0.2), kernel.connect, print)
+        power.cycle(switching(host, kernel.switch, boot_s=0.2), still_held, kernel.connect, print)
 
 
 @pytest.mark.parametrize(
@@ -184,15 +189,43 @@ def test_a_switch_that_fails_is_told(
 ) -> None:
     board = host.model_copy(update={"power": Power(command=command, timeout_s=timeout_s)})
     with pytest.raises(ToolError, match=message):
-        power.cycle(board, Kernel(tmp_path / "switch").connect, print)
+        power.cycle(board, still_held, Kernel(tmp_path / "switch").connect, print)
 
 
 def test_no_shell_sees_a_switch(host: Profile, tmp_path: Path) -> None:
     switch = ("echo", f"$(touch {tmp_path}/shell); touch {tmp_path}/shell")
     board = host.model_copy(update={"power": Power(command=switch), "boot_s": 0.01})
     with pytest.raises(BoardError):
-        power.cycle(board, Kernel(tmp_path / "switch").connect, print)
+        power.cycle(board, still_held, Kernel(tmp_path / "switch").connect, print)
     assert not (tmp_path / "shell").exists()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_board_that_is_lost_is_not_switched(host: Profile, tmp_path: Path) -> None:
+    def lost() -> None:
+        raise BoardLost("board host was taken away")
+
+    kernel = Kernel(tmp_path / "switch")
+    with pytest.raises(BoardLost):
+        power.cycle(switching(host, kernel.switch), lost, kernel.connect, print)
+    assert not kernel.switch.exists()
+    with pytest.raises(BoardLost):
+        power.cycle(switching(host, kernel.switch), still_held, Held(lost).kept, print)  # type: ignore[arg-type]
+    assert not kernel.switch.exists()
+
+
+def test_who_is_interrupted_leaves_no_board_switched_off(
+    host: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = Kernel(tmp_path / "switch")
+
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        power.cycle(switching(host, kernel.switch), still_held, kernel.connect, print)
+    assert kernel.switch.read_text() == "off on "
 
 
 def test_a_board_without_a_switch_is_refused(host: Profile) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,6 +19,8 @@ from harness.errors import BoardError, ConnectionFailed, HarnessError, RequestEr
 from harness.profile import Profile
 from harness.sharing import hold, power
 from harness.sharing.held import BoardLost, Held
+from harness.sharing.labgrid import Watch
+from harness.sharing.ticket import user_name
 from tests.board.processes import await_none
 from tests.sharing.farm import ROOT, TOOLS, Farm, farm
 
@@ -24,7 +28,8 @@ HOLD = """
 import sys
 from pathlib import Path
 from harness import profile
-from harness.sharing import hold
+from harness.sharing import hold, labgrid as places
+places.WAIT_S = 1.0
 labgrid = profile.Labgrid(place="xavier", coordinator=sys.argv[2], client=sys.argv[3])
 board = profile.load(Path("boards.yaml"), {}).board("host").model_copy(update={"labgrid": labgrid})
 with hold(board, Path(sys.argv[1]), "run", float(sys.argv[4]), lambda text: print(text, flush=True)) as held:
@@ -55,7 +60,7 @@ class There:
     """A process on the other host, whose lease is short."""
 
     def __init__(self, racks: Farm, folder: Path, wait_s: float = 0, lease_s: float = 1) -> None:
-        words = [str(folder / "there"), racks.coordinator, str(TOOLS / "labgrid-client"), str(wait_s)]
+        words = [str(folder / "there"), racks.coordinator, str(racks.tools / "labgrid-client"), str(wait_s)]
         names = {"LG_HOSTNAME": "there", "LG_USERNAME": "bo", "HARNESS_LEASE_S": str(lease_s)}
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         command = [sys.executable, "-c", HOLD, *words]
@@ -107,8 +112,16 @@ def test_a_holder_that_hangs_loses_the_place_and_ends(racks: Farm, board: Profil
     assert told[0].startswith("place xavier of labgrid is in use by there/bo; you are 1st of 1, waiting")
 
 
+def stop_as_a_service(watcher: int) -> None:
+    """All processes of one that is stopped are sent a signal; a watcher waits for its holder's end."""
+    while not int(re.findall(r"SigIgn:\s(\S+)", Path(f"/proc/{watcher}/status").read_text())[0], 16) >> 14 & 1:
+        time.sleep(0.02)  # it is still starting
+    os.kill(watcher, signal.SIGTERM)
+
+
 def kicked(held: Held, racks: Farm) -> None:
     """Work on the board for 20 s while somebody kicks its holder."""
+    stop_as_a_service(watcher_of(os.getpid()))
     racks.client("-p", "xavier", "release", "--kick")
     for _ in range(200):
         time.sleep(0.1)
@@ -133,11 +146,16 @@ def test_what_a_crash_of_the_host_leaves_is_taken_over(racks: Farm, board: Profi
         again.end()
 
 
+def watcher_of(pid: int) -> int:
+    """The process that watches over the place of another."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    [watcher] = [pid for pid in children if b"watcher.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return int(watcher)
+
+
 def _crash(other: There) -> None:
     """End a holder and its watcher so that neither can do anything about it."""
-    children = Path(f"/proc/{other.process.pid}/task/{other.process.pid}/children").read_text().split()
-    [watcher] = [pid for pid in children if b"watcher.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-    os.kill(int(watcher), signal.SIGKILL)
+    os.kill(watcher_of(other.process.pid), signal.SIGKILL)
     other.process.kill()
     other.process.communicate()
 
@@ -153,8 +171,51 @@ def test_a_place_acquired_by_hand_is_used_switched_and_stays_acquired(
     assert (told, racks.holder()) == (["place xavier of labgrid is yours already, and stays so"], HERE)
     assert racks.switched == [("0", "0"), ("0", "1")]
     racks.client("-p", "xavier", "release")
-    monitor = (sys.executable, str(TOOLS / "labgrid-client"), "-x", racks.coordinator, "-p", "xavier", "monitor")
-    await_none(*monitor)
+    await_none(*racks.command("-x", racks.coordinator, "-p", "xavier", "monitor"))
+
+
+def test_a_place_acquired_by_hand_while_a_run_waits_is_used_and_stays_acquired(
+    racks: Farm, board: Profile, tmp_path: Path
+) -> None:
+    told: list[str] = []
+
+    def take(text: str) -> None:
+        """As soon as the run waits, take the place from whoever has it."""
+        told.append(text)
+        if "in use by there/bo" in text:
+            racks.client("-p", "xavier", "release", "--kick")
+            racks.client("-p", "xavier", "acquire")
+
+    with there(racks, tmp_path) as other:
+        assert other.line() == "held"
+        with hold(board, tmp_path / "here", "run", 60, take):
+            other.end()
+    assert (told[-1], racks.holder()) == ("place xavier of labgrid is yours already, and stays so", HERE)
+    racks.client("-p", "xavier", "release")
+
+
+def test_who_has_acquired_the_place_by_hand_does_not_wait_for_who_waits_for_the_place(
+    racks: Farm, board: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another user of this machine is first in its queue; each would wait for what the other has."""
+    monkeypatch.setenv("LG_HOSTNAME", socket.gethostname())
+    monkeypatch.setenv("LG_USERNAME", user_name(os.getuid()))
+    racks.client("-p", "xavier", "acquire")
+    with ExitStack() as stack:
+        other = stack.enter_context(there(racks, tmp_path, wait_s=60))
+        assert "in use by " in other.line()
+        with hold(board, tmp_path / "there", "run", 30, print):
+            assert f"(pid {os.getpid()}, run)" in other.line(), "it waits for this process now"
+        racks.client("-p", "xavier", "release")
+        assert [line for line in iter(other.line, "held") if "waiting" not in line] == []
+
+
+def test_a_watcher_that_is_stopped_stops_nobody() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs, subprocess.Popen(["true"]) as process:
+        watch = Watch("xavier", ours, process)
+        for _ in range(10_000):
+            watch.check()
 
 
 def test_what_is_missing_is_named(racks: Farm, host: Profile, tmp_path: Path) -> None:
@@ -164,5 +225,6 @@ def test_what_is_missing_is_named(racks: Farm, host: Profile, tmp_path: Path) ->
             pass
         return caught.value
 
-    assert [type(failure(client="/nowhere")), type(failure(place="nowhere"))] == [ToolError, RequestError]
+    real = str(TOOLS / "labgrid-client")
+    assert [type(failure(client="/nowhere")), type(failure(client=real, place="nowhere"))] == [ToolError, RequestError]
     assert type(failure(coordinator="127.0.0.1:1")) is ConnectionFailed
