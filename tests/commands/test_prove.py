@@ -41,7 +41,7 @@ def runs(user: User) -> set[Path]:
 
 def asked_of_the_board(user: User, run: Path) -> bool:
     """Whether a stage's answer lies on this machine as a board."""
-    return any((user.cache / "host" / "runs" / run.name / "out0").glob("*_accumulate.npy"))
+    return any((user.cache / "host" / "runs").glob(f"{run.name}*/out0/*_accumulate.npy"))
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,8 @@ def proved(user: User, interrupted: Interrupted) -> Ended:
 
 
 def test_an_interrupted_proof_is_none(interrupted: Interrupted) -> None:
-    assert interrupted.files == {"chunks", "log.txt", "model.onnx", "plan", "request.json", "stimuli.npy"}
+    kept = {"attempts.jsonl", "chunks", "log.txt", "model.onnx", "plan", "request.json", "stimuli.npy"}
+    assert interrupted.files == kept
     assert "go on with: harness run --resume" in interrupted.log
 
 

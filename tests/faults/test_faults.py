@@ -1,4 +1,4 @@
-"""Each fault at one of its steps, at another one every day; `python -m tests.faults` does all."""
+"""Half of the faults a day, each at one of its steps, all within twelve days; `python -m tests.faults` does all."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ def expected(lab: Laboratory) -> str:
     return undisturbed(lab)
 
 
-OF_TODAY = [(fault, fault.steps[(TODAY + index) % len(fault.steps)]) for index, fault in enumerate(FAULTS)]
+OF_TODAY = [
+    (fault, fault.steps[(TODAY // 2 + index) % len(fault.steps)])
+    for index, fault in enumerate(FAULTS)
+    if (TODAY + index) % 2 == 0
+]
 
 
 @pytest.mark.parametrize(("fault", "step"), OF_TODAY, ids=[f"{fault.name}, {step}" for fault, step in OF_TODAY])
