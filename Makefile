@@ -12,7 +12,7 @@ run: setup
 
 test: lint labgrid
 	tools/system-packages --tests
-	.venv/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	.venv/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # On a machine with an NVIDIA GPU: what only that can show, kept under docs/evidence.
 test-gpu: setup
