@@ -18,7 +18,6 @@ from harness.history.index import Wanted
 from harness.history.run import Run, State
 from harness.outcome import Outcome
 from harness.report.facts import clean
-from harness.report.measured.words import duration
 from harness.screen import Screen
 from harness.workspace import Workspace
 
@@ -94,7 +93,7 @@ def _table(runs: list[Run]) -> Table:
     for run in runs:
         where = Text(WHERE.get(run.kind, run.kind), style="yellow" if run.emulated else "")
         ending = Text(run.ending, style="bold red" if run.differs_so_far else STYLES.get(run.verdict, "yellow"))
-        table.add_row(Text(run.name), ending, where, Text(_seen(run)), Text(_took(run.wall_s)))
+        table.add_row(Text(run.name), ending, where, Text(f"{run.action}: {run.seen}"), Text(_took(run.wall_s)))
     return table
 
 
@@ -102,18 +101,3 @@ def _took(wall_s: float | None) -> str:
     if wall_s is None:
         return ""
     return f"{wall_s:.0f} s" if wall_s < 600 else f"{wall_s / 60:.0f} min"
-
-
-def _seen(run: Run) -> str:
-    """What a run is remembered by."""
-    if run.state is not State.FINISHED:
-        return run.reason or "not finished: it runs, or was killed"
-    if not Outcome(run.verdict).good:
-        return run.reason
-    if not run.parts:
-        return f"{run.action}, {run.vectors:,} vectors"
-    whole = run.parts[0]
-    if run.unit != "ns":
-        return f"{whole.maximum:,.0f} {run.unit}"
-    times = f"median {duration(whole.median or 0.0)}, max {duration(whole.maximum)}"
-    return times if run.met else f"{times}, not MET"

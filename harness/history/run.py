@@ -17,6 +17,7 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.evidence import ATTEMPTS, RunFolder, differs_so_far
 from harness.outcome import PARTS, Outcome
+from harness.report.measured.words import duration
 from harness.targets import HARDWARE
 from harness.untrusted import read_document
 
@@ -108,6 +109,21 @@ class Run:
         """The verdict with the part that failed, and with what is known although the run has not ended."""
         told = f"{self.verdict} ({self.part})" if self.part else self.verdict
         return f"{told}, differs so far" if self.differs_so_far else told
+
+    @property
+    def seen(self) -> str:
+        """What it is remembered by: how much was compared or measured, or why it came to nothing good."""
+        if self.state is not State.FINISHED:
+            return self.reason or "not finished: it runs, or was killed"
+        if not Outcome(self.verdict).good:
+            return self.reason
+        if not self.parts:
+            return f"{self.vectors:,} vectors"
+        whole = self.parts[0]
+        if whole.median is None:
+            return f"{whole.maximum:,.0f} {self.unit}"
+        times = f"median {duration(whole.median)}, maximum {duration(whole.maximum)}"
+        return times if self.met else f"{times}, not MET"
 
 
 def stamp(folder: Path) -> str:

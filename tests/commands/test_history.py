@@ -50,10 +50,12 @@ def test_history_lists_the_latest_first(user: User) -> None:
 
 def test_the_table_says_what_was_seen_and_where(user: User) -> None:
     lines = user.here("history").out.splitlines()
-    assert re.match(r"20261025-020000-003_kv260_acas_sl +measured +EMULATED +5,030 instructions +5 s", lines[1])
-    assert re.match(r"20261025-020000-002_kv260_acas_wl +identical +EMULATED +run, 100,000 vectors +22 s", lines[2])
-    assert re.match(r"20261025-020000-001_xavier_acas_sl +measured +hardware +median 5\S+ µs, max", lines[3])
-    assert re.match(r"20261025-020000-000_xavier_acas_wl +differs +hardware +7 of 4,110,000 activations", lines[4])
+    assert re.match(
+        r"20261025-020000-003_kv260_acas_sl +measured +EMULATED +measure: 5,030 instructions +5 s", lines[1]
+    )
+    assert re.match(r"20261025-020000-002_kv260_acas_wl +identical +EMULATED +run: 100,000 vectors +22 s", lines[2])
+    assert re.match(r"20261025-020000-001_xavier_acas_sl +measured +hardware +measure: median 5\S+ µs,", lines[3])
+    assert re.match(r"20261025-020000-000_xavier_acas_wl +differs +hardware +run: 7 of 4,110,000 activations", lines[4])
 
 
 def test_the_table_fits_a_terminal_of_eighty_columns(user: User, monkeypatch: pytest.MonkeyPatch) -> None:

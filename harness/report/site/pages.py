@@ -14,9 +14,8 @@ from jinja2 import Environment, PackageLoader
 
 from harness import __version__
 from harness.history.nights import Past
-from harness.history.run import Run, State
+from harness.history.run import Run
 from harness.history.trend import trends
-from harness.outcome import Outcome
 from harness.report.facts import clean
 from harness.report.page import environment
 from harness.report.site import files
@@ -24,7 +23,7 @@ from harness.report.site.files import Page, Written
 from harness.report.site.markdown import Block, blocks
 from harness.report.site.nights import Known, Shift, board_page, shift
 from harness.report.site.source import Laboratory
-from harness.report.site.trends import Course, course, text
+from harness.report.site.trends import Course, course
 from harness.report.site.words import SIGNS, moment, span, tone
 
 LATEST = 20  # runs on the index
@@ -211,28 +210,13 @@ def _line(run: Run, reports: Mapping[str, str]) -> Line:
         board_page(run.board) if run.board else "",
         run.model,
         run.action,
-        _seen(run),
+        run.seen,
         run.started,
         span(run.wall_s) if run.wall_s is not None else "",
         report,
         junit,
         csv,
     )
-
-
-def _seen(run: Run) -> str:
-    """What it is remembered by."""
-    if run.state is not State.FINISHED:
-        return run.reason or "not finished: it runs, or was killed"
-    if not Outcome(run.verdict).good:
-        return run.reason
-    if not run.parts:
-        return f"{run.vectors:,} vectors"
-    whole = run.parts[0]
-    if whole.median is None:
-        return f"{whole.maximum:,.0f} {run.unit}"
-    times = f"median {text(whole.median, run)}, maximum {text(whole.maximum, run)}"
-    return times if run.met else f"{times}, not MET"
 
 
 def _index(
