@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +14,7 @@ from harness.nightly.matrix import command_line
 from harness.nightly.past import Past
 from harness.nightly.record import Attempt, Entry
 from harness.nightly.schedule import Job, Step
+from harness.untrusted import read_document
 
 CHECK_LIMIT_S = 300.0
 """An emulated board is booted for it."""
@@ -91,6 +91,5 @@ class Errands:
 def finished_run(folder: Path) -> dict[str, Any] | None:
     """The `run.json` in that folder; None if there is none that can be read."""
     with suppress(OSError, ValueError):
-        found = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        return found if isinstance(found, dict) else None
+        return read_document(folder / "run.json")
     return None

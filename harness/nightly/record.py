@@ -14,7 +14,6 @@ The evidence of an entry is a run folder like any other: runs/<time>-<number>_<b
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import Any, Literal
 from harness.errors import RequestError
 from harness.evidence import write_json
 from harness.outcome import Ending, Outcome
+from harness.untrusted import read_document
 
 NIGHTS = "nights"
 
@@ -166,15 +166,15 @@ def end(folder: Path, ended_s: float) -> None:
 def read(folder: Path) -> Night:
     """The night of that folder as it is now; RequestError if it is none, or was written by another version."""
     try:
-        document = _load(folder / "night.json")
-        results = {one.number: one for one in (_result(_load(path)) for path in _numbered(folder / "entries"))}
-        begun = {one.number: one for one in (_begun(_load(path)) for path in _numbered(folder / "begun"))}
-        healths = [Health(**_load(path)) for path in sorted((folder / "boards").glob("*.json"))]
+        document = read_document(folder / "night.json")
+        results = {one.number: one for one in (_result(read_document(path)) for path in _numbered(folder / "entries"))}
+        begun = {one.number: one for one in (_begun(read_document(path)) for path in _numbered(folder / "begun"))}
+        healths = [Health(**read_document(path)) for path in sorted((folder / "boards").glob("*.json"))]
         ended = folder / "ended.json"
         return Night(
             folder,
             document["began_s"],
-            _load(ended)["ended_s"] if ended.exists() else None,
+            read_document(ended)["ended_s"] if ended.exists() else None,
             document["file"],
             document["sha256"],
             tuple(_entry(entry) for entry in document["entries"]),
@@ -189,10 +189,6 @@ def read(folder: Path) -> Night:
 def folders(runs: Path) -> list[Path]:
     """The folders of all nights, the latest last."""
     return sorted(path.parent for path in (runs / NIGHTS).glob("*/night.json"))
-
-
-def _load(path: Path) -> dict[str, Any]:
-    return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 def _entry(document: dict[str, Any]) -> Entry:
