@@ -7,11 +7,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness import network as networks
 from harness.errors import RequestError, unknown_name
 from harness.network import Network
-from harness.profile import Profile
+
+if TYPE_CHECKING:  # pydantic takes longer to import than --help should
+    from harness.profile import Profile
 
 ROOT = Path(__file__).parents[1]
 COMMON_LOCKS = "/var/tmp/harness-locks"  # noqa: S108 - sharing/folder.py: what others write there is not trusted
