@@ -65,7 +65,8 @@ def conclude(job: Job, asked: Asked, measured: Measured, readings: Readings, bas
     }
     document["against"] = _against(document, readings, bases)
     found, reason = judge(document)
-    return document | {"verdict": found, "reason": reason}
+    whole: dict[str, Any] = statistics.plain(document | {"verdict": found, "reason": reason})
+    return whole
 
 
 def _part(part: Part, readings: Readings, measured: Measured, asked: Asked) -> dict[str, Any]:

@@ -61,6 +61,7 @@ def counts(part: Part, readings: Readings, overhead: int | None, vectors: int) -
     counted = least if trusted else every
     values, shares = np.unique(counted, return_counts=True)
     most_often = int(values[shares.argmax()])
+    differing = int((least != most_often).sum())
     return dataclasses.asdict(part) | {
         "executions": int(every.size),
         "taken_off": taken_off,
@@ -70,7 +71,7 @@ def counts(part: Part, readings: Readings, overhead: int | None, vectors: int) -
         "most_often": most_often,
         "first_min": int(counted.argmin()),
         "first_max": int(counted.argmax()),
-        "repeatable": trusted and (not disturbed or np.count_nonzero(least != most_often) > disturbed),
+        "repeatable": trusted and (not disturbed or differing > disturbed),
         "disturbed": disturbed,
         "most": int(every.max()),
     }
@@ -129,7 +130,7 @@ def _compare_counts(base: Readings, new: Readings) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Frozen values as JSON types; infinities and NaN, which JSON has not, become null.
+    """Frozen values and numpy's scalars as JSON types; infinities and NaN, which JSON has not, become null.
 
     A number that is not given is {"not_given": why}, a pWCET that does not apply {"not_applicable": [why, ...]}.
     """
@@ -150,6 +151,8 @@ def _plain_container(value: Any) -> Any:
         return [plain(entry) for entry in value]
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, np.generic):
+        return _plain_container(value.item())
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -9,6 +9,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness import timing
 from harness.measurement.parts import Part
@@ -94,6 +96,18 @@ def test_counts_repeat_if_each_vector_has_its_own(series: list[int], repeatable:
     assert counts(PART, np.array(series, np.uint64), None, 2)["repeatable"] == repeatable
 
 
+@given(st.lists(st.integers(90, 92), min_size=1, max_size=3), st.sets(st.integers(0, 399), max_size=9))
+def test_counts_are_json_however_they_vary(per_vector: list[int], disturbances: set[int]) -> None:
+    found = counts(PART, disturbed(per_vector, dict.fromkeys(disturbances, 5)), 51, 200)
+    assert json.loads(json.dumps(found)) == found
+
+
+@pytest.mark.parametrize("number", [np.bool_(1), np.int64(3), np.float32(0.5)])
+def test_numbers_of_numpy_are_numbers(number: np.generic) -> None:
+    assert json.dumps(plain([number])) == json.dumps([number.item()])
+    assert plain(np.float64("nan")) is None
+
+
 def test_the_timeline_keeps_every_extreme() -> None:
     readings = gumbel(10_001)
     found = timeline(readings)
@@ -153,6 +167,7 @@ def disturbed(per_vector: list[int], more: dict[int, int]) -> Readings:
 
 def test_a_rare_disturbance_of_the_counter_is_no_dependence_on_data() -> None:
     found = counts(PART, disturbed([90], {7: 5, 300: 5}), None, 200)
+    assert json.loads(json.dumps(found)) == found
     assert (found["min"], found["max"], found["distinct"], found["executions"]) == (90, 90, 1, 400)
     assert (found["disturbed"], found["most"]) == (2, 95)
 
