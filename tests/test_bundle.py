@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -203,8 +204,8 @@ def test_a_layer_that_the_target_cannot_compute_is_refused(net: Network, board: 
 
 WITHOUT_ADD = """
 from harness.network import Add
-from harness.targets.c import compiler, contradiction, folders, forecast, generate, headers, ran_on, shortage, together
-from harness.targets.c import refusal as of_c
+from harness.targets.c import compiler, contradiction, folders, forecast, generate, headers, ran_on, shortage
+from harness.targets.c import refusal as of_c, taken_for_granted, together, unconfirmed
 
 def refusal(layer):
     return "it has no float32 unit" if isinstance(layer, Add) else of_c(layer)
@@ -221,6 +222,7 @@ def modest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: modest\nVersion: 1\n")
     (information / "entry_points.txt").write_text("[harness.targets]\nmodest = modest_target\n")
     monkeypatch.syspath_prepend(installed)
+    monkeypatch.delitem(sys.modules, "modest_target", raising=False)
     return installed
 
 
@@ -246,6 +248,14 @@ def test_a_command_with_a_target_without_add_ends_with_2(modest: Path, tmp_path:
     ended = user.harness(*command, *arguments, PYTHONPATH=str(modest))
     assert ended.code == 2
     assert "target modest cannot compute layer layer_0_sum_2 (Add): it has no float32 unit" in ended.err
+
+
+def test_a_target_that_is_not_whole_says_what_it_does_not_have(modest: Path) -> None:
+    (modest / "modest_target.py").write_text(WITHOUT_ADD.replace(", taken_for_granted, together", ""))
+    with pytest.raises(RequestError) as caught:
+        targets.find("modest")
+    assert caught.value.message == "target modest does not have taken_for_granted, together"
+    assert "add-a-target" in caught.value.hint
 
 
 def run(found: Bundle, net: Network, folder: Path) -> None:

@@ -18,7 +18,6 @@ from harness.stimuli import stimuli
 
 VECTORS = 2000
 """Of each whole run under delays."""
-IN_FABRIC = "vitis"
 
 
 def prove(job: Job, deployed: Deployed, screen: Screen) -> dict[str, Any]:
@@ -34,8 +33,9 @@ def prove(job: Job, deployed: Deployed, screen: Screen) -> dict[str, Any]:
             proved = proof.prove(asked, bar.advance, subject.abandon)
     played = {item.name: targets.find(item.target).ran_on(job.profile) for item in job.plan.items}
     stand_ins = {item: ran_on for item, ran_on in played.items() if ran_on != targets.HARDWARE}
-    in_fabric = [item.name for item in job.plan.items if item.target == IN_FABRIC]
-    taken = list(proof.assumptions(job.network, stand_ins, all_floats=all_floats, in_fabric=in_fabric))
+    granted = {item.name: targets.find(item.target).taken_for_granted for item in job.plan.items}
+    of_items = {item: sentences for item, sentences in granted.items() if sentences}
+    taken = list(proof.assumptions(job.network, stand_ins, all_floats=all_floats, of_items=of_items))
     return proof.document(proved, taken, time.perf_counter() - started)
 
 

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from harness.network import Add, ArgExtremum, Network, QGemm
 from harness.proof.others import ORDERED_WIDTH
 
 
 def assumptions(
-    network: Network, stand_ins: Mapping[str, str], *, all_floats: bool, in_fabric: Sequence[str] = ()
+    network: Network, stand_ins: Mapping[str, str], *, all_floats: bool, of_items: Mapping[str, str]
 ) -> Iterator[str]:
     """In whole sentences, for a reader who has to judge the argument.
 
-    `stand_ins` says by item what played the hardware that it is for; `in_fabric` names items whose layers are made
-    into circuits.
+    `stand_ins` says by item what played the hardware that it is for; `of_items` what its target takes for granted.
     """
     for item, stand_in in stand_ins.items():
         yield (
             f"Item {item} ran on a stand-in, {stand_in}: what is shown of it holds for its source as compiled for "
             "that, not for the machine code of the hardware, and not for the hardware."
         )
-    for item in in_fabric:
-        yield (
-            f"Item {item} is a kernel for the fabric, of which the next sentence does not speak. Its source has each "
-            "loop of a layer once, for the network and for the parts that are asked here; that what has compiled it "
-            "or made a circuit of it has kept them one and made of them what C++ says, is not shown, nor that a "
-            "circuit meets its timing at every temperature. Where in a record a layer finds its inputs, only "
-            "whole runs show."
-        )
+    for item, sentences in of_items.items():
+        yield f"Of item {item}: {sentences}"
     yield (
         "The same instructions with the same operands give the same result whenever they run. The stages are compiled "
         "once, neither inlined nor cloned (ONE_CODE in kernels/common/network.h), and the schedule calls the same code."

@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
-from harness.errors import unknown_name
+from harness.errors import RequestError, unknown_name
 from harness.network import Array, Layer, QGemm
 from harness.profile import Profile
 
@@ -162,6 +162,9 @@ class Target(Protocol):
     unconfirmed: tuple[str, ...]
     """What nobody has seen on hardware yet, for a person to look at when it runs there for the first time."""
 
+    taken_for_granted: str
+    """What a proof takes for granted of each item of it, beside what it does of all: whole sentences, or none."""
+
     together: bool
     """Whether all tasks of a launch may be computed by the forward of its first; otherwise each is a launch."""
 
@@ -196,6 +199,9 @@ class Target(Protocol):
         """What is known of these launches before they run, a line each: what they take of the board, how long."""
 
 
+_WANTED = [name for name in (*Target.__annotations__, *vars(Target)) if not name.startswith("_")]
+
+
 def names() -> list[str]:
     """All targets that can be named in a profile, those with variants as `<target>:<variant>`.
 
@@ -225,12 +231,21 @@ def _load(module: str) -> Any:
 
 
 def find(name: str) -> Target:
-    """The target called `name`; RequestError with the nearest names if there is none.  Only that one is loaded."""
+    """The target called `name`, which alone is loaded.
+
+    RequestError with the nearest names if there is none, or if it does not have all that a target has.
+    """
     module, _, variant = name.partition(":")
     if module not in _modules() or name not in _variants(module):
         raise unknown_name("target", name, names())
     loaded = _load(module)
-    return cast("Target", loaded.VARIANTS[variant] if hasattr(loaded, "VARIANTS") else loaded)
+    found = loaded.VARIANTS[variant] if hasattr(loaded, "VARIANTS") else loaded
+    lacking = [wanted for wanted in _WANTED if not hasattr(found, wanted)]
+    if lacking:
+        raise RequestError(
+            f"target {name} does not have {', '.join(lacking)}", "docs/add-a-target.md says what each is"
+        )
+    return cast("Target", found)
 
 
 def stage(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 
 import numpy as np
 import onnx
 import onnx.helper
 import pytest
 
+from harness import targets
 from harness.network import Add, ArgExtremum, Array, Network
 from harness.proof import Step, assumptions, others
 from tests import builders
@@ -229,9 +231,19 @@ def test_pairs_of_terms_meet_what_can_go_wrong() -> None:
 # What is assumed.
 
 
+def said(
+    network: Network,
+    stand_ins: Mapping[str, str] | None = None,
+    of_items: Mapping[str, str] | None = None,
+    *,
+    all_floats: bool = True,
+) -> list[str]:
+    return list(assumptions(network, stand_ins or {}, all_floats=all_floats, of_items=of_items or {}))
+
+
 @pytest.mark.parametrize(("width", "tried"), [(6, "every order was tried"), (7, "some orders were tried")])
 def test_that_a_search_only_compares_is_assumed(width: int, tried: str) -> None:
-    stated = [text for text in assumptions(searching(width, "uint8"), {}, all_floats=True) if "ArgMax" in text]
+    stated = [text for text in said(searching(width, "uint8")) if "ArgMax" in text]
     assert len(stated) == 1
     assert tried in stated[0]
 
@@ -239,21 +251,21 @@ def test_that_a_search_only_compares_is_assumed(width: int, tried: str) -> None:
 def test_only_what_the_network_has_is_assumed() -> None:
     plain = parse(builders.random_network(np.random.default_rng(2), (3, 4)))
     sums = parse(builders.random_network(np.random.default_rng(2), (3, 4), residual=2))
-    assert not any("ArgMax" in text or "addition" in text for text in assumptions(plain, {}, all_floats=True))
-    assert sum("float32 addition" in text for text in assumptions(sums, {}, all_floats=True)) == 1
-    assert sum("monotone" in text for text in assumptions(plain, {}, all_floats=False)) == 1
-    assert not any("monotone" in text for text in assumptions(plain, {}, all_floats=True))
+    assert not any("ArgMax" in text or "addition" in text for text in said(plain))
+    assert sum("float32 addition" in text for text in said(sums)) == 1
+    assert sum("monotone" in text for text in said(plain, all_floats=False)) == 1
+    assert not any("monotone" in text for text in said(plain))
 
 
 def test_a_stand_in_is_taken_for_what_it_is() -> None:
-    stated = list(assumptions(searching(3, "uint8"), {"network": "a toy"}, all_floats=True))
+    stated = said(searching(3, "uint8"), {"network": "a toy"})
     assert stated[0].startswith("Item network ran on a stand-in, a toy: what is shown of it holds for its source")
     assert sum("stand-in" in text for text in stated) == 1
 
 
-def test_a_kernel_for_the_fabric_is_no_function_of_the_program() -> None:
+def test_what_a_target_takes_for_granted_is_said_of_its_items() -> None:
     plain = parse(builders.random_network(np.random.default_rng(2), (3, 4)))
-    stated = list(assumptions(plain, {}, all_floats=True, in_fabric=["network"]))
-    assert stated[0].startswith("Item network is a kernel for the fabric, of which the next sentence does not speak.")
+    stated = said(plain, of_items={"network": targets.find("vitis").taken_for_granted})
+    assert stated[0].startswith("Of item network: It is a kernel for the fabric, of which the next sentence does not")
     assert stated[1].startswith("The same instructions with the same operands")
-    assert stated[1:] == list(assumptions(plain, {}, all_floats=True))
+    assert stated[1:] == said(plain)

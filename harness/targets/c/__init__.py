@@ -19,6 +19,7 @@ from harness.targets.c import inlined, plain, unrolled, vector
 
 together = False
 unconfirmed = ()
+taken_for_granted = ""
 
 
 def refusal(layer: Layer) -> str | None:
@@ -79,6 +80,7 @@ class Shape:
 
     together = together
     unconfirmed = unconfirmed
+    taken_for_granted = taken_for_granted
     ran_on = staticmethod(ran_on)
     contradiction = staticmethod(contradiction)
     shortage = staticmethod(shortage)

@@ -29,6 +29,7 @@ class Cuda:
     kernels: ModuleType
     together: bool = True
     unconfirmed: tuple[str, ...] = UNCONFIRMED
+    taken_for_granted: str = ""
 
     def refusal(self, layer: Layer) -> str | None:
         """Why this target cannot compute `layer` exactly; None if it can."""

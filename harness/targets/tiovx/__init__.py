@@ -41,6 +41,7 @@ class Tiovx:
     core: str
     together: bool = True
     unconfirmed: tuple[str, ...] = UNCONFIRMED
+    taken_for_granted: str = ""
 
     def refusal(self, layer: Layer) -> str | None:
         """Why this target cannot compute `layer` exactly; None if it can."""

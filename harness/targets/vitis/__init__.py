@@ -22,6 +22,12 @@ EMULATION = "XCL_EMULATION_MODE"  # in kernels/vitis/xrt.cpp, too: XRT then play
 
 together = True
 unconfirmed = UNCONFIRMED
+taken_for_granted = (
+    "It is a kernel for the fabric, of which the next sentence does not speak. Its source has each loop of a layer "
+    "once, for the network and for the parts that are asked here; that what has compiled it or made a circuit of it "
+    "has kept them one and made of them what C++ says, is not shown, nor that a circuit meets its timing at every "
+    "temperature. Where in a record a layer finds its inputs, only whole runs show."
+)
 
 
 def refusal(layer: Layer) -> str | None:
