@@ -17,6 +17,7 @@ from securesystemslib.signer import Key, SSlibKey
 
 from harness.errors import RequestError
 from harness.evidence import write_json
+from harness.signing import PAYLOAD_TYPE, Envelope, private_key, statement
 from tests.commands.command import Ended, User
 from tests.commands.test_verify import QUICK, change, identical, model, states, text, user
 
@@ -159,10 +160,12 @@ def test_a_verdict_that_does_not_follow_is_not_signed(user: User, run: Path, key
 
 
 def test_another_runs_envelope_is_not_replaced(user: User, run: Path, key: Path) -> None:
-    user.here("sign", str(run), "--key", str(key))
-    change(run / "run.json", lambda document: document["bundle"].update(reused=7))
+    other = json.loads((run / "run.json").read_text()) | {"wall_s": 9.5}
+    envelope = Envelope(PAYLOAD_TYPE, statement(json.dumps(other).encode())).with_signature(private_key(key))
+    write_json(run / "run.dsse.json", envelope.document())
     with pytest.raises(RequestError, match="states another run"):
         user.here("sign", str(run), "--key", str(key))
+    assert json.loads((run / "run.dsse.json").read_text()) == envelope.document()
 
 
 def test_a_key_that_others_may_read_is_refused(user: User, run: Path, tmp_path: Path) -> None:
