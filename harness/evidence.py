@@ -11,6 +11,7 @@ runs/<time>_<board>_<model>/
     traces/              when which item took which step, undisturbed and under delays, and the vectors of that
     proof.json           of a proof: every claim with its method, and what is taken for granted
     wrong-outputs.json   of a measurement: the first outputs that were wrong, written at once
+    wrong-outputs.npy    these outputs, of all vectors
     failing.npy          of a run that differs: the smallest vector that still does
     report.html junit.xml log.txt
     attempts.jsonl       when it was begun, and what stopped it; more lines where it was resumed
@@ -35,16 +36,20 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from harness import dumps, strict_json
 from harness.compare import Comparison, Difference
 from harness.diagnosis import Diagnosis, Hypothesis, Observation, Portrait
 from harness.errors import RequestError
 from harness.flock import try_exclusive
+from harness.network import Array
 from harness.targets import HARDWARE
+from harness.untrusted import parse_json, read_document
 
 ATTEMPTS = "attempts.jsonl"
 WORDLESS = "the process ended without a word: it was killed, its machine went down, or its disk was full"
 ENVELOPE = "run.dsse.json"
 WRONG_OUTPUTS = "wrong-outputs.json"
+WRONG_OUTPUTS_DUMP = "wrong-outputs.npy"
 CONTENT = ("chunks/", "failing.npy", "model.onnx", "plan/", "reference/", "stimuli.npy", "target/")
 
 
@@ -151,11 +156,11 @@ class RunFolder:
 
     def read_request(self) -> dict[str, Any]:
         """What was asked, as `write_request` kept it; RequestError if it is damaged."""
+        path = self.path / "request.json"
         try:
-            request: dict[str, Any] = json.loads((self.path / "request.json").read_text())
+            return read_document(path)
         except (OSError, ValueError) as error:
-            raise RequestError(f"{self.path / 'request.json'}: cannot be read: {error}") from error
-        return request
+            raise RequestError(f"{path}: cannot be read: {error}", "start a new run") from error
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -234,11 +239,13 @@ class RunFolder:
         return found
 
     def _attempt_events(self) -> Iterator[dict[str, str]]:
-        """A line that a dying machine cut short is left out."""
+        """A line that a dying machine cut short is left out, as is what nobody has written so."""
         path = self.path / ATTEMPTS
         for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
             with suppress(ValueError):
-                yield json.loads(line)
+                event = parse_json(line)
+                if isinstance(event, dict) and ("began" in event or {"part", "reason"} <= event.keys()):
+                    yield event
 
     def write_proof(self, proof: Mapping[str, Any]) -> None:
         """Keep a finished proof."""
@@ -247,11 +254,13 @@ class RunFolder:
     def read_proof(self) -> dict[str, Any] | None:
         """The proof as `write_proof` kept it; None if there is none."""
         path = self.path / "proof.json"
-        return dict(json.loads(path.read_text())) if path.exists() else None
+        return read_document(path) if path.exists() else None
 
-    def note_wrong_outputs(self, found: Comparison) -> None:
-        """Keep that a measurement has met wrong outputs, whatever becomes of it afterwards."""
-        write_json(self.path / WRONG_OUTPUTS, asdict(found))
+    def note_wrong_outputs(self, found: Comparison, outputs: Array) -> None:
+        """Keep the first wrong outputs of a measurement, (vectors, width), whatever becomes of it afterwards."""
+        if not (self.path / WRONG_OUTPUTS).exists():
+            write_json(self.path / WRONG_OUTPUTS, asdict(found))
+            dumps.write(self.path / WRONG_OUTPUTS_DUMP, outputs)
 
     def write_chunk(self, record: ChunkRecord) -> None:
         """Mark a chunk as finished; written after its dumps."""
@@ -338,7 +347,7 @@ def file_sha256(path: Path) -> str:
 
 def _read_chunk(path: Path) -> ChunkRecord:
     try:
-        return _chunk(json.loads(path.read_text()))
+        return _chunk(read_document(path))
     except (ValueError, KeyError, TypeError) as error:
         raise RequestError(f"{path}: damaged, or written by another version of harness", "start a new run") from error
 
@@ -370,7 +379,10 @@ def _comparison(layer: dict[str, Any]) -> Comparison:
 
 
 def _difference(document: dict[str, Any] | None) -> Difference | None:
-    return Difference(**document) if document else None
+    if document is None:
+        return None
+    values = {key: strict_json.number(document[key]) for key in ("expected", "actual")}
+    return Difference(**document | values)
 
 
 def _diagnosis(document: dict[str, Any]) -> Diagnosis:
@@ -387,7 +399,7 @@ def _portrait(document: dict[str, Any]) -> Portrait:
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
     """Write `document` so that `path` holds all of it or is as before, also after a power cut."""
     with durable(path) as file:
-        file.write(f"{json.dumps(document, indent=1)}\n".encode())
+        file.write(f"{strict_json.text(document)}\n".encode())
 
 
 @contextmanager
@@ -401,7 +413,8 @@ def durable(path: Path) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         part.replace(path)
     except BaseException:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # of a disk that takes no orders, the first error tells
+            part.unlink(missing_ok=True)
         raise
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,11 @@ import numpy.typing as npt
 from harness import dumps, execute
 from harness.compare import Difference, compare, difference_map
 from harness.errors import InfrastructureError
+from harness.evidence import ChunkRecord
 from harness.execute import Deployed
 from harness.jobs import Job
 from harness.minimise import minimise
-from harness.network import Array
+from harness.network import Array, Network
 
 FILE = "failing.npy"
 
@@ -45,7 +46,7 @@ class Failing:
 
 def smallest(job: Job, deployed: Deployed, notify: Callable[[str], None]) -> Failing | None:
     """Minimise the first vector for which the first layer differs; None where nothing differs."""
-    first = _first_difference(job)
+    first = first_difference(job.folder.chunks())
     if first is None:
         return None
     layer, difference = first
@@ -61,14 +62,9 @@ def smallest(job: Job, deployed: Deployed, notify: Callable[[str], None]) -> Fai
         return Failing(layer, difference.vector, vector, difference, note=note)
 
 
-def _first_difference(job: Job) -> tuple[int, Difference] | None:
+def first_difference(records: Iterable[ChunkRecord]) -> tuple[int, Difference] | None:
     """Of the first layer that differs, its first difference within the run."""
-    found = [
-        (layer, result.first)
-        for record in job.folder.chunks()
-        for layer, result in enumerate(record.layers)
-        if result.first
-    ]
+    found = [(layer, result.first) for record in records for layer, result in enumerate(record.layers) if result.first]
     return min(found, key=lambda pair: (pair[0], pair[1].vector), default=None)
 
 
@@ -123,19 +119,25 @@ def keep(failing: Failing, job: Job) -> dict[str, Any]:
     if failing.again:
         dumps.write(job.folder.path / FILE, failing.vector)
         replay = replay_line(job)
-    names = job.network.normalisation.names if job.network.normalisation else ()
-    used = np.flatnonzero(failing.vector[0])
     return dataclasses.asdict(failing.first) | {
-        "layer": job.network.layers[failing.layer].name,
-        "vector": failing.found_at,
-        "inputs": [
-            {"index": int(index), "name": names[index] if names else "", "value": float(failing.vector[0, index])}
-            for index in used
-        ],
-        "of_inputs": job.network.input_width,
+        **case(job.network, failing.layer, failing.found_at, failing.vector),
         "file": FILE if replay else None,
         "replay": replay,
         "note": failing.note,
+    }
+
+
+def case(network: Network, layer: int, found_at: int, vector: Array) -> dict[str, Any]:
+    """A failing vector, float32 (1, K), as JSON types: the layer, what it was made from, its inputs that are not 0."""
+    names = network.normalisation.names if network.normalisation else ()
+    return {
+        "layer": network.layers[layer].name,
+        "vector": found_at,
+        "inputs": [
+            {"index": int(index), "name": names[index] if names else "", "value": float(vector[0, index])}
+            for index in np.flatnonzero(vector[0])
+        ],
+        "of_inputs": network.input_width,
     }
 
 

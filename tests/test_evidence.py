@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -9,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness import evidence
@@ -25,6 +27,7 @@ from harness.evidence import (
     now,
     write_json,
 )
+from harness.untrusted import parse_json
 
 TIME = datetime(2026, 11, 21, 5, 17, 5, tzinfo=UTC)
 RECORD = ChunkRecord(
@@ -65,6 +68,16 @@ def test_a_chunk_comes_back_as_it_was_written(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "host", "m", TIME)
     folder.write_chunk(RECORD)
     assert list(folder.chunks()) == [RECORD]
+
+
+def test_what_is_kept_of_nan_and_infinity_is_json_and_comes_back(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "host", "m", TIME)
+    differing = Comparison(200, 2, Difference(317, 1, float("-inf"), float("nan")))
+    folder.write_chunk(replace(RECORD, layers=(differing,)))
+    document = parse_json((folder.path / "chunks" / "00003.json").read_text())
+    assert document["layers"][0]["first"] == {"vector": 317, "unit": 1, "expected": "-Infinity", "actual": "NaN"}
+    [record] = folder.chunks()
+    assert repr(record.layers) == repr((differing,))
 
 
 def test_a_chunk_that_another_version_wrote_is_refused(tmp_path: Path) -> None:
@@ -115,6 +128,23 @@ def test_a_damaged_request_is_named(tmp_path: Path) -> None:
     (folder.path / "request.json").write_text("{")
     with pytest.raises(RequestError, match=r"request\.json"):
         folder.read_request()
+    (folder.path / "request.json").write_text("3")
+    with pytest.raises(RequestError, match=r"request\.json"):
+        folder.read_request()
+
+
+def test_a_document_that_says_a_thing_twice_is_refused(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "host", "m", TIME)
+    folder.write_chunk(RECORD)
+    (folder.path / "request.json").write_text('{"request": {}, "request": {"board": "other"}}')
+    (folder.path / "proof.json").write_text('{"holds": false, "holds": true}')
+    chunk = folder.path / "chunks" / "00003.json"
+    chunk.write_text(chunk.read_text().replace("{", '{"index": 1,', 1))
+    for read in (folder.read_request, lambda: list(folder.chunks())):
+        with pytest.raises(RequestError):
+            read()
+    with pytest.raises(ValueError, match="'holds' stands twice"):
+        folder.read_proof()
 
 
 def test_a_run_folder_of_ones_own_choice_is_new(tmp_path: Path) -> None:
@@ -140,7 +170,7 @@ def test_attempts_are_told_with_what_stopped_them(tmp_path: Path) -> None:
     folder.begin_attempt()
     with (folder.path / "attempts.jsonl").open("a") as file:
         file.write('{"beg')  # a machine that died while it wrote
-        file.write("\n")
+        file.write('\n[1]\n7\n{"stopped": "now"}\n' + "[" * 100_000 + "\n")  # somebody who wants to stop a reader
     folder.begin_attempt()
     assert [(attempt["part"], attempt["reason"]) for attempt in folder.attempts()] == [
         ("network", "lost the board"),
@@ -178,8 +208,12 @@ def test_what_an_unfinished_run_has_found_is_found(
 
 def test_wrong_outputs_of_a_measurement_are_not_forgotten(tmp_path: Path) -> None:
     folder = RunFolder.create_at(tmp_path / "run")
-    folder.note_wrong_outputs(RECORD.layers[1])
+    first, later = np.array([[1, 2]], np.int8), np.array([[3, 4]], np.int8)
+    folder.note_wrong_outputs(RECORD.layers[1], first)
+    folder.note_wrong_outputs(RECORD.layers[0], later)
     assert differs_so_far(folder.path) is True
+    assert json.loads((folder.path / "wrong-outputs.json").read_text())["differing"] == 2
+    assert np.load(folder.path / "wrong-outputs.npy").tolist() == [[1, 2]], "the first ones"
 
 
 def _interrupted(path: Path, fetch: str = "all", layers: tuple[Comparison, ...] = RIGHT) -> RunFolder:
@@ -269,6 +303,17 @@ def test_a_file_that_could_not_be_written_is_as_before(tmp_path: Path) -> None:
         print(b"half", file=file)
     assert json.loads(path.read_text()) == {"verdict": "identical"}
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_first_error_is_told_also_where_the_rest_cannot_be_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, **_: bool) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(OSError, match="No space left"), durable(tmp_path / "run.json"):
+        raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_what_belongs_to_it_is_on_the_disk_before_a_document_counts(

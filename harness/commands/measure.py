@@ -148,8 +148,6 @@ def _on_board(
             for segment in measurer.segments():
                 load.check()
                 found.append(segment)
-                if segment.outputs.differing:
-                    job.folder.note_wrong_outputs(segment.outputs)
                 snapshots.append(take(board))
                 bar.advance(len(segment.readings))
         if load.failure:

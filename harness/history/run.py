@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.evidence import ATTEMPTS, RunFolder, differs_so_far
+from harness.evidence import ATTEMPTS, RunFolder, content_sha256, differs_so_far
 from harness.outcome import PARTS, Outcome
 from harness.report.measured.words import duration
 from harness.targets import HARDWARE
@@ -155,11 +155,21 @@ def read(folder: Path) -> Run:
     """The record of a run folder, finished or not."""
     try:
         if os.path.lexists(folder / DOCUMENT):
-            return digest(folder.name, load(folder))
+            return _finished(folder, load(folder))
         return _unfinished(folder)
     except DAMAGES as error:
         reason = f"{type(error).__name__}: {error}"
         return Run(_plain(folder.name), State.UNREADABLE, State.UNREADABLE.value, _plain(reason))
+
+
+def _finished(folder: Path, document: Mapping[str, Any]) -> Run:
+    """The record; ValueError where its document contradicts what was kept, as far as that is quickly seen."""
+    found = digest(folder.name, document)
+    if found.content_sha256 and found.content_sha256 != content_sha256(document["files"]):
+        raise ValueError("its content_sha256 is not that of its files")
+    if Outcome(found.verdict).good and differs_so_far(folder):
+        raise ValueError(f"it says {found.verdict}, and a chunk, a proof or an output of it differs")
+    return found
 
 
 def load(folder: Path) -> dict[str, Any]:

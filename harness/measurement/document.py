@@ -22,6 +22,7 @@ from harness.measurement.changed import changed
 from harness.measurement.devices import DeviceTime
 from harness.measurement.parts import Part, interval, parts_of
 from harness.measurement.segments import Probe, Readings, Segment
+from harness.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def conclude(job: Job, asked: Asked, measured: Measured, readings: Readings, bas
     document |= {
         "kind": "measure",
         "measured": _measured(job, asked, measured),
-        "outputs": dataclasses.asdict(outputs),
+        "outputs": dataclasses.asdict(outputs) | {"sha256": measured_segments.hashes(measured.segments)},
         "clock": _clock(job, measured.probe, asked),
         "state": _state(measured, job.profile.timing.frequency_khz),
         "load": statistics.plain(measured.load),
@@ -63,7 +64,7 @@ def conclude(job: Job, asked: Asked, measured: Measured, readings: Readings, bas
         "devices": [dataclasses.asdict(time) for time in _device_times(measured)],
         "readings": {"file": READINGS_FILE, "sha256": file_sha256(job.folder.path / READINGS_FILE)},
     }
-    document["against"] = _against(document, readings, bases)
+    document["against"] = against(document, readings, bases)
     found, reason = judge(document)
     whole: dict[str, Any] = statistics.plain(document | {"verdict": found, "reason": reason})
     return whole
@@ -102,16 +103,15 @@ def _measured(job: Job, asked: Asked, measured: Measured) -> dict[str, Any]:
         "memory_locked": all(segment.memory_locked for segment in segments),
         "dma_latency_asked": "--dma-latency" in measured.options,
         "dma_latency_held": all(segment.dma_latency_held for segment in segments),
-        "not_met_because": _not_met(job, asked, measured.environment),
+        "not_met_because": not_met(job.plan, verdict.where(job.plan, job.profile), asked, measured.environment),
     }
 
 
-def _not_met(job: Job, asked: Asked, environment: Mapping[str, str]) -> str:
-    """Why the readings are no MET of the board; empty if they are."""
+def not_met(plan: Plan, ran_on: Sequence[str], asked: Asked, environment: Mapping[str, str]) -> str:
+    """Why the readings are no MET of the board, whose items `ran_on` what this says; empty if they are."""
     stand_ins = [
         f"item {item.name} ran on {where}"
-        for item in job.plan.items
-        for where in [targets.find(item.target).ran_on(job.profile)]
+        for item, where in zip(plan.items, ran_on, strict=True)
         if where != targets.HARDWARE
     ]
     if asked.quantity is not Quantity.TIME:
@@ -156,7 +156,7 @@ def _state(measured: Measured, wanted_khz: int | None) -> dict[str, Any]:
     }
 
 
-def _against(document: dict[str, Any], readings: Readings, bases: Sequence[Base]) -> dict[str, Any] | None:
+def against(document: Mapping[str, Any], readings: Readings, bases: Sequence[Base]) -> dict[str, Any] | None:
     """Whether anything moved since the first of these measurements, and what else did; the others tell the noise."""
     if not bases:
         return None
@@ -164,7 +164,14 @@ def _against(document: dict[str, Any], readings: Readings, bases: Sequence[Base]
     counted = document["measured"]["quantity"] != Quantity.TIME.value
     before, *earlier = (_of_the_network(base.readings, base.document) for base in bases)
     found = statistics.against(names, before, _of_the_network(readings, document), earlier, counted=counted)
-    runs = [{"run": base.folder.name, "started": base.document["started"]} for base in bases]
+    runs = [
+        {
+            "run": base.folder.name,
+            "started": base.document["started"],
+            "readings_sha256": base.document["readings"]["sha256"],
+        }
+        for base in bases
+    ]
     return found | {"base": runs[0], "history": runs[1:], "changed": changed(bases[0].document, document)}
 
 

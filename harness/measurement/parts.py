@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness import targets
+from harness import targets, verdict
 from harness.jobs import Job
 from harness.measurement.asked import Asked, Quantity
 from harness.plan import Item, Plan
-from harness.profile import Profile
 
 
 @dataclass(frozen=True)
@@ -32,26 +31,30 @@ class Part:
 
 def parts_of(job: Job, asked: Asked) -> tuple[Part, ...]:
     """The parts, column by column."""
-    plan, profile = job.plan, job.profile
+    return planned(job.plan, verdict.where(job.plan, job.profile), asked)
+
+
+def planned(plan: Plan, ran_on: Sequence[str], asked: Asked) -> tuple[Part, ...]:
+    """The parts of a plan; `ran_on` says of every item where it really ran."""
+    where = {item.name: place for item, place in zip(plan.items, ran_on, strict=True)}
     if asked.scope == "network":
         summed = 1 if asked.quantity is Quantity.TIME else len(plan.tasks)
-        return (_part(job.network.name, "network", plan.items, profile, summed),)
+        return (_part(plan.network.name, "network", plan.items, where, summed),)
     if asked.scope == "item":
         counts = Counter(task.item for task in plan.tasks)
         return tuple(
-            _part(item.name, f"item {item.name}", [item], profile, counts[index])
-            for index, item in enumerate(plan.items)
+            _part(item.name, f"item {item.name}", [item], where, counts[index]) for index, item in enumerate(plan.items)
         )
-    tasks = [plan.tasks_of(index) for index in range(len(job.network.layers))]
+    tasks = [plan.tasks_of(index) for index in range(len(plan.network.layers))]
     return tuple(
         _part(
             layer.name,
             _functions(task.name for task in own),
             [plan.items[task.item] for task in own],
-            profile,
+            where,
             len(own),
         )
-        for layer, own in zip(job.network.layers, tasks, strict=True)
+        for layer, own in zip(plan.network.layers, tasks, strict=True)
     )
 
 
@@ -80,7 +83,6 @@ def _functions(tasks: Iterable[str]) -> str:
     return ", ".join(f"{task}_forward" for task in tasks)
 
 
-def _part(name: str, function: str, items: Sequence[Item], profile: Profile, tasks: int) -> Part:
-    found = [targets.find(item.target) for item in items]
-    where = " + ".join(dict.fromkeys(target.ran_on(profile) for target in found))
-    return Part(name, where, function, all(target.compiler() is None for target in found), tasks)
+def _part(name: str, function: str, items: Sequence[Item], where: Mapping[str, str], tasks: int) -> Part:
+    ran_on = " + ".join(dict.fromkeys(where[item.name] for item in items))
+    return Part(name, ran_on, function, all(targets.find(item.target).compiler() is None for item in items), tasks)

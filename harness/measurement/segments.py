@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -62,12 +63,13 @@ class Probe:
 class Segment:
     """One process's executions: (n, columns) readings, its output against the reference, what disturbed it.
 
-    `elapsed_ns` is what they took with all that lies between them.
+    `outputs_sha256` is that of the last layer's dump, `elapsed_ns` what they took with all that lies between them.
     """
 
     begun: str
     readings: Readings
     outputs: Comparison
+    outputs_sha256: str
     memory_locked: bool
     dma_latency_held: bool
     disturbances: dict[str, int]
@@ -127,10 +129,14 @@ class Measurer:
         last = len(self.job.network.layers) - 1
         name = dumps.file_name(last, self.job.network.layers[last])
         outputs, readings = self._fetch((name, expected.dtype, (count, width)), ("time.npy", UINT64, (count, columns)))
+        compared = compare(expected, outputs)
+        if compared.differing:
+            self.job.folder.note_wrong_outputs(compared, outputs)
         return Segment(
             begun,
             _possible(readings),
-            compare(expected, outputs),
+            compared,
+            dumps.sha256(outputs),
             bool(answer.get("memory_locked")),
             bool(answer.get("dma_latency_held")),
             {name: _count(answer, name) for name in DISTURBANCES},
@@ -194,6 +200,11 @@ def _count(answer: dict[str, Any], name: str) -> int:
 def outputs(segments: Sequence[Segment]) -> Comparison:
     """All segments' outputs against the reference."""
     return reduce(Comparison.__add__, (segment.outputs for segment in segments), NOTHING)
+
+
+def hashes(segments: Sequence[Segment]) -> dict[str, int]:
+    """The SHA-256 of all outputs, each with how many segments had these; of right ones there is one."""
+    return dict(Counter(segment.outputs_sha256 for segment in segments))
 
 
 def series(segments: Sequence[Segment]) -> Readings:

@@ -6,7 +6,7 @@ The stages that answer are the functions that the schedule runs; see `docs/prove
 from __future__ import annotations
 
 from harness.proof.argument import Proof, Subject, in_order, prove, questions
-from harness.proof.assumptions import assumptions
+from harness.proof.assumptions import assumptions, of_plan
 from harness.proof.claims import Claim, Question, Side, Step
 from harness.proof.document import document
 
@@ -20,6 +20,7 @@ __all__ = [
     "assumptions",
     "document",
     "in_order",
+    "of_plan",
     "prove",
     "questions",
 ]

@@ -25,7 +25,7 @@ BYTES_AT_ONCE = 1 << 26
 RANDOM_VECTORS = 4096
 
 
-def questions(layer: QGemm, stage: Stage, probe: Probe) -> Iterator[Question]:
+def questions(layer: QGemm, stage: Stage, probe: Probe | None) -> Iterator[Question]:
     """That no sum of the layer overflows, that its terms are right, and that they add up at the extremes."""
     low, high = accumulator_bounds(layer)
     yield Question(

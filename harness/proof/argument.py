@@ -7,8 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Event
 
+from harness import network_c
 from harness.errors import ReferenceFailed
 from harness.network import Add, ArgExtremum, DequantizeLinear, Layer, Network, QGemm, QuantizeLinear
+from harness.plan import Plan
 from harness.probe import Probe
 from harness.proof import accumulation, composition, constants, others, rounding
 from harness.proof.claims import Claim, Question, Side, Step
@@ -21,19 +23,27 @@ Advance = Callable[[int], object]
 class Subject:
     """What is proved: a network, what its tasks compute, each with the code of its target, the program's probe.
 
-    `parts` are whole layers, or some columns of one.  Once it is `abandoned` no answer is wanted any more.
+    `parts` are whole layers, or some columns of one.  Once it is `abandoned` no answer is wanted any more.  Without a
+    `probe` no program is asked: its answers are the right ones.
     """
 
     network: Network
     parts: Sequence[Layer]
     codes: Sequence[LayerCode]
-    probe: Probe
+    probe: Probe | None
     abandoned: Event = field(default_factory=Event)
+
+    @classmethod
+    def of(cls, plan: Plan, probe: Probe | None) -> Subject:
+        """What a plan's program is asked."""
+        parts = [plan.part(task) for task in plan.tasks]
+        return cls(plan.network, parts, network_c.task_codes(plan), probe)
 
     def abandon(self) -> None:
         """Let what still runs on the board or in the reference end with an error."""
         self.abandoned.set()
-        self.probe.deployed.board.close()
+        if self.probe:
+            self.probe.deployed.board.close()
 
 
 @dataclass(frozen=True)
@@ -108,7 +118,7 @@ def questions(subject: Subject, *, all_floats: bool) -> Iterator[Question]:
         yield from _of_part(subject.probe, part, {stage.part: stage for stage in code.stages}, all_floats=all_floats)
 
 
-def _of_part(probe: Probe, layer: Layer, stages: dict[Part, Stage], *, all_floats: bool) -> Iterator[Question]:
+def _of_part(probe: Probe | None, layer: Layer, stages: dict[Part, Stage], *, all_floats: bool) -> Iterator[Question]:
     if isinstance(layer, QGemm):
         yield from accumulation.questions(layer, stages[Part.ACCUMULATE], probe)
         yield rounding.every_accumulator(layer, stages[Part.FINISH], probe)

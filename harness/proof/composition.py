@@ -19,21 +19,32 @@ import numpy as np
 
 from harness import dumps, execute
 from harness.execute import Deployed
-from harness.network import Array, Layer
+from harness.network import Array, Layer, Network
 from harness.plan import Plan
 from harness.probe import Probe
-from harness.proof.claims import Question, Side, Step
+from harness.proof.claims import Question, Side, Step, found_right
 from harness.proof.rounding import differing_output
+from harness.stimuli import stimuli
 from harness.targets import Stage
 
+VECTORS = 2000
+"""Of each whole run under delays."""
 DELAY_US = 300
 BLOCKS = (1, 7, 64)
 
 
+def seeded(network: Network, seed: int) -> Array:
+    """The vectors of whole runs, float32 (VECTORS, K)."""
+    return stimuli(network, VECTORS, seed).chunk(0, VECTORS)
+
+
 def questions(
-    plan: Plan, deployed: Deployed, vectors: Array, references: Sequence[Array], timeout_s: float, scratch: Path
+    plan: Plan, deployed: Deployed | None, vectors: Array, references: Sequence[Array], timeout_s: float, scratch: Path
 ) -> Iterator[Question]:
-    """That the network gives the reference's activations (`references`) for `vectors`, however the items run."""
+    """That the network gives the reference's activations (`references`) for `vectors`, however the items run.
+
+    Where nothing is `deployed` the answers are the right ones.
+    """
     layers = plan.network.layers
     cases = len(vectors) * sum(layer.width for layer in layers)
     upload = scratch / "composition.npy"
@@ -43,8 +54,11 @@ def questions(
 
     def run(item: str, block: int) -> str:
         options = [*pinned, "--block", str(block), "--delay", f"{item}:{DELAY_US}"]
-        found = execute.execute_chunk(deployed, 0, upload, len(vectors), layers, options, timeout_s).sha256
+        found: Sequence[str] = wanted
+        if deployed:
+            found = execute.execute_chunk(deployed, 0, upload, len(vectors), layers, options, timeout_s).sha256
         wrong = [layer.name for layer, *pair in zip(layers, wanted, found, strict=True) if pair[0] != pair[1]]
+        found_right(" ".join(found))
         return f"with a delay before every layer of item {item}, layer {wrong[0]} differs first" if wrong else ""
 
     for item in plan.items:
@@ -71,17 +85,26 @@ def questions(
     )
 
 
-def _last_alone(plan: Plan, deployed: Deployed, vectors: Path, wanted: str, timeout_s: float) -> str:
+def _last_alone(plan: Plan, deployed: Deployed | None, vectors: Path, wanted: str, timeout_s: float) -> str:
     """What is wrong with the last layer's activations where they are the only ones; `wanted` is their SHA-256."""
-    last, out = plan.network.layers[-1], execute.out_folder(deployed.run_folder, 0)
+    last = plan.network.layers[-1]
+    if deployed and _sha256_alone(plan, deployed, vectors, last, timeout_s) != wanted:
+        return f"layer {last.name} differs"
+    found_right(wanted)
+    return ""
+
+
+def _sha256_alone(plan: Plan, deployed: Deployed, vectors: Path, last: Layer, timeout_s: float) -> str:
+    out = execute.out_folder(deployed.run_folder, 0)
     there, result = deployed.run_folder / vectors.name, out / dumps.file_name(len(plan.network.layers) - 1, last)
     deployed.board.put(vectors, there)
     arguments = ["--vectors", str(there), "--out", str(out), "--dump", "last", *execute.options(plan)]
     execute.run_program(deployed, arguments, timeout_s)
-    return "" if execute.hashes_of(deployed.board, [result]) == [wanted] else f"layer {last.name} differs"
+    [found] = execute.hashes_of(deployed.board, [result])
+    return found
 
 
-def merging(reader: Layer, stage: Stage, probe: Probe) -> Question:
+def merging(reader: Layer, stage: Stage, probe: Probe | None) -> Question:
     """That a source of `reader` that several items compute comes together with every column in its place."""
     return Question(
         Step.COMPOSITION,

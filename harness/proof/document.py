@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.proof.argument import Proof
-from harness.proof.claims import Claim
+from harness.proof.claims import Claim, Question, Side
 
 
 def document(proof: Proof, assumptions: Sequence[str], wall_s: float) -> dict[str, Any]:
@@ -21,7 +21,17 @@ def document(proof: Proof, assumptions: Sequence[str], wall_s: float) -> dict[st
 
 
 def _claim(claim: Claim) -> dict[str, Any]:
-    question = claim.question
+    answered = claim.holds and claim.question.side is Side.BOARD
+    return asked(claim.question) | {
+        "holds": claim.holds,
+        "counterexample": claim.counterexample or None,
+        "answers_sha256": claim.answers_sha256 if answered else None,
+        "time_s": round(claim.time_s, 3),
+    }
+
+
+def asked(question: Question) -> dict[str, Any]:
+    """What of a claim does not depend on the answer."""
     return {
         "step": question.step.name.lower(),
         "shows": question.step.value,
@@ -31,7 +41,4 @@ def _claim(claim: Claim) -> dict[str, Any]:
         "method": question.method,
         "cases": question.cases,
         "complete": question.complete,
-        "holds": claim.holds,
-        "counterexample": claim.counterexample or None,
-        "time_s": round(claim.time_s, 3),
     }

@@ -24,7 +24,7 @@ SPECIAL_TERMS = np.array([0, 1e-45, 2.0**-126, 1, 1 + 2.0**-23, 1e38], np.float3
 SPECIAL_TERMS = np.append(SPECIAL_TERMS, -SPECIAL_TERMS)
 
 
-def question(layer: DequantizeLinear | ArgExtremum | Add, stage: Stage, probe: Probe) -> Question:
+def question(layer: DequantizeLinear | ArgExtremum | Add, stage: Stage, probe: Probe | None) -> Question:
     """That the deployed code gives the right outputs."""
     if isinstance(layer, DequantizeLinear):
         return _question(layer, stage, probe, 256, lambda: every_code(layer), "every code becomes the right number",
@@ -43,7 +43,7 @@ def _samples(width: int) -> int:
     return max(min(RANDOM_VECTORS, VALUES // width), 1)
 
 
-def _arg_extremum(layer: ArgExtremum, stage: Stage, probe: Probe) -> Question:
+def _arg_extremum(layer: ArgExtremum, stage: Stage, probe: Probe | None) -> Question:
     complete = layer.input_width <= ORDERED_WIDTH
     inputs = orders(layer) if complete else some_orders(layer)
     method = (
@@ -60,7 +60,7 @@ def _arg_extremum(layer: ArgExtremum, stage: Stage, probe: Probe) -> Question:
 def _question(
     layer: DequantizeLinear | ArgExtremum | Add,
     stage: Stage,
-    probe: Probe,
+    probe: Probe | None,
     vectors: int,
     inputs: Callable[[], Array],
     statement: str,

@@ -2,10 +2,12 @@
 
 claims      a claim, whether it holds, and what follows from all of them
 folder      the files: complete, unmodified, nothing added
+fields      the entries of run.json: by which claim each is checked, and which are believed
 subject     the model, the plan and the vectors, made again
 results     the dumps compared again, the reference computed again, the verdict that follows
-measured    of a measurement: the statistics that follow from the readings
-rebuilt     the bundle built again, at the revision that built it
+proved      of a proof: what there is to ask, and the right answers
+measured    of a measurement: its outputs, and the statistics that follow from the readings
+rebuilt     the bundle and the reports made again, at the revision that made them
 again       all of them, in this order
 """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +14,7 @@ from harness import __version__, report
 from harness.coverage import LayerCoverage
 from harness.errors import HarnessError
 from harness.verdict import revision
-from harness.verification import folder, measured, rebuilt, results, subject
+from harness.verification import fields, folder, measured, proved, rebuilt, results, subject
 from harness.verification.claims import (
     MALFORMED,
     Claim,
@@ -26,6 +26,7 @@ from harness.verification.claims import (
     listed,
 )
 from harness.verification.folder import RUN, Evidence
+from harness.verification.measured import Measurement
 from harness.verification.results import Outputs
 from harness.verification.signature import signed
 
@@ -51,10 +52,11 @@ def verify(evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[C
         yield Claim("content", State.UNCHECKED, f"nothing else is opened: {error}")
         return
     yield claim("content", lambda: folder.content(evidence), needed=False)
+    yield claim("fields", lambda: fields.known(evidence))
     try:
         plan, vectors = subject.read(evidence)
     except (HarnessError, *MALFORMED) as error:
-        text = f"plan, model or vectors cannot be read, and all else follows from them: {error}"
+        text = f"request, plan, model or vectors cannot be read, and all else follows from them: {error}"
         yield Claim("plan", State.WRONG, text)
         return
     yield claim("request", lambda: subject.request(evidence, plan))
@@ -62,10 +64,10 @@ def verify(evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[C
     yield claim("plan", lambda: subject.plan(evidence, plan))
     yield claim("vectors", lambda: subject.vectors(evidence, vectors, plan.network, progress), needed=False)
     if evidence.measured:
-        yield from _of_measurement(evidence, progress)
+        yield from _of_measurement(Measurement(evidence, plan, vectors), wanted, progress)
     else:
         yield from _of_run(Outputs(evidence, plan, vectors), wanted, progress)
-    yield claim("reports", lambda: _reports(evidence), needed=False)
+    yield claim("reports", lambda: _reports(evidence))
     yield claim("bundle", lambda: _bundle(evidence, wanted), needed=False)
     yield claim("signature", lambda: signed(evidence.path, wanted.key), needed=wanted.key is not None)
 
@@ -74,10 +76,27 @@ def _of_run(outputs: Outputs, wanted: Wanted, progress: Progress) -> Iterator[Cl
     yield claim("chunks", lambda: results.cover(outputs))
     yield claim("dumps", lambda: results.again(outputs, progress))
     reference = _Reference(outputs, wanted.reference, progress)
-    yield claim("reference", reference.check, needed=False)
-    if outputs.evidence.request["floats"] is not None or outputs.evidence.run["proof"]:
-        yield claim("proof", lambda: results.proof(outputs.evidence))
+    yield claim("reference", reference.check, needed=wanted.reference != "none")
+    if outputs.evidence.request.get("floats") is not None or outputs.evidence.run.get("proof"):
+        yield from _of_proof(outputs, wanted, progress)
+    yield claim("failing", lambda: results.failing(outputs))
     yield claim("verdict", lambda: results.verdict(outputs, reference.covered))
+
+
+def _of_proof(outputs: Outputs, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
+    evidence, plan, again = outputs.evidence, outputs.plan, wanted.reference != "none"
+
+    def answers() -> str:
+        if not again:
+            raise UncheckedError("--reference none")
+        return proved.answers(evidence, plan, progress)
+
+    def questions() -> str:
+        proved.consistent(evidence)
+        return _as_written(evidence, lambda: proved.questions(evidence, plan))
+
+    yield claim("proof", questions)
+    yield claim("answers", lambda: _as_written(evidence, answers), needed=again)
 
 
 class _Reference:
@@ -96,22 +115,55 @@ class _Reference:
         return f"computed again over {found.vectors:,} vectors: same activations, and the chunks follow from them"
 
 
-def _of_measurement(evidence: Evidence, progress: Progress) -> Iterator[Claim]:
-    yield claim("numbers", lambda: measured.numbers(evidence, progress))
+def _of_measurement(subject: Measurement, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
+    evidence, again = subject.evidence, wanted.reference != "none"
+    yield claim("measured", lambda: _as_written(evidence, lambda: measured.measured(subject)))
+    yield claim("outputs", lambda: _outputs(subject, progress, again=again), needed=again)
+    yield claim("numbers", lambda: _as_written(evidence, lambda: measured.numbers(evidence, progress)))
+    if evidence.run.get("against"):
+        yield claim("against", lambda: measured.against(evidence), needed=False)
     yield claim("verdict", lambda: measured.verdict(evidence))
 
 
+def _outputs(subject: Measurement, progress: Progress, *, again: bool) -> str:
+    if not again:
+        raise UncheckedError("--reference none")
+    return measured.outputs(subject, progress)
+
+
 def _reports(evidence: Evidence) -> str:
-    """The reports say what run.json says: written from it again they have the same bytes."""
+    """The reports say what run.json says: written from it again, here or by its revision, they have the same bytes."""
     document = {key: value for key, value in evidence.run.items() if key not in AFTERWARDS}
     made = _made(document, measured=evidence.measured)
-    others = [name for name, text in made.items() if (evidence.path / name).read_text(encoding="utf-8") != text]
-    if not others:
+    if not (others := _unlike(evidence, made)):
         return f"{', '.join(made)} follow from {RUN}"
-    recorded, here = evidence.run["harness"], {"version": __version__, "revision": revision()}
-    if recorded != here:
-        raise UncheckedError(f"{listed(others)}: written by {_name(recorded)}, this is {_name(here)}")
-    raise ContradictionError(f"{listed(others)}: not what {RUN} gives")
+    if _is_of_here(evidence):
+        raise ContradictionError(f"{listed(others)}: not what {RUN} gives")
+    with tempfile.TemporaryDirectory() as scratch:
+        made = rebuilt.reports(evidence, Path(scratch))
+    if others := _unlike(evidence, made):
+        raise ContradictionError(f"{listed(others)}: not what {_name(evidence.run['harness'])} makes of {RUN}")
+    return f"{', '.join(made)} follow from {RUN}, as {_name(evidence.run['harness'])} writes them"
+
+
+def _unlike(evidence: Evidence, made: Mapping[str, str]) -> list[str]:
+    """The names of the reports that are others than these."""
+    return [name for name, text in made.items() if (evidence.path / name).read_text(encoding="utf-8") != text]
+
+
+def _is_of_here(evidence: Evidence) -> bool:
+    """Whether what is installed here has written it."""
+    return bool(evidence.run["harness"] == {"version": __version__, "revision": revision()})
+
+
+def _as_written(evidence: Evidence, check: Callable[[], str]) -> str:
+    """The check; what it finds of the words or the statistics of another version speaks against nobody."""
+    try:
+        return check()
+    except ContradictionError as error:
+        if _is_of_here(evidence):
+            raise
+        raise UncheckedError(f"{error}; it was written by {_name(evidence.run['harness'])}") from error
 
 
 def _made(document: Mapping[str, Any], *, measured: bool) -> dict[str, str]:

@@ -14,13 +14,14 @@ from jinja2 import TemplateError
 
 from harness.errors import BoardError, HarnessError, RequestError
 from harness.screen import Bar
+from harness.strict_json import spelled
 
 Progress: TypeAlias = Callable[[str, int], AbstractContextManager[Bar]]
 """Opens a progress bar: what is done, how many steps it takes."""
 
 # What reading a document raises that has not the form it should have; a run folder may come from anybody.
 MALFORMED = (
-    *(ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError),
+    *(ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RecursionError, TypeError, ValueError),
     TemplateError,  # a page that lacks an entry
 )
 
@@ -64,7 +65,7 @@ def claim(name: str, check: Callable[[], str], *, needed: bool = True) -> Claim:
         return Claim(name, State.UNCHECKED, str(error), needed)
     except MALFORMED as error:
         reason = f"damaged, or written by another version of harness: {type(error).__name__}: {error}"
-        return Claim(name, State.UNCHECKED, reason, needed)
+        return Claim(name, State.UNCHECKED, reason)  # needed: else a form that stops the check would pass it
 
 
 def stands(claims: Sequence[Claim]) -> bool | None:
@@ -76,7 +77,7 @@ def stands(claims: Sequence[Claim]) -> bool | None:
 
 def require_equal(what: str, recorded: Any, found: Any) -> None:
     """ContradictionError, naming the first entry that differs, unless the record is what was found; both as JSON."""
-    different = first_difference(*(json.loads(json.dumps(value)) for value in (recorded, found)))
+    different = first_difference(*(json.loads(json.dumps(spelled(value))) for value in (recorded, found)))
     if different:
         raise ContradictionError(f"{what} says {different}")
 

@@ -1,4 +1,4 @@
-"""The bundle, built again: from the sources that are here, or from those of the revision that built it."""
+"""What the sources of a revision give: the bundle, built again, and the reports, written again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,20 @@ from harness import bundle, plan_folder, profile
 plan, boards, board, cache = sys.argv[1:]
 built = bundle.build(plan_folder.read(Path(plan)), profile.load(Path(boards)).board(board), Path(cache))
 print(json.dumps([built.sha256, built.files, built.compiler, built.flags]))
+"""
+
+
+# Likewise, its reports by their names: run.json.
+_REPORT = """\
+import json, sys
+from pathlib import Path
+from harness import report
+run = json.loads(Path(sys.argv[1]).read_text())
+del run["files"]
+run.pop("content_sha256", None)
+measured = run.get("kind") == "measure"
+print(json.dumps(report.measurement(run) if measured else {
+    "report.html": report.html(run), "junit.xml": report.junit(run)}))
 """
 
 
@@ -71,31 +85,49 @@ def _profile(evidence: Evidence, boards: Path) -> Profile:
 
 
 def _there(evidence: Evidence, boards: Path, folder: Path) -> Built:
-    """Built by the checkout's own past: only what its present comes from is run."""
+    arguments = [evidence.path.absolute() / "plan", boards.absolute(), evidence.run["board"]["name"], folder / "cache"]
+    sha256, files, compiler, flags = _by_its_revision(evidence, _BUILD, arguments, folder)
+    return Built(sha256, files, compiler, tuple(flags))
+
+
+def reports(evidence: Evidence, folder: Path) -> dict[str, str]:
+    """The reports by their names, as the revision that the run names writes them; `folder` is one to work in.
+
+    UncheckedError where that is not in the history of this checkout.
+    """
+    made: dict[str, str] = _by_its_revision(evidence, _REPORT, [evidence.path.absolute() / RUN], folder)
+    return made
+
+
+def _by_its_revision(evidence: Evidence, program: str, arguments: Sequence[Path | str], folder: Path) -> Any:
+    """What a program prints that runs with the checkout's own past: only what its present comes from is run."""
     revision = _revision(evidence)
     if _git("merge-base", "--is-ancestor", revision, "HEAD") is None:
-        raise UncheckedError(f"built from revision {revision}, which is not in the history of this checkout")
+        raise UncheckedError(f"made by revision {revision}, which is not in the history of this checkout")
     archive = _git("archive", "--format=tar", revision, "harness", "kernels")
-    with tarfile.open(fileobj=io.BytesIO(archive or b"")) as tar:
+    if archive is None:
+        raise UncheckedError(f"git does not give the sources of revision {revision}")
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         tar.extractall(folder / "sources", filter="data")
-    arguments = [evidence.path.absolute() / "plan", boards.absolute(), evidence.run["board"]["name"], folder / "cache"]
     environment = os.environ | {"PYTHONPATH": str(folder / "sources"), "PYTHONSAFEPATH": "1"}
-    asked = [sys.executable, "-c", _BUILD, *map(str, arguments)]
-    done = subprocess.run(asked, capture_output=True, check=False, env=environment, timeout=BUILD_TIMEOUT_S)
+    asked = [sys.executable, "-c", program, *map(str, arguments)]
+    try:
+        done = subprocess.run(asked, capture_output=True, check=False, env=environment, timeout=BUILD_TIMEOUT_S)
+    except subprocess.TimeoutExpired as error:
+        raise UncheckedError(f"revision {revision} did not make it within {BUILD_TIMEOUT_S:g} s") from error
     if done.returncode != 0:
         last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise UncheckedError(f"revision {revision} does not build it here: {last[:200]}")
-    sha256, files, compiler, flags = json.loads(done.stdout)
-    return Built(sha256, files, compiler, tuple(flags))
+        raise UncheckedError(f"revision {revision} does not make it here: {last[:200]}")
+    return json.loads(done.stdout)
 
 
 def _revision(evidence: Evidence) -> str:
     """The commit that the run names; UncheckedError if that was not all that was there."""
     recorded = evidence.run["harness"]["revision"]
     if recorded is None:
-        raise UncheckedError("built outside a checkout, from other sources than those here")
+        raise UncheckedError("made outside a checkout, by other sources than those here")
     if str(recorded).endswith("-dirty"):
-        raise UncheckedError(f"built from {recorded}: sources that nobody kept, and not those here")
+        raise UncheckedError(f"made by {recorded}: sources that nobody kept, and not those here")
     match = re.search(r"(?:^|-g)([0-9a-f]{7,40})$", str(recorded))
     if not match:
         raise UncheckedError(f"{RUN} names no revision: {recorded!r}")

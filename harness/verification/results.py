@@ -8,15 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from harness import chunks, conformance, dumps, observe
 from harness.chunks import Chunk
 from harness.compare import compare
 from harness.coverage import Coverage, LayerCoverage, Met, Quantity
 from harness.evidence import ChunkRecord, RunFolder
+from harness.failing import FILE, case, first_difference
 from harness.network import Array
 from harness.plan import Plan
-from harness.reference import Reference
+from harness.reference import Reference, SpecificationReference
 from harness.stimuli import Stimuli
+from harness.untrusted import load_array
 from harness.verdict import Shown, results
 from harness.verification.claims import ContradictionError, Progress, listed, require_equal
 from harness.verification.folder import RUN, Evidence
@@ -54,10 +58,25 @@ def cover(outputs: Outputs) -> str:
             raise ContradictionError(f"chunk {one.index} has vectors {one.start} to {one.stop}, expected are {other}")
     if len(found) != len(expected):
         raise ContradictionError(f"{len(found)} chunks are here, of {len(expected)}")
+    names = {path.name for path in (outputs.evidence.path / "chunks").iterdir()}
+    if others := names - {f"{chunk.index:05}.json" for chunk in expected}:
+        raise ContradictionError(f"chunks has what is none: {listed(others)}")
     for chunk, record in zip(found, outputs.evidence.records, strict=True):
         compared = [layer.compared for layer in record.layers]
         require_equal(f"chunk {chunk.index}, compared,", compared, [chunk.size * layer.width for layer in layers])
+    _require_no_other_dumps(outputs, found)
     return f"{len(found):,} chunks cover {count:,} vectors, {len(layers)} layers each, none twice and none left out"
+
+
+def _require_no_other_dumps(outputs: Outputs, found: Sequence[Chunk]) -> None:
+    """No dump is here of a chunk, or of a layer, that nobody tells of."""
+    layers = {dumps.file_name(index, layer) for index, layer in enumerate(outputs.plan.network.layers)}
+    told = {f"{chunk.index:05}/{name}" for chunk in found for name in layers}
+    for kind in ("reference", "target"):
+        folder = outputs.evidence.path / kind
+        here = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
+        if others := here - told:
+            raise ContradictionError(f"{kind} has dumps of no chunk, or of no layer: {listed(others)}")
 
 
 def again(outputs: Outputs, progress: Progress) -> str:
@@ -129,9 +148,7 @@ def _require_follows(outputs: Outputs, record: ChunkRecord, vectors: Array, acti
     hashes = (sha256, record.target_sha256)
     actual = outputs.kept("target", record)
     found = chunks.recorded(outputs.plan, outputs.vectors.count, chunk, vectors, activations, actual, hashes)
-    if found != record:
-        require_equal(f"chunk {record.index},", dataclasses.asdict(record), dataclasses.asdict(found))
-        raise ContradictionError(f"chunk {record.index} says otherwise of what differs than its dumps do")
+    require_equal(f"chunk {record.index},", dataclasses.asdict(record), dataclasses.asdict(found))
 
 
 def verdict(outputs: Outputs, covered: tuple[LayerCoverage, ...] | None) -> str:
@@ -155,26 +172,35 @@ def _covered(layer: Mapping[str, Any]) -> LayerCoverage:
 def _observed(outputs: Outputs) -> dict[str, Any] | None:
     """What the traces that are kept show; none were where nothing was asked for, or the program was known as wrong."""
     asked, run = outputs.evidence.request, outputs.evidence.run
+    traces = outputs.evidence.path / "traces"
+    size = sum(path.stat().st_size for path in traces.glob("*.jsonl"))
+    if not asked["trace"] and size:
+        raise ContradictionError("request.json asks for no traces, and there are some")
     if not asked["trace"] or (run["conformance"] is None and run["verdict"] == "differs"):
         return None
-    traces = outputs.evidence.path / "traces"
+    if asked["trace"] > size:
+        raise ContradictionError(f"request.json asks for {asked['trace']:,} executions, more than the traces can have")
     return conformance.document(outputs.plan, observe.kept(outputs.plan, traces, asked["trace"], asked["seed"]))
 
 
-def proof(evidence: Evidence) -> str:
-    """The proof holds if all its claims do, of every layer; that the verdict agrees with it is the verdict's matter."""
-    found = RunFolder(evidence.path).read_proof()
-    if found is None:
-        raise ContradictionError("a proof was asked for, and there is no proof.json")
-    silent = {layer["name"] for layer in evidence.run["layers"]} - {claim["layer"] for claim in found["claims"]}
-    if found["holds"] and silent:
-        raise ContradictionError(f"proof.json claims nothing of {listed(silent)}")
-    contradicted = [claim for claim in found["claims"] if claim["holds"] is bool(claim["counterexample"])]
-    if contradicted:
-        raise ContradictionError(f"proof.json: a claim holds and has a counterexample: {contradicted[0]['statement']}")
-    failed = [str(claim["layer"] or "network") for claim in found["claims"] if not claim["holds"]]
-    if found["holds"] is bool(failed):
-        raise ContradictionError(
-            f"proof.json says `holds` {found['holds']}, its claims fail for {listed(failed) or 'none'}"
-        )
-    return f"{len(found['claims']):,} claims; what the board answered was not kept"
+def failing(outputs: Outputs) -> str:
+    """The smallest failing case is of the first layer that differs; what should have come out of it, computed again."""
+    said = outputs.evidence.run["failing"]
+    first = first_difference(outputs.evidence.records)
+    path = outputs.evidence.path / FILE
+    if said is None or first is None:
+        if said is not None or first is not None:
+            raise ContradictionError(f"{RUN} has {'a' if said else 'no'} failing case, and the chunks say otherwise")
+        if path.exists():
+            raise ContradictionError(f"{FILE} is here, and nothing differs")
+        return "none, as nothing differs"
+    layer, difference = first
+    whole = outputs.vectors.chunk(difference.vector, difference.vector + 1)
+    vector = np.array(load_array(path)) if path.exists() else whole
+    right = SpecificationReference(outputs.plan.network).activations(vector)[layer][0, said["unit"]]
+    found = case(outputs.plan.network, layer, difference.vector, vector)
+    found |= {"expected": right.item(), "file": FILE if path.exists() else None}
+    require_equal(f"{RUN}, failing,", {key: said[key] for key in found}, found)
+    if said["actual"] == said["expected"]:
+        raise ContradictionError(f"{RUN}, failing: nothing differs there")
+    return f"one of layer {said['layer']}: what is right there follows again; what the board answered was not kept"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 
-from harness import assessment, plan_folder
+from harness import assessment, plan_folder, targets
 from harness.chunks import cut
 from harness.cover import Search
+from harness.errors import RequestError
 from harness.evidence import RunFolder, file_sha256
 from harness.network import Network
 from harness.plan import Plan
@@ -22,11 +24,18 @@ from harness.verification.folder import RUN, Evidence
 
 COMPARED_AT_ONCE = 100_000
 EMULATOR = "harness.name="  # what board/emulator.py tells the kernel
+KINDS = (EMULATED, "hardware", "this machine")
+SLACK = timedelta(days=1)  # of clocks
 
 
 def read(evidence: Evidence) -> tuple[Plan, Stimuli]:
-    """The plan with its network, and the vectors, as the folder has them; RequestError if one cannot be read."""
+    """The plan with its network, and the vectors, as the folder has them.
+
+    RequestError, or one of MALFORMED, if one of them cannot be read, or what was asked.
+    """
     folder = RunFolder(evidence.path)
+    if not evidence.request:
+        raise RequestError("request.json asks for nothing")
     plan = plan_folder.read(folder.plan)
     return plan, from_file(folder.stimuli, plan.network)
 
@@ -52,8 +61,26 @@ def request(evidence: Evidence, made: Plan) -> str:
         asked |= {key: evidence.request[key] for key in ("chunk", "fetch")}
     require_equal(RUN, said, asked)
     require_equal("request.json, board,", asked["board"], made.board)
+    _require_possible_times(run)
     tried = max(1, len(said["attempts"]))
     return f"board {made.board}, tried {tried} x: request.json, attempts.jsonl, plan and {RUN} agree"
+
+
+def _require_possible_times(run: Mapping[str, Any]) -> None:
+    """It took what lies between its begin and its end, its last attempt began in between, and that is not to come."""
+    started, finished = (datetime.strptime(run[key], "%Y-%m-%dT%H:%M:%S%z") for key in ("started", "finished"))
+    if not abs((finished - started).total_seconds() - run["wall_s"]) <= 1:  # each is of a whole second
+        raise ContradictionError(f"{RUN} says {run['wall_s']} s from {run['started']} to {run['finished']}")
+    if not run.get("attempts"):
+        raise UncheckedError(f"{RUN} tells of no attempt: written by an older version")
+    began = run["attempts"][-1]["began"]
+    if not run["started"] <= began <= run["finished"]:
+        raise ContradictionError(f"{RUN}: its last attempt began {began}, it {run['started']} to {run['finished']}")
+    if finished > datetime.now(UTC) + SLACK:
+        raise ContradictionError(f"{RUN} says that it finished {run['finished']}, which is still to come")
+    if run["wall_s"] and "vectors_per_s" in run:
+        rate = round(run["stimuli"]["count"] / run["wall_s"], 1)
+        require_equal(f"{RUN}, vectors_per_s,", run["vectors_per_s"], rate)
 
 
 def plan(evidence: Evidence, made: Plan) -> str:
@@ -61,13 +88,25 @@ def plan(evidence: Evidence, made: Plan) -> str:
     recorded, board = evidence.run["plan"], evidence.run["board"]
     ran_on = [item["ran_on"] for item in recorded["items"]]
     require_equal(f"{RUN}, plan,", recorded, plan_document(made, ran_on))
-    if board["kind"] == EMULATED and HARDWARE in ran_on:
-        raise ContradictionError(f"{RUN} says that the board is emulated, and that an item ran on hardware")
+    _require_possible_places(board["kind"], made, ran_on)
     if board["kind"] != EMULATED and EMULATOR in board["environment"]["command_line"]:
         raise ContradictionError(f"{RUN} says {board['kind']}, and its kernel was started as that of an emulated board")
     found = assessment.document(assessment.assess(made))
     require_equal(f"{RUN}, assessment,", _timeless(evidence.run["assessment"]), _timeless(found))
     return f"{len(made.items)} items, {len(made.tasks)} tasks: text, net and {RUN} agree, and it is sound"
+
+
+def _require_possible_places(kind: str, made: Plan, ran_on: Sequence[str]) -> None:
+    """Of an emulated board nothing is hardware; of another its processors are."""
+    if kind not in KINDS:
+        raise ContradictionError(f"{RUN} says {kind!r}; a board is one of {', '.join(KINDS)}")
+    if kind == EMULATED and HARDWARE in ran_on:
+        raise ContradictionError(f"{RUN} says that the board is emulated, and that an item ran on hardware")
+    for item, where in zip(made.items, ran_on, strict=True):
+        if kind != EMULATED and targets.find(item.target).compiler() is None and where != HARDWARE:
+            raise ContradictionError(
+                f"{RUN} says that item {item.name} ran on {where!r}, and it needs a processor only"
+            )
 
 
 def _timeless(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,11 +118,11 @@ def vectors(evidence: Evidence, kept: Stimuli, network: Network, progress: Progr
     recorded, asked = evidence.run["stimuli"], evidence.request
     sha256 = file_sha256(RunFolder(evidence.path).stimuli)
     require_equal(f"{RUN}, stimuli,", [recorded["count"], recorded["sha256"]], [kept.count, sha256])
-    if not asked["vectors"].isdigit():
+    if not asked["vectors"].isdecimal():
         require_equal(f"{RUN}, stimuli.source,", recorded["source"], asked["vectors"])
         require_equal(f"{RUN}, stimuli.classes,", recorded["classes"], kept.describe())
         raise UncheckedError(f"{kept.count:,} vectors came from the file {asked['vectors']}, {sha256}")
-    made = _made_again(asked, network, progress)
+    made = _made_again(asked, kept, network, progress)
     require_equal(
         f"{RUN}, stimuli,",
         [recorded["seed"], recorded["source"], recorded["classes"]],
@@ -93,8 +132,9 @@ def vectors(evidence: Evidence, kept: Stimuli, network: Network, progress: Progr
     return f"{kept.count:,} vectors are those that the model gives: {made.origin}"
 
 
-def _made_again(asked: Mapping[str, Any], network: Network, progress: Progress) -> Stimuli:
+def _made_again(asked: Mapping[str, Any], kept: Stimuli, network: Network, progress: Progress) -> Stimuli:
     if asked.get("cover") is None:
+        _require_count(kept.count, int(asked["vectors"]))
         return stimuli(network, int(asked["vectors"]), asked["seed"])
     search = Search(network, int(asked["vectors"]), asked["seed"], asked["cover"])
     with progress("searching vectors again, codes met", search.needed) as bar:
@@ -103,10 +143,14 @@ def _made_again(asked: Mapping[str, Any], network: Network, progress: Progress) 
     return search.result()
 
 
+def _require_count(kept: int, made: int) -> None:
+    if kept != made:
+        raise ContradictionError(f"stimuli.npy has {kept:,} vectors, the model gives {made:,}")
+
+
 def _require_same(kept: Stimuli, made: Stimuli, progress: Progress) -> None:
     """Bit for bit."""
-    if kept.count != made.count:
-        raise ContradictionError(f"stimuli.npy has {kept.count:,} vectors, the model gives {made.count:,}")
+    _require_count(kept.count, made.count)
     with progress("making vectors again", kept.count) as bar:
         for chunk in cut(kept.count, COMPARED_AT_ONCE):
             pair = [each.chunk(chunk.start, chunk.stop).view(np.uint32) for each in (kept, made)]

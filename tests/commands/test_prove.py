@@ -142,6 +142,15 @@ def test_the_proof_is_part_of_the_evidence(proved: Ended) -> None:
     assert any("monotone" in sentence for sentence in proof["assumptions"])
 
 
+def test_what_the_program_answered_is_computed_again(user: User, proved: Ended) -> None:
+    ended = user.here("verify", proved.document["run"], "--json", "--no-rebuild")
+    found = {claim["claim"]: (claim["state"], claim["text"]) for claim in ended.document["claims"]}
+    holding = [claim for claim in proved.document["proof"]["claims"] if claim["answered_by"] == Side.BOARD.value]
+    assert ended.code == 0, ended.out
+    assert found["proof"][0] == "ok"
+    assert found["answers"] == ("ok", f"what the program answered to {len(holding)} claims is right, computed again")
+
+
 def broken_off(proved: Ended, name: str, *lost: str) -> Path:
     """A copy of the run without its end and without these files."""
     whole = Path(proved.document["run"])

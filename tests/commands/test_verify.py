@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +16,11 @@ import onnx
 import pytest
 
 from harness import dumps, stimuli
-from harness.errors import RequestError
+from harness.errors import ReferenceFailed, RequestError
 from harness.evidence import content_sha256, file_sha256, write_json
 from harness.network import Network
+from harness.verification import rebuilt, results
+from harness.verification.folder import Evidence
 from harness.workspace import ROOT
 from tests import builders
 from tests.commands.command import Ended, User
@@ -25,6 +28,7 @@ from tests.commands.test_run import HALF_AWAY, changed_kernels
 
 QUICK = ("--no-rebuild", "--reference", "none")
 LAST = "02_layer_1"
+REPORTS = ("report.html", "junit.xml")
 
 
 @pytest.fixture(scope="module")
@@ -230,6 +234,39 @@ def in_part(claim: str, words: str, part: Callable[[Any], dict[str, Any]], **cha
     return Tampered(edit_run(lambda run: part(run).update(changes)), claim, words)
 
 
+def copy_dumps(kind: str, chunk: str, name: str = "") -> Callable[[Path], None]:
+    """Of a chunk, or of a layer, that no record tells of."""
+
+    def copy(folder: Path) -> None:
+        if name:
+            shutil.copy(dump(folder, kind, 1), folder / kind / chunk / name)
+        else:
+            shutil.copytree(folder / kind / "00001", folder / kind / chunk)
+
+    return copy
+
+
+def keep_no_traces(folder: Path) -> None:
+    edit_request(trace=0)(folder)
+    edit_run(lambda run: run.update(conformance=None))(folder)
+
+
+def to_come(run: dict[str, Any]) -> None:
+    run.update(started="2236-01-01T00:00:00Z", finished="2236-01-01T00:00:04Z", wall_s=4)
+    run["attempts"][-1]["began"] = "2236-01-01T00:00:01Z"
+
+
+def run_to_come(folder: Path) -> None:
+    edit_run(to_come)(folder)
+    edit_run(lambda run: run.update(vectors_per_s=75.0))(folder)
+    (folder / "attempts.jsonl").write_text('{"began": "2236-01-01T00:00:01Z"}\n')
+
+
+def rename_chunk(folder: Path) -> None:
+    """Python reads these digits, too."""
+    (folder / "chunks/00001.json").rename(folder / "chunks/\u0660\u0660\u0660\u0660\u0661.json")
+
+
 OUTSIDE = {"../../../etc/passwd": "0"}
 TAMPERED = {
     "file added": Tampered(lambda f: (f / "target/00000/x.npy").touch(), "files", "added: target/00000/x.npy"),
@@ -270,6 +307,24 @@ TAMPERED = {
     "report": Tampered(edit_text("report.html", "identical", "superb"), "reports", "report.html: not", rehashed=True),
     "junit": Tampered(edit_text("junit.xml", '"0"', '"1"'), "reports", "junit.xml: not what", rehashed=True),
     "trace": Tampered(lambda f: (f / "traces/undisturbed.jsonl").write_text(""), "verdict", "", rehashed=True),
+    "dumps of another chunk": Tampered(copy_dumps("target", "00007"), "chunks", "00007/00_", rehashed=True),
+    "dumps of another layer": Tampered(
+        copy_dumps("reference", "00001", "07_x.npy"), "chunks", "no layer: 00001/07_x.npy", rehashed=True
+    ),
+    "chunk by another name": Tampered(rename_chunk, "chunks", "chunks has what is none", rehashed=True),
+    "a failing case": Tampered(lambda f: (f / "failing.npy").touch(), "failing", "nothing differs", rehashed=True),
+    "no traces": Tampered(keep_no_traces, "verdict", "asks for no traces", rehashed=True),
+    "too many traces": Tampered(edit_request(trace=10**12), "verdict", "more than the traces can have", rehashed=True),
+    "too many vectors": Tampered(
+        edit_request(vectors="9" * 15), "vectors", "the model gives 999,999,999,999,999", rehashed=True
+    ),
+    "a request of nothing": Tampered(
+        lambda f: (f / "request.json").write_text("{}"), "plan", "request, plan, model or vectors", rehashed=True
+    ),
+    "a run to come": Tampered(run_to_come, "request", "which is still to come", rehashed=True),
+    "how long": in_run("request", "says 3600 s from", wall_s=3600),
+    "where, on a processor": in_part("plan", "it needs a processor only", lambda r: r["plan"]["items"][0], ran_on="x"),
+    "another kind of board": in_part("plan", "a board is one of", lambda run: run["board"], kind="silicon"),
     "plan's text": Tampered(edit_text("plan/plan.yaml", "barrier", "flag"), "plan", "sync is", rehashed=True),
     "plan's tables": Tampered(edit_tables, "plan", "bias", rehashed=True),
 }
@@ -389,6 +444,57 @@ def test_what_is_no_run_is_refused(user: User, tmp_path: Path, content: str) -> 
     assert (ended.code, str(tmp_path) in ended.err) == (2, True)
 
 
+def test_a_report_of_another_version_is_written_again_by_that(
+    user: User, identical: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another version words otherwise is compared with what that version's own sources write."""
+    written = {name: (identical / name).read_text().replace("bit for bit", "bitwise") for name in REPORTS}
+    copy = Path(shutil.copytree(identical, tmp_path / "copy"))
+    for name, content in written.items():
+        (copy / name).write_text(content)
+    change(copy / "run.json", lambda run: run["harness"].update(revision="0123456789ab"))
+    rehash(copy)
+    ended = user.here("verify", str(copy), "--json", *QUICK)
+    assert (ended.code, states(ended)["reports"]) == (3, "not checked")
+    assert "0123456789ab, which is not in the history" in text(ended, "reports")
+    for content, state in ((written, "ok"), (written | {"junit.xml": "<x/>"}, "not ok")):
+        monkeypatch.setattr(rebuilt, "reports", lambda *_, content=content: content)
+        ended = user.here("verify", str(copy), "--json", *QUICK)
+        assert states(ended)["reports"] == state, text(ended, "reports")
+
+
+def test_the_past_of_this_checkout_writes_its_own_reports(identical: Path, tmp_path: Path) -> None:
+    head = subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    if head.returncode:
+        pytest.skip("no checkout")
+    run = json.loads((identical / "run.json").read_text())
+    found = rebuilt.reports(Evidence(identical, run | {"harness": {"revision": head.stdout.strip()}}), tmp_path)
+    assert found.keys() == set(REPORTS)
+    assert all("bit for bit" in content for content in found.values())
+
+
+def test_a_reference_that_fails_here_leaves_a_run_unchecked(
+    user: User, identical: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ReferenceFailed("its kernels are wrong")
+
+    monkeypatch.setattr(results, "recompute", fail)
+    ended = user.here("verify", str(identical), "--json", "--no-rebuild")
+    assert (ended.code, ended.document["stands"], text(ended, "reference")) == (3, None, "its kernels are wrong")
+    assert user.here("verify", str(identical), "--json", *QUICK).code == 0
+
+
+@pytest.mark.parametrize("lost", ["proof", "plan", "files", "attempts"])
+def test_what_lacks_an_entry_does_not_stand(user: User, identical: Path, tmp_path: Path, lost: str) -> None:
+    copy = Path(shutil.copytree(identical, tmp_path / "copy"))
+    (copy / "attempts.jsonl").write_text("")
+    change(copy / "run.json", lambda run: run.pop(lost))
+    ended = user.here("verify", str(copy), "--json", *QUICK)
+    assert ended.code in {1, 3}
+    assert ended.document["stands"] is not True
+
+
 def test_the_document_of_another_version_is_not_checked_rather_than_wrong(
     user: User, identical: Path, tmp_path: Path
 ) -> None:
@@ -397,39 +503,3 @@ def test_the_document_of_another_version_is_not_checked_rather_than_wrong(
     ended = user.here("verify", str(copy), "--json", *QUICK)
     assert ended.code == 3
     assert text(ended, "verdict") == "damaged, or written by another version of harness: KeyError: 'layers'"
-
-
-def regress_silently(run: dict[str, Any]) -> None:
-    run["against"] = {"regressed": False, "slower": [], "parts": [{"name": "small", "verdict": "slower"}]}
-
-
-def call_it_met(run: dict[str, Any]) -> None:
-    run["measured"]["not_met_because"] = ""
-    for item in run["plan"]["items"]:
-        item["ran_on"] = "host-simulation"
-
-
-MEASURED = (
-    ("slower", "against.slower", regress_silently),
-    ("met", "the times are said to be MET", call_it_met),
-    ("unit", "measured.unit", lambda run: run["measured"].update(unit="cycles")),
-)
-
-
-def test_a_measurement_follows_from_its_readings(user: User, model: Path, tmp_path: Path) -> None:
-    asked = ("--board", "host", "--items", "c,c", "--model", str(model), "--samples", "2000")
-    run = Path(user.harness("measure", *asked, "--json").document["run"])
-    assert user.here("verify", str(run), "--json", "--no-rebuild").code == 0
-    for claim, words, edit in MEASURED:
-        copy = Path(shutil.copytree(run, tmp_path / claim))
-        change(copy / "run.json", edit)
-        ended = user.here("verify", str(copy), "--json", "--no-rebuild")
-        assert (ended.code, words in text(ended, "verdict")) == (1, True), ended.out
-    readings = np.load(run / "readings.npy")
-    readings[17] += 1_000_000
-    np.save(run / "readings.npy", readings)
-    change(run / "run.json", lambda doc: doc["readings"].update(sha256=file_sha256(run / "readings.npy")))
-    rehash(run)
-    ended = user.here("verify", str(run), "--json", "--no-rebuild")
-    assert (ended.code, states(ended)["numbers"]) == (1, "not ok")
-    assert "found again as" in text(ended, "numbers")

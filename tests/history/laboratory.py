@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import report
+from harness.evidence import content_sha256
 from harness.nightly import record
 from harness.nightly.record import Attempt, Begun, Entry, Health, Result
 from harness.outcome import Ending, Outcome
@@ -148,7 +149,8 @@ class _Simulated:
         folder.mkdir(parents=True)
         document, reports = self._measured(chance) if self.entry.action == "measure" else self._compared()
         document["started"] = f"{self.began + timedelta(seconds=self.entry.number):%Y-%m-%dT%H:%M:%SZ}"
-        document["content_sha256"] = f"{self.entry.number:064x}"
+        document["files"] = document.get("files", {}) | {"stimuli.npy": f"{self.entry.number:064x}"}
+        document["content_sha256"] = content_sha256(document["files"])
         _write(folder / "run.json", document)
         for file, text in reports.items():
             if file != "table.tex":

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.compare import Comparison, Difference
-from harness.evidence import ChunkRecord, RunFolder, write_json
+from harness.evidence import ChunkRecord, RunFolder, content_sha256, write_json
 from harness.history import run as runs
 from harness.history.run import Part, State, digest, read
 from harness.targets import HARDWARE
@@ -230,6 +230,19 @@ def test_an_unfinished_run_says_what_stopped_it(tmp_path: Path) -> None:
     folder.begin_attempt()
     folder.stop_attempt("user", "interrupted")
     assert (read(folder.path).ending, read(folder.path).attempts) == ("unfinished (user)", 2)
+
+
+def test_a_run_whose_own_files_speak_against_it_is_not_shown_as_identical(tmp_path: Path) -> None:
+    document = run_document("xavier", "acas_coc")
+    folder = RunFolder.create_at(tmp_path / "run")
+    document["content_sha256"] = content_sha256(document["files"])
+    write_json(folder.path / "run.json", document)
+    assert read(folder.path).verdict == "identical"
+    folder.write_chunk(chunk(3))
+    assert (read(folder.path).state, "a chunk" in read(folder.path).reason) == (State.UNREADABLE, True)
+    (folder.path / "chunks" / "00000.json").unlink()
+    write_json(folder.path / "run.json", document | {"content_sha256": "0" * 64})
+    assert read(folder.path).reason == "ValueError: its content_sha256 is not that of its files"
 
 
 def chunk(differing: int) -> ChunkRecord:

@@ -15,9 +15,11 @@ import pytest
 
 from harness import dumps, execute, plan
 from harness.errors import BoardError
+from harness.evidence import RunFolder, file_sha256
 from harness.measurement import segments
 from harness.measurement.asked import Asked, Quantity
 from harness.measurement.segments import DISTURBANCES, READINGS, Measurer
+from harness.network import Array
 from harness.profile import Profile
 from harness.reference import Reference
 from harness.stimuli import stimuli
@@ -43,6 +45,11 @@ def measurer(job: Any, host: Profile, cache: Path, tmp_path: Path) -> Measurer:
     return Measurer(job, deployed, ASKED, ["--block", "1"])
 
 
+def last_outputs(measurer: Measurer) -> Array:
+    """The right ones."""
+    return measurer.job.reference.activations(measurer.job.stimuli.chunk(0, VECTORS))[-1]
+
+
 def asking(measurer: Measurer, **changes: Any) -> Measurer:
     return dataclasses.replace(measurer, asked=dataclasses.replace(ASKED, **changes))
 
@@ -52,6 +59,7 @@ def test_every_segment_has_all_vectors_and_right_outputs(measurer: Measurer) -> 
     assert [segment.readings.shape for segment in found] == [(VECTORS, 5)] * 2
     assert segments.outputs(found).compared == 2 * VECTORS
     assert segments.outputs(found).differing == 0
+    assert segments.hashes(found) == {dumps.sha256(last_outputs(measurer)): 2}
     assert segments.series(found).shape == (2 * VECTORS, 5)
     assert all(tuple(segment.disturbances) == DISTURBANCES for segment in found)
 
@@ -130,12 +138,17 @@ def test_segments_of_a_long_duration_have_pauses_and_say_so() -> None:
     assert segments.pause_s(ASKED) == 0
 
 
-def test_wrong_outputs_are_counted(measurer: Measurer, job: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = job.reference.activations
+def test_wrong_outputs_are_counted_and_kept(
+    measurer: Measurer, job: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right, folder = job.reference.activations, RunFolder.create_at(tmp_path / "evidence")
 
     def wrong(vectors: Any) -> Any:
         found = right(vectors)
         return (*found[:-1], found[-1] + 1)
 
     monkeypatch.setattr(job.reference, "activations", wrong)
-    assert next(measurer.segments()).outputs.differing == VECTORS
+    monkeypatch.setattr(job, "folder", folder, raising=False)
+    segment = next(measurer.segments())
+    assert segment.outputs.differing == VECTORS
+    assert file_sha256(folder.path / "wrong-outputs.npy") == segment.outputs_sha256

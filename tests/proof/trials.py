@@ -73,7 +73,7 @@ class Trial:
 
     @property
     def subject(self) -> Subject:
-        return Subject(self.network, self.parts, network_c.task_codes(self.made), self.probe)
+        return Subject.of(self.made, self.probe)
 
     @property
     def parts(self) -> list[Layer]:
@@ -82,7 +82,11 @@ class Trial:
 
     def questions(self, *, all_floats: bool = False) -> list[Question]:
         """To the program, but for whole runs."""
-        asked = proof.questions(self.subject, all_floats=all_floats)
+        return self.asking(self.probe, all_floats=all_floats)
+
+    def asking(self, probe: Probe | None, *, all_floats: bool = False) -> list[Question]:
+        """To the program, or to nobody."""
+        asked = proof.questions(Subject.of(self.made, probe), all_floats=all_floats)
         return [question for question in asked if question.side is Side.BOARD]
 
     def refuted(self) -> dict[tuple[Step, str | None], Claim]:

@@ -2,11 +2,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from harness.errors import BoardError, RequestError, ToolError
 from harness.verification import Claim, State, stands
-from harness.verification.claims import ContradictionError, UncheckedError, claim, first_difference, listed
+from harness.verification.claims import (
+    ContradictionError,
+    UncheckedError,
+    claim,
+    first_difference,
+    listed,
+    require_equal,
+)
 
 NAN = float("nan")
 
@@ -28,6 +36,13 @@ def test_the_first_difference_is_named_by_its_place(recorded: Any, found: Any, w
     assert first_difference(recorded, found) == words
 
 
+@pytest.mark.parametrize("recorded", ["NaN", NAN])
+def test_a_record_may_name_a_number_that_json_has_not(recorded: Any) -> None:
+    require_equal("chunk 0,", {"actual": recorded}, {"actual": NAN})
+    with pytest.raises(ContradictionError, match='actual is "NaN", found again as "-Infinity"'):
+        require_equal("chunk 0,", {"actual": recorded}, {"actual": -np.inf})
+
+
 @pytest.mark.parametrize(
     ("raised", "state"),
     [
@@ -38,6 +53,7 @@ def test_the_first_difference_is_named_by_its_place(recorded: Any, found: Any, w
         (ToolError("x"), State.UNCHECKED),
         (KeyError("x"), State.UNCHECKED),
         (RecursionError("x"), State.UNCHECKED),
+        (MemoryError("x"), State.UNCHECKED),
     ],
 )
 def test_what_a_check_raises_decides(raised: Exception, state: State) -> None:
@@ -45,6 +61,14 @@ def test_what_a_check_raises_decides(raised: Exception, state: State) -> None:
         raise raised
 
     assert claim("files", check).state is state
+
+
+@pytest.mark.parametrize(("raised", "stand"), [(UncheckedError("x"), True), (TypeError("x"), None)])
+def test_a_form_that_stops_a_check_does_not_pass_it(raised: Exception, stand: bool | None) -> None:
+    def check() -> str:
+        raise raised
+
+    assert stands([claim("vectors", check, needed=False)]) is stand
 
 
 def test_a_bug_is_no_verdict() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from harness.verification import rebuilt
 from harness.verification.claims import UncheckedError
 from harness.verification.folder import Evidence
 from harness.verification.rebuilt import _there
@@ -28,3 +30,44 @@ def test_only_a_revision_that_this_checkout_comes_from_is_built(revision: object
     with pytest.raises(UncheckedError, match=words):
         _there(evidence, tmp_path / "boards.yaml", tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def git(folder: Path, *arguments: str) -> str:
+    known = ("-c", "user.name=nobody", "-c", "user.email=nobody@localhost")
+    done = subprocess.run(["git", "-C", str(folder), *known, *arguments], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One of another history, whose program is slow."""
+    folder = tmp_path / "checkout"
+    (folder / "harness").mkdir(parents=True)
+    git(folder, "init", "--quiet")
+    (folder / "harness" / "__init__.py").write_text("import time\ntime.sleep(60)\n")
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "-m", "without kernels")
+    monkeypatch.setattr(rebuilt, "ROOT", folder)
+    return folder
+
+
+def evidence_of(revision: str, folder: Path) -> Evidence:
+    return Evidence(folder, {"harness": {"revision": revision}, "board": {"name": "host"}})
+
+
+def test_a_revision_without_all_of_the_sources_is_not_built(checkout: Path, tmp_path: Path) -> None:
+    evidence = evidence_of(git(checkout, "rev-parse", "HEAD"), tmp_path)
+    with pytest.raises(UncheckedError, match="does not give the sources"):
+        _there(evidence, tmp_path / "boards.yaml", tmp_path)
+
+
+def test_a_build_that_takes_for_ever_is_given_up(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (checkout / "kernels").mkdir()
+    (checkout / "kernels" / "none.h").touch()
+    git(checkout, "add", ".")
+    git(checkout, "commit", "--quiet", "-m", "with kernels")
+    monkeypatch.setattr(rebuilt, "BUILD_TIMEOUT_S", 0.5)
+    with pytest.raises(UncheckedError, match=r"did not make it within 0\.5 s"):
+        _there(evidence_of(git(checkout, "rev-parse", "HEAD"), tmp_path), tmp_path / "boards.yaml", tmp_path)

@@ -1,51 +1,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import pytest
+import numpy as np
 
-from harness.evidence import write_json
-from harness.verification.claims import ContradictionError
+from harness import chunks, dumps, plan
+from harness.chunks import Chunk
+from harness.evidence import RunFolder
+from harness.profile import Profile
+from harness.reference import SpecificationReference
+from harness.screen import Screen
+from harness.stimuli import stimuli
 from harness.verification.folder import Evidence
-from harness.verification.results import proof
-
-NAMES = ("quantize_input", "dense_1")
-
-
-def claims(*names: str, holds: bool = True) -> list[dict[str, Any]]:
-    return [
-        {"layer": name, "statement": f"of {name}", "holds": holds, "counterexample": None if holds else "7 gave 8"}
-        for name in names
-    ]
+from harness.verification.results import Outputs, recompute
+from tests import builders
+from tests.kernels.board_program import parse
 
 
-def checked(folder: Path, document: dict[str, Any]) -> str:
-    write_json(folder / "proof.json", document)
-    return proof(Evidence(folder, {"layers": [{"name": name} for name in NAMES]}))
-
-
-def test_a_proof_that_claims_something_of_every_layer_holds(tmp_path: Path) -> None:
-    found = checked(tmp_path, {"holds": True, "claims": [*claims(*NAMES), *claims("dense_1")]})
-    assert found.startswith("3 claims")
-
-
-def test_a_proof_that_fails_may_have_been_abandoned(tmp_path: Path) -> None:
-    assert checked(tmp_path, {"holds": False, "claims": claims("dense_1", holds=False)}).startswith("1 claims")
-
-
-@pytest.mark.parametrize(
-    ("document", "words"),
-    [
-        ({"holds": True, "claims": []}, "claims nothing of dense_1, quantize_input"),
-        ({"holds": True, "claims": claims("dense_1")}, "claims nothing of quantize_input"),
-        ({"holds": True, "claims": [*claims(*NAMES), *claims("dense_1", holds=False)]}, "its claims fail for dense_1"),
-        (
-            {"holds": True, "claims": [*claims("quantize_input"), claims("dense_1")[0] | {"counterexample": "7"}]},
-            "a claim holds and has a counterexample: of dense_1",
-        ),
-    ],
-)
-def test_a_proof_that_proves_less_than_it_says_is_found(tmp_path: Path, document: dict[str, Any], words: str) -> None:
-    with pytest.raises(ContradictionError, match=words):
-        checked(tmp_path, document)
+def test_a_record_of_a_difference_that_is_nan_follows_from_its_dumps(host: Profile, tmp_path: Path) -> None:
+    """NaN is not equal to itself, and what a board computed as NaN is evidence as all else."""
+    network = parse(builders.random_network(np.random.default_rng(7), (4, 6, 3), float_output=True))
+    made, given, folder = plan.make(network, host), stimuli(network, 8, seed=1), RunFolder.create_at(tmp_path / "run")
+    right = SpecificationReference(network).activations(given.chunk(0, 8))
+    wrong = np.full_like(right[-1], np.nan)
+    actual = {index: wrong if index == len(right) - 1 else each for index, each in enumerate(right)}
+    for index, layer in enumerate(network.layers):
+        dumps.write(folder.dumps("target", 0) / dumps.file_name(index, layer), actual[index])
+    hashes = (tuple(map(dumps.sha256, right)), tuple(map(dumps.sha256, actual.values())))
+    folder.write_chunk(chunks.recorded(made, 8, Chunk(0, 0, 8), given.chunk(0, 8), right, actual, hashes))
+    folder.write_request({"request": {"x64_quant_precision": False}}, network.onnx_bytes)
+    outputs = Outputs(Evidence(folder.path, {}), made, given)
+    assert recompute(outputs, "all", Screen.open(as_json=True).progress).vectors == 8

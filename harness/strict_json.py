@@ -1,0 +1,29 @@
+"""JSON as every program reads it: NaN and the infinities, which it has not, are texts."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+NAMES = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}  # as Python and JavaScript read them back
+
+
+def text(document: Mapping[str, Any]) -> str:
+    """The document, see `spelled`; TypeError for what is no value of JSON."""
+    return json.dumps(spelled(document), indent=1, allow_nan=False)
+
+
+def spelled(value: Any) -> Any:
+    """The value with each number that JSON has not as its name, `NaN`, `Infinity` or `-Infinity`."""
+    if isinstance(value, Mapping):
+        return {key: spelled(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [spelled(entry) for entry in value]
+    return NAMES[repr(float(value))] if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def number(value: float | str) -> float:
+    """A number that `spelled` may have made a text of; ValueError for another text."""
+    return float(value) if isinstance(value, str) else value

@@ -1,0 +1,121 @@
+"""Every entry of run.json, and by which claim it is checked; what is in no claim is the run's word alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from harness.measurement.parts import Part
+from harness.verification.claims import UncheckedError, listed
+from harness.verification.folder import RUN, Evidence
+
+BELIEVED = "believed"
+SCHEMA = 1
+
+# By the path of an entry; what ends with a dot stands for all that is below.
+COMMON = {
+    "schema": "fields",
+    "kind": "request",
+    "harness.": BELIEVED,
+    "started": "request",
+    "finished": "request",
+    "wall_s": "request",
+    "attempts.": "request",
+    "command.": BELIEVED,
+    "board.name": "request",
+    "board.soc": BELIEVED,
+    "board.kind": "plan",
+    "board.environment.": BELIEVED,
+    "board.setup.": BELIEVED,
+    "model.": "model",
+    "plan.": "plan",
+    "assessment.wall_s": BELIEVED,
+    "assessment.": "plan",
+    "bundle.sha256": "request",
+    "bundle.compiler": "bundle",
+    "bundle.flags.": "bundle",
+    "bundle.files.": "bundle",
+    "bundle.reused": BELIEVED,
+    "reference.": BELIEVED,
+    "host.": BELIEVED,
+    "stimuli.": "vectors",
+    "files.": "files",
+    "content_sha256": "content",
+    "verdict": "verdict",
+    "reason": "verdict",
+}
+RUNS = {
+    "chunk": "request",
+    "fetch": "request",
+    "vectors_per_s": "request",
+    "layers.": "verdict",
+    "coverage.": "verdict",
+    "proof.": "proof",
+    "conformance.": "verdict",
+    "diagnosis.": "verdict",
+    "diagnoses.": "verdict",
+    "pictures.": "verdict",
+    "failing.actual": BELIEVED,
+    "failing.note": BELIEVED,
+    "failing.replay": BELIEVED,
+    "failing.": "failing",
+}
+MEASUREMENTS = {
+    "measured.warmup": BELIEVED,
+    "measured.options.": BELIEVED,
+    "measured.fifo": BELIEVED,
+    "measured.fifo_refused": BELIEVED,
+    "measured.memory_locked": BELIEVED,
+    "measured.dma_latency_held": BELIEVED,
+    "measured.": "measured",
+    "outputs.": "outputs",
+    "clock.": BELIEVED,
+    "state.": BELIEVED,
+    "load.": BELIEVED,
+    **{f"parts.{field.name}": "measured" for field in dataclasses.fields(Part)},
+    "parts.": "numbers",
+    "devices.": BELIEVED,
+    "readings.": "numbers",
+    "against.": "against",
+}
+
+
+def known(evidence: Evidence) -> str:
+    """All entries are those of this version; UncheckedError for others, which nobody has looked at."""
+    run, table = evidence.run, table_of(evidence)
+    if run.get("schema") != SCHEMA:
+        raise UncheckedError(f"{RUN} is of schema {run.get('schema')!r}, this version knows {SCHEMA}")
+    unknown = {path for path in paths(run) if claim_of(path, table) is None}
+    if unknown:
+        raise UncheckedError(f"{RUN} has entries that this version does not know: {listed(unknown)}")
+    believed = sorted(path.rstrip(".") for path, name in table.items() if name == BELIEVED)
+    return f"{RUN} has no others than known; its word alone are {', '.join(believed)}"
+
+
+def table_of(evidence: Evidence) -> Mapping[str, str]:
+    """What checks the entries of a run's or of a measurement's document."""
+    return COMMON | (MEASUREMENTS if evidence.measured else RUNS)
+
+
+def claim_of(path: str, table: Mapping[str, str]) -> str | None:
+    """What checks the entry: the most exact that the table says of it."""
+    while path:
+        if path in table or f"{path}." in table:
+            return table.get(path) or table[f"{path}."]
+        path = path.rpartition(".")[0]
+    return None
+
+
+def paths(value: Any, at: str = "") -> Iterator[str]:
+    """The paths of all entries; those of a list have none of their own."""
+    if isinstance(value, Mapping) and value:
+        for key, entry in value.items():
+            name = re.sub(r"[.\s]", "_", str(key))
+            yield from paths(entry, f"{at}.{name}" if at else name)
+    elif isinstance(value, list) and value:
+        for entry in value:
+            yield from paths(entry, at)
+    else:
+        yield at

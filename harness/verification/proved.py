@@ -1,0 +1,77 @@
+"""A proof: that it asked what there is to ask, and that its answers are those of the specification."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness import proof
+from harness.evidence import RunFolder
+from harness.plan import Plan
+from harness.proof import Question, Side, Subject, composition
+from harness.proof.document import asked as asked_document
+from harness.reference import SpecificationReference
+from harness.verification.claims import ContradictionError, Progress, UncheckedError, listed, require_equal
+from harness.verification.folder import Evidence
+
+PROOF = "proof.json"
+
+
+def consistent(evidence: Evidence) -> Mapping[str, Any]:
+    """The proof, which holds if all its claims do; that the verdict agrees with it is the verdict's matter."""
+    found = RunFolder(evidence.path).read_proof()
+    if found is None:
+        raise ContradictionError(f"a proof was asked for, and there is no {PROOF}")
+    silent = {layer["name"] for layer in evidence.run["layers"]} - {claim["layer"] for claim in found["claims"]}
+    if silent:
+        raise ContradictionError(f"{PROOF} claims nothing of {listed(silent)}")
+    contradicted = [claim for claim in found["claims"] if claim["holds"] is bool(claim["counterexample"])]
+    if contradicted:
+        raise ContradictionError(f"{PROOF}: a claim holds and has a counterexample: {contradicted[0]['statement']}")
+    if found["holds"] is not all(claim["holds"] for claim in found["claims"]):
+        raise ContradictionError(f"{PROOF} says `holds` {found['holds']}, and its claims say otherwise")
+    return found
+
+
+def questions(evidence: Evidence, plan: Plan) -> str:
+    """Its claims are the answers to all that there is to ask of the plan, with what is taken for granted."""
+    found, request = consistent(evidence), evidence.request
+    with tempfile.TemporaryDirectory() as scratch:
+        wanted = [asked_document(question) for question in _asked(evidence, plan, Path(scratch))]
+    said = [{key: claim.get(key) for key in wanted[0]} for claim in found["claims"]]
+    require_equal(f"{PROOF}, claims,", said, wanted)
+    ran_on = [item["ran_on"] for item in evidence.run["plan"]["items"]]
+    taken = proof.of_plan(plan, ran_on, all_floats=request["floats"] == "all")
+    require_equal(f"{PROOF}, assumptions,", found["assumptions"], taken)
+    return f"{len(wanted)} claims under {len(taken)} assumptions are all that there is to ask of this plan"
+
+
+def answers(evidence: Evidence, plan: Plan, progress: Progress) -> str:
+    """What the program answered to each claim that holds has the hash of the right answers, computed again."""
+    found = consistent(evidence)
+    if any("answers_sha256" not in claim for claim in found["claims"]):
+        raise UncheckedError(f"{PROOF} has no hashes of them: written by an older version")
+    with tempfile.TemporaryDirectory() as scratch:
+        pairs = list(zip(found["claims"], _asked(evidence, plan, Path(scratch)), strict=True))
+        board = [pair for pair in pairs if pair[1].side is Side.BOARD and pair[0]["holds"]]
+        with progress("computing the proof's answers again", sum(question.cases for _, question in board)) as bar:
+            for claim, question in board:
+                right = question.ask().answers_sha256
+                require_equal(f"{PROOF}, {claim['statement']}, answers_sha256", claim["answers_sha256"], right)
+                bar.advance(question.cases)
+    return f"what the program answered to {len(board)} claims is right, computed again"
+
+
+def _asked(evidence: Evidence, plan: Plan, scratch: Path) -> Sequence[Question]:
+    request = evidence.request
+    return asked(plan, request["seed"], all_floats=request["floats"] == "all", scratch=scratch)
+
+
+def asked(plan: Plan, seed: int, *, all_floats: bool, scratch: Path) -> Sequence[Question]:
+    """All questions of a proof in their order, with no program to ask; `scratch` is a folder for what they write."""
+    vectors = composition.seeded(plan.network, seed)
+    right = SpecificationReference(plan.network).activations(vectors)
+    whole = composition.questions(plan, None, vectors, right, 0.0, scratch)
+    return proof.in_order([*proof.questions(Subject.of(plan, None), all_floats=all_floats), *whole])
