@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from harness.errors import ToolError
+from harness.words import duration
 
 Notify = Callable[[str], None]
 
@@ -150,10 +151,4 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _progress(job: Job, heard: _Heard, elapsed_s: float) -> str:
     last = heard.last[-1][:SHOWN] if heard.last else "it is silent"
-    return f"{job.doing}, {heard.lines} lines: {last} ({duration(elapsed_s)})"
-
-
-def duration(seconds: float) -> str:
-    """Hours, minutes and seconds, e.g. 1:02:03."""
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+    return f"{job.doing}, {heard.lines} lines: {last} ({duration(int(elapsed_s))})"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
-import unicodedata
 from pathlib import Path
 from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 
 LARGEST_DOCUMENT = 64 << 20  # bytes of a JSON file that is read
 
-# Characters that are no text: controls, of which a terminal takes some as orders; those that turn its direction.
-_KEPT = "\n\t"
-_TURNING = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+# What is no part of a text: controls but for tab and the end of a line, of which a terminal takes some as orders; lone
+# surrogates and U+FFFE, U+FFFF, which UTF-8 or XML 1.0 cannot hold; what turns the direction of its neighbours
+# (Unicode's Bidi_Control), and could show a reader the characters in another order.
+_NO_TEXT = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -71,16 +74,20 @@ def load_array(path: Path) -> Array:
 
 
 def visible(text: str) -> str:
-    """The text with its control characters, and those that turn its direction, written out as Python would."""
-    return text if text.isprintable() else "".join(map(_shown, text))
+    """The text with what is no part of one written out as Python would: where nothing may be lost, as in a log."""
+    return _NO_TEXT.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-def _shown(character: str) -> str:
-    if character in _KEPT or not is_control(character):
-        return character
-    return character.encode("unicode_escape").decode()
+def clean(text: str) -> str:
+    """The text without what is no part of one: where it is to be read."""
+    return _NO_TEXT.sub("", text)
 
 
-def is_control(character: str) -> bool:
-    """Whether it is no part of a text: a control, a lone surrogate, or what turns the direction of others."""
-    return unicodedata.category(character) in {"Cc", "Cs"} or ord(character) in _TURNING
+def one_line(words: object, longest: int) -> str:
+    """Somebody's words as a part of a message: `clean`, on one line, at most so many characters."""
+    return clean(" ".join(str(words).split())).strip()[:longest]
+
+
+def has_controls(text: str) -> bool:
+    """Whether a text has what no name, path, address or command has; more than one line is none of it."""
+    return _NO_TEXT.search(text.replace("\r", "")) is not None

@@ -20,7 +20,7 @@ from harness.history import run as runs
 from harness.history.run import Part, Run, State
 
 FILE = "index.sqlite"
-VERSION = 2  # one more whenever a record is read otherwise
+VERSION = 3  # one more whenever a record is read otherwise
 WAIT_S = 60.0  # for another process that reads thousands of new folders
 
 _COLUMNS = tuple(one.name for one in fields(Run) if one.name != "parts")
@@ -111,11 +111,15 @@ class Index:
         return self._sound(lambda: int(self._database.execute("SELECT count(*) FROM runs").fetchone()[0]))
 
     def _sound(self, ask: Callable[[], T]) -> T:
-        """An answer; a file whose damage shows only now is forgotten, and the folders are read again."""
+        """An answer; a file whose damage shows only now is forgotten, and the folders are read again.
+
+        One that another process keeps busy is let be.
+        """
         try:
             return ask()
-        except sqlite3.DatabaseError:
-            _forget(self._folder / FILE)
+        except sqlite3.DatabaseError as error:
+            if not _is_busy(error):
+                _forget(self._folder / FILE)
             self._database.close()
             self._database = _in_memory(self._folder)
             return ask()
@@ -155,7 +159,7 @@ def _run(row: Sequence[Any], parts: tuple[Part, ...]) -> Run:
 def _stamps(folder: Path) -> Iterator[tuple[str, str]]:
     """Name and stamp of every run folder."""
     try:
-        names = [one.name for one in os.scandir(folder) if one.is_dir()]
+        names = os.listdir(folder)  # noqa: PTH208 - names are wanted, of twenty thousand folders
     except OSError:
         return
     for name in names:
@@ -196,10 +200,12 @@ def _open(folder: Path) -> sqlite3.Connection:
 
 def _in_memory(folder: Path) -> sqlite3.Connection:
     """From the file as far as it can be read, else from the folders."""
-    database = sqlite3.connect(":memory:")
-    with suppress(sqlite3.Error), closing(_as_it_is(folder / FILE)) as kept:
+    database, path = sqlite3.connect(":memory:"), folder / FILE
+    with suppress(sqlite3.Error, OSError), closing(_as_it_is(path)) as kept:
+        before = path.stat().st_mtime_ns
         kept.backup(database)
-        return _current(database, folder)
+        if path.stat().st_mtime_ns == before and not _journal(path).exists():  # nobody is, or was, changing it
+            return _current(database, folder)
     database.close()
     return _nothing(folder)
 
@@ -255,7 +261,17 @@ def _transaction(database: sqlite3.Connection) -> Iterator[None]:
     database.execute("COMMIT")
 
 
+def _is_busy(error: sqlite3.DatabaseError) -> bool:
+    """Whether another process has had the file for all of WAIT_S: nothing is wrong with it."""
+    return getattr(error, "sqlite_errorcode", None) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+
 def _forget(path: Path) -> None:
-    for one in (path, path.with_name(f"{FILE}-journal")):
+    for one in (path, _journal(path)):
         with suppress(OSError):
             one.unlink()
+
+
+def _journal(path: Path) -> Path:
+    """Where SQLite keeps what it would need to take an unfinished change back."""
+    return path.with_name(f"{path.name}-journal")

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from harness.errors import EXIT_REQUEST
 from harness.evidence import differs_so_far
-from harness.nightly import finding, record
+from harness.nightly import finding, record, schedule
 from harness.nightly.errands import Errand, Errands, finished_run
 from harness.nightly.finding import Said
 from harness.nightly.record import Attempt, Begun, Entry, Health, Night, Result
 from harness.nightly.schedule import Job, Rules, State, Step, attempted, beginnings, begun, closed, cured, fair, result
-from harness.nightly.words import duration
 from harness.outcome import Ending, Outcome
+from harness.words import duration
 
 INTERRUPTED = 3
 """So often an entry is gone on with after its night was interrupted: perhaps it is what takes this machine down."""
+LOOK_S = 2.0
+"""Between two looks at boards that somebody else has."""
+
+Holder = Callable[[str], str]
+"""Who has a board, in words, seen from outside; empty if nobody has."""
 
 
 class Runner(Protocol):
@@ -31,8 +36,11 @@ class Runner(Protocol):
     def start(self, name: str, words: Sequence[str], log: Path, limit_s: float) -> None:
         """Start `harness WORDS`."""
 
-    def wait(self) -> tuple[str, Said, float]:
-        """The name of a command that has ended, what it said, and how many seconds it took; waits for it."""
+    def wait(self, timeout_s: float | None = None) -> tuple[str, Said, float] | None:
+        """The name of a command that has ended, what it said, and how many seconds it took; waits for it.
+
+        None if none has after `timeout_s`.
+        """
 
 
 class Watcher(Protocol):
@@ -47,6 +55,9 @@ class Watcher(Protocol):
     def concluded(self, entry: Entry, result: Result) -> None:
         """An entry has ended."""
 
+    def awaited(self, taken: Mapping[str, str]) -> None:
+        """These boards are waited for, as somebody else has them, in words."""
+
 
 @dataclass(frozen=True)
 class Running:
@@ -59,13 +70,17 @@ class Running:
 
 @dataclass
 class Campaign:
-    """One night being carried out; `differed` are entries whose chunks showed a difference when it was interrupted."""
+    """One night being carried out; `differed` are entries whose chunks showed a difference when it was interrupted.
+
+    `holder` looks at a board on which no job of the night is.
+    """
 
     folder: Path
     state: State
     runner: Runner
     errands: Errands
     watcher: Watcher
+    holder: Holder
     running: dict[str, Running] = field(default_factory=dict)
     runs: dict[int, str] = field(default_factory=dict)
     kept: set[int] = field(default_factory=set)
@@ -76,12 +91,22 @@ class Campaign:
         """Until nothing runs and nothing can begin."""
         while True:
             now_s = self.runner.now_s()
+            self._look(now_s)
             self._settle(now_s)
             for job in beginnings(self.state, now_s):
                 self._begin(job)
-            if not self.running:
+            awaits = schedule.awaits(self.state)
+            if not self.running and not awaits:
                 return
-            self._end(*self.runner.wait())
+            ended = self.runner.wait(LOOK_S if awaits else None)
+            if ended:
+                self._end(*ended)
+
+    def _look(self, now_s: float) -> None:
+        """Who outside the night has boards that it could use."""
+        seen = {board: who for board in sorted(schedule.free(self.state)) if (who := self.holder(board))}
+        self.state = schedule.looked_at(self.state, seen, now_s)
+        self.watcher.awaited(self.state.taken)
 
     def go_on(self, entry: Entry, one: Begun) -> None:
         """With an entry that was begun when the night was interrupted, unless its run was finished."""
@@ -112,7 +137,18 @@ class Campaign:
     def _end(self, board: str, said: Said, took_s: float) -> None:
         running = self.running.pop(board)
         end = self._end_attempt if running.job.step is Step.ATTEMPT else self._end_cure
-        self.watcher.ends(running.job, end(running, said, took_s))
+        busy = finding.busy(said, board)
+        told = self._stand_back(running, busy) if busy else end(running, said, took_s)
+        self.watcher.ends(running.job, told)
+
+    def _stand_back(self, running: Running, busy: str) -> str:
+        """Somebody else was quicker."""
+        job = running.job
+        self.state = schedule.stood_back(self.state, job, busy, self.runner.now_s())
+        if job.step is Step.ATTEMPT:
+            self.errands.forget(job.entry, running.errand)
+            self._keep_begun(job.entry, None)
+        return f"not now: {busy}"
 
     def _end_attempt(self, running: Running, said: Said, took_s: float) -> str:
         job, entry = running.job, running.job.entry
@@ -162,22 +198,29 @@ class Campaign:
         return run if run and (self.errands.runs / run).is_dir() else ""
 
 
-def resumed(night: Night, rules: Rules, errands: Errands, runner: Runner, watcher: Watcher) -> Campaign:
+def resumed(
+    night: Night, rules: Rules, errands: Errands, runner: Runner, watcher: Watcher, holder: Holder | None = None
+) -> Campaign:
     """The campaign of a night, begun or not: what has ended stays, what was killed is gone on with.
 
     The attempt that was killed does not count: the board did not fail.  Where its run was finished, it is taken over.
     """
-    order = fair(night.entries, errands.past.finished_s())
+    order = fair(night.entries, errands.past.finished_s(runner.now_s()))
     ended = {number: one.ending for number, one in night.results.items()}
     attempts = {number: one.attempts for number, one in night.begun.items()}
     attempts |= {number: one.attempts for number, one in night.results.items()}
-    campaign = Campaign(night.folder, State(rules, order, attempts, ended), runner, errands, watcher)
+    state = State(rules, order, attempts, ended)
+    campaign = Campaign(night.folder, state, runner, errands, watcher, holder or _nobody)
     campaign.kept |= ended.keys()
     campaign.runs |= {number: one.run for number, one in night.begun.items()}
     for entry in order:
         if entry.number in night.begun:
             campaign.go_on(entry, night.begun[entry.number])
     return campaign
+
+
+def _nobody(_board: str) -> str:
+    return ""
 
 
 def _finished(folder: Path, one: Begun) -> Attempt | None:

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import IO
 
 from harness.nightly import leash
+from harness.nightly.errands import QUEUE_S
 from harness.nightly.finding import Said
-from harness.report.facts import clean
+from harness.sharing.place import LOCK_WAIT
+from harness.untrusted import clean
 
 GRACE_S = 60.0
 """For an interrupted command to restore its board."""
@@ -77,6 +79,7 @@ class Children:
                 stderr=err,
                 pass_fds=(self.lock,),
                 start_new_session=True,
+                env={**os.environ, LOCK_WAIT: f"{QUEUE_S:g}"},
             )
         self.running[name] = Child(process, out, log, since, time.monotonic())
         self.selector.register(os.pidfd_open(process.pid), selectors.EVENT_READ, name)
@@ -84,14 +87,17 @@ class Children:
     def _leash(self, limit_s: float) -> list[str]:
         return [sys.executable, "-I", "-S", leash.__file__, str(os.getpid()), str(limit_s), str(self.grace_s)]
 
-    def wait(self) -> tuple[str, Said, float]:
-        """The name of a command that has ended, what it said, and how many seconds it took; waits for it."""
-        while True:
-            for key, _ in self.selector.select():
-                self.selector.unregister(key.fd)
-                os.close(key.fd)
-                said, took_s = self.running.pop(key.data).ended()
-                return key.data, said, took_s
+    def wait(self, timeout_s: float | None = None) -> tuple[str, Said, float] | None:
+        """The name of a command that has ended, what it said, and how many seconds it took; waits for it.
+
+        None if none has after `timeout_s`.
+        """
+        for key, _ in self.selector.select(timeout_s):
+            self.selector.unregister(key.fd)
+            os.close(key.fd)
+            said, took_s = self.running.pop(key.data).ended()
+            return key.data, said, took_s
+        return None
 
     def stop(self) -> None:
         """Interrupt all and wait until they have restored their boards, or were killed."""

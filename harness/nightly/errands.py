@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.evidence import differs_so_far
 from harness.nightly.matrix import command_line
 from harness.nightly.past import Past
 from harness.nightly.record import Attempt, Entry
@@ -19,6 +20,9 @@ from harness.untrusted import read_document
 CHECK_LIMIT_S = 300.0
 """An emulated board is booted for it."""
 CYCLE_LIMIT_S = 900.0
+LONGEST_NAME = 200  # of the 255 bytes that a file's name may have: the number is what tells it from others
+QUEUE_S = 60.0
+"""So long an attempt stands in the queue for its board, beside its limit: whoever has it was not seen to before."""
 
 Comparable = Callable[[Entry, Path], bool]
 """Whether that run folder has a measurement with which the entry's can be compared."""
@@ -59,7 +63,7 @@ class Errands:
         run = self.run_of(entry) + (f"_{refused + 1}" if refused else "")
         folder = self.runs / run
         if (folder / "request.json").exists():
-            return Errand(("run", f"--resume={folder}", "--json"), left_s, run, resumes=True)
+            return Errand(("run", f"--resume={folder}", "--json"), left_s + QUEUE_S, run, resumes=True)
         shutil.rmtree(folder, ignore_errors=True)  # killed before anything was done in it
         return self._new(entry, left_s, run)
 
@@ -70,9 +74,15 @@ class Errands:
         run = next(name for name in names if not (self.runs / name).exists())
         return self._new(entry, left_s, run, *self._against(entry))
 
+    def forget(self, entry: Entry, errand: Errand) -> None:
+        """Remove the folder of a measurement that did not get its board: nobody goes on with it."""
+        folder = self.runs / errand.run
+        if entry.action == "measure" and differs_so_far(folder) is False:
+            shutil.rmtree(folder, ignore_errors=True)
+
     def _new(self, entry: Entry, left_s: float, run: str, *more: str) -> Errand:
         words = (entry.action, *command_line(entry), *more, f"--run-folder={self.runs / run}", "--json")
-        return Errand(words, left_s, run)
+        return Errand(words, left_s + QUEUE_S, run)
 
     def _against(self, entry: Entry) -> Iterator[str]:
         """The last measurements of the key that can be compared with."""
@@ -85,7 +95,8 @@ class Errands:
     def run_of(self, entry: Entry) -> str:
         """The name of the entry's run folder, or of its first."""
         model = Path(entry.model).name.removesuffix(".onnx")
-        return re.sub(r"[^A-Za-z0-9._-]", "_", f"{self.night}-{entry.number:03}_{entry.board}_{model}")
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", f"{self.night}-{entry.number:03}_{entry.board}_{model}")
+        return name[:LONGEST_NAME]
 
 
 def finished_run(folder: Path) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,9 @@ from harness.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_REQUEST
 from harness.nightly.leash import TIMED_OUT
 from harness.nightly.schedule import Cured
 from harness.outcome import PARTS, Ending, Outcome
+
+BUSY = re.compile(r"(?:board: )?(.+); not free after [0-9.e+]+ s", re.DOTALL)
+"""What harness.sharing.held.BoardBusy says."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,17 @@ def _verdict(document: Mapping[str, Any]) -> Ending:
         return Ending(outcome, reason)
     part = str(document.get("part", "board"))
     return _inconclusive(part if part in PARTS else "tool", reason.removeprefix(f"{part}: "))
+
+
+def busy(said: Said, board: str) -> str:
+    """Who has the board, if a command did nothing because somebody else has; empty if it did something."""
+    document = said.document or {}
+    if any(one.get("board") == board and one.get("busy") is True for one in _boards(said)):
+        return f"board {board} is in use"
+    if said.code != EXIT_INFRASTRUCTURE or document.get("differs_so_far") is True:
+        return ""
+    match = BUSY.fullmatch(str(document.get("error") or document.get("reason")))
+    return match[1] if match else ""
 
 
 def _inconclusive(part: str, reason: str) -> Ending:

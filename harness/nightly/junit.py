@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 from harness.nightly.record import Entry, Night
 from harness.outcome import Outcome
-from harness.report.facts import clean
+from harness.untrusted import clean
 
 
 def junit(night: Night) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,21 +15,22 @@ from rich.text import Text
 from harness.nightly.children import HEADER, last_lines
 from harness.nightly.record import Entry, Result
 from harness.nightly.schedule import Job, Step
-from harness.nightly.words import duration, retries
-from harness.report.facts import clean
 from harness.screen import Screen
+from harness.untrusted import clean
+from harness.words import duration, retries
 
 DOING = {Step.CHECK: "health check", Step.CYCLE: "power cycle"}
 
 
 @dataclass
 class Watch:
-    """Tells of a night; `busy` is what each board does, since when, and where its words go."""
+    """Tells of a night; `busy` is what each board does, since when, and where its words go; `taken` who has others."""
 
     screen: Screen
     total: int
     ended: int = 0
     busy: dict[str, tuple[str, float, Path]] = field(default_factory=dict)
+    taken: Mapping[str, str] = field(default_factory=dict)
 
     def begins(self, job: Job, log: Path, now_s: float) -> None:
         """A command was started."""
@@ -52,14 +53,26 @@ class Watch:
         ending = f"{result.ending}{tried}{wrong}: {result.ending.reason}"
         self.screen.note(clean(f"[{self.ended}/{self.total}] {entry.key}: {ending}"))
 
+    def awaited(self, taken: Mapping[str, str]) -> None:
+        """These boards are waited for, as somebody else has them, in words; told where that is new."""
+        for board, who in taken.items():
+            if self.taken.get(board) != who:
+                self.screen.note(clean(f"{board}: {who}: its entries wait"))
+        self.taken = dict(taken)
+
     def table(self) -> Table:
-        """A line a board that is busy, and how far the night is."""
+        """A line a board that is busy, or that somebody else has, and how far the night is."""
         table = Table.grid(padding=(0, 2))
         for board, (what, began_s, log) in sorted(self.busy.items()):
-            row = (board, clean(what), duration(max(0.0, round(time.time() - began_s))), _said(log))
-            table.add_row(*(Text(cell, no_wrap=True, overflow="ellipsis") for cell in row))
+            _add_row(table, board, clean(what), duration(max(0.0, round(time.time() - began_s))), _said(log))
+        for board, who in sorted(self.taken.items()):
+            _add_row(table, board, "waits", "", clean(who))
         table.add_row(Text(f"{self.ended}/{self.total}", style="dim"))
         return table
+
+
+def _add_row(table: Table, *cells: str) -> None:
+    table.add_row(*(Text(cell, no_wrap=True, overflow="ellipsis") for cell in cells))
 
 
 def _said(log: Path) -> str:

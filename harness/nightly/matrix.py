@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Annotated, Any, Protocol
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from pydantic_core import ErrorDetails
 
 from harness import strict_yaml
 from harness.errors import HarnessError, RequestError
@@ -94,8 +93,11 @@ def _content(path: Path) -> str:
         raise RequestError(
             f"{path}: there is no such file", "copy nightly.yaml of the repository, or name one: harness nightly FILE"
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise RequestError(f"{path}: cannot be read: {error}") from error
+    except OSError as error:
+        said = f"{path}: cannot be read: {error.strerror}"
+        raise RequestError(said, "name the file: harness nightly FILE") from error
+    except UnicodeDecodeError as error:
+        raise RequestError(f"{path}: cannot be read: {error}", "write it in UTF-8") from error
 
 
 def _seconds(given: Any) -> Any:
@@ -166,11 +168,7 @@ def _explain(error: ValidationError, path: Path, lines: Mapping[tuple[str, ...],
         return RequestError(f"{place}: unknown key {key!r}", _choices(key, _File.model_fields))
     if finding["type"] == "missing":
         return RequestError(f"{place}: {key!r} is missing", EXAMPLE)
-    return RequestError(f"{place}: {key}: {_said(finding)}, found {reprlib.repr(finding['input'])}")
-
-
-def _said(finding: ErrorDetails) -> str:
-    return finding["msg"].removeprefix("Value error, ")
+    return RequestError(f"{place}: {key}: {strict_yaml.in_its_words(finding)}, found {reprlib.repr(finding['input'])}")
 
 
 def _choices(name: str, known: Iterable[str]) -> str:

@@ -29,11 +29,11 @@ class Past:
         """The latest nights of that folder; what is none, or of another version, is left out."""
         return cls(tuple(_readable(record.folders(runs)[-NIGHTS:])))
 
-    def finished_s(self) -> dict[str, float]:
-        """When an entry of each key was last tried."""
+    def finished_s(self, now_s: float) -> dict[str, float]:
+        """When an entry of each key was last tried; not what a clock that was wrong has put behind `now_s`."""
         found: dict[str, float] = {}
         for entry, result in self._results():
-            if result.attempts:
+            if result.attempts and result.attempts[-1].ended_s <= now_s:
                 found[entry.key] = max(found.get(entry.key, 0.0), result.attempts[-1].ended_s)
         return found
 

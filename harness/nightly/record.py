@@ -25,6 +25,7 @@ from harness.outcome import Ending, Outcome
 from harness.untrusted import read_document
 
 NIGHTS = "nights"
+LATEST_S = 1e11  # of the year 5138
 
 Action = Literal["run", "prove", "measure"]
 
@@ -169,14 +170,14 @@ def read(folder: Path) -> Night:
         document = read_document(folder / "night.json")
         results = {one.number: one for one in (_result(read_document(path)) for path in _numbered(folder / "entries"))}
         begun = {one.number: one for one in (_begun(read_document(path)) for path in _numbered(folder / "begun"))}
-        healths = [Health(**read_document(path)) for path in sorted((folder / "boards").glob("*.json"))]
+        healths = [_health(read_document(path)) for path in sorted((folder / "boards").glob("*.json"))]
         ended = folder / "ended.json"
         return Night(
             folder,
-            document["began_s"],
-            read_document(ended)["ended_s"] if ended.exists() else None,
-            document["file"],
-            document["sha256"],
+            _time(document["began_s"]),
+            _time(read_document(ended)["ended_s"]) if ended.exists() else None,
+            _text(document["file"]),
+            _text(document["sha256"]),
             tuple(_entry(entry) for entry in document["entries"]),
             results,
             {health.board: health for health in healths},
@@ -192,7 +193,28 @@ def folders(runs: Path) -> list[Path]:
 
 
 def _entry(document: dict[str, Any]) -> Entry:
-    return Entry(**document | {"expect": Outcome(document["expect"]), "options": tuple(document["options"])})
+    texts = {key: _text(document[key]) for key in ("board", "model", "items", "action")}
+    options = tuple(_text(option) for option in document["options"])
+    values = {"expect": Outcome(document["expect"]), "limit_s": _time(document["limit_s"]), "options": options}
+    return Entry(**document | texts | values)
+
+
+def _health(document: dict[str, Any]) -> Health:
+    texts = {key: _text(document[key]) for key in ("board", "quarantined")}
+    return Health(**document | texts | {"checked_s": _time(document["checked_s"])})
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _time(value: Any) -> float:
+    """Seconds; ValueError or TypeError for what cannot be calculated with, or has no date."""
+    if not isinstance(value, int | float) or not abs(value) < LATEST_S:
+        raise ValueError(f"{value!r} is no time")
+    return value
 
 
 def _numbered(folder: Path) -> list[Path]:
@@ -204,12 +226,16 @@ def _result(document: dict[str, Any]) -> Result:
 
 
 def _begun(document: dict[str, Any]) -> Begun:
-    return Begun(**document | {"attempts": _attempts(document)})
+    began_s = document["began_s"]
+    values = {"attempts": _attempts(document), "began_s": None if began_s is None else _time(began_s)}
+    return Begun(**document | values)
 
 
 def _attempts(document: dict[str, Any]) -> tuple[Attempt, ...]:
-    return tuple(Attempt(**one | {"ending": _ending(one["ending"])}) for one in document["attempts"])
+    return tuple(
+        Attempt(_time(one["began_s"]), _time(one["ended_s"]), _ending(one["ending"])) for one in document["attempts"]
+    )
 
 
 def _ending(document: dict[str, Any]) -> Ending:
-    return Ending(Outcome(document["outcome"]), document["reason"], document["part"])
+    return Ending(Outcome(document["outcome"]), _text(document["reason"]), _text(document["part"]))

@@ -1,8 +1,10 @@
 """What comes next in a night, as a pure function of what has happened.
 
-One job at a time per board, at most `parallel` at once.  A board's health is checked before its first entry and after
-every failure of it or of the way to it; one that fails is switched off and on once, and quarantined if that does not
-help.  A measurement on this machine runs beside nothing else, and comes first, as long as the machine is quiet.
+One job at a time per board, whatever it is called, at most `parallel` at once.  A board's health is checked before its
+first entry and after every failure of it or of the way to it; one that fails is switched off and on once, and
+quarantined if that does not help.  A measurement on this machine runs beside nothing else, and comes first, as long as
+the machine is quiet.  A board that somebody else has is let be until it is free: that is no failure of it, takes
+nothing from an entry's limit, and keeps no other board from its work.
 """
 
 from __future__ import annotations
@@ -11,12 +13,20 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypeVar
 
 from harness.nightly.record import Attempt, Entry, Result
 from harness.outcome import Ending, Outcome
+from harness.words import duration
+
+T = TypeVar("T")
 
 RETRIED = ("board", "network")
 """The parts whose failure may pass.  A tool or a reference fails the second time as it did the first."""
+LONGEST_WAIT_S = 3600.0
+"""So long a night without an hour at which it ends waits for a board that somebody else has."""
+REFUSED_S = 30.0
+"""So long a board is let be that a command of the night could not have: on another host, or in between."""
 
 
 class Step(Enum):
@@ -38,13 +48,21 @@ class Job:
 
 @dataclass(frozen=True)
 class Rules:
-    """`until_s`, seconds since 1970: nothing begins after it.  `local` are the boards that are this machine."""
+    """`until_s`, seconds since 1970: nothing begins after it.  `local` are the boards that are this machine.
+
+    `places` names what each board is locked as: boards of the same are one.
+    """
 
     parallel: int
     retries: int
     until_s: float | None
     until: str
     local: frozenset[str]
+    places: Mapping[str, str] = field(default_factory=dict)
+
+    def place(self, board: str) -> str:
+        """Of a board; one that is not named is a place of its own."""
+        return self.places.get(board, board)
 
 
 @dataclass(frozen=True)
@@ -68,7 +86,11 @@ class Cured:
 
 @dataclass(frozen=True)
 class State:
-    """A night at one moment: `order` is the fair one, `running` the job of every busy board."""
+    """A night at one moment: `order` is the fair one, `running` the job of every busy board.
+
+    `taken` are the boards that somebody outside the night has, in words, `since_s` is since when.  `refused` are those
+    that the last command of the night did not get: in words, and when it did not.
+    """
 
     rules: Rules
     order: tuple[Entry, ...]
@@ -76,6 +98,9 @@ class State:
     results: Mapping[int, Ending] = field(default_factory=dict)
     boards: Mapping[str, Standing] = field(default_factory=dict)
     running: Mapping[str, Job] = field(default_factory=dict)
+    taken: Mapping[str, str] = field(default_factory=dict)
+    since_s: Mapping[str, float] = field(default_factory=dict)
+    refused: Mapping[str, tuple[str, float]] = field(default_factory=dict)
 
     def standing(self, board: str) -> Standing:
         """Of a board; one of which nothing is known yet is to be checked."""
@@ -141,6 +166,35 @@ def attempted(state: State, job: Job, attempt: Attempt, *, anew: bool = False) -
     return _with_results(state, {job.entry.number: ending} if ending else {})
 
 
+def stood_back(state: State, job: Job, why: str, now_s: float) -> State:
+    """A job has ended without having had its board, which somebody else has: as if it had not begun."""
+    running = {board: other for board, other in state.running.items() if board != job.board}
+    return dataclasses.replace(state, running=running, refused={**state.refused, job.board: (why, now_s)})
+
+
+def looked_at(state: State, seen: Mapping[str, str], now_s: float) -> State:
+    """Of the boards that are `free`, those that somebody outside the night is seen to have now, in words.
+
+    That nobody is seen is no proof for a board that was refused: time goes on until a job has had it.
+    """
+    recent = {board: why for board, (why, at_s) in state.refused.items() if 0 <= now_s - at_s < REFUSED_S}
+    taken = {**recent, **seen}
+    looked = free(state) - state.refused.keys()
+    since_s = {board: at_s for board, at_s in state.since_s.items() if board in taken or board not in looked}
+    return dataclasses.replace(state, taken=taken, since_s=dict.fromkeys(taken, now_s) | since_s)
+
+
+def free(state: State) -> frozenset[str]:
+    """The boards on which entries are pending and no job of the night is, nor on one that is the same."""
+    busy = {state.rules.place(board) for board in state.running}
+    return frozenset(entry.board for entry in _pending(state) if state.rules.place(entry.board) not in busy)
+
+
+def awaits(state: State) -> bool:
+    """Whether an entry is pending only because somebody else has its board."""
+    return any(entry.board in state.taken for entry in _pending(state))
+
+
 def cured(state: State, job: Job, found: Cured) -> State:
     """A check or a power cycle has ended."""
     return _free(state, job, {job.board: _next_standing(state.standing(job.board), job.step, found)})
@@ -173,15 +227,25 @@ def conclusion(attempts: Sequence[Attempt], retries: int, left_s: float) -> Endi
 
 
 def closed(state: State, now_s: float) -> State:
-    """Entries that cannot begin any more have ended: their board is quarantined, or it is too late."""
-    late = f"it is after {state.rules.until}" if state.is_late(now_s) else ""
+    """Entries that cannot begin any more have ended: it is too late, or their board quarantined or not free in time."""
     ended = {}
     for entry in _pending(state):
-        quarantined = state.standing(entry.board).quarantined
-        why = f"board {entry.board} is quarantined: {quarantined}" if quarantined else late
+        why = _why_never(state, entry.board, now_s)
         if why:
             ended[entry.number] = _given_up(state.tried(entry), why)
     return _with_results(state, ended)
+
+
+def _why_never(state: State, board: str, now_s: float) -> str:
+    """Why nothing begins on a board any more; empty if something may."""
+    quarantined, taken = state.standing(board).quarantined, state.taken.get(board, "")
+    if quarantined:
+        return f"board {board} is quarantined: {quarantined}"
+    if state.is_late(now_s):
+        return "; ".join(filter(None, (f"it is after {state.rules.until}", taken)))
+    if taken and state.rules.until_s is None and now_s - state.since_s[board] >= LONGEST_WAIT_S:
+        return f"{taken}; not free after {duration(LONGEST_WAIT_S)}"
+    return ""
 
 
 def _given_up(attempts: Sequence[Attempt], why: str) -> Ending:
@@ -206,10 +270,11 @@ def _pending(state: State) -> Iterator[Entry]:
 def _candidates(state: State) -> list[Job]:
     """What each idle board would do next, in the order of their turns; a second try comes after all first ones."""
     first: dict[str, Entry] = {}
+    usable = {board for board in free(state) - state.taken.keys() if not state.standing(board).quarantined}
     for entry in sorted(_pending(state), key=lambda entry: _turn(entry, state)):
-        if entry.board not in state.running and not state.standing(entry.board).quarantined:
-            first.setdefault(entry.board, entry)
-    return [Job(board, state.standing(board).due, entry) for board, entry in first.items()]
+        if entry.board in usable:
+            first.setdefault(state.rules.place(entry.board), entry)
+    return [Job(entry.board, state.standing(entry.board).due, entry) for entry in first.values()]
 
 
 def _turn(entry: Entry, state: State) -> tuple[int, bool]:
@@ -226,8 +291,19 @@ def _needs_quiet(entry: Entry, state: State) -> bool:
 
 
 def _free(state: State, job: Job, standing: Mapping[str, Standing]) -> State:
-    running = {board: other for board, other in state.running.items() if board != job.board}
-    return dataclasses.replace(state, running=running, boards={**state.boards, **standing})
+    """The job has had its board, by all its names, and gives it back."""
+    place = state.rules.place(job.board)
+
+    def others(known: Mapping[str, T]) -> dict[str, T]:
+        return {board: value for board, value in known.items() if state.rules.place(board) != place}
+
+    return dataclasses.replace(
+        state,
+        boards={**state.boards, **standing},
+        running=others(state.running),
+        since_s=others(state.since_s),
+        refused=others(state.refused),
+    )
 
 
 def _with_results(state: State, ended: Mapping[int, Ending]) -> State:

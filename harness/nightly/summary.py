@@ -14,9 +14,9 @@ from rich.text import Text
 
 from harness.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE
 from harness.nightly.record import Entry, Night
-from harness.nightly.words import duration, retries
 from harness.outcome import Outcome
-from harness.report.facts import clean
+from harness.untrusted import clean
+from harness.words import duration, retries
 
 WRONG, FAILED, GOOD, NEVER = "bold red", "yellow", "green", "magenta"
 
@@ -126,7 +126,9 @@ def style_of(night: Night, entry: Entry) -> str:
 def _grid(night: Night) -> Table:
     """A row a board, a column a model."""
     models = list(dict.fromkeys(entry.model for entry in night.entries))
-    table = Table("board", *map(clean, models), box=SIMPLE_HEAD, pad_edge=False)
+    table = Table("board", box=SIMPLE_HEAD, pad_edge=False)
+    for model in models:
+        table.add_column(clean(model), overflow="fold")
     for board in dict.fromkeys(entry.board for entry in night.entries):
         cells = ([one for one in night.entries if (one.board, one.model) == (board, model)] for model in models)
         table.add_row(board, *(Text("\n").join(_cell(night, entry) for entry in cell) for cell in cells))

@@ -111,6 +111,11 @@ class SharedFolder:
                 os.unlink(temporary, dir_fd=self.descriptor)
                 raise
 
+    def rewrite(self, descriptor: int, head: str) -> None:
+        """Write over the first bytes of a file that `create` has given; BoardError if the disk takes nothing."""
+        with self._explained():
+            os.pwrite(descriptor, head.encode(), 0)
+
     def own(self, name: str) -> int:
         """A descriptor of a file that this user alone can open, made if it is not there.
 

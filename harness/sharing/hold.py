@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator
@@ -13,10 +14,14 @@ from harness.board.reach import Reached, reach
 from harness.board.session import Board, Deadline
 from harness.profile import Address, Profile
 from harness.sharing import labgrid, lock, quarantine
+from harness.sharing import ticket as tickets
 from harness.sharing.folder import opened
 from harness.sharing.held import Held, right_to
 from harness.sharing.lock import Notify
-from harness.sharing.place import Queue, Terms
+from harness.sharing.place import Queue, Terms, longest_wait_s
+from harness.sharing.ticket import Now
+
+LONGEST_KEY = 200  # of the 255 bytes that a file's name may have
 
 
 @contextmanager
@@ -52,10 +57,12 @@ def again(former: Board, profile: Profile, cache: Path, notify: Notify) -> Itera
 def hold(profile: Profile, folder: Path, purpose: str, wait_s: float, notify: Notify) -> Iterator[Held]:
     """Hold the board of `profile` for the time of the block; `folder` is where its locks are.
 
-    `notify` hears who has the board, and the place in the queue; that it is quarantined, which stops nobody.
+    `notify` hears who has the board, and the place in the queue; that it is quarantined, which stops nobody.  It is
+    waited for no longer than HARNESS_LOCK_WAIT_S seconds.
     BoardBusy when it is not free after `wait_s` seconds; BoardLost, in place of what else ends the block, when it was
     taken away meanwhile.
     """
+    wait_s = min(wait_s, longest_wait_s(os.environ))
     with queue_of(profile, folder) as queue:
         ill = quarantine.find(queue)
         if ill:
@@ -82,18 +89,34 @@ def queue_of(profile: Profile, folder: Path) -> Iterator[Queue]:
         yield Queue(files, key_of(profile), profile.name)
 
 
+def in_use(profile: Profile, folder: Path) -> str:
+    """Who has the board, in words, if this user's commands would have to wait for it; as seen on this machine."""
+    with queue_of(profile, folder) as queue:
+        now = Now.read()
+        having = tickets.having(queue.tickets(), now)
+        others = [each for each in having if each.by_hand_s is None or not each.is_mine]
+        return others[0].describe(queue.board) if others else ""
+
+
 def key_of(profile: Profile) -> str:
     """What names the board among all users of this machine: its place, its address; each may call it otherwise.
 
     This machine is one board, whatever it is called and used as.
     """
     if profile.labgrid:
-        return f"place-{profile.labgrid.place}"
+        return _short(f"place-{profile.labgrid.place}")
     if profile.local:
         return "this-machine"
-    return _plain(profile.address) if profile.address else profile.name
+    return _plain(profile.address) if profile.address else _short(profile.name)
 
 
 def _plain(address: Address) -> str:
     via = f"-via-{_plain(address.jump)}" if address.jump else ""
-    return re.sub(r"[^a-z0-9.-]", "_", f"{address.host.lower()}-{address.port}{via}")
+    return _short(re.sub(r"[^a-z0-9.-]", "_", f"{address.host.lower()}-{address.port}{via}"))
+
+
+def _short(key: str) -> str:
+    """As a part of a file's name; of a long one the end is in its hash."""
+    if len(key) <= LONGEST_KEY:
+        return key
+    return f"{key[: LONGEST_KEY - 17]}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"

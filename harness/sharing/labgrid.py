@@ -35,7 +35,7 @@ from harness.sharing.held import BoardBusy, BoardLost, Held
 from harness.sharing.lock import Notify
 from harness.sharing.place import Queue, Terms
 from harness.sharing.ticket import Now, printable
-from harness.sharing.words import ordinal
+from harness.words import ordinal
 
 CALL_S = 30.0
 WAIT_S = 10.0  # between two looks at who has the place

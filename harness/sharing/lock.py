@@ -12,7 +12,7 @@ from harness.sharing import ticket as tickets
 from harness.sharing.held import BoardBusy, Held
 from harness.sharing.place import Place, Queue, Terms
 from harness.sharing.ticket import Now, Ticket
-from harness.sharing.words import ordinal
+from harness.words import ordinal
 
 POLL_S = 0.2
 TERMS = Terms()

@@ -24,6 +24,7 @@ from harness.sharing.held import BoardLost
 from harness.sharing.ticket import Now, Owner, Ticket
 
 DRAWS = 100
+LOCK_WAIT = "HARNESS_LOCK_WAIT_S"
 RENEW_S = 1.0  # not more often, however many calls a run makes
 
 
@@ -41,6 +42,14 @@ class Terms:
         if not re.fullmatch(r"\d{1,3}(\.\d+)?", given) or not 1 <= float(given) <= tickets.LONGEST_LEASE_S:
             raise RequestError(f"HARNESS_LEASE_S={given!r} is no lease", "seconds, 1 to 600")
         return cls(float(given), float(given) / 6)
+
+
+def longest_wait_s(environment: Mapping[str, str]) -> float:
+    """Of HARNESS_LOCK_WAIT_S: what bounds how long a command waits for a board; without end if it is not given."""
+    given = environment.get(LOCK_WAIT) or "inf"
+    if not re.fullmatch(r"\d{1,6}(\.\d+)?|inf", given):
+        raise RequestError(f"{LOCK_WAIT}={given!r} is no time to wait", "seconds")
+    return float(given)
 
 
 @dataclass(frozen=True)
@@ -129,10 +138,10 @@ class Place:
         self.ticket, self.descriptor = again.ticket, again.descriptor
 
     def renew(self) -> None:
-        """Begin the lease anew."""
+        """Begin the lease anew; BoardError if that cannot be written down."""
         now = Now.read()
         self.ticket = replace(self.ticket, renewed_s=now.awake_s)
-        os.pwrite(self.descriptor, tickets.header(now.awake_s, self.ticket.has_it_s).encode(), 0)
+        self.queue.folder.rewrite(self.descriptor, tickets.header(now.awake_s, self.ticket.has_it_s))
 
     def take(self) -> None:
         """Write down since when this process has the board."""
@@ -153,8 +162,8 @@ class Place:
             if Now.read().awake_s - self.ticket.renewed_s >= min(self.terms.beat_s, RENEW_S):
                 self.renew()
             why = self.lost()
-        except OSError as error:
-            why = f"its lease cannot be renewed: {error.strerror}"
+        except BoardError as error:
+            why = f"its lease cannot be renewed: {error.message}"
         if why:
             raise BoardLost(
                 f"board {self.queue.board} was taken away: {why}", "what was finished is kept; start the command again"

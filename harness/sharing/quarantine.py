@@ -7,6 +7,7 @@ that each has one, and the one with the highest sequence counts.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import time
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 
 from harness.sharing.folder import Found
 from harness.sharing.place import Queue
-from harness.sharing.ticket import clock, printable, user_name
+from harness.sharing.ticket import LAST, clock, printable, user_name
 
 LONGEST_REASON = 1000
 
@@ -65,6 +66,9 @@ def _record(uid: str, found: Found | None) -> tuple[int, Quarantine] | None:
     try:
         document = json.loads(found.text)
         reason, since_s = printable(document["reason"], LONGEST_REASON), float(document["since_s"])
-        return int(document["sequence"]), Quarantine(reason, since_s, user_name(found.uid))
+        if not math.isfinite(since_s):
+            return None
+        sequence = max(0, min(int(document["sequence"]), LAST))  # whatever it says, the next one can be written
+        return sequence, Quarantine(reason, since_s, user_name(found.uid))
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
         return None

@@ -30,6 +30,7 @@ from typing import Any, Self
 
 from harness.errors import BoardError
 from harness.sharing.folder import Found, SharedFolder
+from harness.untrusted import one_line
 
 LONGEST_LEASE_S = 600.0  # whatever a file of another user says
 LONGEST_WORDS = 200
@@ -160,9 +161,8 @@ class Ticket:
 
 
 def printable(words: object, longest: int = LONGEST_WORDS) -> str:
-    """Words of others as a terminal may show them: one line, nothing that steers it or turns its direction."""
-    shown = "".join(letter if letter.isprintable() else " " * letter.isspace() for letter in str(words))
-    return " ".join(shown.split())[:longest]
+    """Words of others as messages show them."""
+    return one_line(words, longest)
 
 
 def user_name(uid: int) -> str:

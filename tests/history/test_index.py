@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -208,6 +209,7 @@ def test_names_that_are_no_text_stop_nobody(folder: Path) -> None:
 
 USE = """
 import sys
+from contextlib import closing
 from pathlib import Path
 from harness.history.index import Wanted, opened
 for _ in range(3):
@@ -222,3 +224,38 @@ def test_several_processes_use_it_at_once(folder: Path) -> None:
     told = [process.communicate(timeout=60)[0] for process in started]
     assert [process.returncode for process in started] == [0, 0, 0]
     assert told == ["8 8\n" * 3] * 3
+
+
+def test_a_link_that_leads_nowhere_hides_no_run(folder: Path) -> None:
+    (folder / "loop").symlink_to("loop")
+    (folder / "gone").symlink_to("nowhere")
+    with opened(folder) as found:
+        assert found.count() == 8
+
+
+def test_an_index_that_another_process_keeps_busy_is_let_be(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "WAIT_S", 0.1)
+    with opened(folder) as found, closing(sqlite3.connect(folder / FILE, isolation_level=None)) as other:
+        right, before = found.find(Wanted()), (folder / FILE).stat().st_ino
+        other.execute("BEGIN EXCLUSIVE")
+        assert found.find(Wanted()) == right
+        with opened(folder) as beside:
+            assert beside.find(Wanted()) == right
+        assert (folder / FILE).stat().st_ino == before
+
+
+def test_a_change_that_is_not_completed_is_not_believed(folder: Path) -> None:
+    """Of a process that was killed, or still works on it, where this one cannot wait for it or may not write."""
+    with opened(folder) as found:
+        right = found.find(Wanted())
+    with closing(sqlite3.connect(folder / FILE, isolation_level=None)) as other:
+        other.execute("PRAGMA cache_size = 1")
+        other.execute("BEGIN EXCLUSIVE")
+        other.execute("UPDATE runs SET verdict = 'identical', reason = 'not yet'")
+        for number in range(200):  # so much that it goes to the file before its time
+            other.execute("INSERT INTO parts (run, position, name) VALUES ('x', ?, ?)", (number, "x" * 2000))
+        assert b"not yet" in (folder / FILE).read_bytes()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(index, "WAIT_S", 0.1)
+            with opened(folder) as found:
+                assert found.find(Wanted()) == right

@@ -35,6 +35,7 @@ class Answer:
     took_s: float = TEN_MINUTES_S
     reason: str = "as simulated"
     differs_so_far: bool = False
+    busy: bool = False
     code: int | None = None
     """In place of the one that belongs to the verdict, and then without a document."""
 
@@ -97,7 +98,10 @@ class Simulated:
         self.busy_s += answer.took_s
         heapq.heappush(self.due, (self.clock_s + answer.took_s, len(self.seen), name))
 
-    def wait(self) -> tuple[str, Said, float]:
+    def wait(self, timeout_s: float | None = None) -> tuple[str, Said, float] | None:
+        if timeout_s is not None and (not self.due or self.due[0][0] > self.clock_s + timeout_s):
+            self.clock_s += timeout_s
+            return None
         self.clock_s, _, name = heapq.heappop(self.due)
         command, answer, began_s = self.running.pop(name)
         return name, self._said(command, answer), self.clock_s - began_s
@@ -136,6 +140,7 @@ class Simulated:
         if command.name == "boards cycle":
             return Said(0 if well else 3, "{}" if well else json.dumps({"error": answer.reason, "exit_code": 3}))
         board = {"board": command.board, "ok": well, "part": answer.part, "reason": "" if well else answer.reason}
+        board["busy"] = answer.busy
         return Said(0 if well else 3, json.dumps({"boards": [board]}))
 
 
@@ -153,6 +158,7 @@ class Nobody:
     begun: list[Job] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     order: list[int] = field(default_factory=list)
+    awaits: list[Mapping[str, str]] = field(default_factory=lambda: [{}])
 
     def begins(self, job: Job, _log: Path, _now_s: float) -> None:
         self.begun.append(job)
@@ -162,6 +168,10 @@ class Nobody:
 
     def concluded(self, entry: Entry, _result: Result) -> None:
         self.order.append(entry.number)
+
+    def awaited(self, taken: Mapping[str, str]) -> None:
+        if taken != self.awaits[-1]:
+            self.awaits.append(dict(taken))
 
 
 def errands(runs: Path, night: str, past: Past | None = None) -> Errands:

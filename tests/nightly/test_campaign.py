@@ -14,6 +14,7 @@ from harness.compare import NOTHING
 from harness.evidence import ChunkRecord, RunFolder
 from harness.nightly import record, schedule
 from harness.nightly.campaign import INTERRUPTED, Campaign, abandoned, resumed
+from harness.nightly.errands import QUEUE_S
 from harness.nightly.past import Past
 from harness.nightly.record import Action, Begun, Entry, Night
 from harness.nightly.schedule import Rules
@@ -178,6 +179,87 @@ def test_a_board_that_comes_back_after_a_power_cycle_goes_on(tmp_path: Path) -> 
     night, simulated = carry_out(begin(tmp_path, cells(["a"], ["x"])), Script(a_check=[sick]))
     assert names(simulated) == ["a boards check", "a boards cycle", "a boards check", "a run"]
     assert night.surprises() == []
+
+
+# Boards that somebody outside the night has
+
+
+def test_a_board_that_somebody_has_is_waited_for_while_others_work(tmp_path: Path) -> None:
+    simulated, watcher = Simulated(well), Nobody()
+
+    def holder(board: str) -> str:
+        assert board not in simulated.running
+        return "ana has a" if board == "a" and simulated.clock_s < 1_003_000.0 else ""
+
+    night = begin(tmp_path, cells(["a", "b"], ["x", "y"]))
+    rules = dataclasses.replace(RULES, parallel=1)
+    resumed(night, rules, errands(tmp_path, night.name), simulated, watcher, holder).carry_out()
+    assert names(simulated) == ["b boards check", "b run", "b run", "a boards check", "a run", "a run"]
+    assert watcher.awaits == [{}, {"a": "ana has a"}, {}]
+    ended = record.read(night.folder)
+    assert (ended.surprises(), ended.boards["a"].quarantined) == ([], "")
+    assert [result.retries for result in ended.results.values()] == [0] * 4
+    assert simulated.clock_s == pytest.approx(1_003_000.0 + 5 + 2 * 600, abs=2.0)
+
+
+def test_a_board_that_stays_somebody_elses_is_no_failure(tmp_path: Path) -> None:
+    simulated = Simulated(well)
+    night = begin(tmp_path, cells(["a", "b"], ["x"]))
+    given = (errands(tmp_path, night.name), simulated, Nobody())
+    resumed(night, RULES, *given, lambda board: "ana has a" * (board == "a")).carry_out()
+    ended = record.read(night.folder)
+    assert ended.results[0].ending == Ending(Outcome.NOT_RUN, "ana has a; not free after 1h")
+    assert (ended.results[1].ending.outcome, "a" in ended.boards) == (Outcome.IDENTICAL, False)
+    assert simulated.clock_s == pytest.approx(1_003_600.0, abs=3.0)
+
+
+QUICKER = Answer("inconclusive", "board", took_s=60.0, reason="board a is in use by ana; not free after 60 s")
+
+
+@pytest.mark.parametrize("action", ["run", "measure"])
+def test_where_somebody_was_quicker_nothing_was_tried(tmp_path: Path, action: Action) -> None:
+    """After the look, before the command stood in the queue."""
+    night, simulated = carry_out(begin(tmp_path, cells(["a"], ["x"], action)), Script(a_run=[QUICKER] * 5))
+    assert names(simulated) == ["a boards check", *[f"a {action}"] * 6]
+    assert (night.results[0].retries, night.surprises()) == (0, [])
+    assert simulated.clock_s == pytest.approx(1_000_005.0 + 5 * (60 + schedule.REFUSED_S) + 600, abs=10.0)
+    assert [path.name for path in tmp_path.glob("night-*")] == ["night-000_a_x"]
+
+
+@pytest.mark.parametrize("action", ["run", "measure"])
+def test_what_stands_in_the_queue_for_its_board_loses_nothing_of_its_limit(tmp_path: Path, action: Action) -> None:
+    night = begin(tmp_path, cells(["a"], ["x"], action))
+    late = dataclasses.replace(well(Command(action, "a", {})), took_s=3600.0 + QUEUE_S)
+    assert carry_out(night, Script(a_run=[late]))[0].surprises() == []
+
+
+def test_a_difference_is_not_forgotten_because_somebody_was_quicker(tmp_path: Path) -> None:
+    seen = dataclasses.replace(QUICKER, differs_so_far=True)
+    night, _ = carry_out(begin(tmp_path, cells(["a"], ["x"])), Script(a_run=[seen]))
+    assert night.results[0].ending.outcome is Outcome.DIFFERS
+
+
+def test_a_board_in_use_is_neither_checked_nor_switched_off_nor_quarantined(tmp_path: Path) -> None:
+    """Its holder may be restarting it: no SSH server answers."""
+    in_use = Answer("inconclusive", "board", took_s=5.0, reason="reachable: no SSH server answers", busy=True)
+    sick = Answer("inconclusive", "board", took_s=5.0, reason="no answer")
+    script = Script(a_check=[in_use, sick, in_use], a_cycle=[QUICKER])
+    night, simulated = carry_out(begin(tmp_path, cells(["a"], ["x"])), script)
+    steps = ["check", "check", "cycle", "cycle", "check", "check"]
+    assert names(simulated) == [*(f"a boards {step}" for step in steps), "a run"]
+    assert (night.boards["a"].quarantined, night.surprises()) == ("", [])
+
+
+def test_a_night_that_is_killed_while_it_waits_goes_on(tmp_path: Path) -> None:
+    night = begin(tmp_path, cells(["a"], ["x"]))
+    carry_out(night, Script(a_run=[QUICKER]), dataclasses.replace(RULES, until_s=1_000_080.0, until="06:00"))
+    [path] = (night.folder / "begun").iterdir()
+    assert record.read(night.folder).results[0].ending == Ending(
+        Outcome.NOT_RUN, "it is after 06:00; board a is in use by ana"
+    )
+    (night.folder / "entries" / path.name).unlink()
+    (night.folder / "ended.json").unlink()
+    assert record.read(night.folder).begun[0].began_s is None, "it does not count as interrupted"
 
 
 def test_a_measurement_of_this_machine_runs_alone(tmp_path: Path) -> None:
@@ -447,4 +529,25 @@ def test_fifty_boards_five_models(tmp_path: Path) -> None:
     assert night.surprises() == []
     assert simulated.most == 50
     assert simulated.clock_s == 1_000_000.0 + 5 + 5 * 600
-    assert schedule.fair(entries, Past.read(tmp_path).finished_s())[0].board == "board0"
+    assert schedule.fair(entries, Past.read(tmp_path).finished_s(simulated.clock_s))[0].board == "board0"
+
+
+def test_a_model_of_a_long_name_has_a_folder(tmp_path: Path) -> None:
+    night = begin(tmp_path, cells(["a"], [f"{'m' * 250}.onnx", f"{'m' * 249}n.onnx"]))
+    ended, _ = carry_out(night, Script())
+    assert ended.surprises() == []
+    runs = {result.run for result in ended.results.values()}
+    assert len(runs) == 2
+    assert all((tmp_path / run / "run.json").exists() for run in runs)
+
+
+def test_a_night_whose_clock_was_wrong_makes_nobody_starve(tmp_path: Path) -> None:
+    """All were tried in it, years ahead; in each night afterwards there is time for two."""
+    entries, turns = cells(["a"], ["u", "v", "w", "x", "y", "z"]), []
+    campaign(begin(tmp_path, entries, "night9"), Simulated(well, 9e8)).carry_out()
+    for count in range(3):
+        rules = Rules(1, 0, 1_000_000.0 + count * 86400 + 1000.0, "06:00", frozenset())
+        simulated = Simulated(well, 1_000_000.0 + count * 86400)
+        campaign(begin(tmp_path, entries, f"night{count}"), simulated, rules, Past.read(tmp_path)).carry_out()
+        turns += [one.options["model"] for one in simulated.seen if one.name == "run"]
+    assert sorted(turns) == list("uvwxyz")

@@ -16,13 +16,15 @@ from harness.errors import ToolError
 from harness.nightly import leash
 from harness.nightly.alone import alone
 from harness.nightly.children import Children, last_lines
+from harness.nightly.errands import QUEUE_S
 from harness.nightly.finding import Said
 
 PATIENCE_S = 20.0
 RESTORE = """
 import pathlib, sys, time
 folder = pathlib.Path(sys.argv[1])
-(folder / "began").write_text(str(__import__("os").getpid()))
+(folder / "part").write_text(str(__import__("os").getpid()))
+(folder / "part").rename(folder / "began")  # who finds it finds all of it
 try:
     time.sleep(60)
 except KeyboardInterrupt:
@@ -54,6 +56,13 @@ def start(children: Children, folder: Path, script: str, limit_s: float = 60.0) 
     return log
 
 
+def ended(children: Children) -> Said:
+    """What the next command that has ended said."""
+    told = children.wait()
+    assert told
+    return told[1]
+
+
 def is_gone(pid: int) -> bool:
     """Ended, whether or not anybody has asked how."""
     try:
@@ -65,28 +74,41 @@ def is_gone(pid: int) -> bool:
 def test_what_a_command_says_comes_back(children: Children, tmp_path: Path) -> None:
     script = "import sys; print('{}'); print('one\\n\\ntwo\\n\\x1b[31mthree\\nfour', file=sys.stderr); sys.exit(1)"
     log = start(children, tmp_path, script)
-    name, said, took_s = children.wait()
+    name, said, took_s = children.wait() or ("", Said(-1, ""), 0.0)
     assert (name, said) == ("a", Said(1, "{}\n", ("two", "[31mthree", "four")))
     assert took_s > 0
     assert log.read_text().startswith("=== ")
     start(children, tmp_path, "pass")
-    assert children.wait()[1] == Said(0, "", ())
+    assert ended(children) == Said(0, "", ())
     assert log.read_text().count("=== ") == 2
+
+
+def test_a_command_stands_in_a_queue_for_a_minute(children: Children, tmp_path: Path) -> None:
+    """The night comes back later, and meanwhile does something else."""
+    start(children, tmp_path, "import os; print(os.environ['HARNESS_LOCK_WAIT_S'])")
+    assert float(ended(children).out) == QUEUE_S
+
+
+def test_the_night_looks_up_while_commands_work(children: Children, tmp_path: Path) -> None:
+    assert children.wait(0.01) is None
+    start(children, tmp_path, "import time; time.sleep(60)")
+    assert children.wait(0.01) is None
+    assert list(children.running) == ["a"]
 
 
 def test_who_ends_first_is_told_first(children: Children, tmp_path: Path) -> None:
     """The slow one waits for the quick one's end."""
     slow = "import pathlib, time\nwhile not pathlib.Path('%s').exists(): time.sleep(0.01)" % (tmp_path / "go")
-    for name, script in (("slow", slow), ("quick", "pass")):
+    for name, script in (("slow", slow), ("quick", "print('quick')")):
         children.start(name, [script], tmp_path / name, 60.0)
-    assert children.wait()[0] == "quick"
+    assert ended(children).out == "quick\n"
     (tmp_path / "go").touch()
-    assert children.wait()[0] == "slow"
+    assert ended(children).out == ""
 
 
 def test_at_its_limit_a_command_may_restore_its_board(children: Children, tmp_path: Path) -> None:
     start(children, tmp_path, RESTORE, limit_s=2.0)
-    assert children.wait()[1].code == leash.TIMED_OUT
+    assert ended(children).code == leash.TIMED_OUT
     assert (tmp_path / "restored").exists()
 
 
@@ -94,7 +116,7 @@ def test_one_that_does_not_end_is_killed_with_all_its_children(children: Childre
     children.grace_s = 0.5
     script = "import subprocess; print(subprocess.Popen(['sleep', '61']).pid, flush=True)\n" + STUBBORN
     start(children, tmp_path, script, limit_s=2.0)
-    said = children.wait()[1]
+    said = ended(children)
     assert said.code == leash.TIMED_OUT
     assert is_gone(int((tmp_path / "began").read_text()))
     until(lambda: is_gone(int(said.out)))
@@ -104,18 +126,18 @@ def test_what_a_command_leaves_behind_ends_with_it(children: Children, tmp_path:
     """As one that the kernel has killed for its memory."""
     script = "import os, subprocess; print(subprocess.Popen(['sleep', '62']).pid, flush=True); os.kill(os.getpid(), 9)"
     start(children, tmp_path, script)
-    said = children.wait()[1]
+    said = ended(children)
     until(lambda: is_gone(int(said.out)))
 
 
 def test_a_verdict_that_comes_in_the_last_moment_counts(children: Children, tmp_path: Path) -> None:
     start(children, tmp_path, RESTORE.replace("sys.exit(3)", "sys.exit(1)"), limit_s=2.0)
-    assert children.wait()[1].code == 1
+    assert ended(children).code == 1
 
 
 def test_a_killed_command_is_told_as_such(children: Children, tmp_path: Path) -> None:
     start(children, tmp_path, "import os; os.kill(os.getpid(), 9)")
-    assert children.wait()[1].code == 128 + signal.SIGKILL
+    assert ended(children).code == 128 + signal.SIGKILL
 
 
 def test_all_are_stopped_and_may_restore_their_boards(children: Children, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,9 @@ from harness.nightly import finding
 from harness.nightly.finding import Said
 from harness.nightly.schedule import Cured
 from harness.outcome import Ending, Outcome
+from harness.sharing.held import BoardBusy
+from harness.sharing.ticket import Owner
+from tests.sharing.holder import board
 
 
 def said(code: int, *last: str, **document: Any) -> Said:
@@ -43,6 +47,24 @@ def test_what_failed_is_told(part: str) -> None:
 
 def test_a_counter_that_is_not_exact_is_the_boards() -> None:
     assert attempt(said(3, verdict="inconclusive", reason="counts")).part == "board"
+
+
+def test_what_could_not_have_its_board_says_who_has_it(tmp_path: Path) -> None:
+    """In the words of the real command."""
+    with board(tmp_path, "soldering", 0), pytest.raises(BoardBusy) as caught, board(tmp_path, "run", 0):
+        pass
+    who = f"board xavier is in use by {Owner.me('soldering')} since "
+    for document in (
+        {"error": caught.value.message},
+        {"reason": f"board: {caught.value.message}", "differs_so_far": False},
+    ):
+        assert finding.busy(said(3, **document), "xavier").startswith(who)
+        assert finding.busy(said(2, **document), "xavier") == ""
+        assert finding.busy(said(3, **document | {"differs_so_far": True}), "xavier") == ""
+    assert finding.busy(said(3, reason="network: cut"), "xavier") == ""
+    checked = [{"board": "xavier", "ok": False, "busy": True}, {"board": "kv260", "ok": True, "busy": False}]
+    assert finding.busy(said(3, boards=checked), "xavier") == "board xavier is in use"
+    assert finding.busy(said(3, boards=checked), "kv260") == ""
 
 
 def test_a_limit_is_the_boards_and_told_with_the_last_words() -> None:

@@ -21,8 +21,8 @@ RESULT = Result(0, LOST, (Attempt(0.0, 1.0, LOST), Attempt(1.0, 2.0, LOST)))
 
 
 def screen(*, terminal: bool) -> Screen:
-    consoles = (Console(file=io.StringIO(), force_terminal=terminal, width=100, color_system=None) for _ in range(2))
-    return Screen(*consoles, as_json=False)
+    look = {"force_terminal": terminal, "width": 100, "color_system": None, "markup": False}
+    return Screen(*(Console(file=io.StringIO(), **look) for _ in range(2)), as_json=False)  # type: ignore[arg-type]
 
 
 def written(screen: Screen) -> str:
@@ -42,6 +42,26 @@ def test_without_a_terminal_each_event_is_a_line(tmp_path: Path) -> None:
         "xavier: run xavier acas_coc begins",
         f"[12/60] run xavier acas_coc: {ending}",
     ]
+
+
+def test_boards_that_somebody_has_are_told_once_and_shown_as_long_as_they_are() -> None:
+    ana, bo = "board xavier is locked by ana@lab1 (soldering\x1b[2J)", "board xavier is in use by bo@lab1"
+    for terminal in (False, True):
+        made = screen(terminal=terminal)
+        with watch(made, total=60, ended=11) as watcher:
+            for who in (ana, ana, bo):
+                watcher.awaited({"xavier": who})
+            made.out.print(watcher.table())
+            watcher.awaited({})
+            made.out.print(watcher.table())
+        told = [line for line in written(made).splitlines() if "its entries wait" in line]
+        assert [line.partition("xavier: ")[2] for line in told] == [
+            "board xavier is locked by ana@lab1 (soldering[2J): its entries wait",
+            "board xavier is in use by bo@lab1: its entries wait",
+        ]
+        shown = made.out.file.getvalue()  # type: ignore[attr-defined]
+        assert shown.count("xavier  waits") == 1
+        assert shown.count("in use by bo@lab1") == 1
 
 
 def test_on_a_terminal_each_busy_board_has_a_line(tmp_path: Path) -> None:

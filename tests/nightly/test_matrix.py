@@ -98,7 +98,7 @@ def cell(**changes: str) -> str:
         (cell(boards="[host, hots]"), "n.yaml:2", "unknown board 'hots'", "did you mean host?"),
         (cell(models="[acas_coc, acas_cok]"), "n.yaml:3", "unknown model 'acas_cok'", "did you mean acas_coc"),
         (cell(models="[]"), "n.yaml:3", "at least 1 item", ""),
-        (cell(boards="host"), "n.yaml:2", "boards", ""),
+        (cell(boards="host"), "n.yaml:2", "boards: Input should be a list, as [one, another], found 'host'", ""),
         (cell(action="rum"), "n.yaml:4", "'run', 'prove' or 'measure', found 'rum'", ""),
         (cell(vektors="5"), "n.yaml:4", "unknown key 'vektors'", "did you mean vectors? valid choices: action, "),
         (cell(samples="5"), "n.yaml:4", "unknown key 'samples'", ""),

@@ -73,3 +73,55 @@ def test_outcomes_tell_what_is_found_from_what_failed() -> None:
     assert [outcome for outcome in Outcome if not outcome.final] == [Outcome.INCONCLUSIVE, Outcome.NOT_RUN]
     assert str(LOST) == "inconclusive (network)"
     assert str(GOOD) == "identical"
+
+
+@pytest.mark.parametrize("wrong", ["soon", None, [], float("nan"), 1e300, {}])
+@pytest.mark.parametrize(
+    ("file", "keys"),
+    [
+        ("night.json", ["began_s"]),
+        ("night.json", ["entries", 0, "limit_s"]),
+        ("boards/a.json", ["checked_s"]),
+        ("begun/00000.json", ["attempts", 0, "began_s"]),
+        ("entries/00000.json", ["attempts", 0, "ended_s"]),
+        ("ended.json", ["ended_s"]),
+    ],
+)
+def test_times_that_cannot_be_calculated_with_make_no_night(
+    tmp_path: Path, file: str, keys: list[str | int], wrong: object
+) -> None:
+    refuses(tmp_path, file, keys, wrong)
+
+
+@pytest.mark.parametrize("wrong", [7, None, {"a": 1}])
+@pytest.mark.parametrize(
+    ("file", "keys"),
+    [
+        ("night.json", ["file"]),
+        ("night.json", ["entries", 0, "board"]),
+        ("boards/a.json", ["quarantined"]),
+        ("entries/00000.json", ["ending", "reason"]),
+    ],
+)
+def test_texts_that_are_none_make_no_night(tmp_path: Path, file: str, keys: list[str | int], wrong: object) -> None:
+    refuses(tmp_path, file, keys, wrong)
+
+
+def refuses(tmp_path: Path, file: str, keys: list[str | int], wrong: object) -> None:
+    """A night of which one value is wrong."""
+    lost = Attempt(1.0, 2.0, Ending(Outcome.INCONCLUSIVE, "lost", "network"))
+    entry = Entry(0, "a", "x", "", "run", Outcome.IDENTICAL, 60.0)
+    night = record.create(tmp_path, 1.0, "nightly.yaml", "ab", (entry,))
+    record.keep_begun(tmp_path, Begun(0, (lost,), 1.0))
+    record.keep_result(tmp_path, Result(0, lost.ending, (lost,)))
+    record.keep_health(tmp_path, Health("a", 1.0))
+    record.end(tmp_path, 2.0)
+    assert record.read(night.folder).ended_s == 2.0
+    document = json.loads((tmp_path / file).read_text())
+    part = document
+    for key in keys[:-1]:
+        part = part[key]
+    part[keys[-1]] = wrong
+    (tmp_path / file).write_text(json.dumps(document))
+    with pytest.raises(RequestError, match="this is no night"):
+        record.read(tmp_path)

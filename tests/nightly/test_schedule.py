@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.nightly import schedule
@@ -155,6 +155,88 @@ def test_nothing_begins_after_its_hour() -> None:
     assert schedule.closed(state, 49.9).results == {}
 
 
+ONE = {"host": "this-machine", "local-gpu": "this-machine", "a": "a", "b": "b"}
+
+
+def test_boards_that_are_one_machine_work_one_after_the_other() -> None:
+    order = entries(("host", "x", "run"), ("local-gpu", "x", "run"), ("a", "x", "run"), ("local-gpu", "y", "run"))
+    state = fit(order, places=ONE)
+    assert started(state) == [("host", 0), ("a", 2)]
+    [host, _] = schedule.beginnings(state, 0.0)
+    assert started(schedule.begun(state, host)) == [("a", 2)]
+    assert started(run(state, host)) == [("local-gpu", 1), ("a", 2)]
+    assert started(run(run(state, host), Job("local-gpu", Step.ATTEMPT, order[1]))) == [("a", 2), ("local-gpu", 3)]
+
+
+def test_one_of_two_names_that_is_quarantined_does_not_keep_the_other_from_its_work() -> None:
+    order = entries(("host", "x", "run"), ("local-gpu", "x", "run"))
+    state = fit(order, places=ONE)
+    sick = dataclasses.replace(state, boards={**state.boards, "host": Standing(quarantined="no compiler")})
+    assert started(sick) == [("local-gpu", 1)]
+
+
+# Boards that somebody outside the night has
+
+
+def taken(state: State, now_s: float, **boards: str) -> State:
+    return schedule.closed(schedule.looked_at(state, boards, now_s), now_s)
+
+
+def test_a_board_that_somebody_has_is_let_be_until_it_is_free() -> None:
+    state = fit(grid("ab", "x"), until_s=90_000.0, until="06:00")
+    waits = taken(state, 0.0, a="ana has it")
+    assert (started(waits), schedule.awaits(waits)) == ([("b", 1)], True)
+    later = taken(waits, 80_000.0, a="ana has it")
+    assert (later.results, later.left_s(later.order[0])) == ({}, 100.0)
+    again = taken(later, 80_001.0)
+    assert (started(again), schedule.awaits(again)) == ([("a", 0), ("b", 1)], False)
+
+
+def test_the_hour_at_which_a_night_ends_ends_waiting_and_tells_for_whom() -> None:
+    state = fit(grid("a", "x"), until_s=50.0, until="06:00")
+    [ending] = taken(taken(state, 0.0, a="ana has it"), 50.0, a="ana has it").results.values()
+    assert ending == Ending(Outcome.NOT_RUN, "it is after 06:00; ana has it")
+
+
+def test_a_night_without_such_an_hour_waits_as_long_as_a_command() -> None:
+    state = taken(fit(grid("ab", "x")), 1000.0, a="ana has it")
+    assert taken(state, 4599.0, a="bo has it").results == {}
+    gone = taken(state, 4600.0, a="bo has it")
+    assert gone.results == {0: Ending(Outcome.NOT_RUN, "bo has it; not free after 1h")}
+    assert not schedule.awaits(gone)
+
+
+def test_a_board_that_was_free_in_between_is_waited_for_anew() -> None:
+    [entry] = grid("a", "x")
+    state = taken(taken(fit((entry,), parallel=0), 0.0, a="ana has it"), 3000.0)
+    assert taken(taken(state, 3001.0, a="ana has it"), 6600.0, a="ana has it").results == {}
+    had = run(taken(fit((entry,)), 0.0, a="ana has it"), Job("a", Step.ATTEMPT, entry), LOST)
+    assert taken(taken(had, 3001.0, a="ana has it"), 6600.0, a="ana has it").results == {}
+
+
+def test_who_was_refused_once_and_has_had_the_board_since_is_refused_no_more() -> None:
+    order, job = grid("a", "xy"), Job("a", Step.ATTEMPT, grid("a", "x")[0])
+    refused = schedule.stood_back(schedule.begun(fit(order), job), job, "ana has it", 0.0)
+    had = taken(run(refused, job), 10.0)
+    assert started(had) == [("a", 1)]
+    again = taken(taken(taken(had, 20.0, a="bo has it"), 3000.0), 3001.0, a="bo has it")
+    assert taken(again, 6600.0, a="bo has it").results.keys() == {0}
+
+
+def test_a_job_that_did_not_get_its_board_is_as_if_it_had_not_begun() -> None:
+    [entry] = grid("a", "x")
+    job = Job("a", Step.ATTEMPT, entry)
+    back = schedule.stood_back(schedule.begun(fit((entry,)), job), job, "ana has it", 10.0)
+    assert (back.attempts, back.standing("a"), back.running) == ({}, FIT, {})
+    waits = taken(back, 10.0)
+    assert (started(waits), waits.taken) == ([], {"a": "ana has it"})
+    assert started(taken(back, 9.0)) == [("a", 0)], "the clock was set back"
+    tries = taken(waits, 40.0)
+    assert started(tries) == [("a", 0)]
+    again = schedule.stood_back(schedule.begun(tries, job), job, "ana has it", 3700.0)
+    assert taken(again, 3700.0).results == {0: Ending(Outcome.NOT_RUN, "ana has it; not free after 1h")}
+
+
 def test_this_machine_is_measured_first_and_alone() -> None:
     order = entries(("a", "x", "run"), ("host", "x", "measure"), ("host", "x", "run"), ("b", "x", "measure"))
     state = fit(order)
@@ -209,31 +291,41 @@ def test_what_is_begun_anew_needs_time_for_it() -> None:
         assert schedule.attempted(fit((entry,)), job, *tried(refused, took_s=took_s), anew=True).results == results
 
 
+@settings(deadline=None, derandomize=True)
 @given(st.data())
 def test_every_night_ends_with_every_entry_and_within_its_rules(data: st.DataObject) -> None:
     """Whatever fails, in whatever order things end."""
-    boards = data.draw(st.lists(st.sampled_from(["a", "b", "host"]), min_size=1, max_size=3, unique=True))
+    names = ["a", "b", "host", "local-gpu"]
+    boards = data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=4, unique=True))
     cells = entries(*((board, model, action) for board in boards for model in "xy" for action in ("run", "measure")))
     parallel, retries = data.draw(st.integers(1, 3)), data.draw(st.integers(0, 2))
-    state = State(dataclasses.replace(RULES, parallel=parallel, retries=retries), schedule.fair(cells, {}))
-    for _ in range(1000):
+    rules = dataclasses.replace(RULES, parallel=parallel, retries=retries, places=ONE)
+    state = State(rules, schedule.fair(cells, {}))
+    for now_s in range(0, 1_000_000, 1000):
+        seen = data.draw(st.sets(st.sampled_from(boards), max_size=1)) - state.running.keys()
+        state = schedule.closed(schedule.looked_at(state, dict.fromkeys(seen, "ana"), now_s), now_s)
         for job in schedule.beginnings(state, 0.0):
             assert job.board not in state.running
             state = schedule.begun(state, job)
         busy = list(state.running.values())
         assert len(busy) <= parallel
+        assert not {"host", "local-gpu"} <= {job.board for job in busy}
         assert len(busy) == 1 or not any(job.board == "host" and job.entry.action == "measure" for job in busy)
-        if not busy:
+        if not busy and not schedule.awaits(state):
             break
+        if not busy:
+            continue
         job = data.draw(st.sampled_from(busy))
-        if job.step is Step.ATTEMPT:
+        if data.draw(st.integers(0, 9)) == 9:
+            state = schedule.stood_back(state, job, "bo", now_s)
+        elif job.step is Step.ATTEMPT:
             state = schedule.attempted(state, job, *tried(data.draw(st.sampled_from(ENDINGS))))
         else:
             state = schedule.cured(
                 state, job, data.draw(st.sampled_from([Cured(), Cured("sick"), Cured("", hopeless=True)]))
             )
-        state = schedule.closed(state, 0.0)
     assert state.results.keys() == {entry.number for entry in cells}
     for number, attempts in state.attempts.items():
         assert sum(one.ending.part in schedule.RETRIED for one in attempts) <= retries + 1
-        assert (state.results[number].outcome is Outcome.IDENTICAL) == (attempts[-1].ending == GOOD)
+        if attempts:
+            assert (state.results[number].outcome is Outcome.IDENTICAL) == (attempts[-1].ending == GOOD)

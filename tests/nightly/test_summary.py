@@ -10,7 +10,6 @@ from rich.console import Console
 from harness.nightly import record, summary
 from harness.nightly.junit import junit
 from harness.nightly.record import Attempt, Entry, Health, Night, Result
-from harness.nightly.words import duration
 from harness.outcome import Ending, Outcome
 
 LOST = Ending(Outcome.INCONCLUSIVE, "no route to <host> & \x1b[31m", "network")
@@ -122,11 +121,3 @@ def test_a_night_that_was_ended_as_it_was_tells_what_stopped_its_entries(tmp_pat
     assert record.read(tmp_path).ending(entry).reason == "not yet"
     record.end(tmp_path, 4.0)
     assert record.read(night.folder).ending(entry) == LOST
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0, "0s"), (7.25, "7.2s"), (59.7, "1m"), (90, "1m 30s"), (1800, "30m"), (3900.4, "1h 05m"), (28800, "8h")],
-)
-def test_times_are_written_as_people_do(seconds: float, text: str) -> None:
-    assert duration(seconds) == text

@@ -17,7 +17,7 @@ from harness.evidence import RunFolder
 from harness.execute import Deployed
 from harness.measurement import devices
 from harness.screen import Screen, _console
-from harness.untrusted import load_array, parse_json, visible
+from harness.untrusted import clean, has_controls, load_array, one_line, parse_json, visible
 
 ORDERS = "a\x1b[2Jb\x07c\x9b31md\u202ee\x00f\x7f"
 DEEP = "[" * 200_000
@@ -27,6 +27,22 @@ def test_orders_to_a_terminal_are_written_out_and_text_is_left_alone() -> None:
     assert visible(ORDERS) == r"a\x1b[2Jb\x07c\x9b31md\u202ee\x00f\x7f"
     assert visible("µs, 漢字\n\tcolumn") == "µs, 漢字\n\tcolumn"
     assert visible("\ud800") == r"\ud800"
+    assert visible("a\rb") == r"a\rb", "a terminal would write b over a"
+
+
+@pytest.mark.parametrize(
+    "character", ["\x00", "\x85", "\r", "\ud800", "\uffff", "\u061c", "\u200f", "\u202e", "\u2069"]
+)
+def test_what_is_no_text_is_the_same_for_terminals_reports_and_names(character: str) -> None:
+    assert visible(f"a{character}b") == f"a{character.encode('unicode_escape').decode()}b"
+    assert clean(f"a{character}b\n\tc") == "ab\n\tc"
+    assert character not in one_line(f"a{character}b", 9)
+    assert has_controls(f"a{character}b") is (character != "\r"), "files have lines"
+
+
+def test_words_of_others_are_one_line_of_bounded_length() -> None:
+    assert one_line(" a\n\tb \x1b[2J\u202ewipe\r\n\x07", 200) == "a b [2Jwipe"
+    assert one_line("漢" * 500, 200) == "漢" * 200
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,13 @@
-"""Numbers as people write them."""
+"""Numbers as people write them, the same in every message, table and page."""
 
 from __future__ import annotations
 
 
 def duration(seconds: float) -> str:
-    """In the two largest units, as 7.2s, 3m 20s, 30m, 1h 05m, 8h."""
+    """A span of time in its two largest units, as 7.2s, 3m 20s, 30m, 1h 05m, 8h: a night's file takes it so.
+
+    Measured times have their own, `harness.report.measured.words.duration`: they need digits, these need none.
+    """
     whole = round(seconds)
     if whole < 60:
         return f"{seconds:.1f}s".replace(".0s", "s")
@@ -16,3 +19,9 @@ def duration(seconds: float) -> str:
 def retries(count: int) -> str:
     """So many of them."""
     return f"{count} {'retry' if count == 1 else 'retries'}"
+
+
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th."""
+    ending = "th" if number % 100 in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
