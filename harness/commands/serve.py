@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 from urllib.parse import unquote, urlsplit
 
-from harness.commands.report import MUTATION
+from harness.commands.report import gather
 from harness.errors import HarnessError, RequestError
 from harness.report import site
 from harness.screen import Screen
@@ -112,7 +112,7 @@ class Live:
     def _look(self) -> None:
         """What fails is noted, and the site stays as it was."""
         try:
-            laboratory = site.gather(self._workspace.runs, NIGHTS, MUTATION)
+            laboratory = gather(NIGHTS, self._workspace)
             if laboratory != self._seen:
                 site.build(self.folder, laboratory, refresh_s=REFRESH_S)
                 self._seen = laboratory

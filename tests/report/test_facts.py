@@ -74,10 +74,12 @@ def test_inconclusive_is_shown_as_neither(identical: dict[str, Any]) -> None:
         (-0.0, "-0.0 (0x80000000)"),
         (0.10000000149011612, "0.1 (0x3dcccccd)"),
         (math.inf, "inf (0x7f800000)"),
+        ("-Infinity", "-inf (0xff800000)"),
         (math.nan, "NaN"),
+        ("NaN", "NaN"),
     ],
 )
-def test_a_float32_shows_its_bits(value: float, text: str) -> None:
+def test_a_float32_shows_its_bits(value: float | str, text: str) -> None:
     assert value_text(value) == text
 
 

@@ -55,6 +55,8 @@ def owned(folder: Path) -> Iterator[None]:
 
     RequestError for a folder that has other things in it, and where nothing can be written.
     """
+    if folder.exists() and not folder.is_dir():
+        raise RequestError(f"cannot write the site to {folder}: it is no folder", "name a new folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         others = {one.name for one in folder.iterdir()} - {LOCK}
@@ -65,7 +67,7 @@ def owned(folder: Path) -> Iterator[None]:
             yield
     except OSError as error:
         raise RequestError(
-            f"cannot write the site to {folder}: {error}", "free the disk, or name another folder"
+            f"cannot write the site to {folder}: {error}", "mend its rights or free its disk, or name another folder"
         ) from error
 
 

@@ -10,7 +10,9 @@ from pathlib import PurePath
 from harness.history.nights import Change, Kind, Past
 from harness.nightly.record import Attempt, Entry, Night
 from harness.outcome import Ending, Outcome
-from harness.report.site.words import SIGNS, TONES, day, file_name, link, plural, span
+from harness.report.site.lasting import Lasting, has_ended, is_unsettled
+from harness.report.site.words import SIGNS, TONES, day, file_name, link, plural
+from harness.words import duration
 
 UNSURE = {Kind.INCONCLUSIVE, Kind.NOT_RUN, Kind.QUARANTINED}
 SURPRISES = {"bad": "wrong", "unsure": "inconclusive", "idle": "not run"}
@@ -27,6 +29,10 @@ class Known:
     def where(self, board: str) -> str:
         """Emulated, hardware or this machine; empty if no run tells it."""
         return self.kinds.get(board, "")
+
+    def day(self, night: str) -> str:
+        """On which the night of that name began."""
+        return self.days.get(night, night)
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,17 @@ class Changed:
 
 
 @dataclass(frozen=True)
+class Absent:
+    """A board out of use, why and since when; `now` is how that stands when the page is made, if that is known."""
+
+    board: str
+    where: str
+    reason: str
+    since: str
+    now: str = ""
+
+
+@dataclass(frozen=True)
 class Count:
     """How many entries ended in one way."""
 
@@ -98,7 +115,8 @@ class Shift:
     counts: tuple[Count, ...]
     changed: tuple[Changed, ...]
     standing: tuple[Changed, ...]
-    quarantined: tuple[tuple[str, str, str], ...]
+    unsettled: tuple[Changed, ...]
+    quarantined: tuple[Absent, ...]
     models: tuple[str, ...]
     rows: tuple[Row, ...]
 
@@ -118,15 +136,18 @@ class Shift:
         return sum(max(0, len(shown.attempts) - 1) for shown in self.entries)
 
 
-def shift(night: Night, past: Past, known: Known, *, first: bool, running: bool) -> Shift:
-    """The night after what is `past`; before the `first` there is none, and only one that is `running` does."""
+def shift(night: Night, past: Past, lasting: Lasting, known: Known, *, first: bool, running: bool) -> Shift:
+    """The night after what is `past`, and what is `lasting` after it.
+
+    Before the `first` there is none, and only one that is `running` does.
+    """
     state = "ended" if night.ended_s is not None else "runs now" if running else "never ended"
     shown = {entry.number: _shown(night, entry, known) for entry in night.entries}
     return Shift(
         name=night.name,
         page=link("nights", f"{file_name(night.name)}.html"),
         when=day(night.began_s),
-        took=span(_last_s(night) - night.began_s),
+        took=duration(_last_s(night) - night.began_s),
         state=state,
         tone=_tone(night),
         headline=_headline(night, state),
@@ -135,7 +156,8 @@ def shift(night: Night, past: Past, known: Known, *, first: bool, running: bool)
         counts=_counts(night),
         changed=tuple(_changed(one, night, known) for one in past.changes(night)),
         standing=_standing(past, night, known),
-        quarantined=_quarantined(night, past, known),
+        unsettled=_unsettled(night, past, lasting, known),
+        quarantined=_quarantined(night, past, lasting, known),
         models=tuple(dict.fromkeys(entry.model for entry in night.entries)),
         rows=_rows(night, shown, known),
     )
@@ -148,9 +170,7 @@ def _last_s(night: Night) -> float:
 
 
 def _ended(night: Night) -> list[tuple[Entry, Ending]]:
-    return [
-        (one, night.ending(one)) for one in night.entries if one.number in night.results or night.ended_s is not None
-    ]
+    return [(one, night.ending(one)) for one in night.entries if has_ended(night, one)]
 
 
 def _tone(night: Night) -> str:
@@ -219,14 +239,14 @@ def _shown(night: Night, entry: Entry, known: Known) -> Shown:
         model=entry.model,
         note=_note(entry, attempts, "" if waiting else ending.outcome),
         reason="" if waiting else ending.reason,
-        attempts=tuple(f"{one.ending}: {one.ending.reason}, {span(one.ended_s - one.began_s)}" for one in attempts),
+        attempts=tuple(f"{one.ending}: {one.ending.reason}, {duration(one.ended_s - one.began_s)}" for one in attempts),
         report=known.reports.get(result.run, "") if result else "",
     )
 
 
 def _note(entry: Entry, attempts: Sequence[Attempt], outcome: str) -> str:
     """Duration, retries, and an expectation that is not the usual one; `outcome` is empty as long as there is none."""
-    took = [span(attempts[-1].ended_s - attempts[0].began_s)] if attempts and outcome else []
+    took = [duration(attempts[-1].ended_s - attempts[0].began_s)] if attempts and outcome else []
     retries = [plural(len(attempts) - 1, "retry", "retries")] if len(attempts) > 1 else []
     wish = "as expected" if outcome == entry.expect else f"expected {entry.expect}"
     return ", ".join([*took, *retries, *([wish] if outcome and not entry.expect.good else [])])
@@ -254,12 +274,15 @@ def board_page(board: str) -> str:
     return link("boards", f"{file_name(board)}.html")
 
 
-def _quarantined(night: Night, past: Past, known: Known) -> tuple[tuple[str, str, str], ...]:
-    """Board, kind and reason; also of boards that were not looked at again."""
+def _quarantined(night: Night, past: Past, lasting: Lasting, known: Known) -> tuple[Absent, ...]:
+    """Also boards that were not looked at again."""
     found = {name: health.quarantined for name, health in night.boards.items() if health.quarantined}
     for name, (last, why) in past.unchecked(night).items():
-        found[name] = f"{why} (on {known.days.get(last, last)}, not checked since)"
-    return tuple((name, known.where(name), why) for name, why in sorted(found.items()))
+        found[name] = f"{why} (on {known.day(last)}, not checked since)"
+    return tuple(
+        Absent(name, known.where(name), why, known.day(lasting.quarantined[name]))
+        for name, why in sorted(found.items())
+    )
 
 
 def _standing(past: Past, night: Night, known: Known) -> tuple[Changed, ...]:
@@ -274,10 +297,37 @@ def _standing(past: Past, night: Night, known: Known) -> tuple[Changed, ...]:
             known.where(one.entry.board),
             one.told,
             one.reason,
-            "; ".join(filter(None, (f"since {known.days.get(one.since, one.since)}", one.now))),
+            "; ".join(filter(None, (f"since {known.day(one.since)}", one.now))),
             _report(one.entry, night, known),
         )
         for one in found
+    )
+
+
+def _unsettled(night: Night, past: Past, lasting: Lasting, known: Known) -> tuple[Changed, ...]:
+    """What had no verdict before either, and is told nowhere else: as news, as wrong, by its board's quarantine."""
+    told = {change.entry.key for change in past.changes(night) if change.entry}
+    told |= {one.entry.key for one in past.standing(night)}
+    ill = {name for name, health in night.boards.items() if health.quarantined}
+    found = [entry for entry in night.entries if has_ended(night, entry) and is_unsettled(night, entry)]
+    return tuple(
+        _lasting(entry, night, lasting, known)
+        for entry in found
+        if entry.key not in told and (night.ending(entry).outcome is not Outcome.NOT_RUN or entry.board not in ill)
+    )
+
+
+def _lasting(entry: Entry, night: Night, lasting: Lasting, known: Known) -> Changed:
+    ending = night.ending(entry)
+    return Changed(
+        "unsure",
+        f"still {ending.outcome}",
+        _what(entry),
+        known.where(entry.board),
+        str(ending),
+        ending.reason,
+        f"since {known.day(lasting.unsettled.get(entry.key, night.name))}",
+        _report(entry, night, known),
     )
 
 

@@ -20,11 +20,13 @@ from harness.report.facts import clean
 from harness.report.page import environment
 from harness.report.site import files
 from harness.report.site.files import Page, Written
+from harness.report.site.lasting import Lasting
 from harness.report.site.markdown import Block, blocks
-from harness.report.site.nights import Known, Shift, board_page, shift
-from harness.report.site.source import Laboratory
+from harness.report.site.nights import Absent, Known, Shift, board_page, shift
+from harness.report.site.source import LAST_S, Bench, Laboratory, OutOfUse
 from harness.report.site.trends import Course, course
-from harness.report.site.words import SIGNS, moment, span, tone
+from harness.report.site.words import SIGNS, day, moment, tone
+from harness.words import duration
 
 LATEST = 20  # runs on the index
 MOST_DRAWN = 6  # trends on the index
@@ -65,10 +67,12 @@ class Site:
 
 @dataclass(frozen=True)
 class Index:
-    """The first page."""
+    """The first page; `seen` is when the locks told which boards are `absent` now, empty if they did not."""
 
     site: Site
     last: Shift | None
+    absent: tuple[Absent, ...]
+    seen: str
     before: tuple[Shift, ...]
     unreadable: tuple[tuple[str, str], ...]
     latest: tuple[Line, ...]
@@ -163,11 +167,14 @@ def _version() -> str:
 
 
 def _pages(laboratory: Laboratory, reports: Mapping[str, Mapping[str, str]], refresh_s: int | None) -> Iterator[Page]:
-    shifts = _shifts(laboratory, _known(laboratory, reports))
+    known = _known(laboratory, reports)
+    shifts = _shifts(laboratory, known)
     lines = tuple(_line(run, reports.get(run.name, {})) for run in laboratory.runs)
     courses = tuple(course(trend) for trend in trends(laboratory.runs, MOST_POINTS))
     below, above = (Site(root, bool(laboratory.mutation), None) for root in ("../", ""))
-    yield Page("index.html", "site_index.html.jinja", _index(laboratory, shifts, lines, courses, above, refresh_s))
+    yield Page(
+        "index.html", "site_index.html.jinja", _index(laboratory, known, shifts, lines, courses, above, refresh_s)
+    )
     yield from _night_pages(shifts, below, refresh_s)
     yield from _board_pages(laboratory, shifts, lines, courses, below)
     yield from _run_pages(lines, laboratory.since, above)
@@ -188,11 +195,11 @@ def _known(laboratory: Laboratory, reports: Mapping[str, Mapping[str, str]]) -> 
 
 def _shifts(laboratory: Laboratory, known: Known) -> tuple[Shift, ...]:
     """The latest first."""
-    past = Past()
+    past, lasting = Past(), Lasting()
     found: list[Shift] = []
     for night in laboratory.nights:
-        running = laboratory.running and night is laboratory.nights[-1]
-        found.append(shift(night, past, known, first=not found, running=running))
+        running, lasting = laboratory.running and night is laboratory.nights[-1], lasting.after(night)
+        found.append(shift(night, past, lasting, known, first=not found, running=running))
         past.add(night)
     return tuple(found[::-1])
 
@@ -212,7 +219,7 @@ def _line(run: Run, reports: Mapping[str, str]) -> Line:
         run.action,
         run.seen,
         run.started,
-        span(run.wall_s) if run.wall_s is not None else "",
+        duration(run.wall_s) if run.wall_s is not None else "",
         report,
         junit,
         csv,
@@ -221,6 +228,7 @@ def _line(run: Run, reports: Mapping[str, str]) -> Line:
 
 def _index(
     laboratory: Laboratory,
+    known: Known,
     shifts: tuple[Shift, ...],
     lines: tuple[Line, ...],
     courses: tuple[Course, ...],
@@ -232,9 +240,12 @@ def _index(
     moved = [one for one in courses if one.moved and one.charts]
     drawn = moved or [one for one in courses if one.charts] * (len(courses) <= MOST_DRAWN)
     before = tuple(dataclasses.replace(one, rows=()) for one in shifts[1:])
+    absent = _absent(last.quarantined if last else (), laboratory.bench, known)
     return Index(
         live,
         last,
+        absent,
+        day(laboratory.bench.seen_s) if absent and laboratory.bench else "",
         before,
         laboratory.unreadable,
         lines[:LATEST],
@@ -244,6 +255,27 @@ def _index(
         run_page(_count_pages(lines)),
         laboratory.since,
     )
+
+
+def _absent(found: Sequence[Absent], bench: Bench | None, known: Known) -> tuple[Absent, ...]:
+    """The boards that the night found, and how it is with them now; then those that others have put out of use."""
+    if bench is None:
+        return tuple(found)
+    now = {one.board: one for one in bench.out_of_use}
+    rows = [dataclasses.replace(one, now=_now(one, now.get(one.board), bench)) for one in found]
+    others = sorted(now.keys() - {one.board for one in found})
+    return (*rows, *(_put_out(now[name], known) for name in others))
+
+
+def _now(found: Absent, now: OutOfUse | None, bench: Bench) -> str:
+    if now is None:
+        return "no more quarantined" if found.board in bench.boards else ""
+    return "still quarantined" if now.reason in found.reason else f"still quarantined: {now.reason}"
+
+
+def _put_out(now: OutOfUse, known: Known) -> Absent:
+    since = day(now.since_s) if 0 <= now.since_s < LAST_S else ""  # others write that
+    return Absent(now.board, known.where(now.board), now.reason, since, f"quarantined by {now.by}, not by this night")
 
 
 def _night_pages(shifts: Sequence[Shift], site: Site, refresh_s: int | None) -> Iterator[Page]:
@@ -269,9 +301,7 @@ def _board_pages(
             next((run.soc for run, _ in own if run.soc), ""),
             tuple(one for one in courses if one.board == board),
             tuple(line for _, line in own[:BOARD_RUNS]),
-            tuple(
-                (one.when, one.page, reason) for one in shifts for name, _, reason in one.quarantined if name == board
-            ),
+            tuple((one.when, one.page, out.reason) for one in shifts for out in one.quarantined if out.board == board),
         )
         yield Page(board_page(board), "site_board.html.jinja", view)
 

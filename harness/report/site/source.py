@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -25,12 +25,31 @@ LAST_S = 1e11  # a moment that a calendar has
 
 
 @dataclass(frozen=True)
+class OutOfUse:
+    """A board in quarantine: why, since when in seconds since 1970, and by whose check."""
+
+    board: str
+    reason: str
+    since_s: float
+    by: str
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Which of these boards are in quarantine now, as the locks told at `seen_s`, seconds since 1970."""
+
+    boards: tuple[str, ...]
+    out_of_use: tuple[OutOfUse, ...]
+    seen_s: float = field(compare=False)
+
+
+@dataclass(frozen=True)
 class Laboratory:
     """All that the site shows: `runs` the latest first, `nights` the latest last; folders of nights that are none.
 
     `folder` is that of the run folders.  `since` is the begin of the first night that is shown, empty if all are: runs
     before that are left out.  `running` says that a night goes on now.  `mutation` is the text of docs/mutation.md,
-    empty if there is none.
+    empty if there is none.  `bench` is None where the locks of the boards cannot be read.
     """
 
     folder: Path
@@ -40,9 +59,10 @@ class Laboratory:
     since: str
     running: bool
     mutation: str
+    bench: Bench | None = None
 
 
-def gather(folder: Path, nights: int, mutation: Path) -> Laboratory:
+def gather(folder: Path, nights: int, mutation: Path, bench: Bench | None = None) -> Laboratory:
     """The latest `nights` of them, and the runs since; of a folder that is not there, nothing."""
     every = record.folders(folder)
     found, unreadable = [], []
@@ -57,7 +77,8 @@ def gather(folder: Path, nights: int, mutation: Path) -> Laboratory:
     by_name = {run.name: run for run in records}
     shown = tuple(run for run in records if run.started >= since)
     nights_shown = tuple(confirmed(night, by_name) for night in found)
-    return Laboratory(folder, shown, nights_shown, tuple(unreadable), since, _is_held(folder), _text(mutation))
+    held = _is_held(folder)
+    return Laboratory(folder, shown, nights_shown, tuple(unreadable), since, held, _text(mutation), bench)
 
 
 def _stamp(time_s: float) -> str:

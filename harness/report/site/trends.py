@@ -23,8 +23,10 @@ class Days(Axis):
 
     @property
     def ticks(self) -> tuple[Tick, ...]:
-        """At most five days, the last among them."""
+        """At most five days, the last among them; of one day alone where it ends."""
         first, last = int(self.low // DAY_S) + 1, int(self.high // DAY_S)
+        if first > last:
+            return (Tick(round(self.at(self.high), 1), _day(self.high)),)
         step = max(1, -(-(last - first + 1) // 4))
         days = range(last, first - 1, -step)
         return tuple(Tick(round(self.at(one * DAY_S), 1), _day(one * DAY_S)) for one in sorted(days))

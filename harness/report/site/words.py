@@ -1,4 +1,4 @@
-"""Moments, spans and names as the site writes them."""
+"""Moments and names as the site writes them."""
 
 from __future__ import annotations
 
@@ -30,14 +30,6 @@ def day(time_s: float) -> str:
     """With the time of day: 22 November 2026, 02:00 UTC."""
     found = moment(time_s)
     return f"{found.day} {found:%B %Y, %H:%M} UTC"
-
-
-def span(seconds: float) -> str:
-    """A duration as long as a person waits."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
 def plural(number: int, word: str, words: str = "") -> str:

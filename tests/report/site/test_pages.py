@@ -4,6 +4,8 @@ import json
 import os
 import re
 import shutil
+from dataclasses import replace
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -15,7 +17,10 @@ from harness.nightly import record
 from harness.nightly.record import Attempt, Result
 from harness.outcome import Ending, Outcome
 from harness.report import site
+from harness.report.site import Bench, OutOfUse
 from harness.report.site.files import COPIED
+from harness.report.site.lasting import Lasting
+from harness.report.site.trends import Days
 from tests.history.laboratory import Board, make, make_wrong
 from tests.report.site.conftest import BOARDS, HOSTILE
 
@@ -72,8 +77,8 @@ def words(found: Page) -> str:
     return " ".join(found.text.split())
 
 
-def build(runs: Path, folder: Path, nights: int = 30) -> site.Laboratory:
-    laboratory = site.gather(runs, nights, NOWHERE)
+def build(runs: Path, folder: Path, nights: int = 30, bench: Bench | None = None) -> site.Laboratory:
+    laboratory = site.gather(runs, nights, NOWHERE, bench)
     site.build(folder, laboratory)
     return laboratory
 
@@ -160,11 +165,11 @@ def test_what_is_as_expected_does_not_alarm_and_what_is_not_does(runs: Path, tmp
     build(runs, tmp_path / "site")
     grid = (tmp_path / "site" / "index.html").read_text().split('class="grid"')[1]
     assert re.search(
-        r'<div class="cell bad">\s*<span class="word bad"><i aria-hidden="true">=</i>[^·]*· \d+ s, expected differs',
+        r'<div class="cell bad">\s*<span class="word bad"><i aria-hidden="true">=</i>[^·]*· [\d.]+s, expected differs',
         grid,
     )
     assert re.search(
-        r'<div class="cell expected">\s*<span class="word expected">[^·]*regressed[^·]*· \d+ s, as expected', grid
+        r'<div class="cell expected">\s*<span class="word expected">[^·]*regressed[^·]*· [\d.]+s, as expected', grid
     )
 
 
@@ -209,12 +214,13 @@ def test_a_quarantined_board_says_why_and_when(built: Path) -> None:
     assert reason in words(page(built / "index.html"))
     text = words(page(built / "boards" / "tda4vm.html"))
     assert f"27 October 2026, 02:00 UTC {reason}" in text
+    assert f"{reason} (since 27 October)" in words(page(built / "index.html"))
     assert "Newly quarantined: tda4vm" in words(page(built / "nights" / "20261027-020000.html"))
 
 
 def test_retries_are_shown_with_their_reasons(built: Path) -> None:
     nights = [words(found) for name, found in pages(built).items() if name.startswith("nights/")]
-    told = "inconclusive (network): kv260: the connection was cut, 8 s"
+    told = "inconclusive (network): kv260: the connection was cut, 8s"
     assert any(told in text and "1 retry" in text for text in nights)
 
 
@@ -373,6 +379,68 @@ def test_a_quarantined_board_that_was_not_looked_at_again_is_shown(runs: Path, t
     build(runs, tmp_path / "site")
     text = words(page(tmp_path / "site" / "index.html"))
     assert "power cycle (on 27 October, not checked since)" in text
+
+
+def test_what_has_no_verdict_again_is_told_with_its_reason_and_since_when(runs: Path, tmp_path: Path) -> None:
+    ending = Ending(Outcome.INCONCLUSIVE, "no answer", "network")
+    for night in record.folders(runs)[2:]:
+        record.keep_result(night, Result(0, ending, (Attempt(1.0, 2.0, ending),)))
+    record.end(record.folders(runs)[-1], 1.0)
+    build(runs, tmp_path / "site")
+    for name in ("index.html", "nights/20261027-020000.html"):
+        text = words(page(tmp_path / "site" / name))
+        assert "Still inconclusive: xavier acas_wl run" in text
+        assert "inconclusive (network): no answer (since 26 October)" in text
+    news = words(page(tmp_path / "site" / "nights" / "20261026-020000.html"))
+    assert "Newly inconclusive: xavier acas_wl run" in news
+    assert "Still inconclusive: xavier acas_wl run" not in news
+    assert "Still not run" not in words(page(tmp_path / "site" / "index.html"))  # as tda4vm is quarantined
+
+
+def test_a_night_of_another_file_ends_nothing_that_lasts(runs: Path) -> None:
+    first, second = (record.read(folder) for folder in record.folders(runs)[-2:])
+    assert Lasting().after(first).quarantined == {"tda4vm": first.name}
+    other = replace(second, entries=(), results={}, boards={})
+    lasting = Lasting({"run tda4vm": "a night"}).after(first).after(other).after(second)
+    assert lasting.quarantined == {"tda4vm": first.name}
+    assert lasting.unsettled["run tda4vm"] == "a night"
+    well = replace(second, boards={"tda4vm": replace(second.boards["tda4vm"], quarantined="")})
+    assert lasting.after(well).quarantined == {}
+
+
+def test_what_the_locks_say_now_stands_beside_what_the_night_found(runs: Path, tmp_path: Path) -> None:
+    seen_s = datetime(2026, 10, 28, 13, 46, tzinfo=UTC).timestamp()
+    out = OutOfUse("xavier", "fan stands still", seen_s - 60, "ana")
+    build(runs, tmp_path / "site", bench=Bench(("xavier", "tda4vm"), (out,), seen_s))
+    text = words(page(tmp_path / "site" / "index.html"))
+    assert "Quarantined boards now: as the locks said on 28 October 2026, 13:46 UTC" in text
+    assert "power cycle (since 27 October; now no more quarantined)" in text
+    assert "fan stands still (since 28 October 2026, 13:45 UTC; now quarantined by ana, not by this night)" in text
+    still = OutOfUse("tda4vm", "no answer on port 22", float("inf"), "bo")
+    build(runs, tmp_path / "site", bench=Bench(("tda4vm",), (still, replace(still, board="kv260")), seen_s))
+    text = words(page(tmp_path / "site" / "index.html"))
+    assert "power cycle (since 27 October; now still quarantined)" in text
+    assert "no answer on port 22 (now quarantined by bo, not by this night)" in text  # a time that is none
+    build(runs, tmp_path / "site")
+    text = words(page(tmp_path / "site" / "index.html"))
+    assert "power cycle (since 27 October)" in text
+    assert "as the locks said" not in text
+
+
+def test_when_the_locks_were_read_makes_no_page_anew_where_no_board_is_out_of_use(runs: Path, tmp_path: Path) -> None:
+    shutil.rmtree(runs / "nights")
+    build(runs, tmp_path / "site", bench=Bench(("xavier",), (), 1.0))
+    laboratory = site.gather(runs, 30, NOWHERE, Bench(("xavier",), (), 1e9))
+    assert site.build(tmp_path / "site", laboratory).pages == 0
+    assert laboratory == replace(laboratory, bench=Bench(("xavier",), (), 2e9))
+    out = Bench(("xavier",), (OutOfUse("xavier", "fan stands still", 1.0, "ana"),), 1e9)
+    build(runs, tmp_path / "site", bench=out)
+    assert "fan stands still" in words(page(tmp_path / "site" / "index.html"))  # also before the first night
+
+
+def test_measurements_of_one_day_are_drawn_with_that_day() -> None:
+    assert [tick.label for tick in Days("day", 100.0, 200.0, 0, 330).ticks] == ["1 Jan"]
+    assert [tick.label for tick in Days("day", 100.0, 86_500.0, 0, 330).ticks] == ["2 Jan"]
 
 
 def test_a_night_that_nobody_works_on_does_not_run(runs: Path, tmp_path: Path) -> None:

@@ -1,0 +1,43 @@
+"""What lasts: since which night an entry has had no verdict, and since which a board has been out of use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from harness.nightly.record import Entry, Night
+
+
+@dataclass(frozen=True)
+class Lasting:
+    """The name of the night since which it is so: of entries by their keys, of boards by their names.
+
+    A night that says nothing of an entry or a board, as it is of another file, ends nothing.
+    """
+
+    unsettled: Mapping[str, str] = field(default_factory=dict)
+    quarantined: Mapping[str, str] = field(default_factory=dict)
+
+    def after(self, night: Night) -> Lasting:
+        """What lasts when that night is known as well."""
+        entries = {entry.key: is_unsettled(night, entry) for entry in night.entries if has_ended(night, entry)}
+        boards = {name: bool(health.quarantined) for name, health in night.boards.items()}
+        return Lasting(
+            _continued(self.unsettled, entries, night.name), _continued(self.quarantined, boards, night.name)
+        )
+
+
+def _continued(before: Mapping[str, str], tonight: Mapping[str, bool], night: str) -> dict[str, str]:
+    kept = {name: since for name, since in before.items() if tonight.get(name, True)}
+    return {name: night for name, lasts in tonight.items() if lasts} | kept
+
+
+def has_ended(night: Night, entry: Entry) -> bool:
+    """Whether the night will say no more of it."""
+    return entry.number in night.results or night.ended_s is not None
+
+
+def is_unsettled(night: Night, entry: Entry) -> bool:
+    """Whether it ended without telling anything of the program, and was to."""
+    outcome = night.ending(entry).outcome
+    return not outcome.final and outcome is not entry.expect
