@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
 from pathlib import Path
+from typing import TextIO
 
 import click
 
 from harness import __version__, workspace
 from harness.cli import boards, evidence, history, models, nightly, work
-from harness.errors import EXIT_BUG, EXIT_INFRASTRUCTURE, HarnessError
+from harness.errors import EXIT_BUG, EXIT_INFRASTRUCTURE, HarnessError, ToolError
 from harness.screen import Screen
+
+OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE}
+"""What files refuse on a machine that is full, read-only or of somebody else: no bug of a program."""
 
 COMMANDS = (
     *(work.run, work.prove, work.measure, work.plan, work.firmware, work.doctor),
@@ -42,29 +47,54 @@ for command in COMMANDS:
 def main() -> None:
     """Run the command line and exit with its code; a bug exits with 4, never with 1 (differs)."""
     try:
-        code = cli.main(standalone_mode=False)
+        code = _ended()
+    except OSError:  # not even the message can be written
+        _abandon(sys.stdout, sys.stderr)
+        code = EXIT_INFRASTRUCTURE
+    sys.exit(code)
+
+
+def _ended() -> int | None:
+    """The exit code of the command; None is that of one that has done what it should."""
+    try:
+        code: int | None = cli.main(standalone_mode=False)
     except HarnessError as error:
-        sys.exit(_report(error))
+        return _report(error)
     except click.ClickException as error:
         error.show()
-        code = error.exit_code
+        return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         Screen.open(as_json=False).note("interrupted")
-        code = EXIT_INFRASTRUCTURE
+        return EXIT_INFRASTRUCTURE
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = EXIT_INFRASTRUCTURE
-    except Exception:  # noqa: BLE001 - the last resort: whatever is left is a bug
-        traceback.print_exc()
-        print("error: this is a bug in harness; please report it with the lines above", file=sys.stderr)  # noqa: T201
-        code = EXIT_BUG
-    sys.exit(code)
+        _abandon(sys.stdout)
+        return EXIT_INFRASTRUCTURE
+    except Exception as error:  # noqa: BLE001 - the last resort: whatever is left is a bug
+        return _report_unforeseen(error)
+    return code
+
+
+def _report_unforeseen(error: Exception) -> int:
+    if isinstance(error, OSError) and error.errno in OF_THE_MACHINE:
+        return _report(ToolError(f"this machine: {error}", "mend its rights or free its disk, then try again"))
+    traceback.print_exc()
+    print("error: this is a bug in harness; please report it with the lines above", file=sys.stderr)  # noqa: T201
+    return EXIT_BUG
 
 
 def _report(error: HarnessError) -> int:
     if "--debug" in sys.argv:
         traceback.print_exc()
     screen = Screen.open(as_json="--json" in sys.argv)
-    screen.document({"error": error.message, "hint": error.hint, "exit_code": error.exit_code})
     screen.failure(error)
+    try:
+        screen.document({"error": error.message, "hint": error.hint, "exit_code": error.exit_code})
+    except OSError:
+        _abandon(sys.stdout)
     return error.exit_code
+
+
+def _abandon(*streams: TextIO) -> None:
+    """Nobody reads them, or their disk is full: what they hold still is not tried again, which would end in a crash."""
+    for stream in streams:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -52,19 +52,30 @@ def show(workspace: Workspace, screen: Screen) -> None:
     """List all boards, none of which is touched."""
     boards = profiles.load(workspace.boards).profiles.values()
     states = [_State.read(board, workspace) for board in boards]
-    screen.show(_table(states))
+    screen.show(_table(states), *_quarantines(states))
     screen.document({"boards": [_state_document(state) for state in states]})
 
 
 def _table(states: Sequence[_State]) -> Table:
-    columns = ("board", "where", "who has it", "for", "since", "until", "waiting", "quarantine")
-    table = Table(*columns, box=None, pad_edge=False)
-    for state in states:
-        ill = state.quarantine
-        cells = [Text(_where(state.board)), *_holders(state), Text(_queue(state.waiting))]
-        style = "bold red" if ill else ""
-        table.add_row(Text(state.board.name, style=style), *cells, Text(ill.reason if ill else "", style=style))
+    """Without the columns that tell nothing of any board."""
+    headings = ("board", "where", "who has it", "for", "since", "until", "waiting")
+    rows = [
+        (Text(state.board.name), Text(_where(state.board)), *_holders(state), Text(_queue(state.waiting)))
+        for state in states
+    ]
+    told = [at for at in range(len(headings)) if any(row[at] for row in rows)]
+    table = Table(box=None, pad_edge=False)
+    for at in told:
+        table.add_column(headings[at], overflow="fold", no_wrap=at == 0)
+    for row in rows:
+        table.add_row(*(row[at] for at in told))
     return table
+
+
+def _quarantines(states: Sequence[_State]) -> Iterator[Text]:
+    for state in states:
+        if state.quarantine:
+            yield Text(f"board {state.board.name} is {state.quarantine}", style="bold red")
 
 
 def _where(board: Profile) -> str:
@@ -118,10 +129,17 @@ def lock_by_hand(name: str, for_s: float, purpose: str, wait_s: float, workspace
     """Keep a board for this user; BoardError if it is not free after `wait_s` seconds."""
     board = profiles.load(workspace.boards).board(name)
     with queue_of(board, workspace.locks(board)) as queue:
+        before = [each for each in having(queue.tickets(), Now.read()) if _is_my_own(each)]
         ticket = by_hand.keep(queue, purpose, for_s, wait_s, screen.note)
-    until = clock(ticket.until_s)
+    instead = f", no more until {clock(before[-1].until_s)} ({before[-1].owner.purpose})" if before else ""
+    until = f"{clock(ticket.until_s)}{instead}"
     screen.show(Text(f"{name} is yours until {until}; your own commands still get it; harness boards unlock {name}"))
     screen.document({"board": name, "until_s": ticket.until_s, "purpose": ticket.owner.purpose})
+
+
+def _is_my_own(ticket: Ticket) -> bool:
+    """Whether this user has locked the board by hand."""
+    return ticket.is_mine and ticket.by_hand_s is not None
 
 
 def unlock(name: str, workspace: Workspace, screen: Screen, *, force: bool) -> None:
@@ -131,7 +149,8 @@ def unlock(name: str, workspace: Workspace, screen: Screen, *, force: bool) -> N
         ended = by_hand.give_back(queue, force=force)
     for ticket in ended:
         within = "" if ticket.by_hand_s is not None else f", which ends within {lock.TERMS.beat_s:g} s"
-        screen.show(Text(f"{name} is taken from {ticket.owner}{within}"))
+        from_whom = "given back" if _is_my_own(ticket) else f"taken from {ticket.owner}{within}"
+        screen.show(Text(f"{name} is {from_whom}"))
     if not ended:
         screen.show(Text(f"nobody has {name}"))
     screen.document({"board": name, "taken_from": [asdict(ticket.owner) for ticket in ended]})
@@ -160,8 +179,17 @@ def check(
     with ThreadPoolExecutor(AT_ONCE) as pool, screen.progress("checking boards", len(boards)) as bar:
         found = [_advanced(one, bar.advance) for one in pool.map(look, boards, keys)]
     screen.show(_health_table(found))
+    for board, one in zip(boards, found, strict=True):
+        if not one.busy and (ill := _ill(board, workspace)):
+            screen.note(f"board {board.name} is {ill}{'; it passes now: --quarantine lifts that' if one.ok else ''}")
     screen.document({"boards": [_health_document(one) for one in found]})
     return EXIT_DONE if all(one.ok for one in found) else EXIT_INFRASTRUCTURE
+
+
+def _ill(board: Profile, workspace: Workspace) -> Quarantine | None:
+    with suppress(BoardError), queue_of(board, workspace.locks(board)) as queue:
+        return quarantine.find(queue)
+    return None
 
 
 def _advanced(found: Health, advance: Callable[[int], None]) -> Health:

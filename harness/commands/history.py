@@ -17,11 +17,13 @@ from harness.history import index
 from harness.history.index import Wanted
 from harness.history.run import Run, State
 from harness.outcome import Outcome
-from harness.report.facts import clean
 from harness.screen import Screen
+from harness.untrusted import clean
+from harness.words import duration
 from harness.workspace import Workspace
 
-VERDICTS = (*(outcome.value for outcome in Outcome), State.UNFINISHED.value, State.UNREADABLE.value)
+OF_RUNS = (outcome.value for outcome in Outcome if outcome is not Outcome.NOT_RUN)
+VERDICTS = (*OF_RUNS, State.UNFINISHED.value, State.UNREADABLE.value)
 STYLES = {
     "identical": "green",
     "measured": "green",
@@ -29,6 +31,7 @@ STYLES = {
     "varies": "bold red",
     "regressed": "bold red",
 }
+WIDE = 110  # columns of a terminal
 WHERE = {"hardware": "hardware", "emulated": "EMULATED", "this machine": "this machine"}
 
 
@@ -44,8 +47,9 @@ def history(wanted: Mapping[str, Any], workspace: Workspace, screen: Screen, *, 
         if not found:
             _require_known(chosen, runs.find(Wanted()))
     screen.document({"indexed": count, "runs": [_document(run) for run in found]})
-    screen.show(_table([_clean(run) for run in found]))
-    screen.note(f"{len(found):,} of {count:,} runs in {workspace.runs}")
+    screen.show(_table([_clean(run) for run in found], screen.out.width))
+    nowhere = "" if workspace.runs.is_dir() else ", which is no folder: --runs or HARNESS_RUNS names another"
+    screen.note(f"{len(found):,} of {count:,} runs in {workspace.runs}{nowhere}")
 
 
 def _chosen(wanted: Mapping[str, Any]) -> Wanted:
@@ -80,24 +84,30 @@ def _document(run: Run) -> dict[str, Any]:
 
 def _clean(run: Run) -> Run:
     """The record without characters that deceive the reader of a terminal."""
-    texts = {key: clean(value) for key, value in vars(run).items() if type(value) is str}
+    texts: dict[str, Any] = {key: clean(value) for key, value in vars(run).items() if type(value) is str}
     return dataclasses.replace(run, **texts)
 
 
-def _table(runs: list[Run]) -> Table:
+def _cells(run: Run) -> tuple[Text, ...]:
+    """Its name, how it ended, where it ran, what was seen, how long it took."""
+    where = Text(WHERE.get(run.kind, run.kind), style="yellow" if run.emulated else "")
+    ending = Text(run.ending, style="bold red" if run.differs_so_far else STYLES.get(run.verdict, "yellow"))
+    return Text(run.name), ending, where, Text(f"{run.action}: {run.seen}"), Text(_took(run.wall_s))
+
+
+def _table(runs: list[Run], width: int) -> Table:
+    """A line for every run; on a narrow terminal two, as its name is for the next command and stays whole."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    table.add_column("run", overflow="fold", ratio=5)
-    for heading, ratio in (("verdict", 3), ("where", 2), ("what was seen", 5)):
-        table.add_column(heading, overflow="fold", ratio=ratio)
-    table.add_column("took", justify="right", no_wrap=True)
-    for run in runs:
-        where = Text(WHERE.get(run.kind, run.kind), style="yellow" if run.emulated else "")
-        ending = Text(run.ending, style="bold red" if run.differs_so_far else STYLES.get(run.verdict, "yellow"))
-        table.add_row(Text(run.name), ending, where, Text(f"{run.action}: {run.seen}"), Text(_took(run.wall_s)))
+    wide = width >= WIDE
+    for heading in ("run", "verdict", "where", "what was seen") if wide else ("run", "verdict, where, took"):
+        table.add_column(heading, overflow="fold")
+    if wide:
+        table.add_column("took", justify="right", no_wrap=True)
+    for name, ending, where, seen, took in map(_cells, runs):
+        short = Text(", ").join(filter(None, (ending, where, took)))
+        table.add_row(*((name, ending, where, seen, took) if wide else (name, Text("\n").join((short, seen)))))
     return table
 
 
 def _took(wall_s: float | None) -> str:
-    if wall_s is None:
-        return ""
-    return f"{wall_s:.0f} s" if wall_s < 600 else f"{wall_s / 60:.0f} min"
+    return "" if wall_s is None else duration(wall_s)

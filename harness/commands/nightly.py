@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import chdir, contextmanager
+from contextlib import chdir, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,10 +19,10 @@ from rich.text import Text
 
 from harness import profile
 from harness.board_state.interruption import interruptible
-from harness.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, RequestError, ToolError
+from harness.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, BoardError, RequestError, ToolError
 from harness.nightly import checks, matrix, record, schedule, summary, timer
 from harness.nightly.alone import alone
-from harness.nightly.campaign import Campaign, abandoned, resumed
+from harness.nightly.campaign import Campaign, Holder, abandoned, resumed
 from harness.nightly.children import GRACE_S, Children
 from harness.nightly.errands import Comparable, Errands
 from harness.nightly.junit import junit
@@ -31,10 +31,11 @@ from harness.nightly.matrix import Taken, Wanted
 from harness.nightly.past import KEPT_S, Past
 from harness.nightly.record import NIGHTS, Action, Night
 from harness.nightly.schedule import Rules
-from harness.nightly.words import duration
 from harness.profile import Laboratory
-from harness.report.facts import clean
 from harness.screen import Screen
+from harness.sharing import in_use, key_of
+from harness.untrusted import clean
+from harness.words import duration, retries
 from harness.workspace import Workspace, write_whole
 
 Commands = Mapping[Action, Taken]
@@ -54,12 +55,14 @@ def nightly(
     workspace, file = _absolute(workspace), file.absolute()
     if junit_file:
         _make_way(junit_file)
+    night = None
     try:
         with _read(file, commands, workspace) as asked, alone(workspace.runs, screen.note) as lock:
             night = _choose(asked.wanted, workspace, screen, new=new, only_resume=only_resume)
             ended = night and _carry_out(night, asked, workspace, screen, lock)
     except OSError as error:
-        hint = "the night is kept: mend it, then the same command goes on"
+        kept = "the night is kept: mend it, then the same command goes on"
+        hint = kept if night else "nothing was begun: mend its rights or free its disk; --runs names another folder"
         raise ToolError(f"this machine: {error}", hint) from error
     if night is None:
         screen.note("there is no unfinished night to go on with")
@@ -115,17 +118,27 @@ def show(file: Path, commands: Commands, workspace: Workspace, screen: Screen) -
     """What would be done, in the order in which entries would get their turn."""
     workspace = _absolute(workspace)
     with _read(file.absolute(), commands, workspace) as asked:
-        wanted = asked.wanted
-    order = schedule.fair(wanted.entries, Past.read(workspace.runs).finished_s())
+        wanted, places, local = asked.wanted, _places(asked.laboratory), _local(asked.laboratory)
+    fair = schedule.fair(wanted.entries, Past.read(workspace.runs).finished_s(time.time()))
+    order = sorted(fair, key=lambda entry: not (entry.action == "measure" and entry.board in local))  # which is alone
     table = Table("turn", "entry", "expected", "limit", box=SIMPLE_HEAD, pad_edge=False)
     for turn, entry in enumerate(order, start=1):
         table.add_row(str(turn), Text(clean(entry.key)), entry.expect, duration(entry.limit_s))
-    boards = len({entry.board for entry in order})
+    boards = {entry.board: places[entry.board] for entry in order}
     until = f", nothing begins after {wanted.until}" if wanted.until else ""
-    rules = f"at most {wanted.parallel} at once, at most {wanted.retries} retries of failed infrastructure{until}"
-    screen.show(table, Text(f"{len(order)} entries on {boards} boards, {rules}"))
-    screen.document({"order": [entry.key for entry in order], "boards": boards})
+    rules = f"at most {wanted.parallel} at once, at most {retries(wanted.retries)} of failed infrastructure{until}"
+    screen.show(table, Text(f"{len(order)} entries on {len(boards)} boards, {rules}"))
+    screen.show(*(Text(f"{' and '.join(names)} are one machine: one after the other") for names in _same(boards)))
+    screen.document({"order": [entry.key for entry in order], "boards": len(boards), "one": list(_same(boards))})
     return EXIT_DONE
+
+
+def _same(places: Mapping[str, str]) -> Iterator[list[str]]:
+    """The names of boards that share a place."""
+    for place in dict.fromkeys(places.values()):
+        names = [name for name, other in places.items() if other == place]
+        if len(names) > 1:
+            yield names
 
 
 def install(file: Path, at: str, commands: Commands, workspace: Workspace, screen: Screen) -> int:
@@ -240,7 +253,8 @@ def _carry_out(night: Night, asked: _Asked, workspace: Workspace, screen: Screen
     errands = Errands(workspace.runs, night.name, past, asked.comparable)
     children = Children(_harness(workspace), lock)
     with watch(screen, len(night.entries), len(night.results)) as watcher:
-        campaign = resumed(night, _rules(night, asked), errands, children, watcher)
+        holder = _holder(asked.laboratory, workspace)
+        campaign = resumed(night, _rules(night, asked), errands, children, watcher, holder)
         if not _is_finished(campaign, children, screen):
             return None
     return _close(night, time.time())
@@ -248,9 +262,32 @@ def _carry_out(night: Night, asked: _Asked, workspace: Workspace, screen: Screen
 
 def _rules(night: Night, asked: _Asked) -> Rules:
     wanted = asked.wanted
-    local = frozenset(name for name, board in asked.laboratory.profiles.items() if board.local)
     until_s = _next(wanted.until, night.began_s) if wanted.until else None
-    return Rules(wanted.parallel, wanted.retries, until_s, wanted.until, local)
+    return Rules(
+        wanted.parallel, wanted.retries, until_s, wanted.until, _local(asked.laboratory), _places(asked.laboratory)
+    )
+
+
+def _local(laboratory: Laboratory) -> frozenset[str]:
+    """Boards that are this machine."""
+    return frozenset(name for name, board in laboratory.profiles.items() if board.local)
+
+
+def _places(laboratory: Laboratory) -> dict[str, str]:
+    """Boards that are one machine have one lock."""
+    return {name: key_of(board) for name, board in laboratory.profiles.items()}
+
+
+def _holder(laboratory: Laboratory, workspace: Workspace) -> Holder:
+    """Tells who has a board; of one of which that cannot be read the night's commands will say why."""
+
+    def holder(name: str) -> str:
+        board = laboratory.board(name)
+        with suppress(BoardError):
+            return in_use(board, workspace.locks(board))
+        return ""
+
+    return holder
 
 
 def _next(time_of_day: str, after_s: float) -> float:

@@ -15,6 +15,7 @@ from harness.measurement.changed import changed
 Document = Mapping[str, Any]
 
 LONGEST = 300
+NOTHING = "nothing"
 
 
 @dataclass(frozen=True)
@@ -126,14 +127,15 @@ def _told(read: Callable[[Document], Any], document: Document) -> Any:
 
 
 def _text(value: Any) -> str:
-    text = "nothing" if value in {None, ""} else str(value)
+    text = NOTHING if value in {None, ""} else str(value)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def _recorded(before: Document, after: Document) -> Iterator[Change]:
     """Program, plan, options, settings and environment."""
     for one in changed(before, after):
-        yield Change(one["topic"], one["base"], one["new"])
+        if (one["base"], one["new"]) != (NOTHING, NOTHING):  # an empty list on one side, nothing on the other
+            yield Change(one["topic"], one["base"], one["new"])
 
 
 def _layers(before: Document, after: Document) -> Iterator[LayerChange]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import threading
@@ -44,11 +45,17 @@ def test_a_board_is_locked_listed_and_given_back(user: User) -> None:
     assert (me.items() <= holder.items(), holder["by_hand"]) == (True, True)
     assert row(user, "xavier")["holders"] == []
     assert "sol[31mdering" in user.here("boards", "list").out
+    shorter = user.here("boards", "lock", "host").out
+    assert re.search(r"^host is yours until \S+, no more until \S+ \(sol\[31mdering\); your own", shorter)
+    user.here("boards", "lock", "host", "--purpose", "sol\x1b[31mdering")
     assert user.here("boards", "unlock", "host", "--json").document["taken_from"][0]["purpose"] == "sol[31mdering"
     assert user.here("boards", "unlock", "host").out == "nobody has host\n"
+    user.here("boards", "lock", "host")
+    assert user.here("boards", "unlock", "host").out == "host is given back\n"
+    assert user.here("boards", "list").out.splitlines()[0].split() == ["board", "where"]  # the rest tells nothing
 
 
-def test_a_check_tells_what_a_board_lacks_and_quarantines_it(user: User) -> None:
+def test_a_check_tells_what_a_board_lacks_and_quarantines_it(user: User, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     user = user.with_local(UNREACHABLE.format(port=port))
@@ -61,20 +68,32 @@ def test_a_check_tells_what_a_board_lacks_and_quarantines_it(user: User) -> None
     assert xavier["checks"] == [{"name": "reachable", "ok": False, "text": xavier["reason"]}]
     quarantine = row(user, "xavier")["quarantine"]
     assert quarantine["reason"] == xavier["reason"]  # type: ignore[index]
-    assert "Connection refused" in user.here("boards", "list").out
+    last = user.here("boards", "list").out.splitlines()[-1]
+    assert re.match(r"board xavier is quarantined since .* by .*: cannot reach .*Connection refused", last)
     assert row(user, "host")["quarantine"] is None
+    assert "3 pages written" in user.here("report", "--site", str(tmp_path / "site")).out
+    text = (tmp_path / "site" / "index.html").read_text()
+    assert f"</span> {xavier['reason']} <span" in text
+    assert f"now quarantined by {user_name(os.getuid())}, not by this night" in text
+    (tmp_path / "boards.yaml").unlink()
+    assert "1 pages written" in user.here("report", "--site", str(tmp_path / "site")).out
+    assert "not by this night" not in (tmp_path / "site" / "index.html").read_text()
 
 
 def test_a_board_that_passes_comes_out_of_quarantine_and_a_run_before_is_warned(user: User) -> None:
     work = user.cache / "host"
     work.parent.mkdir(parents=True)
     work.write_bytes(b"")  # where a folder should be
-    assert user.here("boards", "check", "host", "--quarantine").code == 3
+    checked = user.here("boards", "check", "host", "--quarantine")
+    assert (checked.code, checked.err.startswith("board host is quarantined since ")) == (3, True)
     warned = user.here("run", "--board", "host", "--model", "acas_coc", "--vectors", "10", "--trace", "0")
     assert "warning: board host is quarantined since " in warned.err
     assert warned.code == 3  # as its folder is still none
     work.unlink()
-    assert user.here("boards", "check", "host", "--quarantine").code == 0
+    checked = user.here("boards", "check", "host")
+    assert checked.code == 0
+    assert re.match(r"board host is quarantined since .*; it passes now: --quarantine lifts that\n", checked.err)
+    assert "quarantined" not in user.here("boards", "check", "host", "--quarantine").err
     assert row(user, "host")["quarantine"] is None
 
 

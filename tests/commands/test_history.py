@@ -4,8 +4,10 @@ import functools
 import json
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import pytest
@@ -51,19 +53,38 @@ def test_history_lists_the_latest_first(user: User) -> None:
 def test_the_table_says_what_was_seen_and_where(user: User) -> None:
     lines = user.here("history").out.splitlines()
     assert re.match(
-        r"20261025-020000-003_kv260_acas_sl +measured +EMULATED +measure: 5,030 instructions +5 s", lines[1]
+        r"20261025-020000-003_kv260_acas_sl +measured +EMULATED +measure: 5,030 instructions +5\.4s$", lines[1]
     )
-    assert re.match(r"20261025-020000-002_kv260_acas_wl +identical +EMULATED +run: 100,000 vectors +22 s", lines[2])
+    assert re.match(r"20261025-020000-002_kv260_acas_wl +identical +EMULATED +run: 100,000 vectors +21\.9s$", lines[2])
     assert re.match(r"20261025-020000-001_xavier_acas_sl +measured +hardware +measure: median 5\S+ µs,", lines[3])
     assert re.match(r"20261025-020000-000_xavier_acas_wl +differs +hardware +run: 7 of 4,110,000 activations", lines[4])
 
 
-def test_the_table_fits_a_terminal_of_eighty_columns(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_terminal_of_eighty_columns_a_name_stays_whole(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(screen, "_console", lambda stream: Console(file=stream))
-    out = user.here("history").out
-    assert max(map(len, out.splitlines())) <= 80
-    assert "…" not in out  # names are told whole, for whoever copies them
+    lines = user.here("history").out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[1].rstrip() == "20261025-020000-003_kv260_acas_sl   measured, EMULATED, 5.4s"
+    assert lines[2].split() == ["measure:", "5,030", "instructions"]
+    assert any(line.startswith("20261025-020000-001_xavier_acas_sl  measured, hardware, ") for line in lines)
+
+
+def test_a_folder_of_runs_that_is_none_is_told(tmp_path: Path, cache: Path) -> None:
+    user = User(tmp_path, cache)
+    assert "0 of 0 runs in" in user.here("history").err
+    assert user.here("history").err.rstrip().endswith("which is no folder: --runs or HARNESS_RUNS names another")
+
+
+def test_a_command_whose_words_nobody_can_read_never_ends_as_if_something_differed(user: User) -> None:
+    with Path("/dev/full").open("w") as full:
+        assert ended(user, full, full, "--json") == 3
+        assert ended(user, full, subprocess.DEVNULL, "--board", "xavir", "--json") == 2
+
+
+def ended(user: User, out: TextIO, err: TextIO | int, *words: str) -> int:
+    command = [sys.executable, "-m", "harness", "--runs", str(user.folder / "runs"), "history", *words]
+    return subprocess.run(command, check=False, stdout=out, stderr=err, stdin=subprocess.DEVNULL).returncode
 
 
 def test_what_would_deceive_a_terminal_is_left_out(user: User) -> None:
@@ -80,6 +101,7 @@ def test_what_would_deceive_a_terminal_is_left_out(user: User) -> None:
     ("arguments", "message", "hint"),
     [
         (["--verdict", "difers"], "unknown verdict 'difers'", "did you mean differs?"),
+        (["--verdict", "not run"], "unknown verdict 'not run'", "identical, inconclusive, measured, regressed"),
         (["--board", "xavir"], "unknown board", "did you mean xavier?"),
         (["--model", "acas"], "unknown model", "valid choices: acas_sl, acas_wl"),
         (["--since", "yesterday"], "'yesterday' is no day", "2026-11-01"),

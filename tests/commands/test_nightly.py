@@ -24,6 +24,8 @@ from harness.nightly import checks, matrix, record
 from harness.nightly.campaign import Campaign
 from harness.nightly.matrix import Wanted
 from harness.profile import Laboratory
+from harness.sharing import hold
+from harness.sharing.ticket import Owner
 from tests.commands.command import User
 
 RUN = "{boards: [host], models: [acas_coc], vectors: 400, chunk: 10, trace: 0}"
@@ -283,3 +285,50 @@ def test_a_timer_is_installed(tmp_path: Path, cache: Path, monkeypatch: pytest.M
 def test_a_timer_has_no_junit_of_its_own(tmp_path: Path, cache: Path) -> None:
     with pytest.raises(click.UsageError, match="--junit"):
         User(tmp_path, cache).here("nightly", str(tmp_path / "lab.yaml"), "--install", "02:30", "--junit", "x")
+
+
+def test_a_board_that_somebody_has_is_waited_for_and_its_limit_does_not_run(
+    tmp_path: Path, cache: Path, laboratory: Laboratory
+) -> None:
+    """By the name that the night does not use for it."""
+    user, file = User(tmp_path, cache), tmp_path / "lab.yaml"
+    file.write_text("matrices: [{boards: [host], models: [acas_coc], vectors: 20, chunk: 10, trace: 0, limit: 100s}]")
+    board, told = laboratory.board("local-gpu"), ""
+    with hold(board, workspace.find(None, None).locks(board), "soldering", 0, print):
+        process = user.start("nightly", str(file), "--json")
+        while "its entries wait" not in told:
+            told = process.stderr.readline()  # type: ignore[union-attr]
+            assert told
+        assert f"host: board host is in use by {Owner.me('soldering')} since " in told
+        assert not list(tmp_path.glob("runs/*_host_*"))
+    out, err = process.communicate(timeout=PATIENCE_S)
+    [entry] = json.loads(out)["entries"]
+    assert (process.returncode, entry["outcome"], entry["retries"]) == (0, "identical", 0), err
+
+
+def test_boards_that_are_one_machine_are_told_before_the_night(tmp_path: Path, cache: Path) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text("matrices: [{boards: [host, xavier, local-gpu], models: [acas_coc], items: ['c,c']}]")
+    user = User(tmp_path, cache)
+    assert "host and local-gpu are one machine: one after the other" in user.here("nightly", str(file), "--dry-run").out
+    shown = user.here("nightly", str(file), "--dry-run", "--json").document
+    assert (shown["boards"], shown["one"]) == (3, [["host", "local-gpu"]])
+
+
+def test_a_measurement_of_this_machine_has_the_first_turn_and_is_shown_there(tmp_path: Path, cache: Path) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text("matrices: [{boards: [host], models: [acas_coc]}, "
+                    "{action: measure, boards: [xavier, host], models: [acas_coc]}]")  # fmt: skip
+    user = User(tmp_path, cache)
+    shown = user.here("nightly", str(file), "--dry-run", "--json").document
+    assert shown["order"] == ["measure host acas_coc", "run host acas_coc", "measure xavier acas_coc"]
+    assert "at most 1 retry of failed infrastructure" in user.here("nightly", str(file), "--dry-run").out
+
+
+def test_where_no_night_can_be_kept_none_is_said_to_be(tmp_path: Path, cache: Path) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text("matrices: [{boards: [host], models: [acas_coc]}]")
+    (tmp_path / "runs").write_text("where a folder should be")
+    with pytest.raises(ToolError) as caught:
+        User(tmp_path, cache).here("nightly", str(file))
+    assert "nothing was begun" in caught.value.hint

@@ -142,3 +142,9 @@ def test_times_that_stay_are_nothing(before: dict[str, Any], after: dict[str, An
 def test_times_that_moved_are_something(before: dict[str, Any], after: dict[str, Any]) -> None:
     found = headline(difference(before, after), before, after, ["slower", "unchanged", "slower", "faster"])
     assert found == "both are identical, but times moved: slower and faster"
+
+
+def test_of_two_kinds_of_run_only_what_one_of_them_says_is_told(before: dict[str, Any]) -> None:
+    found = difference(before, documents.timed(documents.gumbel(2000)))
+    assert "scope" in {one.topic for one in found.causes}
+    assert [one.topic for one in found.causes if one.before == one.after] == []
