@@ -201,7 +201,7 @@ class Profile(_Entry):
     sync: Literal["barrier", "flag"] = "barrier"
     block: int = Field(default=1000, ge=1, le=1_000_000)
     work_folder: str = Field(default="/tmp/harness", pattern=r"^/[^\x00]+$")  # noqa: S108 - on the board
-    timeout_s: float = Field(default=300.0, gt=0, strict=False, allow_inf_nan=False)
+    timeout_s: float = Field(default=300.0, gt=0, le=1_000_000, strict=False, allow_inf_nan=False)
     setup: tuple[Line, ...] = Field(default=(), strict=False)
     teardown: tuple[Line, ...] = Field(default=(), strict=False)
     timing: Timing = Field(default_factory=Timing)
@@ -351,7 +351,8 @@ def _explain(name: str, error: ValidationError, sources: list[_Source]) -> Reque
         return RequestError(f"{place}: board {name}: {key!r} is missing")
     if finding["type"] == "inconsistent":
         return RequestError(f"{place}: board {name}: {finding['msg']}")
-    return RequestError(f"{place}: board {name}: {key}: {finding['msg']}, found {reprlib.repr(finding['input'])}")
+    said = strict_yaml.in_its_words(finding)
+    return RequestError(f"{place}: board {name}: {key}: {said}, found {reprlib.repr(finding['input'])}")
 
 
 def _keys(finding: ErrorDetails) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,12 @@ import yaml
 from yaml.constructor import ConstructorError
 
 from harness.errors import RequestError
-from harness.untrusted import is_control
+from harness.untrusted import has_controls, one_line
 
 DEEPEST = 200  # brackets in brackets
 ENDLESS = "brackets in brackets without end"
 LONGEST_INTEGER_BITS = 64  # Python shows none that is very long
+LONGEST_SHOWN = 80  # characters of a line
 MOST_MERGED = 10_000  # keys; merged into each other, a few lines of YAML can have more than fit into any memory
 
 
@@ -28,7 +29,7 @@ class _Loader(yaml.SafeLoader):
 
     def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
         value = super().construct_scalar(node)
-        if isinstance(value, str) and any(is_control(each) and each not in "\t\n\r" for each in value):
+        if isinstance(value, str) and has_controls(value):
             raise ConstructorError(None, None, f"{value!r} has control characters", node.start_mark)
         return value
 
@@ -47,10 +48,11 @@ class _Loader(yaml.SafeLoader):
         return value
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys = [key.value for key, _ in node.value]
+        seen: list[Any] = []  # a key may be a list, which no set takes
         for key, _ in node.value:
-            if keys.count(key.value) > 1:
+            if key.value in seen:
                 raise ConstructorError(None, None, f"{key.value} is given twice", key.start_mark)
+            seen.append(key.value)
         return super().construct_mapping(node, deep)
 
 
@@ -61,9 +63,26 @@ def load(text: str, path: Path) -> Any:
     try:
         return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
     except yaml.YAMLError as error:
-        raise RequestError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+        raise _mistake(error, text, path) from error
     except RecursionError as error:
         raise RequestError(f"{path}: not valid YAML: {ENDLESS}") from error
+
+
+def _mistake(error: yaml.YAMLError, text: str, path: Path) -> RequestError:
+    """What the parser stumbled over, with the line, which it shows."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return RequestError(f"{path}: not valid YAML: {' '.join(str(error).split())}")
+    words = ", ".join(filter(None, (getattr(error, "problem", None), getattr(error, "context", None))))
+    [there] = text.splitlines()[mark.line : mark.line + 1] or ["the end of the file"]
+    shown = one_line(there, LONGEST_SHOWN)
+    return RequestError(f"{path}:{mark.line + 1}: not valid YAML: {words}", f"found at: {shown}")
+
+
+def in_its_words(finding: Mapping[str, Any]) -> str:
+    """What pydantic says against a value, with the names that YAML has for Python's types."""
+    text = str(finding["msg"]).removeprefix("Value error, ").replace("a valid tuple", "a list, as [one, another]")
+    return re.sub(r"a valid dictionary(?: or instance of \w+)?", "a mapping, as {key: value}", text)
 
 
 def _depth(text: str) -> int:
