@@ -16,7 +16,7 @@ import json
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,10 +111,8 @@ def harness_run(
 
     def run(vectors: int | str | Path = VECTORS, *, check: bool = True, **options: Any) -> Result:
         """So many vectors, or those of a file; a verdict that is not identical fails the test, if `check`."""
-        from harness.jobs import Request
-
         with _refused():
-            asked = Request(board=board.name, model=harness_model, vectors=str(vectors), **options)
+            asked = _request(board.name, harness_model, str(vectors), options)
             result = _carry_out(asked, harness_workspace, request.node)
         if check and result.verdict != "identical":
             pytest.fail(_explanation(result), pytrace=False)
@@ -171,7 +169,19 @@ def _refused() -> Iterator[None]:
     try:
         yield
     except RequestError as error:
-        pytest.fail(f"{error.message}; {error.hint}" if error.hint else error.message, pytrace=False)
+        words = f"{error.message}; {error.hint}" if error.hint else error.message
+        raise pytest.fail.Exception(words, pytrace=False) from None
+
+
+def _request(board: str, model: str, vectors: str, options: Mapping[str, Any]) -> Request:
+    from harness.errors import unknown_name
+    from harness.jobs import Request
+
+    known = {field.name for field in fields(Request)} - {"board", "model", "vectors"}
+    for option in options:
+        if option not in known:
+            raise unknown_name("option", option, known)
+    return Request(board=board, model=model, vectors=vectors, **options)
 
 
 def _carry_out(asked: Request, workspace: Workspace, node: pytest.Item) -> Result:
