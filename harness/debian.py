@@ -186,9 +186,14 @@ def _configured(apt: Path) -> Iterator[Mapping[str, str]]:
     parts = apt / "sources.list.d"
     for path in (apt / "sources.list", *sorted(parts.glob("*.list"))):
         if path.exists():
-            yield from _one_line_entries(path.read_text())
+            yield from _one_line_entries(_text(path))
     for path in sorted(parts.glob("*.sources")):
-        yield from _stanzas(path.read_text())
+        yield from _stanzas(_text(path))
+
+
+def _text(path: Path) -> str:
+    """Comments may be of any encoding."""
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def _one_line_entries(text: str) -> Iterator[Mapping[str, str]]:
@@ -216,7 +221,7 @@ def _stanzas(text: str) -> Iterator[Mapping[str, str]]:
 
 def _is_debian(entry: Mapping[str, str]) -> bool:
     """Whether an entry is signed by Debian's keys or, where it names none, has the path of a Debian mirror."""
-    if "main" not in entry.get("Components", "").split():
+    if "URIs" not in entry or "main" not in entry.get("Components", "").split():
         return False
     if "Signed-By" in entry:
         return entry["Signed-By"].startswith("/") and "debian-archive" in entry["Signed-By"]  # or else it is a key

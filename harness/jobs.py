@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from harness import assessment, bundle, evidence, plan, plan_folder, profile
 from harness.assessment import Assessment
@@ -106,8 +107,7 @@ def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile]
     begun = folder.read_request()
     if begun.get("kind", "run") != "run":
         raise RequestError(f"{path}: a measurement is not resumed, as its board is not as it was", "measure again")
-    asked = begun["request"]
-    request = Request(**asked | {key: tuple(asked[key]) for key in ("items", "split") if asked.get(key) is not None})
+    request = _asked(path, begun)
     board = profile.load(workspace.boards).board(request.board)
     if request.plan:
         made = plan_folder.read(folder.plan)
@@ -121,6 +121,18 @@ def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile]
             "sources, profile or compiler changed since: start a new run",
         )
     return job
+
+
+def _asked(path: Path, begun: Mapping[str, Any]) -> Request:
+    """The request of a run that was begun; RequestError if it is none, or all else is not there to go on."""
+    try:
+        asked, _ = begun["request"], [begun[key] for key in ("name", "bundle", "token")]
+        lists = {key: tuple(asked[key]) for key in ("items", "split") if asked.get(key) is not None}
+        return Request(**asked | lists)
+    except (AttributeError, LookupError, TypeError) as error:
+        raise RequestError(
+            f"{path / 'request.json'}: damaged, or written by another version of harness: {error}", "start a new run"
+        ) from error
 
 
 def _make(request: Request, network: Network, board: Profile) -> Plan:
@@ -162,7 +174,9 @@ def _new_folder(
 
 def _stimuli(request: Request, network: Network, folder: RunFolder | None) -> Stimuli:
     """The vectors asked for; a resumed run has its own copy of a file's."""
-    if not request.vectors.isdigit():
+    if request.cover is not None and not 0 < request.cover <= 1:
+        raise RequestError(f"--cover {request.cover}: it is no share of the codes", "a number above 0, up to 1")
+    if not request.vectors.isdecimal():
         if request.cover is not None:
             raise RequestError(
                 f"--cover searches for vectors of its own, and --vectors names the file {request.vectors}",

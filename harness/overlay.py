@@ -114,7 +114,7 @@ def _check_driver(board: Board) -> None:
 def _free_mib(board: Board) -> int:
     """Of the disk on which firmware lies, as POSIX's df says it."""
     last = _said(board, "df", "-Pk", str(FIRMWARE)).splitlines()[-1].split()
-    if len(last) < 6 or not last[3].isdigit():
+    if len(last) < 6 or not re.fullmatch("[0-9]{1,18}", last[3]):
         raise BoardError(f"df on the board says something else than expected: {' '.join(last)}")
     return int(last[3]) // 1024
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import TextIOWrapper
 from typing import Any, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.segment import Segment
 from rich.text import Text
 
+from harness import strict_json
 from harness.errors import HarnessError
 from harness.untrusted import visible
 
@@ -44,8 +45,14 @@ class _Console(Console):
 
 
 def _console(stream: TextIO) -> Console:
-    """A console on `stream`; a file or a pipe has no width, so tables get enough not to break their cells."""
-    return _Console(file=stream, highlight=False, width=None if stream.isatty() else 140)
+    """A console on `stream`; a file or a pipe has no width, so tables get enough not to break their cells.
+
+    What the encoding of the stream has not, as µ in some locales, is written out as Python would.
+    """
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
+    # What stands in brackets, or between colons, in a name is a part of it.
+    return _Console(file=stream, highlight=False, markup=False, emoji=False, width=None if stream.isatty() else 140)
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,7 @@ class Screen:
 
     def note(self, text: str) -> None:
         """One line about what goes on."""
-        self.err.print(text, markup=False, style="dim", soft_wrap=True)
+        self.err.print(text, style="dim", soft_wrap=True)
 
     def show(self, *results: RenderableType) -> None:
         """Results for a person; nothing with `as_json`."""
@@ -73,7 +80,7 @@ class Screen:
     def document(self, document: Mapping[str, Any]) -> None:
         """The result for a program; nothing without `as_json`."""
         if self.as_json:
-            print(json.dumps(document, indent=1))  # noqa: T201 - standard output is the interface
+            print(strict_json.text(document), flush=True)  # noqa: T201 - standard output is the interface
 
     def failure(self, error: HarnessError) -> None:
         """What went wrong and what to do."""
@@ -85,7 +92,7 @@ class Screen:
     def progress(self, text: str, total: int, done: int = 0) -> Iterator[Bar]:
         """A bar with rate and time left, on standard error."""
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=None),
             MofNCompleteColumn(),
             _Rate(),

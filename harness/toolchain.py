@@ -116,7 +116,7 @@ def library(profile: Profile, name: str) -> Path:
 
 def _identify(command: Sequence[str], flags: Sequence[str]) -> str:
     """Name and version, and a hash of the predefined macros, which tell what -march=native means here."""
-    version = _output([*command, "--version"]).splitlines()[0]
+    version = _output([*command, "--version"]).partition("\n")[0]
     macros = _output([*command, *flags, "-dM", "-E", "-x", "c", "/dev/null"])
     return f"{version} [{hashlib.sha256(macros.encode()).hexdigest()[:12]}]"
 

@@ -258,6 +258,18 @@ def test_a_target_that_is_not_whole_says_what_it_does_not_have(modest: Path) -> 
     assert "add-a-target" in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"), [("import nowhere", "ModuleNotFoundError"), ("1 / 0", "ZeroDivisionError")]
+)
+def test_a_target_that_cannot_be_loaded_stops_nobody_else(modest: Path, text: str, reason: str) -> None:
+    (modest / "modest_target.py").write_text(text)
+    with pytest.raises(RequestError, match=f"target modest cannot be loaded: modest_target: {reason}"):
+        targets.find("modest")
+    with pytest.raises(RequestError, match="unknown target 'modst'") as caught:
+        targets.find("modst")
+    assert "did you mean modest?" in caught.value.hint
+
+
 def run(found: Bundle, net: Network, folder: Path) -> None:
     """The program computes the network."""
     vectors = uniform_vectors(net, 25, seed=6)

@@ -182,6 +182,14 @@ def test_a_compiler_of_several_words_beside_this_python_links_for_an_older_glibc
     toolchain.check_glibc(tmp_path / "program", board.toolchain)
 
 
+def test_a_compiler_that_says_nothing_of_its_version_has_its_macros_alone(host: Profile, tmp_path: Path) -> None:
+    silent = tmp_path / "cc"
+    silent.write_text("#!/bin/sh\n")
+    silent.chmod(0o755)
+    board = host.model_copy(update={"toolchain": Toolchain(compiler=str(silent))})
+    assert toolchain.find(board).identity == " [e3b0c44298fc]", "the SHA-256 of nothing"
+
+
 def test_a_path_to_a_compiler_serves_as_well(host: Profile) -> None:
     gcc = shutil.which("gcc")
     assert gcc is not None

@@ -8,6 +8,7 @@ takes 0.9 s, and ten files of a chunk in half the time; and a failure comes in t
 
 from __future__ import annotations
 
+import re
 import secrets
 import shlex
 import threading
@@ -339,9 +340,10 @@ class SshBoard(Board):
                 return self._cannot("read", fetch.source, completed)
         channel.close()
         count = self.run(["wc", "-c", str(fetch.source)], self._limits.silence_s)
-        if count.status != 0:
+        size = re.match(rb"\s*([0-9]{1,18})\s", count.stdout)
+        if count.status != 0 or size is None:
             return self._cannot("read", fetch.source, count)
-        return wrong_size(self._name, fetch, int(count.stdout.split()[0]))
+        return wrong_size(self._name, fetch, int(size[1]))
 
     def _cannot(self, verb: str, path: PurePosixPath, completed: Completed) -> BoardError:
         reason = completed.stderr.decode(errors="replace").strip() or f"exit status {completed.status}"

@@ -30,7 +30,8 @@ def known_state(board: Profile, session: Board, cache: Path, notify: Notify) -> 
     try:
         yield run_commands(board.setup, session, notify)
     except BoardLost:  # it is somebody else's now
-        notify(f"warning: {board.name} is left as its setup commands have made it: its next user has it already")
+        if board.setup:
+            notify(f"warning: {board.name} is left as its setup commands have made it: its next user has it already")
         raise
     except BaseException:
         _restore_after_failure(board, session, cache, notify)

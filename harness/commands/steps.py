@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 from harness import chunks, dumps, evidence, execute, targets
 from harness.board.reach import Reached
 from harness.board_state import Notify
-from harness.errors import BoardError, InfrastructureError, ToolError
+from harness.errors import BoardError, InfrastructureError, RequestError, ToolError
 from harness.evidence import RunFolder
 from harness.execute import Deployed
 from harness.jobs import Job
@@ -22,6 +23,7 @@ from harness.workspace import Workspace
 
 LOCK_WAIT_S = 3600.0
 STIMULI_AT_ONCE = 100_000
+FLOAT32_BYTES = 4
 
 
 def host_failure(error: OSError) -> InfrastructureError:
@@ -74,15 +76,28 @@ def _part(error: BaseException) -> str:
 
 
 def write_stimuli(job: Job, screen: Screen) -> None:
-    """Keep all vectors; a file that is there is complete, also after a power cut."""
+    """Keep all vectors; a file that is there is complete, also after a power cut.
+
+    RequestError for more than the disk has room for: a number with a digit too many would fill it.
+    """
     if job.folder.stimuli.exists():
         return
     count = job.stimuli.count
+    _require_room(job.folder.path, count, dumps.HEADER_BYTES + count * job.network.input_width * FLOAT32_BYTES)
     with evidence.durable(job.folder.stimuli) as file, screen.progress("writing stimuli", count) as bar:
         file.write(dumps.header(np.dtype(np.float32), count, job.network.input_width))
         for chunk in chunks.cut(count, STIMULI_AT_ONCE):
             file.write(np.ascontiguousarray(job.stimuli.chunk(chunk.start, chunk.stop)).data.cast("B"))
             bar.advance(chunk.size)
+
+
+def _require_room(folder: Path, count: int, size: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if size > free:
+        raise RequestError(
+            f"{count:,} vectors take {size >> 20:,} MiB, and the disk of {folder} has {free >> 20:,} MiB free",
+            "ask for fewer with --vectors, or for another disk with --run-folder",
+        )
 
 
 @contextmanager

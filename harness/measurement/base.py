@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from harness.measurement.parts import names_of
 from harness.measurement.segments import Readings
 from harness.plan import Plan
 from harness.profile import Profile
-from harness.untrusted import load_array
+from harness.untrusted import load_array, read_document
 
 READINGS_FILE = "readings.npy"
 
@@ -45,12 +44,12 @@ def read(path: Path, board: Profile, plan: Plan, asked: Asked) -> Base:
     RequestError for another, for one whose outputs were wrong, and where its files are not as they were written.
     """
     try:
-        document = json.loads((path / "run.json").read_text(encoding="utf-8"))
+        document = read_document(path / "run.json")
         _require_same(path, document, board, plan, asked)
         if file_sha256(path / READINGS_FILE) != document["readings"]["sha256"]:
             raise RequestError(f"{path / READINGS_FILE} was changed since it was measured", "measure the base again")
         return Base(path, document, np.array(load_array(path / READINGS_FILE)))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise RequestError(
             f"--against {path}: no finished measurement is there", "name the run folder of a harness measure"
         ) from error

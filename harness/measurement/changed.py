@@ -17,7 +17,11 @@ def _settings(document: Document) -> str:
 
 
 def _items(document: Document) -> str:
-    return "; ".join(f"{one['name']}: {one['target']} on core {one['core']}" for one in document["plan"]["items"])
+    return "; ".join(f"{one['name']}: {one['target']}{_core(one)}" for one in document["plan"]["items"])
+
+
+def _core(item: Mapping[str, Any]) -> str:
+    return "" if item["core"] is None else f" on core {item['core']}"
 
 
 def _tasks(document: Document) -> str:

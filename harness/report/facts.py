@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-HARDWARE, EMULATED = "hardware", "emulated"
+from harness import untrusted
+from harness.strict_json import number
 
-# Control characters, lone surrogates and U+FFFE, U+FFFF, which XML 1.0 or UTF-8 cannot hold; marks of writing
-# direction, which could show a reader the characters in another order.
-_UNPRINTABLE = re.compile(
-    r"[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-)
+HARDWARE, EMULATED = "hardware", "emulated"
 
 
 @dataclass(frozen=True)
@@ -45,7 +41,7 @@ class Facts:
 def clean(value: Any) -> Any:
     """A JSON value without the characters that a report cannot hold or that would deceive its reader."""
     if isinstance(value, str):
-        return _UNPRINTABLE.sub("", value)
+        return untrusted.clean(value)
     if isinstance(value, Mapping):
         return {clean(key): clean(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -105,8 +101,9 @@ def place(difference: Mapping[str, Any]) -> str:
     return f"vector {difference['vector']:,}, unit {difference['unit']:,}{part}"
 
 
-def value_text(value: float) -> str:
+def value_text(value: float | str) -> str:
     """An activation: an integer, or a float32 with its bits."""
+    value = number(value)
     if isinstance(value, int):
         return str(value)
     if math.isnan(value):

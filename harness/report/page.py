@@ -14,6 +14,7 @@ from jinja2 import ChainableUndefined, Environment, PackageLoader
 
 from harness.coverage import percent
 from harness.report.facts import place, value_text
+from harness.strict_json import number
 
 NOT_RECORDED = "not recorded"
 
@@ -56,9 +57,9 @@ def _recorded(value: Any) -> Any:
     return NOT_RECORDED if value is None or not str(value) else value
 
 
-def _single(value: float) -> str:
+def _single(value: float | str) -> str:
     """A float32 in as many digits as tell it apart."""
-    return str(np.float32(value))
+    return str(np.float32(number(value)))
 
 
 def inputs(model_input: Mapping[str, Any]) -> list[tuple[Any, ...]]:

@@ -69,10 +69,11 @@ def fingerprint(key: Ed25519PublicKey) -> str:
 def _read(path: Path, *, private: bool) -> bytes:
     path = path.expanduser()
     try:
-        status = path.stat()
-        if private and status.st_uid == os.getuid() and status.st_mode & 0o077:
-            raise RequestError(f"others may read the private key {path}", f"chmod 600 {shlex.quote(str(path))}")
         with path.open("rb") as file:
-            return file.read(LARGEST_FILE)
+            status, content = os.fstat(file.fileno()), file.read(LARGEST_FILE)
     except OSError as error:
-        raise RequestError(f"cannot read the key {path}: {error.strerror}", HOW_TO_MAKE) from error
+        hint = HOW_TO_MAKE if private else "give the .pub that the laboratory has published"
+        raise RequestError(f"cannot read the key {path}: {error.strerror}", hint) from error
+    if private and b"PRIVATE KEY" in content and status.st_uid == os.getuid() and status.st_mode & 0o077:
+        raise RequestError(f"others may read the private key {path}", f"chmod 600 {shlex.quote(str(path))}")
+    return content

@@ -205,9 +205,17 @@ _WANTED = [name for name in (*Target.__annotations__, *vars(Target)) if not name
 def names() -> list[str]:
     """All targets that can be named in a profile, those with variants as `<target>:<variant>`.
 
-    The variant of the empty name, if there is one, has that of the target alone.
+    The variant of the empty name, if there is one, has that of the target alone.  Of one that cannot be loaded only its
+    own name is known.
     """
-    return sorted(name for module in _modules() for name in _variants(module))
+    return sorted(name for module in _modules() for name in _known_variants(module))
+
+
+def _known_variants(module: str) -> list[str]:
+    try:
+        return _variants(module)
+    except RequestError:
+        return [module]
 
 
 def _modules() -> set[str]:
@@ -227,13 +235,22 @@ def _variants(module: str) -> list[str]:
 
 def _load(module: str) -> Any:
     point = _points(tuple(sys.path)).get(module)
-    return point.load() if point else importlib.import_module(f"{__name__}.{module}")
+    if point is None:
+        return importlib.import_module(f"{__name__}.{module}")
+    try:
+        return point.load()
+    except Exception as error:  # whatever the module of a third party raises
+        reason = f"{type(error).__name__}: {error}"
+        raise RequestError(
+            f"target {module} cannot be loaded: {point.value}: {reason}",
+            "mend the package that brings it, or remove it",
+        ) from error
 
 
 def find(name: str) -> Target:
     """The target called `name`, which alone is loaded.
 
-    RequestError with the nearest names if there is none, or if it does not have all that a target has.
+    RequestError with the nearest names if there is none, if it cannot be loaded, or lacks what a target has.
     """
     module, _, variant = name.partition(":")
     if module not in _modules() or name not in _variants(module):

@@ -173,6 +173,15 @@ def test_sources_in_one_line_each(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_own_sources")
+def test_sources_of_another_encoding_or_without_an_address(tmp_path: Path) -> None:
+    apt = _apt(tmp_path, vendor_sources="Types: deb\nSuites: bookworm\nComponents: main\n")
+    (apt / "sources.list").write_bytes("# près d'ici\ndeb http://mirror.test/debian bookworm main\n".encode("latin-1"))
+    assert debian.sources(apt) == (
+        "Types: deb\nURIs: http://mirror.test/debian\nSuites: bookworm\nComponents: main\nArchitectures: arm64\n"
+    )
+
+
+@pytest.mark.usefixtures("_own_sources")
 def test_another_distribution_needs_a_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     apt = _apt(tmp_path, main="deb http://archive.test/ubuntu noble main universe\n")
     with pytest.raises(ToolError, match="does not use Debian's packages") as caught:

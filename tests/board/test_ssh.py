@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from harness.board import ssh
-from harness.board.session import Board, Fetch
+from harness.board.session import Board, Completed, Fetch
 from harness.board.ssh import Address, Limits, SshBoard
 from harness.errors import BoardError, ConnectionFailed, HarnessError, ToolError
 from tests.board import sshd
@@ -383,6 +383,15 @@ def test_a_destination_here_that_cannot_be_written(ssh_board: Board, tmp_path: P
     fetch = Fetch(PurePosixPath(tmp_path / "there"), tmp_path / "missing" / "back", 1)
     error = failure(lambda: ssh_board.get_many([fetch]), ToolError)
     assert error.message == f"this machine: cannot write {fetch.destination}: No such file or directory"
+
+
+def test_a_board_that_does_not_tell_how_long_a_file_is(
+    ssh_board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "there").write_bytes(b"longer")
+    monkeypatch.setattr(ssh_board, "run", lambda *_: Completed(0, b"", b""))
+    fetch = Fetch(PurePosixPath(tmp_path / "there"), tmp_path / "back", 1)
+    assert failure(lambda: ssh_board.get_many([fetch]), BoardError).message.startswith(f"cannot read {fetch.source}")
 
 
 # ---- clocks and programs that stand still

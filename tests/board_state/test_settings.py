@@ -214,6 +214,14 @@ def test_nor_is_it_by_the_commands_of_the_profile(tmp_path: Path) -> None:
     assert notes == ["warning: fake is left as its setup commands have made it: its next user has it already"]
 
 
+def test_a_board_that_no_command_has_changed_is_not_said_to_be_left_so(tmp_path: Path) -> None:
+    notes, lost = list[str](), list[str]()
+    session = session_until(lost)
+    with pytest.raises(BoardLost), known_state(board(Timing()), session, tmp_path / "cache", notes.append):
+        lose(session, lost)
+    assert notes == []
+
+
 def test_nor_after_an_interruption_by_a_session_of_their_own(tmp_path: Path) -> None:
     notes, lost = list[str](), list[str]()
     profile = board(Timing(), setup=(f"touch {tmp_path}/up",), teardown=(f"touch {tmp_path}/down",))

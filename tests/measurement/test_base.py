@@ -62,6 +62,13 @@ def test_others_are_refused(tmp_path: Path, made: Plan, host: Profile, changes: 
         read(measured(tmp_path, made, **changes), host, made, ASKED)
 
 
+@pytest.mark.parametrize("text", ["[]", '{"kind": "measure", "board": []}', '{"kind": "measure", "kind": "run"}', "["])
+def test_what_is_no_document_of_a_measurement_is_refused(tmp_path: Path, made: Plan, host: Profile, text: str) -> None:
+    (measured(tmp_path, made) / "run.json").write_text(text)
+    with pytest.raises(RequestError, match="no finished measurement is there"):
+        read(tmp_path, host, made, ASKED)
+
+
 def test_one_measurement_named_twice_tells_no_noise(tmp_path: Path, made: Plan, host: Profile) -> None:
     folder = measured(tmp_path, made)
     with pytest.raises(RequestError, match="names a measurement twice"):

@@ -53,6 +53,7 @@ def test_the_same_again_changes_nothing() -> None:
         ("bundle/flags", ["-O2"], ("flags", "-O3 -g", "-O2")),
         ("bundle/sha256", "ef" * 32, ("program", "ab" * 8, "ef" * 8)),
         ("plan/items/0/target", "c:vector", ("items", "network: c on core 1", "network: c:vector on core 1")),
+        ("plan/items/0/core", None, ("items", "network: c on core 1", "network: c")),
         ("plan/tasks/0/stage", 1, ("tasks", "dense 0..5 by network in stage 0", "dense 0..5 by network in stage 1")),
         ("plan/sync", "flag", ("hand-over", "barrier", "flag")),
         ("measured/fifo", None, ("SCHED_FIFO", "80", "nothing")),

@@ -299,7 +299,7 @@ def test_progress_is_told_with_the_time_that_has_passed(built: Built, monkeypatc
     monkeypatch.setattr(vendor, "TELL_EVERY_S", -1.0)
     built.build()
     told = [line for line in built.said if line.startswith("linking, ")]
-    assert re.fullmatch(r"linking, 1 lines: \[19:06:54\] Block-level synthesis.* \(0:00:0\d\)", told[-1])
+    assert re.fullmatch(r"linking, 1 lines: \[19:06:54\] Block-level synthesis.* \(\ds\)", told[-1])
 
 
 def test_a_cache_that_cannot_be_written_is_named(built: Built) -> None:
