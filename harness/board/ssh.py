@@ -137,7 +137,7 @@ class SshBoard(Board):
         mode = "755" if status.st_mode & 0o100 else "644"
         what, rest_s = f"writing {destination}", self._limits.silence_s + status.st_size / SLOWEST_BYTES_PER_S
         mark = secrets.token_hex(16)
-        with self._start(RECEIVE, mark, str(destination), str(status.st_size), mode) as channel:
+        with self._closing(self._start(RECEIVE, mark, str(destination), str(status.st_size), mode)) as channel:
             self._send(channel, source, what, mark)
             completed = self._finish(channel, what, Deadline.after(rest_s), mark)
         if completed.status != 0:
@@ -146,7 +146,7 @@ class SshBoard(Board):
     def get_many(self, files: Sequence[Fetch]) -> None:
         """As `Board.get_many`; all files come through one channel."""
         mark = secrets.token_hex(16)
-        with self._start(MARKED_FILES, mark, *(str(fetch.source) for fetch in files)) as channel:
+        with self._closing(self._start(MARKED_FILES, mark, *(str(fetch.source) for fetch in files))) as channel:
             for fetch in files:
                 self._receive(channel, fetch, mark)
 
@@ -171,6 +171,18 @@ class SshBoard(Board):
         except BROKEN_LINK as error:
             raise self._lost(error) from error
         return channel
+
+    @contextmanager
+    def _closing(self, channel: paramiko.Channel) -> Iterator[paramiko.Channel]:
+        try:
+            yield channel
+        finally:
+            self._close(channel)
+
+    def _close(self, channel: paramiko.Channel) -> None:
+        """Where the link is cut just then, what was asked for is there nevertheless; the next call finds out."""
+        with suppress(*BROKEN_LINK), self._watchdog():
+            channel.close()
 
     @contextmanager
     def _watchdog(self) -> Iterator[None]:
@@ -206,7 +218,7 @@ class SshBoard(Board):
             with suppress(ConnectionFailed):
                 self._check_alive()
                 stuck.set()
-                channel.close()
+                self._close(channel)
 
         threading.Thread(target=watch, daemon=True).start()
         try:
@@ -244,7 +256,7 @@ class SshBoard(Board):
 
         It is killed then, as its input ends; what heeds its input otherwise has a `mark`.
         """
-        with ThreadPoolExecutor(max_workers=3) as pool, channel:
+        with ThreadPoolExecutor(max_workers=3) as pool, self._closing(channel):
             channel.settimeout(None)
             status = pool.submit(channel.recv_exit_status)
             stdout = pool.submit(_read_all, channel.recv)
@@ -338,7 +350,7 @@ class SshBoard(Board):
             completed = self._finish(channel, f"reading {fetch.source}", Deadline.after(self._limits.silence_s))
             if completed.status != 0:
                 return self._cannot("read", fetch.source, completed)
-        channel.close()
+        self._close(channel)
         count = self.run(["wc", "-c", str(fetch.source)], self._limits.silence_s)
         size = re.match(rb"\s*([0-9]{1,18})\s", count.stdout)
         if count.status != 0 or size is None:

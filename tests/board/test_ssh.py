@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+import paramiko
 import pytest
 
 from harness.board import ssh
@@ -392,6 +393,22 @@ def test_a_board_that_does_not_tell_how_long_a_file_is(
     monkeypatch.setattr(ssh_board, "run", lambda *_: Completed(0, b"", b""))
     fetch = Fetch(PurePosixPath(tmp_path / "there"), tmp_path / "back", 1)
     assert failure(lambda: ssh_board.get_many([fetch]), BoardError).message.startswith(f"cannot read {fetch.source}")
+
+
+def test_a_cut_behind_the_end_of_a_call_is_left_to_the_next(
+    ssh_board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(_: paramiko.Channel) -> None:
+        raise EOFError
+
+    monkeypatch.setattr(paramiko.Channel, "close", cut)
+    (tmp_path / "here").write_bytes(b"x")
+    assert ssh_board.run(["printf", "done"], 10).stdout == b"done"
+    ssh_board.put(tmp_path / "here", PurePosixPath(tmp_path / "there"))
+    ssh_board.get_many([Fetch(PurePosixPath(tmp_path / "there"), tmp_path / "back", 1)])
+    assert (tmp_path / "back").read_bytes() == b"x"
+    longer = Fetch(PurePosixPath(tmp_path / "there"), tmp_path / "back", 3)
+    assert "1 bytes" in failure(lambda: ssh_board.get_many([longer]), BoardError).message
 
 
 # ---- clocks and programs that stand still
