@@ -91,6 +91,16 @@ def test_a_chunk_that_another_version_wrote_is_refused(tmp_path: Path) -> None:
         list(folder.chunks())
 
 
+def test_a_chunk_of_another_form_is_refused(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "host", "m", TIME)
+    folder.write_chunk(RECORD)
+    path = folder.path / "chunks" / "00003.json"
+    odd = [{"layer": 0, "cells": [], "steps": [], "tie_distances": []}]
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"portraits": odd}))
+    with pytest.raises(RequestError, match="written by another version of harness"):
+        list(folder.chunks())
+
+
 def test_a_finished_run_lists_every_file_with_its_hash(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "host", "m", TIME)
     folder.write_request({"request": {}}, b"onnx")

@@ -12,7 +12,7 @@ import numpy as np
 from harness import verdict
 from harness.errors import RequestError
 from harness.evidence import file_sha256
-from harness.measurement.asked import Asked
+from harness.measurement.asked import Asked, Quantity
 from harness.measurement.parts import names_of
 from harness.measurement.segments import Readings
 from harness.plan import Plan
@@ -46,6 +46,7 @@ def read(path: Path, board: Profile, plan: Plan, asked: Asked) -> Base:
     try:
         document = read_document(path / "run.json")
         _require_same(path, document, board, plan, asked)
+        _require_whole(path, document, asked)
         if file_sha256(path / READINGS_FILE) != document["readings"]["sha256"]:
             raise RequestError(f"{path / READINGS_FILE} was changed since it was measured", "measure the base again")
         return Base(path, document, np.array(load_array(path / READINGS_FILE)))
@@ -77,6 +78,17 @@ def _require_same(path: Path, document: dict[str, Any], board: Profile, plan: Pl
         raise RequestError(
             f"--against {path}: its outputs were not the reference's", "name one that computes the model"
         )
+
+
+def _require_whole(path: Path, document: dict[str, Any], asked: Asked) -> None:
+    """No hours are spent on what could not be compared in the end."""
+    needed = [("started", document), ("segment", document["measured"])]
+    if asked.quantity is not Quantity.TIME:
+        needed += [("taken_off", part) for part in document["parts"]]
+    lacking = dict.fromkeys(name for name, entry in needed if name not in entry)
+    if lacking:
+        said = f"--against {path}: an earlier version has measured it, which kept no {', '.join(lacking)}"
+        raise RequestError(said, "measure the base again")
 
 
 def _names(document: dict[str, Any], asked: Asked) -> list[str]:

@@ -52,7 +52,7 @@ def test_a_proof_holds_in_the_fabric(user: User) -> None:
     assert ended.document["proof"]["holds"]
     stand_in, in_fabric, *_ = ended.document["proof"]["assumptions"]
     assert stand_in.startswith(f"Item network ran on a stand-in, {SIMULATION}: ")
-    assert in_fabric.startswith("Item network is a kernel for the fabric, ")
+    assert in_fabric.startswith("Of item network: It is a kernel for the fabric, ")
 
 
 def test_a_kernel_that_fails_ends_the_run_which_goes_on_when_it_is_back(user: User) -> None:

@@ -149,7 +149,7 @@ def test_wrong_outputs_that_nobody_tells_of_are_found(user: User, base: Path, tm
 
 def test_the_statistics_of_another_version_are_not_checked(user: User, base: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(base, tmp_path / "copy"))
-    change(copy / "run.json", lambda run: run["harness"].update(version="0.0.9"))
+    change(copy / "run.json", lambda run: run["harness"].update(version="0.0.9", revision=None))
     change(copy / "run.json", lambda run: run["parts"][0]["summary"].update(mean_ns=1.0))
     ended = user.here("verify", str(copy), "--json", "--no-rebuild", "--reference", "none")
     assert (ended.code, states(ended)["numbers"]) == (3, "not checked")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from pathlib import Path
@@ -33,9 +34,10 @@ def measured(folder: Path, made: Plan, **changes: Any) -> Path:
     np.save(folder / READINGS_FILE, np.ones((10, 2), np.uint64))
     document = {
         "kind": "measure",
+        "started": "2026-11-22T12:00:00Z",
         "board": {"name": "host", "kind": "this machine"},
         "model": {"sha256": made.network.sha256},
-        "measured": {"scope": "item", "quantity": "time"},
+        "measured": {"scope": "item", "quantity": "time", "segment": 10},
         "load": {"name": "idle"},
         "parts": [{"name": "prepost"}, {"name": "network"}],
         "outputs": {"differing": 0},
@@ -60,6 +62,20 @@ def test_the_same_parts_are_compared(tmp_path: Path, made: Plan, host: Profile) 
 def test_others_are_refused(tmp_path: Path, made: Plan, host: Profile, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(RequestError, match=message):
         read(measured(tmp_path, made, **changes), host, made, ASKED)
+
+
+@pytest.mark.parametrize("taken_off", [{}, {"taken_off": 3}])
+def test_counts_without_what_was_taken_off_are_not_compared(
+    tmp_path: Path, made: Plan, host: Profile, taken_off: dict[str, int]
+) -> None:
+    counted = dataclasses.replace(ASKED, quantity=Quantity.INSTRUCTIONS)
+    said = {"scope": "item", "quantity": "instructions", "segment": 10}
+    folder = measured(tmp_path, made, measured=said, parts=[{"name": n} | taken_off for n in ("prepost", "network")])
+    if taken_off:
+        assert read(folder, host, made, counted).folder == folder
+        return
+    with pytest.raises(RequestError, match="an earlier version has measured it, which kept no taken_off"):
+        read(folder, host, made, counted)
 
 
 @pytest.mark.parametrize("text", ["[]", '{"kind": "measure", "board": []}', '{"kind": "measure", "kind": "run"}', "["])
