@@ -210,8 +210,8 @@ class RunFolder:
     def _is_whole(self, path: Path, *, fetch_all: bool) -> bool:
         """Whether a record can be read, and the dumps that belong to it are those that were compared."""
         try:
-            record = _chunk(json.loads(path.read_text()))
-        except (ValueError, LookupError, TypeError):
+            record = _read_chunk(path)
+        except RequestError:
             return False
         pairs = enumerate(zip(record.reference_sha256, record.target_sha256, strict=True))
         kept = [f"{layer:02}" for layer, pair in pairs if fetch_all or pair[0] != pair[1]]
@@ -348,7 +348,7 @@ def file_sha256(path: Path) -> str:
 def _read_chunk(path: Path) -> ChunkRecord:
     try:
         return _chunk(read_document(path))
-    except (ValueError, KeyError, TypeError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise RequestError(f"{path}: damaged, or written by another version of harness", "start a new run") from error
 
 

@@ -183,7 +183,7 @@ def _stimuli(request: Request, network: Network, folder: RunFolder | None) -> St
                 "give --vectors the most vectors that it may make, a number",
             )
         kept = folder is not None and folder.stimuli.exists()
-        return from_file(folder.stimuli if folder and kept else Path(request.vectors), network)
+        return from_file(folder.stimuli if folder and kept else Path(request.vectors), network, request.vectors)
     if int(request.vectors) == 0:
         raise RequestError("--vectors 0: nothing would be compared", "give a number of vectors or a .npy file")
     return stimuli(network, int(request.vectors), request.seed)

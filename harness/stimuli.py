@@ -95,10 +95,11 @@ def random_stream(seed: int, block: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=np.array([seed, block], np.uint64)))
 
 
-def from_file(path: Path, network: Network) -> Stimuli:
-    """The vectors of a .npy file, memory-mapped: float32 (n, K), any value, NaN included.
+def from_file(path: Path, network: Network, origin: str = "") -> Stimuli:
+    """The vectors of a .npy file, memory-mapped: float32 (n, K), any value, NaN included; its path is their origin.
 
-    Raises RequestError for another type or shape, and for a file that is cut short, pickled or not .npy.
+    `origin` names another, of which the file is a copy.  Raises RequestError for another type or shape, and for a file
+    that is cut short, pickled or not .npy.
     """
     try:
         array = load_array(path)
@@ -112,7 +113,7 @@ def from_file(path: Path, network: Network) -> Stimuli:
         raise RequestError(
             f"vectors {path}: shape {array.shape}", f"shape (n, {network.input_width}) with n of 1 or more"
         )
-    return _FromFile(array, str(path))
+    return _FromFile(array, origin or str(path))
 
 
 HOW_TO_SAVE = "save them with numpy.save(path, vectors.astype(numpy.float32)): little endian, shape (n, inputs)"

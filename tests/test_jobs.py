@@ -4,10 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from harness import jobs, workspace
 from harness.errors import RequestError
+from harness.evidence import RunFolder
+from harness.jobs import Request
+from tests import builders
+from tests.kernels.board_program import parse
 
 BEGUN: dict[str, Any] = {"request": {"board": "host", "model": "m"}, "name": "m", "bundle": "0", "token": "0"}
 
@@ -27,3 +32,15 @@ def test_a_run_that_another_version_began_is_not_resumed(changes: dict[str, Any]
     (tmp_path / "request.json").write_text(json.dumps(begun))
     with pytest.raises(RequestError, match=r"request\.json: damaged, or written by another version of harness"):
         jobs.resume(tmp_path, workspace.find(None, tmp_path), lambda *_: None)
+
+
+def test_vectors_of_a_file_are_told_by_the_name_that_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when the run goes on with its own copy of them: so `harness verify` finds them again."""
+    network = parse(builders.random_network(np.random.default_rng(7), (4, 3)))
+    folder = RunFolder.create_at(tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    np.save("mine.npy", np.zeros((3, 4), np.float32))
+    asked = Request("host", "m", vectors="./mine.npy")
+    assert jobs._stimuli(asked, network, None).origin == "./mine.npy"
+    Path("mine.npy").rename(folder.stimuli)
+    assert jobs._stimuli(asked, network, folder).origin == "./mine.npy"

@@ -22,7 +22,7 @@ from harness.untrusted import clean
 from harness.words import duration
 from harness.workspace import Workspace
 
-OF_RUNS = (outcome.value for outcome in Outcome if outcome is not Outcome.NOT_RUN)
+OF_RUNS = tuple(outcome.value for outcome in Outcome if outcome is not Outcome.NOT_RUN)
 VERDICTS = (*OF_RUNS, State.UNFINISHED.value, State.UNREADABLE.value)
 STYLES = {
     "identical": "green",

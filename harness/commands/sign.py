@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 from harness.errors import RequestError
@@ -11,7 +10,7 @@ from harness.screen import Screen
 from harness.signing import PAYLOAD_TYPE, Envelope, fingerprint, private_key, statement
 from harness.verification import State, Wanted, verify
 from harness.verification.claims import MALFORMED
-from harness.verification.folder import RUN, read
+from harness.verification.folder import RUN, how_to_finish, read
 from harness.workspace import Workspace
 
 
@@ -30,7 +29,7 @@ def _require_sound(path: Path, wanted: Wanted, screen: Screen) -> None:
     """All but what takes long: the reference computed again, the bundle built again."""
     evidence = read(path)
     if evidence is None:
-        raise RequestError(f"{path}: the run is not finished", f"harness run --resume {shlex.quote(str(path))}")
+        raise RequestError(f"{path}: the run is not finished", how_to_finish(path))
     for found in verify(evidence, wanted, screen.progress):
         if found.state is State.WRONG or (found.needed and found.state is State.UNCHECKED):
             raise RequestError(

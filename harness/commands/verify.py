@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ from harness.screen import Screen
 from harness.verification import Claim, State, Wanted, stands
 from harness.verification import verify as claims_of
 from harness.verification.claims import MALFORMED
-from harness.verification.folder import Evidence, read
+from harness.verification.folder import Evidence, how_to_finish, read
 from harness.workspace import Workspace
 
 STYLES = {State.OK: "green", State.WRONG: "bold red", State.UNCHECKED: "yellow"}
@@ -37,8 +36,7 @@ def verify(run: Path, wanted: Wanted, workspace: Workspace, screen: Screen) -> i
 
 
 def _unfinished(path: Path) -> Claim:
-    text = f"the run is not: there is no run.json; harness run --resume {shlex.quote(str(path))}"
-    return Claim("finished", State.UNCHECKED, text)
+    return Claim("finished", State.UNCHECKED, f"the run is not: there is no run.json; {how_to_finish(path)}")
 
 
 def _verdict(evidence: Evidence | None) -> str:

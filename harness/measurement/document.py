@@ -23,6 +23,7 @@ from harness.measurement.devices import DeviceTime
 from harness.measurement.parts import Part, interval, parts_of
 from harness.measurement.segments import Probe, Readings, Segment
 from harness.plan import Plan
+from harness.strict_json import spelled
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,11 @@ class Measured:
 def conclude(job: Job, asked: Asked, measured: Measured, readings: Readings, bases: Sequence[Base]) -> dict[str, Any]:
     """The whole measurement as JSON types."""
     parts = [_part(part, readings[:, i], measured, asked) for i, part in enumerate(parts_of(job, asked))]
-    outputs = measured_segments.outputs(measured.segments)
     document = verdict.origin(job, measured.environment, [])
     document |= {
         "kind": "measure",
         "measured": _measured(job, asked, measured),
-        "outputs": dataclasses.asdict(outputs) | {"sha256": measured_segments.hashes(measured.segments)},
+        "outputs": _outputs(measured.segments),
         "clock": _clock(job, measured.probe, asked),
         "state": _state(measured, job.profile.timing.frequency_khz),
         "load": statistics.plain(measured.load),
@@ -74,6 +74,12 @@ def _part(part: Part, readings: Readings, measured: Measured, asked: Asked) -> d
     if asked.quantity is Quantity.TIME:
         return statistics.times(part, readings)
     return statistics.counts(part, readings, measured.probe.constant, len(measured.segments[0].readings))
+
+
+def _outputs(segments: Sequence[Segment]) -> dict[str, Any]:
+    """Whether they were right, and their hashes; a wrong one that is no number of JSON has its name."""
+    compared: dict[str, Any] = spelled(dataclasses.asdict(measured_segments.outputs(segments)))
+    return compared | {"sha256": measured_segments.hashes(segments)}
 
 
 def _device_times(measured: Measured) -> tuple[DeviceTime, ...]:

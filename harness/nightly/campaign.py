@@ -50,7 +50,7 @@ class Watcher(Protocol):
         """A command was started."""
 
     def ends(self, job: Job, told: str) -> None:
-        """It has ended."""
+        """It has ended; `told` is empty if it has done nothing, as somebody else has the board."""
 
     def concluded(self, entry: Entry, result: Result) -> None:
         """An entry has ended."""
@@ -95,10 +95,11 @@ class Campaign:
             self._settle(now_s)
             for job in beginnings(self.state, now_s):
                 self._begin(job)
-            awaits = schedule.awaits(self.state)
-            if not self.running and not awaits:
+            awaited = schedule.awaited(self.state)
+            self.watcher.awaited(awaited)
+            if not self.running and not awaited:
                 return
-            ended = self.runner.wait(LOOK_S if awaits else None)
+            ended = self.runner.wait(LOOK_S if awaited else None)
             if ended:
                 self._end(*ended)
 
@@ -106,7 +107,6 @@ class Campaign:
         """Who outside the night has boards that it could use."""
         seen = {board: who for board in sorted(schedule.free(self.state)) if (who := self.holder(board))}
         self.state = schedule.looked_at(self.state, seen, now_s)
-        self.watcher.awaited(self.state.taken)
 
     def go_on(self, entry: Entry, one: Begun) -> None:
         """With an entry that was begun when the night was interrupted, unless its run was finished."""
@@ -138,17 +138,17 @@ class Campaign:
         running = self.running.pop(board)
         end = self._end_attempt if running.job.step is Step.ATTEMPT else self._end_cure
         busy = finding.busy(said, board)
-        told = self._stand_back(running, busy) if busy else end(running, said, took_s)
-        self.watcher.ends(running.job, told)
+        if busy:
+            self._stand_back(running, busy)
+        self.watcher.ends(running.job, "" if busy else end(running, said, took_s))
 
-    def _stand_back(self, running: Running, busy: str) -> str:
+    def _stand_back(self, running: Running, busy: str) -> None:
         """Somebody else was quicker."""
         job = running.job
         self.state = schedule.stood_back(self.state, job, busy, self.runner.now_s())
         if job.step is Step.ATTEMPT:
             self.errands.forget(job.entry, running.errand)
             self._keep_begun(job.entry, None)
-        return f"not now: {busy}"
 
     def _end_attempt(self, running: Running, said: Said, took_s: float) -> str:
         job, entry = running.job, running.job.entry

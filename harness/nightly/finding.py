@@ -13,8 +13,8 @@ from harness.nightly.leash import TIMED_OUT
 from harness.nightly.schedule import Cured
 from harness.outcome import PARTS, Ending, Outcome
 
-BUSY = re.compile(r"(?:board: )?(.+); not free after [0-9.e+]+ s", re.DOTALL)
-"""What harness.sharing.held.BoardBusy says."""
+BUSY = re.compile(r"(?:board: )?(.+)(?:; not free after \S+ s|: not looked at more closely)", re.DOTALL)
+"""What harness.sharing.held.BoardBusy says, and a health check of a board that somebody works on."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +97,19 @@ def _verdict(document: Mapping[str, Any]) -> Ending:
 
 def busy(said: Said, board: str) -> str:
     """Who has the board, if a command did nothing because somebody else has; empty if it did something."""
+    for one in _boards(said):
+        if one.get("board") == board and one.get("busy") is True:
+            who = (_who(check.get("text")) for check in _objects(one.get("checks")))
+            return next(filter(None, who), f"board {board} is in use")
     document = said.document or {}
-    if any(one.get("board") == board and one.get("busy") is True for one in _boards(said)):
-        return f"board {board} is in use"
     if said.code != EXIT_INFRASTRUCTURE or document.get("differs_so_far") is True:
         return ""
-    match = BUSY.fullmatch(str(document.get("error") or document.get("reason")))
+    return _who(document.get("error") or document.get("reason"))
+
+
+def _who(words: object) -> str:
+    """As told in words about a board that is not free; empty for others."""
+    match = BUSY.fullmatch(str(words))
     return match[1] if match else ""
 
 
@@ -135,8 +142,12 @@ def check(said: Said, board: str) -> Cured:
 
 
 def _boards(said: Said) -> list[Mapping[str, Any]]:
-    boards = (said.document or {}).get("boards")
-    return [one for one in boards if isinstance(one, dict)] if isinstance(boards, list) else []
+    return _objects((said.document or {}).get("boards"))
+
+
+def _objects(value: object) -> list[Mapping[str, Any]]:
+    """Those of a JSON list; none of what is no list."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def cycle(said: Said) -> Cured:

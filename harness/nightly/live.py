@@ -24,25 +24,31 @@ DOING = {Step.CHECK: "health check", Step.CYCLE: "power cycle"}
 
 @dataclass
 class Watch:
-    """Tells of a night; `busy` is what each board does, since when, and where its words go; `taken` who has others."""
+    """Tells of a night; `busy` is what each board does, since when, and where its words go.
+
+    `taken` is who has others now, `told` who was said to have them since the last entry began there.
+    """
 
     screen: Screen
     total: int
     ended: int = 0
     busy: dict[str, tuple[str, float, Path]] = field(default_factory=dict)
     taken: Mapping[str, str] = field(default_factory=dict)
+    told: dict[str, str] = field(default_factory=dict)
 
     def begins(self, job: Job, log: Path, now_s: float) -> None:
         """A command was started."""
         what = DOING.get(job.step, job.entry.key)
         self.busy = {**self.busy, job.board: (what, now_s, log)}
-        if job.step is not Step.CHECK and not self.screen.err.is_terminal:
-            self.screen.note(clean(f"{job.board}: {what} begins"))
+        if job.step is not Step.CHECK:
+            self.told.pop(job.board, None)
+            if not self.screen.err.is_terminal:
+                self.screen.note(clean(f"{job.board}: {what} begins"))
 
     def ends(self, job: Job, told: str) -> None:
-        """It has ended; what went well is told where its entry ends."""
+        """It has ended; what went well is told where its entry ends, what did nothing where boards are awaited."""
         self.busy = {board: doing for board, doing in self.busy.items() if board != job.board}
-        if job.step is not Step.ATTEMPT and told != "well":
+        if job.step is not Step.ATTEMPT and told not in {"", "well"}:
             self.screen.note(clean(f"{job.board}: {DOING[job.step]}: {told}"))
 
     def concluded(self, entry: Entry, result: Result) -> None:
@@ -56,9 +62,10 @@ class Watch:
     def awaited(self, taken: Mapping[str, str]) -> None:
         """These boards are waited for, as somebody else has them, in words; told where that is new."""
         for board, who in taken.items():
-            if self.taken.get(board) != who:
+            if self.told.get(board) != who:
                 self.screen.note(clean(f"{board}: {who}: its entries wait"))
-        self.taken = dict(taken)
+        self.told |= taken
+        self.taken = taken
 
     def table(self) -> Table:
         """A line a board that is busy, or that somebody else has, and how far the night is."""

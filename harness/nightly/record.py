@@ -211,8 +211,8 @@ def _text(value: Any) -> str:
 
 
 def _time(value: Any) -> float:
-    """Seconds; ValueError or TypeError for what cannot be calculated with, or has no date."""
-    if not isinstance(value, int | float) or not abs(value) < LATEST_S:
+    """Seconds; ValueError for what cannot be calculated with, or has no date."""
+    if not isinstance(value, int | float) or not 0 <= value < LATEST_S:
         raise ValueError(f"{value!r} is no time")
     return value
 
@@ -222,13 +222,14 @@ def _numbered(folder: Path) -> list[Path]:
 
 
 def _result(document: dict[str, Any]) -> Result:
-    return Result(**document | {"ending": _ending(document["ending"]), "attempts": _attempts(document)})
+    values = {"ending": _ending(document["ending"]), "attempts": _attempts(document), "run": _text(document["run"])}
+    return Result(**document | values)
 
 
 def _begun(document: dict[str, Any]) -> Begun:
     began_s = document["began_s"]
-    values = {"attempts": _attempts(document), "began_s": None if began_s is None else _time(began_s)}
-    return Begun(**document | values)
+    values = {"began_s": None if began_s is None else _time(began_s), "run": _text(document["run"])}
+    return Begun(**document | values | {"attempts": _attempts(document)})
 
 
 def _attempts(document: dict[str, Any]) -> tuple[Attempt, ...]:

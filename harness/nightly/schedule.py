@@ -190,9 +190,10 @@ def free(state: State) -> frozenset[str]:
     return frozenset(entry.board for entry in _pending(state) if state.rules.place(entry.board) not in busy)
 
 
-def awaits(state: State) -> bool:
-    """Whether an entry is pending only because somebody else has its board."""
-    return any(entry.board in state.taken for entry in _pending(state))
+def awaited(state: State) -> dict[str, str]:
+    """The boards for which an entry waits, as somebody else has them, in words."""
+    boards = {entry.board for entry in _pending(state)}
+    return {board: who for board, who in state.taken.items() if board in boards}
 
 
 def cured(state: State, job: Job, found: Cured) -> State:

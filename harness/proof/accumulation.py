@@ -15,7 +15,7 @@ import numpy as np
 
 from harness.network import Array, QGemm, accumulator_bounds
 from harness.probe import Probe
-from harness.proof.claims import Question, Side, Step
+from harness.proof.claims import Note, Question, Side, Step
 from harness.proof.rounding import differing_output
 from harness.reference import specification
 from harness.targets import Stage
@@ -37,12 +37,12 @@ def questions(layer: QGemm, stage: Stage, probe: Probe | None) -> Iterator[Quest
         "they hold for every part of a sum too",
         layer.width,
         complete=True,
-        answer=lambda: _overflow(low, high),
+        answer=lambda _: _overflow(low, high),
     )
     together, exact = extremes(layer), specification.accumulator(layer)
 
-    def wrong(inputs: Array) -> str:
-        return differing_output(stage, inputs, exact, probe)
+    def wrong(inputs: Array, note: Note) -> str:
+        return differing_output(stage, inputs, exact, probe, note)
 
     yield Question(
         Step.ACCUMULATION,
@@ -52,7 +52,7 @@ def questions(layer: QGemm, stage: Stage, probe: Probe | None) -> Iterator[Quest
         "each input alone at each of its 256 codes, all others at their zero point",
         CODES * layer.input_width * layer.width,
         complete=True,
-        answer=lambda: next(filter(None, (wrong(part) for part in single_codes(layer))), ""),
+        answer=lambda note: next(filter(None, (wrong(part, note) for part in single_codes(layer))), ""),
     )
     yield Question(
         Step.ACCUMULATION,
@@ -63,7 +63,7 @@ def questions(layer: QGemm, stage: Stage, probe: Probe | None) -> Iterator[Quest
         "vectors",
         len(together) * layer.width,
         complete=True,
-        answer=lambda: wrong(together),
+        answer=lambda note: wrong(together, note),
     )
 
 

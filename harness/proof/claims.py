@@ -6,16 +6,11 @@ import enum
 import hashlib
 import time
 from collections.abc import Callable
-from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import TypeAlias
 
-_FOUND: ContextVar[hashlib._Hash | None] = ContextVar("found", default=None)
-
-
-def found_right(sha256: str) -> None:
-    """Note that the program's answer with this SHA-256 is the right one, for the claim that is asked for now."""
-    if found := _FOUND.get():
-        found.update(sha256.encode())
+Note: TypeAlias = Callable[[str], object]
+"""Hears of each answer of the program that was found right, by its SHA-256."""
 
 
 class Step(enum.Enum):
@@ -40,7 +35,8 @@ class Side(enum.Enum):
 class Question:
     """Something that can be asked: `answer` returns a counterexample in words, or nothing if there is none.
 
-    `cases` is how many values are tried; `complete` says that they are all that there can be.
+    On the way it notes what the program answered rightly.  `cases` is how many values are tried; `complete` says that
+    they are all that there can be.
     """
 
     step: Step
@@ -50,17 +46,13 @@ class Question:
     method: str
     cases: int
     complete: bool
-    answer: Callable[[], str]
+    answer: Callable[[Note], str]
 
     def ask(self) -> Claim:
         """The answer, the hash of all that was found right on the way to it, and how long it took."""
-        started, found = time.perf_counter(), hashlib.sha256()
-        before = _FOUND.set(found)
-        try:
-            counterexample = self.answer()
-        finally:
-            _FOUND.reset(before)
-        return Claim(self, counterexample, time.perf_counter() - started, found.hexdigest())
+        started, right = time.perf_counter(), hashlib.sha256()
+        counterexample = self.answer(lambda sha256: right.update(sha256.encode()))
+        return Claim(self, counterexample, time.perf_counter() - started, right.hexdigest())
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from harness.execute import Deployed
 from harness.network import Array, Layer, Network
 from harness.plan import Plan
 from harness.probe import Probe
-from harness.proof.claims import Question, Side, Step, found_right
+from harness.proof.claims import Note, Question, Side, Step
 from harness.proof.rounding import differing_output
 from harness.stimuli import stimuli
 from harness.targets import Stage
@@ -52,13 +52,13 @@ def questions(
     wanted = [dumps.sha256(values) for values in references]
     pinned = execute.options(plan)
 
-    def run(item: str, block: int) -> str:
+    def run(item: str, block: int, note: Note) -> str:
         options = [*pinned, "--block", str(block), "--delay", f"{item}:{DELAY_US}"]
         found: Sequence[str] = wanted
         if deployed:
             found = execute.execute_chunk(deployed, 0, upload, len(vectors), layers, options, timeout_s).sha256
         wrong = [layer.name for layer, *pair in zip(layers, wanted, found, strict=True) if pair[0] != pair[1]]
-        found_right(" ".join(found))
+        note(" ".join(found))
         return f"with a delay before every layer of item {item}, layer {wrong[0]} differs first" if wrong else ""
 
     for item in plan.items:
@@ -85,12 +85,12 @@ def questions(
     )
 
 
-def _last_alone(plan: Plan, deployed: Deployed | None, vectors: Path, wanted: str, timeout_s: float) -> str:
+def _last_alone(plan: Plan, deployed: Deployed | None, vectors: Path, wanted: str, timeout_s: float, note: Note) -> str:
     """What is wrong with the last layer's activations where they are the only ones; `wanted` is their SHA-256."""
     last = plan.network.layers[-1]
     if deployed and _sha256_alone(plan, deployed, vectors, last, timeout_s) != wanted:
         return f"layer {last.name} differs"
-    found_right(wanted)
+    note(wanted)
     return ""
 
 
@@ -114,7 +114,7 @@ def merging(reader: Layer, stage: Stage, probe: Probe | None) -> Question:
         "every byte of every column takes all 256 values, each in an order of its own",
         256 * stage.input_width,
         complete=True,
-        answer=lambda: differing_output(stage, every_byte(stage), lambda values: values, probe),
+        answer=lambda note: differing_output(stage, every_byte(stage), lambda values: values, probe, note),
     )
 
 

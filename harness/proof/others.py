@@ -81,7 +81,7 @@ def _question(
         method,
         vectors * layer.width,
         complete=complete,
-        answer=lambda: differing_output(stage, inputs(), expected, probe),
+        answer=lambda note: differing_output(stage, inputs(), expected, probe, note),
     )
 
 

@@ -13,7 +13,7 @@ from harness.errors import BoardError
 from harness.network import Array, Network, QGemm, QuantizeLinear
 from harness.probe import Probe
 from harness.proof import cause
-from harness.proof.claims import Question, Side, Step, found_right
+from harness.proof.claims import Note, Question, Side, Step
 from harness.reference import exhaustive, specification, steps
 from harness.reference.softfloat import INFINITY_BITS
 from harness.reference.steps import StepFunction, Sweep
@@ -40,7 +40,9 @@ def every_float(layer: QuantizeLinear, stage: Stage, probe: Probe | None) -> Que
         "all 2^32 bit patterns pass through the deployed code; every place where the code changes is compared",
         sweep.cases,
         complete=True,
-        answer=lambda: differing_step([steps.of_floats(layer)] * layer.width, sweep, stage, probe, _float_text),
+        answer=lambda note: differing_step(
+            [steps.of_floats(layer)] * layer.width, sweep, stage, probe, _float_text, note
+        ),
     )
 
 
@@ -61,8 +63,8 @@ def thresholds(layer: QuantizeLinear, stage: Stage, probe: Probe | None, *, mono
         f"pass through every column{argument if monotone else ''}",
         notable.size * layer.width,
         complete=True,
-        answer=lambda: differing_output(
-            stage, np.repeat(notable[:, None], layer.width, axis=1), specification.operator(layer), probe
+        answer=lambda note: differing_output(
+            stage, np.repeat(notable[:, None], layer.width, axis=1), specification.operator(layer), probe, note
         ),
     )
 
@@ -90,10 +92,10 @@ def every_accumulator(layer: QGemm, stage: Stage, probe: Probe | None) -> Questi
         + ("all outputs are compared" if to_float else "every place where the code changes is compared"),
         sweep.cases,
         complete=True,
-        answer=lambda: _with_cause(
-            _differing_number(layer, sweep, stage, probe)
+        answer=lambda note: _with_cause(
+            _differing_number(layer, sweep, stage, probe, note)
             if to_float
-            else differing_step(steps.of_accumulators(layer), sweep, stage, probe, str),
+            else differing_step(steps.of_accumulators(layer), sweep, stage, probe, str, note),
             lambda: cause.of_finish(layer, stage, probe) if probe else "",
         ),
     )
@@ -109,7 +111,7 @@ def reference_agrees(network: Network, layer: QuantizeLinear | QGemm, abandoned:
     """That ONNX Runtime and the integer specification say the same on all of that."""
     quantizes = isinstance(layer, QuantizeLinear)
 
-    def confirm() -> str:
+    def confirm(_: Note) -> str:
         exhaustive.confirm(network, layer, abandoned)
         return ""
 
@@ -126,18 +128,23 @@ def reference_agrees(network: Network, layer: QuantizeLinear | QGemm, abandoned:
 
 
 def differing_step(
-    staircases: Sequence[StepFunction], sweep: Sweep, stage: Stage, probe: Probe | None, text: Callable[[int], str]
+    staircases: Sequence[StepFunction],
+    sweep: Sweep,
+    stage: Stage,
+    probe: Probe | None,
+    text: Callable[[int], str],
+    note: Note,
 ) -> str:
     """The first input of a sweep whose code is not that of its column's staircase; `text` shows an input."""
     if probe is None:
-        found_right(dumps.sha256(steps.expected(staircases, sweep)))
+        note(dumps.sha256(steps.expected(staircases, sweep)))
         return ""
     found, done = probe.steps(stage, sweep)
     different = steps.first_difference(steps.expected(staircases, done), found)
     if different is None and done.cases < sweep.cases:
         raise BoardError(f"the program ended the sweep of {stage.name} early, without a difference before")
     if different is None:
-        found_right(dumps.sha256(found))
+        note(dumps.sha256(found))
         return ""
     column, vector = different
     value = int(sweep.start[column]) + vector
@@ -151,7 +158,7 @@ def _float_text(bits: int) -> str:
     return f"{np.uint32(bits).view(np.float32)!s} ({bits:#010x})"
 
 
-def _differing_number(layer: QGemm, sweep: Sweep, stage: Stage, probe: Probe | None) -> str:
+def _differing_number(layer: QGemm, sweep: Sweep, stage: Stage, probe: Probe | None, note: Note) -> str:
     length, finish = max(BYTES_AT_ONCE // (4 * layer.width), 1), specification.finish(layer)
     for first in range(0, sweep.vectors, length):
         part = Sweep(sweep.start + first, np.full_like(sweep.count, min(length, sweep.vectors - first)))
@@ -162,7 +169,7 @@ def _differing_number(layer: QGemm, sweep: Sweep, stage: Stage, probe: Probe | N
             counterexample = _first_number(stage, accumulators, wanted, sweep.count - first, probe)
             if counterexample:
                 return counterexample
-        found_right(right)
+        note(right)
     return ""
 
 
@@ -179,7 +186,9 @@ def _first_number(stage: Stage, accumulators: Array, wanted: Array, reachable: A
     return f"column {at[1]}: {accumulators[at]} becomes {found[at]}, expected {wanted[at]}"
 
 
-def differing_output(stage: Stage, inputs: Array, expected: Callable[[Array], Array], probe: Probe | None) -> str:
+def differing_output(
+    stage: Stage, inputs: Array, expected: Callable[[Array], Array], probe: Probe | None, note: Note
+) -> str:
     """The first of the inputs (n, input width) whose output is not the expected one, in words."""
     rows = max(BYTES_AT_ONCE // (inputs.itemsize * inputs.shape[1] + 8 * stage.output_width), 1)
     for start in range(0, len(inputs), rows):
@@ -190,7 +199,7 @@ def differing_output(stage: Stage, inputs: Array, expected: Callable[[Array], Ar
         if len(vectors):
             at = vectors[0], columns[0]
             return f"column {at[1]} of inputs {_row(part[at[0]])}: {found[at]}, expected {wanted[at]}"
-        found_right(dumps.sha256(found))
+        note(dumps.sha256(found))
     return ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from jinja2 import TemplateError
 from harness.errors import BoardError, HarnessError, RequestError
 from harness.screen import Bar
 from harness.strict_json import spelled
+
+ALMOST_NOTHING = 1e-12  # of a fraction that should be 0
 
 Progress: TypeAlias = Callable[[str, int], AbstractContextManager[Bar]]
 """Opens a progress bar: what is done, how many steps it takes."""
@@ -75,14 +78,17 @@ def stands(claims: Sequence[Claim]) -> bool | None:
     return None if any(each.needed and each.state is State.UNCHECKED for each in claims) else True
 
 
-def require_equal(what: str, recorded: Any, found: Any) -> None:
-    """ContradictionError, naming the first entry that differs, unless the record is what was found; both as JSON."""
-    different = first_difference(*(json.loads(json.dumps(spelled(value))) for value in (recorded, found)))
+def require_equal(what: str, recorded: Any, found: Any, *, close: float = 0.0) -> None:
+    """ContradictionError, naming the first entry that differs, unless the record is what was found; both as JSON.
+
+    Fractions may differ by so much in relation to them: processors do not round logarithms alike.
+    """
+    different = first_difference(*(json.loads(json.dumps(spelled(value))) for value in (recorded, found)), close=close)
     if different:
         raise ContradictionError(f"{what} says {different}")
 
 
-def first_difference(recorded: Any, found: Any, at: str = "") -> str:
+def first_difference(recorded: Any, found: Any, at: str = "", *, close: float = 0.0) -> str:
     """The first place where two JSON values differ, in words; empty if there is none."""
     if isinstance(recorded, Mapping) and isinstance(found, Mapping):
         pairs = (
@@ -92,8 +98,16 @@ def first_difference(recorded: Any, found: Any, at: str = "") -> str:
         pairs = ((f"{at}[{index}]", *pair) for index, pair in enumerate(zip_longest(recorded, found)))
     else:
         same = json.dumps(recorded) == json.dumps(found)  # by their texts: 1 is not 1.0, and NaN is NaN
-        return "" if same else f"{at} is {shortened(recorded)}, found again as {shortened(found)}"
-    return next((text for where, one, other in pairs if (text := first_difference(one, other, where))), "")
+        if same or (close and _are_close(recorded, found, close)):
+            return ""
+        return f"{at} is {shortened(recorded)}, found again as {shortened(found)}"
+    differences = (first_difference(one, other, where, close=close) for where, one, other in pairs)
+    return next(filter(None, differences), "")
+
+
+def _are_close(recorded: Any, found: Any, close: float) -> bool:
+    fractions = isinstance(recorded, float) and isinstance(found, float)
+    return fractions and math.isclose(recorded, found, rel_tol=close, abs_tol=ALMOST_NOTHING)
 
 
 def shortened(value: Any) -> str:

@@ -14,6 +14,12 @@ from harness.verification.folder import RUN, Evidence
 BELIEVED = "believed"
 SCHEMA = 1
 
+
+def _below(entry: str, claim: str, names: str) -> dict[str, str]:
+    """The entries of these names, all there are below `entry` beside those of other claims."""
+    return {f"{entry}.{name}": claim for name in names.split()}
+
+
 # By the path of an entry; what ends with a dot stands for all that is below.
 COMMON = {
     "schema": "fields",
@@ -40,7 +46,7 @@ COMMON = {
     "bundle.reused": BELIEVED,
     "reference.": BELIEVED,
     "host.": BELIEVED,
-    "stimuli.": "vectors",
+    **_below("stimuli", "vectors", "count seed source classes. sha256"),
     "files.": "files",
     "content_sha256": "content",
     "verdict": "verdict",
@@ -52,15 +58,23 @@ RUNS = {
     "vectors_per_s": "request",
     "layers.": "verdict",
     "coverage.": "verdict",
-    "proof.": "proof",
+    "proof": "proof",
+    "proof.wall_s": BELIEVED,
+    "proof.claims": "proof",
+    "proof.claims.counterexample": BELIEVED,
+    "proof.claims.time_s": BELIEVED,
+    **_below("proof", "proof", "schema holds assumptions."),
+    **_below("proof.claims", "proof", "step shows answered_by layer statement method cases complete holds"),
+    "proof.claims.answers_sha256": "answers",
     "conformance.": "verdict",
     "diagnosis.": "verdict",
     "diagnoses.": "verdict",
     "pictures.": "verdict",
+    "failing": "failing",
     "failing.actual": BELIEVED,
     "failing.note": BELIEVED,
     "failing.replay": BELIEVED,
-    "failing.": "failing",
+    **_below("failing", "failing", "vector unit expected layer inputs. of_inputs file"),
 }
 MEASUREMENTS = {
     "measured.warmup": BELIEVED,
@@ -69,8 +83,9 @@ MEASUREMENTS = {
     "measured.fifo_refused": BELIEVED,
     "measured.memory_locked": BELIEVED,
     "measured.dma_latency_held": BELIEVED,
-    "measured.": "measured",
-    "outputs.": "outputs",
+    **_below("measured", "measured", "scope interval quantity unit block samples segment segments duration_s pause_s"),
+    **_below("measured", "measured", "cycle_ns memory_lock_asked dma_latency_asked not_met_because"),
+    **_below("outputs", "outputs", "compared differing first. own sha256."),
     "clock.": BELIEVED,
     "state.": BELIEVED,
     "load.": BELIEVED,
@@ -101,11 +116,10 @@ def table_of(evidence: Evidence) -> Mapping[str, str]:
 
 def claim_of(path: str, table: Mapping[str, str]) -> str | None:
     """What checks the entry: the most exact that the table says of it."""
-    while path:
-        if path in table or f"{path}." in table:
-            return table.get(path) or table[f"{path}."]
-        path = path.rpartition(".")[0]
-    return None
+    found = table.get(path)
+    while path and found is None:
+        found, path = table.get(f"{path}."), path.rpartition(".")[0]
+    return found
 
 
 def paths(value: Any, at: str = "") -> Iterator[str]:

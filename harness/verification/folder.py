@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -53,6 +55,14 @@ def read(path: Path) -> Evidence | None:
         raise RequestError(
             f"{path / RUN}: cannot be read: {error}", "get the folder again from where it came"
         ) from error
+
+
+def how_to_finish(path: Path) -> str:
+    """What is to be done with a run of which `read` says that it is not finished."""
+    with suppress(RequestError):
+        if RunFolder(path).read_request().get("kind") == "measure":
+            return "measure again: a measurement is not resumed"
+    return f"harness run --resume {shlex.quote(str(path))}"
 
 
 def files(evidence: Evidence, progress: Progress) -> str:

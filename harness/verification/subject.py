@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,10 @@ def _require_possible_times(run: Mapping[str, Any]) -> None:
         raise UncheckedError(f"{RUN} tells of no attempt: written by an older version")
     began = run["attempts"][-1]["began"]
     if not run["started"] <= began <= run["finished"]:
-        raise ContradictionError(f"{RUN}: its last attempt began {began}, it {run['started']} to {run['finished']}")
+        raise UncheckedError(
+            f"{RUN}: its last attempt began {began}, of {run['started']} to {run['finished']}: "
+            "a clock was set meanwhile, or somebody has edited it"
+        )
     if finished > datetime.now(UTC) + SLACK:
         raise ContradictionError(f"{RUN} says that it finished {run['finished']}, which is still to come")
     if run["wall_s"] and "vectors_per_s" in run:
@@ -119,7 +123,8 @@ def vectors(evidence: Evidence, kept: Stimuli, network: Network, progress: Progr
     sha256 = file_sha256(RunFolder(evidence.path).stimuli)
     require_equal(f"{RUN}, stimuli,", [recorded["count"], recorded["sha256"]], [kept.count, sha256])
     if not asked["vectors"].isdecimal():
-        require_equal(f"{RUN}, stimuli.source,", recorded["source"], asked["vectors"])
+        sources = (str(Path(source)) for source in (recorded["source"], asked["vectors"]))
+        require_equal(f"{RUN}, stimuli.source,", *sources)
         require_equal(f"{RUN}, stimuli.classes,", recorded["classes"], kept.describe())
         raise UncheckedError(f"{kept.count:,} vectors came from the file {asked['vectors']}, {sha256}")
     made = _made_again(asked, kept, network, progress)

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from harness import profile
+from harness.nightly import finding
+from harness.nightly.finding import Said
 from harness.sharing import hold
 from harness.sharing.ticket import user_name
 from tests.commands.command import User
@@ -74,10 +76,10 @@ def test_a_check_tells_what_a_board_lacks_and_quarantines_it(user: User, tmp_pat
     assert "3 pages written" in user.here("report", "--site", str(tmp_path / "site")).out
     text = (tmp_path / "site" / "index.html").read_text()
     assert f"</span> {xavier['reason']} <span" in text
-    assert f"now quarantined by {user_name(os.getuid())}, not by this night" in text
+    assert f"now quarantined by {user_name(os.getuid())}, by no night shown" in text
     (tmp_path / "boards.yaml").unlink()
     assert "1 pages written" in user.here("report", "--site", str(tmp_path / "site")).out
-    assert "not by this night" not in (tmp_path / "site" / "index.html").read_text()
+    assert "by no night shown" not in (tmp_path / "site" / "index.html").read_text()
 
 
 def test_a_board_that_passes_comes_out_of_quarantine_and_a_run_before_is_warned(user: User) -> None:
@@ -111,6 +113,9 @@ def test_a_board_in_use_is_not_looked_at_closely(user: User, tmp_path: Path) -> 
     assert f"(pid {os.getpid()}, measure acas_coc)" in in_use["text"]
     assert reachable == {"name": "reachable", "ok": True, "text": "an SSH server answers"}
     assert (answered.code, silent.code, silent.document["boards"][0]["part"]) == (0, 3, "board")
+    for ended in (answered, silent):  # as a night tells it
+        who = finding.busy(Said(ended.code, ended.out), "xavier")
+        assert re.fullmatch(r"board xavier is in use by .+, measure acas_coc\) since [0-9: -]+", who)
     assert row(user, "xavier")["quarantine"] is None  # whoever has it may be restarting it
 
 
@@ -118,8 +123,10 @@ def test_a_board_that_another_has_locked_is_let_be(user: User, tmp_path: Path) -
     user.here("boards", "lock", "host", "--purpose", "soldering")
     [ticket] = (tmp_path / "locks").iterdir()
     give_away(ticket)
-    [checked] = user.here("boards", "check", "host", "--quarantine", "--json").document["boards"]
+    answered = user.here("boards", "check", "host", "--quarantine", "--json")
+    [checked] = answered.document["boards"]
     assert (checked["ok"], checked["busy"]) == (True, True)
+    assert finding.busy(Said(answered.code, answered.out), "host").startswith("board host is locked by nobody@")
     assert "board host is locked by nobody@" in checked["checks"][0]["text"]
     ended = user.harness("boards", "unlock", "host")
     assert (ended.code, "is locked by nobody@" in ended.err, "--force" in ended.err) == (3, True, True)

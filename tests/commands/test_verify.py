@@ -434,7 +434,9 @@ def test_an_unfinished_run_cannot_be_checked(user: User, identical: Path, tmp_pa
     (copy / "run.json").unlink()
     ended = user.here("verify", str(copy), "--json")
     assert (ended.code, ended.document["stands"]) == (3, None)
-    assert "--resume" in text(ended, "finished")
+    assert f"harness run --resume {copy}" in text(ended, "finished")
+    change(copy / "request.json", lambda asked: asked.update(kind="measure"))
+    assert "measure again" in text(user.here("verify", str(copy), "--json"), "finished")
 
 
 @pytest.mark.parametrize("content", ["{", "[1]", '{"a":' * 100_000])

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness import proof
+from harness.proof import Proof, Question, Side, Step
 from harness.screen import Screen
 from harness.verification import Claim, State, Wanted, verify
-from harness.verification.fields import BELIEVED, COMMON, MEASUREMENTS, RUNS, claim_of, table_of
+from harness.verification.fields import BELIEVED, COMMON, MEASUREMENTS, RUNS, claim_of, paths, table_of
 from harness.verification.folder import Evidence, read
 from harness.workspace import ROOT
 from tests.commands.test_verify import _ties_are_searched_once_a_model, differing, identical, model, user
@@ -23,6 +24,7 @@ __all__ = ["_ties_are_searched_once_a_model", "base", "compared", "differing", "
 UNTOUCHED = {
     "bundle": "built again only",
     "proof": "tests/verification/test_proved.py",
+    "answers": "tests/verification/test_proved.py",
 }
 QUICK = {"fields", "files", "content", "request", "model", "plan", "vectors", "measured", "numbers"}
 Place = tuple[str | int, ...]
@@ -129,9 +131,16 @@ def test_the_page_names_all_that_is_believed() -> None:
 
 
 def test_the_most_exact_entry_counts() -> None:
-    table = {"a.": "x", "a.b": BELIEVED}
-    found = {path: claim_of(path, table) for path in ("a", "a.b", "a.b.c", "a.c", "b", "ab")}
-    assert found == {"a": "x", "a.b": BELIEVED, "a.b.c": BELIEVED, "a.c": "x", "b": None, "ab": None}
+    table = {"a.": "x", "a.b": BELIEVED, "c": "y"}
+    found = {path: claim_of(path, table) for path in ("a", "a.b", "a.b.c", "a.c", "b", "ab", "c", "c.d", "")}
+    assert {path: name for path, name in found.items() if name} == {
+        "a": "x", "a.b": BELIEVED, "a.b.c": "x", "a.c": "x", "c": "y",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("section", ["stimuli", "failing", "proof", "proof.claims", "measured", "outputs", "bundle"])
+def test_nothing_is_let_through_beside_what_a_claim_looks_at(section: str) -> None:
+    assert claim_of(f"{section}.approved", COMMON | RUNS | MEASUREMENTS) is None
 
 
 def test_a_document_of_another_schema_is_not_checked(identical: Path) -> None:
@@ -141,8 +150,8 @@ def test_a_document_of_another_schema_is_not_checked(identical: Path) -> None:
     assert (fields.state, fields.text) == (State.UNCHECKED, "run.json is of schema 2, this version knows 1")
 
 
-def test_all_entries_of_a_proof_are_known(tmp_path: Path) -> None:
-    table = COMMON | RUNS
-    document = {"proof": {"schema": 1, "claims": [{"answers_sha256": "0"}], "assumptions": []}}
-    (tmp_path / "run.json").write_text(json.dumps(document))
-    assert all(claim_of(path, table) == "proof" for path in ("proof", "proof.claims.answers_sha256", "proof.holds"))
+def test_all_entries_of_a_proof_are_known() -> None:
+    question = Question(Step.OTHERS, Side.BOARD, "layer", "it is so", "by asking", 1, True, lambda _: "")
+    for claims, taken in (((question.ask(),), ["nothing"]), ((), [])):
+        document = {"proof": proof.document(Proof(claims), taken, 1.0)}
+        assert not [path for path in paths(document) if claim_of(path, COMMON | RUNS) is None]

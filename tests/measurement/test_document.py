@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from harness.compare import Comparison, Difference
+from harness.measurement import document as documents
 from harness.measurement.document import judge
+from harness.measurement.statistics import plain
 
 
 def part(name: str = "dense", **changes: Any) -> dict[str, Any]:
@@ -88,3 +92,12 @@ def test_readings_that_were_disturbed_are_told() -> None:
     verdict, reason = judge(document(part(disturbed=2, most=95), part("last")))
     assert verdict == "measured"
     assert reason.endswith("; but for 2 readings that the counter's own disturbance made larger, by 5 at most")
+
+
+def test_a_wrong_output_that_is_nan_is_told_by_its_name() -> None:
+    """As in wrong-outputs.json, so that `harness verify` finds in both the same."""
+    wrong = Comparison(3, 1, Difference(2, 0, 1.0, float("nan")))
+    segment: Any = SimpleNamespace(outputs=wrong, outputs_sha256="a1")
+    found = plain(documents._outputs([segment]))
+    assert found["first"] == {"vector": 2, "unit": 0, "expected": 1.0, "actual": "NaN"}
+    assert (found["differing"], found["sha256"]) == (1, {"a1": 1})

@@ -213,6 +213,22 @@ def test_a_board_that_stays_somebody_elses_is_no_failure(tmp_path: Path) -> None
     assert simulated.clock_s == pytest.approx(1_003_600.0, abs=3.0)
 
 
+def test_a_board_whose_entries_have_ended_is_not_shown_as_waited_for(tmp_path: Path) -> None:
+    """While others come to their end."""
+    simulated, shown = Simulated(well), {}
+
+    class Clocked(Nobody):
+        def awaited(self, taken: Mapping[str, str]) -> None:
+            shown[simulated.clock_s] = dict(taken)
+
+    night = begin(tmp_path, cells(["a", "b"], ["x"]))
+    given = (errands(tmp_path, night.name), simulated, Clocked())
+    rules = dataclasses.replace(RULES, until_s=1_000_060.0, until="06:00")
+    resumed(night, rules, *given, lambda board: "ana has a" * (board == "a")).carry_out()
+    assert shown[1_000_000.0] == {"a": "ana has a"}
+    assert [at_s for at_s, taken in shown.items() if not taken] == [pytest.approx(1_000_060.0, abs=2.0), 1_000_605.0]
+
+
 QUICKER = Answer("inconclusive", "board", took_s=60.0, reason="board a is in use by ana; not free after 60 s")
 
 
@@ -224,6 +240,15 @@ def test_where_somebody_was_quicker_nothing_was_tried(tmp_path: Path, action: Ac
     assert (night.results[0].retries, night.surprises()) == (0, [])
     assert simulated.clock_s == pytest.approx(1_000_005.0 + 5 * (60 + schedule.REFUSED_S) + 600, abs=10.0)
     assert [path.name for path in tmp_path.glob("night-*")] == ["night-000_a_x"]
+
+
+def test_boards_that_are_refused_in_turns_do_not_keep_a_night_from_its_end(tmp_path: Path) -> None:
+    """On other hosts: each may be tried again while the only job stands in the queue for the other."""
+    night = begin(tmp_path, cells(["a", "b"], ["x"]))
+    script = Script(a_run=[QUICKER] * 99, b_run=[QUICKER] * 99)
+    ended, simulated = carry_out(night, script, dataclasses.replace(RULES, parallel=1))
+    assert [str(result.ending) for result in ended.results.values()] == ["not run"] * 2
+    assert simulated.clock_s - 1_000_000.0 < 3 * schedule.LONGEST_WAIT_S
 
 
 @pytest.mark.parametrize("action", ["run", "measure"])

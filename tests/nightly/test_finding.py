@@ -62,9 +62,11 @@ def test_what_could_not_have_its_board_says_who_has_it(tmp_path: Path) -> None:
         assert finding.busy(said(2, **document), "xavier") == ""
         assert finding.busy(said(3, **document | {"differs_so_far": True}), "xavier") == ""
     assert finding.busy(said(3, reason="network: cut"), "xavier") == ""
+    assert finding.busy(said(3, error="place p of labgrid is in use by bo; not free after 4.5e-05 s"), "xavier")
     checked = [{"board": "xavier", "ok": False, "busy": True}, {"board": "kv260", "ok": True, "busy": False}]
     assert finding.busy(said(3, boards=checked), "xavier") == "board xavier is in use"
     assert finding.busy(said(3, boards=checked), "kv260") == ""
+    assert finding.busy(said(3, boards=[checked[0] | {"checks": [7, {}]}]), "xavier") == "board xavier is in use"
 
 
 def test_a_limit_is_the_boards_and_told_with_the_last_words() -> None:

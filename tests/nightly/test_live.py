@@ -64,6 +64,18 @@ def test_boards_that_somebody_has_are_told_once_and_shown_as_long_as_they_are() 
         assert shown.count("in use by bo@lab1") == 1
 
 
+def test_who_has_a_board_is_told_again_where_an_entry_was_to_begin_not_at_each_look(tmp_path: Path) -> None:
+    made, taken = screen(terminal=False), {"xavier": "board xavier is in use by ana@lab2"}
+    with watch(made, total=60, ended=11) as watcher:
+        for step in (Step.CHECK, Step.CHECK, Step.ATTEMPT):
+            watcher.begins(Job("xavier", step, ENTRY), tmp_path / "log", 0.0)
+            watcher.awaited({})
+            watcher.ends(Job("xavier", step, ENTRY), "")
+            watcher.awaited(taken)
+    waits = "xavier: board xavier is in use by ana@lab2: its entries wait"
+    assert written(made).splitlines() == [waits, "xavier: run xavier acas_coc begins", waits]
+
+
 def test_on_a_terminal_each_busy_board_has_a_line(tmp_path: Path) -> None:
     made, log = screen(terminal=True), tmp_path / "log"
     log.write_text("=== harness run\n")

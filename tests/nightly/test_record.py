@@ -75,7 +75,7 @@ def test_outcomes_tell_what_is_found_from_what_failed() -> None:
     assert str(GOOD) == "identical"
 
 
-@pytest.mark.parametrize("wrong", ["soon", None, [], float("nan"), 1e300, {}])
+@pytest.mark.parametrize("wrong", ["soon", None, [], float("nan"), 1e300, -1.0, {}])
 @pytest.mark.parametrize(
     ("file", "keys"),
     [
@@ -101,6 +101,8 @@ def test_times_that_cannot_be_calculated_with_make_no_night(
         ("night.json", ["entries", 0, "board"]),
         ("boards/a.json", ["quarantined"]),
         ("entries/00000.json", ["ending", "reason"]),
+        ("entries/00000.json", ["run"]),
+        ("begun/00000.json", ["run"]),
     ],
 )
 def test_texts_that_are_none_make_no_night(tmp_path: Path, file: str, keys: list[str | int], wrong: object) -> None:

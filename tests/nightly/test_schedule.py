@@ -185,11 +185,11 @@ def taken(state: State, now_s: float, **boards: str) -> State:
 def test_a_board_that_somebody_has_is_let_be_until_it_is_free() -> None:
     state = fit(grid("ab", "x"), until_s=90_000.0, until="06:00")
     waits = taken(state, 0.0, a="ana has it")
-    assert (started(waits), schedule.awaits(waits)) == ([("b", 1)], True)
+    assert (started(waits), schedule.awaited(waits)) == ([("b", 1)], {"a": "ana has it"})
     later = taken(waits, 80_000.0, a="ana has it")
     assert (later.results, later.left_s(later.order[0])) == ({}, 100.0)
     again = taken(later, 80_001.0)
-    assert (started(again), schedule.awaits(again)) == ([("a", 0), ("b", 1)], False)
+    assert (started(again), schedule.awaited(again)) == ([("a", 0), ("b", 1)], {})
 
 
 def test_the_hour_at_which_a_night_ends_ends_waiting_and_tells_for_whom() -> None:
@@ -203,7 +203,7 @@ def test_a_night_without_such_an_hour_waits_as_long_as_a_command() -> None:
     assert taken(state, 4599.0, a="bo has it").results == {}
     gone = taken(state, 4600.0, a="bo has it")
     assert gone.results == {0: Ending(Outcome.NOT_RUN, "bo has it; not free after 1h")}
-    assert not schedule.awaits(gone)
+    assert not schedule.awaited(gone)
 
 
 def test_a_board_that_was_free_in_between_is_waited_for_anew() -> None:
@@ -311,7 +311,7 @@ def test_every_night_ends_with_every_entry_and_within_its_rules(data: st.DataObj
         assert len(busy) <= parallel
         assert not {"host", "local-gpu"} <= {job.board for job in busy}
         assert len(busy) == 1 or not any(job.board == "host" and job.entry.action == "measure" for job in busy)
-        if not busy and not schedule.awaits(state):
+        if not busy and not schedule.awaited(state):
             break
         if not busy:
             continue

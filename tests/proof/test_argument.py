@@ -15,6 +15,7 @@ from harness import proof
 from harness.errors import BoardError, ReferenceFailed
 from harness.network import Network
 from harness.proof import Claim, Proof, Question, Side, Step
+from harness.proof.claims import Note
 from tests import builders
 from tests.kernels.board_program import Patch, parse
 from tests.proof.trials import Workshop
@@ -97,7 +98,7 @@ def test_every_step_has_its_questions_in_order(workshop: Workshop) -> None:
 def question(side: Side, answer: str | Exception = "", *, cases: int = 1, complete: bool = True) -> Question:
     """Of which the answer is given here."""
 
-    def give() -> str:
+    def give(_: Note) -> str:
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -142,11 +143,11 @@ def test_after_a_failure_the_rest_is_abandoned(side: Side) -> None:
     abandoned, later = threading.Event(), []
     other = Side.BOARD if side is Side.REFERENCE else Side.REFERENCE
 
-    def wait() -> str:
+    def wait(_: Note) -> str:
         assert abandoned.wait(30)
         raise BoardError("interrupted")
 
-    def count() -> str:
+    def count(_: Note) -> str:
         later.append(1)
         return ""
 
@@ -161,7 +162,7 @@ def test_after_a_failure_the_rest_is_abandoned(side: Side) -> None:
 def test_both_sides_are_asked_at_the_same_time() -> None:
     meeting = threading.Barrier(2)
 
-    def meet() -> str:
+    def meet(_: Note) -> str:
         meeting.wait(30)
         return ""
 

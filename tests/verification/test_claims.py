@@ -36,6 +36,23 @@ def test_the_first_difference_is_named_by_its_place(recorded: Any, found: Any, w
     assert first_difference(recorded, found) == words
 
 
+@pytest.mark.parametrize(
+    ("recorded", "found", "words"),
+    [
+        ([{"a": 0.25}], [{"a": 0.25 + 1e-11}], ""),
+        ([{"a": 0.0}], [{"a": 1e-17}], ""),
+        ([{"a": 0.25}], [{"a": 0.250001}], "[0].a is 0.25, found again as 0.250001"),
+        ([{"a": 1.0}], [{"a": 1}], "[0].a is 1.0, found again as 1"),
+        ({"a": 10**9}, {"a": 10**9 + 1}, "a is 1000000000, found again as 1000000001"),
+        ({"a": 1.0}, {"a": "NaN"}, 'a is 1.0, found again as "NaN"'),
+        ({"a": True}, {"a": 1.0}, "a is true, found again as 1.0"),
+    ],
+)
+def test_fractions_may_be_as_another_processor_rounds_them(recorded: Any, found: Any, words: str) -> None:
+    assert first_difference(recorded, found, close=1e-6) == words
+    assert first_difference(recorded, found)
+
+
 @pytest.mark.parametrize("recorded", ["NaN", NAN])
 def test_a_record_may_name_a_number_that_json_has_not(recorded: Any) -> None:
     require_equal("chunk 0,", {"actual": recorded}, {"actual": NAN})

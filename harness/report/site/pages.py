@@ -16,6 +16,7 @@ from harness import __version__
 from harness.history.nights import Past
 from harness.history.run import Run
 from harness.history.trend import trends
+from harness.nightly.record import LATEST_S
 from harness.report.facts import clean
 from harness.report.page import environment
 from harness.report.site import files
@@ -23,7 +24,7 @@ from harness.report.site.files import Page, Written
 from harness.report.site.lasting import Lasting
 from harness.report.site.markdown import Block, blocks
 from harness.report.site.nights import Absent, Known, Shift, board_page, shift
-from harness.report.site.source import LAST_S, Bench, Laboratory, OutOfUse
+from harness.report.site.source import Bench, Laboratory, OutOfUse
 from harness.report.site.trends import Course, course
 from harness.report.site.words import SIGNS, day, moment, tone
 from harness.words import duration
@@ -274,8 +275,8 @@ def _now(found: Absent, now: OutOfUse | None, bench: Bench) -> str:
 
 
 def _put_out(now: OutOfUse, known: Known) -> Absent:
-    since = day(now.since_s) if 0 <= now.since_s < LAST_S else ""  # others write that
-    return Absent(now.board, known.where(now.board), now.reason, since, f"quarantined by {now.by}, not by this night")
+    since = day(now.since_s) if 0 <= now.since_s < LATEST_S else ""  # others write that
+    return Absent(now.board, known.where(now.board), now.reason, since, f"quarantined by {now.by}, by no night shown")
 
 
 def _night_pages(shifts: Sequence[Shift], site: Site, refresh_s: int | None) -> Iterator[Page]:

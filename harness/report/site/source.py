@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 
 from harness.errors import RequestError
@@ -21,7 +19,6 @@ from harness.report.site.words import moment
 
 MOST_TEXT = 4 << 20  # bytes of the mutation table
 SLACK_S = 86_400.0  # between the clocks of a night and of its runs
-LAST_S = 1e11  # a moment that a calendar has
 
 
 @dataclass(frozen=True)
@@ -104,40 +101,9 @@ def _night(folder: Path) -> Night:
     """A night that has ended does not change: it is read once by a process."""
     with suppress(OSError):
         return _ended(folder, (folder / "ended.json").stat().st_mtime_ns)
-    return _sound(record.read(folder))
+    return record.read(folder)
 
 
 @lru_cache(maxsize=400)
 def _ended(folder: Path, _mtime_ns: int) -> Night:
-    return _sound(record.read(folder))
-
-
-def _sound(night: Night) -> Night:
-    """RequestError for a record whose numbers are no times or whose texts are no texts."""
-    texts, times = _texts(night), _times(night)
-    if not (all(isinstance(text, str) for text in texts) and all(map(_is_time, times))):
-        raise RequestError(f"{night.folder}: this is no night: a time is no time, or a text no text")
-    return night
-
-
-def _is_time(value: object) -> bool:
-    return isinstance(value, int | float) and 0 <= value < LAST_S
-
-
-def _texts(night: Night) -> Iterator[object]:
-    yield night.file
-    for entry in night.entries:
-        yield from (entry.board, entry.model, entry.items, entry.action, *entry.options)
-    for result in night.results.values():
-        yield from (result.run, result.ending.reason, result.ending.part)
-    for health in night.boards.values():
-        yield from (health.board, health.quarantined)
-
-
-def _times(night: Night) -> Iterator[object]:
-    yield night.began_s
-    if night.ended_s is not None:
-        yield night.ended_s
-    attempts = [one.attempts for one in night.results.values()] + [one.attempts for one in night.begun.values()]
-    for attempt in chain.from_iterable(attempts):
-        yield from (attempt.began_s, attempt.ended_s)
+    return record.read(folder)

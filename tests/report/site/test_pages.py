@@ -415,12 +415,12 @@ def test_what_the_locks_say_now_stands_beside_what_the_night_found(runs: Path, t
     text = words(page(tmp_path / "site" / "index.html"))
     assert "Quarantined boards now: as the locks said on 28 October 2026, 13:46 UTC" in text
     assert "power cycle (since 27 October; now no more quarantined)" in text
-    assert "fan stands still (since 28 October 2026, 13:45 UTC; now quarantined by ana, not by this night)" in text
+    assert "fan stands still (since 28 October 2026, 13:45 UTC; now quarantined by ana, by no night shown)" in text
     still = OutOfUse("tda4vm", "no answer on port 22", float("inf"), "bo")
     build(runs, tmp_path / "site", bench=Bench(("tda4vm",), (still, replace(still, board="kv260")), seen_s))
     text = words(page(tmp_path / "site" / "index.html"))
     assert "power cycle (since 27 October; now still quarantined)" in text
-    assert "no answer on port 22 (now quarantined by bo, not by this night)" in text  # a time that is none
+    assert "no answer on port 22 (now quarantined by bo, by no night shown)" in text  # a time that is none
     build(runs, tmp_path / "site")
     text = words(page(tmp_path / "site" / "index.html"))
     assert "power cycle (since 27 October)" in text
