@@ -314,7 +314,7 @@ def _has_found(path: Path) -> bool | None:
     try:
         record = json.loads(path.read_text())
         return any(layer["differing"] for layer in record["layers"]) if "layers" in record else not record["holds"]
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
 
 

@@ -16,9 +16,14 @@ def duration(seconds: float) -> str:
     return f"{whole // length_s}{unit}" + (f" {rest:02}{lesser}" if rest else "")
 
 
+def plural(number: int, word: str, words: str = "") -> str:
+    """So many of them."""
+    return f"{number:,} {word if number == 1 else words or f'{word}s'}"
+
+
 def retries(count: int) -> str:
     """So many of them."""
-    return f"{count} {'retry' if count == 1 else 'retries'}"
+    return plural(count, "retry", "retries")
 
 
 def ordinal(number: int) -> str:

@@ -212,8 +212,9 @@ def test_what_an_unfinished_run_has_found_is_found(
     if proof is not None:
         folder.write_proof({"holds": proof})
     assert differs_so_far(folder.path) is differs
-    (folder.path / "chunks" / "00000.json").write_text("torn")
-    assert differs_so_far(folder.path) is (differs or None), "nobody knows what it told"
+    for damaged in ("torn", "[" * 100_000):
+        (folder.path / "chunks" / "00000.json").write_text(damaged)
+        assert differs_so_far(folder.path) is (differs or None), "nobody knows what it told"
 
 
 def test_wrong_outputs_of_a_measurement_are_not_forgotten(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from harness.board.session import Board
 from harness.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, BoardError, InfrastructureError
 from harness.profile import Profile
 from harness.screen import Screen
-from harness.sharing import by_hand, health, hold, key_of, lock, power, quarantine, queue_of, session
+from harness.sharing import by_hand, health, hold, key_of, lock, power, quarantine, quarantined, queue_of, session
 from harness.sharing.health import Check, Health
 from harness.sharing.held import BoardBusy
 from harness.sharing.quarantine import Quarantine
@@ -187,8 +187,8 @@ def check(
 
 
 def _ill(board: Profile, workspace: Workspace) -> Quarantine | None:
-    with suppress(BoardError), queue_of(board, workspace.locks(board)) as queue:
-        return quarantine.find(queue)
+    with suppress(BoardError):
+        return quarantined(board, workspace.locks(board))
     return None
 
 

@@ -16,7 +16,7 @@ from harness.profile import Profile
 from harness.report import site
 from harness.report.site import Bench, Laboratory, OutOfUse
 from harness.screen import Screen
-from harness.sharing import quarantine, queue_of
+from harness.sharing import quarantined
 from harness.sharing.quarantine import Quarantine
 from harness.workspace import ROOT, Workspace
 
@@ -53,5 +53,5 @@ def _bench(workspace: Workspace) -> Bench | None:
 def _quarantines(boards: Iterable[Profile], workspace: Workspace) -> Iterator[tuple[str, Quarantine | None]]:
     """Of the boards whose locks can be read."""
     for board in boards:
-        with suppress(HarnessError), queue_of(board, workspace.locks(board)) as queue:
-            yield board.name, quarantine.find(queue)
+        with suppress(HarnessError):
+            yield board.name, quarantined(board, workspace.locks(board))

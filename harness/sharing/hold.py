@@ -19,6 +19,7 @@ from harness.sharing.folder import opened
 from harness.sharing.held import Held, right_to
 from harness.sharing.lock import Notify
 from harness.sharing.place import Queue, Terms, longest_wait_s
+from harness.sharing.quarantine import Quarantine
 from harness.sharing.ticket import Now
 
 LONGEST_KEY = 200  # of the 255 bytes that a file's name may have
@@ -96,6 +97,12 @@ def in_use(profile: Profile, folder: Path) -> str:
         having = tickets.having(queue.tickets(), now)
         others = [each for each in having if each.by_hand_s is None or not each.is_mine]
         return others[0].describe(queue.board) if others else ""
+
+
+def quarantined(profile: Profile, folder: Path) -> Quarantine | None:
+    """Why the board is out of use, and by whom; None if it is not.  BoardError if `folder` cannot be used."""
+    with queue_of(profile, folder) as queue:
+        return quarantine.find(queue)
 
 
 def key_of(profile: Profile) -> str:

@@ -11,8 +11,8 @@ from harness.history.nights import Change, Kind, Past
 from harness.nightly.record import Attempt, Entry, Night
 from harness.outcome import Ending, Outcome
 from harness.report.site.lasting import Lasting, has_ended, is_unsettled
-from harness.report.site.words import SIGNS, TONES, day, file_name, link, plural
-from harness.words import duration
+from harness.report.site.words import SIGNS, TONES, day, file_name, link
+from harness.words import duration, plural, retries
 
 UNSURE = {Kind.INCONCLUSIVE, Kind.NOT_RUN, Kind.QUARANTINED}
 SURPRISES = {"bad": "wrong", "unsure": "inconclusive", "idle": "not run"}
@@ -247,9 +247,9 @@ def _shown(night: Night, entry: Entry, known: Known) -> Shown:
 def _note(entry: Entry, attempts: Sequence[Attempt], outcome: str) -> str:
     """Duration, retries, and an expectation that is not the usual one; `outcome` is empty as long as there is none."""
     took = [duration(attempts[-1].ended_s - attempts[0].began_s)] if attempts and outcome else []
-    retries = [plural(len(attempts) - 1, "retry", "retries")] if len(attempts) > 1 else []
+    again = [retries(len(attempts) - 1)] if len(attempts) > 1 else []
     wish = "as expected" if outcome == entry.expect else f"expected {entry.expect}"
-    return ", ".join([*took, *retries, *([wish] if outcome and not entry.expect.good else [])])
+    return ", ".join([*took, *again, *([wish] if outcome and not entry.expect.good else [])])
 
 
 def _rows(night: Night, shown: Mapping[int, Shown], known: Known) -> tuple[Row, ...]:

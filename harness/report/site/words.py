@@ -32,11 +32,6 @@ def day(time_s: float) -> str:
     return f"{found.day} {found:%B %Y, %H:%M} UTC"
 
 
-def plural(number: int, word: str, words: str = "") -> str:
-    """So many of them."""
-    return f"{number:,} {word if number == 1 else words or f'{word}s'}"
-
-
 def file_name(text: str) -> str:
     """A name for a file or folder of the site; one that is not plain gets a part of its hash, and stays its own."""
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", text):
