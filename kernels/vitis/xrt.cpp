@@ -21,6 +21,7 @@
 #include <xrt/xrt_kernel.h>
 
 #include "clock.h"
+#include "ending.hpp"
 
 extern "C" [[noreturn]] void fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -220,7 +221,10 @@ extern "C" struct fabric *fabric_open(const char *name, size_t given_words, size
     if (!fpga)
         open_fpga();
     ++fpga->users;
-    return guarded(name, BUILD, [&] { return new fabric(name, given_words, made_words); });
+    return guarded(name, BUILD, [&] {
+        const bounded_end bounded;
+        return new fabric(name, given_words, made_words);
+    });
 }
 
 extern "C" void fabric_close(struct fabric *kernel)
@@ -249,20 +253,13 @@ static void set_question(xrt::run &run, const question &asked)
         run.set_arg((int)(FIRST_WORD + i), words[i]);
 }
 
-/* At once: at an exit XRT would wait for the kernel. */
-[[noreturn]] static void give_up(const std::string &name)
-{
-    fprintf(stderr, "inference: %s in the fabric has not answered for %u seconds: use a smaller --block, or raise "
-                    "vitis.timeout_s of the profile; if it hangs, load the application anew (xmutil unloadapp, then "
-                    "harness firmware)\n", name.c_str(), fabric_settings.timeout_s);
-    _exit(EXIT_SYSTEM);
-}
-
 static void wait_for(const std::string &name, xrt::run &run)
 {
     const ert_cmd_state state = run.wait(std::chrono::seconds(fabric_settings.timeout_s));
     if (state == ERT_CMD_STATE_TIMEOUT)
-        give_up(name);
+        fail(EXIT_SYSTEM, "%s in the fabric has not answered for %u seconds: use a smaller --block, or raise "
+             "vitis.timeout_s of the profile; if it hangs, load the application anew (xmutil unloadapp, then "
+             "harness firmware)", name.c_str(), fabric_settings.timeout_s);
     if (state != ERT_CMD_STATE_COMPLETED)
         fail(EXIT_SYSTEM, "%s in the fabric ended in state %d of XRT, not %d: see dmesg on the board", name.c_str(),
              (int)state, (int)ERT_CMD_STATE_COMPLETED);

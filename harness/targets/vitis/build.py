@@ -28,6 +28,7 @@ ROOM = Path("kernels/vitis")
 SETTINGS = "network_fabric.c"
 REGISTRY = "network_simulated.cpp"
 HOST = "xrt.cpp"
+ENDING = "ending.hpp"
 STAND_IN = f"{STAND_INS}/libxrt_coreutil.so.2"
 METADATA = f"{STAND_INS}/network.xclbin"
 TRIED = f"{COMPILED}/thresholds.json"
@@ -45,10 +46,8 @@ class _Vitis:
         fabric = fabric_of(kernels)
         made = {name if name in (kernel.SOURCE, kernel.IDENTITY) else f"{ROOM}/{name}": text
                 for name, text in fabric.sources.items()}  # fmt: skip
-        made |= {
-            f"{ROOM}/{HOST}": (KERNELS / "vitis" / HOST).read_bytes(),
-            SETTINGS: _settings(fabric, profile).encode(),
-        }
+        made |= {f"{ROOM}/{name}": (KERNELS / "vitis" / name).read_bytes() for name in (HOST, ENDING)}
+        made[SETTINGS] = _settings(fabric, profile).encode()
         if profile.simulated:
             made[REGISTRY] = _registry(fabric.kernels).encode()
             folder = KERNELS / "vitis" / "double"

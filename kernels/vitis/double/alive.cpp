@@ -5,6 +5,9 @@
 #include <mutex>
 #include <set>
 
+#include <unistd.h>
+
+#include "faults.hpp"
 #include "strict.hpp"
 
 namespace xrt_double {
@@ -23,7 +26,7 @@ living &all()
     return *made;
 }
 
-void tell_leaks(int status, void *)
+void tell_leaks(int status)
 {
     std::lock_guard<std::mutex> lock(all().mutex);
     if (status != 0 || all().things.empty())
@@ -35,10 +38,17 @@ void tell_leaks(int status, void *)
     fail("not given back when the program ends: %s", names.c_str());
 }
 
+void end(int status, void *)
+{
+    tell_leaks(status);
+    while (fault_of_end())
+        pause();
+}
+
 /* Before the program's own objects are made, so that it is called when those that live as long as it are gone. */
 __attribute__((constructor)) void look_at_the_end()
 {
-    if (on_exit(tell_leaks, nullptr) != 0)
+    if (on_exit(end, nullptr) != 0)
         fail("cannot look at the end of the program");
 }
 

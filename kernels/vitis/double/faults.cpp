@@ -14,7 +14,7 @@ namespace {
 
 struct faults {
     unsigned long hang = 0, error = 0, memory = 0; /* which one; 0: none */
-    bool no_device = false, load = false, identity = false;
+    bool no_device = false, load = false, identity = false, end = false;
 };
 
 std::atomic<unsigned long> buffers, runs;
@@ -39,9 +39,10 @@ void read_word(const std::string &word, faults &read)
 {
     const bool known = read_number(word, "hang@", read.hang) || read_number(word, "error@", read.error) ||
                        read_number(word, "memory@", read.memory) || read_flag(word, "no_device", read.no_device) ||
-                       read_flag(word, "load", read.load) || read_flag(word, "identity", read.identity);
+                       read_flag(word, "load", read.load) || read_flag(word, "identity", read.identity) ||
+                       read_flag(word, "end", read.end);
     if (!known)
-        fail(VARIABLE ": '%s' is none of no_device, load, memory@N, hang@N, error@N, identity", word.c_str());
+        fail(VARIABLE ": '%s' is none of no_device, load, memory@N, hang@N, error@N, identity, end", word.c_str());
 }
 
 faults read_environment()
@@ -86,6 +87,13 @@ bool fault_of_identity()
     if (asked().identity)
         tell(VARIABLE ": the kernel says that it is another one");
     return asked().identity;
+}
+
+bool fault_of_end()
+{
+    if (asked().end)
+        tell(VARIABLE ": the process does not end");
+    return asked().end;
 }
 
 bool fault_of_memory()

@@ -326,6 +326,14 @@ def test_another_identity(built: Built, file: Path) -> None:
     assert built.drive(file, fault="identity").words == [2 * word for word in given(2)]
 
 
+@pytest.mark.parametrize(("fault", "status"), [("end", 0), ("end,load", 1)])
+def test_a_process_that_does_not_end_by_itself(built: Built, file: Path, fault: str, status: int) -> None:
+    """The driver ends it, as a program for a board does."""
+    said = built.drive(file, fault=fault)
+    assert (said.status, said.double[-1]) == (status, "HARNESS_DOUBLE_FAULT: the process does not end")
+    assert said.words == [2 * word for word in given(2)] if status == 0 else said.threw
+
+
 def test_several_faults(built: Built, file: Path) -> None:
     said = built.drive(file, part=IDENTITY, fault="identity,error@2", DRIVER_RUNS="2")
     assert (said.status, len(said.double)) == (2, 2)
@@ -335,7 +343,7 @@ def test_several_faults(built: Built, file: Path) -> None:
 def test_an_unknown_fault_ends_the_process(built: Built, file: Path, fault: str) -> None:
     said = built.drive(file, fault=fault)
     word = fault.removeprefix("hang@1,") if fault == "hang@1," else fault
-    known = "no_device, load, memory@N, hang@N, error@N, identity"
+    known = "no_device, load, memory@N, hang@N, error@N, identity, end"
     assert (said.status, said.double) == (STRICT, (f"HARNESS_DOUBLE_FAULT: '{word}' is none of {known}",))
 
 

@@ -22,6 +22,7 @@ from harness.targets.vitis import build as vitis
 from harness.targets.vitis import xclbin
 from tests import builders, dags
 from tests.kernels.board_program import (
+    EXIT_SYSTEM,
     BoardProgram,
     Patch,
     assert_same,
@@ -132,6 +133,20 @@ def test_what_fails_is_named_with_what_to_do(
     np.save(tmp_path / "vectors.npy", vectors)
     done = program.run("--vectors", tmp_path / "vectors.npy", "--out", tmp_path, HARNESS_DOUBLE_FAULT=fault)
     assert re.search(expected, refusal(done)), done.stderr
+
+
+@pytest.mark.parametrize("fault", ["end", "end,error@6"])
+def test_a_process_that_xrt_does_not_let_end_ends_with_all_it_has_to_say(
+    program: BoardProgram, vectors: Array, tmp_path: Path, fault: str
+) -> None:
+    np.save(tmp_path / "vectors.npy", vectors)
+    done = program.run("--vectors", tmp_path / "vectors.npy", "--out", tmp_path, HARNESS_DOUBLE_FAULT=fault)
+    assert done.stderr.endswith("HARNESS_DOUBLE_FAULT: the process does not end\n")
+    if fault == "end":
+        assert (done.returncode, json.loads(done.stdout.splitlines()[-1])["done"]) == (0, True)
+        assert_same(program.read_dumps(tmp_path), references(program.network, vectors))
+    else:
+        assert (done.returncode, "layer_0_kernel in the fabric ended in state" in done.stderr) == (EXIT_SYSTEM, True)
 
 
 def test_a_kernel_that_does_not_answer_is_not_waited_for(host: Profile, objects: Path, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from tests.kernels.vitis.xrt_double import (
     LIBRARY,
     NAMES,
     NOOP,
+    ROOM,
     STRICT,
     UUID,
     Built,
@@ -79,6 +80,7 @@ def test_what_was_built_for_one_cannot_run_with_the_other(both: Both, tmp_path: 
     command = [
         "g++",
         f"-isystem{HEADERS}",
+        f"-I{ROOM}",
         "-std=c++17",
         str(DRIVER),
         str(library),

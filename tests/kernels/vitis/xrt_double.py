@@ -13,7 +13,8 @@ import pytest
 from harness.targets import KERNELS
 from harness.targets.vitis import xclbin
 
-DOUBLE = KERNELS / "vitis" / "double"
+ROOM = KERNELS / "vitis"
+DOUBLE = ROOM / "double"
 DRIVER = Path(__file__).with_name("xrt_driver.cpp")
 SIMULATED = Path(__file__).with_name("xrt_kernels.cpp")
 FLAGS = ("-std=c++17", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-pthread", "-g")
@@ -94,7 +95,7 @@ def build_double(folder: Path, *flags: str, compiler: str = "g++", link: Sequenc
     shared = ["-shared", "-fPIC", "-fvisibility=hidden", f"-Wl,-soname,{LIBRARY}", "-Wl,-z,defs", "-o", LIBRARY]
     common = [compiler, *FLAGS, *flags, f"-I{DOUBLE}"]
     run([*common, *map(str, sorted(DOUBLE.glob("*.cpp"))), str(SIMULATED), *shared, *link], folder)
-    run([*common, str(DRIVER), LIBRARY, "-Wl,-rpath,$ORIGIN", "-o", "double_driver", *link], folder)
+    run([*common, f"-I{ROOM}", str(DRIVER), LIBRARY, "-Wl,-rpath,$ORIGIN", "-o", "double_driver", *link], folder)
     return Built(folder / "double_driver", {})
 
 
@@ -102,7 +103,7 @@ def build_real(folder: Path) -> Built:
     """The driver for Debian's XRT, in its emulation without a device."""
     folder.mkdir(parents=True, exist_ok=True)
     libraries = ["-lxrt_coreutil", "-luuid"]
-    run(["g++", *FLAGS, f"-isystem{HEADERS}", str(DRIVER), "-o", "real_driver", *libraries], folder)
+    run(["g++", *FLAGS, f"-isystem{HEADERS}", f"-I{ROOM}", str(DRIVER), "-o", "real_driver", *libraries], folder)
     (folder / "xrt").mkdir()
     (folder / "xrt" / "lib").symlink_to(NOOP.parent)
     return Built(

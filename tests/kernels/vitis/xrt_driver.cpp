@@ -22,6 +22,8 @@
 #include <xrt/xrt_kernel.h>
 #include <xrt/xrt_uuid.h>
 
+#include "ending.hpp"
+
 namespace {
 
 enum { GIVEN, MADE, VECTORS, EVERYTHING, PART, LAYER, GIVEN_WIDTH, MADE_WIDTH, WIDTH = 8 };
@@ -311,6 +313,7 @@ int main(int count, char **words)
     misuse = count > 6 ? words[6] : "";
     setvbuf(stdout, nullptr, _IOLBF, 0);
     try {
+        const bounded_end bounded;
         return drive(words[1], words[2], (uint32_t)atoi(words[3]), (uint32_t)atoi(words[4]), (uint32_t)atoi(words[5]));
     } catch (const std::bad_alloc &) {
         printf("threw: no memory\n");
