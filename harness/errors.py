@@ -26,6 +26,11 @@ class HarnessError(Exception):
         self.message = message
         self.hint = hint
 
+    @property
+    def details(self) -> dict[str, str]:
+        """What else a program should know of it: further entries of the JSON document, by name."""
+        return {}
+
 
 class RequestError(HarnessError):
     """The request is wrong: usage, profile, model or vectors."""

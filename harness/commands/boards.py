@@ -180,7 +180,7 @@ def check(
         found = [_advanced(one, bar.advance) for one in pool.map(look, boards, keys)]
     screen.show(_health_table(found))
     for board, one in zip(boards, found, strict=True):
-        if not one.busy and (ill := _ill(board, workspace)):
+        if not one.in_use and (ill := _ill(board, workspace)):
             screen.note(f"board {board.name} is {ill}{'; it passes now: --quarantine lifts that' if one.ok else ''}")
     screen.document({"boards": [_health_document(one) for one in found]})
     return EXIT_DONE if all(one.ok for one in found) else EXIT_INFRASTRUCTURE
@@ -209,19 +209,20 @@ def _check(board: Profile, workspace: Workspace, remove_older_days: int | None) 
                 checks = (*checks, health.clean(reached.board, reached.work, remove_older_days))
             return health.conclude(board.name, checks)
     except BoardBusy as busy:  # by now, or on another host
-        return Health(board.name, (Check("in use", True, busy.message),), busy=True)
+        return Health(board.name, (Check("in use", True, busy.message),), in_use=busy.in_use)
     except InfrastructureError as error:
         return health.unreachable(board.name, error)
 
 
 def _from_outside(state: _State) -> Health:
     board, address = state.board, state.board.address
-    in_use = Check("in use", True, f"{state.having[-1].describe(board.name)}: not looked at more closely")
+    who = state.having[-1].describe(board.name)
+    in_use = Check("in use", True, f"{who}: not looked at more closely")
     if address is None or address.jump:
-        return Health(board.name, (in_use,), busy=True)
+        return Health(board.name, (in_use,), in_use=who)
     answers = _answers(address.host, address.port)
     reachable = Check("reachable", answers, "an SSH server answers" if answers else "no SSH server answers")
-    return health.conclude(board.name, (in_use, reachable), busy=True)
+    return health.conclude(board.name, (in_use, reachable), who)
 
 
 def _answers(host: str, port: int) -> bool:
@@ -233,7 +234,7 @@ def _answers(host: str, port: int) -> bool:
 
 def _quarantined(found: Health, board: Profile, workspace: Workspace) -> Health:
     """The quarantine put or lifted; one that is in use is let be, as whoever has it may be restarting it."""
-    if found.busy:
+    if found.in_use:
         return found
     try:
         with queue_of(board, workspace.locks(board)) as queue:
@@ -254,7 +255,7 @@ def _health_document(found: Health) -> dict[str, Any]:
         "ok": found.ok,
         "part": found.part,
         "reason": found.reason,
-        "busy": found.busy,
+        "in_use": found.in_use,
         "checks": checks,
     }
 

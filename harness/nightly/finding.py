@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +11,6 @@ from harness.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_REQUEST
 from harness.nightly.leash import TIMED_OUT
 from harness.nightly.schedule import Cured
 from harness.outcome import PARTS, Ending, Outcome
-
-BUSY = re.compile(r"(?:board: )?(.+)(?:; not free after \S+ s|: not looked at more closely)", re.DOTALL)
-"""What harness.sharing.held.BoardBusy says, and a health check of a board that somebody works on."""
 
 
 @dataclass(frozen=True)
@@ -97,20 +93,10 @@ def _verdict(document: Mapping[str, Any]) -> Ending:
 
 def busy(said: Said, board: str) -> str:
     """Who has the board, if a command did nothing because somebody else has; empty if it did something."""
-    for one in _boards(said):
-        if one.get("board") == board and one.get("busy") is True:
-            who = (_who(check.get("text")) for check in _objects(one.get("checks")))
-            return next(filter(None, who), f"board {board} is in use")
     document = said.document or {}
-    if said.code != EXIT_INFRASTRUCTURE or document.get("differs_so_far") is True:
-        return ""
-    return _who(document.get("error") or document.get("reason"))
-
-
-def _who(words: object) -> str:
-    """As told in words about a board that is not free; empty for others."""
-    match = BUSY.fullmatch(str(words))
-    return match[1] if match else ""
+    if said.code == EXIT_INFRASTRUCTURE and document.get("in_use") and document.get("differs_so_far") is not True:
+        return str(document["in_use"])
+    return next((str(one["in_use"]) for one in _boards(said) if one.get("board") == board and one.get("in_use")), "")
 
 
 def _inconclusive(part: str, reason: str) -> Ending:
@@ -142,12 +128,8 @@ def check(said: Said, board: str) -> Cured:
 
 
 def _boards(said: Said) -> list[Mapping[str, Any]]:
-    return _objects((said.document or {}).get("boards"))
-
-
-def _objects(value: object) -> list[Mapping[str, Any]]:
-    """Those of a JSON list; none of what is no list."""
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    boards = (said.document or {}).get("boards")
+    return [one for one in boards if isinstance(one, dict)] if isinstance(boards, list) else []
 
 
 def cycle(said: Said) -> Cured:

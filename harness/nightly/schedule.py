@@ -228,7 +228,7 @@ def conclusion(attempts: Sequence[Attempt], retries: int, left_s: float) -> Endi
 
 
 def closed(state: State, now_s: float) -> State:
-    """Entries that cannot begin any more have ended: it is too late, or their board quarantined or not free in time."""
+    """Entries that cannot begin any more have ended: it is too late, or their board quarantined or not to be had."""
     ended = {}
     for entry in _pending(state):
         why = _why_never(state, entry.board, now_s)
@@ -245,7 +245,7 @@ def _why_never(state: State, board: str, now_s: float) -> str:
     if state.is_late(now_s):
         return "; ".join(filter(None, (f"it is after {state.rules.until}", taken)))
     if taken and state.rules.until_s is None and now_s - state.since_s[board] >= LONGEST_WAIT_S:
-        return f"{taken}; not free after {duration(LONGEST_WAIT_S)}"
+        return f"{taken}; the night did not get it for {duration(LONGEST_WAIT_S)}"
     return ""
 
 

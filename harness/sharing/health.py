@@ -57,14 +57,14 @@ class Check:
 class Health:
     """What a check of `board` has shown; `part` (of harness.outcome.PARTS) is what failed, with the `reason`.
 
-    One that is `busy` was looked at from outside only, as somebody works on it.
+    One of which `in_use` says who works on it was looked at from outside only.
     """
 
     board: str
     checks: tuple[Check, ...]
     part: str = ""
     reason: str = ""
-    busy: bool = False
+    in_use: str = ""
 
     @property
     def ok(self) -> bool:
@@ -77,10 +77,10 @@ def unreachable(board: str, error: InfrastructureError, found: tuple[Check, ...]
     return Health(board, (*found, Check("reachable", False, error.message)), error.part, error.message)
 
 
-def conclude(board: str, checks: tuple[Check, ...], *, busy: bool = False) -> Health:
+def conclude(board: str, checks: tuple[Check, ...], in_use: str = "") -> Health:
     """Of a board that answered: the failed checks are the reason."""
     failed = "; ".join(f"{check.name}: {check.text}" for check in checks if not check.ok)
-    return Health(board, checks, BoardError.part if failed else "", failed, busy)
+    return Health(board, checks, BoardError.part if failed else "", failed, in_use)
 
 
 def look(board: Board, work: PurePosixPath) -> tuple[Check, ...]:

@@ -12,7 +12,16 @@ from harness.errors import BoardError
 
 
 class BoardBusy(BoardError):
-    """Somebody else has the board, and it has not become free in time."""
+    """Somebody else has the board, who `in_use` says in words, and it has not become free after `wait_s` seconds."""
+
+    def __init__(self, in_use: str, wait_s: float, hint: str) -> None:
+        super().__init__(f"{in_use}; not free after {wait_s:g} s", hint)
+        self.in_use = in_use
+
+    @property
+    def details(self) -> dict[str, str]:
+        """Who has the board."""
+        return {"in_use": self.in_use}
 
 
 class BoardLost(BoardError):

@@ -292,4 +292,4 @@ def _tell(in_use: str, token: str, waiting: Sequence[str], told: str, notify: No
 def _not_free(in_use: str, deadline: Deadline, labgrid: Labgrid, holder: str | None) -> BoardBusy:
     kick = " ".join(labgrid_command(labgrid, "release", "--kick"))
     hint = f"ask {holder}; if nothing of theirs runs there any more: {kick}" if holder else "labgrid-client resources"
-    return BoardBusy(f"{in_use}; not free after {deadline.timeout_s:g} s", hint)
+    return BoardBusy(in_use, deadline.timeout_s, hint)

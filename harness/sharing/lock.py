@@ -32,7 +32,6 @@ def locked(queue: Queue, purpose: str, wait_s: float, notify: Notify, terms: Ter
     place = Place.drawn(queue, purpose, terms)
     try:
         _await(place, wait_s, notify)
-        place.take()
         with _beating(place) as held:
             yield held
     finally:
@@ -40,7 +39,7 @@ def locked(queue: Queue, purpose: str, wait_s: float, notify: Notify, terms: Ter
 
 
 def _await(place: Place, wait_s: float, notify: Notify) -> None:
-    """Wait until the place is the first; one that was passed, because this process hung, is drawn again."""
+    """Take the place when it is the first; one that was passed, because this process hung, is drawn again."""
     deadline, told = Deadline.after(wait_s), ""
     while True:
         place.renew()
@@ -50,7 +49,9 @@ def _await(place: Place, wait_s: float, notify: Notify) -> None:
         ahead = tickets.blockers(place.ticket, found, now)
         hanging = [] if ahead else place.pass_dead(found, now)
         if not ahead and not hanging:
-            return
+            place.take()
+            if not place.lost():  # it may have been passed since it looked
+                return
         for each in hanging:
             notify(f"{each.describe(place.queue.board)}, but hangs: taking over; its program may still run there")
         if ahead:
@@ -64,7 +65,7 @@ def _tell(
     """Tell who has the board and the place in the queue, if that is new; BoardBusy when the time is over."""
     in_use = first.describe(place.queue.board)
     if deadline.passed:
-        raise BoardBusy(f"{in_use}; not free after {deadline.timeout_s:g} s", "try again later, or end that job")
+        raise BoardBusy(in_use, deadline.timeout_s, "try again later, or end that job")
     order = [ticket.number for ticket in tickets.waiting(found, now)]
     if place.ticket.number in order:
         in_use += f"; you are {ordinal(order.index(place.ticket.number) + 1)} of {len(order)}"

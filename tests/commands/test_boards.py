@@ -64,7 +64,7 @@ def test_a_check_tells_what_a_board_lacks_and_quarantines_it(user: User, tmp_pat
     ended = user.here("boards", "check", "host", "xavier", "local-gpu", "--quarantine", "--json")
     assert ended.code == 3
     host, xavier, again = ended.document["boards"]
-    assert (again["ok"], again["busy"]) == (True, False), "the same machine, not in use by its own check"
+    assert (again["ok"], again["in_use"]) == (True, ""), "the same machine, not in use by its own check"
     assert (host["board"], host["ok"], host["part"], host["reason"]) == ("host", True, "", "")
     assert (xavier["ok"], xavier["part"]) == (False, "network")
     assert xavier["checks"] == [{"name": "reachable", "ok": False, "text": xavier["reason"]}]
@@ -125,8 +125,8 @@ def test_a_board_that_another_has_locked_is_let_be(user: User, tmp_path: Path) -
     give_away(ticket)
     answered = user.here("boards", "check", "host", "--quarantine", "--json")
     [checked] = answered.document["boards"]
-    assert (checked["ok"], checked["busy"]) == (True, True)
-    assert finding.busy(Said(answered.code, answered.out), "host").startswith("board host is locked by nobody@")
+    assert (checked["ok"], checked["in_use"].startswith("board host is locked by nobody@")) == (True, True)
+    assert finding.busy(Said(answered.code, answered.out), "host") == checked["in_use"]
     assert "board host is locked by nobody@" in checked["checks"][0]["text"]
     ended = user.harness("boards", "unlock", "host")
     assert (ended.code, "is locked by nobody@" in ended.err, "--force" in ended.err) == (3, True, True)

@@ -35,7 +35,7 @@ class Answer:
     took_s: float = TEN_MINUTES_S
     reason: str = "as simulated"
     differs_so_far: bool = False
-    busy: bool = False
+    in_use: str = ""
     code: int | None = None
     """In place of the one that belongs to the verdict, and then without a document."""
 
@@ -133,14 +133,16 @@ class Simulated:
         else:
             document |= {"part": answer.part, "reason": f"{answer.part}: {answer.reason}"}
             document |= {"hint": "", "differs_so_far": answer.differs_so_far}  # type: ignore[dict-item]
+            document |= {"in_use": answer.in_use} if answer.in_use else {}
         return Said(outcome.exit_code, json.dumps(document), ("noted",))
 
     def _said_of_board(self, command: Command, answer: Answer) -> Said:
         well = answer.verdict == "identical"
         if command.name == "boards cycle":
-            return Said(0 if well else 3, "{}" if well else json.dumps({"error": answer.reason, "exit_code": 3}))
+            failed = {"error": answer.reason, "exit_code": 3} | ({"in_use": answer.in_use} if answer.in_use else {})
+            return Said(0 if well else 3, "{}" if well else json.dumps(failed))
         board = {"board": command.board, "ok": well, "part": answer.part, "reason": "" if well else answer.reason}
-        board["busy"] = answer.busy
+        board["in_use"] = answer.in_use
         return Said(0 if well else 3, json.dumps({"boards": [board]}))
 
 

@@ -208,7 +208,7 @@ def test_a_board_that_stays_somebody_elses_is_no_failure(tmp_path: Path) -> None
     given = (errands(tmp_path, night.name), simulated, Nobody())
     resumed(night, RULES, *given, lambda board: "ana has a" * (board == "a")).carry_out()
     ended = record.read(night.folder)
-    assert ended.results[0].ending == Ending(Outcome.NOT_RUN, "ana has a; not free after 1h")
+    assert ended.results[0].ending == Ending(Outcome.NOT_RUN, "ana has a; the night did not get it for 1h")
     assert (ended.results[1].ending.outcome, "a" in ended.boards) == (Outcome.IDENTICAL, False)
     assert simulated.clock_s == pytest.approx(1_003_600.0, abs=3.0)
 
@@ -229,7 +229,8 @@ def test_a_board_whose_entries_have_ended_is_not_shown_as_waited_for(tmp_path: P
     assert [at_s for at_s, taken in shown.items() if not taken] == [pytest.approx(1_000_060.0, abs=2.0), 1_000_605.0]
 
 
-QUICKER = Answer("inconclusive", "board", took_s=60.0, reason="board a is in use by ana; not free after 60 s")
+ANA = "board a is in use by ana"
+QUICKER = Answer("inconclusive", "board", took_s=60.0, reason=f"{ANA}; not free after 60 s", in_use=ANA)
 
 
 @pytest.mark.parametrize("action", ["run", "measure"])
@@ -266,7 +267,7 @@ def test_a_difference_is_not_forgotten_because_somebody_was_quicker(tmp_path: Pa
 
 def test_a_board_in_use_is_neither_checked_nor_switched_off_nor_quarantined(tmp_path: Path) -> None:
     """Its holder may be restarting it: no SSH server answers."""
-    in_use = Answer("inconclusive", "board", took_s=5.0, reason="reachable: no SSH server answers", busy=True)
+    in_use = Answer("inconclusive", "board", took_s=5.0, reason="reachable: no SSH server answers", in_use=ANA)
     sick = Answer("inconclusive", "board", took_s=5.0, reason="no answer")
     script = Script(a_check=[in_use, sick, in_use], a_cycle=[QUICKER])
     night, simulated = carry_out(begin(tmp_path, cells(["a"], ["x"])), script)

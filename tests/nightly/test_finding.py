@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from harness import verdict
+from harness.jobs import Request
 from harness.nightly import finding
 from harness.nightly.finding import Said
 from harness.nightly.schedule import Cured
@@ -50,23 +52,22 @@ def test_a_counter_that_is_not_exact_is_the_boards() -> None:
 
 
 def test_what_could_not_have_its_board_says_who_has_it(tmp_path: Path) -> None:
-    """In the words of the real command."""
+    """As the real commands say it."""
     with board(tmp_path, "soldering", 0), pytest.raises(BoardBusy) as caught, board(tmp_path, "run", 0):
         pass
     who = f"board xavier is in use by {Owner.me('soldering')} since "
     for document in (
-        {"error": caught.value.message},
-        {"reason": f"board: {caught.value.message}", "differs_so_far": False},
+        {"error": caught.value.message} | caught.value.details,
+        verdict.inconclusive(Request("xavier", "acas_coc"), caught.value, None),
     ):
         assert finding.busy(said(3, **document), "xavier").startswith(who)
         assert finding.busy(said(2, **document), "xavier") == ""
         assert finding.busy(said(3, **document | {"differs_so_far": True}), "xavier") == ""
     assert finding.busy(said(3, reason="network: cut"), "xavier") == ""
-    assert finding.busy(said(3, error="place p of labgrid is in use by bo; not free after 4.5e-05 s"), "xavier")
-    checked = [{"board": "xavier", "ok": False, "busy": True}, {"board": "kv260", "ok": True, "busy": False}]
-    assert finding.busy(said(3, boards=checked), "xavier") == "board xavier is in use"
+    checked = [{"board": "xavier", "ok": False, "in_use": who}, {"board": "kv260", "ok": True, "in_use": ""}]
+    assert finding.busy(said(3, boards=checked), "xavier") == who
     assert finding.busy(said(3, boards=checked), "kv260") == ""
-    assert finding.busy(said(3, boards=[checked[0] | {"checks": [7, {}]}]), "xavier") == "board xavier is in use"
+    assert finding.busy(said(3, boards=7), "xavier") == finding.busy(said(3, boards=[7, {}]), "xavier") == ""
 
 
 def test_a_limit_is_the_boards_and_told_with_the_last_words() -> None:
