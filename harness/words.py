@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+CUT = " [...] "
+
 
 def duration(seconds: float) -> str:
     """A span of time in its two largest units, as 7.2s, 3m 20s, 30m, 1h 05m, 8h: a night's file takes it so.
@@ -24,6 +26,14 @@ def plural(number: int, word: str, words: str = "") -> str:
 def retries(count: int) -> str:
     """So many of them."""
     return plural(count, "retry", "retries")
+
+
+def shortened(text: str, most: int = 300) -> str:
+    """A text of at most `most` characters, without its middle if it is longer."""
+    if len(text) <= most:
+        return text
+    half = (most - len(CUT)) // 2
+    return f"{text[:half]}{CUT}{text[-half:]}"
 
 
 def ordinal(number: int) -> str:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.words import duration, ordinal, retries
+from harness.words import duration, ordinal, retries, shortened
 
 
 @pytest.mark.parametrize(
@@ -16,3 +16,8 @@ def test_times_are_written_as_people_do(seconds: float, text: str) -> None:
 def test_numbers_are_written_as_people_do() -> None:
     assert [retries(count) for count in (0, 1, 2)] == ["0 retries", "1 retry", "2 retries"]
     assert " ".join(map(ordinal, (1, 2, 3, 4, 11, 12, 13, 21, 112))) == "1st 2nd 3rd 4th 11th 12th 13th 21st 112th"
+
+
+def test_a_long_text_loses_its_middle() -> None:
+    assert shortened("whole", 5) == "whole"
+    assert shortened("begin" + 90 * "-" + "end", 20) == "begin- [...] ---end"

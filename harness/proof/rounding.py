@@ -210,7 +210,8 @@ def _evaluate(function: Callable[[Array], Array], inputs: Array, width: int) -> 
 
 
 def _row(values: Array) -> str:
-    return np.array2string(values, threshold=8, separator=", ", max_line_width=1000, floatmode="unique")
+    """Whole, on one line: somebody is to try it again."""
+    return f"[{', '.join(map(str, values))}]"
 
 
 def quantization(layer: QuantizeLinear, stage: Stage, probe: Probe | None, *, all_floats: bool) -> Iterator[Question]:

@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 
 from harness.report.argument import Part, parts
 from harness.report.facts import Facts, clean, gather, place, value_text
+from harness.words import shortened
 
 
 def junit(run: Mapping[str, Any]) -> str:
@@ -72,7 +73,7 @@ def _add_step(suite: ET.Element, run: Mapping[str, Any], part: Part) -> None:
     case = ET.SubElement(suite, "testcase", classname=f"{_class_name(run)}.proof", name=part.shows)
     if part.refuted:
         lines = [f"{claim['layer'] or 'network'}: {claim['counterexample']}" for claim in part.refuted]
-        failure = ET.SubElement(case, "failure", type="differs", message=lines[0])
+        failure = ET.SubElement(case, "failure", type="differs", message=shortened(lines[0]))
         failure.text = "\n".join(lines)
 
 

@@ -13,6 +13,7 @@ from rich.text import Text
 from harness.report.argument import Part, parts
 from harness.report.facts import gather, place
 from harness.screen import Screen
+from harness.words import shortened
 
 
 def show(document: Mapping[str, Any], report: Path, screen: Screen) -> None:
@@ -99,4 +100,4 @@ def _result(part: Part) -> Text:
         return Text("holds", style="green")
     first = part.refuted[0]
     where = f"layer {first['layer']}: " if first["layer"] else ""
-    return Text(f"FAILS, {where}{first['counterexample']}", style="bold red")
+    return Text(f"FAILS, {where}{shortened(first['counterexample'])}", style="bold red")

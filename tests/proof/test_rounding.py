@@ -158,8 +158,17 @@ def test_inputs_that_pass_in_parts_are_all_compared(workshop: Workshop, monkeypa
             return right(part) + (part[:, :1] == at) * (np.arange(layer.width) == 4)
 
         found = rounding.differing_output(stage, inputs, wrong, trial.probe, ignore)
-        row = np.array2string(inputs[inputs[:, 0] == first][0], separator=", ")
-        assert found.startswith(f"column 4 of inputs {row}: ")
+        assert found.startswith(f"column 4 of inputs {inputs[inputs[:, 0] == first][0].tolist()}: ")
+
+
+def test_a_wide_input_is_told_whole_so_that_it_can_be_tried_again(workshop: Workshop) -> None:
+    network = parse(builders.random_network(np.random.default_rng(3), (3, 400, 2)))
+    trial, layer = workshop.trial(network), network.layers[2]
+    assert isinstance(layer, QGemm)
+    inputs = np.random.default_rng(4).integers(0, 256, (1, 400)).astype(np.uint8)
+    wrong = specification.accumulator(layer)(inputs) + 1
+    found = rounding.differing_output(trial.stage(layer, Part.ACCUMULATE), inputs, lambda _: wrong, trial.probe, ignore)
+    assert found.startswith(f"column 0 of inputs {inputs[0].tolist()}: {wrong[0, 0] - 1}, ")
 
 
 # Every float: part of the sweep, as all of it takes long.
