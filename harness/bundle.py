@@ -19,6 +19,7 @@ from typing import Any
 
 from harness import network_c, targets, toolchain
 from harness.errors import RequestError
+from harness.flock import exclusive
 from harness.plan import Plan
 from harness.profile import Profile
 from harness.targets import COMPILED, KERNELS, KernelCompiler, Launch, Target
@@ -224,13 +225,10 @@ def _build(recipe: Recipe, sha256: str, folder: Path) -> None:
 
 def _put_in_place(work: Path, folder: Path, sha256: str) -> None:
     """Unless another process has been faster, whose bundle is the same and may be in use already."""
-    if not _intact(folder, sha256):
-        shutil.rmtree(folder, ignore_errors=True)
-    try:
-        work.replace(folder)
-    except OSError:
+    with exclusive(folder.parent.with_suffix(".lock")):
         if not _intact(folder, sha256):
-            raise
+            shutil.rmtree(folder, ignore_errors=True)
+            work.replace(folder)
 
 
 def _write_manifest(work: Path, recipe: Recipe, sha256: str) -> None:

@@ -22,6 +22,7 @@ SUITE = "HARNESS_DEBIAN_SUITE"
 DEFAULT_SUITE = "bookworm"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 APT = Path("/etc/apt")
+LONGEST_S = 1800.0  # of one call, which may have to fetch 50 MB
 
 # Read after this machine's settings, which may hook scripts of its own to an update and prefer other versions.
 SETTINGS = """\
@@ -137,11 +138,20 @@ def _with_libraries(apt: _Apt, wanted: Sequence[str], meta: str) -> Sequence[str
 
 
 def run_tool(command: Sequence[str], cwd: Path | None = None) -> str:
-    """What `command` writes to its output; ToolError with its last words if it is missing or fails."""
+    """What `command` writes to its output; ToolError with its last words if it is missing, fails or hangs."""
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, cwd=cwd, env=os.environ | {"LC_ALL": "C"}
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LONGEST_S,
+            cwd=cwd,
+            env=os.environ | {"LC_ALL": "C"},
         )
+    except subprocess.TimeoutExpired as error:
+        raise ToolError(f"{command[0]} did not end within {LONGEST_S:g} s and was stopped") from error
     except FileNotFoundError as error:
         raise ToolError(
             f"{command[0]} is not on this machine",

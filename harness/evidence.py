@@ -106,9 +106,15 @@ class RunFolder:
         """The folder of a run to resume; RequestError if there is none or it is finished."""
         if not (path / "request.json").is_file():
             raise RequestError(f"{path}: this is no run folder", "name a folder under runs/")
-        if (path / "run.json").exists():
+        folder = cls(path)
+        if folder.is_finished:
             raise RequestError(f"{path}: this run is finished", f"its report is {path / 'report.html'}")
-        return cls(path)
+        return folder
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it counts, and is not to be changed any more."""
+        return (self.path / "run.json").exists()
 
     @property
     def name(self) -> str:
@@ -278,6 +284,7 @@ class RunFolder:
         files = dict(self._hashes())
         synchronise(self.path)
         write_json(self.path / "run.json", dict(run) | {"content_sha256": content_sha256(files), "files": files})
+        synchronise(self.path)  # its name
 
     def _hashes(self) -> Iterator[tuple[str, str]]:
         """Every file's SHA-256; the dumps' were taken when they were compared."""

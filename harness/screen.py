@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import TextIOWrapper
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
@@ -43,6 +45,41 @@ class _Console(Console):
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
+    def on_broken_pipe(self) -> None:
+        """Rich would end the program with 1, as if something differed."""
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
+@dataclass(frozen=True)
+class _Unheard:
+    """A stream of words that nobody must hear: where it cannot be written any more, the work goes on."""
+
+    stream: TextIO
+
+    def write(self, text: str) -> int:
+        """As `TextIO.write`."""
+        try:
+            return self.stream.write(text)
+        except OSError:
+            abandon(self.stream)
+            return len(text)
+
+    def flush(self) -> None:
+        """As `TextIO.flush`."""
+        try:
+            self.stream.flush()
+        except OSError:
+            abandon(self.stream)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def abandon(*streams: TextIO) -> None:
+    """Nobody reads them, or their disk is full: what they hold still is not tried again, which would end in a crash."""
+    for stream in streams:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
 
 def _console(stream: TextIO) -> Console:
     """A console on `stream`; a file or a pipe has no width, so tables get enough not to break their cells.
@@ -51,8 +88,9 @@ def _console(stream: TextIO) -> Console:
     """
     if isinstance(stream, TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
+    file = cast(TextIO, _Unheard(stream)) if stream is sys.stderr else stream
     # What stands in brackets, or between colons, in a name is a part of it.
-    return _Console(file=stream, highlight=False, markup=False, emoji=False, width=None if stream.isatty() else 140)
+    return _Console(file=file, highlight=False, markup=False, emoji=False, width=None if stream.isatty() else 140)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 import shutil
 import subprocess
 import sysconfig
@@ -32,6 +33,8 @@ _INEXACT = re.compile(
 )
 
 REQUIRED = ("python-zig",)  # comes with the harness's own requirements, beside its Python
+
+LONGEST_S = 1800.0  # for one call of a compiler
 
 # The Debian package that brings each tool that the harness may miss.
 PACKAGES = {
@@ -76,7 +79,7 @@ class Compiler:
         arguments = [*self.command, *flags, *more_flags, anywhere, *(f"-D{definition}" for definition in definitions)]
         arguments += [f"-I{folder}" for folder in include]
         arguments += [*(str(source) for source in sources), "-o", str(output), "-lm"]
-        done = subprocess.run(arguments, capture_output=True, check=False, cwd=folder)
+        done = _ended(arguments, folder)
         if done.returncode != 0:
             raise ToolError(
                 f"{' '.join(self.command)} failed:\n{_text(done.stderr)[:2000]}",
@@ -122,13 +125,25 @@ def _identify(command: Sequence[str], flags: Sequence[str]) -> str:
 
 
 def _output(arguments: Sequence[str]) -> str:
-    done = subprocess.run(arguments, capture_output=True, check=False)
+    done = _ended(arguments)
     if done.returncode != 0:
         raise ToolError(
             f"{' '.join(arguments)} failed: {_text(done.stderr)[:500]}",
             "check the compiler and its flags in the profile",
         )
     return _text(done.stdout)
+
+
+def _ended(arguments: Sequence[str], folder: Path | None = None) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(
+            arguments, stdin=subprocess.DEVNULL, capture_output=True, check=False, cwd=folder, timeout=LONGEST_S
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ToolError(
+            f"{arguments[0]} did not end within {LONGEST_S:g} s and was stopped",
+            f"does it wait for a licence, a server or a disk? try: {shlex.join(arguments)}",
+        ) from error
 
 
 def _text(output: bytes) -> str:

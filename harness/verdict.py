@@ -24,7 +24,10 @@ from harness.network import Network
 from harness.plan import Plan
 from harness.profile import Profile
 from harness.proof import Side
+from harness.words import shortened
 from harness.workspace import ROOT
+
+GIT_S = 60.0  # a disk far away, or a program of its settings, may keep it for ever
 
 
 def conclude(
@@ -165,7 +168,7 @@ def inconclusive(request: Request, error: InfrastructureError, folder: Path | No
         "vectors": 0,
         "differs_so_far": folder is not None and evidence.differs_so_far(folder),
         "run": str(folder) if folder else None,
-    }
+    } | error.details
 
 
 def kind(board: Profile) -> str:
@@ -312,7 +315,7 @@ def _proved(proof: Mapping[str, Any] | None) -> list[str]:
     failed = [claim for claim in claims if not claim["holds"]]
     if failed:
         where = f", layer {failed[0]['layer']}" if failed[0]["layer"] else ""
-        return [f"the proof fails{where}: {failed[0]['counterexample']}"]
+        return [f"the proof fails{where}: {shortened(failed[0]['counterexample'])}"]
     board = [claim for claim in claims if claim["answered_by"] == Side.BOARD.value]
     cases = sum(claim["cases"] for claim in board if claim["complete"])
     sampled = [claim["layer"] for claim in claims if claim["layer"] and not claim["complete"]]
@@ -361,10 +364,10 @@ def _picture(network: Network, count: int, portrait: Portrait) -> dict[str, Any]
 
 
 def revision() -> str | None:
-    """The checkout's commit, with a mark if files differ from it; None outside a checkout."""
+    """The checkout's commit, with a mark if files differ from it; None outside a checkout, and where git hangs."""
     asked = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
     try:
-        done = subprocess.run(asked, capture_output=True, text=True, check=False)
-    except OSError:
+        done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=GIT_S)
+    except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() or None

@@ -84,7 +84,13 @@ def write_whole(path: Path, content: bytes) -> None:
 
 def find(boards: Path | None, runs: Path | None, environment: Mapping[str, str] = os.environ) -> Workspace:
     """The workspace of this checkout; HARNESS_CACHE or XDG_CACHE_HOME move the cache, HARNESS_LOCKS the locks."""
-    caches = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    cache = Path(environment.get("HARNESS_CACHE") or caches / "harness")
+    cache = Path(environment.get("HARNESS_CACHE") or _caches(environment) / "harness")
     common = Path(environment.get("HARNESS_LOCKS") or COMMON_LOCKS).absolute()
     return Workspace(boards or ROOT / "boards.yaml", ROOT / "models", runs or ROOT / "runs", cache.absolute(), common)
+
+
+def _caches(environment: Mapping[str, str]) -> Path:
+    try:
+        return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError as error:  # a user without a name, as in a container, and without HOME
+        raise RequestError("nothing says where your home is", "set HOME, or HARNESS_CACHE to a folder") from error

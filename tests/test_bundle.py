@@ -9,8 +9,9 @@ import re
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -158,6 +159,27 @@ def test_the_hash_depends_on_every_constant(
     layers = (net.layers[0], changed, *net.layers[2:])
     other = dataclasses.replace(made, network=dataclasses.replace(net, layers=layers))
     assert identity(other, board, tmp_path) != built.sha256
+
+
+def test_what_another_process_has_put_in_place_is_not_taken_away(
+    built: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither has found any; the other is done before this one makes room for its own, or has to wait for it."""
+    mine, others = (shutil.copytree(built.folder, tmp_path / name) for name in ("mine", "others"))
+    shutil.rmtree(built.folder)
+    taken_away = []
+
+    def remove_late(folder: Path, *, ignore_errors: bool) -> None:
+        monkeypatch.undo()
+        wait([pool.submit(bundle._put_in_place, others, folder, built.sha256)], 0.5)
+        taken_away.append(bundle._intact(folder, built.sha256))
+        shutil.rmtree(folder, ignore_errors=ignore_errors)
+
+    with ThreadPoolExecutor(1) as pool:
+        monkeypatch.setattr(bundle, "shutil", SimpleNamespace(rmtree=remove_late))
+        bundle._put_in_place(mine, built.folder, built.sha256)
+    assert taken_away == [False]
+    assert bundle._intact(built.folder, built.sha256)
 
 
 @pytest.mark.parametrize("source", ["common/schedule.c", "c/saturate.h"])

@@ -335,7 +335,7 @@ def test_what_belongs_to_it_is_on_the_disk_before_a_document_counts(
     monkeypatch.setattr(evidence, "synchronise", lambda path: there.append(_files(RunFolder(path))))
     folder.write_request({}, b"model")
     folder.finish({})
-    assert there == [{"model.onnx"}, {"model.onnx", "request.json"}]
+    assert there == [{"model.onnx"}, {"model.onnx", "request.json"}, {"model.onnx", "request.json", "run.json"}]
 
 
 def test_a_disk_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

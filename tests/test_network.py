@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -687,6 +688,13 @@ def test_file_that_is_no_model_is_refused(tmp_path: Path, content: bytes) -> Non
     with pytest.raises(RequestError, match=r"is empty|is not an ONNX model") as caught:
         network.load(path)
     assert caught.value.hint == "give a complete quantised .onnx file"
+
+
+def test_a_name_that_no_description_can_hold_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"net\xff.onnx")
+    path.write_bytes(b"")
+    with pytest.raises(RequestError, match=r"the file's name is no UTF-8"):
+        network.load(path)
 
 
 def test_missing_file_and_folder_are_refused(tmp_path: Path) -> None:

@@ -86,6 +86,19 @@ def test_a_flag_that_the_compiler_does_not_know_is_its_failure(host: Profile) ->
     assert caught.value.hint == "check the compiler and its flags in the profile"
 
 
+def test_a_compiler_that_waits_for_something_is_given_up(
+    host: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = tmp_path / "waiting"
+    waiting.write_text("#!/bin/sh\nexec sleep 20\n")
+    waiting.chmod(0o755)
+    monkeypatch.setattr(toolchain, "LONGEST_S", 0.2)
+    with pytest.raises(ToolError) as caught:
+        toolchain.find(host.model_copy(update={"toolchain": Toolchain(compiler=str(waiting))}))
+    assert caught.value.message == f"{waiting} did not end within 0.2 s and was stopped"
+    assert caught.value.hint.endswith(f"try: {waiting} --version")
+
+
 # Contracted to one rounding, a * b + c is not 0 here.
 CONTRACTIBLE = """
 #include <stdio.h>

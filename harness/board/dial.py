@@ -11,7 +11,8 @@ import os
 import shlex
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,21 +94,25 @@ def _connect(address: Address, jump: paramiko.SSHClient | None, limits: Limits) 
     _load_known_hosts(client, address)
     client.set_missing_host_key_policy(_Refuse(address))
     link = _through(jump, address, limits) if jump else _directly(address, limits)
+
+    def connect() -> None:
+        client.connect(
+            address.host,
+            address.port,
+            address.user,
+            sock=link,
+            pkey=key,
+            allow_agent=key is None,
+            look_for_keys=key is None,
+            timeout=2 * limits.connect_s,  # for banner and handshake: a missing banner is to be told first
+            banner_timeout=limits.connect_s,
+            auth_timeout=limits.connect_s,
+            transport_factory=_transport,  # type: ignore[arg-type]  # the stubs have options that paramiko dropped
+        )
+
     try:
-        with _explained(address), _bounded(client, 4 * limits.connect_s):
-            client.connect(
-                address.host,
-                address.port,
-                address.user,
-                sock=link,
-                pkey=key,
-                allow_agent=key is None,
-                look_for_keys=key is None,
-                timeout=2 * limits.connect_s,  # for banner and handshake: a missing banner is to be told first
-                banner_timeout=limits.connect_s,
-                auth_timeout=limits.connect_s,
-                transport_factory=_transport,  # type: ignore[arg-type]  # the stubs have options that paramiko dropped
-            )
+        with _explained(address):
+            _in_time(connect, client, limits)
     except BaseException:
         client.close()
         link.close()
@@ -115,16 +120,29 @@ def _connect(address: Address, jump: paramiko.SSHClient | None, limits: Limits) 
     return client
 
 
-@contextmanager
-def _bounded(client: paramiko.SSHClient, limit_s: float) -> Iterator[None]:
-    """Close a connection that is not there in time: paramiko's time-outs follow the time of day, which may be set."""
-    timer = threading.Timer(limit_s, client.close)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+def _in_time(connect: Callable[[], None], client: paramiko.SSHClient, limits: Limits) -> None:
+    """Close a connection that is not there in time: paramiko's time-outs follow the time of day, which may be set.
+
+    It has none for the SSH agent, which may hang, or wait for somebody at another screen.
+    """
+    done: Future[None] = Future()
+
+    def work() -> None:
+        try:
+            connect()
+            done.set_result(None)
+        except BaseException as error:  # noqa: BLE001 - the thread that waits for the result raises it
+            done.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    if wait([done], 4 * limits.connect_s).not_done:
+        client.close()
+        if wait([done], limits.connect_s).not_done:
+            raise ConnectionFailed(
+                f"the SSH agent at {os.environ.get('SSH_AUTH_SOCK')} does not answer",
+                "compare with: ssh-add -l; name the private key by `key` in the board's profile, or end that agent",
+            )
+    done.result()
 
 
 def _transport(link: socket.socket, **options: Any) -> paramiko.Transport:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 import traceback
 from pathlib import Path
-from typing import TextIO
+from types import FrameType
 
 import click
 
 from harness import __version__, workspace
 from harness.cli import boards, evidence, history, models, nightly, work
 from harness.errors import EXIT_BUG, EXIT_INFRASTRUCTURE, HarnessError, ToolError
-from harness.screen import Screen
+from harness.screen import Screen, abandon
 
 OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE}
 """What files refuse on a machine that is full, read-only or of somebody else: no bug of a program."""
+STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
+ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 COMMANDS = (
     *(work.run, work.prove, work.measure, work.plan, work.firmware, work.doctor),
@@ -46,12 +49,37 @@ for command in COMMANDS:
 
 def main() -> None:
     """Run the command line and exit with its code; a bug exits with 4, never with 1 (differs)."""
+    _open_standard_streams()
+    _end_as_interrupted()
     try:
         code = _ended()
     except OSError:  # not even the message can be written
-        _abandon(sys.stdout, sys.stderr)
+        abandon(sys.stdout, sys.stderr)
         code = EXIT_INFRASTRUCTURE
     sys.exit(code)
+
+
+def _open_standard_streams() -> None:
+    """Where one is closed, the next file that is opened, as one of evidence, would get what is written to it."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= STANDARD_ERROR:
+        pass
+    os.close(descriptor)
+    sys.stdout = sys.stdout or os.fdopen(STANDARD_OUTPUT, "w")
+    sys.stderr = sys.stderr or os.fdopen(STANDARD_ERROR, "w")
+
+
+def _end_as_interrupted() -> None:
+    """Whoever ends the program, or closes its terminal, leaves its board as Ctrl-C does; `nohup` still ignores that."""
+    for number in ENDING:
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _interrupt_once)
+
+
+def _interrupt_once(_number: int, _frame: FrameType | None) -> None:
+    """A terminal that is closed says so twice, by its shell and by the kernel: the restoring goes on."""
+    for number in ENDING:
+        signal.signal(number, lambda *_: None)
+    raise KeyboardInterrupt
 
 
 def _ended() -> int | None:
@@ -66,9 +94,9 @@ def _ended() -> int | None:
     except (click.Abort, KeyboardInterrupt):
         Screen.open(as_json=False).note("interrupted")
         return EXIT_INFRASTRUCTURE
-    except BrokenPipeError:
-        _abandon(sys.stdout)
-        return EXIT_INFRASTRUCTURE
+    except SystemExit as error:  # click's, with 1, where nobody reads what is written
+        abandon(sys.stdout, sys.stderr)
+        return EXIT_INFRASTRUCTURE if error.code else None
     except Exception as error:  # noqa: BLE001 - the last resort: whatever is left is a bug
         return _report_unforeseen(error)
     return code
@@ -88,13 +116,7 @@ def _report(error: HarnessError) -> int:
     screen = Screen.open(as_json="--json" in sys.argv)
     screen.failure(error)
     try:
-        screen.document({"error": error.message, "hint": error.hint, "exit_code": error.exit_code})
+        screen.document({"error": error.message, "hint": error.hint, "exit_code": error.exit_code} | error.details)
     except OSError:
-        _abandon(sys.stdout)
+        abandon(sys.stdout)
     return error.exit_code
-
-
-def _abandon(*streams: TextIO) -> None:
-    """Nobody reads them, or their disk is full: what they hold still is not tried again, which would end in a crash."""
-    for stream in streams:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

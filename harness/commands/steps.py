@@ -54,17 +54,18 @@ def journal(folder: RunFolder, screen: Screen, go_on: str) -> Iterator[Notify]:
 
         def notify(text: str) -> None:
             screen.note(text)
-            log.write(f"{evidence.now():%Y-%m-%dT%H:%M:%SZ} {visible(text)}\n".encode())
+            with suppress(OSError):  # of a full disk every other file tells, and a board is to be restored even then
+                log.write(f"{evidence.now():%Y-%m-%dT%H:%M:%SZ} {visible(text)}\n".encode())
 
         try:
             yield notify
         except BaseException as error:
-            reason = str(error) or type(error).__name__
-            with suppress(OSError):  # the disk may be full, and that is what stopped it
-                folder.stop_attempt(_part(error), reason)
-            for text in (f"stopped: {reason}", go_on):
-                with suppress(OSError):
-                    notify(text)
+            if not folder.is_finished:  # or else its evidence has the hashes of what would be written to now
+                reason = str(error) or type(error).__name__
+                with suppress(OSError):  # the disk may be full, and that is what stopped it
+                    folder.stop_attempt(_part(error), reason)
+                notify(f"stopped: {reason}")
+                notify(go_on)
             raise
 
 

@@ -110,16 +110,20 @@ class Watcher:
     def _monitor(self) -> None:
         """Hear of changes from the coordinator, for as long as there is one."""
         while True:
-            command = [*self.command, "monitor"]
-            pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
-            with subprocess.Popen(command, **pipes, preexec_fn=_die_too) as told:  # noqa: PLW1509 - one system call
-                about = b""
-                for line in told.stdout or ():
-                    about = line if not line.startswith(b" ") else about
-                    if about.startswith(f"Place {self.place} changed".encode()):
-                        self._judge(line.decode(errors="replace"))
+            with suppress(OSError):  # no process to be had for a moment, or a client that is just being installed anew
+                self._hear_changes()
             time.sleep(AGAIN_S)
             self._look()
+
+    def _hear_changes(self) -> None:
+        command = [*self.command, "monitor"]
+        pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
+        with subprocess.Popen(command, **pipes, preexec_fn=_die_too) as told:  # noqa: PLW1509 - one system call
+            about = b""
+            for line in told.stdout or ():
+                about = line if not line.startswith(b" ") else about
+                if about.startswith(f"Place {self.place} changed".encode()):
+                    self._judge(line.decode(errors="replace"))
 
     def _look(self) -> None:
         """Ask who has the place; nothing is lost while the coordinator does not say."""
@@ -139,6 +143,7 @@ class Watcher:
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
+                errors="replace",
                 timeout=CALL_S,
                 check=False,
             )

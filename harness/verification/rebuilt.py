@@ -135,10 +135,11 @@ def _revision(evidence: Evidence) -> str:
 
 
 def _git(*arguments: str) -> bytes | None:
-    """What git answers in the checkout; None if it fails or is not there."""
+    """What git answers in the checkout; None if it fails, hangs or is not there."""
     try:
-        done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, check=False)
-    except OSError:
+        asked = ["git", "-C", str(ROOT), *arguments]
+        done = subprocess.run(asked, capture_output=True, check=False, timeout=BUILD_TIMEOUT_S)
+    except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout if done.returncode == 0 else None
 

@@ -6,12 +6,17 @@ import hashlib
 import json
 import shlex
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 
+from harness import evidence
+from harness.commands import steps
+from harness.evidence import RunFolder
+from harness.screen import Screen
 from harness.workspace import ROOT
 from tests import builders
 from tests.commands.command import User
@@ -35,6 +40,23 @@ def test_identical(user: User) -> None:
     ]
     assert {layer["ran_on"] for layer in document["layers"]} == {"hardware"}
     assert {layer["differing"] for layer in document["layers"]} == {0}
+
+
+def test_a_log_that_has_no_room_keeps_nobody_from_restoring_a_board(tmp_path: Path) -> None:
+    (tmp_path / "log.txt").symlink_to("/dev/full")
+    with steps.journal(RunFolder(tmp_path), Screen.open(as_json=False), "go on") as notify:
+        notify("connecting to the board")
+
+
+def test_who_interrupts_a_run_that_is_finished_changes_nothing_of_its_evidence(tmp_path: Path) -> None:
+    folder = RunFolder.create_at(tmp_path / "run")
+    folder.write_request({}, b"model")
+    with suppress(KeyboardInterrupt), steps.journal(folder, Screen.open(as_json=False), "go on") as notify:
+        notify("verdict: identical")
+        folder.finish({})
+        raise KeyboardInterrupt
+    listed = json.loads((folder.path / "run.json").read_text())["files"]
+    assert listed == {name: evidence.file_sha256(folder.path / name) for name in listed}
 
 
 @pytest.mark.parametrize("previous", ["wl", "wr", "sl", "sr"])
