@@ -6,8 +6,10 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from harness import profile
@@ -15,8 +17,16 @@ from harness.profile import Laboratory, Profile
 from harness.workspace import ROOT
 from tests.objects import kept
 
-# A job in a shell's background starts with SIGINT ignored, and so would all that the tests start and interrupt.
+# A job in a shell's background starts with SIGINT ignored, one of nohup with SIGHUP, and so would all that the tests
+# start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# The profile without deadlines and luck; --hypothesis-profile=default draws other examples.
+hypothesis.settings.load_profile("ci")
+
+# Of the whole session: workers that start before midnight and after it have the same tests.
+os.environ.setdefault("PYTEST_SESSION_DAY", f"{datetime.now(UTC):%Y-%m-%d}")
 
 
 @pytest.fixture(scope="session", autouse=True)

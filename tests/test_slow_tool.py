@@ -54,7 +54,13 @@ def test_no_such_program_is_named(tmp_path: Path) -> None:
 def test_progress_is_told_even_of_a_tool_that_is_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slow_tool, "POLL_S", 0.02)
     told: list[str] = []
-    slow_tool.run(replace(job("sleep 0.5; echo done", tmp_path), tell_every_s=0.05), told.append)
+
+    def tell(text: str) -> None:
+        told.append(text)
+        (tmp_path / "told").touch()
+
+    silent = job("until test -e told; do sleep 0.05; done; echo done", tmp_path)
+    slow_tool.run(replace(silent, tell_every_s=0.05), tell)
     assert re.fullmatch(r"working, 0 lines: it is silent \(\ds\)", told[0])
 
 
@@ -74,8 +80,8 @@ def test_a_tool_that_outlasts_its_time_is_stopped_with_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slow_tool, "POLL_S", 0.02)
-    with pytest.raises(ToolError, match=r"the work did not end within 0\.3 s and was stopped"):
-        slow_tool.run(replace(job("sleep 30 & echo $! >child; wait", tmp_path), timeout_s=0.3), lambda _: None)
+    with pytest.raises(ToolError, match=r"the work did not end within 2 s and was stopped"):
+        slow_tool.run(replace(job("sleep 30 & echo $! >child; wait", tmp_path), timeout_s=2), lambda _: None)
     child = Path("/proc") / (tmp_path / "child").read_text().strip() / "status"
     with suppress(FileNotFoundError, ProcessLookupError):
         while "Z (zombie)" not in child.read_text():

@@ -18,7 +18,7 @@ def running(*argv: str) -> list[int]:
     return found
 
 
-def await_none(*argv: str, timeout_s: float = 10) -> None:
+def await_none(*argv: str, timeout_s: float = 30) -> None:
     """Assert that the processes with this command line end; the kernel and the guard on the board take their time."""
     deadline = time.monotonic() + timeout_s
     while found := running(*argv):

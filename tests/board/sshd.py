@@ -18,6 +18,7 @@ from typing import Self
 from harness.board.ssh import Address
 
 LOOPBACK = "127.0.0.1"
+STARTS = 3
 CONFIGURATION = """\
 ListenAddress {host}
 Port {port}
@@ -48,6 +49,14 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
+@contextlib.contextmanager
+def closed_port() -> Iterator[int]:
+    """A port that refuses every connection: nobody listens there, nor can."""
+    with socket.socket() as bound:
+        bound.bind((LOOPBACK, 0))
+        yield int(bound.getsockname()[1])
+
+
 def know(known_hosts: Path, port: int, public_key: Path) -> Path:
     """Write a known hosts file that expects this host key behind a port of this machine."""
     known_hosts.write_text(f"[{LOOPBACK}]:{port} {public_key.read_text()}")
@@ -76,21 +85,30 @@ class Server:
 
 @contextlib.contextmanager
 def serving(executable: str, folder: Path) -> Iterator[Server]:
-    server = Server(folder, free_port())
     make_key(folder / "host_key")
     make_key(folder / "user_key")
-    know(folder / "known_hosts", server.port, server.host_key)
-    configuration = folder / "sshd_config"
-    configuration.write_text(CONFIGURATION.format(host=LOOPBACK, port=server.port, folder=folder))
     if os.getuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)  # the system service would make its privilege separation folder
-    command = [executable, "-D", "-f", str(configuration), "-E", str(folder / "log"), *_without_penalties(executable)]
-    with subprocess.Popen(command) as process:
+    process, server = _started(executable, folder)
+    with process:
         try:
-            _await(server.port)
             yield server
         finally:
             process.terminate()
+
+
+def _started(executable: str, folder: Path) -> tuple[subprocess.Popen[bytes], Server]:
+    """On a port that was free, and is another's by now where the server ends at once."""
+    options = _without_penalties(executable)
+    for number in range(STARTS):
+        server, log = Server(folder, free_port()), folder / f"log{number}"
+        know(folder / "known_hosts", server.port, server.host_key)
+        configuration = folder / "sshd_config"
+        configuration.write_text(CONFIGURATION.format(host=LOOPBACK, port=server.port, folder=folder))
+        process = subprocess.Popen([executable, "-D", "-f", str(configuration), "-E", str(log), *options])
+        if _listens(process, log):
+            return process, server
+    raise TimeoutError(f"no SSH server: {log.read_text()}")
 
 
 def _without_penalties(executable: str) -> list[str]:
@@ -100,13 +118,14 @@ def _without_penalties(executable: str) -> list[str]:
     return option if b"PerSourcePenalties" not in known.stderr else []
 
 
-def _await(port: int) -> None:
-    for _ in range(200):
-        with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, port), 1) as connection:
-            if connection.recv(4) == b"SSH-":
-                return
+def _listens(process: subprocess.Popen[bytes], log: Path) -> bool:
+    """Whether it comes to that, in its own words."""
+    while process.poll() is None:
+        with contextlib.suppress(FileNotFoundError):
+            if b"Server listening" in log.read_bytes():
+                return True
         time.sleep(0.02)
-    raise TimeoutError(f"no SSH server on port {port}")
+    return False
 
 
 class Link:
@@ -175,4 +194,5 @@ class Link:
                     self.cut()
                 if silent_after is not None and passed >= silent_after:
                     self.silence()
-            sink.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(OSError):
+            sink.shutdown(socket.SHUT_WR)  # also where the source was reset

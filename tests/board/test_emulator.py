@@ -115,7 +115,7 @@ def _await(condition: Callable[[], object], timeout_s: float = 60) -> None:
 
 
 def _await_nothing(cache: Path) -> None:
-    _await(lambda: not _supervisors(cache) and not _qemus(cache), 10)
+    _await(lambda: not _supervisors(cache) and not _qemus(cache))
     left = {path.name for path in (cache / "emulator" / NAME).iterdir()}
     assert left <= {"users", "start", "alive", "qemu.log", "console.log"}
 
@@ -144,7 +144,7 @@ def test_board_is_the_machine_that_was_asked_for(board: Endpoint) -> None:
         assert _say(client, "grep -m1 -i 'cpu part' /proc/cpuinfo").endswith("0xd03")  # Cortex-A53
         assert _say(client, "df -m /board | tail -1 | cut -c21-").split()[0] == "16"
         assert 300 < int(_say(client, "free -m | grep Mem").split()[1]) <= 384
-        assert abs(int(_say(client, "date +%s")) - time.time()) < 5
+        assert abs(int(_say(client, "date +%s")) - time.time()) < 60
 
 
 def test_disk_of_the_board_can_be_full(board: Endpoint) -> None:
@@ -245,17 +245,17 @@ def test_ctrl_c_while_booting_leaves_nothing_behind(own: Path) -> None:
     with _user(own) as user:
         _await(lambda: _qemus(own))
         user.send_signal(signal.SIGINT)
-        user.wait(10)
+        user.wait(60)
         _await_nothing(own)
 
 
 def test_qemu_dies_with_its_supervisor(own: Path) -> None:
     with _user(own) as user:
-        _await(lambda: _qemus(own))
+        _await(lambda: _qemus(own) and len(_supervisors(own)) == 1)  # who started it may still be about to end
         (supervisor,) = _supervisors(own)
         os.kill(supervisor, signal.SIGKILL)
-        assert user.wait(30) == 1  # its board did not boot
-        _await(lambda: not _qemus(own), 10)
+        assert user.wait(60) == 1  # its board did not boot
+        _await(lambda: not _qemus(own))
 
 
 def _starts(cache: Path, pid: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -33,6 +34,12 @@ def test_a_descendant_that_keeps_the_output_open_is_killed_at_the_deadline() -> 
 
 def test_a_program_ends_with_its_session() -> None:
     board = LocalBoard()
-    threading.Timer(0.3, board.close).start()
+
+    def close() -> None:
+        while not board._running:
+            time.sleep(0.01)
+        board.close()
+
+    threading.Thread(target=close, daemon=True).start()
     assert board.run(["sleep", "61.85"], 60).status == 137
     await_none("sleep", "61.85")

@@ -83,7 +83,7 @@ def test_run_kills_a_program_at_its_deadline(board: Board) -> None:
     began = time.monotonic()
     with pytest.raises(BoardError, match=r"^sh on \S+ did not end within 0.3 s and was killed$"):
         board.run(["sh", "-c", "sleep 61.25 & sleep 61.25"], 0.3)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60, "it was waited for"
     await_none("sleep", "61.25")
     assert board.run(["printf", "usable"], 10).stdout == b"usable"
 
@@ -96,9 +96,8 @@ def test_run_kills_a_program_that_ignores_signals(board: Board) -> None:
 
 def test_an_interrupt_ends_the_program(board: Board) -> None:
     def interrupt() -> None:
-        while not running("sleep", "63.75"):
-            time.sleep(0.01)
-        time.sleep(0.3)  # the program may run before its start has returned here
+        while not running("sleep", "63.75") or (isinstance(board, LocalBoard) and not board._running):
+            time.sleep(0.01)  # the program may run before its start has returned here
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt, daemon=True).start()
@@ -194,12 +193,12 @@ def test_get_that_fails_keeps_what_was_there(board: Board, tmp_path: Path) -> No
 
 
 def test_deadline_counts_down_to_zero() -> None:
-    deadline = Deadline.after(0.05)
-    assert 0 < deadline.remaining_s <= 0.05
+    deadline = Deadline.after(60)
+    assert 0 < deadline.remaining_s <= 60
     assert not deadline.passed
-    time.sleep(0.06)
-    assert deadline.remaining_s == 0
-    assert deadline.passed
+    over = Deadline(60, time.monotonic())
+    assert over.remaining_s == 0
+    assert over.passed
 
 
 def test_replacing_an_interrupted_file_keeps_the_old_one(tmp_path: Path) -> None:

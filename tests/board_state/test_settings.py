@@ -512,8 +512,9 @@ def test_a_board_that_does_not_come_back_is_told_with_what_to_do(
 ) -> None:
     """Some attempts, then a message; the board keeps the values for the session that reaches it again."""
     monkeypatch.setattr(settings, "PAUSES_S", (0.01, 0.02))
-    port, notes = sshd.free_port(), list[str]()
+    notes = list[str]()
     with (
+        sshd.closed_port() as port,
         sshd.Link(server.port) as link,
         SshBoard.connect(server.address_behind(link.port), LIMITS) as session,
         pytest.raises(ConnectionFailed),
@@ -538,9 +539,10 @@ def test_a_limit_ends_the_attempts(server: sshd.Server, root: Path, monkeypatch:
     monkeypatch.setattr(settings, "LIMIT_S", 0.5)
     notes: list[str] = []
     with (
+        sshd.closed_port() as port,
         sshd.Link(server.port) as link,
         SshBoard.connect(server.address_behind(link.port), LIMITS) as session,
-        measuring(root, by_ssh(server, sshd.free_port(), root.parent, EVERYTHING), session, notes),
+        measuring(root, by_ssh(server, port, root.parent, EVERYTHING), session, notes),
     ):
         link.cut()
     assert [note.partition(" ")[0] for note in notes] == ["connecting", "warning:"]

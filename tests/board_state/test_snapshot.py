@@ -134,4 +134,4 @@ def test_this_machine_counts_what_happens_on_it() -> None:
     assert set(after.busy_ticks) == set(range(os.cpu_count() or 0))
     assert sum(after.busy_ticks.values()) - sum(before.busy_ticks.values()) >= 20
     assert (after.switches or 0) - (before.switches or 0) >= 10
-    assert 0 <= (after.time_s or 0) - time.time() + 2 <= 4
+    assert abs((after.time_s or 0) - time.time()) < 60

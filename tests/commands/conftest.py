@@ -12,9 +12,13 @@ from tests.commands.ready import ready
 
 
 @pytest.fixture(scope="session")
-def cache() -> Path:
-    """The user's own cache: what is downloaded for the emulated boards is downloaded once."""
-    return workspace.find(None, None).cache
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is downloaded and built is the user's; boards are this worker's, as its locks keep no other off them."""
+    own, users = tmp_path_factory.mktemp("cache"), workspace.find(None, None).cache
+    for name in ("bundles", "guest", "xrt"):
+        (users / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        (own / name).symlink_to(users / name)
+    return own
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from tests.faults.faults import FAULTS, Fault, Untried
 from tests.faults.laboratory import Laboratory
 from tests.faults.stage import Step
 
-TODAY = datetime.now(UTC).toordinal()
+TODAY = date.fromisoformat(os.environ["PYTEST_SESSION_DAY"]).toordinal()
 
 
 @pytest.fixture(scope="module")

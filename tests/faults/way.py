@@ -86,8 +86,9 @@ class Way:
                     self._over.wait()
                 time.sleep(self._pause_s)
                 sink.sendall(data)
-            if not silent.is_set():
-                sink.shutdown(socket.SHUT_WR)
+        if not silent.is_set():
+            with suppress(OSError):
+                sink.shutdown(socket.SHUT_WR)  # also where the source was reset: its process has ended
 
     def _spend(self, count: int) -> None:
         if self._budget is None:

@@ -62,7 +62,7 @@ class Farm:
         return shown.partition("acquired: ")[2].split("\n")[0]
 
     def await_holder(self, wanted: str, place: str = "xavier") -> None:
-        end_s = time.monotonic() + 20
+        end_s = time.monotonic() + 60
         while (found := self.holder(place)) != wanted:
             assert time.monotonic() < end_s, f"{place} is held by {found}, not by {wanted}"
 
@@ -116,7 +116,7 @@ def _start(stack: contextlib.ExitStack, folder: Path, program: Path, *words: str
 
 def _await(address: str) -> None:
     host, port = address.split(":")
-    for _ in range(400):
+    for _ in range(1200):
         with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 1):
             return
         time.sleep(0.05)
@@ -124,10 +124,9 @@ def _await(address: str) -> None:
 
 
 def _await_exporters(running: Farm) -> None:
-    for _ in range(50):
-        if all(f"rack-{place}" in running.client("resources") for place in PLACES):
-            return
-    raise TimeoutError("the exporters do not appear")
+    end_s = time.monotonic() + 60
+    while not all(f"rack-{place}" in running.client("resources") for place in PLACES):
+        assert time.monotonic() < end_s, "the exporters do not appear"
 
 
 def _free_port() -> int:

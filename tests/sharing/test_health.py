@@ -142,7 +142,7 @@ def switching(host: Profile, switch: Path, **changes: object) -> Profile:
     """A profile whose switch writes down what it was told."""
     script = "import sys; open(sys.argv[1], 'a').write(sys.argv[2] + ' ')"
     words = {f"{name}_command": (sys.executable, "-c", script, str(switch), name) for name in ("off", "on")}
-    return host.model_copy(update={"power": Power(**words, off_s=0.1), "boot_s": 5.0} | changes)  # type: ignore[arg-type]
+    return host.model_copy(update={"power": Power(**words, off_s=0.1), "boot_s": 60.0} | changes)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_a_board_is_switched_off_and_on_and_awaited(host: Profile, tmp_path: Pat
     kernel, said = Kernel(tmp_path / "switch"), []
     took_s = power.cycle(switching(host, kernel.switch), still_held, kernel.connect, said.append)
     assert kernel.switch.read_text() == "off on "
-    assert (kernel.asked, 0 < took_s < 5, len(said)) == (3, True, 3)
+    assert (kernel.asked, 0 < took_s < 60, len(said)) == (3, True, 3)
 
 
 @pytest.mark.usefixtures("quick")

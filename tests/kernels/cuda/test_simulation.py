@@ -302,6 +302,7 @@ def test_shared_memory_is_spoilt_for_those_who_rely_on_it(forms: dict[str, Path]
 # ThreadSanitizer
 
 DATA_RACE = 66  # the exit status of ThreadSanitizer
+ATTEMPTS = 20
 TSAN = ("-O1", "-g", "-fsanitize=thread", *FORMS["threads"])
 FUSED = header("fused.cuh")
 BARRIER = "__syncthreads();"
@@ -327,26 +328,33 @@ def watched(folder: Path, host: Profile) -> Watched:
     return Watched(driver, write_image(folder / "watched.cubin", code), net, code, host)
 
 
-def run_watched(folder: Path, watched: Watched, fused: str) -> subprocess.CompletedProcess[str]:
+def build_watched(folder: Path, watched: Watched, fused: str) -> Path:
     """The whole network over another text of fused.cuh."""
-    library = simulated.build(folder, watched.code, watched.board, *TSAN, changed={"fused.cuh": fused})
+    return simulated.build(folder, watched.code, watched.board, *TSAN, changed={"fused.cuh": fused})
+
+
+def run_watched(watched: Watched, library: Path) -> subprocess.CompletedProcess[str]:
     vectors, launch = half_way_vectors(watched.net, 20, 0), Launch(forward(watched.code), (8, 3))
     return simulated.drive(watched.driver, library, watched.image, row_bytes(watched.net), vectors, launch).process
 
 
 def test_the_thread_sanitizer_finds_no_race(watched: Watched, tmp_path: Path) -> None:
-    done = run_watched(tmp_path, watched, FUSED)
+    done = run_watched(watched, build_watched(tmp_path, watched, FUSED))
     assert (done.returncode, done.stdout) == (0, "")
     assert "ThreadSanitizer" not in done.stderr
 
 
 @pytest.mark.parametrize("left_out", range(FUSED.count(BARRIER)))
 def test_the_thread_sanitizer_finds_a_barrier_that_is_left_out(watched: Watched, tmp_path: Path, left_out: int) -> None:
+    """Of a run in which the threads of a full machine came one after the other it sees none: then there is another."""
     parts = FUSED.split(BARRIER)
     broken = BARRIER.join(parts[: left_out + 1]) + BARRIER.join(parts[left_out + 1 :])
-    done = run_watched(tmp_path, watched, broken)
-    assert done.returncode == DATA_RACE
-    assert "WARNING: ThreadSanitizer: data race" in done.stderr
+    library = build_watched(tmp_path, watched, broken)
+    runs = (run_watched(watched, library) for _ in range(ATTEMPTS))
+    found = next((done for done in runs if done.returncode != 0), None)
+    assert found is not None
+    assert found.returncode == DATA_RACE
+    assert "WARNING: ThreadSanitizer: data race" in found.stderr
 
 
 # Asynchrony

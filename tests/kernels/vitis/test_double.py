@@ -308,7 +308,7 @@ def test_no_memory(built: Built, file: Path, number: int) -> None:
 
 
 def test_a_run_that_never_ends(built: Built, file: Path) -> None:
-    said = built.drive(file, fault="hang@3", DRIVER_RUNS="5", DRIVER_TIMEOUT_MS="500")
+    said = built.drive(file, fault="hang@3", DRIVER_RUNS="5", DRIVER_TIMEOUT_MS="2000")
     assert [line for line in said.lines if line.startswith("state")] == ["state: 4", "state: 4", "state: 8"]
     assert (said.status, said.double) == (2, ("HARNESS_DOUBLE_FAULT: run 3 never ends",))
 

@@ -119,4 +119,4 @@ def browser(profile: Path) -> Iterator[Browser]:
             yield found
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait(60)

@@ -14,7 +14,7 @@ from harness.errors import ToolError
 from harness.profile import Address, Laboratory, Profile
 from harness.targets.vitis import xrt
 from harness.targets.vitis.xrt import Xrt
-from tests.kernels.vitis.xrt_double import DRIVER, FLAGS, build_double
+from tests.kernels.vitis.xrt_double import DRIVER, FLAGS, ROOM, build_double
 
 NOWHERE = "file:/nowhere/debian"  # apt tries an address on the network four times, for seven seconds
 AARCH64, X86_64 = 183, 62
@@ -214,10 +214,9 @@ def test_a_copy_of_a_board_does_not_lend_its_c_library_s_headers(
 
 
 def assert_builds(found: Xrt, program: Path) -> None:
-    command = [COMPILER, *FLAGS, *(flag.replace("-I", "-isystem") for flag in found.compile_flags), str(DRIVER)]
-    done = subprocess.run(
-        [*command, "-o", str(program), *found.link_flags], capture_output=True, text=True, check=False
-    )
+    system = [flag.replace("-I", "-isystem") for flag in found.compile_flags]
+    command = [COMPILER, *FLAGS, f"-I{ROOM}", *system, str(DRIVER), "-o", str(program), *found.link_flags]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert program.read_bytes()[18] == AARCH64
     assert b"libxrt_coreutil.so.2" in program.read_bytes()
