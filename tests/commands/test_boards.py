@@ -48,7 +48,7 @@ def test_a_board_is_locked_listed_and_given_back(user: User) -> None:
     assert row(user, "xavier")["holders"] == []
     assert "sol[31mdering" in user.here("boards", "list").out
     shorter = user.here("boards", "lock", "host").out
-    assert re.search(r"^host is yours until \S+, no more until \S+ \(sol\[31mdering\); your own", shorter)
+    assert re.search(r"^host is yours until [0-9: -]+, no more until [0-9: -]+ \(sol\[31mdering\); your own", shorter)
     user.here("boards", "lock", "host", "--purpose", "sol\x1b[31mdering")
     assert user.here("boards", "unlock", "host", "--json").document["taken_from"][0]["purpose"] == "sol[31mdering"
     assert user.here("boards", "unlock", "host").out == "nobody has host\n"
