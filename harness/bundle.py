@@ -225,7 +225,7 @@ def _build(recipe: Recipe, sha256: str, folder: Path) -> None:
 
 def _put_in_place(work: Path, folder: Path, sha256: str) -> None:
     """Unless another process has been faster, whose bundle is the same and may be in use already."""
-    with exclusive(folder.parent.with_suffix(".lock")):
+    with exclusive(folder.parent.resolve().with_suffix(".lock")):  # the same by whatever way the cache is reached
         if not _intact(folder, sha256):
             shutil.rmtree(folder, ignore_errors=True)
             work.replace(folder)
