@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import platform
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -25,9 +24,7 @@ from harness.plan import Plan
 from harness.profile import Profile
 from harness.proof import Side
 from harness.words import shortened
-from harness.workspace import ROOT
-
-GIT_S = 60.0  # a disk far away, or a program of its settings, may keep it for ever
+from harness.workspace import git
 
 
 def conclude(
@@ -365,9 +362,4 @@ def _picture(network: Network, count: int, portrait: Portrait) -> dict[str, Any]
 
 def revision() -> str | None:
     """The checkout's commit, with a mark if files differ from it; None outside a checkout, and where git hangs."""
-    asked = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
-    try:
-        done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=GIT_S)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() or None
+    return (git("describe", "--always", "--dirty", "--abbrev=12") or b"").decode().strip() or None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:  # pydantic takes longer to import than --help should
 
 ROOT = Path(__file__).parents[1]
 COMMON_LOCKS = "/var/tmp/harness-locks"  # noqa: S108 - sharing/folder.py: what others write there is not trusted
+GIT_S = 60.0  # a disk far away, or a program of its settings, may keep it for ever
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,16 @@ def write_whole(path: Path, content: bytes) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise RequestError(f"cannot write {path}: {error.strerror}", "give another path") from error
+
+
+def git(*arguments: str) -> bytes | None:
+    """What git answers in this checkout; None if it fails, hangs or is not there."""
+    asked = ["git", "-C", str(ROOT), *arguments]
+    try:
+        done = subprocess.run(asked, capture_output=True, check=False, timeout=GIT_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
 
 
 def find(boards: Path | None, runs: Path | None, environment: Mapping[str, str] = os.environ) -> Workspace:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import os
 import pwd
 from pathlib import Path
 
 import pytest
 
-from harness import workspace
+from harness import verdict, workspace
 from harness.errors import RequestError
 
 
@@ -22,3 +23,13 @@ def test_a_user_without_a_home_says_where_the_cache_is(tmp_path: Path, monkeypat
     with pytest.raises(RequestError) as caught:
         workspace.find(None, None, {})
     assert caught.value.hint == "set HOME, or HARNESS_CACHE to a folder"
+
+
+def test_a_git_that_hangs_keeps_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a disk far away, or with a program in its settings that waits for something."""
+    (tmp_path / "git").write_text("#!/bin/sh\nsleep 20\necho told\n")
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(workspace, "GIT_S", 0.2)
+    assert verdict.revision() is None
+    assert workspace.git("status") is None

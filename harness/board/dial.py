@@ -112,7 +112,7 @@ def _connect(address: Address, jump: paramiko.SSHClient | None, limits: Limits) 
 
     try:
         with _explained(address):
-            _in_time(connect, client, limits)
+            _in_time(connect, client, limits, "" if key else os.environ.get("SSH_AUTH_SOCK", ""))
     except BaseException:
         client.close()
         link.close()
@@ -120,10 +120,10 @@ def _connect(address: Address, jump: paramiko.SSHClient | None, limits: Limits) 
     return client
 
 
-def _in_time(connect: Callable[[], None], client: paramiko.SSHClient, limits: Limits) -> None:
+def _in_time(connect: Callable[[], None], client: paramiko.SSHClient, limits: Limits, agent: str) -> None:
     """Close a connection that is not there in time: paramiko's time-outs follow the time of day, which may be set.
 
-    It has none for the SSH agent, which may hang, or wait for somebody at another screen.
+    It has none for the SSH `agent` (empty: none is asked), which may hang, or wait for somebody at another screen.
     """
     done: Future[None] = Future()
 
@@ -137,9 +137,9 @@ def _in_time(connect: Callable[[], None], client: paramiko.SSHClient, limits: Li
     threading.Thread(target=work, daemon=True).start()
     if wait([done], 4 * limits.connect_s).not_done:
         client.close()
-        if wait([done], limits.connect_s).not_done:
+        if agent and wait([done], limits.connect_s).not_done:
             raise ConnectionFailed(
-                f"the SSH agent at {os.environ.get('SSH_AUTH_SOCK')} does not answer",
+                f"the SSH agent at {agent} does not answer",
                 "compare with: ssh-add -l; name the private key by `key` in the board's profile, or end that agent",
             )
     done.result()

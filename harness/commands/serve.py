@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import stat
 import tempfile
 import threading
@@ -19,7 +18,6 @@ from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import FrameType
 from urllib.parse import unquote, urlsplit
 
 from harness.commands.report import gather
@@ -54,7 +52,7 @@ def serve(port: int, workspace: Workspace, screen: Screen) -> None:
         live.refresh()
         with _listening(port, live) as server:
             screen.note(f"the laboratory: http://localhost:{server.server_port}/ (Ctrl-C ends it)")
-            with suppress(KeyboardInterrupt), _terminated_as_interrupted():
+            with suppress(KeyboardInterrupt):
                 server.serve_forever(poll_interval=0.2)
     screen.note("stopped")
 
@@ -71,20 +69,6 @@ def _listening(port: int, live: Live) -> Iterator[ThreadingHTTPServer]:
     server.daemon_threads = True
     with server:
         yield server
-
-
-@contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """So that whoever stops it by SIGTERM leaves nothing behind either."""
-
-    def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 class Live:

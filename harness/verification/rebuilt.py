@@ -19,7 +19,7 @@ from harness.errors import HarnessError
 from harness.profile import Profile
 from harness.verification.claims import ContradictionError, UncheckedError, listed, require_equal
 from harness.verification.folder import RUN, Evidence
-from harness.workspace import ROOT
+from harness.workspace import git
 
 BUILD_TIMEOUT_S = 1800.0
 
@@ -102,9 +102,9 @@ def reports(evidence: Evidence, folder: Path) -> dict[str, str]:
 def _by_its_revision(evidence: Evidence, program: str, arguments: Sequence[Path | str], folder: Path) -> Any:
     """What a program prints that runs with the checkout's own past: only what its present comes from is run."""
     revision = _revision(evidence)
-    if _git("merge-base", "--is-ancestor", revision, "HEAD") is None:
+    if git("merge-base", "--is-ancestor", revision, "HEAD") is None:
         raise UncheckedError(f"made by revision {revision}, which is not in the history of this checkout")
-    archive = _git("archive", "--format=tar", revision, "harness", "kernels")
+    archive = git("archive", "--format=tar", revision, "harness", "kernels")
     if archive is None:
         raise UncheckedError(f"git does not give the sources of revision {revision}")
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
@@ -132,16 +132,6 @@ def _revision(evidence: Evidence) -> str:
     if not match:
         raise UncheckedError(f"{RUN} names no revision: {recorded!r}")
     return match[1]
-
-
-def _git(*arguments: str) -> bytes | None:
-    """What git answers in the checkout; None if it fails, hangs or is not there."""
-    try:
-        asked = ["git", "-C", str(ROOT), *arguments]
-        done = subprocess.run(asked, capture_output=True, check=False, timeout=BUILD_TIMEOUT_S)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout if done.returncode == 0 else None
 
 
 def _explain(evidence: Evidence, built: Built, source: str) -> UncheckedError:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import workspace
 from harness.verification import rebuilt
 from harness.verification.claims import UncheckedError
 from harness.verification.folder import Evidence
@@ -47,7 +48,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "harness" / "__init__.py").write_text("import time\ntime.sleep(60)\n")
     git(folder, "add", ".")
     git(folder, "commit", "--quiet", "-m", "without kernels")
-    monkeypatch.setattr(rebuilt, "ROOT", folder)
+    monkeypatch.setattr(workspace, "ROOT", folder)
     return folder
 
 
