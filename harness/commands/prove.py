@@ -12,7 +12,7 @@ from harness import execute, proof, verdict
 from harness.execute import Deployed
 from harness.jobs import Job
 from harness.probe import Probe
-from harness.proof import Question, Subject, composition
+from harness.proof import Question, Subject, composition, races
 from harness.screen import Screen
 
 
@@ -34,4 +34,5 @@ def _whole(job: Job, probe: Probe) -> Iterator[Question]:
     """What is asked of the network as a whole."""
     vectors = composition.seeded(job.network, job.request.seed)
     expected = job.reference.activations(vectors)
-    return composition.questions(job.plan, probe.deployed, vectors, expected, probe.timeout_s, probe.scratch)
+    yield from composition.questions(job.plan, probe.deployed, vectors, expected, probe.timeout_s, probe.scratch)
+    yield races.question(job.plan, (job.profile, job.bundle.folder))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from threading import Event
 
@@ -76,8 +77,8 @@ def prove(asked: Sequence[Question], advance: Advance, abandon: Callable[[], obj
         advance(question.cases)
         return claim
 
-    with ThreadPoolExecutor(1) as board, ThreadPoolExecutor(1) as reference:
-        pools = {Side.BOARD: board, Side.REFERENCE: reference}
+    with ExitStack() as stack:
+        pools = {side: stack.enter_context(ThreadPoolExecutor(1)) for side in Side}
         answers = [pools[question.side].submit(ask, question) for question in asked]
         try:
             return Proof(tuple(answer.result() for answer in answers))

@@ -25,10 +25,11 @@ class Step(enum.Enum):
 
 
 class Side(enum.Enum):
-    """Who answers a question: the deployed program, or the reference on this machine."""
+    """Who answers a question: the deployed program; on this machine the reference, or a ThreadSanitizer build."""
 
     BOARD = "program"
     REFERENCE = "reference"
+    SANITIZER = "ThreadSanitizer build"
 
 
 @dataclass(frozen=True)

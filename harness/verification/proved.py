@@ -10,7 +10,7 @@ from typing import Any
 from harness import proof
 from harness.evidence import RunFolder
 from harness.plan import Plan
-from harness.proof import Question, Side, Subject, composition
+from harness.proof import Question, Side, Subject, composition, races
 from harness.proof.document import asked as asked_document
 from harness.reference import SpecificationReference
 from harness.verification.claims import ContradictionError, Progress, UncheckedError, listed, require_equal
@@ -73,5 +73,5 @@ def asked(plan: Plan, seed: int, *, all_floats: bool, scratch: Path) -> Sequence
     """All questions of a proof in their order, with no program to ask; `scratch` is a folder for what they write."""
     vectors = composition.seeded(plan.network, seed)
     right = SpecificationReference(plan.network).activations(vectors)
-    whole = composition.questions(plan, None, vectors, right, 0.0, scratch)
+    whole = [*composition.questions(plan, None, vectors, right, 0.0, scratch), races.question(plan, None)]
     return proof.in_order([*proof.questions(Subject.of(plan, None), all_floats=all_floats), *whole])

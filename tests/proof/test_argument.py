@@ -160,7 +160,7 @@ def test_after_a_failure_the_rest_is_abandoned(side: Side) -> None:
 
 
 def test_both_sides_are_asked_at_the_same_time() -> None:
-    meeting = threading.Barrier(2)
+    meeting = threading.Barrier(len(Side))
 
     def meet(_: Note) -> str:
         meeting.wait(30)
