@@ -76,7 +76,7 @@ def _task_codes(plan: Plan, codes: list[ItemCode]) -> list[LayerCode]:
 
 def _with_merges(plan: Plan, task: Task, code: LayerCode) -> LayerCode:
     merges = (_merge_stage(task, plan.part(task), index) for index, _ in _split_sources(plan, task))
-    return dataclasses.replace(code, stages=(*merges, *code.stages))
+    return dataclasses.replace(code, stages=(*merges, *code.stages), target=plan.items[task.item].target)
 
 
 def launches(plan: Plan, item: int) -> list[list[Task]]:

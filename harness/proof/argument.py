@@ -108,8 +108,7 @@ def questions(subject: Subject, *, all_floats: bool) -> Iterator[Question]:
 
     `all_floats` passes every input of QuantizeLinear through the board, not only those where its code changes.
     """
-    tables = [table for code in subject.codes for table in code.tables]
-    yield from constants.questions(subject.network, tables, subject.probe)
+    yield from constants.questions(subject.network, subject.parts, subject.codes, subject.probe)
     for layer in subject.network.layers:
         if isinstance(layer, QGemm | QuantizeLinear):
             yield rounding.reference_agrees(subject.network, layer, subject.abandoned)

@@ -84,13 +84,15 @@ class LayerCode:
 
     `definitions` holds buffers and functions of the layer; `forward` is the body of
     `void <stem>_forward(size_t vectors)`.  `tables` and `stages` are what the proof checks; for each stage
-    `definitions` has `<name>_stage`, see DEFINE_STAGE in network.h.
+    `definitions` has `<name>_stage`, see DEFINE_STAGE in network.h.  `target` is the name of the item's target, which
+    network_c fills in.
     """
 
     definitions: str
     forward: str
     tables: tuple[Table, ...]
     stages: tuple[Stage, ...]
+    target: str = ""
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from harness.network import Network, QGemm, Scales
+from harness import network_c
+from harness.network import Layer, Network, QGemm, Scales
 from harness.proof import Claim, Question, Side, Step, constants
 from harness.reference import specification
 from tests import builders
@@ -41,7 +43,7 @@ LIE = [
 
 def held(trial: Trial) -> Claim:
     """What is said of the tables."""
-    asked = constants.questions(trial.network, trial.tables(), trial.probe)
+    asked = constants.questions(trial.network, trial.parts, network_c.task_codes(trial.made), trial.probe)
     return next(question for question in asked if question.side is Side.BOARD).ask()
 
 
@@ -127,20 +129,24 @@ def test_a_subnormal_product_on_the_way() -> None:
     assert specification.multiplier_bits(values).tolist() == right.view(np.uint32).tolist()
 
 
-def multipliers(net: Network, layers: tuple[QGemm, ...], trial: Trial) -> Question:
-    wrong = dataclasses.replace(net, layers=layers)
-    asked = constants.questions(wrong, [], trial.probe)
-    return next(question for question in asked if question.side is Side.REFERENCE)
+def multipliers(net: Network, layers: Sequence[Layer]) -> Question:
+    wrong = dataclasses.replace(net, layers=tuple(layers))
+    return next(question for question in constants.questions(wrong, [], [], None) if question.side is Side.REFERENCE)
 
 
 @pytest.mark.parametrize("wrong", ["alpha", "a", "b", "y", None])
-def test_a_multiplier_that_is_not_made_of_its_scales_is_found(workshop: Workshop, wrong: str | None) -> None:
-    trial = workshop.trial(NET)
-    first, second = (layer for layer in NET.layers if isinstance(layer, QGemm))
+def test_scales_of_which_a_multiplier_is_not_made_are_found(wrong: str | None) -> None:
+    *before, second, last = NET.layers
+    assert isinstance(second, QGemm)
     if wrong:
         value = np.asarray(getattr(second.scales, wrong))
         moved = dataclasses.replace(second.scales, **{wrong: np.nextafter(value, np.float32(9))})
         second = dataclasses.replace(second, scales=moved)
-    question = multipliers(NET, (first, second), trial)
-    assert question.cases == first.width + second.width
-    assert question.ask().counterexample == ("layer layer_1, column 0" if wrong else "")
+    name = wrong if wrong == "alpha" else f"{wrong}_scale"
+    found = multipliers(NET, [*before, second, last]).ask().counterexample
+    assert found.startswith(f"layer layer_1: {name}[0] is ") if wrong else found == ""
+
+
+def test_every_constant_of_the_file_counts_as_a_case() -> None:
+    of_layers = (24 + 4 * 6 + 5) + (18 + 4 * 3 + 5)  # weights; by column; alpha, scales and zero points of a and y
+    assert multipliers(NET, NET.layers).cases == 2 + of_layers + 2
