@@ -4,13 +4,13 @@ MODEL ?= acas_coc
 PYTHON ?= python3
 REQUIREMENTS = requirements/harness.txt requirements/dev.txt
 
-.PHONY: run test test-gpu test-models lint setup models peers labgrid requirements clean
+.PHONY: run test test-gpu test-models lint setup models peers labgrid other-runtime requirements clean
 .DELETE_ON_ERROR:
 
 run: setup
 	.venv/bin/harness run --board $(BOARD) --model $(MODEL)
 
-test: lint labgrid
+test: lint labgrid other-runtime
 	tools/system-packages --tests
 	.venv/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
@@ -63,9 +63,17 @@ build/labgrid/complete: requirements/labgrid.txt
 	build/labgrid/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
 	touch $@
 
+# An ONNX Runtime that is wrong on processors with AMX, for the tests of the host check.
+other-runtime: build/other-runtime/complete
+
+build/other-runtime/complete: requirements/other_runtime.txt
+	test -x build/other-runtime/bin/python || $(PYTHON) -m venv build/other-runtime
+	build/other-runtime/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
+	touch $@
+
 # Pins every package with its hashes; needs pip-tools on the PATH.
 requirements:
-	cd requirements && for name in harness dev peers labgrid; do \
+	cd requirements && for name in harness dev peers labgrid other_runtime; do \
 	    pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 	        --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o $$name.txt $$name.in; done
 

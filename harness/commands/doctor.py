@@ -40,11 +40,10 @@ def examine(workspace: Workspace, screen: Screen) -> int:
 def _reference() -> Iterator[Finding]:
     """What ONNX Runtime computes wrongly on this machine, for each pair of activation and weight types."""
     check = check_host()
-    yield Finding("reference", True, f"onnxruntime {check.onnxruntime}, {check.instruction_set}")
-    for (activations, weights), defect in check.defects:
+    yield Finding("reference", True, check.place)
+    for types, defect in check.defects:
         sound = defect is Defect.NONE
-        topic = f"reference, {activations} x {weights}"
-        yield Finding(topic, sound, "exact" if sound else defect.value, "" if sound else defect.remedy)
+        yield Finding(f"reference, {types}", sound, "exact" if sound else defect.value, "" if sound else defect.remedy)
 
 
 def _boards(laboratory: Laboratory) -> Iterator[Finding]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 
 from harness.errors import ReferenceFailed
 from harness.network import Array, Layer, Network
-from harness.reference.hostcheck import Defect, HostCheck, check_host
+from harness.reference.hostcheck import ROWS, Defect, HostCheck, check_host, check_network, classify_layer
 from harness.reference.runtime import OnnxRuntimeReference
 from harness.reference.specification import SpecificationReference
 
 __all__ = ["Defect", "HostCheck", "OnnxRuntimeReference", "Reference", "SpecificationReference", "check_host"]
 
-REMEDY = "the reference cannot be trusted here: use another machine or another version of ONNX Runtime, and report it"
 GIVEN_VECTORS = 1024
 """The first vectors of every call also go through the model as its file has it."""
 
@@ -22,52 +24,72 @@ class Reference:
     """A network's activations by ONNX Runtime and by the integer specification, which must agree on every byte.
 
     `x64_quant_precision` asks ONNX Runtime for session.x64quantprecision=1.  `host` is the check of this machine.
-    Raises ReferenceFailed where this machine's kernels for the network's types are known to be wrong, and
+    Raises ReferenceFailed where this machine's products for the network's layers are wrong, and
     RequestError where ONNX Runtime refuses the model.
     """
 
     def __init__(self, network: Network, threads: int = 2, *, x64_quant_precision: bool = False) -> None:
-        self.host = check_host(x64_quant_precision=x64_quant_precision)
-        require_trusted(self.host, network)
-        self._layers = network.layers
+        self._check = functools.partial(
+            check_network, network, threads=threads, x64_quant_precision=x64_quant_precision
+        )
+        self.host = self._check(rows=ROWS)
+        require_trusted(self.host)
+        self._input_name, self._layers = network.input_name, network.layers
         self._runtime = OnnxRuntimeReference(network, threads, x64_quant_precision=x64_quant_precision)
         self._specification = SpecificationReference(network, threads)
 
     def activations(self, vectors: npt.NDArray[np.float32]) -> tuple[Array, ...]:
         """The layers' outputs for float32 (n, K) vectors: (n, width) each, of the model's types, in layer order.
 
-        Raises ReferenceFailed where the two implementations differ, naming the first activation that does, and where
-        ONNX Runtime gives other outputs as soon as nobody looks at the activations within.
+        Raises ReferenceFailed where products of so many rows are wrong on this machine, where the two implementations
+        differ, naming the first activation that does, and where ONNX Runtime gives other outputs as soon as nobody
+        looks at the activations within.
         """
+        given = vectors[:GIVEN_VECTORS]
+        require_trusted(self._check(rows=sorted({len(vectors), len(given)} - {0})))
         runtime = self._runtime.activations(vectors)
-        require_agreement(self._layers, runtime, self._specification.activations(vectors), self.host)
-        given = self._runtime.given_outputs(vectors[:GIVEN_VECTORS])
-        require_given_outputs(self._layers, runtime, given, self.host)
+        right = self._specification.activations(vectors)
+        require_agreement(self._layers, runtime, right, self.host, {self._input_name: vectors})
+        require_given_outputs(self._layers, runtime, self._runtime.given_outputs(given), self.host)
         return runtime
 
 
-def require_trusted(host: HostCheck, network: Network) -> None:
+def require_trusted(host: HostCheck) -> None:
     """Raise ReferenceFailed where the host check found a defect in the products that the network needs."""
-    defect = host.defect(network)
+    layer, defect = host.first
     if defect is not Defect.NONE:
-        raise ReferenceFailed(f"ONNX Runtime is wrong on this machine ({_where(host)}): {defect.value}", defect.remedy)
+        raise ReferenceFailed(
+            f"ONNX Runtime is wrong on this machine ({host.place}), in products like those of layer {layer!r}: "
+            f"{defect.value}",
+            defect.remedy,
+        )
 
 
 def require_agreement(
-    layers: tuple[Layer, ...], runtime: tuple[Array, ...], specification: tuple[Array, ...], host: HostCheck
+    layers: tuple[Layer, ...],
+    runtime: tuple[Array, ...],
+    specification: tuple[Array, ...],
+    host: HostCheck,
+    given: Mapping[str, Array],
 ) -> None:
-    """Raise ReferenceFailed at the first layer's first activation whose bytes differ."""
+    """Raise ReferenceFailed at the first layer's first activation whose bytes differ, with the known defect's name.
+
+    `given` are the network's inputs by their name.
+    """
+    written = dict(given)
     for layer, one, other in zip(layers, runtime, specification, strict=True):
         word = np.dtype(f"uint{8 * layer.dtype.itemsize}")
         different = np.flatnonzero(one.view(word) != other.view(word))
         if different.size:
             vector, column = divmod(int(different[0]), layer.width)
+            defect = classify_layer(layer, written[layer.sources[0]], other, one)
             raise ReferenceFailed(
                 f"layer {layer.name!r} ({layer.operator}), vector {vector}, column {column}: ONNX Runtime says "
                 f"{one[vector, column]}, the specification {other[vector, column]} ({different.size} activations "
-                f"differ; {_where(host)})",
-                REMEDY,
+                f"differ; {host.place}): {defect.value}",
+                defect.remedy,
             )
+        written[layer.output] = other
 
 
 def require_given_outputs(
@@ -86,10 +108,6 @@ def require_given_outputs(
         if different:
             raise ReferenceFailed(
                 f"output {layer.output!r}: ONNX Runtime gives {different} other values of {output.size} when no "
-                f"activation within is an output ({_where(host)})",
+                f"activation within is an output ({host.place})",
                 "it optimises this model into one of another value: write the layers so that it leaves them alone",
             )
-
-
-def _where(host: HostCheck) -> str:
-    return f"onnxruntime {host.onnxruntime}, {host.instruction_set}"

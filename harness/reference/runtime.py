@@ -29,8 +29,7 @@ class OnnxRuntimeReference:
     def __init__(self, network: Network, threads: int = 2, *, x64_quant_precision: bool = False) -> None:
         self._input_name = network.input_name
         self._layers = network.layers
-        unsigned = all(layer.input_dtype == np.uint8 for layer in network.layers if isinstance(layer, QGemm))
-        precise = x64_quant_precision and unsigned
+        precise = takes_precision(network, x64_quant_precision=x64_quant_precision)
         try:
             self._session = session(with_all_activations(network), threads, x64_quant_precision=precise)
             self._given = session(with_free_batch(network).SerializeToString(), threads, x64_quant_precision=precise)
@@ -67,6 +66,12 @@ class OnnxRuntimeReference:
         except Exception as error:  # as above
             raise ReferenceFailed(f"ONNX Runtime failed: {error}", "see the log; try fewer vectors a chunk") from error
         return outputs
+
+
+def takes_precision(network: Network, *, x64_quant_precision: bool) -> bool:
+    """Return whether a session of the network is to have the option, which is for uint8 inputs only."""
+    unsigned = all(layer.input_dtype == np.uint8 for layer in network.layers if isinstance(layer, QGemm))
+    return x64_quant_precision and unsigned
 
 
 def session(model: bytes, threads: int, *, x64_quant_precision: bool = False) -> onnxruntime.InferenceSession:

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 
 from harness import network, reference
 from harness.errors import ReferenceFailed
-from harness.reference import Defect, HostCheck, Reference
+from harness.reference import Defect, HostCheck, Reference, hostcheck
+from harness.reference.hostcheck import ROWS
 from tests.builders import random_network
 from tests.test_network import a_sum_where_fusing_matters
 
@@ -35,26 +39,53 @@ def test_disagreement_names_layer_vector_column_and_both_values(small: network.N
     wrong[layer][17, 1] += 1
     name, values = small.layers[layer].name, f"says {wrong[layer][17, 1]}, the specification {right[layer][17, 1]} "
     with pytest.raises(ReferenceFailed, match=f"layer '{name}' .*vector 17, column 1: ONNX Runtime {values}") as caught:
-        reference.require_agreement(small.layers, wrong, right, SOUND)
-    assert "1 activations differ; onnxruntime 1.31.1, x86_64 avx2" in caught.value.message
+        reference.require_agreement(small.layers, wrong, right, SOUND, {small.input_name: x})
+    assert "1 activations differ; onnxruntime 1.31.1, x86_64 avx2): wrong in a way that is" in caught.value.message
+    assert "report it" in caught.value.hint
 
 
 def test_disagreement_of_the_sign_of_zero_counts(small: network.Network) -> None:
     zeros = tuple(np.zeros((2, layer.width), layer.dtype) for layer in small.layers)
     negative = (*zeros[:-1], -zeros[-1])
     with pytest.raises(ReferenceFailed, match=r"says -0\.0, the specification 0\.0"):
-        reference.require_agreement(small.layers, negative, zeros, SOUND)
+        reference.require_agreement(
+            small.layers, negative, zeros, SOUND, {small.input_name: np.zeros((2, 3), np.float32)}
+        )
 
 
-def test_machine_with_a_known_defect_is_refused_with_the_way_out(small: network.Network) -> None:
-    host = HostCheck(((("uint8", "uint8"), Defect.RAGGED_COLUMNS),), "x86_64 amx_int8", "1.23.2")
-    with pytest.raises(ReferenceFailed, match=r"onnxruntime 1\.23\.2, x86_64 amx_int8.*last columns") as caught:
-        reference.require_trusted(host, small)
+def test_machine_with_a_known_defect_is_refused_with_the_way_out() -> None:
+    found = (("layer_0", Defect.NONE), ("layer_1", Defect.RAGGED_COLUMNS))
+    host = HostCheck(found, "x86_64 amx_int8", "1.23.2")
+    words = r"onnxruntime 1\.23\.2, x86_64 amx_int8\), in products like those of layer 'layer_1': the last columns"
+    with pytest.raises(ReferenceFailed, match=words) as caught:
+        reference.require_trusted(host)
     assert "another ONNX Runtime than 1.21 to 1.24" in caught.value.hint
+    reference.require_trusted(HostCheck(found[:1], "x86_64", "1.31.1"))
 
 
-def test_defect_of_types_that_the_network_has_not_is_no_obstacle(small: network.Network) -> None:
-    reference.require_trusted(HostCheck(((("uint8", "int8"), Defect.SATURATION),), "x86_64", "1.31.1"), small)
+def test_every_batch_is_probed_before_it_is_computed(small: network.Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    probed: list[int] = []
+
+    def check(_: network.Network, rows: Sequence[int], **_named: Any) -> HostCheck:
+        probed.extend(rows)
+        return HostCheck((), "x86_64", "1.31.1")
+
+    monkeypatch.setattr(reference, "check_network", check)
+    Reference(small).activations(np.zeros((1500, 3), np.float32))
+    assert probed == [*ROWS, 1024, 1500]
+
+
+def test_saturation_that_a_run_meets_is_named() -> None:
+    mixed = network.parse(random_network(RNG, [5, 9, 4], zero_points=True).SerializeToString(), "mixed")
+    x = RNG.uniform(*mixed.box, (500, 5)).astype(np.float32)
+    right = reference.SpecificationReference(mixed).activations(x)
+    layer = mixed.layers[1]
+    assert isinstance(layer, network.QGemm)
+    sums = hostcheck.saturated(right[0], layer.weights, layer.a_zero_point, layer.weights_zero_point) + layer.bias
+    wrong = (right[0], hostcheck._finished(layer, sums), right[2])
+    with pytest.raises(ReferenceFailed, match=r"layer 'layer_0' .* saturate to int16 \(x86-64 without") as caught:
+        reference.require_agreement(mixed.layers, wrong, right, SOUND, {mixed.input_name: x})
+    assert "--x64-quant-precision" in caught.value.hint
 
 
 def test_another_value_as_soon_as_nobody_looks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

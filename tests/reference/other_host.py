@@ -1,0 +1,57 @@
+"""A program for another ONNX Runtime or another processor: writes in JSON what the reference says of a model there.
+
+usage: python -m tests.reference.other_host MODEL.onnx
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness import network, reference
+from harness.errors import ReferenceFailed
+from harness.network import Network
+from harness.reference import Reference, check_host
+from harness.reference.hostcheck import HostCheck, check_network
+
+VECTORS = 100
+
+
+def main(path: Path) -> None:
+    """Check the machine, then compute the reference, in the end without the check."""
+    net = network.load(path)
+    host = check_host()
+    said: dict[str, Any] = {
+        "onnxruntime": host.onnxruntime,
+        "host": defects(host),
+        "network": defects(check_network(net)),
+        "precise": defects(check_network(net, x64_quant_precision=True)),
+        "reference": refusal(net, x64_quant_precision=False),
+        "reference_precise": refusal(net, x64_quant_precision=True),
+    }
+    reference.require_trusted = lambda _: None
+    said["unchecked"] = refusal(net, x64_quant_precision=False)
+    sys.stdout.write(json.dumps(said))
+
+
+def defects(check: HostCheck) -> dict[str, str]:
+    """Return the defects by what they were found in."""
+    return {name: found.name for name, found in check.defects}
+
+
+def refusal(net: Network, *, x64_quant_precision: bool) -> list[str] | None:
+    """Return the words with which the reference refuses to compute random vectors, and the hint."""
+    vectors = np.random.default_rng(1).uniform(*net.box, (VECTORS, net.input_width)).astype(np.float32)
+    try:
+        Reference(net, x64_quant_precision=x64_quant_precision).activations(vectors)
+    except ReferenceFailed as error:
+        return [error.message, error.hint]
+    return None
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
