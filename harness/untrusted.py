@@ -6,6 +6,7 @@ import json
 import os
 import re
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
@@ -24,29 +25,40 @@ _NO_TEXT = re.compile(
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value of a JSON text; ValueError for what is none, numbers that JSON has not, and what is nested too deep."""
+    """The value of a JSON text; ValueError for what is none, numbers that JSON has not, and what is nested too deep.
+
+    A key that stands twice is refused: whoever reads the text, or reads it with another program, may see the other.
+    """
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return json.loads(text, parse_constant=_refuse, object_pairs_hook=_once)
     except RecursionError:
         raise ValueError("nested too deep") from None
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """The JSON object of a file; OSError if it is no plain file, ValueError for what is no object or too large.
-
-    A key that stands twice is refused: whoever reads the text, or reads it with another program, may see the other.
-    """
+    """The JSON object of a file, as `parse_json`; OSError if it is no plain file, ValueError if it is too large."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:  # a pipe stops nobody
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_DOCUMENT:
             raise ValueError(f"{path.name} is no file of at most {LARGEST_DOCUMENT >> 20} MiB")
         content = file.read()
-    try:
-        document = json.loads(content, object_pairs_hook=_once)
-    except RecursionError:
-        raise ValueError("nested too deep") from None
+    document = parse_json(content)
     if not isinstance(document, dict):
         raise ValueError(f"{path.name} is no object")  # noqa: TRY004 - what the file is, not what was given
+    return document
+
+
+def require_keys(document: Any, known: Iterable[str], where: str, *, needed: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the JSON object `document`; ValueError, which names `where`, for unknown and missing `needed` keys."""
+    if not isinstance(document, dict):
+        raise ValueError(f"{where} is no JSON object")  # noqa: TRY004 - what the document is, not what was given
+    valid = tuple(known)
+    if unknown := [key for key in document if key not in valid]:
+        raise ValueError(
+            f"{where} has unknown keys: {', '.join(map(repr, unknown[:5]))}; valid keys: {', '.join(valid)}"
+        )
+    if missing := [key for key in needed if key not in document]:
+        raise ValueError(f"{where} lacks the keys {', '.join(missing)}")
     return document
 
 

@@ -49,6 +49,12 @@ class Address:
     def __str__(self) -> str:
         return f"{self.user}@{self.host}" + (f":{self.port}" if self.port != 22 else "")
 
+    @property
+    def stated(self) -> str:
+        """Return user@host:port and the hosts on the way, as the evidence of a run names the address."""
+        via = f" via {self.jump.stated}" if self.jump else ""
+        return f"{self.user}@{self.host}:{self.port}{via}"
+
 
 @dataclass(frozen=True)
 class Limits:

@@ -19,7 +19,8 @@ from pathlib import Path
 from time import sleep
 
 from harness.board import image
-from harness.board.keys import Keys, keys_in
+from harness.board.identity import GUEST_MARK
+from harness.board.keys import GUEST_KEYS, Keys, keys_in
 from harness.board.supervisor import POLL_S, answers
 from harness.errors import RequestError, ToolError
 from harness.flock import exclusive, try_exclusive
@@ -79,7 +80,7 @@ def emulated(name: str, machine: Machine, cache: Path, notify: Callable[[str], N
     with (board.folder / "users").open("w") as users:
         with exclusive(board.folder / "start"):
             fcntl.flock(users, fcntl.LOCK_SH)  # waits for a supervisor that is just stopping
-            keys = keys_in(cache / "guest" / "keys")
+            keys = keys_in(cache / GUEST_KEYS)
             port = _running(board) or _boot(board, keys, cache / "guest", notify)
         yield Endpoint("127.0.0.1", port, "root", keys.user, board.folder / "known_hosts", board.folder / "qmp")
 
@@ -162,7 +163,7 @@ def _command(board: _Board, guest: image.Image, port: int) -> list[str]:
     to exchange it empties qemu's address cache.
     """
     machine = board.machine
-    given = f"harness.name={board.name} harness.disk={machine.disk_mib}m"
+    given = f"{GUEST_MARK}{board.name} harness.disk={machine.disk_mib}m"
     forward = f"hostfwd=tcp:127.0.0.1:{port}-10.0.2.15:22"
     return [
         QEMU,

@@ -17,6 +17,10 @@ from cryptography.hazmat.primitives.serialization import (
 
 from harness.errors import ToolError
 from harness.flock import exclusive
+from harness.signing.keys import fingerprint
+
+GUEST_KEYS = Path("guest", "keys")
+"""Where the cache has the keys of the emulated boards."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,12 @@ def keys_in(folder: Path) -> Keys:
     with exclusive(folder / "lock"):
         user, host = _private(folder / "user"), _private(folder / "host")
         return Keys(folder / "user", _public(user), (folder / "host").read_bytes(), _public(host))
+
+
+def host_fingerprint(folder: Path) -> str | None:
+    """Return the fingerprint of the emulated boards' host key, as SSH shows it; None if `folder` has no such key."""
+    path = folder / "host"
+    return fingerprint(_private(path).public_key()) if path.exists() else None
 
 
 def _private(path: Path) -> Ed25519PrivateKey:

@@ -10,22 +10,24 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from harness import profile as profiles
+from harness.board.identity import BoardIdentity
 from harness.board.local import LocalBoard
 from harness.board.session import Board
 from harness.profile import Profile
 
 if TYPE_CHECKING:  # paramiko takes longer to import than a small run on this machine
-    from harness.board.ssh import Address
+    from harness.board.ssh import Address, SshBoard
 
 EMULATED_WORK = PurePosixPath("/board")
 
 
 @dataclass(frozen=True)
 class Reached:
-    """An open session and the folder on the board that the harness may fill."""
+    """An open session, the folder on the board that the harness may fill, and the identity of the board."""
 
     board: Board
     work: PurePosixPath
+    identity: BoardIdentity
 
 
 @contextmanager
@@ -37,25 +39,39 @@ def reach(profile: Profile, cache: Path, notify: Callable[[str], None], *, count
     ConnectionFailed, BoardError or ToolError if it cannot be reached.
     """
     if profile.local:
-        with LocalBoard() as board:
-            yield Reached(board, PurePosixPath(cache / "host"))
+        with LocalBoard() as local:
+            yield Reached(local, PurePosixPath(cache / "host"), _identity(local, profile.name))
     elif profile.address is not None:
         notify(f"connecting to {profile.name} ({profile.address.host})")
         with _connected(_address(profile.address)) as board:
-            yield Reached(board, profile.work)
+            yield Reached(board, profile.work, _identity_by_ssh(board, profile.name, cache))
     else:
         with _emulated(profile, cache, notify, counting=counting) as board:
-            yield Reached(board, EMULATED_WORK)
+            yield Reached(board, EMULATED_WORK, _identity_by_ssh(board, profile.name, cache))
 
 
-def _connected(address: Address) -> Board:
+def _identity_by_ssh(board: SshBoard, name: str, cache: Path) -> BoardIdentity:
+    from harness.board.keys import GUEST_KEYS, host_fingerprint
+
+    return _identity(board, name, board.address.stated, board.host_key, host_fingerprint(cache / GUEST_KEYS))
+
+
+def _identity(
+    board: Board, name: str, address: str | None = None, host_key: str | None = None, emulator_key: str | None = None
+) -> BoardIdentity:
+    from harness.board_state.identify import identify  # board_state imports this module
+
+    return identify(board, name, address, host_key, emulator_key)
+
+
+def _connected(address: Address) -> SshBoard:
     from harness.board.ssh import SshBoard
 
     return SshBoard.connect(address)
 
 
 @contextmanager
-def _emulated(profile: Profile, cache: Path, notify: Callable[[str], None], *, counting: bool) -> Iterator[Board]:
+def _emulated(profile: Profile, cache: Path, notify: Callable[[str], None], *, counting: bool) -> Iterator[SshBoard]:
     from harness.board.emulator import Machine, emulated
     from harness.board.ssh import Address
 

@@ -103,10 +103,11 @@ exit 1
 class SshBoard(Board):
     """A session with a board over SSH; every wait is bounded by `Limits` or by the caller's deadline."""
 
-    def __init__(self, clients: list[paramiko.SSHClient], name: str, limits: Limits) -> None:
+    def __init__(self, clients: list[paramiko.SSHClient], address: Address, limits: Limits) -> None:
+        self.address = address
         self._clients = clients
         self._transport = transport_of(clients[-1])
-        self._name = name
+        self._name = str(address)
         self._limits = limits
         self._silent = False
         self._failure: ConnectionFailed | None = None
@@ -114,13 +115,18 @@ class SshBoard(Board):
     @classmethod
     def connect(cls, address: Address, limits: Limits = DEFAULT_LIMITS) -> Self:
         """A session with the board at `address`; raises ConnectionFailed, or BoardError if it runs no commands."""
-        board = cls(dial(address, limits), str(address), limits)
+        board = cls(dial(address, limits), address, limits)
         try:
             board._check_shell()
         except BaseException:
             board.close()
             raise
         return board
+
+    @property
+    def host_key(self) -> str:
+        """Return the SHA-256 fingerprint of the host key that the board has shown."""
+        return self._transport.get_remote_server_key().fingerprint
 
     def close(self) -> None:
         """As `Board.close`; a program that still runs is killed by its guard on the board."""

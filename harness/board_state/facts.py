@@ -48,6 +48,16 @@ PATTERNS = (
     f"{CPU}/vulnerabilities/*",
 )
 
+VIRTUAL_SIGNS = (
+    "proc/cpuinfo",
+    "sys/hypervisor/type",
+    "proc/device-tree/hypervisor/compatible",
+    "proc/device-tree/compatible",
+    ANSWERS["system_vendor"],
+    ANSWERS["system_product"],
+)
+"""The files that show whether a board is a virtual machine."""
+
 _VIRTUAL = re.compile(
     r"qemu|kvm|vmware|virtualbox|xen|bochs|virtual machine|dummy-virt|firecracker|hyper-v", re.IGNORECASE
 )
@@ -62,7 +72,7 @@ def facts(session: Board, *, cores: Collection[int] = (), system: PurePosixPath 
         "processor": _processor,
         "processors": lambda files: str(len(_fields(files, "processor")) or "") or None,
         "system": _system,
-        "virtual_machine": _virtual_machine,
+        "virtual_machine": virtual_machine,
         "mitigations": _mitigations,
         "items_on_isolated_cores": lambda files: _isolation(files, cores),
     }
@@ -100,13 +110,12 @@ def _system(files: Files) -> str | None:
     return next((match[1] for match in found if match), None)
 
 
-def _virtual_machine(files: Files) -> str | None:
+def virtual_machine(files: Files) -> str | None:
     """What shows that the board is no hardware: its times are those of two schedulers."""
     flags = " ".join(_fields(files, "flags")[:1]).split()
     if "hypervisor" in flags:
         return "the processor says that a hypervisor runs it"
-    signs = ("sys/hypervisor/type", "proc/device-tree/hypervisor/compatible", "proc/device-tree/compatible")
-    named = (first_line(files, path) or "" for path in (*signs, ANSWERS["system_vendor"], ANSWERS["system_product"]))
+    named = (first_line(files, path) or "" for path in VIRTUAL_SIGNS[1:])
     return next((name for name in named if _VIRTUAL.search(name)), None)
 
 

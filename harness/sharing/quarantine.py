@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from harness.sharing.folder import Found
 from harness.sharing.place import Queue
 from harness.sharing.ticket import LAST, clock, printable, user_name
+from harness.untrusted import parse_json
 
 LONGEST_REASON = 1000
 
@@ -64,7 +65,7 @@ def _record(uid: str, found: Found | None) -> tuple[int, Quarantine] | None:
     if found is None or not re.fullmatch(r"\d{1,10}", uid) or int(uid) != found.uid:
         return None
     try:
-        document = json.loads(found.text)
+        document = parse_json(found.text)
         reason, since_s = printable(document["reason"], LONGEST_REASON), float(document["since_s"])
         if not math.isfinite(since_s):
             return None

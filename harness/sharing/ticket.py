@@ -30,7 +30,7 @@ from typing import Any, Self
 
 from harness.errors import BoardError
 from harness.sharing.folder import Found, SharedFolder
-from harness.untrusted import one_line
+from harness.untrusted import one_line, parse_json
 
 LONGEST_LEASE_S = 600.0  # whatever a file of another user says
 LONGEST_WORDS = 200
@@ -238,7 +238,7 @@ def _parse(found: Found, number: int) -> Ticket | None:
     if not match or match[1] != match[2]:
         return None
     try:
-        return _ticket(json.loads(found.text[match.end() :]), found, number, float(match[1]), float(match[3]))
+        return _ticket(parse_json(found.text[match.end() :]), found, number, float(match[1]), float(match[3]))
     except (ValueError, TypeError, LookupError, RecursionError):
         return None
 

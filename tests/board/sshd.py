@@ -196,3 +196,9 @@ class Link:
                     self.silence()
         with contextlib.suppress(OSError):
             sink.shutdown(socket.SHUT_WR)  # also where the source was reset
+
+
+def fingerprint(public_key: Path) -> str:
+    """The SHA-256 fingerprint of a public key, as OpenSSH tells it."""
+    told = subprocess.run(["ssh-keygen", "-l", "-f", public_key], capture_output=True, check=True, text=True).stdout
+    return told.split()[1]

@@ -17,7 +17,16 @@ from harness.evidence import RunFolder
 from harness.execute import Deployed
 from harness.measurement import devices
 from harness.screen import Screen, _console
-from harness.untrusted import clean, has_controls, load_array, one_line, parse_json, visible
+from harness.untrusted import (
+    clean,
+    has_controls,
+    load_array,
+    one_line,
+    parse_json,
+    read_document,
+    require_keys,
+    visible,
+)
 
 ORDERS = "a\x1b[2Jb\x07c\x9b31md\u202ee\x00f\x7f"
 DEEP = "[" * 200_000
@@ -51,6 +60,25 @@ def test_words_of_others_are_one_line_of_bounded_length() -> None:
 def test_what_is_no_json_is_a_value_error(text: str | bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_json(text)
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '[{"a": {"b": 1, "c": 2, "b": 1}}]'])
+def test_a_key_that_stands_twice_is_a_value_error(text: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="stands twice"):
+        parse_json(text)
+    (tmp_path / "document.json").write_text(text)
+    with pytest.raises(ValueError, match="stands twice"):
+        read_document(tmp_path / "document.json")
+
+
+def test_a_document_has_the_keys_that_it_should_have() -> None:
+    assert require_keys({"a": 1}, ("a", "b"), "it", needed=("a",)) == {"a": 1}
+    with pytest.raises(ValueError, match="it has unknown keys: 'c'; valid keys: a, b"):
+        require_keys({"a": 1, "c": 2}, ("a", "b"), "it")
+    with pytest.raises(ValueError, match="it lacks the keys b"):
+        require_keys({"a": 1}, ("a", "b"), "it", needed=("a", "b"))
+    with pytest.raises(ValueError, match="it is no JSON object"):
+        require_keys([], ("a",), "it")
 
 
 @pytest.mark.parametrize("content", [b"", b"\x93NUMPY", b"PK\x03\x04", b"\x93NUMPY\x01\x00\x05\x00(((((", b"\x80\x04."])
