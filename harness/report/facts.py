@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from harness import untrusted
+from harness.board.identity import EMULATED, HARDWARE, VIRTUAL
 from harness.strict_json import number
-
-HARDWARE, EMULATED = "hardware", "emulated"
 
 
 @dataclass(frozen=True)
@@ -73,8 +72,8 @@ def _fails(part: Mapping[str, Any] | None, key: str) -> bool:
 
 def where_it_ran(kind: str, stand_ins: tuple[Any, ...]) -> str:
     """What completes a verdict on a board of this kind, with these items not on hardware."""
-    if kind == EMULATED:
-        return "on an emulated board"
+    if kind in {EMULATED, VIRTUAL}:
+        return "on an emulated board" if kind == EMULATED else "on a virtual machine"
     return f"on {kind}, in part by stand-ins" if stand_ins else f"on {kind}"
 
 

@@ -40,6 +40,14 @@ def test_all_on_hardware(identical: dict[str, Any], kind: str) -> None:
     assert (facts.where, facts.on_hardware) == (f"on {kind}", True)
 
 
+def test_a_virtual_machine_is_not_called_hardware(identical: dict[str, Any]) -> None:
+    identical["board"]["kind"] = "virtual machine"
+    for item in identical["plan"]["items"]:
+        item["ran_on"] = "virtual machine"
+    facts = gather(identical)
+    assert (facts.where, facts.on_hardware) == ("on a virtual machine", False)
+
+
 def test_identical_is_refused_for_a_layer_that_differs(identical: dict[str, Any]) -> None:
     identical["layers"][3]["differing"] = 1
     with pytest.raises(ValueError, match="the verdict is identical, but 1 layers differ"):

@@ -15,7 +15,9 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
+import harness.report
 from harness.report import html
+from tests.identities import XAVIER
 
 HOSTILE = "</style></title></pre><script>alert('1')</script>\"><img src=x onerror=alert(1)>{{ 7 * 7 }}&amp;"
 VOID = {"meta", "br", "img", "link", "input"}
@@ -227,6 +229,21 @@ def hostile(value: Any, key: str = "") -> Any:
     return value + HOSTILE if isinstance(value, str) and key not in {"verdict", "kind", "map"} else value
 
 
+def test_the_policy_of_the_page_permits_no_script_and_nothing_from_elsewhere(differing: dict[str, Any]) -> None:
+    page = Page(html(differing))
+    [policy] = [value for name, value in page.attributes if name == "content" and "default-src" in str(value)]
+    assert policy == "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+    assert ("http-equiv", "Content-Security-Policy") in page.attributes
+    assert page.tags.index("meta") < page.tags.index("style"), "a policy counts for what follows it"
+
+
+def test_every_page_has_a_policy() -> None:
+    templates = Path(harness.report.__file__).parent / "templates"
+    pages = [text for path in templates.iterdir() if "<!DOCTYPE html>" in (text := path.read_text())]
+    assert len(pages) == 2
+    assert all('<meta http-equiv="Content-Security-Policy" content="default-src \'none\';' in text for text in pages)
+
+
 def test_no_text_of_the_document_becomes_markup(differing: dict[str, Any]) -> None:
     harmless, attacked = Page(html(differing)), Page(html(hostile(differing)))
     uncounted = {"text"}  # a long name takes a second line in the drawing
@@ -267,6 +284,13 @@ def test_classes_of_vectors_with_their_share(identical: dict[str, Any]) -> None:
         ["boundary", "10,000", "10.0 %", ""],
         ["halfway", "20,000", "20.0 %", ""],
     ]
+
+
+def test_the_identity_of_the_board_is_shown(identical: dict[str, Any]) -> None:
+    identical["board"] |= XAVIER.document()
+    page = html(identical)
+    for text in (XAVIER.address, XAVIER.host_key, XAVIER.machine_id, XAVIER.boot_id):
+        assert str(text) in page
 
 
 def test_environment_and_setup_of_the_board(identical: dict[str, Any]) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.report.facts import EMULATED, HARDWARE, where_it_ran
+from harness.board.identity import EMULATED, HARDWARE
+from harness.report.facts import where_it_ran
 from harness.report.measured.words import COARSE, clock_share
 
 WORDS = {

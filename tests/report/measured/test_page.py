@@ -267,12 +267,15 @@ def test_the_page_is_whole_and_loads_nothing(name: str, request: pytest.FixtureR
     assert len(source) < 150_000
 
 
+REST = "base-uri 'none'; form-action 'none'"
+
+
 def test_the_page_permits_its_own_script_alone(sound: dict[str, Any]) -> None:
     source = html(sound)
     [script] = re.findall(r"<script>(.*?)</script>", source, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     [policy] = [value for name, value in Page(source).attributes if name == "content" and "default-src" in str(value)]
-    assert policy == f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    assert policy == f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; {REST}"
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed here")
