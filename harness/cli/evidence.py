@@ -40,11 +40,13 @@ def verify(
 
     Exit code: 0 it stands, 1 it does not, 2 the request is wrong, 3 it could not be checked.
     """
+    from harness.board.keys import GUEST_KEYS, host_fingerprint
     from harness.commands import verify as command
     from harness.signing import public_key
     from harness.verification import Wanted
 
-    wanted = Wanted(space.boards, public_key(key) if key else None, reference, rebuild)
+    known = host_fingerprint(space.cache / GUEST_KEYS)
+    wanted = Wanted(space.boards, public_key(key) if key else None, reference, rebuild, known)
     return command.verify(run, wanted, space, Screen.open(as_json=as_json))
 
 

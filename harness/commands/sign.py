@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from harness.board.keys import GUEST_KEYS, host_fingerprint
 from harness.errors import RequestError
 from harness.evidence import ENVELOPE, write_json
 from harness.screen import Screen
@@ -17,7 +18,8 @@ from harness.workspace import Workspace
 def sign(run: Path, key: Path, workspace: Workspace, screen: Screen) -> None:
     """The whole command; RequestError for what is no key, for an unfinished run, and for what does not stand."""
     path, signer = workspace.run(run), private_key(key)
-    _require_sound(path, Wanted(workspace.boards, reference="none", rebuild=False), screen)
+    known = host_fingerprint(workspace.cache / GUEST_KEYS)
+    _require_sound(path, Wanted(workspace.boards, reference="none", rebuild=False, emulator_key=known), screen)
     envelope = _stated(path).with_signature(signer)
     write_json(path / ENVELOPE, envelope.document())
     name = fingerprint(signer.public_key())

@@ -10,8 +10,9 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from harness.board.identity import HARDWARE
 from harness.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE
-from harness.report.facts import HARDWARE, where_it_ran
+from harness.report.facts import where_it_ran
 from harness.screen import Screen
 from harness.verification import Claim, State, Wanted, stands
 from harness.verification import verify as claims_of

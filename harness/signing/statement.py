@@ -10,9 +10,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from harness.untrusted import parse_json
+
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
-PREDICATE_TYPE = "urn:harness:run:v1"
+PREDICATE_TYPE = "urn:harness:run:v2"
+BOARD = ("name", "soc", "kind", "address", "host_key", "machine_id", "boot_id")
 
 
 def statement(run_json: bytes) -> bytes:
@@ -21,7 +24,7 @@ def statement(run_json: bytes) -> bytes:
         "_type": STATEMENT_TYPE,
         "subject": [{"name": "run.json", "digest": {"sha256": hashlib.sha256(run_json).hexdigest()}}],
         "predicateType": PREDICATE_TYPE,
-        "predicate": _predicate(json.loads(run_json)),
+        "predicate": _predicate(parse_json(run_json)),
     }
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
@@ -34,7 +37,7 @@ def _predicate(run: Mapping[str, Any]) -> dict[str, Any]:
         "reason": run["reason"],
         "finished": run["finished"],
         "contentSha256": run.get("content_sha256"),
-        "board": {key: run["board"][key] for key in ("name", "soc", "kind")},
+        "board": {key: run["board"][key] for key in BOARD},
         "ranOn": {item["name"]: {"target": item["target"], "on": item["ran_on"]} for item in run["plan"]["items"]},
         "model": {key: run["model"][key] for key in ("name", "sha256")},
         "bundle": {key: run["bundle"][key] for key in ("sha256", "compiler")},

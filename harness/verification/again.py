@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from harness import __version__, report
 from harness.coverage import LayerCoverage
 from harness.errors import HarnessError
-from harness.verdict import revision
-from harness.verification import fields, folder, measured, proved, rebuilt, results, subject
+from harness.verdict import SCHEMA, revision
+from harness.verification import board, fields, folder, measured, proved, rebuilt, results, subject
 from harness.verification.claims import (
     MALFORMED,
     Claim,
@@ -35,12 +35,16 @@ AFTERWARDS = ("content_sha256", "files")  # of run.json: what the reports were m
 
 @dataclass(frozen=True)
 class Wanted:
-    """How much is looked at: the signature of which key, how much of the reference, the bundle, with which profiles."""
+    """How much is looked at: the signature of which key, how much of the reference, the bundle, with which profiles.
+
+    `emulator_key` is the fingerprint of the host key of the emulated boards of this machine, if it has any.
+    """
 
     boards: Path
     key: Ed25519PublicKey | None = None
     reference: Literal["all", "chunk", "none"] = "all"
     rebuild: bool = True
+    emulator_key: str | None = None
 
 
 def verify(evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
@@ -53,6 +57,8 @@ def verify(evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[C
         return
     yield claim("content", lambda: folder.content(evidence), needed=False)
     yield claim("fields", lambda: fields.known(evidence))
+    if evidence.run.get("schema") != SCHEMA:  # another version has other documents beside it
+        return
     try:
         plan, vectors = subject.read(evidence)
     except (HarnessError, *MALFORMED) as error:
@@ -60,6 +66,7 @@ def verify(evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[C
         yield Claim("plan", State.WRONG, text)
         return
     yield claim("request", lambda: subject.request(evidence, plan))
+    yield claim("board", lambda: board.board(evidence, wanted.emulator_key))
     yield claim("model", lambda: subject.model(evidence, plan.network))
     yield claim("plan", lambda: subject.plan(evidence, plan))
     yield claim("vectors", lambda: subject.vectors(evidence, vectors, plan.network, progress), needed=False)

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.measurement.parts import Part
+from harness.verdict import SCHEMA
 from harness.verification.claims import UncheckedError, listed
 from harness.verification.folder import RUN, Evidence
 
 BELIEVED = "believed"
-SCHEMA = 1
 
 
 def _below(entry: str, claim: str, names: str) -> dict[str, str]:
@@ -30,9 +30,7 @@ COMMON = {
     "wall_s": "request",
     "attempts.": "request",
     "command.": BELIEVED,
-    "board.name": "request",
-    "board.soc": BELIEVED,
-    "board.kind": "plan",
+    **_below("board", "board", "name soc kind address host_key machine_id boot_id"),
     "board.environment.": BELIEVED,
     "board.setup.": BELIEVED,
     "model.": "model",
@@ -46,6 +44,7 @@ COMMON = {
     "bundle.reused": BELIEVED,
     "reference.": BELIEVED,
     "host.": BELIEVED,
+    "host.boot_id": "board",
     **_below("stimuli", "vectors", "count seed source classes. sha256"),
     "files.": "files",
     "content_sha256": "content",
@@ -63,7 +62,7 @@ RUNS = {
     "proof.claims": "proof",
     "proof.claims.counterexample": BELIEVED,
     "proof.claims.time_s": BELIEVED,
-    **_below("proof", "proof", "schema holds assumptions."),
+    **_below("proof", "proof", "schema holds assumptions. board."),
     **_below("proof.claims", "proof", "step shows answered_by layer statement method cases complete holds"),
     "proof.claims.answers_sha256": "answers",
     "conformance.": "verdict",
@@ -101,12 +100,19 @@ def known(evidence: Evidence) -> str:
     """All entries are those of this version; UncheckedError for others, which nobody has looked at."""
     run, table = evidence.run, table_of(evidence)
     if run.get("schema") != SCHEMA:
-        raise UncheckedError(f"{RUN} is of schema {run.get('schema')!r}, this version knows {SCHEMA}")
-    unknown = {path for path in paths(run) if claim_of(path, table) is None}
-    if unknown:
+        raise UncheckedError(
+            f"{RUN} is of schema {run.get('schema')!r}, this version knows {SCHEMA}: verify it with the version that "
+            "wrote it, which run.json names as harness.revision"
+        )
+    if unknown := unknown_entries(run, table):
         raise UncheckedError(f"{RUN} has entries that this version does not know: {listed(unknown)}")
     believed = sorted(path.rstrip(".") for path, name in table.items() if name == BELIEVED)
     return f"{RUN} has no others than known; its word alone are {', '.join(believed)}"
+
+
+def unknown_entries(document: Mapping[str, Any], table: Mapping[str, str]) -> set[str]:
+    """Return the entries of a document that the table does not have."""
+    return {path for path in paths(document) if claim_of(path, table) is None}
 
 
 def table_of(evidence: Evidence) -> Mapping[str, str]:

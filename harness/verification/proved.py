@@ -13,6 +13,7 @@ from harness.plan import Plan
 from harness.proof import Question, Side, Subject, composition, races
 from harness.proof.document import asked as asked_document
 from harness.reference import SpecificationReference
+from harness.verification import fields
 from harness.verification.claims import ContradictionError, Progress, UncheckedError, listed, require_equal
 from harness.verification.folder import Evidence
 
@@ -24,6 +25,8 @@ def consistent(evidence: Evidence) -> Mapping[str, Any]:
     found = RunFolder(evidence.path).read_proof()
     if found is None:
         raise ContradictionError(f"a proof was asked for, and there is no {PROOF}")
+    if unknown := fields.unknown_entries({"proof": found}, fields.RUNS):
+        raise ContradictionError(f"{PROOF} has entries that this version does not know: {listed(unknown)}")
     silent = {layer["name"] for layer in evidence.run["layers"]} - {claim["layer"] for claim in found["claims"]}
     if silent:
         raise ContradictionError(f"{PROOF} claims nothing of {listed(silent)}")

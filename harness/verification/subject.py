@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from harness import assessment, plan_folder, targets
+from harness import assessment, plan_folder
 from harness.chunks import cut
 from harness.cover import Search
 from harness.errors import RequestError
 from harness.evidence import RunFolder, file_sha256
+from harness.jobs import Request
 from harness.network import Network
 from harness.plan import Plan
-from harness.report.facts import EMULATED
 from harness.stimuli import Stimuli, from_file, stimuli
-from harness.targets import HARDWARE
-from harness.verdict import model_document, plan_document
+from harness.untrusted import require_keys
+from harness.verdict import model_document, plan_document, where
+from harness.verification.board import profile_of
 from harness.verification.claims import ContradictionError, Progress, UncheckedError, require_equal
 from harness.verification.folder import RUN, Evidence
 
 COMPARED_AT_ONCE = 100_000
-EMULATOR = "harness.name="  # what board/emulator.py tells the kernel
-KINDS = (EMULATED, "hardware", "this machine")
 SLACK = timedelta(days=1)  # of clocks
 
 
@@ -35,6 +35,7 @@ def read(evidence: Evidence) -> tuple[Plan, Stimuli]:
     RequestError, or one of MALFORMED, if one of them cannot be read, or what was asked.
     """
     folder = RunFolder(evidence.path)
+    require_keys(evidence.request, [field.name for field in dataclasses.fields(Request)], "request.json, request")
     if not evidence.request:
         raise RequestError("request.json asks for nothing")
     plan = plan_folder.read(folder.plan)
@@ -88,29 +89,12 @@ def _require_possible_times(run: Mapping[str, Any]) -> None:
 
 
 def plan(evidence: Evidence, made: Plan) -> str:
-    """The plan is that of run.json, and sound; an emulated board is nowhere called hardware."""
-    recorded, board = evidence.run["plan"], evidence.run["board"]
-    ran_on = [item["ran_on"] for item in recorded["items"]]
-    require_equal(f"{RUN}, plan,", recorded, plan_document(made, ran_on))
-    _require_possible_places(board["kind"], made, ran_on)
-    if board["kind"] != EMULATED and EMULATOR in board["environment"]["command_line"]:
-        raise ContradictionError(f"{RUN} says {board['kind']}, and its kernel was started as that of an emulated board")
+    """The plan is that of run.json, and sound; where each item ran follows from the profile and the kind of board."""
+    ran_on = where(made, profile_of(evidence), evidence.run["board"]["kind"])
+    require_equal(f"{RUN}, plan,", evidence.run["plan"], plan_document(made, ran_on))
     found = assessment.document(assessment.assess(made))
     require_equal(f"{RUN}, assessment,", _timeless(evidence.run["assessment"]), _timeless(found))
     return f"{len(made.items)} items, {len(made.tasks)} tasks: text, net and {RUN} agree, and it is sound"
-
-
-def _require_possible_places(kind: str, made: Plan, ran_on: Sequence[str]) -> None:
-    """Of an emulated board nothing is hardware; of another its processors are."""
-    if kind not in KINDS:
-        raise ContradictionError(f"{RUN} says {kind!r}; a board is one of {', '.join(KINDS)}")
-    if kind == EMULATED and HARDWARE in ran_on:
-        raise ContradictionError(f"{RUN} says that the board is emulated, and that an item ran on hardware")
-    for item, where in zip(made.items, ran_on, strict=True):
-        if kind != EMULATED and targets.find(item.target).compiler() is None and where != HARDWARE:
-            raise ContradictionError(
-                f"{RUN} says that item {item.name} ran on {where!r}, and it needs a processor only"
-            )
 
 
 def _timeless(document: Mapping[str, Any]) -> dict[str, Any]:

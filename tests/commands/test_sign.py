@@ -15,6 +15,7 @@ import pytest
 from securesystemslib.dsse import Envelope as OtherEnvelope
 from securesystemslib.signer import Key, SSlibKey
 
+from harness.board_state.identify import this_boot_id
 from harness.errors import RequestError
 from harness.evidence import write_json
 from harness.signing import PAYLOAD_TYPE, Envelope, private_key, statement
@@ -60,10 +61,14 @@ def test_another_implementation_reads_the_envelope_and_accepts_the_signature(use
     assert envelope.payload_type == "application/vnd.in-toto+json"
     assert envelope.verify([_other_key(key, document)], threshold=1)
     statement = json.loads(envelope.payload)
-    assert (statement["_type"], statement["predicateType"]) == ("https://in-toto.io/Statement/v1", "urn:harness:run:v1")
+    assert (statement["_type"], statement["predicateType"]) == ("https://in-toto.io/Statement/v1", "urn:harness:run:v2")
     sha256 = hashlib.sha256((run / "run.json").read_bytes()).hexdigest()
     assert statement["subject"] == [{"name": "run.json", "digest": {"sha256": sha256}}]
     assert statement["predicate"]["verdict"] == "identical"
+    recorded = json.loads((run / "run.json").read_text())["board"]
+    keys = {"name", "soc", "kind", "address", "host_key", "machine_id", "boot_id"}
+    assert statement["predicate"]["board"] == {key: recorded[key] for key in keys}
+    assert statement["predicate"]["board"]["boot_id"] == this_boot_id()
     assert statement["predicate"]["ranOn"]["network"] == {"target": "c", "on": "hardware"}
 
 

@@ -259,7 +259,9 @@ def to_come(run: dict[str, Any]) -> None:
 def run_to_come(folder: Path) -> None:
     edit_run(to_come)(folder)
     edit_run(lambda run: run.update(vectors_per_s=75.0))(folder)
-    (folder / "attempts.jsonl").write_text('{"began": "2236-01-01T00:00:01Z"}\n')
+    began, board = (folder / "attempts.jsonl").read_text().splitlines()
+    assert began.startswith('{"began": ')
+    (folder / "attempts.jsonl").write_text(f'{{"began": "2236-01-01T00:00:01Z"}}\n{board}\n')
 
 
 def rename_chunk(folder: Path) -> None:
@@ -285,13 +287,16 @@ TAMPERED = {
     "where it ran": in_part("verdict", "layers[1].ran_on", lambda run: run["layers"][1], ran_on="moon"),
     "conformance": in_part("verdict", "conformance.events", lambda run: run["conformance"], events=1),
     "target": in_part("plan", "items[0].target", lambda run: run["plan"]["items"][0], target="cuda:fused"),
-    "kind of board": in_part("plan", "emulated", lambda run: run["board"], kind="emulated"),
+    "kind of board": in_part("board", "kind is emulated, and machine_id is", lambda run: run["board"], kind="emulated"),
     "soundness": in_part("plan", "sound", lambda run: run["assessment"], sound=False),
     "model's box": in_part("model", "input.box_low is", lambda run: run["model"]["input"], box_low=3),
     "another model": Tampered(other_model, "model", "the plan's is", rehashed=True),
     "name of board": in_part("request", "board is", lambda run: run["board"], name="xavier"),
     "where, in the kernel's words": in_part(
-        "plan", "as that of an emulated board", lambda run: run["board"]["environment"], command_line="harness.name=x"
+        "board",
+        "command line has harness.name=x",
+        lambda run: run["board"]["environment"],
+        command_line="harness.name=x",
     ),
     "attempts": in_run("request", "attempts[0]", attempts=[]),
     "asked bundle": Tampered(
@@ -323,8 +328,8 @@ TAMPERED = {
     ),
     "a run to come": Tampered(run_to_come, "request", "which is still to come", rehashed=True),
     "how long": in_run("request", "says 3600 s from", wall_s=3600),
-    "where, on a processor": in_part("plan", "it needs a processor only", lambda r: r["plan"]["items"][0], ran_on="x"),
-    "another kind of board": in_part("plan", "a board is one of", lambda run: run["board"], kind="silicon"),
+    "where, on a processor": in_part("plan", "items[0].ran_on", lambda r: r["plan"]["items"][0], ran_on="x"),
+    "another kind of board": in_part("board", "valid kinds: hardware", lambda run: run["board"], kind="silicon"),
     "plan's text": Tampered(edit_text("plan/plan.yaml", "barrier", "flag"), "plan", "sync is", rehashed=True),
     "plan's tables": Tampered(edit_tables, "plan", "bias", rehashed=True),
 }
