@@ -122,7 +122,7 @@ def _finish(job: Job, deployed: Deployed, begun: _Begun) -> None:
     hashes = (reference_sha256, executed.sha256)
     record = recorded(job.plan, job.stimuli.count, chunk, begun.vectors, references, actual, hashes)
     begun.counted.result()
-    job.folder.write_chunk(record)
+    job.folder.write_chunk(record, job.identity)
 
 
 def recorded(

@@ -6,6 +6,7 @@ runs/<time>_<board>_<model>/
     plan/                what each item does, as text (`harness plan --load`), and the Petri net of all
     stimuli.npy          all vectors
     chunks/00000.json    one finished chunk: comparisons and hashes
+    boards/00000.json    the board that computed that chunk; traces.json, readings.json: that they were observed on
     reference/00000/     its dumps from the reference, one .npy a layer
     target/00000/        its dumps from the board
     traces/              when which item took which step, undisturbed and under delays, and the vectors of that
@@ -14,7 +15,7 @@ runs/<time>_<board>_<model>/
     wrong-outputs.npy    these outputs, of all vectors
     failing.npy          of a run that differs: the smallest vector that still does
     report.html junit.xml log.txt
-    attempts.jsonl       when it was begun, and what stopped it; more lines where it was resumed
+    attempts.jsonl       when it was begun, on which board, and what stopped it; more lines where it was resumed
     run.json             written last and atomically: a folder without it is an unfinished run
     run.dsse.json        who vouches for it, if somebody does (`harness sign`)
 """
@@ -31,25 +32,31 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime, timedelta
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from harness import dumps, strict_json
+from harness.board.identity import BoardIdentity
 from harness.compare import Comparison, Difference
 from harness.diagnosis import Diagnosis, Hypothesis, Observation, Portrait
 from harness.errors import RequestError
 from harness.flock import try_exclusive
 from harness.network import Array
 from harness.targets import HARDWARE
-from harness.untrusted import parse_json, read_document
+from harness.untrusted import parse_json, read_document, require_keys
 
 ATTEMPTS = "attempts.jsonl"
 WORDLESS = "the process ended without a word: it was killed, its machine went down, or its disk was full"
 ENVELOPE = "run.dsse.json"
 WRONG_OUTPUTS = "wrong-outputs.json"
 WRONG_OUTPUTS_DUMP = "wrong-outputs.npy"
+BOARDS = "boards"  # no part of the content: a run that was resumed after a reboot has shown the same
+REQUEST_SCHEMA = 2
+REQUEST_KEYS = ("schema", "request", "name", "bundle", "kind", "profile", "board", "command", "token")
+ATTEMPT_EVENTS = ({"began"}, {"board"}, {"stopped", "part", "reason"})  # the keys of the lines of attempts.jsonl
 CONTENT = ("chunks/", "failing.npy", "model.onnx", "plan/", "reference/", "stimuli.npy", "target/")
 
 
@@ -155,18 +162,53 @@ class RunFolder:
         return folder
 
     def write_request(self, request: Mapping[str, Any], onnx_bytes: bytes) -> None:
-        """Keep what was asked and the model itself; what else is there is then on the disk, too."""
+        """Keep what was asked and the model itself; what else is there is then on the disk, too.
+
+        The board is added by `note_board`, when it is first reached.
+        """
         self.model.write_bytes(onnx_bytes)
         synchronise(self.path)
-        write_json(self.path / "request.json", dict(request) | {"token": secrets.token_hex(4)})
+        added = {"schema": REQUEST_SCHEMA, "board": None, "token": secrets.token_hex(4)}
+        write_json(self.path / "request.json", dict(request) | added)
 
     def read_request(self) -> dict[str, Any]:
         """What was asked, as `write_request` kept it; RequestError if it is damaged."""
         path = self.path / "request.json"
         try:
-            return read_document(path)
+            return require_keys(read_document(path), REQUEST_KEYS, path.name)
         except (OSError, ValueError) as error:
             raise RequestError(f"{path}: cannot be read: {error}", "start a new run") from error
+
+    @property
+    def board(self) -> BoardIdentity | None:
+        """The board that the run was first observed on; None if none was reached.  RequestError for a damaged entry."""
+        document = self.read_request().get("board")
+        return None if document is None else _identity(document, "request.json, board")
+
+    def note_board(self, reached: BoardIdentity) -> None:
+        """Note the board that this attempt has reached; RequestError if the run was begun on another one."""
+        begun = self.board
+        if begun and (others := begun.differences(reached)):
+            raise RequestError(
+                f"{self.path}: begun on another board: {'; '.join(others)}",
+                "resume it on the board that it was begun on, or start a new run",
+            )
+        if begun is None:
+            write_json(self.path / "request.json", self.read_request() | {"board": reached.document()})
+        self._note_attempt({"board": reached.document()})
+
+    def observations(self) -> Iterator[tuple[str, BoardIdentity]]:
+        """Return every part of the folder that names a board, and that board; RequestError for a damaged part."""
+        if begun := self.board:
+            yield "request.json", begun
+        for number, attempt in enumerate(self.attempts(), 1):
+            if attempt["board"] is not None:
+                yield f"attempt {number}", _identity(attempt["board"], f"{ATTEMPTS}, attempt {number}")
+        for path in sorted((self.path / BOARDS).glob("*.json")):
+            yield f"{BOARDS}/{path.name}", self.read_board(path.stem)
+        for name in ("proof.json", WRONG_OUTPUTS):
+            if (self.path / name).exists():
+                yield name, _identity(read_document(self.path / name).get("board"), f"{name}, board")
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -184,7 +226,7 @@ class RunFolder:
         """Note what stopped it: the `part` that failed, or `user`."""
         self._note_attempt({"stopped": _stamp(now()), "part": part, "reason": reason})
 
-    def _note_attempt(self, event: Mapping[str, str]) -> None:
+    def _note_attempt(self, event: Mapping[str, Any]) -> None:
         """On a line of its own, also behind one that a dying machine or a full disk cut short."""
         with (self.path / ATTEMPTS).open("a+b", buffering=0) as file:
             torn = file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n"
@@ -201,8 +243,9 @@ class RunFolder:
         for left in (*self.path.rglob("*.part"), *self.path.glob("failing.npy")):
             left.unlink()
         fetch_all, damaged = self.read_request()["request"]["fetch"] == "all", []
+        self._require_proof_of_board()
         for path in self._records():
-            if not self._is_whole(path, fetch_all=fetch_all):
+            if not self._is_whole(path, fetch_all=fetch_all) or not self._is_of_board(path.stem):
                 _require_no_finding(path)
                 path.unlink()
                 damaged.append(int(path.stem))
@@ -211,7 +254,30 @@ class RunFolder:
         for folder in (*self.path.glob("reference/*"), *self.path.glob("target/*")):
             if folder.name not in finished:
                 shutil.rmtree(folder)
+        for path in (self.path / BOARDS).glob("*.json"):
+            if path.stem not in finished:
+                path.unlink()
         return damaged
+
+    def _is_of_board(self, name: str) -> bool:
+        """Whether the note of the board is whole; RequestError if it names another board than the request."""
+        try:
+            found = self.read_board(name)
+        except RequestError:
+            return False
+        self._require_same(found, f"{BOARDS}/{name}.json")
+        return True
+
+    def _require_proof_of_board(self) -> None:
+        if proof := self.read_proof():
+            self._require_same(_identity(proof.get("board"), "proof.json, board"), "proof.json")
+
+    def _require_same(self, found: BoardIdentity, where: str) -> None:
+        if self.board and (others := self.board.differences(found)):
+            raise RequestError(
+                f"{self.path / where} names another board than request.json: {'; '.join(others)}",
+                "the folder was edited: start a new run",
+            )
 
     def _is_whole(self, path: Path, *, fetch_all: bool) -> bool:
         """Whether a record can be read, and the dumps that belong to it are those that were compared."""
@@ -228,30 +294,29 @@ class RunFolder:
             dump.relative_to(self.path).as_posix().partition("_")[0]: file_sha256(dump) for dump in dumps
         }
 
-    def attempts(self) -> list[dict[str, str]]:
-        """Every attempt with `began`, `part` and `reason`; these are empty for the one that goes on, or went well.
+    def attempts(self) -> list[dict[str, Any]]:
+        """Every attempt with `began`, `board`, `part` and `reason`; RequestError for a line that is no such event.
 
-        An attempt that was followed by another without a word was killed, its machine went down, or that had no room
-        for a word on its disk: part `host`.
+        `board` is None if none was reached, or it was not the run's.  `part` and `reason` are empty for the attempt
+        that goes on, or went well.  An attempt that was followed by another without a word was killed, its machine went
+        down, or that had no room for a word on its disk: part `host`.
         """
-        found: list[dict[str, str]] = []
+        found: list[dict[str, Any]] = []
         for event in self._attempt_events():
             if "began" in event:
                 if found and not found[-1]["part"]:
                     found[-1] |= {"part": "host", "reason": WORDLESS}
-                found.append({"began": event["began"], "part": "", "reason": ""})
+                found.append({"began": event["began"], "board": None, "part": "", "reason": ""})
             elif found:
-                found[-1] |= {"part": event["part"], "reason": event["reason"]}
+                found[-1] |= {key: value for key, value in event.items() if key != "stopped"}
         return found
 
-    def _attempt_events(self) -> Iterator[dict[str, str]]:
-        """A line that a dying machine cut short is left out, as is what nobody has written so."""
+    def _attempt_events(self) -> Iterator[dict[str, Any]]:
+        """The events, without a line that a dying machine cut short."""
         path = self.path / ATTEMPTS
-        for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
-            with suppress(ValueError):
-                event = parse_json(line)
-                if isinstance(event, dict) and ("began" in event or {"part", "reason"} <= event.keys()):
-                    yield event
+        for number, line in enumerate(path.read_text(errors="replace").splitlines() if path.exists() else (), 1):
+            with suppress(JSONDecodeError):
+                yield _event(line, f"{path}, line {number}")
 
     def write_proof(self, proof: Mapping[str, Any]) -> None:
         """Keep a finished proof."""
@@ -262,14 +327,28 @@ class RunFolder:
         path = self.path / "proof.json"
         return read_document(path) if path.exists() else None
 
-    def note_wrong_outputs(self, found: Comparison, outputs: Array) -> None:
+    def note_wrong_outputs(self, found: Comparison, outputs: Array, board: BoardIdentity) -> None:
         """Keep the first wrong outputs of a measurement, (vectors, width), whatever becomes of it afterwards."""
         if not (self.path / WRONG_OUTPUTS).exists():
-            write_json(self.path / WRONG_OUTPUTS, asdict(found))
+            write_json(self.path / WRONG_OUTPUTS, asdict(found) | {"board": board.document()})
             dumps.write(self.path / WRONG_OUTPUTS_DUMP, outputs)
 
-    def write_chunk(self, record: ChunkRecord) -> None:
-        """Mark a chunk as finished; written after its dumps."""
+    def write_board(self, name: str, board: BoardIdentity) -> None:
+        """Note the board that a part of the evidence was observed on: a chunk (its five digits), traces or readings."""
+        (self.path / BOARDS).mkdir(exist_ok=True)
+        write_json(self.path / BOARDS / f"{name}.json", board.document())
+
+    def read_board(self, name: str) -> BoardIdentity:
+        """The board as `write_board` noted it; RequestError if there is no such note, or a damaged one."""
+        path = self.path / BOARDS / f"{name}.json"
+        try:
+            return _identity(read_document(path), f"{BOARDS}/{path.name}")
+        except (OSError, ValueError) as error:
+            raise RequestError(f"{path}: cannot be read: {error}", "start a new run") from error
+
+    def write_chunk(self, record: ChunkRecord, board: BoardIdentity) -> None:
+        """Mark a chunk as finished; written after its dumps and the board that computed it."""
+        self.write_board(f"{record.index:05}", board)
         write_json(self.path / "chunks" / f"{record.index:05}.json", asdict(record))
 
     def chunks(self) -> Iterator[ChunkRecord]:
@@ -319,7 +398,7 @@ def differs_so_far(path: Path) -> bool | None:
 def _has_found(path: Path) -> bool | None:
     """Whether a record of a chunk, or of a proof, tells of a difference; None if it cannot be read."""
     try:
-        record = json.loads(path.read_text())
+        record = read_document(path)
         return any(layer["differing"] for layer in record["layers"]) if "layers" in record else not record["holds"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
@@ -332,7 +411,7 @@ def was_on_hardware(runs: Path, board: str, target: str) -> bool:
 
 def _was_there(path: Path, board: str, target: str) -> bool:
     try:
-        run = json.loads(path.read_text(encoding="utf-8"))
+        run = read_document(path)
         items = [(item["target"], item["ran_on"]) for item in run["plan"]["items"]]
         return bool(run["board"]["name"] == board and (target, HARDWARE) in items)
     except (OSError, ValueError, KeyError, TypeError):  # gone, or of another version
@@ -352,11 +431,33 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _event(line: str, where: str) -> dict[str, Any]:
+    """The event of a line of attempts.jsonl; JSONDecodeError for half a line, RequestError for anything else."""
+    try:
+        event = parse_json(line)
+    except JSONDecodeError:
+        raise
+    except ValueError as error:
+        raise RequestError(f"{where}: {error}", "start a new run") from error
+    if not isinstance(event, dict) or set(event) not in ATTEMPT_EVENTS:
+        raise RequestError(f"{where}: {line[:80]!r} is no event of a run", "start a new run")
+    return event
+
+
 def _read_chunk(path: Path) -> ChunkRecord:
     try:
         return _chunk(read_document(path))
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise RequestError(f"{path}: damaged, or written by another version of harness", "start a new run") from error
+        raise RequestError(
+            f"{path}: damaged, or written by another version of harness: {error}", "start a new run"
+        ) from error
+
+
+def _identity(document: Any, where: str) -> BoardIdentity:
+    try:
+        return BoardIdentity.parse(document, where)
+    except ValueError as error:
+        raise RequestError(f"damaged, or written by another version of harness: {error}", "start a new run") from error
 
 
 def _require_no_finding(path: Path) -> None:
@@ -369,6 +470,7 @@ def _require_no_finding(path: Path) -> None:
 
 
 def _chunk(document: dict[str, Any]) -> ChunkRecord:
+    require_keys(document, [field.name for field in fields(ChunkRecord)], "the chunk")
     return ChunkRecord(
         index=document["index"],
         start=document["start"],
@@ -399,6 +501,7 @@ def _diagnosis(document: dict[str, Any]) -> Diagnosis:
 
 def _portrait(document: dict[str, Any]) -> Portrait:
     cells = {int(column): tuple(counts) for column, counts in document["cells"].items()}
+    require_keys(document, [field.name for field in fields(Portrait)], "the portrait")
     counts = {key: tuple(document[key]) for key in ("steps", "tie_distances")}
     return Portrait(document["layer"], cells, **counts)
 

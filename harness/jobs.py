@@ -12,9 +12,10 @@ from typing import Any
 
 from harness import assessment, bundle, evidence, plan, plan_folder, profile
 from harness.assessment import Assessment
+from harness.board.identity import BoardIdentity
 from harness.bundle import Bundle
 from harness.errors import RequestError
-from harness.evidence import RunFolder
+from harness.evidence import REQUEST_SCHEMA, RunFolder
 from harness.network import Network
 from harness.plan import Plan, Sync
 from harness.profile import Profile
@@ -68,6 +69,14 @@ class Job:
     stimuli: Stimuli
     folder: RunFolder
     started: datetime
+    reached: BoardIdentity | None = None
+
+    @property
+    def identity(self) -> BoardIdentity:
+        """The board that was reached; ValueError before that."""
+        if self.reached is None:
+            raise ValueError(f"board {self.profile.name} was not reached yet")
+        return self.reached
 
     @property
     def title(self) -> str:
@@ -101,7 +110,8 @@ def prepare(
 def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile], None]) -> Job:
     """The job of the unfinished run in the folder `path`, with the model and the plan that are kept there.
 
-    As `prepare`; RequestError also if `path` is no unfinished run, or would be built differently today.
+    As `prepare`; RequestError also if `path` is no unfinished run, or the board's profile is not what it was, or would
+    be built differently today.  Whether the board itself is the same one is only known when it is reached.
     """
     folder = RunFolder.open_unfinished(path)
     begun = folder.read_request()
@@ -109,6 +119,12 @@ def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile]
         raise RequestError(f"{path}: a measurement is not resumed, as its board is not as it was", "measure again")
     request = _asked(path, begun)
     board = profile.load(workspace.boards).board(request.board)
+    if changed := profile.changes(begun["profile"], board.kept()):
+        raise RequestError(
+            f"{path}: the profile of board {board.name} was changed since the run was begun: {'; '.join(changed)}",
+            f"undo that in {workspace.boards} and its .local.yaml, or in {profile.host_variable(board.name)}; "
+            "or start a new run",
+        )
     if request.plan:
         made = plan_folder.read(folder.plan)
     else:
@@ -126,7 +142,9 @@ def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile]
 def _asked(path: Path, begun: Mapping[str, Any]) -> Request:
     """The request of a run that was begun; RequestError if it is none, or all else is not there to go on."""
     try:
-        asked, _ = begun["request"], [begun[key] for key in ("name", "bundle", "token")]
+        if begun.get("schema") != REQUEST_SCHEMA:
+            raise LookupError(f"it is of schema {begun.get('schema')}, this version resumes {REQUEST_SCHEMA}")  # noqa: TRY301
+        asked, _ = begun["request"], [begun["name"], begun["bundle"], dict(begun["profile"]), begun["token"]]
         lists = {key: tuple(asked[key]) for key in ("items", "split") if asked.get(key) is not None}
         return Request(**asked | lists)
     except (AttributeError, LookupError, TypeError) as error:
@@ -160,7 +178,7 @@ def _prepare(
         folder = _new_folder(request, workspace, board, network, started)
         plan_folder.write(made, assessed, folder.plan)
         asked = {"request": dataclasses.asdict(request), "name": network.name, "bundle": built.sha256, "kind": kind}
-        folder.write_request(asked | {"command": command_line()}, network.onnx_bytes)
+        folder.write_request(asked | {"profile": board.kept(), "command": command_line()}, network.onnx_bytes)
     return Job(request, board, network, made, assessed, built, reference, vectors, folder, started)
 
 

@@ -60,6 +60,7 @@ def observe(job: Job, deployed: Deployed, advance: Advance) -> tuple[Condition, 
     dumps.write(vectors, job.stimuli.chunk(0, size))
     there = deployed.run_folder / vectors.name
     deployed.board.put(vectors, there)
+    job.folder.write_board(job.folder.traces.name, job.identity)
     found = []
     for disturbance in disturbances(job.plan, job.request.trace, job.request.seed):
         arguments = ["--vectors", str(there), *execute.options(job.plan), *disturbance.options]

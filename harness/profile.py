@@ -6,11 +6,12 @@ replaces an address.  Every mistake is named with file, line and the valid choic
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import reprlib
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
@@ -20,6 +21,10 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from harness import strict_yaml
 from harness.errors import RequestError, unknown_name
+
+# The way to a board, and how long to wait for it: a run may be resumed with others.  The address is not kept, as it
+# names files of the user; the identity of the board that answers is (harness/board/identity.py).
+NOT_SHAPING = ("address", "power", "labgrid", "boot_s", "timeout_s", "work_folder")
 
 OPERATORS = ("QuantizeLinear", "QGemm", "Add", "DequantizeLinear", "ArgMax", "ArgMin")
 
@@ -227,9 +232,45 @@ class Profile(_Entry):
         return self.emulated if self.stand_ins is None else self.stand_ins
 
     @property
+    def reached_by(self) -> str:
+        """Return the way to the board: `address`, `emulator` or `this machine`."""
+        return "this machine" if self.local else "emulator" if self.address is None else "address"
+
+    def kept(self) -> dict[str, Any]:
+        """Return what of the profile shapes a run, as JSON types; `restored` makes a profile of it."""
+        return self.model_dump(mode="json", exclude=set(NOT_SHAPING)) | {"reached_by": self.reached_by}
+
+    @property
     def work(self) -> PurePosixPath:
         """The folder on the board that the harness may fill."""
         return PurePosixPath(self.work_folder)
+
+
+def restored(kept: Mapping[str, Any]) -> Profile:
+    """Return the profile that `Profile.kept` gave, with a placeholder for an address; ValueError if it gave none."""
+    entry = {key: value for key, value in kept.items() if key != "reached_by"}
+    profile = Profile.model_validate(
+        entry | ({"address": {"host": "unknown"}} if kept["reached_by"] == "address" else {})
+    )
+    if profile.kept() != kept:
+        raise ValueError("the profile is not one that this version of harness keeps")
+    return profile
+
+
+def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what differs between two profiles that `Profile.kept` gave, each as `key: old -> new`."""
+    before, after = dict(_flat(old)), dict(_flat(new))
+    texts = {key: (before.get(key, "none"), after.get(key, "none")) for key in {**before, **after}}
+    return tuple(f"{key}: {was} -> {now}" for key, (was, now) in texts.items() if was != now)
+
+
+def _flat(entry: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Return the keys of all values, with the keys above them before a dot, and the values as JSON texts."""
+    for key, value in entry.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", "none" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _check_reachable(profile: Profile) -> None:

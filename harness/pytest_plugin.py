@@ -188,6 +188,7 @@ def _carry_out(asked: Request, workspace: Workspace, node: pytest.Item) -> Resul
     """The run; Inconclusive if there is no result."""
     from harness.commands.run import run
     from harness.screen import Screen
+    from harness.untrusted import read_document
 
     with redirect_stdout(io.StringIO()) as out:
         run(asked, None, workspace, Screen.open(as_json=True))
@@ -197,7 +198,7 @@ def _carry_out(asked: Request, workspace: Workspace, node: pytest.Item) -> Resul
         raise Inconclusive(found["part"], _failed(asked, found))
     folder = Path(found["run"])
     _note(node, found["verdict"], asked, found["run"])
-    document = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    document = read_document(folder / "run.json")
     return Result(found["verdict"], found["reason"], found["layers"], folder, document)
 
 

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from harness import __version__, assessment, coverage, evidence, targets
+from harness.board.identity import EMULATED, HARDWARE, THIS_MACHINE, VIRTUAL
+from harness.board_state.identify import this_boot_id
 from harness.compare import NOTHING, Comparison, Difference
 from harness.coverage import LayerCoverage
 from harness.diagnosis import Diagnosis, Hypothesis, Portrait, map_shape, merge
@@ -25,6 +27,8 @@ from harness.profile import Profile
 from harness.proof import Side
 from harness.words import shortened
 from harness.workspace import git
+
+SCHEMA = 2  # of run.json
 
 
 def conclude(
@@ -40,7 +44,7 @@ def conclude(
     `failing` is the smallest failing case, `covered` what the vectors met of every layer, `observed` what traces have
     shown (see harness.conformance.document).
     """
-    provenance, ran_on = origin(job, environment, setup), where(job.plan, job.profile)
+    provenance, ran_on = origin(job, environment, setup), where_of(job)
     shown = Shown(list(job.folder.chunks()), covered, job.folder.read_proof(), observed)
     return (
         provenance
@@ -89,22 +93,16 @@ def origin(job: Job, environment: dict[str, str], setup: list[dict[str, Any]]) -
     """What was done where, with what, until now, as JSON types: the part that all documents of runs share."""
     finished = evidence.now()
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         "harness": {"version": __version__, "revision": revision()},
         "started": f"{job.started:%Y-%m-%dT%H:%M:%SZ}",
         "finished": f"{finished:%Y-%m-%dT%H:%M:%SZ}",
         "wall_s": round((finished - job.started).total_seconds(), 3),
         "attempts": job.folder.attempts(),
         "command": command_line(),
-        "board": {
-            "name": job.profile.name,
-            "soc": job.profile.soc,
-            "kind": kind(job.profile),
-            "environment": environment,
-            "setup": setup,
-        },
+        "board": job.identity.document() | {"soc": job.profile.soc, "environment": environment, "setup": setup},
         "model": model_document(job.network),
-        "plan": plan_document(job.plan, where(job.plan, job.profile)),
+        "plan": plan_document(job.plan, where_of(job)),
         "assessment": assessment.document(job.assessment),
         "bundle": {
             "sha256": job.bundle.sha256,
@@ -118,7 +116,12 @@ def origin(job: Job, environment: dict[str, str], setup: list[dict[str, Any]]) -
             "isa": job.reference.host.instruction_set,
             "agreement": "ONNX Runtime and the integer specification agreed on every byte",
         },
-        "host": {"platform": platform.platform(), "python": platform.python_version(), "numpy": np.__version__},
+        "host": {
+            "platform": platform.platform(),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "boot_id": this_boot_id(),
+        },
         "stimuli": {
             "count": job.stimuli.count,
             "seed": job.request.seed,
@@ -169,13 +172,20 @@ def inconclusive(request: Request, error: InfrastructureError, folder: Path | No
 
 
 def kind(board: Profile) -> str:
-    """Whether a run reaches `emulated`, `hardware` or `this machine`."""
-    return "emulated" if board.emulated else "this machine" if board.local else "hardware"
+    """Return the kind of board that the profile promises; the kind that counts is that of `BoardIdentity`."""
+    return EMULATED if board.emulated else THIS_MACHINE if board.local else HARDWARE
 
 
-def where(made: Plan, board: Profile) -> tuple[str, ...]:
-    """Where every item really runs."""
-    return tuple(targets.find(item.target).ran_on(board) for item in made.items)
+def where(made: Plan, board: Profile, found_kind: str) -> tuple[str, ...]:
+    """Return where every item really ran, on a board that was found to be of this kind."""
+    found = (targets.find(item.target).ran_on(board) for item in made.items)
+    no_hardware = {EMULATED: "emulated-cpu", VIRTUAL: VIRTUAL}
+    return tuple(no_hardware.get(found_kind, place) if place == targets.HARDWARE else place for place in found)
+
+
+def where_of(job: Job) -> tuple[str, ...]:
+    """Return where every item of a job really ran; ValueError before its board was reached."""
+    return where(job.plan, job.profile, job.identity.kind)
 
 
 def plan_document(made: Plan, ran_on: Sequence[str]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from harness.evidence import (
     write_json,
 )
 from harness.untrusted import parse_json
+from tests.identities import HOST, XAVIER
 
 TIME = datetime(2026, 11, 21, 5, 17, 5, tzinfo=UTC)
 RECORD = ChunkRecord(
@@ -66,14 +67,14 @@ def test_a_models_name_cannot_leave_the_runs_folder(tmp_path: Path) -> None:
 
 def test_a_chunk_comes_back_as_it_was_written(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "host", "m", TIME)
-    folder.write_chunk(RECORD)
+    folder.write_chunk(RECORD, HOST)
     assert list(folder.chunks()) == [RECORD]
 
 
 def test_what_is_kept_of_nan_and_infinity_is_json_and_comes_back(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "host", "m", TIME)
     differing = Comparison(200, 2, Difference(317, 1, float("-inf"), float("nan")))
-    folder.write_chunk(replace(RECORD, layers=(differing,)))
+    folder.write_chunk(replace(RECORD, layers=(differing,)), HOST)
     document = parse_json((folder.path / "chunks" / "00003.json").read_text())
     assert document["layers"][0]["first"] == {"vector": 317, "unit": 1, "expected": "-Infinity", "actual": "NaN"}
     [record] = folder.chunks()
@@ -82,7 +83,7 @@ def test_what_is_kept_of_nan_and_infinity_is_json_and_comes_back(tmp_path: Path)
 
 def test_a_chunk_that_another_version_wrote_is_refused(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "host", "m", TIME)
-    folder.write_chunk(RECORD)
+    folder.write_chunk(RECORD, HOST)
     path = folder.path / "chunks" / "00003.json"
     document = json.loads(path.read_text())
     del document["diagnoses"]
@@ -93,7 +94,7 @@ def test_a_chunk_that_another_version_wrote_is_refused(tmp_path: Path) -> None:
 
 def test_a_chunk_of_another_form_is_refused(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "host", "m", TIME)
-    folder.write_chunk(RECORD)
+    folder.write_chunk(RECORD, HOST)
     path = folder.path / "chunks" / "00003.json"
     odd = [{"layer": 0, "cells": [], "steps": [], "tie_distances": []}]
     path.write_text(json.dumps(json.loads(path.read_text()) | {"portraits": odd}))
@@ -104,12 +105,14 @@ def test_a_chunk_of_another_form_is_refused(tmp_path: Path) -> None:
 def test_a_finished_run_lists_every_file_with_its_hash(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "host", "m", TIME)
     folder.write_request({"request": {}}, b"onnx")
-    folder.write_chunk(RECORD)
+    folder.write_chunk(RECORD, HOST)
     (folder.dumps("target", 3) / "01_dense_1.npy").write_bytes(b"dump")
     folder.finish({"verdict": "differs"})
     run = json.loads((folder.path / "run.json").read_text())
     assert run["verdict"] == "differs"
-    assert set(run["files"]) == {"request.json", "model.onnx", "chunks/00003.json", "target/00003/01_dense_1.npy"}
+    assert set(run["files"]) == {"request.json", "model.onnx", "boards/00003.json", "chunks/00003.json"} | {
+        "target/00003/01_dense_1.npy"
+    }
     assert run["files"]["target/00003/01_dense_1.npy"] == "c", "the hash that was taken when it was compared"
     assert run["files"]["model.onnx"].startswith("87e93f89"), "SHA-256 of the four bytes"
 
@@ -145,7 +148,7 @@ def test_a_damaged_request_is_named(tmp_path: Path) -> None:
 
 def test_a_document_that_says_a_thing_twice_is_refused(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "host", "m", TIME)
-    folder.write_chunk(RECORD)
+    folder.write_chunk(RECORD, HOST)
     (folder.path / "request.json").write_text('{"request": {}, "request": {"board": "other"}}')
     (folder.path / "proof.json").write_text('{"holds": false, "holds": true}')
     chunk = folder.path / "chunks" / "00003.json"
@@ -180,13 +183,110 @@ def test_attempts_are_told_with_what_stopped_them(tmp_path: Path) -> None:
     folder.begin_attempt()
     with (folder.path / "attempts.jsonl").open("a") as file:
         file.write('{"beg')  # a machine that died while it wrote
-        file.write('\n[1]\n7\n{"stopped": "now"}\n' + "[" * 100_000 + "\n")  # somebody who wants to stop a reader
     folder.begin_attempt()
     assert [(attempt["part"], attempt["reason"]) for attempt in folder.attempts()] == [
         ("network", "lost the board"),
         ("host", "the process ended without a word: it was killed, its machine went down, or its disk was full"),
         ("", ""),
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("[1]", "is no event of a run"),
+        ("7", "is no event of a run"),
+        ('{"stopped": "now"}', "is no event of a run"),
+        ('{"began": "now", "approved": true}', "is no event of a run"),
+        ('{"began": "now", "began": "then"}', "'began' stands twice"),
+        ("[" * 100_000, "nested too deep"),
+    ],
+)
+def test_a_line_of_the_attempts_that_is_no_event_is_refused(tmp_path: Path, line: str, why: str) -> None:
+    folder = RunFolder.create_at(tmp_path / "run")
+    folder.begin_attempt()
+    with (folder.path / "attempts.jsonl").open("a") as file:
+        file.write(f"{line}\n")
+    with pytest.raises(RequestError, match=rf"attempts\.jsonl, line 2: .*{why}"):
+        folder.attempts()
+
+
+@pytest.mark.parametrize("inner", [False, True])
+def test_an_unknown_key_of_a_chunk_is_refused(tmp_path: Path, *, inner: bool) -> None:
+    folder = RunFolder.create(tmp_path, "host", "m", TIME)
+    folder.write_chunk(RECORD, HOST)
+    path = folder.path / "chunks" / "00003.json"
+    document = json.loads(path.read_text())
+    (document["portraits"][0] if inner else document)["approved"] = True
+    path.write_text(json.dumps(document))
+    with pytest.raises(RequestError, match="has unknown keys: 'approved'; valid keys: "):
+        list(folder.chunks())
+
+
+def test_an_unknown_key_of_a_request_is_refused(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "host", "m", TIME)
+    folder.write_request({"request": {}}, b"onnx")
+    write_json(folder.path / "request.json", folder.read_request() | {"approved": True})
+    with pytest.raises(RequestError, match=r"request\.json has unknown keys: 'approved'; valid keys: schema, "):
+        folder.read_request()
+
+
+def test_the_board_is_noted_once_and_in_each_attempt(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "host", "m", TIME)
+    folder.write_request({"request": {}}, b"onnx")
+    assert folder.board is None
+    restarted = replace(XAVIER, boot_id="99999999-2222-3333-4444-555555555555", address="nvidia@10.0.0.7:22")
+    for reached in (XAVIER, restarted):
+        folder.begin_attempt()
+        folder.note_board(reached)
+    assert folder.board == XAVIER
+    assert [attempt["board"] for attempt in folder.attempts()] == [XAVIER.document(), restarted.document()]
+    folder.write_board("traces", restarted)
+    found = [("request.json", XAVIER), ("attempt 1", XAVIER), ("attempt 2", restarted)]
+    assert list(folder.observations()) == [*found, ("boards/traces.json", restarted)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"name": "kv260"}, "name: xavier -> kv260"),
+        ({"host_key": f"SHA256:{'x' * 43}"}, f"host_key: {XAVIER.host_key} -> SHA256:xxxx"),
+        ({"machine_id": "f" * 32}, f"machine_id: {XAVIER.machine_id} -> ffff"),
+        ({"kind": "this machine", "address": None, "host_key": None}, "kind: hardware -> this machine"),
+        ({"kind": "emulated", "machine_id": "harness.name=xavier"}, "kind: hardware -> emulated"),
+    ],
+)
+def test_another_board_is_refused_and_not_noted(tmp_path: Path, changes: dict[str, str | None], told: str) -> None:
+    folder = RunFolder.create(tmp_path, "xavier", "m", TIME)
+    folder.write_request({"request": {}}, b"onnx")
+    folder.begin_attempt()
+    folder.note_board(XAVIER)
+    folder.begin_attempt()
+    with pytest.raises(RequestError, match=f"begun on another board: .*{told}"):
+        folder.note_board(replace(XAVIER, **changes))
+    assert (folder.board, folder.attempts()[1]["board"]) == (XAVIER, None)
+
+
+def test_a_chunk_or_proof_of_another_board_is_not_gone_on_with(tmp_path: Path) -> None:
+    folder = _interrupted(tmp_path / "run")
+    folder.note_board(HOST)
+    assert folder.recover(lambda _: None) == []
+    folder.write_board("00003", XAVIER)
+    with pytest.raises(
+        RequestError, match=r"boards/00003\.json names another board than request\.json: name: host -> x"
+    ):
+        folder.recover(lambda _: None)
+    folder.write_board("00003", HOST)
+    folder.write_proof({"holds": True, "board": XAVIER.document()})
+    with pytest.raises(RequestError, match=r"proof\.json names another board than request\.json"):
+        folder.recover(lambda _: None)
+
+
+def test_a_chunk_whose_board_is_not_known_is_done_again(tmp_path: Path) -> None:
+    folder = _interrupted(tmp_path / "run")
+    (folder.path / "boards" / "00003.json").unlink()
+    assert folder.recover(lambda _: None) == [3]
+    assert _files(folder) == {"model.onnx", "request.json"}
 
 
 def test_the_content_hash_is_that_of_what_sha256sum_prints_and_leaves_times_out(tmp_path: Path) -> None:
@@ -208,7 +308,7 @@ def test_what_an_unfinished_run_has_found_is_found(
 ) -> None:
     folder = RunFolder.create_at(tmp_path / "run")
     if record:
-        folder.write_chunk(record)
+        folder.write_chunk(record, HOST)
     if proof is not None:
         folder.write_proof({"holds": proof})
     assert differs_so_far(folder.path) is differs
@@ -220,8 +320,8 @@ def test_what_an_unfinished_run_has_found_is_found(
 def test_wrong_outputs_of_a_measurement_are_not_forgotten(tmp_path: Path) -> None:
     folder = RunFolder.create_at(tmp_path / "run")
     first, later = np.array([[1, 2]], np.int8), np.array([[3, 4]], np.int8)
-    folder.note_wrong_outputs(RECORD.layers[1], first)
-    folder.note_wrong_outputs(RECORD.layers[0], later)
+    folder.note_wrong_outputs(RECORD.layers[1], first, HOST)
+    folder.note_wrong_outputs(RECORD.layers[0], later, HOST)
     assert differs_so_far(folder.path) is True
     assert json.loads((folder.path / "wrong-outputs.json").read_text())["differing"] == 2
     assert np.load(folder.path / "wrong-outputs.npy").tolist() == [[1, 2]], "the first ones"
@@ -237,7 +337,7 @@ def _interrupted(path: Path, fetch: str = "all", layers: tuple[Comparison, ...] 
             (folder.dumps(kind, 3) / name).write_text(kind if name == "01_b.npy" else "the same")
     same, *different = (hashlib.sha256(text.encode()).hexdigest() for text in ("the same", "reference", "target"))
     hashes = {"reference_sha256": (same, different[0]), "target_sha256": (same, different[1])}
-    folder.write_chunk(replace(RECORD, layers=layers, **hashes))
+    folder.write_chunk(replace(RECORD, layers=layers, **hashes), HOST)
     return folder
 
 

@@ -9,12 +9,19 @@ import pytest
 
 from harness import jobs, workspace
 from harness.errors import RequestError
-from harness.evidence import RunFolder
+from harness.evidence import REQUEST_SCHEMA, RunFolder
 from harness.jobs import Request
 from tests import builders
 from tests.kernels.board_program import parse
 
-BEGUN: dict[str, Any] = {"request": {"board": "host", "model": "m"}, "name": "m", "bundle": "0", "token": "0"}
+BEGUN: dict[str, Any] = {
+    "schema": REQUEST_SCHEMA,
+    "request": {"board": "host", "model": "m"},
+    "name": "m",
+    "bundle": "0",
+    "profile": {},
+    "token": "0",
+}
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 
@@ -506,3 +508,43 @@ def test_a_local_board_takes_no_address(boards: Path) -> None:
     boards.write_text(BOARD + "  local: true\n")
     error = failure(boards, {"HARNESS_TDA_HOST": "tda"})
     assert error.message == f"{boards}:1: board tda: local: true and an address exclude each other"
+
+
+# What a run keeps of its board's profile
+
+
+def test_what_is_kept_of_a_profile_makes_it_again(laboratory: Laboratory) -> None:
+    for board in laboratory.profiles.values():
+        assert profile.restored(json.loads(json.dumps(board.kept()))) == board
+        assert profile.changes(board.kept(), json.loads(json.dumps(board.kept()))) == ()
+
+
+def test_what_does_not_shape_a_run_is_not_kept(boards: Path) -> None:
+    boards.write_text(BOARD + "  address: {host: there, key: /home/me/key}\n  timeout_s: 7\n  boot_s: 7\n")
+    kept = load(boards).kept()
+    assert "/home/me/key" not in json.dumps(kept)
+    assert not {"address", "timeout_s", "boot_s", "power", "labgrid", "work_folder"} & kept.keys()
+    assert profile.restored(kept).reached_by == kept["reached_by"] == "address"
+    assert profile.changes(load(boards).kept(), load(boards, {"HARNESS_TDA_HOST": "elsewhere"}).kept()) == ()
+
+
+def test_every_change_of_a_profile_is_told(boards: Path) -> None:
+    before = load(boards).kept()
+    boards.write_text(
+        BOARD.replace("cores: 2\n  tool", "cores: 3\n  tool") + "  setup: [ls]\n  cuda: {archs: [sm_72]}\n"
+    )
+    assert profile.changes(before, load(boards, {"HARNESS_TDA_HOST": "there"}).kept()) == (
+        "cores: 2 -> 3",
+        'setup: [] -> ["ls"]',
+        'reached_by: "emulator" -> "address"',
+        'cuda.archs: none -> ["sm_72"]',
+        'cuda.wait: none -> "spin"',
+    )
+
+
+@pytest.mark.parametrize(
+    "changes", [{"approved": True}, {"cores": "many"}, {"reached_by": "emulator", "emulator": None}]
+)
+def test_what_is_no_kept_profile_is_refused(laboratory: Laboratory, changes: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        profile.restored(laboratory.board("xavier").kept() | changes)

@@ -14,6 +14,7 @@ import numpy as np
 from harness import execute, jobs, plan, profile, report, verdict
 from harness.board.reach import Reached
 from harness.board_state import Notify, drifted, facts, loaded, measuring_state, take
+from harness.board_state.identify import require_same_boot
 from harness.commands import steps
 from harness.commands.plan import plan_table
 from harness.errors import BoardError, InfrastructureError, RequestError
@@ -108,8 +109,11 @@ def _carry_out(job: Job, order: _Order, workspace: Workspace, screen: Screen, no
     """From the board's state to `run.json`."""
     steps.write_stimuli(job, screen)
     with _reached(job, workspace, notify) as reached:
+        job = steps.on_board(job, reached)
+        base.require_kind(order.bases, reached.identity)
         measured = _on_board(job, order.asked, reached, workspace, screen, notify)
     readings = segments.series(measured.segments)
+    job.folder.write_board(Path(READINGS_FILE).stem, job.identity)
     np.save(job.folder.path / READINGS_FILE, readings)
     screen.note("computing the statistics")
     found = document.conclude(job, order.asked, measured, readings, order.bases)
@@ -154,6 +158,7 @@ def _on_board(
             raise BoardError(f"load {load.name} did not last as long as the measurement: {load.failure}")
         moved = drifted(board, settings)
         execute.require_unchanged(deployed)
+        require_same_boot(board, job.identity)
         steps.clean(deployed, notify)
     options = tuple(measurer.options)
     return Measured(environment, settings, moved, load, probe, tuple(found), tuple(snapshots), priority, options)

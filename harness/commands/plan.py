@@ -45,7 +45,7 @@ def _tell(made: Plan, board: Profile, output: Path | None, screen: Screen) -> No
         _write(made, assessed, output)
         screen.note(f"description written to {output}; run it with: harness run --plan {shlex.quote(str(output))}")
     document = {"forecast": list(forecast), "assessment": assessment.document(assessed)}
-    screen.document(plan_document(made, where(made, board)) | document)
+    screen.document(plan_document(made, where(made, board, kind(board))) | document)
 
 
 def _write(made: Plan, assessed: Assessment, output: Path) -> None:

@@ -26,8 +26,8 @@ def prove(job: Job, deployed: Deployed, screen: Screen) -> dict[str, Any]:
         asked = proof.in_order([*proof.questions(subject, all_floats=all_floats), *_whole(job, probe)])
         with screen.progress(f"proving {job.title}", sum(question.cases for question in asked)) as bar:
             proved = proof.prove(asked, bar.advance, subject.abandon)
-    taken = proof.of_plan(job.plan, verdict.where(job.plan, job.profile), all_floats=all_floats)
-    return proof.document(proved, taken, time.perf_counter() - started)
+    taken = proof.of_plan(job.plan, verdict.where_of(job), all_floats=all_floats)
+    return proof.document(proved, taken, time.perf_counter() - started) | {"board": job.identity.document()}
 
 
 def _whole(job: Job, probe: Probe) -> Iterator[Question]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from harness import chunks, conformance, execute, failing, jobs, observe, report, verdict
 from harness.board_state import Notify, known_state
+from harness.board_state.identify import require_same_boot
 from harness.commands import steps
 from harness.commands.plan import plan_table
 from harness.commands.prove import prove
@@ -70,6 +71,7 @@ def _carry_out(job: Job, workspace: Workspace, screen: Screen, notify: Notify) -
     purpose = f"run {job.network.name}"
     locks = workspace.locks(job.profile)
     with session(job.profile, locks, workspace.cache, purpose, steps.LOCK_WAIT_S, notify) as reached:
+        job = steps.on_board(job, reached)
         environment = execute.environment(reached.board)
         with (
             known_state(job.profile, reached.board, workspace.cache, notify) as setup,
@@ -77,6 +79,7 @@ def _carry_out(job: Job, workspace: Workspace, screen: Screen, notify: Notify) -
         ):
             environment |= steps.devices(job, deployed, notify)
             found, observed = _run_chunks(job, deployed, coverage, screen, notify)
+            require_same_boot(reached.board, job.identity)
     smallest = failing.keep(found, job) if found else None
     document = verdict.conclude(job, environment, setup, smallest, coverage.result(), observed)
     (job.folder.path / "report.html").write_text(report.html(document), encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -99,6 +100,15 @@ def _require_room(folder: Path, count: int, size: int) -> None:
             f"{count:,} vectors take {size >> 20:,} MiB, and the disk of {folder} has {free >> 20:,} MiB free",
             "ask for fewer with --vectors, or for another disk with --run-folder",
         )
+
+
+def on_board(job: Job, reached: Reached) -> Job:
+    """Return the job with the board that was reached, which is noted in its folder, before anything is done there.
+
+    RequestError if the run was begun on another board.
+    """
+    job.folder.note_board(reached.identity)
+    return dataclasses.replace(job, reached=reached.identity)
 
 
 @contextmanager

@@ -109,7 +109,7 @@ def _measured(job: Job, asked: Asked, measured: Measured) -> dict[str, Any]:
         "memory_locked": all(segment.memory_locked for segment in segments),
         "dma_latency_asked": "--dma-latency" in measured.options,
         "dma_latency_held": all(segment.dma_latency_held for segment in segments),
-        "not_met_because": not_met(job.plan, verdict.where(job.plan, job.profile), asked, measured.environment),
+        "not_met_because": not_met(job.plan, verdict.where_of(job), asked, measured.environment),
     }
 
 

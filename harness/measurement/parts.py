@@ -31,7 +31,7 @@ class Part:
 
 def parts_of(job: Job, asked: Asked) -> tuple[Part, ...]:
     """The parts, column by column."""
-    return planned(job.plan, verdict.where(job.plan, job.profile), asked)
+    return planned(job.plan, verdict.where_of(job), asked)
 
 
 def planned(plan: Plan, ran_on: Sequence[str], asked: Asked) -> tuple[Part, ...]:

@@ -131,7 +131,7 @@ class Measurer:
         outputs, readings = self._fetch((name, expected.dtype, (count, width)), ("time.npy", UINT64, (count, columns)))
         compared = compare(expected, outputs)
         if compared.differing:
-            self.job.folder.note_wrong_outputs(compared, outputs)
+            self.job.folder.note_wrong_outputs(compared, outputs, self.job.identity)
         return Segment(
             begun,
             _possible(readings),

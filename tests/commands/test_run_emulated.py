@@ -194,11 +194,13 @@ def test_a_wrong_host_key_is_refused(user: User, endpoint: Endpoint, tmp_path: P
     assert "is not the host that" in ended.document["reason"]
 
 
-def test_an_address_makes_it_hardware_and_setup_failures_are_told(user: User, endpoint: Endpoint) -> None:
+def test_an_address_makes_no_hardware_of_it_and_setup_failures_are_told(user: User, endpoint: Endpoint) -> None:
     _give(user, _address(endpoint) | {"setup": ["true", "nvpmodel -m 0"], "teardown": ["touch /board/restored"]})
     ended = user.harness("run", "--board", NAME, "--model", "acas_coc", "--vectors", "10", "--json")
     assert ended.code == 0, ended.err
-    assert ended.document["board_kind"] == "hardware"
+    assert ended.document["board_kind"] == "emulated"
+    assert {layer["ran_on"] for layer in ended.document["layers"]} == {"emulated-cpu"}
+    assert user.harness("verify", ended.document["run"], "--no-rebuild").code == 0
     assert "warning: 'nvpmodel -m 0' failed on the board" in ended.err
     with _session(endpoint) as board:
         assert board.run(["rm", "/board/restored"], 10).status == 0

@@ -15,6 +15,7 @@ from harness.history.run import Part, State, digest, read
 from harness.targets import HARDWARE
 from harness.untrusted import LARGEST_DOCUMENT
 from tests.history.laboratory import make_wrong, run_document
+from tests.identities import HOST
 from tests.report.measured import documents
 
 TIMED = documents.timed(documents.gumbel(1000))
@@ -238,7 +239,7 @@ def test_a_run_whose_own_files_speak_against_it_is_not_shown_as_identical(tmp_pa
     document["content_sha256"] = content_sha256(document["files"])
     write_json(folder.path / "run.json", document)
     assert read(folder.path).verdict == "identical"
-    folder.write_chunk(chunk(3))
+    folder.write_chunk(chunk(3), HOST)
     assert (read(folder.path).state, "a chunk" in read(folder.path).reason) == (State.UNREADABLE, True)
     (folder.path / "chunks" / "00000.json").unlink()
     write_json(folder.path / "run.json", document | {"content_sha256": "0" * 64})
@@ -253,7 +254,7 @@ def chunk(differing: int) -> ChunkRecord:
 def test_an_unfinished_run_that_was_wrong_already_says_so(tmp_path: Path) -> None:
     folder = unfinished(tmp_path / "run")
     before = runs.stamp(folder.path)
-    folder.write_chunk(chunk(3))
+    folder.write_chunk(chunk(3), HOST)
     assert runs.stamp(folder.path) != before
     folder.stop_attempt("board", "no answer")
     assert read(folder.path).ending == "inconclusive (board), differs so far"

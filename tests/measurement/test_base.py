@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 
 from harness import plan
+from harness.board.identity import BoardIdentity
 from harness.errors import RequestError
 from harness.measurement.asked import Asked, Quantity
-from harness.measurement.base import READINGS_FILE, read, read_all
+from harness.measurement.base import READINGS_FILE, read, read_all, require_kind
 from harness.plan import Plan
 from harness.profile import Profile
 from tests import builders
+from tests.identities import EMULATED_XAVIER, HOST, XAVIER
 from tests.kernels.board_program import parse
 
 ASKED = Asked(10, "item", Quantity.TIME, "idle", 0)
@@ -89,3 +91,13 @@ def test_one_measurement_named_twice_tells_no_noise(tmp_path: Path, made: Plan, 
     folder = measured(tmp_path, made)
     with pytest.raises(RequestError, match="names a measurement twice"):
         read_all([folder, folder / "." / ".." / folder.name], host, made, ASKED)
+
+
+@pytest.mark.parametrize("reached", [XAVIER, EMULATED_XAVIER])
+def test_another_kind_of_board_is_refused_when_it_is_reached(
+    tmp_path: Path, made: Plan, host: Profile, reached: BoardIdentity
+) -> None:
+    base = read(measured(tmp_path, made), host, made, ASKED)
+    require_kind([base], HOST)
+    with pytest.raises(RequestError, match=f"its kind of board is this machine, the board reached is {reached.kind}"):
+        require_kind([base], reached)

@@ -13,6 +13,7 @@ from harness.measurement.asked import Asked, Quantity, Scope
 from harness.measurement.parts import interval, names_of, parts_of
 from harness.profile import Profile
 from tests import builders
+from tests.identities import HOST
 from tests.kernels.board_program import parse
 
 
@@ -23,7 +24,7 @@ def asked(scope: Scope, quantity: Quantity = Quantity.INSTRUCTIONS) -> Asked:
 def job(host: Profile, *split: str) -> Any:
     """Quantize, two dense layers, ArgMax."""
     net = parse(builders.random_network(np.random.default_rng(7), (5, 8, 4), argmax=True))
-    return SimpleNamespace(plan=plan.make(net, host, ["c", "c"], 1, split), network=net, profile=host)
+    return SimpleNamespace(plan=plan.make(net, host, ["c", "c"], 1, split), network=net, profile=host, identity=HOST)
 
 
 @pytest.mark.parametrize(

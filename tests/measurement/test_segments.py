@@ -24,6 +24,7 @@ from harness.profile import Profile
 from harness.reference import Reference
 from harness.stimuli import stimuli
 from tests import builders
+from tests.identities import HOST
 from tests.kernels.board_program import build, parse
 
 VECTORS = 30
@@ -35,7 +36,7 @@ def job(host: Profile) -> Any:
     net = parse(builders.random_network(np.random.default_rng(7), (5, 9, 4, 3), argmax=True))
     made = plan.make(net, host, ["c", "c"], block=1)
     return SimpleNamespace(
-        plan=made, network=net, profile=host, stimuli=stimuli(net, VECTORS, 1), reference=Reference(net)
+        plan=made, network=net, profile=host, identity=HOST, stimuli=stimuli(net, VECTORS, 1), reference=Reference(net)
     )
 
 

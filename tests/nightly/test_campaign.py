@@ -19,6 +19,7 @@ from harness.nightly.past import Past
 from harness.nightly.record import Action, Begun, Entry, Night
 from harness.nightly.schedule import Rules
 from harness.outcome import Ending, Outcome
+from tests.identities import HOST
 from tests.nightly.simulated import Answer, Command, Nobody, Simulated, errands, well
 
 RULES = Rules(parallel=4, retries=1, until_s=None, until="", local=frozenset({"host"}))
@@ -136,7 +137,7 @@ def test_what_chunks_show_counts_even_if_the_command_was_killed(tmp_path: Path) 
             wrong = NOTHING.__class__(**{**NOTHING.__dict__, "compared": 5, "differing": 1})
             folder = RunFolder(Path(command.options["run_folder"]))
             (folder.path / "chunks").mkdir()
-            folder.write_chunk(ChunkRecord(0, 0, 5, (wrong,), ("",), ("",), (), ()))
+            folder.write_chunk(ChunkRecord(0, 0, 5, (wrong,), ("",), ("",), (), ()), HOST)
             return Answer(took_s=1e9)
         return well(command)
 
@@ -321,7 +322,7 @@ def wrong(folder: Path) -> None:
     (folder / "chunks").mkdir(parents=True, exist_ok=True)
     (folder / "request.json").write_text("{}")
     differing = dataclasses.replace(NOTHING, compared=5, differing=1)
-    RunFolder(folder).write_chunk(ChunkRecord(0, 0, 5, (differing,), ("",), ("",), (), ()))
+    RunFolder(folder).write_chunk(ChunkRecord(0, 0, 5, (differing,), ("",), ("",), (), ()), HOST)
 
 
 def interrupted(runs: Path, action: Action = "run", **begun: Any) -> Night:

@@ -20,6 +20,7 @@ from harness.verification.claims import ContradictionError
 from harness.verification.folder import Evidence
 from harness.verification.results import Outputs, failing, recompute
 from tests import builders
+from tests.identities import HOST
 from tests.kernels.board_program import parse
 
 
@@ -33,7 +34,7 @@ def differing(board: Profile, path: Path, network: Network, wrong: Callable[[Arr
         dumps.write(folder.dumps("target", 0) / dumps.file_name(index, layer), actual[index])
     hashes = (tuple(map(dumps.sha256, right)), tuple(map(dumps.sha256, actual.values())))
     chunk = Chunk(0, 0, count)
-    folder.write_chunk(chunks.recorded(made, count, chunk, given.chunk(0, count), right, actual, hashes))
+    folder.write_chunk(chunks.recorded(made, count, chunk, given.chunk(0, count), right, actual, hashes), HOST)
     folder.write_request({"request": {"x64_quant_precision": False}}, network.onnx_bytes)
     return Outputs(Evidence(folder.path, {}), made, given)
 
