@@ -8,7 +8,7 @@ CUT = " [...] "
 def duration(seconds: float) -> str:
     """A span of time in its two largest units, as 7.2s, 3m 20s, 30m, 1h 05m, 8h: a night's file takes it so.
 
-    Measured times have their own, `harness.report.measured.words.duration`: they need digits, these need none.
+    Measured times have their own, `harness.time_units.duration`: they need digits, these need none.
     """
     whole = round(seconds)
     if whole < 60:

@@ -22,8 +22,8 @@ from harness.history.index import Wanted
 from harness.history.run import DAMAGES, Run, State
 from harness.measurement.statistics import Readings, against
 from harness.report.facts import clean
-from harness.report.measured.words import duration
 from harness.screen import Screen
+from harness.time_units import duration
 from harness.workspace import Workspace
 
 MOST_EARLIER = 5  # measurements of the same program, for the noise

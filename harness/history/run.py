@@ -16,8 +16,8 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.evidence import ATTEMPTS, RunFolder, content_sha256, differs_so_far
+from harness.measurement.headline import numbers
 from harness.outcome import PARTS, Outcome
-from harness.report.measured.words import duration
 from harness.targets import HARDWARE
 from harness.untrusted import read_document
 
@@ -60,7 +60,7 @@ class Run:
     `verdict` is that of `run.json`; of an unfinished run `inconclusive` where a `part` failed, else the state itself.
     `targets` are those of the items, `items` also say where each ran.  `met` holds if the numbers of `parts` are
     measured execution times of the board's hardware; else `not_met` says why.  The first of the parts stands for the
-    whole: of times that with the largest median, of counts their sum.
+    whole: of times that with the largest median, of counts their sum; `headline` says the same in words.
     """
 
     name: str
@@ -97,6 +97,7 @@ class Run:
     samples: int | None = None
     met: bool = False
     not_met: str = ""
+    headline: str = ""
     parts: tuple[Part, ...] = field(default=())
 
     @property
@@ -119,11 +120,7 @@ class Run:
             return self.reason
         if not self.parts:
             return f"{self.vectors:,} vectors"
-        whole = self.parts[0]
-        if whole.median is None:
-            return f"{whole.maximum:,.0f} {self.unit}"
-        times = f"median {duration(whole.median)}, maximum {duration(whole.maximum)}"
-        return times if self.met else f"{times}, not MET"
+        return self.headline if self.met or self.unit != "ns" else f"{self.headline}, not MET"
 
 
 def stamp(folder: Path) -> str:
@@ -224,6 +221,8 @@ def _speaks_against(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"{outputs['differing']} outputs differ"
     if against.get("regressed") or against.get("slower"):
         yield "slower than before"
+    if against.get("too_noisy"):
+        yield "its base was too noisy"
     if not document.get("measured"):
         yield from _unlike_the_reference(document)
 
@@ -256,6 +255,7 @@ def _measured(document: Mapping[str, Any]) -> dict[str, Any]:
         "samples": _whole(measured["samples"]),
         "met": met,
         "not_met": not_met if not_met or met else "no times of the board's hardware",
+        "headline": _text(numbers(document)),
         "parts": tuple(_counts(document["parts"]) if counted else _times(document["parts"])),
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,12 @@ from harness.measurement.asked import Asked, Quantity
 from harness.measurement.base import READINGS_FILE, Base
 from harness.measurement.changed import changed
 from harness.measurement.devices import DeviceTime
+from harness.measurement.headline import headline
 from harness.measurement.parts import Part, interval, parts_of
 from harness.measurement.segments import Probe, Readings, Segment
 from harness.plan import Plan
 from harness.strict_json import spelled
+from harness.timing.comparison import TOO_NOISY, gate_text
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,21 @@ def judge(document: dict[str, Any]) -> tuple[str, str]:
         return found
     if compared and compared["regressed"]:
         return "regressed", f"slower than {compared['base']['run']}: {', '.join(compared['slower'])}"
-    return "measured", _headline(document)
+    if compared and compared.get("too_noisy"):
+        return "inconclusive", f"{TOO_NOISY}: {'; '.join(_noisy_gates(compared))}"
+    return "measured", headline(document)
+
+
+def _noisy_gates(compared: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence for every gate that is too wide, the statistics of a part together."""
+    for part in compared["parts"]:
+        if part["name"] in compared["too_noisy"]:
+            gates = ", ".join(
+                f"{shift['of']} {gate_text(shift['gate_ns'], shift['base_ns'])}"
+                for shift in part["shifts"]
+                if shift["too_noisy"]
+            )
+            yield f"{part['name']}: {gates}"
 
 
 def _variation(parts: Sequence[dict[str, Any]]) -> tuple[str, str] | None:
@@ -211,34 +227,6 @@ def _variation(parts: Sequence[dict[str, Any]]) -> tuple[str, str] | None:
     if first["repeatable"]:
         return "varies", f"{takes}, each vector always the same: its control flow depends on data"
     return "inconclusive", f"{takes}, for one vector now more, now fewer: this board's counter is not exact"
-
-
-def _headline(document: dict[str, Any]) -> str:
-    samples, parts = document["measured"]["samples"], document["parts"]
-    unit, vectors = document["measured"]["unit"], document["measured"]["segment"]
-    if unit == "ns":
-        worst = max(parts, key=lambda part: part["summary"]["max_ns"])
-        summary = worst["summary"]
-        location = f"median {summary['median_ns']:,.0f} ns, maximum {summary['max_ns']:,} ns"
-        return f"{worst['name']}: {location} of {samples:,} executions"
-    if unit == "cycles":
-        return f"{sum(part['min'] for part in parts):,} cycles at least in {samples:,} executions"
-    alone = [part for part in parts if part["alone"]]
-    waiting = len(parts) - len(alone)
-    others = f" ({waiting} of {len(parts)} parts are not in this: they wait for devices)" if waiting else ""
-    if not alone:
-        return f"{samples:,} executions; every part waits for a device, so no count says anything of the network"
-    total = sum(part["max"] for part in alone)
-    which = f"whichever of {vectors:,} vectors" if vectors > 1 else "all of one vector, which shows nothing of data"
-    return f"{total:,} instructions in each of {samples:,} executions, {which}{others}{_disturbed(alone)}"
-
-
-def _disturbed(parts: Sequence[Mapping[str, Any]]) -> str:
-    """How many readings showed more than the same vector did at another time."""
-    count, most = (sum(part["disturbed"] for part in parts), max(part["most"] - part["max"] for part in parts))
-    if not count:
-        return ""
-    return f"; but for {count:,} readings that the counter's own disturbance made larger, by {most:,} at most"
 
 
 def summary(document: dict[str, Any], folder: Path) -> dict[str, Any]:

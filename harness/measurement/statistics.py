@@ -103,7 +103,8 @@ def against(
 ) -> dict[str, Any]:
     """Whether the parts, columns of (n, parts) readings, moved since the base; earlier series tell the noise.
 
-    `regressed` if any part is slower beyond its gate; a counted event more is a regression.
+    `regressed` if any part is slower beyond its gate; a counted event more is a regression.  `too_noisy` names the
+    parts of which the base cannot tell whether they became slower.
     """
     columns = [
         _compare_counts(base[:, i], new[:, i])
@@ -112,8 +113,24 @@ def against(
         for i in range(len(names))
     ]
     parts = [{"name": name} | column for name, column in zip(names, columns, strict=True)]
-    slower = [part["name"] for part in parts if part.get("verdict") == Verdict.SLOWER.value]
-    return {"parts": parts, "regressed": bool(slower), "slower": slower}
+    slower = of_verdict(parts, Verdict.SLOWER)
+    return {"parts": parts, "regressed": bool(slower), "slower": slower, "too_noisy": too_noisy(parts)}
+
+
+def of_verdict(parts: Sequence[Mapping[str, Any]], verdict: Verdict) -> list[str]:
+    """Return the names of the compared parts with this verdict."""
+    return [part["name"] for part in parts if part.get("verdict") == verdict.value]
+
+
+def too_noisy(parts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of the compared parts that a noisy base leaves inconclusive."""
+    unsure = of_verdict(parts, Verdict.INCONCLUSIVE)
+    return [part["name"] for part in parts if part["name"] in unsure and any(map(_is_noisy, part["shifts"]))]
+
+
+def _is_noisy(shift: Mapping[str, Any]) -> bool:
+    """Return whether the shift is inconclusive because of its gate; earlier versions did not tell."""
+    return bool(shift.get("too_noisy"))
 
 
 def _compare_times(base: Readings, new: Readings, history: Sequence[Readings]) -> dict[str, Any]:
@@ -162,4 +179,6 @@ def _derived(value: Any) -> dict[str, Any]:
         return {"law_name": value.law.name, "end_ns": plain(value.law.end)}
     if isinstance(value, timing.Point):
         return {"words": value.words}
+    if isinstance(value, timing.Shift):
+        return {"too_noisy": value.too_noisy}
     return {}

@@ -4,7 +4,8 @@ All executions of a side belong to its series: what was measured twice is put to
 a worse one, for a maximum is not made smaller by measuring again.
 
 A shift matters from the gate on, max(floor, 3 x noise): the noise is how far the same number moves when nothing has
-changed, between earlier series where there are any, else between ten parts of the base.
+changed, between earlier series where there are any, else between ten parts of the base.  A gate of more than 20 % of
+the base hides regressions: a shift within it is inconclusive, never unchanged.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from harness.timing.summary import executions_needed, order_statistic, percentil
 
 NOISE_FACTOR = 3.0
 FLOOR = 0.01
+WIDEST_GATE = 0.2  # of the base; a wider gate judges nothing but a shift beyond it
 PARTS = 10
 NOISE_QUANTILE = 0.9
 FEWEST = PARTS * 2
+TOO_NOISY = "base too noisy"
 TAILS = (0.9999, 0.999, 0.99, 0.9)
 
 Statistic: TypeAlias = Callable[[Times], float]
@@ -58,6 +61,11 @@ class Shift:
     noise_ns: float
     verdict: Verdict
     reason: str
+
+    @property
+    def too_noisy(self) -> bool:
+        """Return whether the base moves too much by itself for a judgement of this shift."""
+        return self.verdict is Verdict.INCONCLUSIVE and _too_wide(self.gate_ns, self.base_ns)
 
 
 @dataclass(frozen=True)
@@ -131,7 +139,7 @@ def _median(base: Times, new: Times, rules: _Rules) -> Shift:
     p_value = float(stats.mannwhitneyu(new, base, method="asymptotic").pvalue) if _varies(base, new) else 1.0
     noise_ns = rules.noise(base, _middle)
     gate = rules.gate(_middle(base), noise_ns)
-    verdict, reason = _judge(shift, interval, p_value, gate, rules.significance)
+    verdict, reason = _judge(_middle(base), shift, interval, p_value, gate, rules.significance)
     return Shift("median", _middle(base), _middle(new), shift, interval, p_value, gate, noise_ns, verdict, reason)
 
 
@@ -210,7 +218,7 @@ def _tail(base: Times, new: Times, rules: _Rules) -> Shift:
     noise_ns = rules.noise(base, lambda times: float(order_statistic(np.sort(times), probability)))
     gate, shift = rules.gate(base_ns, noise_ns), float(new_ns - base_ns)
     p_value = tail_test(base, new, probability)
-    verdict, reason = _judge(shift, interval, p_value, gate, rules.significance)
+    verdict, reason = _judge(base_ns, shift, interval, p_value, gate, rules.significance)
     return Shift(percentile(probability), base_ns, new_ns, shift, interval, p_value, gate, noise_ns, verdict, reason)
 
 
@@ -264,27 +272,42 @@ def _maximum(base: Times, new: Times, rules: _Rules) -> Shift:
     noise_ns = rules.noise(base, lambda times: float(times.max()))
     gate, shift = rules.gate(base_ns, noise_ns), new_ns - base_ns
     found, p_value = beyond_maximum(base, new)
-    counted = f"{found} of {new.size} executions exceed the base's maximum, by {max(shift, 0):.0f} ns at most"
-    verdict = Verdict.UNCHANGED
-    if shift > gate:
-        verdict = Verdict.SLOWER if p_value < rules.significance else Verdict.INCONCLUSIVE
-    reason = f"{counted}: {p_text(p_value)}, gate {gate:.0f} ns"
+    counted = f"{found} of {new.size} executions exceed the base's maximum, by {max(shift, 0):,.0f} ns at most"
+    reason = f"{counted}: {p_text(p_value)}, {gate_text(gate, base_ns)}"
+    verdict = Verdict.INCONCLUSIVE if shift > gate else Verdict.UNCHANGED
+    if shift > gate and p_value < rules.significance:
+        verdict = Verdict.SLOWER
+    elif _too_wide(gate, base_ns):
+        verdict, reason = Verdict.INCONCLUSIVE, f"{TOO_NOISY}: {reason}"
     lacking = NotGiven("a maximum has no interval free of a law")
     return Shift("maximum", base_ns, new_ns, shift, lacking, p_value, gate, noise_ns, verdict, reason)
 
 
 def _judge(
-    shift: float, interval: Interval | NotGiven, p_value: float, gate: float, significance: float
+    base_ns: float, shift: float, interval: Interval | NotGiven, p_value: float, gate: float, significance: float
 ) -> tuple[Verdict, str]:
-    """Slower or faster: beyond the gate and no chance.  Unchanged: the whole interval within the gate."""
+    """Slower or faster: beyond the gate and no chance.  Unchanged: the whole interval within a narrow gate."""
     if isinstance(interval, NotGiven):
         return Verdict.INCONCLUSIVE, interval.reason
-    seen = f"{shift:+.0f} ns ({interval.low:+.0f} to {interval.high:+.0f}), {p_text(p_value)}, gate {gate:.0f} ns"
+    ends = f"{interval.low:+,.0f} to {interval.high:+,.0f}"
+    seen = f"{shift:+,.0f} ns ({ends}), {p_text(p_value)}, {gate_text(gate, base_ns)}"
     if abs(shift) > gate and p_value < significance:
         return (Verdict.SLOWER if shift > 0 else Verdict.FASTER), seen
+    if _too_wide(gate, base_ns):
+        return Verdict.INCONCLUSIVE, f"{TOO_NOISY}: {seen}"
     if -gate <= interval.low and interval.high <= gate:
         return Verdict.UNCHANGED, seen
     return Verdict.INCONCLUSIVE, f"{seen}: more executions would tell"
+
+
+def _too_wide(gate_ns: float, base_ns: float) -> bool:
+    return gate_ns > WIDEST_GATE * base_ns
+
+
+def gate_text(gate_ns: float, base_ns: float) -> str:
+    """Return the gate in words, with its share of the base."""
+    share = f" ({gate_ns / base_ns:,.1%} of the base)" if base_ns else ""
+    return f"gate {gate_ns:,.0f} ns{share}"
 
 
 def _overall(shifts: tuple[Shift, ...]) -> tuple[Verdict, tuple[str, ...]]:

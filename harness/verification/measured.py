@@ -211,5 +211,8 @@ def _require_consistent(run: Mapping[str, Any]) -> None:
     except ValueError as error:
         raise ContradictionError(f"{RUN} contradicts itself: {error}") from error
     if run["against"]:
-        slower = [part["name"] for part in run["against"]["parts"] if part.get("verdict") == Verdict.SLOWER.value]
+        parts = run["against"]["parts"]
+        slower = statistics.of_verdict(parts, Verdict.SLOWER)
         require_equal(f"{RUN}, against.slower,", run["against"]["slower"], slower)
+        noisy = statistics.too_noisy(parts)
+        require_equal(f"{RUN}, against.too_noisy,", run["against"].get("too_noisy", []), noisy)

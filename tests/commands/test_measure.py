@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 import pytest
 import yaml
@@ -104,6 +105,20 @@ def test_items_and_layers_are_timed_by_their_names(user: User, model: str, scope
     assert np.load(folder_of(ended) / "readings.npy").shape == (200, len(names))
 
 
+def test_a_headline_is_the_same_on_terminal_and_in_the_history(user: User, model: str) -> None:
+    words = ("measure", "--board", "host", "--model", model, "--items", "c,c", "--scope", "layer", "--samples", "200")
+    lines = user.harness(*words).out.splitlines()
+    [headline] = [line.removeprefix("measured: ") for line in lines if line.startswith("measured: ")]
+    numbers = headline.removesuffix(" of 200 executions")
+    assert re.fullmatch(r"layer \w+ \(largest median of 4\): median [\d,]+ ns, maximum [\d,]+ ns", numbers), headline
+    [run] = user.harness("history", "--json").document["runs"]
+    assert run["headline"] == numbers
+    assert "measure: layer " in user.harness("history").out
+    user.harness("report", "--site", str(user.folder / "site"))
+    pages = [path.read_text() for path in (user.folder / "site").glob("*.html")]
+    assert any(numbers in page for page in pages)
+
+
 def test_long_measurements_are_segments_of_fresh_processes(user: User, model: str) -> None:
     """As many as the time that is asked for takes, each of all vectors."""
     document = measured(user, model, "--samples", "50", "--duration", "1s").document
@@ -132,8 +147,13 @@ def test_the_same_program_is_compared_part_by_part(user: User, model: str, base:
 
 def forge(folder: Path, change: float) -> None:
     """Make a measurement say that it took `change` times as long, with hashes that are right."""
+    overwrite(folder, (np.load(folder / "readings.npy") * change).astype(np.uint64))
+
+
+def overwrite(folder: Path, readings: npt.NDArray[np.uint64]) -> None:
+    """Replace the readings of a measurement, with hashes that are right."""
     path = folder / "readings.npy"
-    np.save(path, (np.load(path) * change).astype(np.uint64))
+    np.save(path, readings)
     run = json.loads((folder / "run.json").read_text())
     run["readings"]["sha256"] = sha256(path.read_bytes()).hexdigest()
     (folder / "run.json").write_text(json.dumps(run))
@@ -144,6 +164,22 @@ def test_slower_than_before_is_a_regression(user: User, model: str, copy: Path) 
     ended = measured(user, model, "--samples", "1500", "--against", str(copy))
     assert (ended.code, ended.document["verdict"]) == (1, "regressed")
     assert copy.name in ended.document["reason"]
+
+
+def test_a_base_that_is_too_noisy_is_inconclusive(user: User, model: str, copy: Path) -> None:
+    """Refuse a verdict where the level of the base wanders from 10 µs to 100 ms."""
+    overwrite(copy, np.repeat(np.logspace(4, 8, 10).astype(np.uint64), 150)[:, None])
+    ended = measured(user, model, "--samples", "1500", "--against", str(copy))
+    assert (ended.code, ended.document["verdict"]) == (3, "inconclusive")
+    assert re.match(
+        r"base too noisy: network: median gate [\d,]+ ns \([\d,.]+% of the base\)", ended.document["reason"]
+    )
+    assert ended.document["against"]["too_noisy"] == ["network"]
+    [compared] = ended.document["against"]["parts"]
+    assert all(shift["gate_ns"] > 0.2 * shift["base_ns"] and shift["too_noisy"] for shift in compared["shifts"])
+    page = (folder_of(ended) / "report.html").read_text()
+    assert "Nothing is slower" not in page
+    assert user.harness("verify", str(folder_of(ended)), "--no-rebuild", "--json").code == 0
 
 
 def test_a_base_that_was_changed_is_refused(user: User, model: str, copy: Path) -> None:

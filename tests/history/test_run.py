@@ -12,6 +12,7 @@ from harness.compare import Comparison, Difference
 from harness.evidence import ChunkRecord, RunFolder, content_sha256, write_json
 from harness.history import run as runs
 from harness.history.run import Part, State, digest, read
+from harness.history.trend import trends
 from harness.targets import HARDWARE
 from harness.untrusted import LARGEST_DOCUMENT
 from tests.history.laboratory import make_wrong, run_document
@@ -60,12 +61,26 @@ def test_of_times_the_largest_median_stands_for_the_whole() -> None:
     assert (found.quantity, found.unit, found.scope, found.load, found.samples) == (
         "time",
         "ns",
-        "network",
+        "layer",
         "memory",
         2000,
     )
     assert found.met
     assert found.not_met == ""
+
+
+def test_history_and_report_have_the_same_headline_with_scope_and_part() -> None:
+    """The part with the largest median is not the one with the largest maximum."""
+    base = documents.gumbel(2000)
+    far_out = base // 10
+    far_out[7] = 900_000
+    document = documents.timed(far_out, base, names=("first", "second"))
+    found = digest("a", document)
+    summary = document["parts"][1]["summary"]
+    numbers = f"median {summary['median_ns']:,.0f} ns, maximum {summary['max_ns']:,} ns"
+    assert found.seen == f"layer second (largest median of 2): {numbers}"
+    assert document["reason"] == f"{found.seen} of 2,000 executions"
+    assert trends([found], 1)[0].part.name == "second"
 
 
 def test_of_counts_their_sum_without_those_that_wait() -> None:

@@ -24,7 +24,7 @@ def part(name: str = "dense", **changes: Any) -> dict[str, Any]:
 def document(*parts: dict[str, Any], unit: str = "instructions", **changes: Any) -> dict[str, Any]:
     return {
         "outputs": {"compared": 40, "differing": 0},
-        "measured": {"unit": unit, "samples": 2000, "segment": 1000},
+        "measured": {"unit": unit, "scope": "layer", "samples": 2000, "segment": 1000},
         "parts": list(parts) or [part()],
         "against": None,
     } | changes
@@ -76,11 +76,25 @@ def test_slower_than_before() -> None:
     assert judge(document(unit="ns", against=against | {"regressed": False}))[0] == "measured"
 
 
-def test_times_are_told_by_the_part_with_the_largest() -> None:
-    longest = part("last", summary={"median_ns": 60.0, "max_ns": 1234})
-    assert judge(document(part(), longest, unit="ns")) == (
+def test_a_noisy_base_makes_a_measurement_inconclusive() -> None:
+    """Say which statistic of which part the base cannot judge; a regression of another part is graver."""
+    shifts = [
+        {"of": "median", "base_ns": 3717.0, "gate_ns": 113_576.0, "too_noisy": True},
+        {"of": "maximum", "base_ns": 9000.0, "gate_ns": 90.0, "too_noisy": False},
+    ]
+    compared = {"name": "dense", "verdict": "inconclusive", "shifts": shifts}
+    against = {"regressed": False, "slower": [], "too_noisy": ["dense"], "base": {"run": "20260101_host"}}
+    found = document(unit="ns", against=against | {"parts": [compared]})
+    assert judge(found) == ("inconclusive", "base too noisy: dense: median gate 113,576 ns (3,055.6% of the base)")
+    regressed = document(unit="ns", against=against | {"parts": [compared], "regressed": True, "slower": ["other"]})
+    assert judge(regressed)[0] == "regressed"
+
+
+def test_times_are_told_by_the_part_with_the_largest_median() -> None:
+    far_out = part("last", summary={"median_ns": 60.0, "max_ns": 1234})
+    assert judge(document(part(), far_out, unit="ns")) == (
         "measured",
-        "last: median 60 ns, maximum 1,234 ns of 2,000 executions",
+        "layer dense (largest median of 2): median 70 ns, maximum 90 ns of 2,000 executions",
     )
 
 

@@ -91,7 +91,7 @@ def test_a_retry_without_the_far_execution_does_not_replace_it() -> None:
 def test_a_lower_maximum_is_never_faster() -> None:
     base = synthetic.normal(5000, 1)
     base[77] = 3_000_000
-    assert shift(compared(base, synthetic.normal(5000, 2)), "maximum").verdict is Verdict.UNCHANGED
+    assert shift(compared(base, synthetic.normal(5000, 2)), "maximum").verdict is Verdict.INCONCLUSIVE
 
 
 def test_a_noisy_base_has_a_wide_gate() -> None:
@@ -125,13 +125,58 @@ def test_earlier_series_tell_the_noise() -> None:
 )
 def test_unchanged_is_an_interval_within_the_gate(low: float, high: float, p_value: float, verdict: Verdict) -> None:
     interval = Interval(low, high, 0.95, "")
-    assert _judge(5, interval, p_value, gate=40, significance=0.01)[0] is verdict
+    assert _judge(1000, 5, interval, p_value, gate=40, significance=0.01)[0] is verdict
 
 
 def test_a_large_shift_that_may_be_chance_is_inconclusive() -> None:
     interval = Interval(-10, 100, 0.95, "")
-    assert _judge(50, interval, 0.02, gate=40, significance=0.01)[0] is Verdict.INCONCLUSIVE
-    assert _judge(50, interval, 0.002, gate=40, significance=0.01)[0] is Verdict.SLOWER
+    assert _judge(1000, 50, interval, 0.02, gate=40, significance=0.01)[0] is Verdict.INCONCLUSIVE
+    assert _judge(1000, 50, interval, 0.002, gate=40, significance=0.01)[0] is Verdict.SLOWER
+
+
+def wandering(levels_ns: list[int]) -> Times:
+    """Return ten parts of 500 executions, each with a level of its own."""
+    noise_ns = np.random.default_rng(4).integers(0, 50, 5000)
+    return np.repeat(np.array(levels_ns, np.int64), 500) + noise_ns
+
+
+NOISY_NS = [3700, 3700, 3700, 3700, 3700, 3700, 3800, 4000, 9000, 40_000]
+"""The levels of a base whose gate is about 30 times its median."""
+
+
+def test_a_base_that_is_too_noisy_hides_no_slowdown() -> None:
+    found = compared(wandering(NOISY_NS), wandering([19_600] * 10))
+    median = shift(found, "median")
+    assert (round(median.base_ns, -2), round(median.new_ns, -2)) == (3700, 19_600)
+    assert median.gate_ns > 100_000
+    assert (median.verdict, median.too_noisy) == (Verdict.INCONCLUSIVE, True)
+    assert median.reason.startswith("base too noisy: +")
+    assert "of the base)" in median.reason
+    assert found.verdict is Verdict.INCONCLUSIVE
+
+
+def test_each_statistic_has_its_own_gate() -> None:
+    """One execution of the base is far out: its tail is noisy (p99.9 of a tenth is its maximum), its median is not."""
+    base = wandering([3700] * 10)
+    base[77] = 60_000
+    found = compared(base, wandering([3700] * 10))
+    assert {one.of: one.verdict for one in found.shifts} == {
+        "median": Verdict.UNCHANGED,
+        "p99.9": Verdict.INCONCLUSIVE,
+        "maximum": Verdict.INCONCLUSIVE,
+    }
+    assert [one.of for one in found.shifts if one.too_noisy] == ["p99.9", "maximum"]
+
+
+def test_a_slowdown_beyond_a_wide_gate_is_still_a_regression() -> None:
+    found = compared(wandering(NOISY_NS), wandering([400_000] * 10))
+    assert shift(found, "median").verdict is Verdict.SLOWER
+    assert found.verdict is Verdict.SLOWER
+
+
+@pytest.mark.parametrize(("gate", "verdict"), [(200, Verdict.UNCHANGED), (201, Verdict.INCONCLUSIVE)])
+def test_the_widest_gate_is_a_fifth_of_the_base(gate: float, verdict: Verdict) -> None:
+    assert _judge(1000, 5, Interval(-30, 39, 0.95, ""), 0.5, gate, significance=0.01)[0] is verdict
 
 
 def test_equal_constants_are_unchanged() -> None:

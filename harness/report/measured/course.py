@@ -19,7 +19,7 @@ from harness.report.measured.chart import (
     number,
     vertical,
 )
-from harness.report.measured.words import duration, unit_of
+from harness.time_units import duration, unit_of
 
 MOST_STRETCHES = 125  # of a part among several: a page of eleven layers must stay small
 MOST_RULES = 24  # segments with a line each; the borders of more are ticks at the upper edge

@@ -27,7 +27,8 @@ from harness.report.measured.chart import (
     number,
     vertical,
 )
-from harness.report.measured.words import NS, duration, given, percentile, unit_of
+from harness.report.measured.words import given, percentile
+from harness.time_units import NS, duration, unit_of
 from harness.timing import Pwcet
 from harness.timing.laws import ExtremeValue, Pareto
 

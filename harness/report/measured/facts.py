@@ -77,6 +77,8 @@ def _check_verdict(document: Mapping[str, Any]) -> None:
     found = "differs" if document["outputs"]["differing"] else _counts_say(varying(document))
     if found == "measured" and against and against["regressed"]:
         found = "regressed"
+    if found == "measured" and against and against.get("too_noisy"):
+        found = "inconclusive"
     if document["verdict"] != found:
         raise ValueError(f"the verdict is {document['verdict']}, but its parts say {found}")
 

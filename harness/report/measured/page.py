@@ -13,6 +13,7 @@ from harness.report.measured.chart import Chart
 from harness.report.measured.facts import WORDS, Facts, varying
 from harness.report.measured.words import Finding
 from harness.report.page import Check, environment, inputs, origin_checks, python
+from harness.time_units import duration
 
 SPREAD = 2  # times the end of the body: from here on a maximum has a histogram of its own
 
@@ -70,7 +71,7 @@ def html(document: Mapping[str, Any], facts: Facts) -> str:
     templates.filters = templates.filters | {
         "interval": words.interval_text,
         "percentile": words.percentile,
-        "duration": words.duration,
+        "duration": duration,
         "given": words.given,
         "probability": words.probability,
         "effect": words.effect,
@@ -86,6 +87,7 @@ def html(document: Mapping[str, Any], facts: Facts) -> str:
         word=WORDS[document["verdict"]],
         varying=[part["name"] for part in varying(document)],
         clock=words.clock_text(document),
+        quieter_base=words.QUIETER_BASE,
         states=course.states(document),
         inputs=inputs(document["model"].get("input", {})),
         checks=_checks(document),

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.report.measured.facts import Facts
-from harness.report.measured.words import Unit, clock_text, given, percentile, table_unit
+from harness.report.measured.words import clock_text, given, percentile, table_unit
+from harness.time_units import Unit
 
 # A spreadsheet takes a cell that begins so for a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")

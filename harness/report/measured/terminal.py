@@ -13,8 +13,19 @@ from rich.text import Text
 from harness.report.facts import clean
 from harness.report.measured.distribution import METHODS
 from harness.report.measured.facts import Facts, gather, varying
-from harness.report.measured.words import clock_text, duration, findings, given, percentile, probability, table_unit
+from harness.report.measured.words import (
+    QUIETER_BASE,
+    clock_text,
+    findings,
+    given,
+    percentile,
+    probability,
+    table_unit,
+)
 from harness.screen import Screen
+from harness.time_units import duration
+
+SHIFT_STYLES = {"slower": "bold red", "faster": "green", "inconclusive": "yellow"}
 
 
 def show(document: Mapping[str, Any], report: Path, screen: Screen) -> None:
@@ -26,8 +37,8 @@ def show(document: Mapping[str, Any], report: Path, screen: Screen) -> None:
     if not facts.is_met:
         screen.show(Text(f"NOT MET: {facts.why_not_met}", style="bold yellow"))
     screen.show(_count_table(document) if facts.counted else _time_table(document["parts"]))
-    for sentence in _compared(document):
-        screen.show(Text(sentence))
+    if document["against"]:
+        _show_comparison(document["against"], screen)
     for caution in facts.cautions:
         screen.show(Text(f"caution: {caution}", style="yellow"))
     for note in _notes(document, facts):
@@ -62,17 +73,37 @@ def _count_table(document: Mapping[str, Any]) -> Table:
     return table
 
 
-def _compared(document: Mapping[str, Any]) -> Iterator[str]:
-    """One line a part that moved, or one for all that did not."""
-    if against := document["against"]:
-        moved = [part for part in against["parts"] if part.get("verdict") != "unchanged"]
-        for part in moved:
-            reasons = part.get("reasons") or [part.get("not_given", "")]
-            yield f"against {against['base']['run']}, {part['name']}: {'; '.join(reasons)}"
-        if not moved:
-            yield f"against {against['base']['run']}: unchanged"
-        if against["changed"]:
-            yield f"since {against['base']['run']} changed: {', '.join(one['topic'] for one in against['changed'])}"
+def _show_comparison(against: Mapping[str, Any], screen: Screen) -> None:
+    """Show the gate of every shift, the reasons for parts that are not unchanged, and what else changed."""
+    base = against["base"]["run"]
+    if any(part.get("shifts") for part in against["parts"]):
+        screen.show(_shift_table(against))
+    moved = [part for part in against["parts"] if part.get("verdict") != "unchanged"]
+    for part in moved:
+        reasons = part.get("reasons") or [part.get("not_given", "")]
+        screen.show(Text(f"against {base}, {part['name']}: {'; '.join(reasons)}"))
+    if not moved:
+        screen.show(Text(f"against {base}: unchanged"))
+    if against.get("too_noisy"):
+        screen.show(Text(f"hint: {QUIETER_BASE}", style="yellow"))
+    if against["changed"]:
+        screen.show(Text(f"since {base} changed: {', '.join(one['topic'] for one in against['changed'])}"))
+
+
+def _shift_table(against: Mapping[str, Any]) -> Table:
+    """Return a row for every statistic of every part."""
+    title = f"Shift since {against['base']['run']}"
+    table = Table("part", "of", title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("base", "new", "shift", "gate", "gate / base"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict")
+    for part in against["parts"]:
+        for shift in part.get("shifts", ()):
+            times = (duration(shift[f"{key}_ns"]) for key in ("base", "new", "shift", "gate"))
+            share = f"{shift['gate_ns'] / shift['base_ns']:,.1%}" if shift["base_ns"] else "-"
+            style = SHIFT_STYLES.get(shift["verdict"], "")
+            table.add_row(part["name"], shift["of"], *times, share, Text(shift["verdict"], style))
+    return table
 
 
 def _notes(document: Mapping[str, Any], facts: Facts) -> Iterator[str]:

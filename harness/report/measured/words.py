@@ -6,50 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness.time_units import Unit, duration, unit_of
 from harness.timing import p_text
 
 COARSE = 0.05  # of the fastest median: from here on a reading of the clock is no small part of a time
 SIGNIFICANT = 0.01  # p-values below; that of harness.timing
 
+QUIETER_BASE = (
+    "measure the base again while the board does nothing else, or give --against three times or more: "
+    "the noise is then that between these measurements"
+)
+
 # Cliff's delta in words: Romano, Kromrey, Coraggio and Skowronek 2006.
 EFFECTS = ((0.147, "negligible"), (0.33, "small"), (0.474, "medium"))
-
-
-@dataclass(frozen=True)
-class Unit:
-    """A unit of time."""
-
-    name: str
-    nanoseconds: float
-
-    def text(self, time_ns: float | None) -> str:
-        """A time in this unit, without its name; empty where there is none.
-
-        To a thousandth, of ns to a tenth, which is left out of a time that was read whole.
-        """
-        if time_ns is None:
-            return ""
-        places = 3 if self.nanoseconds > 1 else 0 if time_ns == round(time_ns) else 1
-        return f"{time_ns / self.nanoseconds:,.{places}f}"
-
-
-NS, US, MS = Unit("ns", 1), Unit("µs", 1e3), Unit("ms", 1e6)
-
-
-def unit_of(largest_ns: float) -> Unit:
-    """In which times up to this one have few digits."""
-    return NS if largest_ns < 1e4 else US if largest_ns < 1e7 else MS
 
 
 def table_unit(parts: Sequence[Mapping[str, Any]]) -> Unit:
     """For a table of all parts: by the largest median."""
     return unit_of(max(part["summary"]["median_ns"] for part in parts) / 10)
-
-
-def duration(time_ns: float) -> str:
-    """A time with its unit, in three or four digits."""
-    unit = next(unit for unit in (MS, US, NS) if abs(time_ns) >= unit.nanoseconds or unit is NS)
-    return f"{time_ns / unit.nanoseconds:,.4g} {unit.name}" if time_ns < 1e10 else f"{time_ns / 1e9:,.0f} s"
 
 
 def given(value: Any) -> Any:

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from harness.history.run import Run
 from harness.history.trend import Line, Place, Trend
 from harness.report.measured.chart import Axis, Chart, Key, Shape, Tick, area, line
-from harness.report.measured.words import duration, unit_of
 from harness.report.site.nights import board_page
+from harness.time_units import duration, unit_of
 
 PLOT_WIDTH, PLOT_HEIGHT = 330, 120
 DAY_S = 86_400.0

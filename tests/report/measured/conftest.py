@@ -19,6 +19,7 @@ def _made(name: str) -> dict[str, Any]:
         "sound": lambda: documents.timed(base),
         "disturbed": lambda: documents.timed(documents.disturbed(4000)),
         "slower": lambda: documents.timed(documents.gumbel(4000, seed=3, location=60_000), base=base),
+        "noisy": lambda: documents.timed(5 * base, base=documents.wandering(4000)),
         "layers": lambda: documents.timed(base // 10, base, base // 40, names=("first", "second", "third")),
         "few": lambda: documents.timed(base[:1000]),
         "counted": documents.counted,
@@ -42,6 +43,12 @@ def disturbed() -> dict[str, Any]:
 def slower() -> dict[str, Any]:
     """Times that are 20 % slower than their base."""
     return copy.deepcopy(_made("slower"))
+
+
+@pytest.fixture
+def noisy() -> dict[str, Any]:
+    """Return times that are five times those of a base that is too noisy to tell."""
+    return copy.deepcopy(_made("noisy"))
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from harness import timing
 from harness.measurement import statistics
+from harness.measurement.headline import headline
 from harness.measurement.statistics import Part, Readings
 
 EMULATED = "emulated-cpu (qemu neoverse-n1)"
@@ -30,6 +31,13 @@ def disturbed(n: int, *, period: int = 100, slow: int = 40) -> Readings:
     return times.astype(np.uint64)
 
 
+def wandering(n: int) -> Readings:
+    """Return times of `gumbel`, of which the last tenth takes ten times as long."""
+    times = gumbel(n)
+    times[-n // 10 :] *= 10
+    return times
+
+
 def timed(*series: Readings, names: tuple[str, ...] = ("acas_coc",), base: Readings | None = None) -> dict[str, Any]:
     """A measurement of times on hardware; with `base` it is compared with that."""
     parts = [
@@ -38,8 +46,8 @@ def timed(*series: Readings, names: tuple[str, ...] = ("acas_coc",), base: Readi
     ]
     document = _document(parts, len(series[0]), "time", "ns", "hardware", "hardware")
     document["clock"] |= {"source": "CLOCK_MONOTONIC_RAW", "constant": None}
-    worst = max(parts, key=lambda part: int(part["summary"]["max_ns"]))
-    document["reason"] = f"{worst['name']}: median {worst['summary']['median_ns']:,.0f} ns"
+    document["measured"]["scope"] = "network" if len(series) == 1 else "layer"
+    document["reason"] = headline(document)
     if base is not None:
         compared = statistics.against(names, base[:, None], series[0][:, None], [], counted=False)
         document["against"] = compared | {
@@ -47,6 +55,8 @@ def timed(*series: Readings, names: tuple[str, ...] = ("acas_coc",), base: Readi
             "history": [],
             "changed": [],
         }
+        if compared["too_noisy"]:
+            document |= {"verdict": "inconclusive", "reason": "base too noisy: acas_coc: median gate 30,000 ns"}
         if compared["regressed"]:
             document |= {"verdict": "regressed", "reason": f"slower than {FIRST_RUN}: {', '.join(compared['slower'])}"}
     return document

@@ -38,6 +38,12 @@ def test_a_regression_is_not_shown_as_measured(slower: dict[str, Any]) -> None:
         gather(slower | {"verdict": "measured"})
 
 
+def test_a_base_that_is_too_noisy_is_not_shown_as_measured(noisy: dict[str, Any]) -> None:
+    assert gather(noisy).is_met
+    with pytest.raises(ValueError, match="the verdict is measured, but its parts say inconclusive"):
+        gather(noisy | {"verdict": "measured"})
+
+
 def test_wrong_outputs_come_before_everything(slower: dict[str, Any]) -> None:
     slower["outputs"]["differing"] = 3
     with pytest.raises(ValueError, match="the verdict is regressed, but its parts say differs"):

@@ -41,7 +41,7 @@ def test_the_verdict_comes_first(sound: dict[str, Any]) -> None:
     assert page.within("title")[0] == "Measured: acas_coc on xavier, 2026-11-22T12:02:11Z"
     assert page.within("strong")[:2] == ["Measured", "on hardware"]
     text = prose(sound)
-    assert text.index("acas_coc: median 50,150 ns.") < text.index("Quantiles are times of single executions")
+    assert text.index("acas_coc: median 50,150 ns, max") < text.index("Quantiles are times of single executions")
     assert "4,000 executions of one vector each, in 4 processes, behind 1,000 for warm-up in each" in text
     assert "These are measured execution times (MET) of xavier; the maximum is the largest seen, no bound." in text
     assert "not MET" not in text
@@ -82,7 +82,7 @@ def test_what_takes_away_is_said_before_the_numbers(sound: dict[str, Any]) -> No
 
 
 def test_the_papers_table_has_every_number(layers: dict[str, Any]) -> None:
-    head, *rows = table(layers, "Network")
+    head, *rows = table(layers, "Layer")
     assert head[2:] == ["mean", "min", "max", "std", "median", "p99", "p99.9", "p99.99"]
     assert [row[0] for row in rows] == ["first", "second", "third"]
     for row, part in zip(rows, layers["parts"], strict=True):
@@ -147,7 +147,7 @@ def test_the_comparison_shows_every_shift(slower: dict[str, Any]) -> None:
     assert rows[1][-4:-1] == [
         f"{first['shift_ns']:+,.0f}",
         f"{first['interval']['low']:+,.0f} to {first['interval']['high']:+,.0f}",
-        f"{first['gate_ns']:,.0f}",
+        f"{first['gate_ns']:,.0f} ({first['gate_ns'] / first['base_ns']:.1%})",
     ]
     text = prose(slower)
     assert "Slower: acas_coc." in text
@@ -162,6 +162,19 @@ def test_what_cannot_be_said_is_no_good_news(slower: dict[str, Any]) -> None:
     slower["against"]["parts"][0]["verdict"] = "inconclusive"
     assert "Of acas_coc it cannot be said yet: more executions would tell." in prose(slower)
     assert "Nothing is slower" not in prose(slower)
+
+
+def test_a_base_that_is_too_noisy_is_no_good_news(noisy: dict[str, Any]) -> None:
+    text = prose(noisy)
+    assert "Nothing is slower" not in text
+    assert "Inconclusive: the base is too noisy to tell whether acas_coc became slower." in text
+    assert "measure the base again while the board does nothing else" in text
+    median = noisy["against"]["parts"][0]["shifts"][0]
+    [rows] = [rows for rows in tables(html(noisy)) if rows[0][1:2] == ["Verdict"]]
+    assert rows[1][-2:] == [
+        f"{median['gate_ns']:,.0f} ({median['gate_ns'] / median['base_ns']:,.1%})",
+        "inconclusive",
+    ]
 
 
 @pytest.mark.parametrize("times", [[7], [7, 9], [0] * 30, [100] * 600, list(range(25)), [1, 1, 1, 2**53]], ids=str)

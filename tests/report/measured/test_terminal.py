@@ -10,6 +10,7 @@ from rich.console import Console
 
 from harness.report.terminal import show_measurement
 from harness.screen import Screen
+from tests.report.measured import documents
 
 
 def said(document: dict[str, Any]) -> list[str]:
@@ -70,6 +71,30 @@ def test_a_regression_says_why(slower: dict[str, Any]) -> None:
     assert [
         line for line in lines if line.startswith("against 20261121-051705_xavier_acas_coc, acas_coc: median: slower")
     ]
+
+
+def shift_rows(lines: list[str]) -> dict[str, list[str]]:
+    """Return the cells behind the name of each statistic in the table of shifts."""
+    title = next(index for index, line in enumerate(lines) if line.startswith("Shift since "))
+    return {line.split()[1]: line.split()[2:] for line in lines[title + 3 : title + 6]}
+
+
+def test_every_gate_is_shown_also_where_nothing_moved() -> None:
+    base = documents.gumbel(4000)
+    lines = said(documents.timed(base, base=base))
+    assert "against 20261121-051705_xavier_acas_coc: unchanged" in lines
+    rows = shift_rows(lines)
+    assert list(rows) == ["median", "p99", "maximum"]
+    assert rows["median"] == ["50.15", "µs", "50.15", "µs", "0", "ns", "501.5", "ns", "1.0%", "unchanged"]
+
+
+def test_a_base_that_is_too_noisy_is_said_with_its_gate(noisy: dict[str, Any]) -> None:
+    lines = said(noisy)
+    assert lines[0].startswith("inconclusive: base too noisy")
+    median = noisy["against"]["parts"][0]["shifts"][0]
+    assert shift_rows(lines)["median"][-2:] == [f"{median['gate_ns'] / median['base_ns']:,.1%}", "inconclusive"]
+    assert not [line for line in lines if line.endswith(": unchanged")]
+    assert [line for line in lines if line.startswith("hint: measure the base again")]
 
 
 def test_a_device_tells_its_own_times(sound: dict[str, Any]) -> None:
