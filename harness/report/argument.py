@@ -22,28 +22,76 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Part:
-    """One step of the argument: its claims, as the document has them."""
+class _Claims:
+    """Claims as the document has them."""
+
+    claims: tuple[Mapping[str, Any], ...]
+
+    @property
+    def refuted(self) -> tuple[Mapping[str, Any], ...]:
+        """Return the claims that do not hold."""
+        return tuple(claim for claim in self.claims if not claim["holds"])
+
+
+@dataclass(frozen=True)
+class Group(_Claims):
+    """The claims of a step that one side answered, either all by every case or all by samples."""
+
+    answered_by: str
+    complete: bool
+
+    @property
+    def cases(self) -> int:
+        """Return how many cases this side was asked."""
+        return sum(claim["cases"] for claim in self.claims)
+
+    @property
+    def time_s(self) -> float:
+        """Return the time of this side alone: it answers one claim after the other."""
+        return float(sum(claim["time_s"] for claim in self.claims))
+
+
+@dataclass(frozen=True)
+class Part(_Claims):
+    """One step of the argument."""
 
     shows: str
-    claims: tuple[Mapping[str, Any], ...]
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Return the claims by who answered them, and by whether all cases were tried."""
+        return _groups(self.claims, ("answered_by", "complete"))
 
     @property
     def lines(self) -> tuple[Line, ...]:
         """The claims, with those that say the same of several layers on one line."""
         return tuple(_lines(self.claims))
 
-    @property
-    def refuted(self) -> tuple[Mapping[str, Any], ...]:
-        """The claims that do not hold."""
-        return tuple(claim for claim in self.claims if not claim["holds"])
-
 
 def parts(proof: Mapping[str, Any] | None) -> tuple[Part, ...]:
     """The steps of a proof document in their order; none without a proof."""
     claims = proof["claims"] if proof else []
     titles = dict.fromkeys(claim["shows"] for claim in claims)
-    return tuple(Part(title, tuple(claim for claim in claims if claim["shows"] == title)) for title in titles)
+    return tuple(Part(tuple(claim for claim in claims if claim["shows"] == title), title) for title in titles)
+
+
+def effort(proof: Mapping[str, Any]) -> str:
+    """Return how many cases each side was asked, how long that took, and how long all of it took."""
+    sides = _groups(proof["claims"], ("answered_by",))
+    asked = [f"{side.answered_by}: {side.cases:,} cases in {side.time_s:.1f} s" for side in sides]
+    together = "; these ran side by side" if len(sides) > 1 else ""
+    return f"{'; '.join(asked)}{together}; elapsed {proof['wall_s']:.1f} s"
+
+
+def _groups(claims: Sequence[Mapping[str, Any]], keys: tuple[str, ...]) -> tuple[Group, ...]:
+    """Return the claims that are equal in all `keys` together, in the order of their first."""
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for claim in claims:
+        groups.setdefault(tuple(claim[key] for key in keys), []).append(claim)
+    return tuple(
+        Group(tuple(found), found[0]["answered_by"], all(claim["complete"] for claim in found))
+        for found in groups.values()
+    )
 
 
 def _lines(claims: Sequence[Mapping[str, Any]]) -> Iterator[Line]:

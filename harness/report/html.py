@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.report.argument import parts
+from harness.report.argument import effort, parts
 from harness.report.drawing import draw
 from harness.report.facts import clean, gather
 from harness.report.page import Check, environment, inputs, origin_checks, python
@@ -46,6 +46,7 @@ def html(run: Mapping[str, Any]) -> str:
         inputs=inputs(run["model"].get("input", {})),
         checks=_checks(run),
         proof=parts(run.get("proof")),
+        effort=effort(run["proof"]) if run.get("proof") else "",
         swimlanes=_swimlanes(run.get("conformance")),
     )
 

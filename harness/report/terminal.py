@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from harness.report.argument import Part, parts
+from harness.report.argument import Group, effort, parts
 from harness.report.facts import gather, place
 from harness.screen import Screen
 from harness.words import shortened
@@ -21,7 +21,7 @@ def show(document: Mapping[str, Any], report: Path, screen: Screen) -> None:
     good = document["verdict"] == "identical"
     headline = Text(f"{document['verdict']}: {document['reason']}", style="bold green" if good else "bold red")
     if document["proof"]:
-        screen.show(_proof_table(document["proof"]))
+        screen.show(_proof_table(document["proof"]), Text(effort(document["proof"])))
     screen.show(_layer_table(document["layers"]), headline)
     for diagnosis in document["diagnoses"]:
         screen.show(Text(f"diagnosis of layer {diagnosis['layer']}: {diagnosis['text']}"))
@@ -79,25 +79,22 @@ def _first(difference: Mapping[str, Any] | None) -> str:
 
 
 def _proof_table(document: Mapping[str, Any]) -> Table:
-    """The steps of the argument, each with its cases, its time and what was found."""
-    table = Table("what was shown", "method", box=SIMPLE_HEAD, pad_edge=False)
+    """Return a row for each step and side: cases and times of different sides are never added up."""
+    table = Table("what was shown", "answered by", "method", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("cases", justify="right")
     table.add_column("time", justify="right")
     table.add_column("result")
     for part in parts(document):
-        cases, time_s = (sum(claim[key] for claim in part.claims) for key in ("cases", "time_s"))
-        table.add_row(part.shows, _methods(part), f"{cases:,}", f"{time_s:.1f} s", _result(part))
+        for index, group in enumerate(part.groups):
+            method = "every case" if group.complete else "samples"
+            numbers = f"{group.cases:,}", f"{group.time_s:.1f} s"
+            table.add_row("" if index else part.shows, group.answered_by, method, *numbers, _result(group))
     return table
 
 
-def _methods(part: Part) -> str:
-    complete = [claim["complete"] for claim in part.claims]
-    return "every case" if all(complete) else "in part every case" if any(complete) else "samples"
-
-
-def _result(part: Part) -> Text:
-    if not part.refuted:
+def _result(group: Group) -> Text:
+    if not group.refuted:
         return Text("holds", style="green")
-    first = part.refuted[0]
+    first = group.refuted[0]
     where = f"layer {first['layer']}: " if first["layer"] else ""
     return Text(f"FAILS, {where}{shortened(first['counterexample'])}", style="bold red")
