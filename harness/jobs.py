@@ -168,6 +168,7 @@ def _prepare(
 ) -> Job:
     started = evidence.now()
     network = made.network
+    bundle.check_targets(made, board)
     assessed = assessment.assess(made)
     assessment.require_sound(assessed)
     vectors = _stimuli(request, network, folder)

@@ -186,6 +186,7 @@ def firmware(
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Write the description of all items to this folder."
 )
+@click.option("--force", is_flag=True, help="Replace another plan in the folder of -o.")
 @click.option("--load", type=click.Path(path_type=Path), help="Read the plan from such a folder, changed or not.")
 @as_json
 @click.pass_obj
@@ -196,6 +197,7 @@ def plan(
     board: str,
     model: str,
     output: Path | None,
+    force: bool,
     load: Path | None,
     items: tuple[str, ...] | None,
     **asked: Any,
@@ -206,9 +208,9 @@ def plan(
     screen = Screen.open(as_json=as_json)
     if load:
         _require_alone("--load", board, model, items, *asked.values())
-        command.load(load, output, space, screen)
+        command.load(load, output, space, screen, force=force)
     elif board and model:
-        command.show(board, model, asked | {"targets": items}, output, space, screen)
+        command.show(board, model, asked | {"targets": items}, output, space, screen, force=force)
     else:
         raise click.UsageError("give --board and --model, or --load FOLDER")
 

@@ -24,6 +24,7 @@ from harness.sharing.health import Check, Health
 from harness.sharing.held import BoardBusy
 from harness.sharing.quarantine import Quarantine
 from harness.sharing.ticket import Now, Ticket, clock, having, waiting
+from harness.targets.cuda import driver
 from harness.workspace import Workspace
 
 AT_ONCE = 8
@@ -174,7 +175,7 @@ def check(
     def look(board: Profile, key: str) -> Health:
         with one_at_a_time[key]:
             found = _check(board, workspace, remove_older_days)
-            return _quarantined(found, board, workspace) if quarantine_failing else found
+            return _with_gpu(_quarantined(found, board, workspace) if quarantine_failing else found, board)
 
     with ThreadPoolExecutor(AT_ONCE) as pool, screen.progress("checking boards", len(boards)) as bar:
         found = [_advanced(one, bar.advance) for one in pool.map(look, boards, keys)]
@@ -242,6 +243,14 @@ def _quarantined(found: Health, board: Profile, workspace: Workspace) -> Health:
     except BoardError as error:
         return health.unreachable(board.name, error, found.checks)
     return found
+
+
+def _with_gpu(found: Health, board: Profile) -> Health:
+    """Add whether this machine has the board's GPU; without it the machine's other boards are still fit for work."""
+    if not driver.is_needed(board):
+        return found
+    fault = driver.fault()
+    return health.with_check(found, Check("GPU", not fault, fault or driver.FOUND))
 
 
 def _silent(_: str) -> None:

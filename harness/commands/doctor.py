@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -15,6 +14,7 @@ from harness.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, HarnessError
 from harness.profile import Laboratory, Profile
 from harness.reference.hostcheck import Defect, check_host
 from harness.screen import Screen
+from harness.targets.cuda import driver
 from harness.workspace import Workspace
 
 
@@ -59,8 +59,9 @@ def _board(name: str, board: Profile) -> Iterator[Finding]:
         yield Finding(f"{name}: compiler", True, toolchain.find(board).identity)
     except HarnessError as error:
         yield Finding(f"{name}: compiler", False, error.message, error.hint)
-    if board.cuda and board.local and not board.simulated:
-        yield Finding(f"{name}: GPU", True, _gpu())
+    if driver.is_needed(board):
+        fault = driver.fault()
+        yield Finding(f"{name}: GPU", not fault, fault or driver.FOUND, driver.REMEDY)
     for item_name, item in board.items.items():
         yield _item(f"{name}: item {item_name}", item.target, board)
 
@@ -73,15 +74,6 @@ def _item(topic: str, name: str, board: Profile) -> Finding:
     except HarnessError as error:
         return Finding(topic, False, f"target {name}: {error.message}", error.hint)
     return Finding(topic, True, f"target {name}{identity}")
-
-
-def _gpu() -> str:
-    """A machine may do without: it is asked for when a run needs it."""
-    try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return "no NVIDIA driver on this machine: a run on this board will be inconclusive"
-    return "NVIDIA driver found"
 
 
 def _where(name: str, board: Profile) -> str:

@@ -21,20 +21,27 @@ from harness.workspace import Workspace
 
 
 def show(
-    board: str, model: str, choices: dict[str, Any], output: Path | None, workspace: Workspace, screen: Screen
+    board: str,
+    model: str,
+    choices: dict[str, Any],
+    output: Path | None,
+    workspace: Workspace,
+    screen: Screen,
+    *,
+    force: bool,
 ) -> None:
-    """Make the plan and say what is known of it; `choices` are those of plan.make."""
+    """Make the plan and say what is known of it; `choices` are those of plan.make, `force` replaces another plan."""
     found = profile.load(workspace.boards).board(board)
-    _tell(plan.make(workspace.model(model), found, **choices), found, output, screen)
+    _tell(plan.make(workspace.model(model), found, **choices), found, output, screen, force=force)
 
 
-def load(folder: Path, output: Path | None, workspace: Workspace, screen: Screen) -> None:
+def load(folder: Path, output: Path | None, workspace: Workspace, screen: Screen, *, force: bool) -> None:
     """Read the plan that is described in `folder` and say what is known of it."""
     made = plan_folder.read(folder)
-    _tell(made, profile.load(workspace.boards).board(made.board), output, screen)
+    _tell(made, profile.load(workspace.boards).board(made.board), output, screen, force=force)
 
 
-def _tell(made: Plan, board: Profile, output: Path | None, screen: Screen) -> None:
+def _tell(made: Plan, board: Profile, output: Path | None, screen: Screen, *, force: bool) -> None:
     """Check that the plan's targets can compute it and that it is sound, print it, write its description."""
     bundle.check_targets(made, board)
     assessed = assessment.assess(made)
@@ -42,15 +49,15 @@ def _tell(made: Plan, board: Profile, output: Path | None, screen: Screen) -> No
     forecast = bundle.forecast(made, board)
     screen.show(plan_table(made, board), *map(Text, forecast), assessment_table(assessed))
     if output:
-        _write(made, assessed, output)
+        _write(made, assessed, output, force=force)
         screen.note(f"description written to {output}; run it with: harness run --plan {shlex.quote(str(output))}")
     document = {"forecast": list(forecast), "assessment": assessment.document(assessed)}
     screen.document(plan_document(made, where(made, board, kind(board))) | document)
 
 
-def _write(made: Plan, assessed: Assessment, output: Path) -> None:
+def _write(made: Plan, assessed: Assessment, output: Path, *, force: bool) -> None:
     try:
-        plan_folder.write(made, assessed, output)
+        (plan_folder.write if force else plan_folder.write_new)(made, assessed, output)
     except OSError as error:
         where = error.filename or output
         raise RequestError(f"cannot write {where}: {error.strerror}", "name another folder with -o") from error

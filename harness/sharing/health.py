@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from harness.board.session import Board
@@ -81,6 +81,14 @@ def conclude(board: str, checks: tuple[Check, ...], in_use: str = "") -> Health:
     """Of a board that answered: the failed checks are the reason."""
     failed = "; ".join(f"{check.name}: {check.text}" for check in checks if not check.ok)
     return Health(board, checks, BoardError.part if failed else "", failed, in_use)
+
+
+def with_check(found: Health, check: Check) -> Health:
+    """Return the health with one more check, which makes the board unfit if it fails."""
+    if check.ok:
+        return replace(found, checks=(*found.checks, check))
+    reason = "; ".join(filter(None, (found.reason, f"{check.name}: {check.text}")))
+    return replace(found, checks=(*found.checks, check), part=found.part or BoardError.part, reason=reason)
 
 
 def look(board: Board, work: PurePosixPath) -> tuple[Check, ...]:

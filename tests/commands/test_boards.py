@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
@@ -64,7 +65,8 @@ def test_a_check_tells_what_a_board_lacks_and_quarantines_it(user: User, tmp_pat
     ended = user.here("boards", "check", "host", "xavier", "local-gpu", "--quarantine", "--json")
     assert ended.code == 3
     host, xavier, again = ended.document["boards"]
-    assert (again["ok"], again["in_use"]) == (True, ""), "the same machine, not in use by its own check"
+    assert again["in_use"] == "", "the same machine, not in use by its own check"
+    assert [check["name"] for check in again["checks"] if not check["ok"]] == ([] if has_gpu() else ["GPU"])
     assert (host["board"], host["ok"], host["part"], host["reason"]) == ("host", True, "", "")
     assert (xavier["ok"], xavier["part"]) == (False, "network")
     assert xavier["checks"] == [{"name": "reachable", "ok": False, "text": xavier["reason"]}]
@@ -80,6 +82,29 @@ def test_a_check_tells_what_a_board_lacks_and_quarantines_it(user: User, tmp_pat
     (tmp_path / "boards.yaml").unlink()
     assert "1 pages written" in user.here("report", "--site", str(tmp_path / "site")).out
     assert "by no night shown" not in (tmp_path / "site" / "index.html").read_text()
+
+
+def has_gpu() -> bool:
+    """Return whether this machine has an NVIDIA driver that finds a GPU."""
+    try:
+        return ctypes.CDLL("libcuda.so.1").cuInit(0) == 0
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(has_gpu(), reason="this machine has a GPU")
+def test_a_machine_without_a_gpu_is_no_local_gpu_and_still_a_host(user: User) -> None:
+    """Only the board with the GPU is unfit: this machine is not quarantined."""
+    checked = user.here("boards", "check", "local-gpu", "--quarantine", "--json")
+    [found] = checked.document["boards"]
+    assert (checked.code, found["ok"], found["part"]) == (3, False, "board")
+    assert found["reason"] == "GPU: this machine has no NVIDIA driver (libcuda.so.1)"
+    assert {check["name"]: check["ok"] for check in found["checks"]}.items() >= {
+        "reachable": True,
+        "GPU": False,
+    }.items()
+    assert row(user, "local-gpu")["quarantine"] is None
+    assert user.here("boards", "check", "host").code == 0
 
 
 def test_a_board_that_passes_comes_out_of_quarantine_and_a_run_before_is_warned(user: User) -> None:

@@ -116,6 +116,32 @@ def test_a_plan_that_was_changed_by_hand_runs_and_stays_the_network(user: User, 
     assert (kept / "prepost.nnef").read_bytes() == prepost.read_bytes()
 
 
+def test_an_edited_plan_is_not_overwritten_without_force(user: User, tmp_path: Path) -> None:
+    folder = tmp_path / "P"
+    write = ("plan", *ACAS, "-o", str(folder))
+    assert user.harness(*write).code == 0
+    assert user.harness(*write).code == 0, "the same plan once more"
+    edited = (folder / "network.nnef").read_text().replace("dense_9", "dense_nine")
+    (folder / "network.nnef").write_text(edited)
+    refused = user.harness(*write)
+    assert refused.code == 2
+    said = " ".join(refused.err.split())
+    assert f"{folder} exists and is not this plan: network.nnef would change or be lost" in said
+    assert "--force" in said
+    assert (folder / "network.nnef").read_text() == edited
+    other = ("plan", *ACAS, "--split", "dense_9=prepost", "-o", str(folder))
+    assert user.harness(*other).code == 2
+    assert user.harness(*other, "--force").code == 0
+    assert lanes(user.harness("plan", "--load", str(folder), "--json"))["prepost"][1] == "dense_9"
+
+
+@pytest.mark.parametrize("command", ["plan", "run", "prove", "measure"])
+def test_an_unknown_target_is_refused_before_anything_is_shown(user: User, command: str) -> None:
+    ended = user.harness(command, *ACAS, "--items", "rust,c")
+    assert (ended.code, ended.out) == (2, "")
+    assert "unknown target 'rust'" in ended.err
+
+
 def test_a_weight_that_was_changed_is_named(user: User, tmp_path: Path) -> None:
     folder = tmp_path / "P"
     assert user.harness("plan", *ACAS, "-o", str(folder)).code == 0
