@@ -390,6 +390,7 @@ def test_a_defect_of_the_sdk_is_named_before_anything_is_changed(name: str, benc
     assert before == {path: path.read_bytes() for path in bench.sdk.rglob("*") if path.is_file()}
     assert bench.board.calls == bench.builds() == []
     assert "step 'check' failed" in bench.log
+    assert "failed" not in bench.err.getvalue(), "the command tells the error once, when it ends"
 
 
 def test_the_lines_to_add_are_given_with_their_places_and_suffice(bench: Bench) -> None:

@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 from harness.board_state.commands import Notify
+from harness.interrupts import interrupt
 
 # A closed terminal and a job's cancellation leave the board as Ctrl-C does.
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -20,16 +21,16 @@ class Interruption:
 
     def __init__(self, notify: Notify) -> None:
         self._notify = notify
-        self._pending = False
+        self._pending = 0
         self.held = False
         self.remaining: str = ""
 
-    def arrive(self, _number: int, _frame: FrameType | None) -> None:
+    def arrive(self, number: int, _frame: FrameType | None) -> None:
         """The signals' handler: after the first, what follows is the restoring, and that is not to be interrupted."""
         if not self.held:
             self.held = True
-            raise KeyboardInterrupt
-        self._pending = True
+            raise interrupt(number)
+        self._pending = self._pending or number
         with suppress(RuntimeError):  # in the midst of another message
             self._notify(f"not yet: the board is being set or restored{self.remaining}")
 
@@ -41,9 +42,9 @@ class Interruption:
     def raise_pending(self) -> None:
         """KeyboardInterrupt for a signal that was held back."""
         if self._pending:
-            self._pending = False
+            number, self._pending = self._pending, 0
             self.held = True
-            raise KeyboardInterrupt
+            raise interrupt(number)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import click
 from harness import __version__, workspace
 from harness.cli import boards, evidence, history, models, nightly, work
 from harness.errors import EXIT_BUG, EXIT_INFRASTRUCTURE, HarnessError, ToolError
+from harness.interrupts import interrupt, reason
 from harness.screen import Screen, abandon
 
 OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE}
@@ -75,11 +76,11 @@ def _end_as_interrupted() -> None:
             signal.signal(number, _interrupt_once)
 
 
-def _interrupt_once(_number: int, _frame: FrameType | None) -> None:
+def _interrupt_once(number: int, _frame: FrameType | None) -> None:
     """A terminal that is closed says so twice, by its shell and by the kernel: the restoring goes on."""
-    for number in ENDING:
-        signal.signal(number, lambda *_: None)
-    raise KeyboardInterrupt
+    for each in ENDING:
+        signal.signal(each, lambda *_: None)
+    raise interrupt(number)
 
 
 def _ended() -> int | None:
@@ -91,8 +92,8 @@ def _ended() -> int | None:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        Screen.open(as_json=False).note("interrupted")
+    except (click.Abort, KeyboardInterrupt) as error:  # click raises Abort from KeyboardInterrupt
+        Screen.open(as_json=False).note(f"stopped: {reason(error.__cause__ or error)}")
         return EXIT_INFRASTRUCTURE
     except SystemExit as error:  # click's, with 1, where nobody reads what is written
         abandon(sys.stdout, sys.stderr)

@@ -40,6 +40,10 @@ class Journal:
     def note(self, text: str) -> None:
         """A line for who waits."""
         self.screen.note(text)
+        self._keep(text)
+
+    def _keep(self, text: str) -> None:
+        """Write a line to the log."""
         with self.log.open("a", encoding="utf-8") as file:
             file.write(f"{evidence.now():%Y-%m-%dT%H:%M:%SZ} {text}\n")
 
@@ -50,7 +54,7 @@ class Journal:
         try:
             yield
         except HarnessError as error:
-            self.note(f"step {name!r} failed: {error.message}")
+            self._keep(f"step {name!r} failed: {error.message}")  # on the screen the command says so when it ends
             raise
 
     def result(self, name: str, text: str) -> None:

@@ -16,6 +16,7 @@ from harness.board_state import Notify
 from harness.errors import BoardError, InfrastructureError, RequestError, ToolError
 from harness.evidence import RunFolder
 from harness.execute import Deployed
+from harness.interrupts import reason
 from harness.jobs import Job
 from harness.screen import Screen
 from harness.sharing import again
@@ -53,19 +54,22 @@ def journal(folder: RunFolder, screen: Screen, go_on: str) -> Iterator[Notify]:
     with folder.held(), (folder.path / "log.txt").open("ab", buffering=0) as log:
         folder.begin_attempt()
 
-        def notify(text: str) -> None:
-            screen.note(text)
+        def keep(text: str) -> None:
             with suppress(OSError):  # of a full disk every other file tells, and a board is to be restored even then
                 log.write(f"{evidence.now():%Y-%m-%dT%H:%M:%SZ} {visible(text)}\n".encode())
+
+        def notify(text: str) -> None:
+            screen.note(text)
+            keep(text)
 
         try:
             yield notify
         except BaseException as error:
             if not folder.is_finished:  # or else its evidence has the hashes of what would be written to now
-                reason = str(error) or type(error).__name__
+                why = reason(error)
                 with suppress(OSError):  # the disk may be full, and that is what stopped it
-                    folder.stop_attempt(_part(error), reason)
-                notify(f"stopped: {reason}")
+                    folder.stop_attempt(_part(error), why)
+                keep(f"stopped: {why}")  # on the screen the command says so when it ends
                 notify(go_on)
             raise
 

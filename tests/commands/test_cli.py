@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -62,8 +63,15 @@ def test_what_is_closed_ends_no_command(closed: str) -> None:
     assert (b"acas_coc" in done.stdout) == (closed != ">&-")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_who_ends_a_run_leaves_the_board_as_it_was(user: User, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (signal.SIGINT, "interrupted (Ctrl-C)"),
+        (signal.SIGTERM, "terminated (SIGTERM)"),
+        (signal.SIGHUP, "terminal closed (SIGHUP)"),
+    ],
+)
+def test_who_ends_a_run_leaves_the_board_as_it_was(user: User, number: signal.Signals, reason: str) -> None:
     """Also who says so more than once."""
     begun, restored = user.folder / "begun", user.folder / "restored"
     user = user.with_local(f"host: {{setup: [touch {begun}], teardown: [touch {restored}]}}")
@@ -77,3 +85,34 @@ def test_who_ends_a_run_leaves_the_board_as_it_was(user: User, number: signal.Si
     out, err = process.communicate(timeout=TIMEOUT_S)
     assert (process.returncode, "go on with: harness run --resume" in err) == (3, True), out + err
     assert restored.exists()
+    assert [line for line in err.splitlines() if "stopped" in line] == [f"stopped: {reason}"]
+    assert "KeyboardInterrupt" not in err
+    [log] = (user.folder / "runs").glob("*/log.txt")
+    assert f" stopped: {reason}\n" in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"), [(signal.SIGTERM, "terminated (SIGTERM)"), (signal.SIGINT, "interrupted (Ctrl-C)")]
+)
+def test_a_command_without_a_run_says_what_ended_it(user: User, number: signal.Signals, reason: str) -> None:
+    """The command waits for the content of a pipe."""
+    pipe = user.folder / "network.nnet"
+    os.mkfifo(pipe)
+    process = user.start("models", "import", str(pipe), "-o", str(user.folder / "network.onnx"))
+    with pipe.open("wb"):  # returns when the command has opened it, too
+        process.send_signal(number)
+        out, err = process.communicate(timeout=TIMEOUT_S)
+    assert (process.returncode, out, err.strip()) == (3, "", f"stopped: {reason}")
+
+
+def test_a_failure_is_told_once(user: User) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    user = user.with_local(f"xavier: {{address: {{host: 127.0.0.1, port: {port}, user: nobody}}}}")
+    ended = user.harness("run", "--board", "xavier", "--model", "acas_coc", "--items", "c,c", "--vectors", "10")
+    assert ended.code == 3
+    message = next(line for line in ended.err.splitlines() if line.startswith("error: ")).removeprefix("error: ")
+    assert "Connection refused" in message
+    assert ended.err.count(message) == 1
+    [log] = (user.folder / "runs").glob("*/log.txt")
+    assert f" stopped: {message}\n" in log.read_text()
