@@ -45,12 +45,19 @@ class Workspace:
 
         RequestError with the nearest names if there is neither, or if it cannot be reproduced exactly.
         """
-        if name.endswith(".onnx") or "/" in name:
-            return networks.load(Path(name))
+        return networks.load(self.model_file(name))
+
+    def model_file(self, name: str, suffixes: tuple[str, ...] = (".onnx",)) -> Path:
+        """Return the file of the model `name` of the models folder, or the path if `name` is one.
+
+        A path contains / or ends in one of `suffixes`.  RequestError with the nearest names for an unknown name.
+        """
+        if name.endswith(suffixes) or "/" in name:
+            return Path(name)
         known = sorted(path.stem for path in self.models.glob("*.onnx"))
         if name not in known:
             raise unknown_name("model", name, known)
-        return networks.load(self.models / f"{name}.onnx")
+        return self.models / f"{name}.onnx"
 
     def run(self, name: Path) -> Path:
         """The run folder at that path, or of that name in the folder of runs; it need not exist."""

@@ -38,7 +38,7 @@ def models_import(space: Workspace, /, as_json: bool, file: Path, output: str, f
 
 
 @models.command("quantize")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("name")
 @_new_model
 @click.option(
     "--weights",
@@ -73,11 +73,15 @@ def models_import(space: Workspace, /, as_json: bool, file: Path, output: str, f
 @as_json
 @click.pass_obj
 def models_quantize(
-    space: Workspace, /, as_json: bool, file: Path, output: str, force: bool, box: str | None, **asked: Any
+    space: Workspace, /, as_json: bool, name: str, output: str, force: bool, box: str | None, **asked: Any
 ) -> None:
-    """Quantise a float dense network without data, from its weights and its input box alone."""
+    """Quantise a float dense network without data, from its weights and its input box alone.
+
+    NAME is a name under models/, or the path of an .onnx or .nnet file.
+    """
     from harness.commands.models import quantize as command
 
+    file = space.model_file(name, (".onnx", ".nnet"))
     command.quantize(file, space.new_model(output, force=force), box, asked, Screen.open(as_json=as_json))
 
 

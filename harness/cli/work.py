@@ -30,7 +30,12 @@ from harness.workspace import Workspace
     "--fetch", type=click.Choice(["all", "mismatch"]), default="all", show_default=True, help="Dumps that travel."
 )
 @click.option("--plan", help="A folder of `harness plan -o` in place of board, model and all that makes a plan.")
-@click.option("--resume", type=click.Path(path_type=Path), help="Go on with the unfinished run in this folder.")
+@click.option(
+    "--resume",
+    metavar="RUN",
+    type=click.Path(path_type=Path),
+    help="Go on with this unfinished run: a folder, or its name under runs/.",
+)
 @traced
 @precise
 @run_folder
@@ -51,7 +56,7 @@ def run(space: Workspace, /, as_json: bool, resume: Path | None, board: str, mod
     elif not resume and not (board and model):
         raise click.UsageError("give --board and --model, --plan FOLDER, or --resume RUN")
     request = Request(board=board, model=model, **asked)
-    return command.run(request, resume, space, Screen.open(as_json=as_json))
+    return command.run(request, space.run(resume) if resume else None, space, Screen.open(as_json=as_json))
 
 
 @click.command()
@@ -109,7 +114,8 @@ def prove(space: Workspace, /, as_json: bool, board: str, model: str, floats: st
     type=click.Path(path_type=Path),
     multiple=True,
     metavar="RUN",
-    help="A former measurement: has anything become slower? More of them tell the noise.",
+    help="A former measurement, a folder or its name under runs/: has anything become slower? "
+    "More of them tell the noise.",
 )
 @seed
 @precise
@@ -139,7 +145,8 @@ def measure(
     if not (planned["board"] and planned["model"]):
         raise click.UsageError("give --board and --model")
     asked = {"samples": samples, "duration": duration, "scope": scope, "count": count, "load": load, "warmup": warmup}
-    return command.measure(asked, planned, against, space, Screen.open(as_json=as_json))
+    bases = [space.run(path) for path in against]
+    return command.measure(asked, planned, bases, space, Screen.open(as_json=as_json))
 
 
 @click.command()

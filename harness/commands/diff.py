@@ -69,8 +69,8 @@ def diff(before: Path, after: Path, workspace: Workspace, screen: Screen) -> Non
 
 
 def _side(path: Path, workspace: Workspace) -> _Side:
-    """A folder, or its name under runs/."""
-    folder = path if path.is_dir() else workspace.runs / path
+    """Return the run in a folder, or of that name under runs/."""
+    folder = workspace.run(path)
     if not folder.is_dir() or not runs.stamp(folder):
         raise _unknown(path, workspace)
     record = runs.read(folder)

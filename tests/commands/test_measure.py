@@ -145,6 +145,13 @@ def test_the_same_program_is_compared_part_by_part(user: User, model: str, base:
     assert [part["name"] for part in ended.document["against"]["parts"]] == ["network"]
 
 
+def test_a_base_is_found_by_its_name(user: User, model: str, copy: Path) -> None:
+    (user.folder / "runs").mkdir()
+    copy.rename(user.folder / "runs" / "20260101-000000_base")
+    ended = measured(user, model, "--samples", "100", "--against", "20260101-000000_base")
+    assert ended.document["against"]["base"]["run"] == "20260101-000000_base", ended.err
+
+
 def forge(folder: Path, change: float) -> None:
     """Make a measurement say that it took `change` times as long, with hashes that are right."""
     overwrite(folder, (np.load(folder / "readings.npy") * change).astype(np.uint64))

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +66,28 @@ def test_a_person_is_told_what_was_found_and_what_comes_next(user: User, tmp_pat
     ended = user.harness("models", "import", str(path), "-o", str(tmp_path / "mine.onnx"))
     assert "dense_1   2 -> 3   yes" in ended.out
     assert "256 vectors of -1 to 1, for lack of an input box: greatest difference" in ended.out
-    assert f"harness models quantize {tmp_path / 'mine.onnx'} -o NAME" in ended.out
+    assert "Give --box the range of your inputs: the file does not state it." in ended.out
+
+
+@pytest.mark.parametrize("stated", [False, True])
+@pytest.mark.parametrize("chain", [CHAIN, [CHAIN[0], node("MatMul", "s w", "y")]], ids=["ReLU", "linear"])
+def test_the_next_command_that_is_printed_works(
+    user: User, tmp_path: Path, chain: list[onnx.NodeProto], stated: bool
+) -> None:
+    """Also for a path with a blank, with or without an input box in the file, with or without a last ReLU."""
+    box = {"input_box_low": json.dumps([-3.0, -3.0]), "input_box_high": json.dumps([3.0, 3.0])} if stated else {}
+    made = onnx.load_model_from_string(model(chain, CONSTANTS, shape=[1, 2]))
+    onnx.helper.set_model_props(made, box)
+    (tmp_path / "a folder").mkdir()
+    path = saved(tmp_path, made.SerializeToString())
+    ended = user.harness("models", "import", str(path), "-o", str(tmp_path / "a folder" / "mine.onnx"))
+    [line] = [line for line in ended.out.splitlines() if line.startswith("  harness models quantize ")]
+    name, *words = shlex.split(line)
+    assert (name, ("--box=-1:1" in words)) == ("harness", not stated)
+    quantised = user.harness(*words, "--vectors", "500", "--json")
+    assert quantised.code == 0, quantised.err
+    low, high = (-3, 3) if stated else (-1, 1)
+    assert network.load(Path(quantised.document["file"])).box.tolist() == [[low, low], [high, high]]
 
 
 def test_a_quantised_network_comes_in(user: User, tmp_path: Path) -> None:

@@ -10,15 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from harness import network as networks
+from harness.cli.models import models_quantize
 from harness.commands.models import quantize as command
 from harness.dense import DenseNetwork, forward, to_onnx
 from harness.errors import RequestError
 from harness.quantizer import FRESH, drawn
 from harness.reference import OnnxRuntimeReference
 from harness.screen import Screen
-from harness.workspace import ROOT
+from harness.workspace import ROOT, Workspace
 from tests.commands.command import Ended, User
 from tests.quantizer.networks import random_network
 
@@ -46,6 +48,23 @@ def quantize(user: User, file: Path, *options: str) -> Ended:
     """Quantise `file` with few vectors into `made.onnx` of the user's folder."""
     made = str(user.folder / "made.onnx")
     return user.harness("models", "quantize", str(file), "-o", made, "--vectors", "2000", *options)
+
+
+def test_a_model_is_found_by_its_name(tmp_path: Path, floats: DenseNetwork) -> None:
+    """As by its path; an unknown name is told with the nearest."""
+    models = tmp_path / "models"
+    models.mkdir()
+    file = save(floats, models / "floats.onnx")
+    space = Workspace(ROOT / "boards.yaml", models, tmp_path / "runs", tmp_path / "cache")
+    runner = CliRunner()
+    arguments = ["floats", "-o", "named", "--vectors", "2000"]
+    assert runner.invoke(models_quantize, arguments, obj=space, catch_exceptions=False).exit_code == 0
+    by_path = [str(file), *arguments[1:2], "other", *arguments[3:]]
+    assert runner.invoke(models_quantize, by_path, obj=space, catch_exceptions=False).exit_code == 0
+    assert (models / "named.onnx").read_bytes() == (models / "other.onnx").read_bytes().replace(b"other", b"named")
+    with pytest.raises(RequestError, match="unknown model 'float'") as caught:
+        runner.invoke(models_quantize, ["float", *arguments[1:]], obj=space, catch_exceptions=False)
+    assert "did you mean floats?" in caught.value.hint
 
 
 def test_the_model_is_accepted_named_and_near(user: User, floats: DenseNetwork) -> None:

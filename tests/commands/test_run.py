@@ -148,7 +148,7 @@ def test_an_interrupted_run_is_resumed_to_the_same_evidence(user: User) -> None:
     for newer in ("split", "sync", "trace", "plan"):  # which a run of an older version does not have
         del request["request"][newer]
     (broken / "request.json").write_text(json.dumps(request))
-    ended = user.harness("run", "--resume", str(broken), "--json")
+    ended = user.harness("run", "--resume", broken.name, "--json")
     assert ended.code == 0, ended.err
     assert "resuming after 2,000 vectors" in ended.err
     undisturbed, resumed = (json.loads((folder / "run.json").read_text()) for folder in (whole, broken))

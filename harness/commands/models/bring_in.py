@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
+from rich.text import Text
 
 from harness import importer
 from harness.dense import DenseNetwork, to_onnx
 from harness.description.document import readable
 from harness.importer import FloatImport, QuantisedImport
-from harness.importer.check import box_of
+from harness.importer.check import DEFAULT_BOX, box_of
 from harness.network import Network
 from harness.screen import Screen
 from harness.workspace import write_whole
@@ -42,8 +44,10 @@ def _bring_in_floats(found: FloatImport, path: Path, screen: Screen) -> None:
         _float_table(path, network),
         f"Beside the file, {checked.vectors} vectors of {where}: greatest difference {checked.difference:.3g}; "
         f"nearest to its bound {checked.tightest_difference:.3g}, the bound there {checked.tightest_bound:.3g}.",
-        f"It is float: quantise it with `harness models quantize {path} -o NAME`.",
+        Text(f"It is float. Quantise it with:\n  {_next_command(path, network)}"),
     )
+    if network.box is None:
+        screen.show(Text("Give --box the range of your inputs: the file does not state it."))
     layers = [
         {"inputs": layer.weight.shape[0], "outputs": layer.weight.shape[1], "relu": layer.relu}
         for layer in network.layers
@@ -60,6 +64,16 @@ def _bring_in_floats(found: FloatImport, path: Path, screen: Screen) -> None:
     )
 
 
+def _next_command(path: Path, network: DenseNetwork) -> str:
+    """Return a command that quantises the network as it is; without an input box with that of the check."""
+    words = ["harness", "models", "quantize", str(path), "-o", str(path.with_stem(f"{path.stem}_q"))]
+    if network.box is None:
+        words.append("--box={:g}:{:g}".format(*DEFAULT_BOX))
+    if network.layers[-1].relu:  # float scores cannot express it
+        words.append("--scores=uint8")
+    return shlex.join(words)
+
+
 def _bring_in_quantised(found: QuantisedImport, path: Path, screen: Screen) -> None:
     network, checked = found.network, found.check
     write_whole(path, network.onnx_bytes)
@@ -69,7 +83,7 @@ def _bring_in_quantised(found: QuantisedImport, path: Path, screen: Screen) -> N
         _quantised_table(path, network),
         f"Beside the file in ONNX Runtime, {checked.vectors} vectors: all {checked.values:,} values of "
         f"{', '.join(checked.tensors)} are the same bits.",
-        f"Look at it with `harness models show {path}`.",
+        f"Look at it with `harness models show {shlex.quote(str(path))}`.",
     )
     layers = [
         {"name": layer.name, "operator": layer.operator, "inputs": layer.input_width, "outputs": layer.width}
