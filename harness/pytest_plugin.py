@@ -6,7 +6,8 @@
     pytest --board xavier --board kv260 --model acas_coc
 
 A wrong activation fails a test.  A board, a network or a tool that failed is an error, never a failure: where nothing
-but that went wrong, pytest ends with 3.  Nothing heavy is imported before a test asks for it.
+but that went wrong, pytest ends with 3.  A wrong request, as a missing file of vectors, is an error, too; pytest then
+ends with 1.  Nothing heavy is imported before a test asks for it.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ BOARDS, MODELS = "HARNESS_BOARD", "HARNESS_MODEL"
 EXIT_INFRASTRUCTURE = 3
 VECTORS = 1000
 PART = "harness_part"  # of a report: what failed
+REQUEST = "request"  # the part that failed where the test asked for something that cannot be
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Result:
 
 
 class Inconclusive(pytest.fail.Exception):  # type: ignore[misc,name-defined] # its public name, of no public type
-    """A part that the result depends on failed, so that there is none."""
+    """A part that the result depends on failed, or the request was wrong, so that there is no result."""
 
     def __init__(self, part: str, message: str) -> None:
         super().__init__(message, pytrace=False)
@@ -145,7 +147,7 @@ class _Tally:
     inconclusive: int = 0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed and hasattr(report, PART):
+        if report.failed and getattr(report, PART, REQUEST) != REQUEST:
             self.inconclusive += 1
         elif report.failed:
             self.failed += 1
@@ -163,14 +165,14 @@ def _given(name: str | None, option: str, variable: str) -> str:
 
 @contextmanager
 def _refused() -> Iterator[None]:
-    """A request that is wrong fails with what to do, and without a trace of this program."""
+    """Turn a wrong request into an error that says what to do, without a trace of this program."""
     from harness.errors import RequestError
 
     try:
         yield
     except RequestError as error:
         words = f"{error.message}; {error.hint}" if error.hint else error.message
-        raise pytest.fail.Exception(words, pytrace=False) from None
+        raise Inconclusive(REQUEST, words) from None
 
 
 def _request(board: str, model: str, vectors: str, options: Mapping[str, Any]) -> Request:

@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import hypothesis
@@ -24,9 +23,6 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # The profile without deadlines and luck; --hypothesis-profile=default draws other examples.
 hypothesis.settings.load_profile("ci")
-
-# Of the whole session: workers that start before midnight and after it have the same tests.
-os.environ.setdefault("PYTEST_SESSION_DAY", f"{datetime.now(UTC):%Y-%m-%d}")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -41,6 +41,9 @@ def test_expected(harness_run):
 def test_wrong_request(harness_run):
     harness_run(vectors=0)
 
+def test_missing_vectors(harness_run):
+    harness_run("missing.npy")
+
 def test_wrong_option(harness_run):
     harness_run(tracee=3)
 
@@ -113,11 +116,18 @@ def test_a_wrong_activation_fails_a_test_and_a_board_that_is_gone_is_an_error(
     assert found.kind("test_whole[gone-small.onnx]") == "error"
     assert "inconclusive (network): small.onnx on gone: cannot reach 127.0.0.1" in found.out
     assert found.properties("test_whole[gone-small.onnx]")["harness.verdict"] == "inconclusive (network)"
-    assert found.kind("test_wrong_request[host-small.onnx]") == "failure"
+    assert found.kind("test_wrong_request[host-small.onnx]") == "error"
+    assert found.kind("test_missing_vectors[host-small.onnx]") == "error"
+    assert "missing.npy" in found.message("test_missing_vectors[host-small.onnx]")
     assert "nothing would be compared" in found.message("test_wrong_request[host-small.onnx]")
     assert "unknown option 'tracee'; did you mean trace" in found.message("test_wrong_option[host-small.onnx]")
     assert "During handling of the above exception" not in found.out
     assert found.kind("test_of_the_profile_alone[gone]") == found.kind("test_of_neither") == ""
+
+
+def test_a_wrong_request_is_an_error_and_no_board_s_fault(laboratory_folder: Path) -> None:
+    found = session(laboratory_folder, "--board=host", "--model=small.onnx", "-k", "missing_vectors")
+    assert (found.code, found.kind("test_missing_vectors[host-small.onnx]")) == (1, "error")
 
 
 def test_where_nothing_but_a_board_failed_the_exit_code_says_so_also_with_workers(laboratory_folder: Path) -> None:
@@ -131,7 +141,7 @@ def test_without_a_board_what_needs_one_is_skipped_and_says_why(laboratory_folde
     found = session(laboratory_folder, "-rs")
     assert found.code == 0, found.out
     assert "no board: give --board NAME, or HARNESS_BOARD" in found.out
-    assert "1 passed, 7 skipped" in found.out
+    assert "1 passed, 8 skipped" in found.out
 
 
 def test_an_unknown_board_is_named_with_the_choices(laboratory_folder: Path) -> None:

@@ -18,8 +18,8 @@ NEVER = "-"
 INTRODUCTION = f"""# What a run does when something goes wrong
 
 Every fault that a laboratory knows was done to a run at each of its steps, on an emulated board: a real aarch64 Linux
-behind real SSH. This page is written by `python -m tests.faults`; the test suite does half of
-the faults a day, each at one step, and every cell within twelve days.
+behind real SSH. This page is written by `python -m tests.faults`, which tries every cell; the
+test suite tries the same nine cells every time.
 
 A run has {CHUNKS} chunks of {CHUNK} vectors here. Something happens to it when it comes to **deploy** the bundle; at
 its second chunk when it comes to **execute** the program, to **collect** the dumps, to **compare** them, to **write**
