@@ -195,6 +195,11 @@ def _stimuli(request: Request, network: Network, folder: RunFolder | None) -> St
     """The vectors asked for; a resumed run has its own copy of a file's."""
     if request.cover is not None and not 0 < request.cover <= 1:
         raise RequestError(f"--cover {request.cover}: it is no share of the codes", "a number above 0, up to 1")
+    if _is_no_count(request.vectors):
+        raise RequestError(
+            f"--vectors {request.vectors}: not a positive whole number, so nothing would be compared",
+            "give a positive whole number of vectors, or the path of a .npy file",
+        )
     if not request.vectors.isdecimal():
         if request.cover is not None:
             raise RequestError(
@@ -203,6 +208,13 @@ def _stimuli(request: Request, network: Network, folder: RunFolder | None) -> St
             )
         kept = folder is not None and folder.stimuli.exists()
         return from_file(folder.stimuli if folder and kept else Path(request.vectors), network, request.vectors)
-    if int(request.vectors) == 0:
-        raise RequestError("--vectors 0: nothing would be compared", "give a number of vectors or a .npy file")
     return stimuli(network, int(request.vectors), request.seed)
+
+
+def _is_no_count(vectors: str) -> bool:
+    """Return whether this is a number, but not a positive whole one: -5, 0, 0.5, 1e3."""
+    try:
+        float(vectors)
+    except ValueError:  # a path
+        return False
+    return not vectors.isdecimal() or int(vectors) == 0

@@ -92,9 +92,14 @@ def trends(runs: Iterable[Run], most: int) -> tuple[Trend, ...]:
     """Of all finished measurements with right outputs, at most the latest `most` of each; by board and model."""
     series: dict[tuple[str, ...], list[Run]] = {}
     for run in sorted(runs, key=lambda run: (run.started, run.name)):
-        if run.state is State.FINISHED and run.parts and run.verdict in SOUND:
+        if run.state is State.FINISHED and run.parts and (run.verdict in SOUND or _is_compared_in_vain(run)):
             series.setdefault(_key(run), []).append(run)
     return tuple(_trend(tuple(series[key][-most:])) for key in sorted(series))
+
+
+def _is_compared_in_vain(run: Run) -> bool:
+    """Return whether only the base of --against was too noisy; counts of an inexact counter are inconclusive, too."""
+    return run.verdict == Outcome.INCONCLUSIVE.value and run.unit == "ns"
 
 
 def _key(run: Run) -> tuple[str, ...]:

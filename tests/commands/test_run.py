@@ -185,7 +185,11 @@ def test_a_run_begun_with_other_sources_is_not_resumed(user: User) -> None:
         (("--board", "host", "--model", "missing.onnx"), "missing.onnx"),
         (("--board", "host"), "give --board and --model"),
         (("--board", "host", "--model", "acas_coc", "--vectors", "0"), "nothing would be compared"),
-        (("--board", "host", "--model", "acas_coc", "--vectors", "-5"), "-5"),
+        (
+            ("--board", "host", "--model", "acas_coc", "--vectors", "-5"),
+            "give a positive whole number of vectors",
+        ),
+        (("--board", "host", "--model", "acas_coc", "--vectors", "1e3"), "--vectors 1e3: not a positive whole number"),
         (("--board", "host", "--model", "acas_coc", "--vectors", "²"), "vectors ²: No such file"),
         (("--board", "host", "--model", "acas_coc", "--vectors", "1" + "0" * 15), "ask for fewer with --vectors"),
         (("--board", "host", "--model", "acas_coc", "--cover", "nan"), "--cover nan: it is no share"),

@@ -72,6 +72,13 @@ def test_wrong_and_unfinished_measurements_are_no_part_of_it() -> None:
     assert [run.name for run in found.runs] == ["r1", "r4"]
 
 
+def test_times_whose_base_was_too_noisy_are_part_of_it_and_inexact_counts_are_not() -> None:
+    noisy = measured(2, 100, 111, verdict="inconclusive")
+    [found] = trends([measured(1, 100, 110), noisy], 10)
+    assert [run.name for run in found.runs] == ["r1", "r2"]
+    assert trends([replace(noisy, unit="instructions")], 10) == ()
+
+
 def test_one_that_is_no_met_makes_the_trend_none() -> None:
     [found] = trends([measured(1, 1, 2), measured(2, 1, 2, met=False)], 10)
     assert not found.met
