@@ -51,7 +51,7 @@ def _failure(part: Mapping[str, Any], document: Mapping[str, Any]) -> str:
     if against and name in against["slower"]:
         [found] = [found for found in against["parts"] if found["name"] == name]
         return f"slower than {against['base']['run']}: {'; '.join(found['reasons'])}"
-    if against and document["verdict"] == "inconclusive" and name in against["too_noisy"]:
+    if against and document["verdict"] == "inconclusive" and name in against.get("too_noisy", ()):
         return str(document["reason"])
     return ""
 

@@ -57,6 +57,11 @@ def test_an_inexact_counter_is_an_error_and_no_failure(varying: dict[str, Any]) 
     assert (suite(varying).get("failures"), suite(varying).get("errors")) == ("0", "1")
 
 
+def test_a_base_that_is_too_noisy_is_an_error_and_no_failure(noisy: dict[str, Any]) -> None:
+    assert verdicts(noisy) == {"acas_coc": None}
+    assert verdicts(noisy, "error") == {"acas_coc": noisy["reason"]}
+
+
 def test_times_of_a_wrong_program_all_fail(layers: dict[str, Any]) -> None:
     layers["outputs"]["differing"] = 7
     layers |= {"verdict": "differs", "reason": "7 of 4,000 outputs are not the reference's"}
