@@ -12,12 +12,12 @@ import json
 import operator
 import shutil
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness import network_c, targets, toolchain
+from harness import compiler_flags, network_c, targets, toolchain
 from harness.errors import RequestError
 from harness.flock import exclusive
 from harness.plan import Plan
@@ -34,7 +34,7 @@ PROTOCOL = 5  # PROTOCOL in kernels/common/inference.c
 class Bundle:
     """A built bundle: `files` maps every path below `folder` to its SHA-256, but for what the program holds already.
 
-    `sha256` is the bundle's name.
+    `sha256` is the bundle's name.  It follows from the sources, `compiler`, `flags` and `inputs`: see `name_of`.
     """
 
     folder: Path
@@ -43,6 +43,7 @@ class Bundle:
     compiler: str
     flags: tuple[str, ...]
     reused: bool
+    inputs: Mapping[str, Any] = field(default_factory=dict)
 
 
 def build(plan: Plan, profile: Profile, cache: Path) -> Bundle:
@@ -59,37 +60,47 @@ def build(plan: Plan, profile: Profile, cache: Path) -> Bundle:
         _build(recipe, sha256, folder)
     files: dict[str, str] = json.loads((folder / "manifest.json").read_text())["files"]
     deployed = {path: file_sha256 for path, file_sha256 in files.items() if not path.startswith(f"{COMPILED}/")}
-    return Bundle(folder, sha256, deployed, recipe.compiler.identity, recipe.compiler.flags, reused)
+    compiler = recipe.compiler
+    return Bundle(folder, sha256, deployed, compiler.identity, compiler.flags, reused, recipe.inputs)
 
 
 @dataclass(frozen=True)
 class Recipe:
     """What a bundle is built from: sources by their paths in it, e.g. kernels/c/qgemm.h, and who compiles them.
 
-    `kernels` pairs a compiler that is not C's with what all items together give it.
+    `kernels` pairs a compiler that is not C's with what all items together give it.  `headers` are the SHA-256 of the
+    system's headers that the sources include, see toolchain.headers.
     """
 
     profile: Profile
     sources: dict[str, bytes]
     compiler: Compiler
     kernels: tuple[tuple[KernelCompiler, tuple[Any, ...]], ...]
+    headers: Mapping[str, str]
 
     @property
     def definitions(self) -> tuple[str, ...]:
         """Of the C preprocessor, but for the hash."""
-        return (f"TIME_SOURCE={self.profile.time_source}",)
+        return definitions_of(self.profile)
+
+    @functools.cached_property
+    def inputs(self) -> dict[str, Any]:
+        """Return what shapes the program beside sources, compiler's identity and flags, as JSON types."""
+        return {
+            "command": list(compiler_flags.command(self.profile.toolchain)),
+            "definitions": list(self.definitions),
+            "settings": settings_of(self.profile),
+            "tools": dict(self.compiler.parts),
+            "headers": dict(self.headers),
+            "kernel_compilers": [compiler.identity(self.profile) for compiler, _ in self.kernels],
+            "method": method(),
+        }
 
     @property
     def sha256(self) -> str:
         """The bundle's name."""
-        described = {
-            "sources": {path: _sha256(content) for path, content in self.sources.items()},
-            "compiler": self.compiler.identity,
-            "flags": self.compiler.flags,
-            "definitions": self.definitions,
-            "compilers of kernels": [compiler.identity(self.profile) for compiler, _ in self.kernels],
-        }
-        return _sha256(json.dumps(described, sort_keys=True).encode())
+        hashes = {path: _sha256(content) for path, content in self.sources.items()}
+        return name_of(hashes, self.compiler.identity, self.compiler.flags, self.inputs)
 
     def write(self, folder: Path) -> None:
         """The sources."""
@@ -121,9 +132,60 @@ def _is_unit(path: Path) -> bool:
 
 def recipe_of(plan: Plan, profile: Profile) -> Recipe:
     """The recipe of a plan's bundle; ToolError without a compiler, RequestError if the profile says too little."""
-    compiler, kernels = toolchain.find(profile), _kernels(plan)
-    made = [each.sources(given, profile) for each, given in kernels]
-    return Recipe(profile, functools.reduce(operator.or_, made, _sources(plan)), compiler, kernels)
+    compiler, sources = toolchain.find(profile), sources_of(plan, profile)
+    return Recipe(profile, sources, compiler, _kernels(plan), toolchain.headers(compiler, sources))
+
+
+def sources_of(plan: Plan, profile: Profile) -> dict[str, bytes]:
+    """Return all sources of a plan's bundle, fixed and generated, by their paths in it."""
+    made = [each.sources(given, profile) for each, given in _kernels(plan)]
+    return functools.reduce(operator.or_, made, _sources(plan))
+
+
+def compiled(plan: Plan, profile: Profile) -> set[str]:
+    """Return the paths of the files that the board is given beside the sources: the program, and what it loads."""
+    return {PROGRAM, *(path for compiler, _ in _kernels(plan) for path in compiler.deployed(profile))}
+
+
+def name_of(sources: Mapping[str, str], compiler: str, flags: Sequence[str], inputs: Mapping[str, Any]) -> str:
+    """Return a bundle's name; `sources` are the SHA-256 of its sources by their paths."""
+    described = {"sources": dict(sources), "compiler": compiler, "flags": list(flags), "inputs": dict(inputs)}
+    return _sha256(json.dumps(described, sort_keys=True).encode())
+
+
+def definitions_of(profile: Profile) -> tuple[str, ...]:
+    """Return what the C preprocessor is told, but for the bundle's name."""
+    return (f"TIME_SOURCE={profile.time_source}",)
+
+
+def method() -> str:
+    """Return a hash of the modules that decide how a bundle is compiled, which no source of it shows."""
+    return _sha256(b"".join(Path(module).read_bytes() for module in (toolchain.__file__, __file__)))
+
+
+def settings_of(profile: Profile) -> dict[str, Any]:
+    """Return what of a profile the sources and definitions depend on, as JSON types."""
+    return {
+        "emulated": profile.emulated,
+        "stand_ins": profile.simulated,
+        "static": profile.toolchain.static,
+        "time_source": profile.time_source,
+        "cuda": None if profile.cuda is None else profile.cuda.model_dump(mode="json"),
+        "tiovx": {"timeout_s": profile.tiovx.timeout_s},
+        "vitis": {"timeout_s": profile.vitis.timeout_s},
+    }
+
+
+def profile_of(name: str, settings: Mapping[str, Any]) -> Profile:
+    """Return a profile that has these settings, for `sources_of`; ValueError if they are not those of a board.
+
+    It names no compiler and no address.
+    """
+    document = dict(settings)
+    emulated, static = document.pop("emulated"), document.pop("static")
+    place = {"emulator": {"cpu": "none", "cores": 1}} if emulated else {"local": True}
+    fixed = {"name": name, "soc": "", "cores": 1, "items": {"all": {"target": "c"}}}
+    return Profile.model_validate(document | fixed | place | {"toolchain": {"compiler": "none", "static": static}})
 
 
 def check_targets(plan: Plan, profile: Profile) -> None:
@@ -237,8 +299,7 @@ def _write_manifest(work: Path, recipe: Recipe, sha256: str) -> None:
         "bundle": sha256,
         "compiler": recipe.compiler.identity,
         "flags": recipe.compiler.flags,
-        "definitions": recipe.definitions,
-        "compilers of kernels": [compiler.identity(recipe.profile) for compiler, _ in recipe.kernels],
+        "inputs": recipe.inputs,
         "files": {str(path): _sha256((work / path).read_bytes()) for path in sorted(paths)},
     }
     (work / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")

@@ -7,7 +7,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,12 +22,19 @@ POLL_S = 0.5
 LAST_WORDS = 3  # lines
 SHOWN = 100  # characters of a line
 
+# Variables that could add headers, libraries, programs or options to the compilers that a tool calls.
+REACH_COMPILERS = {
+    *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH"),
+    *("GCC_EXEC_PREFIX", "CCC_OVERRIDE_OPTIONS", "LD_RUN_PATH", "LD_PRELOAD", "CFLAGS", "CXXFLAGS", "LDFLAGS"),
+}
+
 
 @dataclass(frozen=True)
 class Job:
     """A command, and the words about it: what is going on (`building`), what may fail (`the build`), what helps then.
 
-    `environment` is what differs from this process's; every `tell_every_s` somebody hears of it.
+    `environment` is what differs from this process's, of which REACH_COMPILERS are left out.  Every `tell_every_s`
+    somebody hears of it.
     """
 
     command: Sequence[str]
@@ -39,7 +46,7 @@ class Job:
     if_missing: str = "install it"
     if_failed: str = ""
     folder: Path | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -106,7 +113,7 @@ def _start(job: Job) -> subprocess.Popen[bytes]:
             stderr=subprocess.STDOUT,
             start_new_session=True,
             cwd=job.folder,
-            env={**os.environ, **job.environment},
+            env={name: value for name, value in os.environ.items() if name not in REACH_COMPILERS} | job.environment,
         )
     except OSError as error:
         raise ToolError(f"cannot run {job.command[0]}: {error.strerror}", job.if_missing) from error

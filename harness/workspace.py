@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # pydantic takes longer to import than --help should
     from harness.profile import Profile
 
 ROOT = Path(__file__).parents[1]
+SOURCES = ("harness", "kernels")  # folders of the checkout from which bundles are made
 COMMON_LOCKS = "/var/tmp/harness-locks"  # noqa: S108 - sharing/folder.py: what others write there is not trusted
 GIT_S = 60.0  # a disk far away, or a program of its settings, may keep it for ever
 
@@ -103,12 +104,13 @@ def git(*arguments: str) -> bytes | None:
 
 def find(boards: Path | None, runs: Path | None, environment: Mapping[str, str] = os.environ) -> Workspace:
     """The workspace of this checkout; HARNESS_CACHE or XDG_CACHE_HOME move the cache, HARNESS_LOCKS the locks."""
-    cache = Path(environment.get("HARNESS_CACHE") or _caches(environment) / "harness")
+    cache = Path(environment.get("HARNESS_CACHE") or caches(environment) / "harness")
     common = Path(environment.get("HARNESS_LOCKS") or COMMON_LOCKS).absolute()
     return Workspace(boards or ROOT / "boards.yaml", ROOT / "models", runs or ROOT / "runs", cache.absolute(), common)
 
 
-def _caches(environment: Mapping[str, str]) -> Path:
+def caches(environment: Mapping[str, str]) -> Path:
+    """Return the user's folder of caches; RequestError where nothing says where that is."""
     try:
         return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError as error:  # a user without a name, as in a container, and without HOME

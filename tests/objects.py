@@ -26,7 +26,7 @@ def kept(objects: Path) -> Iterator[None]:
     """Until it ends, whatever is built in this process takes the object files of its fixed sources from a folder."""
 
     def build(self: Compiler, *given: object) -> None:
-        Keeping(self.command, self.identity, self.flags, objects).build(*given)  # type: ignore[arg-type]
+        Keeping(self.command, self.identity, self.flags, self.parts, objects).build(*given)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Compiler, "build", build)
@@ -40,7 +40,7 @@ class Keeping(Compiler):
     Processes may share the folder.
     """
 
-    objects: Path
+    objects: Path = Path()
 
     def build(
         self,

@@ -36,6 +36,17 @@ def test_all_that_it_says_is_in_the_log(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_text() == f"before\n{tmp_path}\na word\nend"
 
 
+def test_no_variable_of_the_user_reaches_the_compilers_that_it_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "GCC_EXEC_PREFIX", "LD_PRELOAD", "XILINXD_LICENSE_FILE"):
+        monkeypatch.setenv(name, "given")
+    slow_tool.run(job("env", tmp_path), lambda _: None)
+    told = dict(line.split("=", 1) for line in (tmp_path / "log").read_text().splitlines() if "=" in line)
+    assert told["WORD"] == "a word"
+    assert [name for name, value in told.items() if value == "given"] == ["XILINXD_LICENSE_FILE"]
+
+
 def test_a_failure_is_told_with_the_last_words_that_say_something(tmp_path: Path) -> None:
     with pytest.raises(ToolError) as error:
         slow_tool.run(job("echo one; echo two; echo; echo three; printf four; exit 7", tmp_path), lambda _: None)

@@ -143,6 +143,9 @@ class KernelCompiler(Protocol):
     def flags(self, profile: Profile) -> tuple[str, ...]:
         """What the C compiler of the program is told beside the profile's flags."""
 
+    def deployed(self, profile: Profile) -> tuple[str, ...]:
+        """Return the paths of the files that `build` makes and that the board is given, such as stand-ins."""
+
     def build(self, bundle: Path, kernels: Sequence[Any], profile: Profile, compile_c: CompileC) -> tuple[Path, ...]:
         """Write what the program needs below `bundle`, where the sources are.
 

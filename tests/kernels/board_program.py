@@ -118,7 +118,7 @@ def build_patched(
     recipe = _patched(made, board, folder, patches, flags)
     if objects:
         compiler = recipe.compiler
-        keeping = Keeping(compiler.command, compiler.identity, compiler.flags, objects)
+        keeping = Keeping(compiler.command, compiler.identity, compiler.flags, compiler.parts, objects)
         recipe = dataclasses.replace(recipe, compiler=keeping)
     recipe.compile(folder, "patched")
     return BoardProgram(folder / bundle.PROGRAM, made.network, "patched", recipe.compiler.identity)

@@ -50,7 +50,7 @@ lab:
   soc: "{WEIRD}"
   cores: 2
   address: {address}
-  toolchain: {{compiler: gcc, flags: [-O1, "-DWEIRD={WEIRD}"]}}
+  toolchain: {{compiler: gcc, flags: [-O1]}}
   items: {{all: {{target: c, operators: [QuantizeLinear, QGemm, Add, DequantizeLinear, ArgMax, ArgMin]}}}}
   work_folder: "{tmp_path}/{WEIRD}"
   setup: [env, "true $(touch pwned); touch pwned", "echo '{WEIRD.replace("'", "")}'"]

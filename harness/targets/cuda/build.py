@@ -48,6 +48,10 @@ class _Nvrtc:
         """None: the program loads the driver."""
         return ()
 
+    def deployed(self, profile: Profile) -> tuple[str, ...]:
+        """Return the stand-in of the driver, for a simulation."""
+        return (STAND_IN,) if profile.simulated else ()
+
     def build(
         self,
         bundle: Path,

@@ -5,19 +5,22 @@ Its cubins load on every driver of CUDA 11 and later (minor version compatibilit
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from cuda.bindings import nvrtc
 
+from harness import file_digest, workspace
 from harness.errors import ToolError
 
 # One operation each, rounded to nearest; --fmad=false besides the intrinsics, which are never fused.
 EXACTNESS_FLAGS = ("--fmad=false", "--prec-div=true", "--prec-sqrt=true", "--ftz=false")
-LANGUAGE_FLAGS = ("--std=c++17",)
+LANGUAGE_FLAGS = ("--std=c++17", "--no-source-include")  # no header of the folder in which the harness was started
 FLAGS = (*LANGUAGE_FLAGS, *EXACTNESS_FLAGS)
 
 
@@ -29,10 +32,23 @@ class Compiled:
     cubin: bytes
 
 
-def identity() -> str:
+def version() -> str:
     """Name and version of the compiler."""
     major, minor = _checked(nvrtc.nvrtcVersion())
     return f"NVRTC {major}.{minor}"
+
+
+def identity() -> str:
+    """Return name and version, and a hash of the libraries: the one that is loaded, and those beside it."""
+    name = version()  # loads it
+    loaded = re.findall(r"(?m) (/\S.*/libnvrtc[^/]*\.so[^/\n]*)$", Path("/proc/self/maps").read_text())
+    if not loaded:
+        raise ToolError(
+            f"{name} is loaded from no file", "install the requirements again: rm -r .venv, then make setup"
+        )
+    files = sorted(Path(loaded[0]).parent.glob("libnvrtc*.so*"))
+    digests = [file_digest.of_file(path, workspace.find(None, None).cache) for path in files]
+    return f"{name} [{hashlib.sha256(''.join(digests).encode()).hexdigest()[:12]}]"
 
 
 def supported() -> tuple[str, ...]:
@@ -63,7 +79,7 @@ def _compile(arch: str, name: str, source: bytes, headers: Mapping[str, bytes]) 
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             log = _text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
             raise ToolError(
-                f"{identity()} failed for {arch} ({status.name}):\n{_words(log)[:2000]}",
+                f"{version()} failed for {arch} ({status.name}):\n{_words(log)[:2000]}",
                 "the kernels must compile as they are",
             )
         ptx = _text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program)

@@ -57,6 +57,10 @@ class _Tiovx:
         library = ["-Wl,--no-as-needed", str(found.library), "-Wl,--allow-shlib-undefined"]
         return ("-fvisibility=hidden", "-DSOC_J721E", *headers, *library)
 
+    def deployed(self, profile: Profile) -> tuple[str, ...]:
+        """Return the double, if that is to stand in."""
+        return (STAND_IN,) if profile.simulated else ()
+
     def build(
         self, bundle: Path, kernels: Sequence[CoreItem], profile: Profile, compile_c: CompileC
     ) -> tuple[Path, ...]:

@@ -75,6 +75,12 @@ class _Vitis:
             return LINKED
         return (*LINKED, *xrt.find(profile).link_flags)
 
+    def deployed(self, profile: Profile) -> tuple[str, ...]:
+        """Return the double with its metadata, if that is to stand in, and what it runs on."""
+        if not profile.simulated:
+            return ()
+        return (STAND_IN, METADATA, *(f"{STAND_INS}/{name}" for name in RUNTIME if profile.emulated))
+
     def build(
         self, bundle: Path, kernels: Sequence[Sequence[Kernel]], profile: Profile, compile_c: CompileC
     ) -> tuple[Path, ...]:

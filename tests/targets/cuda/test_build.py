@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness import file_digest
+from harness.errors import ToolError
 from harness.profile import Profile
 from harness.targets import KERNELS
 from harness.targets.cuda import build, nvrtc
@@ -72,3 +74,29 @@ def test_the_compiler_leaves_the_encoding_of_files_as_it_is() -> None:
     before = locale.getencoding()
     nvrtc.compile_for("sm_72", "empty.cu", b"", {})
     assert locale.getencoding() == before
+
+
+def test_no_header_of_the_working_folder_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.cuh").write_text("#define ANSWER 42\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CPATH", str(tmp_path))
+    monkeypatch.setenv("NVRTC_APPEND_FLAGS", f"-I{tmp_path}")
+    source = b'#include "mine.cuh"\nextern "C" __global__ void k(int *to) { *to = ANSWER; }\n'
+    with pytest.raises(ToolError, match=r"could not open source file .?mine\.cuh"):
+        nvrtc.compile_for("sm_72", "network.cu", source, {})
+    assert "mov.u32" in nvrtc.compile_for("sm_72", "network.cu", source, {"mine.cuh": b"#define ANSWER 7\n"}).ptx
+
+
+def test_another_library_of_the_compiler_has_another_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of every file beside the library that is loaded."""
+    known = nvrtc.identity()
+    assert known.startswith("NVRTC 11.8 [")
+    read, hashed = file_digest.of_file, []
+
+    def other(path: Path, cache: Path) -> str:
+        hashed.append(path.name)
+        return read(path, cache).translate({ord("0"): "1"}) if "builtins" in path.name else read(path, cache)
+
+    monkeypatch.setattr(file_digest, "of_file", other)
+    assert nvrtc.identity() != known
+    assert {name.partition(".so")[0] for name in hashed} == {"libnvrtc", "libnvrtc-builtins"}
