@@ -27,7 +27,7 @@ _NO_TEXT = re.compile(
 def parse_json(text: str | bytes) -> Any:
     """The value of a JSON text; ValueError for what is none, numbers that JSON has not, and what is nested too deep.
 
-    A key that stands twice is refused: whoever reads the text, or reads it with another program, may see the other.
+    ValueError also for a key that stands twice in an object: another reader may take the other value.
     """
     try:
         return json.loads(text, parse_constant=_refuse, object_pairs_hook=_once)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from securesystemslib.dsse import Envelope
+
 from harness.board.keys import GUEST_KEYS, host_fingerprint
-from harness.errors import RequestError
+from harness.errors import InfrastructureError, RequestError
 from harness.evidence import ENVELOPE, write_json
 from harness.screen import Screen
-from harness.signing import PAYLOAD_TYPE, Envelope, fingerprint, private_key, statement
+from harness.signing import PAYLOAD_TYPE, fingerprint, parse, private_key, statement, with_signature
 from harness.verification import State, Wanted, verify
 from harness.verification.claims import MALFORMED
 from harness.verification.folder import RUN, how_to_finish, read
@@ -16,35 +18,39 @@ from harness.workspace import Workspace
 
 
 def sign(run: Path, key: Path, workspace: Workspace, screen: Screen) -> None:
-    """The whole command; RequestError for what is no key, for an unfinished run, and for what does not stand."""
+    """Sign a run; RequestError for what is no key, for an unfinished run, and for what does not stand.
+
+    InfrastructureError where a claim that is needed cannot be checked here, such as sources that are not here.
+    """
     path, signer = workspace.run(run), private_key(key)
     known = host_fingerprint(workspace.cache / GUEST_KEYS)
     _require_sound(path, Wanted(workspace.boards, reference="none", rebuild=False, emulator_key=known), screen)
-    envelope = _stated(path).with_signature(signer)
-    write_json(path / ENVELOPE, envelope.document())
+    envelope = with_signature(_stated(path), signer)
+    write_json(path / ENVELOPE, envelope.to_dict())
     name = fingerprint(signer.public_key())
     screen.note(f"{path / ENVELOPE}: signed by {name}")
     screen.document({"run": str(path), "envelope": str(path / ENVELOPE), "signed_by": name})
 
 
 def _require_sound(path: Path, wanted: Wanted, screen: Screen) -> None:
-    """All but what takes long: the reference computed again, the bundle built again."""
+    """Check all claims but what takes long: the reference computed again, the bundle built again."""
     evidence = read(path)
     if evidence is None:
         raise RequestError(f"{path}: the run is not finished", how_to_finish(path))
     for found in verify(evidence, wanted, screen.progress):
-        if found.state is State.WRONG or (found.needed and found.state is State.UNCHECKED):
-            raise RequestError(
-                f"{path}: {found.name} {found.state}: {found.text}", "nobody should vouch for this: see harness verify"
-            )
+        words = f"{path}: {found.name} {found.state}: {found.text}", "nobody should vouch for this: see harness verify"
+        if found.state is State.WRONG:
+            raise RequestError(*words)
+        if found.needed and found.state is State.UNCHECKED:
+            raise InfrastructureError(*words)
 
 
 def _stated(path: Path) -> Envelope:
     """The envelope that is there, which states this run, for one more signature; or a new one."""
     try:
-        new = Envelope(PAYLOAD_TYPE, statement((path / RUN).read_bytes()))
+        new = Envelope(statement((path / RUN).read_bytes()), PAYLOAD_TYPE, {})
     except MALFORMED as error:
         raise RequestError(f"{path / RUN}: of no run that can be stated: {error!r}", "see harness verify") from error
     if not (path / ENVELOPE).exists():
         return new
-    return Envelope.parse((path / ENVELOPE).read_text(encoding="utf-8"))
+    return parse((path / ENVELOPE).read_text(encoding="utf-8"))

@@ -5,8 +5,18 @@ statement  the run as an in-toto Statement v1
 envelope   a payload with its signatures (DSSE)
 """
 
-from harness.signing.envelope import Envelope
+from harness.signing.envelope import is_signed_by, parse, signers, with_signature
 from harness.signing.keys import fingerprint, private_key, public_key
 from harness.signing.statement import PAYLOAD_TYPE, statement
 
-__all__ = ["PAYLOAD_TYPE", "Envelope", "fingerprint", "private_key", "public_key", "statement"]
+__all__ = [
+    "PAYLOAD_TYPE",
+    "fingerprint",
+    "is_signed_by",
+    "parse",
+    "private_key",
+    "public_key",
+    "signers",
+    "statement",
+    "with_signature",
+]

@@ -1,79 +1,90 @@
-"""A payload with its signatures: DSSE v1.0.2, https://github.com/secure-systems-lab/dsse.
+"""A payload with its signatures: DSSE v1.0, https://github.com/secure-systems-lab/dsse, by securesystemslib.
 
     {"payload": BASE64, "payloadType": TYPE, "signatures": [{"keyid": FINGERPRINT, "sig": BASE64}]}
 
-What is signed is PAE(TYPE, payload) = "DSSEv1" SP LEN(TYPE) SP TYPE SP LEN(payload) SP payload, LEN in bytes, decimal.
+A keyid is a hint and may be missing: whether a key has signed is decided by its signature alone.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from securesystemslib.dsse import Envelope
+from securesystemslib.exceptions import VerificationError
+from securesystemslib.signer import CryptoSigner, Signature, SSlibKey
 
 from harness.errors import RequestError
 from harness.signing.keys import fingerprint
 from harness.untrusted import parse_json
 
-
-@dataclass(frozen=True)
-class Envelope:
-    """`signatures` by the fingerprints of their keys, which are hints: `is_signed_by` asks the key itself."""
-
-    payload_type: str
-    payload: bytes
-    signatures: Mapping[str, bytes] = field(default_factory=dict)
-
-    @classmethod
-    def parse(cls, text: str) -> Envelope:
-        """An envelope from its JSON; RequestError if it is none."""
-        try:
-            document = parse_json(text)
-            signatures = {str(each["keyid"]): _decoded(each["sig"]) for each in document["signatures"]}
-            return cls(str(document["payloadType"]), _decoded(document["payload"]), signatures)
-        except (ValueError, LookupError, TypeError) as error:
-            raise RequestError(f"no DSSE envelope: {error}", "remove it, and sign again") from error
-
-    @property
-    def signed(self) -> bytes:
-        """The bytes that are signed, PAE(type, payload)."""
-        kind = self.payload_type.encode()
-        return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(self.payload), self.payload)
-
-    def with_signature(self, key: Ed25519PrivateKey) -> Envelope:
-        """The same, signed by one more key."""
-        name = fingerprint(key.public_key())
-        return Envelope(self.payload_type, self.payload, {**self.signatures, name: key.sign(self.signed)})
-
-    def is_signed_by(self, key: Ed25519PublicKey) -> bool:
-        """Whether one of the signatures is that of this key."""
-        return any(_verifies(key, signature, self.signed) for signature in self.signatures.values())
-
-    def document(self) -> dict[str, Any]:
-        """As JSON types."""
-        signatures = [{"keyid": name, "sig": _encoded(sig)} for name, sig in self.signatures.items()]
-        return {"payload": _encoded(self.payload), "payloadType": self.payload_type, "signatures": signatures}
+KEYS = {"payload", "payloadType", "signatures"}
+SIGNATURE_KEYS = {"keyid", "sig"}
 
 
-def _verifies(key: Ed25519PublicKey, signature: bytes, content: bytes) -> bool:
+def parse(text: str) -> Envelope:
+    """Return the envelope of a JSON text; RequestError for another form, unknown keys, or keys that stand twice."""
     try:
-        key.verify(signature, content)
-    except InvalidSignature:
+        document = parse_json(text)
+        _require_keys(document, KEYS, KEYS)
+        if not isinstance(document["payloadType"], str) or not isinstance(document["signatures"], list):
+            raise TypeError("payloadType is no text, or signatures is no list")  # noqa: TRY301 - one way out
+        signatures = {str(index): _signature(each) for index, each in enumerate(document["signatures"])}
+        return Envelope(_decoded(document["payload"]), document["payloadType"], signatures)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise RequestError(f"no DSSE envelope: {error}", "remove it, and sign again") from error
+
+
+def with_signature(envelope: Envelope, key: Ed25519PrivateKey) -> Envelope:
+    """Return the envelope with the signature of one more key; as it is if the key has signed already."""
+    if is_signed_by(envelope, key.public_key()):
+        return envelope
+    signed = Envelope(envelope.payload, envelope.payload_type, dict(envelope.signatures))
+    signed.sign(CryptoSigner(key, _library_key(key.public_key())))
+    return signed
+
+
+def is_signed_by(envelope: Envelope, key: Ed25519PublicKey) -> bool:
+    """Return whether one of the signatures is that of this key, whatever its keyid says."""
+    wanted = _library_key(key)
+    candidates = {place: Signature(wanted.keyid, each.signature) for place, each in envelope.signatures.items()}
+    try:
+        Envelope(envelope.payload, envelope.payload_type, candidates).verify([wanted], threshold=1)
+    except VerificationError:
         return False
     return True
 
 
-def _encoded(content: bytes) -> str:
-    return base64.b64encode(content).decode()
+def signers(envelope: Envelope) -> list[str]:
+    """Return the keyids that the envelope names, which nobody has checked."""
+    return [each.keyid or "a key without name" for each in envelope.signatures.values()]
 
 
-def _decoded(text: str) -> bytes:
-    """RFC 4648, its URL-safe letters too, as the protocol wants of a reader."""
+def _library_key(key: Ed25519PublicKey) -> SSlibKey:
+    return SSlibKey.from_crypto(key, keyid=fingerprint(key))
+
+
+def _signature(document: Any) -> Signature:
+    _require_keys(document, SIGNATURE_KEYS, {"sig"})
+    keyid = document.get("keyid", "")
+    if not isinstance(keyid, str):
+        raise TypeError(f"the keyid {keyid!r} is no text")
+    return Signature(keyid, _decoded(document["sig"]).hex())
+
+
+def _require_keys(document: Any, known: set[str], needed: set[str]) -> None:
+    if not isinstance(document, dict):
+        raise TypeError(f"{str(document)[:40]!r} is no object")
+    if unknown := document.keys() - known:
+        raise ValueError(f"unknown key {min(unknown)!r}")
+    if missing := needed - document.keys():
+        raise ValueError(f"{min(missing)!r} is missing")
+
+
+def _decoded(text: Any) -> bytes:
+    """Return the bytes of standard or URL-safe base64, both of which the protocol wants a reader to take."""
     try:
         return base64.b64decode(text.replace("-", "+").replace("_", "/"), validate=True)
     except (AttributeError, binascii.Error) as error:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from securesystemslib.dsse import Envelope
 
 from harness.errors import RequestError
 from harness.evidence import ENVELOPE
-from harness.signing import PAYLOAD_TYPE, Envelope, fingerprint, statement
+from harness.signing import PAYLOAD_TYPE, fingerprint, is_signed_by, parse, signers, statement
 from harness.verification.claims import ContradictionError, UncheckedError
 from harness.verification.folder import RUN
 
@@ -23,12 +24,15 @@ def signed(folder: Path, key: Ed25519PublicKey | None) -> str:
             raise UncheckedError("nobody has signed it")
         raise ContradictionError(f"nobody has signed it: there is no {ENVELOPE}")
     envelope = _read(path)
-    if envelope.payload_type != PAYLOAD_TYPE or envelope.payload != statement((folder / RUN).read_bytes()):
+    if envelope.payload_type != PAYLOAD_TYPE:
+        raise ContradictionError(f"{ENVELOPE} is of type {envelope.payload_type!r}, a statement of {PAYLOAD_TYPE}")
+    if envelope.payload != statement((folder / RUN).read_bytes()):
         raise ContradictionError(f"{ENVELOPE} states another run than {RUN}")
-    names = ", ".join(envelope.signatures)
+    names = ", ".join(signers(envelope))
     if key is None:
-        raise UncheckedError(f"anybody may have signed it; it names {names}: give --key to check that")
-    if not envelope.is_signed_by(key):
+        named = f"names {names}" if names else "has no signature"
+        raise UncheckedError(f"anybody may have signed it; it {named}: give --key to check that")
+    if not is_signed_by(envelope, key):
         raise ContradictionError(f"not signed by {fingerprint(key)}, but by {names or 'nobody'}")
     return f"signed by {fingerprint(key)}"
 
@@ -37,6 +41,6 @@ def _read(path: Path) -> Envelope:
     if path.stat().st_size > LARGEST_ENVELOPE:
         raise ContradictionError(f"{path.name} is too long for an envelope")
     try:
-        return Envelope.parse(path.read_text(encoding="utf-8"))
+        return parse(path.read_text(encoding="utf-8"))
     except RequestError as error:
         raise ContradictionError(f"{path.name} is {error.message}") from error

@@ -1,28 +1,41 @@
-"""`harness sign`, its envelope read by another implementation, and `harness verify --key`."""
+"""`harness sign`, its envelope checked by the definition of DSSE, and `harness verify --key`."""
 
 from __future__ import annotations
 
 import base64
-import copy
 import hashlib
 import json
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from securesystemslib.dsse import Envelope as OtherEnvelope
-from securesystemslib.signer import Key, SSlibKey
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from securesystemslib.dsse import Envelope
 
 from harness.board_state.identify import this_boot_id
-from harness.errors import RequestError
+from harness.errors import InfrastructureError, RequestError
 from harness.evidence import write_json
-from harness.signing import PAYLOAD_TYPE, Envelope, private_key, statement
+from harness.signing import PAYLOAD_TYPE, private_key, statement, with_signature
 from tests.commands.command import Ended, User
-from tests.commands.test_verify import QUICK, change, identical, model, states, text, user
+from tests.commands.history import History
+from tests.commands.test_verify import (
+    QUICK,
+    change,
+    claims_now,
+    differing,
+    identical,
+    model,
+    rewrite,
+    states,
+    text,
+    user,
+)
 
-__all__ = ["identical", "model", "user"]  # fixtures
+__all__ = ["differing", "identical", "model", "user"]  # fixtures
 
 
 def made(path: Path, *options: str) -> Path:
@@ -54,14 +67,20 @@ def test_a_signed_run_stands_and_says_by_whom(user: User, run: Path, key: Path) 
     assert (unasked.code, states(unasked)["signature"]) == (0, "not checked")
 
 
-def test_another_implementation_reads_the_envelope_and_accepts_the_signature(user: User, run: Path, key: Path) -> None:
+def test_the_signature_is_that_of_dsse_v1(user: User, run: Path, key: Path) -> None:
+    """By its definition, with nothing of the harness or its library."""
     user.here("sign", str(run), "--key", str(key))
     document = json.loads((run / "run.dsse.json").read_text())
-    envelope = OtherEnvelope.from_dict(copy.deepcopy(document))
-    assert envelope.payload_type == "application/vnd.in-toto+json"
-    assert envelope.verify([_other_key(key, document)], threshold=1)
-    statement = json.loads(envelope.payload)
-    assert (statement["_type"], statement["predicateType"]) == ("https://in-toto.io/Statement/v1", "urn:harness:run:v2")
+    assert document.keys() == {"payload", "payloadType", "signatures"}
+    [signature] = document["signatures"]
+    payload, kind = base64.b64decode(document["payload"], validate=True), document["payloadType"].encode()
+    assert kind == b"application/vnd.in-toto+json"
+    pae = b" ".join([b"DSSEv1", str(len(kind)).encode(), kind, str(len(payload)).encode(), payload])
+    public(key).verify(base64.b64decode(signature["sig"], validate=True), pae)
+    with pytest.raises(InvalidSignature):
+        public(key).verify(base64.b64decode(signature["sig"]), pae + b" ")
+    statement = json.loads(payload)
+    assert (statement["_type"], statement["predicateType"]) == ("https://in-toto.io/Statement/v1", "urn:harness:run:v1")
     sha256 = hashlib.sha256((run / "run.json").read_bytes()).hexdigest()
     assert statement["subject"] == [{"name": "run.json", "digest": {"sha256": sha256}}]
     assert statement["predicate"]["verdict"] == "identical"
@@ -72,10 +91,45 @@ def test_another_implementation_reads_the_envelope_and_accepts_the_signature(use
     assert statement["predicate"]["ranOn"]["network"] == {"target": "c", "on": "hardware"}
 
 
-def _other_key(key: Path, document: dict[str, Any]) -> Key:
-    """The last 32 bytes of the OpenSSH public key are the key."""
+def public(key: Path) -> Ed25519PublicKey:
+    """The last 32 bytes of an OpenSSH public key are the key."""
     blob = base64.b64decode(Path(f"{key}.pub").read_text().split()[1])
-    return SSlibKey(document["signatures"][0]["keyid"], "ed25519", "ed25519", {"public": blob[-32:].hex()})
+    return Ed25519PublicKey.from_public_bytes(blob[-32:])
+
+
+def signature_of_nobody() -> dict[str, str]:
+    return {"keyid": "SHA256:nobody", "sig": base64.b64encode(bytes(64)).decode()}
+
+
+def twice(envelope: dict[str, Any]) -> None:
+    """A signature that is none has the same keyid and comes first."""
+    [signature] = envelope["signatures"]
+    envelope["signatures"] = [signature | {"sig": signature_of_nobody()["sig"]}, signature]
+
+
+ACCEPTED: dict[str, Callable[[dict[str, Any]], object]] = {
+    "no keyid": lambda e: e["signatures"][0].pop("keyid"),
+    "empty keyid": lambda e: e["signatures"][0].update(keyid=""),
+    "another keyid": lambda e: e["signatures"][0].update(keyid="SHA256:other"),
+    "first of three": lambda e: e["signatures"].extend([signature_of_nobody(), {"sig": signature_of_nobody()["sig"]}]),
+    "last of three": lambda e: e["signatures"].__setitem__(slice(0, 0), [signature_of_nobody(), signature_of_nobody()]),
+    "same keyid": twice,
+    "url-safe": lambda e: e["signatures"][0].update(sig=e["signatures"][0]["sig"].replace("+", "-").replace("/", "_")),
+}
+
+
+@pytest.mark.parametrize("how", ACCEPTED)
+def test_the_wanted_keys_signature_counts_wherever_it_stands_and_whatever_it_is_called(
+    user: User, run: Path, key: Path, how: str
+) -> None:
+    user.here("sign", str(run), "--key", str(key))
+    change(run / "run.dsse.json", ACCEPTED[how])
+    ended = verified(user, run, key)
+    assert (ended.code, states(ended)["signature"]) == (0, "ok"), ended.out
+    before = (run / "run.dsse.json").read_bytes()
+    user.here("sign", str(run), "--key", str(key))
+    assert json.loads((run / "run.dsse.json").read_text())["signatures"][0].keys() == {"keyid", "sig"}
+    assert len(json.loads((run / "run.dsse.json").read_text())["signatures"]) == len(json.loads(before)["signatures"])
 
 
 def test_two_laboratories_may_sign_one_run(user: User, run: Path, key: Path, tmp_path: Path) -> None:
@@ -124,11 +178,31 @@ def edit_signature(run: Path) -> None:
     change(run / "run.dsse.json", flip)
 
 
+def edit_envelope(how: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    return lambda run: change(run / "run.dsse.json", how)
+
+
+def twice_in_the_text(run: Path) -> None:
+    """A reader that takes the first would see another type than one that takes the last."""
+    written = (run / "run.dsse.json").read_text()
+    (run / "run.dsse.json").write_text(written.replace("{", '{"payloadType": "text/plain",', 1))
+
+
 TAMPERED = {
     "run": (edit_run, "states another run than run.json"),
     "payload": (edit_payload, "states another run than run.json"),
     "signature": (edit_signature, "not signed by SHA256:"),
-    "type": (lambda run: change(run / "run.dsse.json", lambda e: e.update(payloadType="text/plain")), "another run"),
+    "type": (edit_envelope(lambda e: e.update(payloadType="text/plain")), "is of type 'text/plain', a statement of"),
+    "no type": (edit_envelope(lambda e: e.update(payloadType=1)), "payloadType is no text"),
+    "unknown key": (edit_envelope(lambda e: e.update(approved=True)), "no DSSE envelope: unknown key 'approved'"),
+    "unknown key of a signature": (edit_envelope(lambda e: e["signatures"][0].update(cert="x")), "unknown key 'cert'"),
+    "keyid": (edit_envelope(lambda e: e["signatures"][0].update(keyid=1)), "the keyid 1 is no text"),
+    "no signature": (edit_envelope(lambda e: e["signatures"][0].pop("sig")), "'sig' is missing"),
+    "signatures": (edit_envelope(lambda e: e.update(signatures={})), "signatures is no list"),
+    "short signature": (edit_envelope(lambda e: e["signatures"][0].update(sig="AAAA")), "not signed by SHA256:"),
+    "nobody": (edit_envelope(lambda e: e.update(signatures=[])), ", but by nobody"),
+    "key twice": (twice_in_the_text, "'payloadType' stands twice in it"),
+    "list": (lambda run: (run / "run.dsse.json").write_text("[]"), "'[]' is no object"),
     "no base64": (lambda run: change(run / "run.dsse.json", lambda e: e.update(payload="%")), "'%' is no base64"),
     "no envelope": (lambda run: write_json(run / "run.dsse.json", {}), "is no DSSE envelope"),
     "none": (lambda run: (run / "run.dsse.json").unlink(), "there is no run.dsse.json"),
@@ -164,13 +238,34 @@ def test_a_verdict_that_does_not_follow_is_not_signed(user: User, run: Path, key
     assert not (run / "run.dsse.json").exists()
 
 
+@pytest.mark.parametrize("revision", [None, "0123456789ab-dirty", "0123456789ab"])
+def test_a_run_of_unknown_sources_is_not_signed(user: User, run: Path, key: Path, revision: str | None) -> None:
+    change(run / "run.json", lambda document: document["harness"].update(revision=revision))
+    rewrite(run)
+    with pytest.raises(InfrastructureError, match="sources not checked: made ") as caught:
+        user.here("sign", str(run), "--key", str(key))
+    assert caught.value.exit_code == 3
+    assert not (run / "run.dsse.json").exists()
+
+
+def test_a_run_of_other_sources_than_its_revisions_is_not_signed(
+    user: User, differing: Path, history: History, key: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(differing, tmp_path / "copy"))
+    change(copy / "run.json", claims_now(history))
+    rewrite(copy)
+    with pytest.raises(RequestError, match=r"sources not ok: .*: kernels/c/saturate\.h"):
+        user.here("sign", str(copy), "--key", str(key))
+    assert not (copy / "run.dsse.json").exists()
+
+
 def test_another_runs_envelope_is_not_replaced(user: User, run: Path, key: Path) -> None:
     other = json.loads((run / "run.json").read_text()) | {"wall_s": 9.5}
-    envelope = Envelope(PAYLOAD_TYPE, statement(json.dumps(other).encode())).with_signature(private_key(key))
-    write_json(run / "run.dsse.json", envelope.document())
+    envelope = with_signature(Envelope(statement(json.dumps(other).encode()), PAYLOAD_TYPE, {}), private_key(key))
+    write_json(run / "run.dsse.json", envelope.to_dict())
     with pytest.raises(RequestError, match="states another run"):
         user.here("sign", str(run), "--key", str(key))
-    assert json.loads((run / "run.dsse.json").read_text()) == envelope.document()
+    assert json.loads((run / "run.dsse.json").read_text()) == envelope.to_dict()
 
 
 def test_a_key_that_others_may_read_is_refused(user: User, run: Path, tmp_path: Path) -> None:
