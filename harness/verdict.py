@@ -26,7 +26,7 @@ from harness.plan import Plan
 from harness.profile import Profile
 from harness.proof import Side
 from harness.words import shortened
-from harness.workspace import git
+from harness.workspace import SOURCES, git
 
 SCHEMA = 2  # of run.json
 
@@ -110,6 +110,7 @@ def origin(job: Job, environment: dict[str, str], setup: list[dict[str, Any]]) -
             "flags": list(job.bundle.flags),
             "reused": job.bundle.reused,
             "files": job.bundle.files,
+            "inputs": job.bundle.inputs,
         },
         "reference": {
             "onnxruntime": job.reference.host.onnxruntime,
@@ -371,5 +372,11 @@ def _picture(network: Network, count: int, portrait: Portrait) -> dict[str, Any]
 
 
 def revision() -> str | None:
-    """The checkout's commit, with a mark if files differ from it; None outside a checkout, and where git hangs."""
-    return (git("describe", "--always", "--dirty", "--abbrev=12") or b"").decode().strip() or None
+    """The checkout's commit, with a mark if files differ from it; None outside a checkout, and where git hangs.
+
+    A new file below harness or kernels, which git does not know, is a difference too: it can be part of a bundle.
+    """
+    found = (git("describe", "--always", "--exclude=*", "--dirty", "--abbrev=12") or b"").decode().strip()
+    if found and not found.endswith("-dirty") and git("ls-files", "--others", "--exclude-standard", *SOURCES):
+        found += "-dirty"
+    return found or None

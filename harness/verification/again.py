@@ -14,7 +14,7 @@ from harness import __version__, report
 from harness.coverage import LayerCoverage
 from harness.errors import HarnessError
 from harness.verdict import SCHEMA, revision
-from harness.verification import board, fields, folder, measured, proved, rebuilt, results, subject
+from harness.verification import board, fields, folder, measured, proved, rebuilt, results, sources, subject
 from harness.verification.claims import (
     MALFORMED,
     Claim,
@@ -74,6 +74,7 @@ def verify(evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[C
         yield from _of_measurement(Measurement(evidence, plan, vectors), wanted, progress)
     else:
         yield from _of_run(Outputs(evidence, plan, vectors), wanted, progress)
+    yield claim("sources", lambda: _sources(evidence))
     yield claim("reports", lambda: _reports(evidence))
     yield claim("bundle", lambda: _bundle(evidence, wanted), needed=False)
     yield claim("signature", lambda: signed(evidence.path, wanted.key), needed=wanted.key is not None)
@@ -181,6 +182,11 @@ def _made(document: Mapping[str, Any], *, measured: bool) -> dict[str, str]:
 
 def _name(harness: Mapping[str, Any]) -> str:
     return f"harness {harness['version']} ({harness['revision']})"
+
+
+def _sources(evidence: Evidence) -> str:
+    with tempfile.TemporaryDirectory() as scratch:
+        return sources.same(evidence, Path(scratch))
 
 
 def _bundle(evidence: Evidence, wanted: Wanted) -> str:

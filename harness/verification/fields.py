@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from harness.bundle import PROGRAM
 from harness.measurement.parts import Part
 from harness.verdict import SCHEMA
 from harness.verification.claims import UncheckedError, listed
@@ -24,7 +25,8 @@ def _below(entry: str, claim: str, names: str) -> dict[str, str]:
 COMMON = {
     "schema": "fields",
     "kind": "request",
-    "harness.": BELIEVED,
+    "harness.version": BELIEVED,
+    "harness.revision": "sources",
     "started": "request",
     "finished": "request",
     "wall_s": "request",
@@ -38,9 +40,11 @@ COMMON = {
     "assessment.wall_s": BELIEVED,
     "assessment.": "plan",
     "bundle.sha256": "request",
-    "bundle.compiler": "bundle",
-    "bundle.flags.": "bundle",
-    "bundle.files.": "bundle",
+    "bundle.compiler": "sources",
+    "bundle.flags.": "sources",
+    "bundle.files.": "sources",
+    f"bundle.files.{PROGRAM}": "bundle",
+    "bundle.inputs.": "sources",
     "bundle.reused": BELIEVED,
     "reference.": BELIEVED,
     "host.": BELIEVED,

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import json
-import os
-import re
-import subprocess
-import sys
-import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,9 +12,7 @@ from harness.errors import HarnessError
 from harness.profile import Profile
 from harness.verification.claims import ContradictionError, UncheckedError, listed, require_equal
 from harness.verification.folder import RUN, Evidence
-from harness.workspace import git
-
-BUILD_TIMEOUT_S = 1800.0
+from harness.verification.revisions import by_its_revision
 
 # Run with the modules of another revision, by `python -c`: plan folder, laboratory, board, cache.
 _BUILD = """\
@@ -30,7 +21,7 @@ from pathlib import Path
 from harness import bundle, plan_folder, profile
 plan, boards, board, cache = sys.argv[1:]
 built = bundle.build(plan_folder.read(Path(plan)), profile.load(Path(boards)).board(board), Path(cache))
-print(json.dumps([built.sha256, built.files, built.compiler, built.flags]))
+print(json.dumps([built.sha256, built.files, built.compiler, built.flags, built.inputs]))
 """
 
 
@@ -56,6 +47,7 @@ class Built:
     files: Mapping[str, str]
     compiler: str
     flags: tuple[str, ...]
+    inputs: Mapping[str, Any]
 
 
 def reproduced(evidence: Evidence, boards: Path, scratch: Path) -> str:
@@ -77,7 +69,7 @@ def reproduced(evidence: Evidence, boards: Path, scratch: Path) -> str:
 
 def _here(evidence: Evidence, boards: Path, cache: Path) -> Built:
     made = bundle.build(plan_folder.read(evidence.path / "plan"), _profile(evidence, boards), cache)
-    return Built(made.sha256, made.files, made.compiler, made.flags)
+    return Built(made.sha256, made.files, made.compiler, made.flags, made.inputs)
 
 
 def _profile(evidence: Evidence, boards: Path) -> Profile:
@@ -86,8 +78,8 @@ def _profile(evidence: Evidence, boards: Path) -> Profile:
 
 def _there(evidence: Evidence, boards: Path, folder: Path) -> Built:
     arguments = [evidence.path.absolute() / "plan", boards.absolute(), evidence.run["board"]["name"], folder / "cache"]
-    sha256, files, compiler, flags = _by_its_revision(evidence, _BUILD, arguments, folder)
-    return Built(sha256, files, compiler, tuple(flags))
+    sha256, files, compiler, flags, inputs = by_its_revision(evidence, _BUILD, arguments, folder)
+    return Built(sha256, files, compiler, tuple(flags), inputs)
 
 
 def reports(evidence: Evidence, folder: Path) -> dict[str, str]:
@@ -95,62 +87,35 @@ def reports(evidence: Evidence, folder: Path) -> dict[str, str]:
 
     UncheckedError where that is not in the history of this checkout.
     """
-    made: dict[str, str] = _by_its_revision(evidence, _REPORT, [evidence.path.absolute() / RUN], folder)
+    made: dict[str, str] = by_its_revision(evidence, _REPORT, [evidence.path.absolute() / RUN], folder)
     return made
-
-
-def _by_its_revision(evidence: Evidence, program: str, arguments: Sequence[Path | str], folder: Path) -> Any:
-    """What a program prints that runs with the checkout's own past: only what its present comes from is run."""
-    revision = _revision(evidence)
-    if git("merge-base", "--is-ancestor", revision, "HEAD") is None:
-        raise UncheckedError(f"made by revision {revision}, which is not in the history of this checkout")
-    archive = git("archive", "--format=tar", revision, "harness", "kernels")
-    if archive is None:
-        raise UncheckedError(f"git does not give the sources of revision {revision}")
-    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        tar.extractall(folder / "sources", filter="data")
-    environment = os.environ | {"PYTHONPATH": str(folder / "sources"), "PYTHONSAFEPATH": "1"}
-    asked = [sys.executable, "-c", program, *map(str, arguments)]
-    try:
-        done = subprocess.run(asked, capture_output=True, check=False, env=environment, timeout=BUILD_TIMEOUT_S)
-    except subprocess.TimeoutExpired as error:
-        raise UncheckedError(f"revision {revision} did not make it within {BUILD_TIMEOUT_S:g} s") from error
-    if done.returncode != 0:
-        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise UncheckedError(f"revision {revision} does not make it here: {last[:200]}")
-    return json.loads(done.stdout)
-
-
-def _revision(evidence: Evidence) -> str:
-    """The commit that the run names; UncheckedError if that was not all that was there."""
-    recorded = evidence.run["harness"]["revision"]
-    if recorded is None:
-        raise UncheckedError("made outside a checkout, by other sources than those here")
-    if str(recorded).endswith("-dirty"):
-        raise UncheckedError(f"made by {recorded}: sources that nobody kept, and not those here")
-    match = re.search(r"(?:^|-g)([0-9a-f]{7,40})$", str(recorded))
-    if not match:
-        raise UncheckedError(f"{RUN} names no revision: {recorded!r}")
-    return match[1]
 
 
 def _explain(evidence: Evidence, built: Built, source: str) -> UncheckedError:
     """Why the bundle has another name; that alone contradicts nothing, as profiles and compilers change."""
     recorded = evidence.run["bundle"]
-    if built.compiler != recorded["compiler"]:
-        return UncheckedError(f"built by {recorded['compiler']}, here is {built.compiler}")
     if list(built.flags) != recorded["flags"]:
         return UncheckedError(f"built with {' '.join(recorded['flags'])}; this profile says {' '.join(built.flags)}")
+    others = [name for name in ("tools", "headers") for name in _others(recorded["inputs"][name], built.inputs[name])]
+    if others:
+        return UncheckedError(f"built by {recorded['compiler']}, here is {built.compiler}; others are {listed(others)}")
+    different = _others(recorded["inputs"], built.inputs)
     name = evidence.run["board"]["name"]
-    return UncheckedError(f"{source} give bundle {built.sha256[:16]}: is the profile of {name} here what it was?")
+    return UncheckedError(
+        f"{source} give bundle {built.sha256[:16]}; of its inputs others are {listed(different) or 'none'}: is the "
+        f"profile of {name} here what it was?"
+    )
+
+
+def _others(recorded: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
+    """The names of the entries that are not the same."""
+    return [name for name in {**recorded, **found} if recorded.get(name) != found.get(name)]
 
 
 def _same_files(recorded: Mapping[str, Any], built: Built) -> str:
     """What is the same; ContradictionError if the same recipe gave other files, or was another's."""
     recipe = [built.compiler, list(built.flags)]
     require_equal(f"{RUN}, bundle's compiler and flags,", [recorded["compiler"], recorded["flags"]], recipe)
-    if "files" not in recorded:
-        return f"bundle {built.sha256[:16]}: the same recipe ({RUN} does not list its files)"
     names = {*recorded["files"], *built.files}
     others = [name for name in names if recorded["files"].get(name) != built.files.get(name)]
     if others:

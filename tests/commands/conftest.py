@@ -8,6 +8,7 @@ import pytest
 from harness import workspace
 from harness.reference import steps
 from tests.commands.command import User
+from tests.commands.history import History
 from tests.commands.ready import ready
 
 
@@ -37,3 +38,18 @@ def _programs_share_what_they_can(kept_objects: None) -> None:
 def few_floats(monkeypatch: pytest.MonkeyPatch) -> None:
     """In this process: to sweep the reference over all floats takes ten seconds, and test_prove.py does."""
     monkeypatch.setattr(steps, "FLOATS", 1 << 20)
+
+
+@pytest.fixture(scope="session")
+def history(tmp_path_factory: pytest.TempPathFactory) -> History:
+    """A history of this checkout, whatever has been changed in it."""
+    return History.make(tmp_path_factory.mktemp("history"))
+
+
+@pytest.fixture(scope="module")
+def clean_checkout(history: History) -> Iterator[None]:
+    """This checkout is what the last commit of that history has."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in history.now.items():
+            patch.setenv(name, value)
+        yield

@@ -28,7 +28,7 @@ LAYERS = network.parse(MODEL.SerializeToString(), "small").layers
 
 
 @pytest.fixture(scope="module")
-def user(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> User:
+def user(tmp_path_factory: pytest.TempPathFactory, cache: Path, clean_checkout: None) -> User:  # noqa: ARG001 - its effect
     folder = tmp_path_factory.mktemp("prove")
     onnx.save_model(MODEL, folder / "small.onnx")
     return User(folder, cache)

@@ -26,7 +26,7 @@ UNTOUCHED = {
     "proof": "tests/verification/test_proved.py",
     "answers": "tests/verification/test_proved.py",
 }
-QUICK = {"fields", "files", "content", "request", "model", "plan", "vectors", "measured", "numbers"}
+QUICK = {"fields", "files", "content", "request", "model", "plan", "vectors", "sources", "measured", "numbers"}
 Place = tuple[str | int, ...]
 
 

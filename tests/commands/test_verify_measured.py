@@ -14,7 +14,7 @@ import pytest
 from harness import dumps
 from harness.evidence import file_sha256
 from tests.commands.command import User
-from tests.commands.test_run import HALF_AWAY, changed_kernels
+from tests.commands.history import History
 from tests.commands.test_verify import _ties_are_searched_once_a_model, change, model, rehash, states, text, user
 
 __all__ = ["_ties_are_searched_once_a_model", "model", "user"]  # fixtures
@@ -38,8 +38,8 @@ def compared(user: User, model: Path, base: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wrong(user: User, model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return measured(user, model, **changed_kernels(tmp_path_factory.mktemp("changed"), HALF_AWAY))
+def wrong(user: User, model: Path, history: History) -> Path:
+    return measured(user, model, **history.wrong)
 
 
 def test_a_measurement_stands_with_its_outputs_and_what_it_was_compared_with(user: User, compared: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness import workspace
-from harness.verification import rebuilt
+from harness.verification import revisions
 from harness.verification.claims import UncheckedError
 from harness.verification.folder import Evidence
 from harness.verification.rebuilt import _there
@@ -18,7 +18,7 @@ from harness.verification.rebuilt import _there
     ("revision", "words"),
     [
         (None, "outside a checkout"),
-        ("0123456789ab-dirty", "nobody kept"),
+        ("0123456789ab-dirty", "nobody can vouch for it"),
         ("--output=pwned", "names no revision"),
         ("HEAD", "names no revision"),
         ("main; touch pwned", "names no revision"),
@@ -69,6 +69,6 @@ def test_a_build_that_takes_for_ever_is_given_up(
     (checkout / "kernels" / "none.h").touch()
     git(checkout, "add", ".")
     git(checkout, "commit", "--quiet", "-m", "with kernels")
-    monkeypatch.setattr(rebuilt, "BUILD_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(revisions, "TIMEOUT_S", 0.5)
     with pytest.raises(UncheckedError, match=r"did not make it within 0\.5 s"):
         _there(evidence_of(git(checkout, "rev-parse", "HEAD"), tmp_path), tmp_path / "boards.yaml", tmp_path)

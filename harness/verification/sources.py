@@ -1,0 +1,76 @@
+"""The sources of the bundle that ran are those of the revision that the run names, and what that generates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness import __version__, plan_folder, provenance
+from harness.verdict import revision
+from harness.verification.claims import ContradictionError, UncheckedError, listed
+from harness.verification.folder import RUN, Evidence
+from harness.verification.revisions import by_its_revision, commit
+from harness.workspace import SOURCES, git
+
+# Run with the modules of another revision, by `python -c`: plan folder, the run's `bundle`.
+_EXPECTED = """\
+import json, sys
+from pathlib import Path
+from harness import plan_folder, provenance
+plan, recorded = map(Path, sys.argv[1:])
+print(json.dumps(provenance.expected(plan_folder.read(plan), json.loads(recorded.read_text()))))
+"""
+
+
+def same(evidence: Evidence, scratch: Path) -> str:
+    """Return whose sources those of the bundle are; `scratch` is a folder to work in.
+
+    UncheckedError if the sources of the revision are not here, ContradictionError naming the first file that differs.
+    """
+    recorded, name = evidence.run["bundle"], evidence.run["harness"]["revision"]
+    if "inputs" not in recorded:
+        raise UncheckedError(f"{RUN} does not tell what the bundle was built from: written by an older version")
+    if _is_this_installation(evidence):
+        found, source = _here(evidence), f"of harness {__version__} as it is installed here"
+    elif _is_unchanged_since(commit(evidence)):
+        found, source = _here(evidence), f"of revision {name}, which is here"
+    else:
+        (scratch / "bundle.json").write_text(json.dumps(recorded))
+        plan = evidence.path.absolute() / "plan"
+        found = by_its_revision(evidence, _EXPECTED, [plan, scratch / "bundle.json"], scratch)
+        source = f"of revision {name}, from the history of this checkout"
+    _require_same(recorded, found, source)
+    return f"{len(found['sources'])} files are those {source}; the bundle's name follows from them, compiler and flags"
+
+
+def _is_this_installation(evidence: Evidence) -> bool:
+    """Return whether the run was made outside a checkout, by the version that is installed here, outside one too."""
+    return bool(evidence.run["harness"] == {"version": __version__, "revision": None} and revision() is None)
+
+
+def _is_unchanged_since(wanted: str) -> bool:
+    """Return whether the sources here are those of a commit, and no file is there that it does not know."""
+    same = git("diff", "--quiet", wanted, "--", *SOURCES) is not None
+    return same and git("ls-files", "--others", "--exclude-standard", "--", *SOURCES) == b""
+
+
+def _here(evidence: Evidence) -> dict[str, Any]:
+    return provenance.expected(plan_folder.read(evidence.path / "plan"), evidence.run["bundle"])
+
+
+def _require_same(recorded: Mapping[str, Any], found: Mapping[str, Any], source: str) -> None:
+    files, sources = recorded["files"], found["sources"]
+    others = [path for path, sha256 in sources.items() if files.get(path) != sha256]
+    if others:
+        raise ContradictionError(f"the bundle was built from other files than those {source}: {listed(others)}")
+    unlike = files.keys() ^ {*sources, *found["compiled"]}
+    if unlike:
+        raise ContradictionError(f"the bundle has other files than those {source} give: {listed(unlike)}")
+    if found["problems"]:
+        raise ContradictionError(f"{RUN}, bundle, says {found['problems'][0]}; looked at with the sources {source}")
+    if found["sha256"] != recorded["sha256"]:
+        raise ContradictionError(
+            f"{RUN} says bundle {recorded['sha256']}; its sources, compiler, flags and inputs give {found['sha256']}"
+        )
