@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 import pytest
 
-from harness import bundle, dumps, report, stimuli
+from harness import __version__, bundle, dumps, report, stimuli, workspace
 from harness.errors import ReferenceFailed, RequestError
 from harness.evidence import content_sha256, file_sha256, write_json
 from harness.network import Network
@@ -158,6 +158,28 @@ def test_sources_that_are_not_here_leave_a_run_unchecked(
     ended = user.here("verify", str(copy), "--json", *QUICK)
     assert (ended.code, ended.document["stands"], states(ended)["sources"]) == (3, None, "not checked")
     assert words in text(ended, "sources")
+
+
+def test_an_installation_outside_a_checkout_is_compared_with_one_of_its_version(
+    user: User, identical: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = Path(shutil.copytree(identical, tmp_path / "copy"))
+    change(copy / "run.json", lambda run: run["harness"].update(revision=None))
+    rewrite(copy)
+    for name in ("GIT_DIR", "GIT_WORK_TREE"):
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(workspace, "ROOT", tmp_path)
+    ended = user.here("verify", str(copy), "--json", *QUICK)
+    assert (ended.code, states(ended)["sources"]) == (0, "ok"), ended.out
+    assert f"those of harness {__version__} as it is installed here" in text(ended, "sources")
+    change(copy / "run.json", lambda run: run["bundle"]["files"].update({SOURCE: "0" * 64}))
+    rewrite(copy)
+    ended = user.here("verify", str(copy), "--json", *QUICK)
+    assert (ended.code, states(ended)["sources"]) == (1, "not ok")
+    change(copy / "run.json", lambda run: run["harness"].update(version="0.0.9"))
+    rewrite(copy)
+    ended = user.here("verify", str(copy), "--json", *QUICK)
+    assert (ended.code, states(ended)["sources"]) == (3, "not checked")
 
 
 def test_a_checkout_with_a_change_or_a_new_kernel_is_called_so(history: History, tmp_path: Path) -> None:

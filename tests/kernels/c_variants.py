@@ -90,10 +90,10 @@ IMPLEMENTATIONS = tuple(
         ("AVX512-VNNI", ("-O3", "-mavx512f", "-mavx512vnni"), ("vpdpbusd",), "gcc", ("avx512_vnni",)),
         ("AVX-VNNI", ("-O3", "-mavx2", "-mavxvnni"), ("vpdpbusd",), "gcc", ("avx_vnni",)),
         ("portable", ("-O3", "-march=x86-64"), ()),
-        ("portable, unoptimised", ("-O0", "-march=native", "-DLANES_PORTABLE"), ()),
+        ("portable, unoptimised", ("-O0", "-march=x86-64"), ()),
         ("SDOT", ("-O3", "-mcpu=neoverse-n1"), ("sdot",), GNU),
         ("NEON", ("-O3", "-mcpu=cortex-a53"), ("smull", "sadalp", "addp"), GNU),
-        ("NEON without dot products", ("-O2", "-mcpu=neoverse-n1", "-DLANES_NO_DOTPROD"), ("smull", "sadalp"), GNU),
+        ("NEON without dot products", ("-O2", "-mcpu=neoverse-n1+nodotprod"), ("smull", "sadalp"), GNU),
         ("SDOT by clang", ("-O3", "-mcpu=neoverse_n1"), ("sdot",), ZIG),
         ("NEON by clang", ("-O3", "-mcpu=cortex_a72"), ("smull", "sadalp", "addp"), ZIG),
     )
