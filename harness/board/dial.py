@@ -13,7 +13,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from paramiko.hostkeys import InvalidHostKey
 from paramiko.pkey import UnknownKeyType
 
+from harness.board import known_hosts
+from harness.board.known_hosts import KnownHosts
 from harness.errors import ConnectionFailed
 
 KEEPALIVE_S = 15
@@ -97,8 +99,10 @@ def _hops(address: Address) -> list[Address]:
 def _connect(address: Address, jump: paramiko.SSHClient | None, limits: Limits) -> paramiko.SSHClient:
     key = _load_key(address)
     client = paramiko.SSHClient()
-    _load_known_hosts(client, address)
-    client.set_missing_host_key_policy(_Refuse(address))
+    known = _read_known_hosts(address)
+    for kind, trusted in known.keys.items():
+        client.get_host_keys().add(_known_name(address), kind, trusted)
+    client.set_missing_host_key_policy(_Refuse(address, known))
     link = _through(jump, address, limits) if jump else _directly(address, limits)
 
     def connect() -> None:
@@ -117,7 +121,7 @@ def _connect(address: Address, jump: paramiko.SSHClient | None, limits: Limits) 
         )
 
     try:
-        with _explained(address):
+        with _explained(address, known):
             _in_time(connect, client, limits, "" if key else os.environ.get("SSH_AUTH_SOCK", ""))
     except BaseException:
         client.close()
@@ -219,11 +223,10 @@ def _load_key(address: Address) -> paramiko.PKey | None:
         ) from error
 
 
-def _load_known_hosts(client: paramiko.SSHClient, address: Address) -> None:
+def _read_known_hosts(address: Address) -> KnownHosts:
     path = address.known_hosts.expanduser()
     try:
-        with suppress(FileNotFoundError):  # then every host is unknown, and says how to make it known
-            client.load_host_keys(str(path))
+        return known_hosts.read(path, _known_name(address))
     except (OSError, ValueError, InvalidHostKey) as error:
         raise ConnectionFailed(
             f"cannot use the known hosts in {path}: {error}",
@@ -231,15 +234,38 @@ def _load_known_hosts(client: paramiko.SSHClient, address: Address) -> None:
         ) from error
 
 
+def _known_name(address: Address) -> str:
+    """Return the name of the host in known hosts files."""
+    return address.host if address.port == 22 else f"[{address.host}]:{address.port}"
+
+
 class _Refuse(paramiko.MissingHostKeyPolicy):
-    def __init__(self, address: Address) -> None:
-        self._address = address
+    def __init__(self, address: Address, known: KnownHosts) -> None:
+        self._address, self._known = address, known
 
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:  # noqa: ARG002 - paramiko's signature
+        _refuse_revoked(self._address, self._known, key)
+        path = self._address.known_hosts.expanduser()
+        unknown = (
+            f"the host key of {self._address.host} is unknown: {hostname} is not in {path}; "
+            f"it shows {key.get_name()} {key.fingerprint}"
+        )
+        if self._known.authorities:
+            unknown += (
+                f"; line {self._known.authorities[0]} trusts a certificate authority for it (@cert-authority), "
+                "and harness does not check host certificates"
+            )
+        raise ConnectionFailed(unknown, f"if that is the board's fingerprint: {_learn(self._address)}")
+
+
+def _refuse_revoked(address: Address, known: KnownHosts, key: paramiko.PKey) -> None:
+    line = known.revoked.get(key.asbytes())
+    if line is not None:
         raise ConnectionFailed(
-            f"the host key of {self._address.host} is unknown: {hostname} is not in "
-            f"{self._address.known_hosts.expanduser()}; it shows {key.get_name()} {key.fingerprint}",
-            f"if that is the board's fingerprint: {_learn(self._address)}",
+            f"the host key of {address.host} was revoked: it shows {key.get_name()} {key.fingerprint}, which "
+            f"{address.known_hosts.expanduser()}:{line} marks as {known_hosts.REVOKED}",
+            "this key was revoked: do not connect, as another machine may have it; ask the administrator of the board "
+            "for its new host key",
         )
 
 
@@ -252,16 +278,16 @@ def _learn(address: Address) -> str:
 
 
 def _forget(address: Address) -> str:
-    name = address.host if address.port == 22 else f"[{address.host}]:{address.port}"
-    return f"ssh-keygen -R {shlex.quote(name)} -f {shlex.quote(str(address.known_hosts.expanduser()))}"
+    return f"ssh-keygen -R {shlex.quote(_known_name(address))} -f {shlex.quote(str(address.known_hosts.expanduser()))}"
 
 
 @contextmanager
-def _explained(address: Address) -> Iterator[None]:
+def _explained(address: Address, known: KnownHosts) -> Iterator[None]:
     """Turn what paramiko raises while it connects into ConnectionFailed."""
     try:
         yield
     except paramiko.BadHostKeyException as error:
+        _refuse_revoked(address, known, error.key)
         raise _wrong_host_key(address, error) from error
     except paramiko.AuthenticationException as error:
         silent = "Authentication timeout" in str(error)
