@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import os
+import selectors
 import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
+from typing import IO
 
-from harness.board.session import OVERDUE, Board, Completed, Fetch, replacing, wrong_size
+from harness.board.session import (
+    OVERDUE,
+    PIECE_BYTES,
+    Board,
+    Completed,
+    Deadline,
+    Fetch,
+    extend,
+    overdue,
+    replacing,
+    wrong_size,
+)
 from harness.errors import BoardError
 
 NAME = "host"
@@ -39,11 +52,7 @@ class LocalBoard(Board):
         self._running.add(process)
         try:
             with process:
-                return _wait(process, timeout_s)
-        except subprocess.TimeoutExpired as error:
-            raise BoardError(
-                f"{argv[0]} on {NAME} did not end within {timeout_s:g} s and was killed", OVERDUE
-            ) from error
+                return _wait(process, argv[0], Deadline.after(timeout_s))
         finally:
             self._running.discard(process)  # its number may be another's from now on
 
@@ -67,14 +76,35 @@ class LocalBoard(Board):
             _kill(process)
 
 
-def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> Completed:
+def _wait(process: subprocess.Popen[bytes], name: str, deadline: Deadline) -> Completed:
+    outputs = {pipe: bytearray() for pipe in (process.stdout, process.stderr) if pipe}
     try:
-        stdout, stderr = process.communicate(timeout=timeout_s)
+        _read(outputs, deadline)
+        process.wait(deadline.remaining_s)
+    except (TimeoutError, subprocess.TimeoutExpired) as error:
+        _kill(process)
+        written = sum(map(len, outputs.values()))
+        raise BoardError(overdue(name, NAME, deadline.timeout_s, written), OVERDUE) from error
     except BaseException:  # an interrupt of ours does not reach the program's own session
         _kill(process)
         raise
     status = process.returncode if process.returncode >= 0 else 128 - process.returncode
-    return Completed(status, stdout, stderr)
+    return Completed(status, *map(bytes, outputs.values()))
+
+
+def _read(outputs: Mapping[IO[bytes], bytearray], deadline: Deadline) -> None:
+    """Read all pipes to their ends; TimeoutError if they have not ended by the deadline."""
+    with selectors.DefaultSelector() as selector:
+        for pipe, output in outputs.items():
+            selector.register(pipe, selectors.EVENT_READ, output)
+        while selector.get_map():
+            if deadline.passed:
+                raise TimeoutError
+            for key, _ in selector.select(deadline.remaining_s):
+                piece = os.read(key.fd, PIECE_BYTES)
+                extend(key.data, piece)
+                if not piece:
+                    selector.unregister(key.fileobj)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -87,8 +117,10 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 def _copy(fetch: Fetch) -> None:
     try:
         with Path(fetch.source).open("rb") as reader, replacing(fetch.destination) as writer:
-            shutil.copyfileobj(reader, writer)
-            if writer.tell() != fetch.size:
-                raise wrong_size(NAME, fetch, writer.tell())
+            left = fetch.size
+            while left and (piece := reader.read(min(left, PIECE_BYTES))):
+                left -= writer.write(piece)
+            if left or reader.read(1):
+                raise wrong_size(NAME, fetch, fetch.size - left if left else fetch.size + 1)
     except OSError as error:
         raise BoardError(f"cannot copy {fetch.source} on {NAME}: {error.strerror}", DISK) from error

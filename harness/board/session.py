@@ -13,6 +13,9 @@ from typing import BinaryIO, NamedTuple, Protocol, Self
 from harness.errors import BoardError
 
 OVERDUE = "does it hang, or is the board too slow for the profile's timeout_s?"
+PIECE_BYTES = 1 << 20
+OUTPUT_LIMIT_BYTES = 64 << 20
+"""The most that a program may write to standard output, and to standard error."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,7 @@ def replacing(destination: Path) -> Iterator[BinaryIO]:
     """A file to write that becomes `destination` when the block succeeds and vanishes when it fails."""
     part = destination.with_name(f"{destination.name}.part")
     try:
-        with part.open("wb") as file:
+        with part.open("w+b") as file:
             yield file
         part.replace(destination)
     except BaseException:
@@ -123,9 +126,30 @@ def replacing(destination: Path) -> Iterator[BinaryIO]:
         raise
 
 
+def extend(output: bytearray, piece: bytes) -> None:
+    """Append what a program has written; BoardError beyond `OUTPUT_LIMIT_BYTES`."""
+    output += piece
+    if len(output) > OUTPUT_LIMIT_BYTES:
+        raise BoardError(
+            f"a program wrote more than {OUTPUT_LIMIT_BYTES >> 20} MiB to its standard output or error",
+            "it is not the one that was deployed, or the board's startup files speak without end",
+        )
+
+
+def overdue(program: str, board: str, timeout_s: float, written: int, end: str = "was killed") -> str:
+    """Describe a program that has not ended within `timeout_s`, has written so many bytes, and what its `end` was."""
+    output = f"; {written:,} bytes of its output came" if written else ""
+    return f"{program} on {board} did not end within {round(timeout_s, 1):g} s and {end}{output}"
+
+
 def wrong_size(board: str, fetch: Fetch, size: int) -> BoardError:
-    """The error for a file of the board that has `size` bytes, not those expected."""
+    """Return the error for a file of which `size` bytes came, too few or too many."""
+    hint = "the program that writes it was stopped, is still writing, or is not the one that was deployed"
+    if size > fetch.size:
+        return BoardError(f"{fetch.source} on {board} has more than the {fetch.size:,} bytes that were expected", hint)
+    missing = fetch.size - size
     return BoardError(
-        f"{fetch.source} on {board} has {size} bytes, {fetch.size} were expected",
-        "the program that writes it was stopped, is still writing, or is not the one that was deployed",
+        f"{fetch.source} on {board}: {size:,} of {fetch.size:,} bytes arrived, "
+        f"{missing:,} {'is' if missing == 1 else 'are'} missing",
+        hint,
     )

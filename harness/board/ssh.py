@@ -8,7 +8,6 @@ takes 0.9 s, and ten files of a chunk in half the time; and a failure comes in t
 
 from __future__ import annotations
 
-import re
 import secrets
 import shlex
 import threading
@@ -16,24 +15,38 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
 import paramiko
 
 from harness.board.dial import Address, Limits, dial, hang_up, transport_of
-from harness.board.session import OVERDUE, Board, Completed, Deadline, Fetch, replacing, wrong_size
+from harness.board.session import (
+    OVERDUE,
+    PIECE_BYTES,
+    Board,
+    Completed,
+    Deadline,
+    Fetch,
+    extend,
+    overdue,
+    replacing,
+    wrong_size,
+)
 from harness.errors import BoardError, ConnectionFailed, ToolError
 
 __all__ = ["Address", "Limits", "SshBoard"]
 
 DEFAULT_LIMITS = Limits()
-OUTPUT_LIMIT_BYTES = 64 << 20
-PIECE_BYTES = 1 << 20
-SLOWEST_BYTES_PER_S = 100_000  # what a link still has in its buffers when all is sent comes through at this rate
+# A transfer of n bytes fails unless it ends within BASE_SILENCES * silence_s + n / SLOWEST_BYTES_PER_S seconds.  A link
+# or a program that stands still is noticed, and told apart, within two silences.
+BASE_SILENCES = 3
+SLOWEST_BYTES_PER_S = 50_000
 KILL_S = 30.0  # to look into all processes of a slow board takes seconds
 NO_STATUS = -1
 STOPPED = "is a program stopped there, or does its disk hang? dmesg there may tell"
+TOO_SLOW = "look at the network and at the load of the board: whatever is slower than {rate:,} bytes/s is given up"
 BROKEN_LINK = (paramiko.SSHException, EOFError, OSError)
 
 # Kill all processes that have a mark in their environment and are not older than `began` (field 22 of /proc/PID/stat,
@@ -100,6 +113,29 @@ exit 1
 """
 
 
+@dataclass
+class _Transfer:
+    """A transfer of `size` bytes: how many have moved, and when the last of them did."""
+
+    what: str
+    size: int
+    deadline: Deadline
+    done: int = 0
+    moved_s: float = field(default_factory=time.monotonic)
+    stuck: bool = False
+    late: bool = False
+
+    @property
+    def given_up(self) -> bool:
+        """Whether this side has ended it."""
+        return self.stuck or self.late
+
+    def move(self, count: int) -> None:
+        """Note that `count` more bytes have moved."""
+        self.done += count
+        self.moved_s = time.monotonic()
+
+
 class SshBoard(Board):
     """A session with a board over SSH; every wait is bounded by `Limits` or by the caller's deadline."""
 
@@ -141,20 +177,27 @@ class SshBoard(Board):
         """As `Board.put`."""
         status = source.stat()
         mode = "755" if status.st_mode & 0o100 else "644"
-        what, rest_s = f"writing {destination}", self._limits.silence_s + status.st_size / SLOWEST_BYTES_PER_S
         mark = secrets.token_hex(16)
+        transfer = self._transfer(f"writing {destination}", status.st_size)
         with self._closing(self._start(RECEIVE, mark, str(destination), str(status.st_size), mode)) as channel:
-            self._send(channel, source, what, mark)
-            completed = self._finish(channel, what, Deadline.after(rest_s), mark)
+            self._send(channel, source, transfer, mark)
+            completed = self._finish(channel, transfer.what, transfer.deadline, mark)
         if completed.status != 0:
             raise self._cannot("write", destination, completed)
 
     def get_many(self, files: Sequence[Fetch]) -> None:
         """As `Board.get_many`; all files come through one channel."""
         mark = secrets.token_hex(16)
+        more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
+        what = f"reading {files[0].source}{more}" if files else ""
+        transfer = self._transfer(what, sum(fetch.size for fetch in files))
         with self._closing(self._start(MARKED_FILES, mark, *(str(fetch.source) for fetch in files))) as channel:
             for fetch in files:
-                self._receive(channel, fetch, mark)
+                self._receive(channel, fetch, mark, transfer)
+
+    def _transfer(self, what: str, size: int) -> _Transfer:
+        timeout_s = BASE_SILENCES * self._limits.silence_s + size / SLOWEST_BYTES_PER_S
+        return _Transfer(what, size, Deadline.after(timeout_s))
 
     def _check_shell(self) -> None:
         completed = self._finish(self._start("printf ready"), "a shell", Deadline.after(self._limits.connect_s))
@@ -206,34 +249,35 @@ class SshBoard(Board):
         self.close()
 
     @contextmanager
-    def _moving(self, channel: paramiko.Channel, what: str, mark: str) -> Iterator[Callable[[], None]]:
-        """The block tells of all that moves; BoardError when nothing has for a silence, and the board answers.
+    def _moving(self, channel: paramiko.Channel, transfer: _Transfer, mark: str) -> Iterator[None]:
+        """Bound the block, which tells `transfer` of all that moves.
 
-        Then the programs that have the mark are killed.  If it does not answer either, the session is over.  paramiko's
-        own time-outs follow the time of day, which may be set meanwhile.
+        BoardError when the deadline has passed, or when nothing has moved for a silence and the board answers; then
+        the programs that have the mark are killed.  If the board does not answer either, the session is over.
+        paramiko's own time-outs follow the time of day, which may be set meanwhile.
         """
-        moved_s, over, stuck = [time.monotonic()], threading.Event(), threading.Event()
-
-        def move() -> None:
-            moved_s[0] = time.monotonic()
+        over = threading.Event()
 
         def watch() -> None:
-            while (left_s := moved_s[0] + self._limits.silence_s - time.monotonic()) > 0:
-                if over.wait(left_s):
+            while (end_s := min(transfer.moved_s + self._limits.silence_s, transfer.deadline.at_s)) > time.monotonic():
+                if over.wait(end_s - time.monotonic()):
                     return
             with suppress(ConnectionFailed):
-                self._check_alive()
-                stuck.set()
+                transfer.late = transfer.deadline.passed
+                if not transfer.late:
+                    self._check_alive()
+                    transfer.stuck = True
                 self._close(channel)
 
+        transfer.move(0)
         threading.Thread(target=watch, daemon=True).start()
         try:
-            yield move
+            yield
         finally:
             over.set()
-            if stuck.is_set():
+            if transfer.given_up:
                 self._end_transfer(mark)
-                raise self._stuck(what)
+                raise self._too_slow(transfer) if transfer.late else self._stuck(transfer)
 
     def _lost(self, error: Exception) -> ConnectionFailed:
         """End the session for good: the failure that this and each later call raises."""
@@ -265,14 +309,18 @@ class SshBoard(Board):
         with ThreadPoolExecutor(max_workers=3) as pool, self._closing(channel):
             channel.settimeout(None)
             status = pool.submit(channel.recv_exit_status)
-            stdout = pool.submit(_read_all, channel.recv)
-            stderr = pool.submit(_read_all, channel.recv_stderr)
+            outputs = bytearray(), bytearray()
+            stdout = pool.submit(_read_all, channel.recv, outputs[0])
+            stderr = pool.submit(_read_all, channel.recv_stderr, outputs[1])
             if not self._ended((status, stdout, stderr), deadline):
+                written = sum(map(len, outputs))
                 self._end_input(channel)
                 if mark:
                     self._end_transfer(mark)
                 killed = self._ended((status, stdout, stderr), Deadline.after(self._limits.silence_s))
-                raise self._overdue(what, deadline.timeout_s, killed, STOPPED if mark else OVERDUE)
+                hint = (STOPPED if mark else OVERDUE) if killed else "restart the board: it may still be busy with it"
+                end = "was killed" if killed else "could not be killed"
+                raise BoardError(overdue(what, self._name, deadline.timeout_s, written, end), hint)
         try:
             completed = Completed(status.result(), stdout.result(), stderr.result())
         except BROKEN_LINK as error:
@@ -292,46 +340,49 @@ class SshBoard(Board):
             if deadline.passed:
                 return False
 
-    def _overdue(self, what: str, timeout_s: float, killed: bool, hint: str) -> BoardError:
-        overdue = f"{what} on {self._name} did not end within {round(timeout_s, 1):g} s"
-        if killed:
-            return BoardError(f"{overdue} and was killed", hint)
-        return BoardError(f"{overdue} and could not be killed", "restart the board: it may still be busy with it")
-
     def _end_transfer(self, mark: str) -> None:
         """What goes wrong here must not hide why it is ended."""
         with suppress(BoardError, ConnectionFailed):
             self._finish(self._start(END_TRANSFER, mark), "sh", Deadline.after(KILL_S))
 
-    def _stuck(self, what: str) -> BoardError:
+    def _stuck(self, transfer: _Transfer) -> BoardError:
         return BoardError(
-            f"{what} on {self._name} has come no further for {self._limits.silence_s:g} s, though the board answers",
+            f"{transfer.what} on {self._name} has come no further for {self._limits.silence_s:g} s, "
+            f"though the board answers: {transfer.done:,} of {transfer.size:,} bytes came through",
             STOPPED,
         )
 
-    def _send(self, channel: paramiko.Channel, source: Path, what: str, mark: str) -> None:
+    def _too_slow(self, transfer: _Transfer) -> BoardError:
+        return BoardError(
+            f"{transfer.what} on {self._name}: {transfer.done:,} of {transfer.size:,} bytes came through within "
+            f"{round(transfer.deadline.timeout_s, 1):g} s",
+            TOO_SLOW.format(rate=SLOWEST_BYTES_PER_S),
+        )
+
+    def _send(self, channel: paramiko.Channel, source: Path, transfer: _Transfer, mark: str) -> None:
         """Send a file as a program's standard input; when that or the link ends early, its exit status will tell."""
-        with source.open("rb") as file, self._moving(channel, what, mark) as move:
+        with source.open("rb") as file, self._moving(channel, transfer, mark):
             while not channel.closed and (piece := memoryview(file.read(PIECE_BYTES))):
                 with suppress(*BROKEN_LINK):
                     while piece and (sent := channel.send(piece)):  # type: ignore[arg-type]  # spares copies
                         piece = piece[sent:]
-                        move()
+                        transfer.move(sent)
         self._end_input(channel)
 
     def _end_input(self, channel: paramiko.Channel) -> None:
         with suppress(*BROKEN_LINK), self._watchdog():
             channel.shutdown_write()
 
-    def _receive(self, channel: paramiko.Channel, fetch: Fetch, mark: str) -> None:
+    def _receive(self, channel: paramiko.Channel, fetch: Fetch, mark: str, transfer: _Transfer) -> None:
         try:
-            with replacing(fetch.destination) as file, self._moving(channel, f"reading {fetch.source}", mark) as move:
+            with replacing(fetch.destination) as file, self._moving(channel, transfer, mark):
                 for piece in self._pieces(channel, fetch.size):
-                    move()
+                    transfer.move(len(piece))
                     file.write(piece)
                 following = b"".join(self._pieces(channel, len(mark)))
-                if following != mark.encode():
-                    raise self._not_as_asked(channel, fetch, ended=len(following) < len(mark))
+                if following != mark.encode() and not transfer.given_up:
+                    file.seek(0)
+                    raise self._not_as_asked(channel, fetch, file.read() + following, mark)
         except OSError as error:
             raise ToolError(
                 f"this machine: cannot write {fetch.destination}: {error.strerror}",
@@ -350,18 +401,15 @@ class SshBoard(Board):
             size -= len(piece)
             yield piece
 
-    def _not_as_asked(self, channel: paramiko.Channel, fetch: Fetch, ended: bool) -> BoardError:
-        """Find out what is wrong with a file that did not arrive as asked for."""
-        if ended:
+    def _not_as_asked(self, channel: paramiko.Channel, fetch: Fetch, received: bytes, mark: str) -> BoardError:
+        """Return the error for what came in place of a file's bytes and the mark behind them."""
+        arrived = received.find(mark.encode())
+        if arrived < 0 and len(received) < fetch.size + len(mark):
             completed = self._finish(channel, f"reading {fetch.source}", Deadline.after(self._limits.silence_s))
             if completed.status != 0:
                 return self._cannot("read", fetch.source, completed)
-        self._close(channel)
-        count = self.run(["wc", "-c", str(fetch.source)], self._limits.silence_s)
-        size = re.match(rb"\s*([0-9]{1,18})\s", count.stdout)
-        if count.status != 0 or size is None:
-            return self._cannot("read", fetch.source, count)
-        return wrong_size(self._name, fetch, int(size[1]))
+            arrived = len(received)
+        return wrong_size(self._name, fetch, arrived if arrived >= 0 else fetch.size + 1)
 
     def _cannot(self, verb: str, path: PurePosixPath, completed: Completed) -> BoardError:
         reason = completed.stderr.decode(errors="replace").strip() or f"exit status {completed.status}"
@@ -372,14 +420,8 @@ class SshBoard(Board):
         )
 
 
-def _read_all(receive: Callable[[int], bytes]) -> bytes:
-    """All that a stream of a program has to say; raises BoardError beyond what a report may be long."""
-    output = bytearray()
+def _read_all(receive: Callable[[int], bytes], output: bytearray) -> bytes:
+    """All that a stream of a program has to say, which grows in `output`; raises BoardError if that is too much."""
     while piece := receive(PIECE_BYTES):
-        output += piece
-        if len(output) > OUTPUT_LIMIT_BYTES:
-            raise BoardError(
-                f"a program wrote more than {OUTPUT_LIMIT_BYTES >> 20} MiB to its standard output or error",
-                "it is not the one that was deployed, or the board's startup files speak without end",
-            )
+        extend(output, piece)
     return bytes(output)

@@ -131,14 +131,14 @@ def _listens(process: subprocess.Popen[bytes], log: Path) -> bool:
 class Link:
     """A TCP link to a local port that can be cut, or fall silent, on demand or after so many bytes from the server.
 
-    Every 64 KiB take `pause_s`.
+    Every 64 KiB take `pause_s`; after `trickle` every piece of another size.
     """
 
     def __init__(
         self, port: int, *, cut_after: int | None = None, silent_after: int | None = None, pause_s: float = 0.0
     ) -> None:
         self._target = port
-        self._pause_s = pause_s
+        self._pause_s, self._piece_bytes = pause_s, 1 << 16
         self._cut_after = cut_after
         self._silent_after = silent_after
         self._server = socket.create_server((LOOPBACK, 0))
@@ -166,6 +166,10 @@ class Link:
         """Keep the connections open and forward nothing any more, in either direction."""
         self._silent.set()
 
+    def trickle(self, piece_bytes: int, pause_s: float) -> None:
+        """Forward so many bytes, in either direction, and pause before each of the next."""
+        self._piece_bytes, self._pause_s = piece_bytes, pause_s
+
     @staticmethod
     def _start(work: object, *arguments: object) -> None:
         threading.Thread(target=work, args=arguments, daemon=True).start()  # type: ignore[arg-type]
@@ -187,8 +191,11 @@ class Link:
             while data := source.recv(1 << 16):
                 if self._silent.is_set():
                     self._over.wait()
-                time.sleep(self._pause_s)
-                sink.sendall(data)
+                place = 0
+                while piece := data[place : place + self._piece_bytes]:
+                    time.sleep(self._pause_s)
+                    sink.sendall(piece)
+                    place += len(piece)
                 passed += len(data)
                 if cut_after is not None and passed >= cut_after:
                     self.cut()

@@ -157,14 +157,33 @@ def test_get_many_of_nothing(board: Board) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 1])
-@pytest.mark.parametrize(("size", "expected"), [(5000, 4999), (5000, 5001), (5000, 5064), (5000, 0), (0, 1)])
-def test_get_many_refuses_another_size(board: Board, tmp_path: Path, place: int, size: int, expected: int) -> None:
+@pytest.mark.parametrize(("size", "expected"), [(5000, 4999), (5000, 4900), (5000, 0)])
+def test_get_many_refuses_a_longer_file(board: Board, tmp_path: Path, place: int, size: int, expected: int) -> None:
     files = []
     for number, wanted in enumerate([expected, 100] if place == 0 else [100, expected]):
         (tmp_path / f"{number}").write_bytes(bytes(size if number == place else 100))
         files.append(Fetch(on_board(tmp_path / f"{number}"), tmp_path / f"{number}.back", wanted))
-    with pytest.raises(BoardError, match=rf"/{place} on \S+ has {size} bytes, {expected} were expected"):
+    with pytest.raises(BoardError, match=rf"/{place} on \S+ has more than the {expected:,} bytes that were expected$"):
         board.get_many(files)
+    assert {path.name for path in tmp_path.iterdir()} == {"0", "1"} | ({"0.back"} if place == 1 else set())
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize(("size", "expected"), [(628, 1024), (5000, 5001), (5000, 5064), (0, 1)])
+def test_get_many_tells_the_missing_bytes_of_a_shorter_file(
+    board: Board, tmp_path: Path, place: int, size: int, expected: int
+) -> None:
+    files = []
+    for number, wanted in enumerate([expected, 100] if place == 0 else [100, expected]):
+        (tmp_path / f"{number}").write_bytes(bytes(size if number == place else 100))
+        files.append(Fetch(on_board(tmp_path / f"{number}"), tmp_path / f"{number}.back", wanted))
+    with pytest.raises(BoardError) as caught:
+        board.get_many(files)
+    missing = expected - size
+    assert caught.value.message.startswith(f"{tmp_path}/{place} on ")
+    assert caught.value.message.endswith(
+        f": {size:,} of {expected:,} bytes arrived, {missing} {'is' if missing == 1 else 'are'} missing"
+    )
     assert {path.name for path in tmp_path.iterdir()} == {"0", "1"} | ({"0.back"} if place == 1 else set())
 
 
@@ -173,7 +192,7 @@ def test_get_many_keeps_a_longer_file_out_of_its_neighbours(board: Board, tmp_pa
     (tmp_path / "longer").write_bytes(b"a" * 101)
     (tmp_path / "shorter").write_bytes(b"b" * 99)
     wanted = [Fetch(on_board(tmp_path / name), tmp_path / f"{name}.back", 100) for name in ("longer", "shorter")]
-    with pytest.raises(BoardError, match=r"longer on \S+ has 101 bytes, 100 were expected"):
+    with pytest.raises(BoardError, match=r"longer on \S+ has more than the 100 bytes that were expected"):
         board.get_many(wanted)
     assert not (tmp_path / "shorter.back").exists()
 
@@ -187,7 +206,7 @@ def test_get_of_a_missing_file_leaves_nothing_behind(board: Board, tmp_path: Pat
 def test_get_that_fails_keeps_what_was_there(board: Board, tmp_path: Path) -> None:
     (tmp_path / "there").write_bytes(b"too long")
     (tmp_path / "back").write_bytes(b"old")
-    with pytest.raises(BoardError, match="has 8 bytes, 3 were expected"):
+    with pytest.raises(BoardError, match="has more than the 3 bytes that were expected"):
         board.get(on_board(tmp_path / "there"), tmp_path / "back", 3)
     assert (tmp_path / "back").read_bytes() == b"old"
 

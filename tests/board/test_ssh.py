@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import signal
 import socket
 import subprocess
@@ -17,8 +18,9 @@ from pathlib import Path, PurePosixPath
 import paramiko
 import pytest
 
-from harness.board import ssh
-from harness.board.session import Board, Completed, Fetch
+from harness.board import session, ssh
+from harness.board.local import LocalBoard
+from harness.board.session import Board, Fetch
 from harness.board.ssh import Address, Limits, SshBoard
 from harness.errors import BoardError, ConnectionFailed, HarnessError, ToolError
 from tests.board import sshd
@@ -118,6 +120,76 @@ def test_a_wrong_host_key(server: Server, tmp_path: Path) -> None:
     assert f"it shows ssh-ed25519 {fingerprint(server.host_key)} instead of {fingerprint(other)}" in error.message
     learn_as_told(error.hint)
     SshBoard.connect(address, LIMITS).close()
+
+
+def public(key: Path) -> str:
+    """The type and the key of a public key file."""
+    return " ".join(key.read_text().split()[:2])
+
+
+@pytest.mark.parametrize("also", ["nothing", "the same key", "another key"])
+@pytest.mark.parametrize("names", ["*", "[127.0.0.1]:{port}"])
+def test_a_revoked_host_key(server: Server, tmp_path: Path, also: str, names: str) -> None:
+    """Even where another line trusts it."""
+    other = public(sshd.make_key(tmp_path / "other").with_suffix(".pub"))
+    shown = public(server.host_key)
+    trusted = {"nothing": "# none", "the same key": shown, "another key": other}[also]
+    host = f"[{LOOPBACK}]:{server.port} "
+    known = tmp_path / "known hosts"
+    known.write_text(f"{host}{trusted}\n\n@revoked {names.format(port=server.port)} {shown} stolen\n")
+    error = refusal(replace(server.address, known_hosts=known))
+    assert error.message == (
+        f"the host key of {LOOPBACK} was revoked: it shows ssh-ed25519 {fingerprint(server.host_key)}, "
+        f"which {known}:3 marks as @revoked"
+    )
+    assert "do not connect" in error.hint
+    assert "ask the administrator" in error.hint
+    assert error.exit_code == 3
+
+
+def test_another_revoked_key_stops_nobody(server: Server, tmp_path: Path) -> None:
+    other = public(sshd.make_key(tmp_path / "other").with_suffix(".pub"))
+    known = tmp_path / "known_hosts"
+    known.write_text(f"@revoked * {other}\n[{LOOPBACK}]:{server.port} {public(server.host_key)}\n")
+    SshBoard.connect(replace(server.address, known_hosts=known), LIMITS).close()
+
+
+def test_a_certificate_authority_is_no_known_host(server: Server, tmp_path: Path) -> None:
+    authority = public(sshd.make_key(tmp_path / "authority").with_suffix(".pub"))
+    address = replace(server.address, known_hosts=tmp_path / "known_hosts")
+    address.known_hosts.write_text(f"@cert-authority [127.*]:* {authority}\n@cert-authority *.lab {authority}\n")
+    error = refusal(address)
+    assert f"is not in {tmp_path}/known_hosts; it shows ssh-ed25519 " in error.message
+    assert error.message.endswith(
+        "; line 1 trusts a certificate authority for it (@cert-authority), and harness does not check host certificates"
+    )
+    learn_as_told(error.hint)
+    SshBoard.connect(address, LIMITS).close()
+
+
+@pytest.mark.parametrize("line", ["@revoked * ssh-ed25519", "@revoked * ssh-ed25519 ?"])
+def test_a_damaged_line_that_revokes_is_refused(server: Server, tmp_path: Path, line: str) -> None:
+    known = tmp_path / "known_hosts"
+    known.write_text(f"[{LOOPBACK}]:{server.port} {public(server.host_key)}\n{line}\n")
+    error = refusal(replace(server.address, known_hosts=known))
+    assert error.message.startswith(f"cannot use the known hosts in {known}: line 2: ")
+
+
+@pytest.mark.parametrize("names", ["hashed", "[127.0.0.?]:{port},other", "!other,[*]:{port}"])
+def test_names_of_a_known_host(server: Server, tmp_path: Path, names: str) -> None:
+    known = tmp_path / "known_hosts"
+    listed = f"[{LOOPBACK}]:{server.port}" if names == "hashed" else names.format(port=server.port)
+    known.write_text(f"{listed} {public(server.host_key)}\n")
+    if names == "hashed":
+        subprocess.run(["ssh-keygen", "-H", "-f", known], capture_output=True, check=True)
+        assert known.read_text().startswith("|1|")
+    SshBoard.connect(replace(server.address, known_hosts=known), LIMITS).close()
+
+
+def test_a_pattern_that_excludes_the_host(server: Server, tmp_path: Path) -> None:
+    known = tmp_path / "known_hosts"
+    known.write_text(f"*,![{LOOPBACK}]:{server.port} {public(server.host_key)}\n")
+    assert " is unknown: " in refusal(replace(server.address, known_hosts=known)).message
 
 
 def fingerprint(public_key: Path) -> str:
@@ -341,12 +413,14 @@ def test_close_during_a_silence_does_not_wait(server: Server) -> None:
 # ---- a board that misbehaves
 
 
-def test_a_program_that_writes_without_end(ssh_board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ssh, "OUTPUT_LIMIT_BYTES", MEBIBYTE)
-    error = failure(lambda: ssh_board.run(["yes", "66.25"], 60), BoardError)
-    assert error.message.endswith("wrote more than 1 MiB to its standard output or error")
-    await_none("yes", "66.25")
-    assert ssh_board.run(["printf", "usable"], 10).stdout == b"usable"
+@pytest.mark.parametrize("name", ["local", "ssh"])
+def test_a_program_that_writes_without_end(server: Server, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "OUTPUT_LIMIT_BYTES", MEBIBYTE)
+    with LocalBoard() if name == "local" else SshBoard.connect(server.address, LIMITS) as board:
+        error = failure(lambda: board.run(["yes", "66.25"], 60), BoardError)
+        assert error.message.endswith("wrote more than 1 MiB to its standard output or error")
+        await_none("yes", "66.25")
+        assert board.run(["printf", "usable"], 10).stdout == b"usable"
 
 
 def test_a_program_whose_shell_is_killed(ssh_board: Board) -> None:
@@ -397,15 +471,6 @@ def test_a_destination_here_that_cannot_be_written(ssh_board: Board, tmp_path: P
     assert error.message == f"this machine: cannot write {fetch.destination}: No such file or directory"
 
 
-def test_a_board_that_does_not_tell_how_long_a_file_is(
-    ssh_board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "there").write_bytes(b"longer")
-    monkeypatch.setattr(ssh_board, "run", lambda *_: Completed(0, b"", b""))
-    fetch = Fetch(PurePosixPath(tmp_path / "there"), tmp_path / "back", 1)
-    assert failure(lambda: ssh_board.get_many([fetch]), BoardError).message.startswith(f"cannot read {fetch.source}")
-
-
 def test_a_cut_behind_the_end_of_a_call_is_left_to_the_next(
     ssh_board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -419,7 +484,7 @@ def test_a_cut_behind_the_end_of_a_call_is_left_to_the_next(
     ssh_board.get_many([Fetch(PurePosixPath(tmp_path / "there"), tmp_path / "back", 1)])
     assert (tmp_path / "back").read_bytes() == b"x"
     longer = Fetch(PurePosixPath(tmp_path / "there"), tmp_path / "back", 3)
-    assert "1 bytes" in failure(lambda: ssh_board.get_many([longer]), BoardError).message
+    assert "1 of 3 bytes arrived" in failure(lambda: ssh_board.get_many([longer]), BoardError).message
 
 
 # ---- clocks and programs that stand still
@@ -507,3 +572,86 @@ def test_a_slow_link_brings_what_is_still_on_its_way(server: Server, tmp_path: P
     with Link(server.port, pause_s=0.15) as link, linked(server, link) as board:
         board.put(tmp_path / "source", PurePosixPath(tmp_path / "there"))
     assert (tmp_path / "there").read_bytes() == (tmp_path / "source").read_bytes()
+
+
+# ---- transfers that go on without end
+
+
+@pytest.fixture
+def deadline_s(monkeypatch: pytest.MonkeyPatch) -> float:
+    """The seconds that a transfer of 8 MiB may take here, with `PATIENT`."""
+    monkeypatch.setattr(ssh, "BASE_SILENCES", 0.25)
+    monkeypatch.setattr(ssh, "SLOWEST_BYTES_PER_S", 8 * MEBIBYTE)
+    return 0.25 * PATIENT.silence_s + 1
+
+
+PATIENT = Limits(connect_s=20, silence_s=4)
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 64])
+@pytest.mark.parametrize("way", ["get", "put"])
+def test_a_link_that_trickles_is_given_up(
+    server: Server, tmp_path: Path, way: str, piece_bytes: int, deadline_s: float
+) -> None:
+    """So many bytes each millisecond: a whole transfer would take hours, or minutes."""
+    here, there = tmp_path / "here", PurePosixPath(tmp_path / "there")
+    Path(tmp_path / ("there" if way == "get" else "here")).write_bytes(os.urandom(8 * MEBIBYTE))
+    with Link(server.port) as link, SshBoard.connect(server.address_behind(link.port), PATIENT) as board:
+        link.trickle(piece_bytes, 0.001)
+        began = time.monotonic()
+        error = failure(
+            lambda: board.get(there, here, 8 * MEBIBYTE) if way == "get" else board.put(here, there), BoardError
+        )
+        assert time.monotonic() - began < 60
+    verb = "reading" if way == "get" else "writing"
+    told = re.fullmatch(
+        rf"{verb} {there} on \S+: ([0-9,]+) of 8,388,608 bytes came through within {deadline_s:g} s", error.message
+    )
+    assert told, error.message
+    assert 0 <= int(told[1].replace(",", "")) < 8 * MEBIBYTE
+    assert "8,388,608 bytes/s" in error.hint
+    assert not Path(here if way == "get" else there).exists()
+
+
+@contextmanager
+def drip(path: Path, pause_s: float) -> Iterator[None]:
+    """Make `path` a file of which the board sends one byte after each pause, without end."""
+    os.mkfifo(path)
+    over = threading.Event()
+
+    def write() -> None:
+        with suppress(BrokenPipeError), path.open("wb", buffering=0) as file:
+            while not over.wait(pause_s):
+                file.write(b"x")
+
+    threading.Thread(target=write, daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def test_a_board_that_sends_a_byte_at_a_time_is_given_up(server: Server, tmp_path: Path, deadline_s: float) -> None:
+    """It is never silent, and its link is fast."""
+    there = tmp_path / "there"
+    with drip(there, 0.05), SshBoard.connect(server.address, PATIENT) as board:
+        error = failure(lambda: board.get(PurePosixPath(there), tmp_path / "back", 8 * MEBIBYTE), BoardError)
+        await_none("cat", "--", str(there))
+        assert board.run(["printf", "usable"], 10).stdout == b"usable"
+    told = re.search(r": ([0-9]+) of 8,388,608 bytes came through within", error.message)
+    assert told, error.message
+    assert 0 < int(told[1]) <= deadline_s / 0.05
+    assert not (tmp_path / "back").exists()
+
+
+@pytest.mark.parametrize("name", ["local", "ssh"])
+def test_an_answer_that_comes_a_byte_at_a_time_is_given_up(server: Server, tmp_path: Path, name: str) -> None:
+    there = tmp_path / "there"
+    with drip(there, 0.05), LocalBoard() if name == "local" else SshBoard.connect(server.address, PATIENT) as board:
+        error = failure(lambda: board.run(["cat", str(there)], 1.5), BoardError)
+        await_none("cat", str(there))
+    told = re.fullmatch(
+        r"cat on \S+ did not end within 1\.5 s and was killed; ([0-9]+) bytes of its output came", error.message
+    )
+    assert told, error.message
+    assert 0 < int(told[1]) <= 30
