@@ -173,6 +173,7 @@ def _prepare(
     assessment.require_sound(assessed)
     vectors = _stimuli(request, network, folder)
     show_plan(made, board)
+    workspace.cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # programs run there: see harness.board.work_folder
     built = bundle.build(made, board, workspace.cache)
     reference = Reference(network, x64_quant_precision=request.x64_quant_precision)
     if folder is None:

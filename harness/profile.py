@@ -13,7 +13,7 @@ import reprlib
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -186,7 +186,8 @@ class Profile(_Entry):
     """A board: what it is, how to reach it, how to build for it, which item computes what.
 
     `timeout_s` is how long the program may work on one chunk before it is killed, `boot_s` how long the board may take
-    to answer after its power came back.  `stand_ins` is whether programs play its accelerators; without it those of an
+    to answer after its power came back.  `work_folder` is what the harness may fill there, in the user's home if it is
+    not given.  `stand_ins` is whether programs play its accelerators; without it those of an
     emulated board.
     """
 
@@ -205,7 +206,7 @@ class Profile(_Entry):
     split: Annotated[tuple[str, ...], BeforeValidator(_words)] = Field(default=(), strict=False)
     sync: Literal["barrier", "flag"] = "barrier"
     block: int = Field(default=1000, ge=1, le=1_000_000)
-    work_folder: str = Field(default="/tmp/harness", pattern=r"^/[^\x00]+$")  # noqa: S108 - on the board
+    work_folder: str | None = Field(default=None, pattern=r"^/[^\x00]+$")
     timeout_s: float = Field(default=300.0, gt=0, le=1_000_000, strict=False, allow_inf_nan=False)
     setup: tuple[Line, ...] = Field(default=(), strict=False)
     teardown: tuple[Line, ...] = Field(default=(), strict=False)
@@ -239,11 +240,6 @@ class Profile(_Entry):
     def kept(self) -> dict[str, Any]:
         """Return what of the profile shapes a run, as JSON types; `restored` makes a profile of it."""
         return self.model_dump(mode="json", exclude=set(NOT_SHAPING)) | {"reached_by": self.reached_by}
-
-    @property
-    def work(self) -> PurePosixPath:
-        """The folder on the board that the harness may fill."""
-        return PurePosixPath(self.work_folder)
 
 
 def restored(kept: Mapping[str, Any]) -> Profile:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from harness import jobs, workspace
+from harness.board.reach import reach
 from harness.errors import RequestError
 from harness.evidence import REQUEST_SCHEMA, RunFolder
 from harness.jobs import Request
@@ -51,3 +53,17 @@ def test_vectors_of_a_file_are_told_by_the_name_that_was_given(tmp_path: Path, m
     assert jobs._stimuli(asked, network, None).origin == "./mine.npy"
     Path("mine.npy").rename(folder.stimuli)
     assert jobs._stimuli(asked, network, folder).origin == "./mine.npy"
+
+
+def test_other_users_may_not_write_to_a_new_cache(tmp_path: Path) -> None:
+    """Whatever this user's umask is: programs are built there, and this machine as a board runs them below it."""
+    cache = tmp_path / "cache"
+    given = workspace.find(None, tmp_path / "runs", {"HARNESS_CACHE": str(cache)})
+    former = os.umask(0o002)
+    try:
+        job = jobs.prepare(Request("host", "acas_coc", vectors="10"), given, lambda *_: None)
+    finally:
+        os.umask(former)
+    assert cache.stat().st_mode & 0o777 == 0o700
+    with reach(job.profile, cache, print) as reached:
+        assert Path(reached.work) == cache / "host"

@@ -57,7 +57,7 @@ mount -t tmpfs tmp /tmp
 for word in $(cat /proc/cmdline); do
     case $word in
         harness.name=*) hostname "${word#*=}" ;;
-        harness.disk=*) mount -t tmpfs -o "size=${word#*=}" board /board ;;
+        harness.disk=*) mount -t tmpfs -o "size=${word#*=},mode=0700" board /board ;;
     esac
 done
 for module in /modules/*.ko; do insmod "$module"; done

@@ -13,17 +13,19 @@ from harness import profile as profiles
 from harness.board.identity import BoardIdentity
 from harness.board.local import LocalBoard
 from harness.board.session import Board
+from harness.board.work_folder import claim
 from harness.profile import Profile
 
 if TYPE_CHECKING:  # paramiko takes longer to import than a small run on this machine
     from harness.board.ssh import Address, SshBoard
 
 EMULATED_WORK = PurePosixPath("/board")
+ELSEWHERE = "name another work_folder in the profile of board {}"
 
 
 @dataclass(frozen=True)
 class Reached:
-    """An open session, the folder on the board that the harness may fill, and the identity of the board."""
+    """An open session, a folder on the board that only the harness's user can change, and the board's identity."""
 
     board: Board
     work: PurePosixPath
@@ -36,18 +38,23 @@ def reach(profile: Profile, cache: Path, notify: Callable[[str], None], *, count
 
     An emulated board is started if nobody uses it yet; `notify` hears of anything that takes time.  One that is
     `counting` is another machine beside it, whose counter of instructions is exact.
-    ConnectionFailed, BoardError or ToolError if it cannot be reached.
+    ConnectionFailed, BoardError or ToolError if it cannot be reached, WorkFolderRefused if others may change what
+    runs there.
     """
     if profile.local:
         with LocalBoard() as local:
-            yield Reached(local, PurePosixPath(cache / "host"), _identity(local, profile.name))
+            elsewhere = "set HARNESS_CACHE to a folder that only you can write to"
+            work = claim(local, str(cache.resolve() / "host"), elsewhere)
+            yield Reached(local, work, _identity(local, profile.name))
     elif profile.address is not None:
         notify(f"connecting to {profile.name} ({profile.address.host})")
         with _connected(_address(profile.address)) as board:
-            yield Reached(board, profile.work, _identity_by_ssh(board, profile.name, cache))
+            work = claim(board, profile.work_folder, ELSEWHERE.format(profile.name))
+            yield Reached(board, work, _identity_by_ssh(board, profile.name, cache))
     else:
         with _emulated(profile, cache, notify, counting=counting) as board:
-            yield Reached(board, EMULATED_WORK, _identity_by_ssh(board, profile.name, cache))
+            work = claim(board, str(EMULATED_WORK), ELSEWHERE.format(profile.name))
+            yield Reached(board, work, _identity_by_ssh(board, profile.name, cache))
 
 
 def _identity_by_ssh(board: SshBoard, name: str, cache: Path) -> BoardIdentity:

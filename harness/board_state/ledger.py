@@ -20,7 +20,7 @@ BOOT_ID = "proc/sys/kernel/random/boot_id"
 HEAD = "harness: the values that stood here before a measurement"
 
 # $1: the file, $2: its text.  It appears only when it is complete.
-KEEP = 'mkdir -p "${1%/*}" && printf %s "$2" >"$1.part" && mv -f "$1.part" "$1"'
+KEEP = 'printf %s "$2" >"$1.part" && mv -f "$1.part" "$1"'
 
 _VALUE = r"[A-Za-z0-9_,-]{1,400}"
 _OURS = "|".join(re.escape(pattern).replace(r"\*", "[0-9]+") for pattern in WRITABLE)

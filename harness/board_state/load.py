@@ -77,7 +77,7 @@ RECIPES: Mapping[LoadName, Recipe] = {
 }
 
 # $1: where its process id is kept, $2...: the program, which becomes this process.
-START = 'mkdir -p "${1%/*}" && echo $$ >"$1" && shift && exec "$@"'
+START = 'echo $$ >"$1" && shift && exec "$@"'
 
 # $1: where the process id is kept.  The number of its children; the fourth field of /proc/PID/stat is the parent.
 WORKERS = r"""
@@ -144,7 +144,7 @@ def loaded(
     session: Board,
     notify: Notify,
     *,
-    work: PurePosixPath | None = None,
+    work: PurePosixPath,
     cores: Collection[int] | None = None,
     limit_s: float = LIMIT_S,
 ) -> Iterator[Load]:
@@ -155,7 +155,6 @@ def loaded(
     whether they still do.  If this process or the link is lost, the load ends with it, on this machine after `limit_s`
     or with the next load.
     """
-    work = work or board.work
     pid_file = str(work / PID_FILE)
     _stop(session, pid_file)  # of a session that was killed: it would disturb `idle` too
     load = _prepare(name, board, session, work, cores, limit_s)

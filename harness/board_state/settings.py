@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from harness.board import reach as ways
 from harness.board.session import Board, Deadline
 from harness.board_state import ledger as ledgers
 from harness.board_state.commands import Notify, run_commands
@@ -51,18 +50,19 @@ def measuring_state(
     cache: Path,
     notify: Notify,
     *,
+    work: PurePosixPath,
     cores: Collection[int] | None = None,
     system: PurePosixPath = SYSTEM,
 ) -> Iterator[tuple[Setting, ...]]:
     """Set what the profile's `timing` wants for the time of the block, after the profile's setup commands.
 
-    `cores` are those that have items, without it those of the profile; `system` is where /proc and /sys are.  What
-    cannot be set is a Setting with its reason.  What was there before is restored at the end, also after an exception,
-    after Ctrl-C (a second one has to wait) and after a lost connection, within `LIMIT_S`; if this process is killed, by
-    the next session.  What cannot be restored is told.  BoardError if the values before cannot be kept on the board,
-    ConnectionFailed if it is lost.
+    `work` is the folder on the board that `reach` gives.  `cores` are those that have items, without it those of the
+    profile; `system` is where /proc and /sys are.  What cannot be set is a Setting with its reason.  What was there
+    before is restored at the end, also after an exception, after Ctrl-C (a second one has to wait) and after a lost
+    connection, within `LIMIT_S`; if this process is killed, by the next session.  What cannot be restored is told.
+    BoardError if the values before cannot be kept on the board, ConnectionFailed if it is lost.
     """
-    place = _Place(board, cache, _work(board, cache), system, notify)
+    place = _Place(board, cache, work, system, notify)
     pinned = {item.core for item in board.items.values() if item.core is not None} if cores is None else set(cores)
     with interruptible(notify) as interruption:
         state = _recovered(place, session)
@@ -103,13 +103,6 @@ def told(settings: Sequence[Setting]) -> tuple[str, ...]:
         f"should be {each[0].wanted}: {reason}"
         for (name, reason), each in reasons.items()
     )
-
-
-def _work(board: Profile, cache: Path) -> PurePosixPath:
-    """The folder on the board that the harness may fill, as `reach` gives it."""
-    if board.local:
-        return PurePosixPath(cache / "host")
-    return ways.EMULATED_WORK if board.emulated else board.work
 
 
 def _recovered(place: _Place, session: Board) -> Ledger:

@@ -137,7 +137,7 @@ def _on_board(
     board, cores = reached.board, {item.core for item in job.plan.items if item.core is not None}
     environment = execute.environment(board) | facts(board, cores=cores)
     with (
-        measuring_state(job.profile, board, workspace.cache, notify, cores=cores) as settings,
+        measuring_state(job.profile, board, workspace.cache, notify, work=reached.work, cores=cores) as settings,
         steps.deployed(job, reached, workspace.cache, notify) as plain,
     ):
         environment |= steps.devices(job, plain, notify)

@@ -12,11 +12,15 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from harness.board.session import Board
+from harness.board.work_folder import WorkFolderRefused
 from harness.errors import BoardError, InfrastructureError
 from harness.sharing.ticket import printable
 
 LOOK_S = 20.0
-TOOLS = ("sh", "cat", "tar", "sha256sum", "mkdir", "rm", "mv", "chmod", "find", "wc", "tr", "head", "uname", "date")
+TOOLS = (
+    *("sh", "cat", "tar", "sha256sum", "mkdir", "ls", "id", "cp", "rm", "mv", "chmod", "find", "wc", "tr", "head"),
+    *("uname", "date"),
+)
 """What a run calls on the board, beside its own program."""
 
 LEAST_DISK_MIB = 16
@@ -28,19 +32,19 @@ LOOK = r"""
 work=$1
 shift
 for tool; do command -v "$tool" >/dev/null 2>&1 || echo "missing $tool"; done
-{ mkdir -p -- "$work" && echo fit >"$work/.check.$$" && rm -- "$work/.check.$$" && echo "written $work"; } 2>&1
+{ echo fit >"$work/.check.$$" && rm -- "$work/.check.$$" && echo "written $work"; } 2>&1
 df -Pk -- "$work" 2>/dev/null | while read -r line; do echo "disk $line"; done
 while read -r line; do echo "memory $line"; done </proc/meminfo
 echo "clock $(date +%s)"
 for kind in runs bundles; do
-    for folder in "$work/$kind"/*/; do [ ! -d "$folder" ] || echo "left $kind"; done
+    for path in "$work/$kind"/*; do [ ! -e "$path" ] || echo "left $kind"; done
 done
 echo "used $(du -sk -- "$work" 2>/dev/null)"
 """
 
 # $1: the work folder, $2: days.  What is removed is counted.
 CLEAN = r"""
-find "$1/runs" "$1/bundles" -mindepth 1 -maxdepth 1 -type d -mtime "+$2" -print -exec rm -rf {} + 2>/dev/null | wc -l
+find "$1/runs" "$1/bundles" -mindepth 1 -maxdepth 1 -mtime "+$2" -print -exec rm -rf {} + 2>/dev/null | wc -l
 """
 
 
@@ -74,7 +78,8 @@ class Health:
 
 def unreachable(board: str, error: InfrastructureError, found: tuple[Check, ...] = ()) -> Health:
     """A board that cannot be looked at."""
-    return Health(board, (*found, Check("reachable", False, error.message)), error.part, error.message)
+    name = "work folder" if isinstance(error, WorkFolderRefused) else "reachable"
+    return Health(board, (*found, Check(name, False, error.message)), error.part, error.message)
 
 
 def conclude(board: str, checks: tuple[Check, ...], in_use: str = "") -> Health:
@@ -114,7 +119,7 @@ def clean(board: Board, work: PurePosixPath, days: int) -> Check:
     """Remove what runs older than `days` have left; call it only while no run is on the board."""
     done = board.run(["sh", "-c", CLEAN, "sh", str(work), str(days)], LOOK_S)
     removed = printable(done.stdout.decode(errors="replace")) or "0"
-    return Check("removed", True, f"{removed} folders older than {days} days")
+    return Check("removed", True, f"{removed} runs and bundles older than {days} days")
 
 
 def _answer(text: str) -> Mapping[str, list[str]]:

@@ -73,7 +73,7 @@ def test_what_its_kernel_takes_is_set_and_restored_and_what_it_refuses_is_said(
     reached: Reached, profile: Profile, cache: Path
 ) -> None:
     before, notes = _state(reached), list[str]()
-    with measuring_state(profile, reached.board, cache, notes.append, cores={1}) as found:
+    with measuring_state(profile, reached.board, cache, notes.append, work=reached.work, cores={1}) as found:
         assert answer(reached, "cat", REALTIME) == "-1"
         assert "virtio" in _moved(reached)
         assert f"{REALTIME[1:]}\t950000" in answer(reached, "cat", str(EMULATED_WORK / NAME))

@@ -15,7 +15,7 @@ KEPT = Ledger("a boot", {GOVERNOR: "schedutil", "proc/irq/7/smp_affinity_list": 
 
 
 def test_what_is_kept_is_loaded_and_removed(tmp_path: Path) -> None:
-    work = on_board(tmp_path / "not" / "yet")
+    work = on_board(tmp_path)
     ledger.keep(LocalBoard(), work, KEPT)
     assert ledger.load(LocalBoard(), work) == KEPT
     ledger.remove(LocalBoard(), work)

@@ -42,6 +42,7 @@ def loading(
     name: LoadName, work: Path, session: Board | None = None, notes: list[str] | None = None, limit_s: float = 60
 ) -> Iterator[Load]:
     notify = notes.append if notes is not None else print
+    work.mkdir(exist_ok=True)
     with loaded(name, this_machine(), session or LocalBoard(), notify, work=on_board(work), limit_s=limit_s) as load:
         yield load
 

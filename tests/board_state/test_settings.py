@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO
 
 import pytest
@@ -46,12 +46,20 @@ def measuring(
 ) -> Iterator[tuple[Setting, ...]]:
     session = session or LocalBoard()
     told = notes if notes is not None else []
-    with measuring_state(profile, session, root.parent / "cache", told.append, system=on_board(root)) as found:
+    places = {"work": _work(root), "system": on_board(root)}
+    with measuring_state(profile, session, root.parent / "cache", told.append, **places) as found:
         yield found
 
 
+def _work(root: Path) -> PurePosixPath:
+    """The work folder of the board, which is there when a session is open."""
+    if not (root.parent / "work").exists():
+        (root.parent / "work").mkdir(mode=0o700)
+    return on_board(root.parent / "work")
+
+
 def ledger_of(root: Path) -> Path:
-    return root.parent / "cache" / "host" / NAME
+    return root.parent / "work" / NAME
 
 
 def test_everything_is_set_and_restored(root: Path) -> None:
@@ -90,7 +98,9 @@ def test_a_profile_that_wants_nothing_writes_nothing(root: Path) -> None:
 
 def test_the_cores_of_the_plan_go_before_those_of_the_profile(root: Path) -> None:
     away = board(Timing(interrupts_away=True))
-    with measuring_state(away, LocalBoard(), root.parent / "cache", print, cores={3}, system=on_board(root)) as found:
+    with measuring_state(
+        away, LocalBoard(), root.parent / "cache", print, work=_work(root), cores={3}, system=on_board(root)
+    ) as found:
         assert [each.wanted for each in found] == ["0,1,2", "2"]
 
 
@@ -292,7 +302,7 @@ def test_what_is_left_stays_on_the_board_also_where_the_profile_no_longer_sets_i
 
 def test_a_board_that_cannot_keep_the_values_is_not_changed(root: Path) -> None:
     before = contents(root)
-    (root.parent / "cache").touch()
+    (root.parent / "work").touch()
     with pytest.raises(BoardError, match="cannot keep the values before"), measuring(root, board(EVERYTHING)):
         pytest.fail("the block is not reached")
     assert contents(root) == before
@@ -312,7 +322,8 @@ timing = Timing(governor="performance", as_root=as_root)
 profile = board(timing, setup=("true",), teardown=(f"touch {root.parent}/undone",))
 say = lambda text: print(text, flush=True)
 try:
-    with measuring_state(profile, LocalBoard(), root.parent / "cache", say, system=PurePosixPath(root)):
+    places = {"work": PurePosixPath(root.parent / "work"), "system": PurePosixPath(root)}
+    with measuring_state(profile, LocalBoard(), root.parent / "cache", say, **places):
         say("measuring")
         while not (root.parent / "end").exists():
             time.sleep(0.01)
@@ -325,6 +336,7 @@ class Program:
     """A process of its own that measures, and what it says."""
 
     def __init__(self, root: Path, *as_root: str) -> None:
+        _work(root)
         self.process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, str(root), *as_root], stdout=subprocess.PIPE, text=True
         )

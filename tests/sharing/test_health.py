@@ -27,8 +27,9 @@ def looked(work: Path) -> dict[str, tuple[bool, str]]:
 
 def test_a_board_that_is_well(tmp_path: Path) -> None:
     work = tmp_path / "new folder's"
-    for folder in ("runs/a", "runs/b", "bundles/c"):
+    for folder in ("runs/a", "runs/b", "bundles"):
         (work / folder).mkdir(parents=True)
+    (work / "bundles" / "c.tar").touch()
     found = looked(work)
     assert all(ok for ok, _ in found.values())
     assert found["tools"] == (True, f"all {len(TOOLS)} are there")
@@ -112,10 +113,13 @@ def test_only_old_leftovers_are_removed(tmp_path: Path) -> None:
         folder = tmp_path / name
         (folder / "out0").mkdir(parents=True)
         os.utime(folder, (time.time() - days * 86400,) * 2)
+    for name, days in (("bundles/old.tar", 10), ("bundles/new.tar", 0)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (time.time() - days * 86400,) * 2)
     with LocalBoard() as board:
-        assert health.clean(board, PurePosixPath(tmp_path), 7).text == "2 folders older than 7 days"
+        assert health.clean(board, PurePosixPath(tmp_path), 7).text == "3 runs and bundles older than 7 days"
     left = sorted(f"{path.parent.name}/{path.name}" for path in tmp_path.glob("*/*"))
-    assert left == ["other/old", "runs/new"]
+    assert left == ["bundles/new.tar", "other/old", "runs/new"]
 
 
 # Power
