@@ -2,6 +2,9 @@
 
 The board is not trusted: every file of the bundle is hashed there before it runs, the program must call itself by
 the bundle's hash, and every dump must have the length and hash that it should have.
+
+Other users of the board cannot exchange a file between the check of its hash and its use: each attempt unpacks the
+bundle into a new folder that only this user can enter, below the work folder that `harness.board.work_folder` checks.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import secrets
 import tarfile
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -21,16 +25,36 @@ import numpy as np
 from harness import dumps
 from harness.board.session import Board, Completed, Fetch
 from harness.bundle import PROGRAM, PROTOCOL, Bundle
-from harness.errors import BoardError
+from harness.errors import BoardError, InfrastructureError
 from harness.network import Array, Layer
 from harness.plan import Plan
 from harness.targets import STAND_INS
 from harness.untrusted import parse_json
 
 COMMAND_TIMEOUT_S = 60.0
+HASHED_BYTES_PER_S = 1_000_000  # slower boards have failed; an emulated one on a busy machine computes ten times that
 KILLED = 137  # exit status of a program that got signal 9
 SLOTS = 2
+DAMAGED = "the copy was damaged or changed; check the board's disk and run again"
 
+ARCHIVE = "bundle.tar"
+KEPT = 3  # exit status of UNPACK where the archive is not there, or is another
+
+# $1: the folder of the attempt, $2: the archive that is kept for later attempts, $3: its SHA-256, $4...: the files in
+# it.  Without the attempt's folder that is made, with a copy of the kept archive: nobody else can have that file open.
+UNPACK = r"""
+umask 077
+run=$1 kept=$2 sha256=$3
+shift 3
+archive=$run/bundle.tar
+if [ ! -d "$run" ]; then
+    mkdir "$run" "$run/bundle" "$run/out0" "$run/out1" || exit
+    [ -f "$kept" ] && cp "$kept" "$archive" || exit 3
+fi
+found=$(sha256sum <"$archive") || exit
+[ "${found%% *}" = "$sha256" ] || exit 3
+tar -xf "$archive" -C "$run/bundle" && mv -f "$archive" "$kept" && cd "$run/bundle" && sha256sum -- "$@"
+"""
 
 # $1: what the folders of a run begin with.  The shell's `read` leaves out the NUL between two arguments.
 FORGET = r"""
@@ -45,9 +69,9 @@ rm -rf -- "$1".*
 
 @dataclass(frozen=True)
 class Deployed:
-    """A bundle on a board, checked, and the folder of one attempt at a run beside it; `command` starts its program.
+    """A bundle on a board, checked, in the folder of one attempt at a run; `command` starts its program.
 
-    `files` are the bundle's, by their paths on the board, each with its SHA-256.
+    `files` are the bundle's, by their paths on the board, each with its SHA-256; all have `size` bytes.
     """
 
     board: Board
@@ -56,6 +80,7 @@ class Deployed:
     sha256: str
     command: tuple[str, ...]
     files: Mapping[str, str] = field(default_factory=dict)
+    size: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,24 +93,25 @@ class Executed:
 
 
 def deploy(board: Board, bundle: Bundle, work: PurePosixPath, run: str) -> Deployed:
-    """Copy what is missing, check every hash on the board, shake hands with the program.
+    """Unpack the bundle in a folder of its own, check every hash on the board, shake hands with the program.
 
-    `work` is the folder on the board that the harness may fill, `run` a name for this run in it.  Every attempt at it
-    has a folder of its own: the program of one that lost its board may still write.
+    `work` is the folder on the board that `reach` gives, `run` a name for this run in it.  Every attempt at it has a
+    folder of its own: the program of one that lost its board may still write.
     BoardError if a hash is wrong or the program is not the bundle's.
     """
-    folder = work / "bundles" / bundle.sha256[:16]
     run_folder = work / "runs" / f"{run}.{secrets.token_hex(4)}"
-    _checked(board, ["mkdir", "-p", str(folder), *(str(out_folder(run_folder, slot)) for slot in range(SLOTS))])
-    paths = {path: folder / path for path in bundle.files}
-    present = _hashes(board, paths.values())
-    if any(present.get(str(there)) != bundle.files[path] for path, there in paths.items()):
-        _copy(board, bundle, folder)
-    _verify(board, bundle, paths)
-    command = start_command(folder, stand_ins=any(path.startswith(f"{STAND_INS}/") for path in bundle.files))
-    _shake_hands(board, command, bundle.sha256)
-    files = {str(there): bundle.files[path] for path, there in paths.items()}
-    return Deployed(board, folder, run_folder, bundle.sha256, command, files)
+    folder = run_folder / "bundle"
+    try:
+        _require_files(bundle, folder, _unpacked(board, bundle, work, run_folder))
+        command = start_command(folder, stand_ins=any(path.startswith(f"{STAND_INS}/") for path in bundle.files))
+        _shake_hands(board, command, bundle.sha256)
+    except BoardError:
+        with suppress(InfrastructureError):  # a half of it helps nobody, and may fill the disk
+            board.run(["rm", "-rf", str(run_folder)], COMMAND_TIMEOUT_S)
+        raise
+    files = {str(folder / path): sha256 for path, sha256 in bundle.files.items()}
+    size = sum((bundle.folder / path).stat().st_size for path in bundle.files)
+    return Deployed(board, folder, run_folder, bundle.sha256, command, files, size)
 
 
 def forget(board: Board, work: PurePosixPath, run: str) -> None:
@@ -99,27 +125,41 @@ def start_command(folder: PurePosixPath, *, stand_ins: bool) -> tuple[str, ...]:
     return (*libraries, str(folder / PROGRAM))
 
 
-def _copy(board: Board, bundle: Bundle, folder: PurePosixPath) -> None:
-    """All files at once: a round trip for each takes longer than the bytes."""
+def _unpacked(board: Board, bundle: Bundle, work: PurePosixPath, run_folder: PurePosixPath) -> dict[str, str]:
+    """Unpack the bundle into the folder of the attempt; return the SHA-256 of its files as computed there, by path.
+
+    One archive for all files: a round trip for each takes longer than the bytes.
+    """
+    kept = work / "bundles" / f"{bundle.sha256[:16]}.tar"
+    with tempfile.TemporaryDirectory() as scratch:
+        archive = Path(scratch) / ARCHIVE
+        _pack(bundle, archive)
+        script = ["sh", "-c", UNPACK, "sh", str(run_folder), str(kept), _sha256(archive), *bundle.files]
+        timeout_s = _hash_timeout_s(3 * archive.stat().st_size)
+        done = board.run(script, timeout_s)
+        if done.status == KEPT:
+            board.put(archive, run_folder / ARCHIVE)
+            done = board.run(script, timeout_s)
+    if done.status == KEPT:
+        raise BoardError(f"{run_folder / ARCHIVE} on the board is not what was sent", DAMAGED)
+    if done.status != 0:
+        raise _failed("unpacking the bundle", done)
+    return _parsed(done)
+
+
+def _pack(bundle: Bundle, archive: Path) -> None:
+    """Write the files of the bundle as an archive that is a function of their contents alone."""
 
     def anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:
         info.uid = info.gid = 0
+        info.mtime = 1  # GNU tar warns of 0
         info.uname = info.gname = ""
+        info.mode = 0o755 if info.mode & 0o100 else 0o644
         return info
 
-    with tempfile.TemporaryDirectory() as scratch:
-        archive = Path(scratch) / "bundle.tar"
-        with tarfile.open(archive, "w") as tar:
-            for path in bundle.files:
-                tar.add(bundle.folder / path, path, filter=anonymous)
-        there = folder / archive.name
-        try:
-            board.put(archive, there)
-            _checked(board, ["tar", "-xf", str(there), "-C", str(folder)])
-        except BoardError:
-            board.run(["rm", "-rf", str(folder)], COMMAND_TIMEOUT_S)  # a half of it helps nobody, and may fill the disk
-            raise
-    _checked(board, ["rm", str(there)])
+    with tarfile.open(archive, "w") as tar:
+        for path in bundle.files:
+            tar.add(bundle.folder / path, path, filter=anonymous)
 
 
 def out_folder(run_folder: PurePosixPath, slot: int) -> PurePosixPath:
@@ -127,13 +167,11 @@ def out_folder(run_folder: PurePosixPath, slot: int) -> PurePosixPath:
     return run_folder / f"out{slot}"
 
 
-def _verify(board: Board, bundle: Bundle, paths: dict[str, PurePosixPath]) -> None:
-    found = _hashes(board, paths.values())
-    for path, there in paths.items():
-        if found.get(str(there)) != bundle.files[path]:
+def _require_files(bundle: Bundle, folder: PurePosixPath, found: Mapping[str, str]) -> None:
+    for path, sha256 in bundle.files.items():
+        if found.get(path) != sha256:
             raise BoardError(
-                f"{there}: SHA-256 on the board is {found.get(str(there), 'missing')}, expected {bundle.files[path]}",
-                "the copy was damaged or changed; check the board's disk and run again",
+                f"{folder / path}: SHA-256 on the board is {found.get(path, 'missing')}, expected {sha256}", DAMAGED
             )
 
 
@@ -150,7 +188,7 @@ def _shake_hands(board: Board, command: Sequence[str], sha256: str) -> None:
         raise BoardError(
             f"{program} is bundle {answer.get('bundle')} with protocol {answer.get('protocol')}, "
             f"expected {sha256} with protocol {PROTOCOL}",
-            "an old program is in the way: remove the work folder on the board",
+            "it is not built from the sources of this bundle: build it again",
         )
 
 
@@ -182,14 +220,15 @@ def execute_chunk(
     if answer.get("vectors") != count:
         raise BoardError(f"the program on the board reports {answer.get('vectors')} vectors, not {count}")
     paths = [out / dumps.file_name(index, layer) for index, layer in enumerate(layers)]
-    found = _hashes(deployed.board, [*paths, there, *map(PurePosixPath, deployed.files)])
+    size = sum(dumps.size(layer, count) for layer in layers) + vectors.stat().st_size + deployed.size
+    found = _hashes(deployed.board, [*paths, there, *map(PurePosixPath, deployed.files)], size)
     _require_unchanged(found, {**deployed.files, str(there): _sha256(vectors)})
     return Executed(out, count, tuple(_present(found, paths)))
 
 
 def require_unchanged(deployed: Deployed) -> None:
     """BoardError if a file of the bundle is not as it was deployed: what has run since is not known."""
-    _require_unchanged(_hashes(deployed.board, map(PurePosixPath, deployed.files)), deployed.files)
+    _require_unchanged(_hashes(deployed.board, map(PurePosixPath, deployed.files), deployed.size), deployed.files)
 
 
 def _require_unchanged(found: Mapping[str, str], expected: Mapping[str, str]) -> None:
@@ -202,9 +241,12 @@ def _require_unchanged(found: Mapping[str, str], expected: Mapping[str, str]) ->
             )
 
 
-def hashes_of(board: Board, paths: Sequence[PurePosixPath]) -> list[str]:
-    """The SHA-256 of files that the program has just written, computed on the board; BoardError if one is missing."""
-    return _present(_hashes(board, paths), paths)
+def hashes_of(board: Board, paths: Sequence[PurePosixPath], size: int = 0) -> list[str]:
+    """The SHA-256 of files that the program has just written, computed on the board; BoardError if one is missing.
+
+    The time that it may take depends on their `size` in bytes, all together.
+    """
+    return _present(_hashes(board, paths, size), paths)
 
 
 def _present(hashes: Mapping[str, str], paths: Sequence[PurePosixPath]) -> list[str]:
@@ -231,10 +273,10 @@ def fetch_arrays(board: Board, files: Sequence[tuple[PurePosixPath, np.dtype[Any
 
     BoardError if one is missing, or has not the length, header and SHA-256 that it should have.
     """
-    hashes = hashes_of(board, [path for path, _, _ in files])
+    sizes = [dumps.HEADER_BYTES + rows * width * dtype.itemsize for _, dtype, (rows, width) in files]
+    hashes = hashes_of(board, [path for path, _, _ in files], sum(sizes))
     with tempfile.TemporaryDirectory() as scratch:
         here = [Path(scratch) / path.name for path, _, _ in files]
-        sizes = [dumps.HEADER_BYTES + rows * width * dtype.itemsize for _, dtype, (rows, width) in files]
         board.get_many([Fetch(there, to, size) for (there, _, _), to, size in zip(files, here, sizes, strict=True)])
         return [
             dumps.read_array(path, dtype, shape, sha256)
@@ -244,7 +286,7 @@ def fetch_arrays(board: Board, files: Sequence[tuple[PurePosixPath, np.dtype[Any
 
 def fetch_whole(board: Board, path: PurePosixPath, to: Path, largest: int | None = None) -> None:
     """A file of any length that the program has just written; BoardError if it is longer than `largest` or damaged."""
-    [sha256], size = hashes_of(board, [path]), size_of(board, path)
+    [sha256], size = hashes_of(board, [path], largest or 0), size_of(board, path)
     if largest is not None and size > largest:
         raise BoardError(f"{path} has {size} bytes, at most {largest} were expected")
     board.get(path, to, size)
@@ -326,21 +368,26 @@ def environment(board: Board) -> dict[str, str]:
     return {topic: _text(done.stdout) for topic, done in answers.items() if done.status == 0}
 
 
-def _checked(board: Board, argv: Sequence[str]) -> None:
-    done = board.run(argv, COMMAND_TIMEOUT_S)
-    if done.status != 0:
-        full = b"No space left" in done.stderr
-        raise BoardError(
-            f"{argv[0]} failed on the board: {_tail(done)}",
-            "its disk is full: free some of it" if full else "check the profile's work_folder",
-        )
+def _failed(what: str, done: Completed) -> BoardError:
+    full = b"No space left" in done.stderr
+    hint = "its disk is full: free some of it" if full else "see the board's work folder"
+    return BoardError(f"{what} failed on the board: {_tail(done)}", hint)
 
 
-def _hashes(board: Board, paths: Iterable[PurePosixPath]) -> dict[str, str]:
-    """SHA-256 of the files that exist, by path, computed on the board."""
-    done = board.run(["sha256sum", *map(str, paths)], COMMAND_TIMEOUT_S)
+def _hash_timeout_s(size: int) -> float:
+    return COMMAND_TIMEOUT_S + size / HASHED_BYTES_PER_S
+
+
+def _hashes(board: Board, paths: Iterable[PurePosixPath], size: int) -> dict[str, str]:
+    """SHA-256 of the files that exist, `size` bytes all together, by path, computed on the board."""
+    done = board.run(["sha256sum", *map(str, paths)], _hash_timeout_s(size))
     if done.status == 127:
         raise BoardError("the board has no sha256sum", "install coreutils or busybox on it")
+    return _parsed(done)
+
+
+def _parsed(done: Completed) -> dict[str, str]:
+    """Return what sha256sum says, by path."""
     found = (re.fullmatch(r"([0-9a-f]{64}) [ *](.+)", line) for line in _text(done.stdout).splitlines())
     return {match[2]: match[1] for match in found if match}
 

@@ -299,7 +299,7 @@ def deploy(board: Board, image: Path, place: Place) -> str:
 def _send(board: Board, image: Path, copy: PurePosixPath, sha256: str) -> None:
     """Copy the image to the board, where all of it is on the disk afterwards."""
     board.put(image, copy)
-    found = hashes_of(board, [copy])[0]
+    found = hashes_of(board, [copy], image.stat().st_size)[0]
     if found != sha256:
         raise BoardError(
             f"{copy} on the board is not what was sent: SHA-256 {found[:16]}, not {sha256[:16]}",

@@ -60,7 +60,8 @@ class Probe:
     def sweep_sha256(self, stage: Stage, sweep: Sweep) -> str:
         """The SHA-256 of the file with all outputs of a sweep through a stage, a shorter column running on."""
         _require_all(self._sweep(stage, sweep)[0], sweep.vectors)
-        return execute.hashes_of(self.deployed.board, [self._out / f"{stage.name}.npy"])[0]
+        size = sweep.vectors * stage.output_width * stage.output_dtype.itemsize
+        return execute.hashes_of(self.deployed.board, [self._out / f"{stage.name}.npy"], size)[0]
 
     def _sweep(self, stage: Stage, sweep: Sweep) -> tuple[int, int]:
         """The number of vectors that the program swept and of rows that it wrote."""

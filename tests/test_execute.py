@@ -13,6 +13,7 @@ import pytest
 from harness import bundle, dumps, execute, network, plan
 from harness.board.local import LocalBoard
 from harness.board.session import Completed
+from harness.board.work_folder import claim
 from harness.bundle import Bundle
 from harness.errors import BoardError
 from harness.execute import Deployed, Executed
@@ -40,6 +41,11 @@ def vectors(tmp_path: Path) -> Path:
     return path
 
 
+def claimed(folder: Path) -> PurePosixPath:
+    """A work folder as `reach` gives it."""
+    return claim(LocalBoard(), str(folder / "work"), "")
+
+
 class LyingBoard(LocalBoard):
     """Does `mischief` after the program has run, or answers in its place."""
 
@@ -59,7 +65,7 @@ class LyingBoard(LocalBoard):
 
 
 def _execute(board: LocalBoard, built: Bundle, acas: Network, vectors: Path, folder: Path) -> tuple[Deployed, Executed]:
-    deployed = execute.deploy(board, built, PurePosixPath(folder / "work"), "run")
+    deployed = execute.deploy(board, built, claimed(folder), "run")
     return deployed, execute.execute_chunk(deployed, 0, vectors, COUNT, acas.layers, [], 30)
 
 
@@ -151,27 +157,72 @@ def test_a_stale_program_fails_the_handshake(built: Bundle, tmp_path: Path) -> N
             )
 
     with pytest.raises(BoardError, match="is bundle f"):
-        execute.deploy(Stale(), built, PurePosixPath(tmp_path / "work"), "run")
+        execute.deploy(Stale(), built, claimed(tmp_path), "run")
 
 
-def test_a_file_damaged_on_the_board_is_sent_again(built: Bundle, tmp_path: Path) -> None:
-    deployed = execute.deploy(LocalBoard(), built, PurePosixPath(tmp_path / "work"), "first")
-    program = Path(deployed.folder / "inference")
-    program.write_bytes(b"damaged")
-    execute.deploy(LocalBoard(), built, PurePosixPath(tmp_path / "work"), "second")
-    assert program.read_bytes() == (built.folder / "inference").read_bytes()
+class Counting(LocalBoard):
+    """Counts what is sent, and the commands."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent, self.commands = list[str](), 0
+
+    def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
+        self.commands += 1
+        return super().run(argv, timeout_s)
+
+    def put(self, source: Path, destination: PurePosixPath) -> None:
+        self.sent.append(destination.name)
+        super().put(source, destination)
 
 
-def test_a_board_that_stores_other_bytes_is_found(built: Bundle, tmp_path: Path) -> None:
+def test_a_bundle_is_sent_once_and_deployed_in_two_commands(built: Bundle, tmp_path: Path) -> None:
+    board, work = Counting(), claimed(tmp_path)
+    first = execute.deploy(board, built, work, "first")
+    assert board.sent == [execute.ARCHIVE]
+    board.commands = 0
+    second = execute.deploy(board, built, work, "second")
+    assert (board.sent, board.commands) == ([execute.ARCHIVE], 2)
+    for deployed in (first, second):
+        assert Path(deployed.folder / "inference").read_bytes() == (built.folder / "inference").read_bytes()
+        assert Path(deployed.run_folder).stat().st_mode & 0o777 == 0o700
+    assert first.folder != second.folder
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut", "removed"])
+def test_an_archive_damaged_on_the_board_is_sent_again(built: Bundle, tmp_path: Path, damage: str) -> None:
+    board, work = Counting(), claimed(tmp_path)
+    execute.deploy(board, built, work, "first")
+    [kept] = Path(work / "bundles").iterdir()
+    {"flipped": _flip, "cut": _cut_off, "removed": Path.unlink}[damage](kept)
+    deployed = execute.deploy(board, built, work, "second")
+    assert board.sent == [execute.ARCHIVE] * 2
+    assert Path(deployed.folder / "inference").read_bytes() == (built.folder / "inference").read_bytes()
+
+
+def _cut_off(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def test_a_board_that_stores_another_archive_is_found(built: Bundle, tmp_path: Path) -> None:
+    class Rotten(LocalBoard):
+        def put(self, source: Path, destination: PurePosixPath) -> None:
+            super().put(source, destination)
+            _flip(Path(destination))
+
+    with pytest.raises(BoardError, match=r"bundle\.tar on the board is not what was sent"):
+        execute.deploy(Rotten(), built, claimed(tmp_path), "run")
+    assert not list((tmp_path / "work" / "runs").iterdir())
+
+
+def test_a_board_that_unpacks_other_bytes_is_found(built: Bundle, tmp_path: Path) -> None:
     class Rotten(LocalBoard):
         def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
-            done = super().run(argv, timeout_s)
-            if argv[0] == "tar":
-                (Path(argv[-1]) / "network.c").write_bytes(b"rot")
-            return done
+            rotten = [word.replace("&& cd", "&& echo rot >$run/bundle/network.c && cd") for word in argv]
+            return super().run(rotten, timeout_s)
 
-    with pytest.raises(BoardError, match=r"network\.c: SHA-256 on the board"):
-        execute.deploy(Rotten(), built, PurePosixPath(tmp_path / "work"), "run")
+    with pytest.raises(BoardError, match=r"network\.c: SHA-256 on the board is [0-9a-f]{64}, expected"):
+        execute.deploy(Rotten(), built, claimed(tmp_path), "run")
 
 
 def test_a_board_that_cannot_start_the_program_says_why(built: Bundle, tmp_path: Path) -> None:
@@ -180,7 +231,7 @@ def test_a_board_that_cannot_start_the_program_says_why(built: Bundle, tmp_path:
             return Completed(126, b"", b"Exec format error") if "--version" in argv else super().run(argv, timeout_s)
 
     with pytest.raises(BoardError, match=r"does not start on the board \(exit status 126\): Exec format error"):
-        execute.deploy(Foreign(), built, PurePosixPath(tmp_path / "work"), "run")
+        execute.deploy(Foreign(), built, claimed(tmp_path), "run")
 
 
 def _flip(path: Path) -> None:
@@ -210,7 +261,7 @@ def test_a_bundle_that_was_changed_after_the_last_chunk_is_found(
 
 def test_an_attempt_has_a_folder_of_its_own_and_the_next_ends_what_is_left_of_it(built: Bundle, tmp_path: Path) -> None:
     """A program that lost its link would else write into the dumps of the attempt that follows."""
-    work = PurePosixPath(tmp_path / "work")
+    work = claimed(tmp_path)
     first, second, other = (execute.deploy(LocalBoard(), built, work, run) for run in ("run", "run", "another"))
     assert first.run_folder != second.run_folder
     holding = ["sh", "-c", "echo here; read -r line", f"{first.run_folder}/out0"]
@@ -225,11 +276,10 @@ def test_an_attempt_has_a_folder_of_its_own_and_the_next_ends_what_is_left_of_it
 def test_a_bundle_that_finds_no_room_leaves_none_of_it(built: Bundle, tmp_path: Path) -> None:
     class Full(LocalBoard):
         def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
-            return (
-                Completed(1, b"", b"tar: No space left on device") if argv[0] == "tar" else super().run(argv, timeout_s)
-            )
+            full = [word.replace("tar -xf", "echo tar: No space left on device >&2; false") for word in argv]
+            return super().run(full, timeout_s)
 
     with pytest.raises(BoardError, match="No space left on device") as caught:
-        execute.deploy(Full(), built, PurePosixPath(tmp_path / "work"), "run")
+        execute.deploy(Full(), built, claimed(tmp_path), "run")
     assert caught.value.hint == "its disk is full: free some of it"
-    assert not list((tmp_path / "work" / "bundles").iterdir())
+    assert not list((tmp_path / "work" / "runs").iterdir())

@@ -100,7 +100,7 @@ def _sha256_alone(plan: Plan, deployed: Deployed, vectors: Path, last: Layer, ti
     deployed.board.put(vectors, there)
     arguments = ["--vectors", str(there), "--out", str(out), "--dump", "last", *execute.options(plan)]
     execute.run_program(deployed, arguments, timeout_s)
-    [found] = execute.hashes_of(deployed.board, [result])
+    [found] = execute.hashes_of(deployed.board, [result], dumps.size(last, VECTORS))
     return found
 
 

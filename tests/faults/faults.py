@@ -34,8 +34,9 @@ def _forget(lab: Laboratory, step: Step) -> None:
 
 
 def _alter(lab: Laboratory) -> None:
-    [program] = lab.shell(f"ls {WORK}/bundles/*/{PROGRAM}").split()
-    offset = _offset_of_a_bias(lab.cache / "bundles" / Path(program).parent.name / PROGRAM)
+    [kept] = lab.shell(f"ls {WORK}/bundles").split()
+    [program] = lab.shell(f"ls {WORK}/runs/*/bundle/{PROGRAM}").split()
+    offset = _offset_of_a_bias(lab.cache / "bundles" / Path(kept).stem / PROGRAM)
     lab.shell(
         f"cp {program} {program}.new && printf '\\7\\7' | dd of={program}.new bs=1 seek={offset} conv=notrunc "
         f"&& mv {program}.new {program}"
@@ -201,7 +202,8 @@ def _alter_bundle(lab: Laboratory, scene: Scene) -> None:
 
 def _alter_before(lab: Laboratory, step: Step) -> None:
     if step is Step.DEPLOY:
-        _alter(lab)
+        [kept] = lab.shell(f"ls {WORK}/bundles").split()
+        lab.shell(f"printf '\\7\\7' | dd of={WORK}/bundles/{kept} bs=1 seek=2000 conv=notrunc")
 
 
 # ---- the host
@@ -313,7 +315,7 @@ FAULTS = (
     ),
     Fault(
         "bundle altered on the board",
-        "another bias, in a program that still gives the bundle's name (deploy: before the run)",
+        "another bias, in a program that still gives the bundle's name (deploy: in the archive that was kept)",
         _alter_bundle,
         ["board"],
         r"was changed on the board while it was in use",

@@ -18,7 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from harness import evidence, execute
@@ -80,6 +80,11 @@ class StagedBoard(SshBoard):
         _meet(Step.EXECUTE)
         return super().run([*argv, *slow], timeout_s)
 
+    def put(self, source: Path, destination: PurePosixPath) -> None:
+        if destination.name == execute.ARCHIVE:
+            _meet(Step.DEPLOY)
+        super().put(source, destination)
+
     def get_many(self, files: Sequence[Fetch]) -> None:
         _meet(Step.COLLECT)
         super().get_many(files)
@@ -126,7 +131,6 @@ def _synchronise_all(folder: Path, synchronise: Callable[[Path], None] = evidenc
 def _set() -> None:
     tempfile.tempdir = None  # the environment says where
     reach._connected = lambda address: StagedBoard.connect(address, LIMITS)
-    execute._copy = _before(Step.DEPLOY, execute._copy)
     execute.collect = _after(Step.COMPARE, execute.collect)
     if WITHIN in os.environ:
         os.fsync, evidence.synchronise = _synchronise, _synchronise_all

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
+import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from harness import bundle, execute, plan
 from harness.board.local import LocalBoard
+from harness.board.work_folder import claim
 from harness.bundle import PROGRAM, Bundle
 from harness.errors import BoardError
 from harness.evidence import file_sha256
@@ -68,9 +69,12 @@ def _stale_bundle(subject: Subject, board: Profile, folder: Path) -> Deployed:
 
 
 def _stale_program(subject: Subject, board: Profile, folder: Path) -> Deployed:
+    """The archive of the bundle that is kept on the board holds another program."""
     built = _built(subject, board, folder)
-    there = _deploy(built, folder).folder / PROGRAM
-    shutil.copy(_patched(subject, board, folder).path, there)
+    _deploy(built, folder)
+    [kept] = (folder / "work" / "bundles").iterdir()
+    with tarfile.open(kept, "w") as tar:
+        tar.add(_patched(subject, board, folder).path, PROGRAM)
     return _deploy(built, folder)
 
 
@@ -79,14 +83,14 @@ def _built(subject: Subject, board: Profile, folder: Path) -> Bundle:
 
 
 def _deploy(built: Bundle, folder: Path) -> Deployed:
-    return execute.deploy(LocalBoard(), built, PurePosixPath(folder / "work"), "run")
+    return execute.deploy(LocalBoard(), built, claim(LocalBoard(), str(folder / "work"), ""), "run")
 
 
 FAULTS = (
     Fault(
         "truncated dump: each block lacks its last vector",
         _truncated_dump,
-        r"inconclusive: .* has \d+ bytes, \d+ were expected",
+        r"inconclusive: .*: [\d,]+ of [\d,]+ bytes arrived, [\d,]+ are missing",
     ),
     Fault(
         "barriers that wait for one item more than there is", _endless_wait, "inconclusive: .* did not end within", 2
@@ -96,5 +100,5 @@ FAULTS = (
         _stale_bundle,
         "inconclusive: .* is bundle patched",
     ),
-    Fault("stale program in the bundle's folder on the board: it is sent again", _stale_program, "identical"),
+    Fault("stale program in the archive that is kept on the board: it is sent again", _stale_program, "identical"),
 )
