@@ -187,8 +187,7 @@ class Profile(_Entry):
 
     `timeout_s` is how long the program may work on one chunk before it is killed, `boot_s` how long the board may take
     to answer after its power came back.  `work_folder` is what the harness may fill there, in the user's home if it is
-    not given.  `stand_ins` is whether programs play its accelerators; without it those of an
-    emulated board.
+    not given.  `stand_ins` is whether programs play its accelerators; without it those of an emulated board.
     """
 
     name: BoardName

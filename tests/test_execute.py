@@ -6,6 +6,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -174,6 +175,20 @@ class Counting(LocalBoard):
     def put(self, source: Path, destination: PurePosixPath) -> None:
         self.sent.append(destination.name)
         super().put(source, destination)
+
+
+def test_the_time_to_hash_depends_on_the_size(built: Bundle, acas: Network, vectors: Path, tmp_path: Path) -> None:
+    class Timed(LocalBoard):
+        given_s: ClassVar[list[float]] = []
+
+        def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
+            self.given_s += [timeout_s] * (argv[0] == "sha256sum")
+            return super().run(argv, timeout_s)
+
+    _execute(Timed(), built, acas, vectors, tmp_path)
+    size = sum((built.folder / path).stat().st_size for path in built.files) + vectors.stat().st_size
+    size += sum(dumps.size(layer, COUNT) for layer in acas.layers)
+    assert Timed.given_s == [60 + size / 1_000_000]
 
 
 def test_a_bundle_is_sent_once_and_deployed_in_two_commands(built: Bundle, tmp_path: Path) -> None:
