@@ -65,11 +65,16 @@ static void delay_step(struct worker *worker, const struct step *step)
         sleep_us(draw(worker, random_delay_us));
 }
 
-static void wait_for_flag(const struct flag *flag, size_t execution)
+static ONE_CODE void wait_for_flag(const struct flag *flag, size_t execution)
 {
     for (unsigned spins = 0; atomic_load_explicit(&flag->raised, memory_order_acquire) <= execution; ++spins)
         if (spins >= SPINS)
             sched_yield();
+}
+
+static ONE_CODE void raise_flag(struct flag *flag, size_t execution)
+{
+    atomic_store_explicit(&flag->raised, execution + 1, memory_order_release);
 }
 
 static void run_step(const struct step *step, struct execution execution)
@@ -77,9 +82,7 @@ static void run_step(const struct step *step, struct execution execution)
     switch (step->kind) {
     case STEP_TASK: network.tasks[step->index].forward(execution.vectors, execution.index); break;
     case STEP_MEET: pthread_barrier_wait(&barriers[step->index]); break;
-    case STEP_RAISE:
-        atomic_store_explicit(&flags[step->index].raised, execution.index + 1, memory_order_release);
-        break;
+    case STEP_RAISE: raise_flag(&flags[step->index], execution.index); break;
     case STEP_WAIT: wait_for_flag(&flags[step->index], execution.index); break;
     }
 }
