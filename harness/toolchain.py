@@ -25,14 +25,16 @@ from pathlib import Path
 
 from harness import compiler_flags, file_digest, workspace
 from harness.errors import ToolError
+from harness.inspection import strip
 from harness.profile import Profile, Toolchain
 
 # -fno-math-errno and -fno-trapping-math change no value: they let rintf become one vector instruction.
 EXACTNESS_FLAGS = ("-ffp-contract=off", "-fno-fast-math", "-fno-math-errno", "-fno-trapping-math")
 # No -Werror: what an optimiser warns of depends on the network's sizes and on the compiler; the tests see to warnings.
 LANGUAGE_FLAGS = ("-std=gnu11", "-pthread")
-# Debug data names folders: also those in which zig has compiled its parts of the C library for whoever asked first.
-REPRODUCIBLE_FLAGS = ("-Wl,--build-id=none", "-Wl,--strip-debug")
+REPRODUCIBLE_FLAGS = ("-Wl,--build-id=none",)
+# The proof reads the machine code: a random number from the stack protector is no input of a layer.
+READABLE_FLAGS = ("-fno-stack-protector",)
 
 REQUIRED = ("python-zig",)  # comes with the harness's own requirements, beside its Python
 
@@ -107,6 +109,7 @@ class Compiler:
                 f"{' '.join(self.command)} failed:\n{_text(done.stderr)[:2000]}",
                 "the kernels must compile as they are",
             )
+        strip.debug_data(folder / output)
 
 
 def environment(command: Sequence[str]) -> dict[str, str]:
@@ -294,7 +297,7 @@ def _flags(toolchain: Toolchain) -> tuple[str, ...]:
 
 def fixed_flags(*, static: bool) -> tuple[str, ...]:
     """Return the flags of every program, which come after those of the profile."""
-    return (*LANGUAGE_FLAGS, *REPRODUCIBLE_FLAGS, *(("-static",) if static else ()), *EXACTNESS_FLAGS)
+    return (*LANGUAGE_FLAGS, *REPRODUCIBLE_FLAGS, *READABLE_FLAGS, *(("-static",) if static else ()), *EXACTNESS_FLAGS)
 
 
 def required_glibc(program: Path) -> tuple[int, int] | None:

@@ -1,0 +1,1 @@
+"""Inspect the machine code of a built program, without running it."""
