@@ -79,6 +79,69 @@ def _with_merges(plan: Plan, task: Task, code: LayerCode) -> LayerCode:
     return dataclasses.replace(code, stages=(*merges, *code.stages), target=plan.items[task.item].target)
 
 
+@dataclasses.dataclass(frozen=True)
+class Storage:
+    """A buffer or table of `network.c`: its bytes, and the functions that have its address."""
+
+    name: str
+    size: int
+    users: frozenset[str]
+
+
+def storage(plan: Plan) -> list[Storage]:
+    """All buffers and tables of the plan: nothing else of the network may be written when it runs."""
+    users: dict[str, set[str]] = {"input": set()}
+    sizes = {"input": plan.block * plan.network.input_width * 4}
+    codes = task_codes(plan)
+    for task, code, served in zip(plan.tasks, codes, _served(plan), strict=True):
+        part, forward = plan.part(task), f"{task.name}_forward"
+        sizes[_array(task)] = task.buffers * plan.block * part.width * part.dtype.itemsize
+        read = [_array(other) for other in _read(plan, served)]
+        if any(not writers for other in served for writers in plan.sources(other)):
+            read.append("input")
+        for other in served:
+            for stage, merged, _ in _merges_of(plan, other):
+                sizes[merged] = plan.block * stage.input_width * stage.input_dtype.itemsize
+                read.append(merged)
+        for name in (_array(task), *read):
+            users.setdefault(name, set()).add(forward)
+        for table in code.tables:
+            sizes[table.name] = table.values.nbytes
+            users[table.name] = {f"{plan.items[task.item].name}_init", *(stage.name for stage in code.stages)}
+    return [Storage(name, size, frozenset(users[name])) for name, size in sizes.items()]
+
+
+@dataclasses.dataclass(frozen=True)
+class Forward:
+    """What the forward of a task calls: `merges` before its loop, then in it the `stages`, in this order.
+
+    For each function the objects that its arguments point to; None stands for the forward's own frame.
+    """
+
+    name: str
+    merges: tuple[tuple[str, tuple[str | None, ...]], ...]
+    stages: tuple[tuple[str, tuple[str | None, ...]], ...]
+    driver: tuple[str, ...]
+    uses_execution: bool
+
+
+def forwards(plan: Plan) -> list[Forward]:
+    """The forward of every task, as it must be called by no other function than the schedule."""
+    found = []
+    for task, code, served in zip(plan.tasks, task_codes(plan), _served(plan), strict=True):
+        merges = tuple((stage.name, (None, merged)) for other in served for stage, merged, _ in _merges_of(plan, other))
+        own = [stage for stage in code.stages if stage.part is not Part.MERGE]
+        arrays = {_output(other): _array(other) for other in plan.tasks}
+        sources = [arrays.get(name, name) for name in _source_buffers(plan, task)]
+        between = len(own) - 1
+        ends: list[str | None] = [*[None] * between, _array(task)]
+        starts: list[tuple[str | None, ...]] = [tuple(sources), *[(None,)] * between]
+        called = tuple((stage.name, (*begin, end)) for stage, begin, end in zip(own, starts, ends, strict=True))
+        copies = bool(_copies(plan, task, served))
+        found.append(Forward(f"{task.name}_forward", merges, () if code.driver else called, code.driver, copies))
+    return found
+
+
 def launches(plan: Plan, item: int) -> list[list[Task]]:
     """The tasks of an item as its target may compute them together: nothing else happens between those of a launch.
 

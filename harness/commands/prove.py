@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from harness import execute, proof, verdict
+from harness.bundle import PROGRAM
 from harness.execute import Deployed
 from harness.jobs import Job
 from harness.probe import Probe
-from harness.proof import Question, Subject, composition, races
+from harness.proof import Question, Subject, composition, races, structure
 from harness.screen import Screen
 
 
@@ -23,7 +24,9 @@ def prove(job: Job, deployed: Deployed, screen: Screen) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
         probe = Probe(deployed, execute.options(job.plan), job.profile.timeout_s, Path(scratch))
         subject = Subject.of(job.plan, probe)
-        asked = proof.in_order([*proof.questions(subject, all_floats=all_floats), *_whole(job, probe)])
+        program = job.bundle.folder / PROGRAM, job.bundle.files[PROGRAM]
+        of_file = structure.questions(job.plan, program)
+        asked = proof.in_order([*of_file, *proof.questions(subject, all_floats=all_floats), *_whole(job, probe)])
         with screen.progress(f"proving {job.title}", sum(question.cases for question in asked)) as bar:
             proved = proof.prove(asked, bar.advance, subject.abandon)
     taken = proof.of_plan(job.plan, verdict.where_of(job), all_floats=all_floats)

@@ -33,9 +33,13 @@ def assumptions(
         )
     for item, sentences in of_items.items():
         yield f"Of item {item}: {sentences}"
+    yield ("The same instructions with the same operands give the same result whenever they run.")
     yield (
-        "The same instructions with the same operands give the same result whenever they run. The stages are compiled "
-        "once, neither inlined nor cloned (ONE_CODE in kernels/common/network.h), and the schedule calls the same code."
+        "Of the machine code was read which variables and arguments each function uses, not at which index: indices "
+        "stay inside their arrays, functions keep the calling convention of the processor, and a function reads "
+        "nothing of its stack frame that it has not written. The fixed sources of the board program (kernels/common, "
+        "and the driver code of a target) do with tasks, buffers and flags what they say. The code of other devices "
+        "was not read."
     )
     if any(isinstance(layer, QGemm) for layer in network.layers):
         yield (

@@ -16,6 +16,7 @@ Note: TypeAlias = Callable[[str], object]
 class Step(enum.Enum):
     """The steps of the argument, in its order; the value says what each shows."""
 
+    STRUCTURE = "the program is built as the plan says, and keeps nothing from one execution to the next"
     CONSTANTS = "the program holds the model's constants"
     QUANTIZATION = "every input becomes the right code"
     ACCUMULATION = "every sum of products is the right one"
@@ -25,9 +26,10 @@ class Step(enum.Enum):
 
 
 class Side(enum.Enum):
-    """Who answers a question: the deployed program; on this machine the reference, or a ThreadSanitizer build."""
+    """Who answers a question: the deployed program, its file, the reference here, or a ThreadSanitizer build."""
 
     BOARD = "program"
+    FILE = "program file"
     REFERENCE = "reference"
     SANITIZER = "ThreadSanitizer build"
 

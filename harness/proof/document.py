@@ -21,7 +21,7 @@ def document(proof: Proof, assumptions: Sequence[str], wall_s: float) -> dict[st
 
 
 def _claim(claim: Claim) -> dict[str, Any]:
-    answered = claim.holds and claim.question.side is Side.BOARD
+    answered = claim.holds and claim.question.side in {Side.BOARD, Side.FILE}
     return asked(claim.question) | {
         "holds": claim.holds,
         "counterexample": claim.counterexample or None,

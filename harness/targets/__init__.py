@@ -12,8 +12,8 @@ import hashlib
 import importlib
 import pkgutil
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast
@@ -84,14 +84,16 @@ class LayerCode:
 
     `definitions` holds buffers and functions of the layer; `forward` is the body of
     `void <stem>_forward(size_t vectors)`.  `tables` and `stages` are what the proof checks; for each stage
-    `definitions` has `<name>_stage`, see DEFINE_STAGE in network.h.  `target` is the name of the item's target, which
-    network_c fills in.
+    `definitions` has `<name>_stage`, see DEFINE_STAGE in network.h.  `driver` names the functions by which `forward`
+    has another device compute; where there are none, the stages are functions of the program.  `target` is the name of
+    the item's target, which network_c fills in.
     """
 
     definitions: str
     forward: str
     tables: tuple[Table, ...]
     stages: tuple[Stage, ...]
+    driver: tuple[str, ...] = ()
     target: str = ""
 
 
@@ -117,7 +119,8 @@ class ItemCode:
 
     `definitions` come behind those of the tasks; `initialise` and `close` are bodies of functions, the first of which
     knows `options` (kernels/common/options.h); `device` names a function that tells in words what the item runs on,
-    NULL if that is the processor.  `kernels` is for the target's own compiler.
+    NULL if that is the processor.  `kernels` is for the target's own compiler.  `objects` gives the bytes of the
+    variables that `definitions` and the tasks define beside tables and buffers, on processors of 64 bits.
     """
 
     tasks: tuple[LayerCode, ...]
@@ -126,6 +129,7 @@ class ItemCode:
     close: str = ""
     device: str = "NULL"
     kernels: Any = None
+    objects: Mapping[str, int] = field(default_factory=dict)
 
 
 class KernelCompiler(Protocol):

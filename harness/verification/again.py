@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from harness import __version__, report
 from harness.coverage import LayerCoverage
 from harness.errors import HarnessError
+from harness.plan import Plan
 from harness.verdict import SCHEMA, revision
 from harness.verification import board, fields, folder, measured, proved, rebuilt, results, sources, subject
 from harness.verification.claims import (
@@ -76,7 +77,10 @@ def verify(evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[C
         yield from _of_run(Outputs(evidence, plan, vectors), wanted, progress)
     yield claim("sources", lambda: _sources(evidence))
     yield claim("reports", lambda: _reports(evidence))
-    yield claim("bundle", lambda: _bundle(evidence, wanted), needed=False)
+    with tempfile.TemporaryDirectory() as scratch:
+        yield claim("bundle", lambda: _bundle(evidence, wanted, Path(scratch)), needed=False)
+        if evidence.run.get("proof"):
+            yield claim("structure", lambda: _structure(evidence, plan, Path(scratch)), needed=False)
     yield claim("signature", lambda: signed(evidence.path, wanted.key), needed=wanted.key is not None)
 
 
@@ -189,8 +193,13 @@ def _sources(evidence: Evidence) -> str:
         return sources.same(evidence, Path(scratch))
 
 
-def _bundle(evidence: Evidence, wanted: Wanted) -> str:
+def _bundle(evidence: Evidence, wanted: Wanted, scratch: Path) -> str:
     if not wanted.rebuild:
         raise UncheckedError("--no-rebuild")
-    with tempfile.TemporaryDirectory() as scratch:
-        return rebuilt.reproduced(evidence, wanted.boards, Path(scratch))
+    return rebuilt.reproduced(evidence, wanted.boards, scratch)
+
+
+def _structure(evidence: Evidence, plan: Plan, scratch: Path) -> str:
+    """Check the claims about the program's file, if the bundle could be built again in `scratch`."""
+    program = rebuilt.program(evidence, scratch)
+    return _as_written(evidence, lambda: proved.structured(evidence, plan, program))

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from harness import proof
-from harness.evidence import RunFolder
+from harness.evidence import RunFolder, file_sha256
 from harness.plan import Plan
-from harness.proof import Question, Side, Subject, composition, races
+from harness.proof import Question, Side, Subject, composition, races, structure
 from harness.proof.document import asked as asked_document
 from harness.reference import SpecificationReference
 from harness.verification import fields
@@ -77,4 +77,19 @@ def asked(plan: Plan, seed: int, *, all_floats: bool, scratch: Path) -> Sequence
     vectors = composition.seeded(plan.network, seed)
     right = SpecificationReference(plan.network).activations(vectors)
     whole = [*composition.questions(plan, None, vectors, right, 0.0, scratch), races.question(plan, None)]
-    return proof.in_order([*proof.questions(Subject.of(plan, None), all_floats=all_floats), *whole])
+    of_stages = proof.questions(Subject.of(plan, None), all_floats=all_floats)
+    return proof.in_order([*structure.questions(plan, None), *of_stages, *whole])
+
+
+def structured(evidence: Evidence, plan: Plan, program: Path) -> str:
+    """Check again the claims about the file of the program, which was built again."""
+    said = [claim for claim in consistent(evidence)["claims"] if claim["answered_by"] == Side.FILE.value]
+    if not said:
+        raise UncheckedError(f"{PROOF} claims nothing of the program's file: written by an older version")
+    asked_again = structure.questions(plan, (program, file_sha256(program)))
+    for claim, question in zip(said, asked_again, strict=True):
+        again = question.ask()
+        found = [again.counterexample or None, again.answers_sha256 if again.holds else None]
+        recorded = [claim["counterexample"], claim["answers_sha256"]]
+        require_equal(f"{PROOF}, {claim['statement']}, counterexample and hash", recorded, found)
+    return f"{len(said)} claims about the program's file follow again from its machine code"

@@ -9,6 +9,7 @@ from typing import Any
 
 from harness import bundle, plan_folder, profile
 from harness.errors import HarnessError
+from harness.evidence import file_sha256
 from harness.profile import Profile
 from harness.verification.claims import ContradictionError, UncheckedError, listed, require_equal
 from harness.verification.folder import RUN, Evidence
@@ -65,6 +66,15 @@ def reproduced(evidence: Evidence, boards: Path, scratch: Path) -> str:
     if built.sha256 != recorded["sha256"]:
         raise _explain(evidence, built, source)
     return f"{_same_files(recorded, built)}, from {source}, by {built.compiler}"
+
+
+def program(evidence: Evidence, scratch: Path) -> Path:
+    """Return the program that `reproduced` has built in `scratch`; UncheckedError if it is not the one that ran."""
+    recorded = evidence.run["bundle"]
+    for found in scratch.glob(f"**/bundles/{recorded['sha256'][:16]}/{bundle.PROGRAM}"):
+        if file_sha256(found) == recorded.get("files", {}).get(bundle.PROGRAM):
+            return found
+    raise UncheckedError("the program that ran could not be built again: what was read from its file is believed")
 
 
 def _here(evidence: Evidence, boards: Path, cache: Path) -> Built:

@@ -159,7 +159,7 @@ def test_after_a_failure_the_rest_is_abandoned(side: Side) -> None:
     assert later == []
 
 
-def test_both_sides_are_asked_at_the_same_time() -> None:
+def test_all_sides_are_asked_at_the_same_time() -> None:
     meeting = threading.Barrier(len(Side))
 
     def meet(_: Note) -> str:

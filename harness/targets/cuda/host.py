@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.targets import ItemCode, LayerCode, Stage, Table
@@ -17,6 +17,9 @@ from harness.targets.cuda.code import (
     stages,
 )
 
+DRIVER = ("gpu_put", "gpu_run", "gpu_get")
+LAUNCH, ARRAY, KERNEL, STAGE, ITEM = 128, 32, 40, 88, 56  # bytes of the structs of kernels/cuda/gpu.h
+
 
 def generate(item: str, launches: Sequence[DeviceLaunch], header: str, carried: int) -> ItemCode:
     """All of an item: its tasks' C code, what they share, and what the GPU's compiler is given."""
@@ -30,7 +33,17 @@ def generate(item: str, launches: Sequence[DeviceLaunch], header: str, carried: 
         close=f"    gpu_release(&{item}_gpu);",
         device="gpu_device",
         kernels=DeviceCode(header, _device_text(launches), _kernels(launches), tables, carried),
+        objects={f"{item}_gpu": ITEM} | {name: size for launch in launches for name, size in _objects(launch)},
     )
+
+
+def _objects(launch: DeviceLaunch) -> Iterator[tuple[str, int]]:
+    """The variables of a launch, with their bytes."""
+    name = _name(launch)
+    yield name, LAUNCH
+    yield f"{name}_arrays", ARRAY * len(_arrays(launch))
+    yield f"{name}_kernels", KERNEL * len(launch.kernels)
+    yield from ((f"{stage.name}_on_gpu", STAGE) for layer in launch.layers for stage in stages(layer.work.layer))
 
 
 def _device_text(launches: Sequence[DeviceLaunch]) -> str:
@@ -98,7 +111,7 @@ def _task(launch: DeviceLaunch, layer: DeviceLayer) -> LayerCode:
         puts = [f"    gpu_put(&{name}, {index}, {source}, vectors);" for index, source in enumerate(sources)]
         lines = [*puts, f"    gpu_run(&{name}, vectors);", *lines]
     declarations = [f"static struct gpu_launch {name};"]
-    return LayerCode("\n".join([*declarations, *definitions]), "\n".join(lines), layer.tables, own_stages)
+    return LayerCode("\n".join([*declarations, *definitions]), "\n".join(lines), layer.tables, own_stages, DRIVER)
 
 
 def _mirror(table: Table) -> str:

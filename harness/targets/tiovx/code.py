@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,8 @@ from harness.targets.tiovx import constants
 from harness.targets.tiovx.constants import Constants
 
 VX_TYPES = {"uint8": "VX_TYPE_UINT8", "int8": "VX_TYPE_INT8", "int32": "VX_TYPE_INT32", "float32": "VX_TYPE_FLOAT32"}
+DRIVER = ("tiovx_put", "tiovx_run", "tiovx_get")
+LAUNCH, ARRAY, NODE, STAGE, ITEM = 64, 48, 64, 136, 200  # bytes of the structs of kernels/tiovx/tiovx.h
 KERNELS = {"QuantizeLinear": "KERNEL_QUANTIZE_LINEAR", "QGemm": "KERNEL_QGEMM"}
 
 
@@ -56,7 +58,17 @@ def generate(item: str, launches: Sequence[Launch], core: str) -> ItemCode:
         close=f"    tiovx_release(&{item}_tiovx);",
         device=f"{item}_device",
         kernels=CoreItem(core, tuple(_of_kernel(work.layer) for work in works)),
+        objects={f"{item}_tiovx": ITEM} | {name: size for launch in launches for name, size in _objects(launch)},
     )
+
+
+def _objects(launch: Launch) -> Iterator[tuple[str, int]]:
+    """The variables of a launch, with their bytes."""
+    name = _name(launch)
+    yield name, LAUNCH
+    yield f"{name}_arrays", ARRAY * len(_arrays(launch))
+    yield f"{name}_nodes", NODE * len(launch)
+    yield from ((f"{of_layer.name}_on_core", STAGE) for work in launch for of_layer in _stages(work.layer))
 
 
 def _task(launch: Launch, work: Work) -> LayerCode:
@@ -74,6 +86,7 @@ def _task(launch: Launch, work: Work) -> LayerCode:
         "\n".join(lines),
         held.tables,
         stages,
+        DRIVER,
     )
 
 

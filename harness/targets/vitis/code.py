@@ -16,6 +16,8 @@ from harness.targets.vitis.records import Record, output_of
 
 ABSENT = "VITIS_ABSENT"
 TYPES = {"uint8": "VITIS_UINT8", "int8": "VITIS_INT8", "int32": "VITIS_INT32", "float32": "VITIS_SCALED"}
+DRIVER = ("vitis_put", "vitis_run", "vitis_get")
+LAUNCH, ITEM = 184, 192  # bytes of the structs of kernels/vitis/vitis.h
 PARTS = {Part.ACCUMULATE: "ACCUMULATE", Part.FINISH: "FINISH"}
 
 
@@ -47,6 +49,7 @@ def generate(item: str, launches: Sequence[Launch]) -> ItemCode:
         close=f"    vitis_release(&{item}_vitis);",
         device=f"{item}_device",
         kernels=kernels,
+        objects={f"{item}_vitis": ITEM} | {_name(launch): LAUNCH for launch in launches},
     )
 
 
@@ -63,7 +66,7 @@ def _task(launch: Launch, work: Work) -> LayerCode:
     scale = (constants.multiplier(layer),) if layer.dtype == np.float32 else ()
     texts = [f"static struct vitis_launch {name};", *map(_table, told), *map(_constant, scale), _told(layer, told)]
     definitions = [*texts, *(_stage(of_layer, launch, work) for of_layer in stages)]
-    return LayerCode("\n".join(definitions), "\n".join(lines), (*told, *scale), stages)
+    return LayerCode("\n".join(definitions), "\n".join(lines), (*told, *scale), stages, DRIVER)
 
 
 def _name(launch: Launch) -> str:

@@ -1,0 +1,47 @@
+"""The objects that the fixed sources of the board program may write, and the functions that compute nothing else.
+
+A new static variable in kernels/*/*.c or *.cpp is added here with its bytes.
+"""
+
+from __future__ import annotations
+
+OBJECTS: dict[str, dict[str, int]] = {
+    "clock.c": {"measured": 4, "counter": 4},
+    "device_times.c": {"path": 4096, "file": 8},
+    "probe.c": {"path": 4096},
+    "quiet.c": {"begun": 4, "standard_output": 4},
+    "record.c": {
+        "dumps": 8, "times": 4104, "trace": 4104, "rows": 8, "columns": 8, "warmup": 8, "repeat": 8, "block": 8,
+        "scope": 4, "first_to_last": 1, "buffer": 8192,
+    },
+    "schedule.c": {
+        "workers": 8, "barriers": 8, "flags": 8, "released": 32, "finished": 32, "under_way": 8, "tick": 8,
+        "stopping": 1, "random_delay_us": 8, "begun": 8,
+    },
+    "cuda.c": {"device": 256},
+    "gpu.c": {"gpu": 32, "results": 184, "entered": 1},
+    "module.c": {"published": 16},
+    "tiovx.c": {"tiovx": 32},
+    "watchdog.c": {"watches": 8},
+    "xrt.cpp": {"_ZN12_GLOBAL__N_14fpgaE": 8},
+    "crtstuff.c": {"completed": 1},
+}  # fmt: skip
+"""Bytes of each object that can be written, by source file; compilers may leave one out or divide it."""
+
+GLOBALS = {
+    "cuda": 280, "status_at_end": 4, "__aarch64_have_lse_atomics": 1,
+    "DW.ref.__gxx_personality_v0": 8, "DW.ref._ZTISt9bad_alloc": 8, "DW.ref._ZTISt9exception": 8,
+}  # fmt: skip
+"""Those with external linkage, and what C++ compilers add."""
+
+START_CODE = frozenset({"frame_dummy", "__do_global_dtors_aux", "init_have_lse_atomics"})
+"""Functions of the C start files that run before main and after it."""
+
+CONSTRUCTORS = frozenset({"xrt.cpp"})
+"""Fixed sources that C++ initialises before main."""
+
+PURE = {"memcpy": 3, "memmove": 3, "memset": 3, "memcmp": 3, "rintf": 0, "fminf": 0, "fmaxf": 0}
+"""Library functions whose results follow from their arguments alone, with the number of those in general registers."""
+
+WRITTEN_BY_LIBRARY = {"memcpy": 0, "memmove": 0, "memset": 0}
+"""The argument through which a library function writes."""

@@ -1,0 +1,570 @@
+"""Decode machine code into few operations on registers and memory, the same for x86-64 and aarch64."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import capstone
+from capstone import arm64, x86
+
+POINTER_BYTES = 8
+MASK = 0xFFFFFFFFFFFFFFFF
+STACK = "sp"  # the name of the stack pointer on both machines
+UNKNOWN = "?"  # a register of which nothing is known
+TEMPORARY = "temporary"  # between two operations of one instruction
+
+
+@dataclass(frozen=True)
+class Memory:
+    """An operand in memory: base register, none for a fixed address, index register, displacement."""
+
+    base: str | None
+    index: str | None
+    scale: int
+    offset: int
+    segment: bool = False
+
+    @property
+    def terms(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the registers that are added, and those that are multiplied before."""
+        plain = (self.base,) if self.base else ()
+        if not self.index:
+            return plain, ()
+        return ((*plain, self.index), ()) if self.scale == 1 else (plain, (self.index,))
+
+
+@dataclass(frozen=True)
+class Move:
+    """A register takes the value of another; `kept` is true where it may also keep its own."""
+
+    to: str
+    source: str
+    kept: bool = False
+
+
+@dataclass(frozen=True)
+class Number:
+    """A register takes a constant."""
+
+    to: str
+    value: int
+
+
+@dataclass(frozen=True)
+class Address:
+    """A register takes an address that the instruction holds, or the upper bits of one."""
+
+    to: str
+    value: int
+    page: bool = False
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A register takes a sum of registers and a constant; an `index` is scaled."""
+
+    to: str
+    terms: tuple[str, ...]
+    index: tuple[str, ...]
+    value: int
+
+
+@dataclass(frozen=True)
+class Align:
+    """A register takes another's value with its lowest bits cleared."""
+
+    to: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Load:
+    """A register takes 8 bytes of memory."""
+
+    to: str
+    memory: Memory
+
+
+@dataclass(frozen=True)
+class Access:
+    """Memory is read or written; `source` is the register that is stored whole, if one is."""
+
+    memory: Memory
+    write: bool
+    size: int
+    source: str | None = None
+
+
+@dataclass(frozen=True)
+class Other:
+    """Registers take results of which nothing is known, computed from others."""
+
+    written: tuple[str, ...]
+    used: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Registers decide what is done next."""
+
+    used: tuple[str, ...]
+
+
+Operation = Compare | Move | Number | Address | Sum | Align | Load | Access | Other
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction: `flow` is empty, jump, branch, call, return or stop; a target of None is not in its code.
+
+    `plain` is false where the instruction is none of those that compute from registers and memory alone.
+    """
+
+    address: int
+    size: int
+    text: str
+    operations: tuple[Operation, ...]
+    flow: str = ""
+    target: int | None = None
+    through: Memory | None = None
+    plain: bool = True
+
+
+@dataclass(frozen=True)
+class Convention:
+    """Which registers hold a function's arguments, and which a call may change.
+
+    Further arguments lie in the caller's frame, `above` bytes above the stack pointer with which the callee starts.
+    """
+
+    above: int
+    arguments: tuple[str, ...]
+    changed: frozenset[str]
+    registers: tuple[str, ...]
+
+
+class Decoder:
+    """Decode the code of one machine."""
+
+    def __init__(self, machine: str) -> None:
+        self._x86 = machine == "x86-64"
+        if self._x86:
+            self._capstone = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+        else:
+            self._capstone = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
+        self._capstone.detail = True
+        self._names: dict[int, str] = {}
+        self.convention = X86_CONVENTION if self._x86 else ARM_CONVENTION
+
+    def decode(self, content: bytes, address: int) -> Iterator[Instruction]:
+        """Decode instructions until the first that is none."""
+        translate = self._x86_instruction if self._x86 else self._arm_instruction
+        done = 0
+        while True:
+            for instruction in self._capstone.disasm(content[done:], address + done):
+                yield translate(instruction)
+                done += instruction.size
+            unknown = content[done : done + 15] if self._x86 else b""
+            similar = _like_vpshufb(unknown) or _like_vmovd(unknown)
+            known = next(self._capstone.disasm(similar, address + done, 1), None)
+            if known is None:
+                return
+            found = translate(known)
+            yield found if similar[0] == 0xC4 or similar[5] >> 6 != 1 else _with_units(found, 4, 2)
+            done += known.size
+
+    def _register(self, number: int) -> str:
+        """Return the name of the whole register; an empty one for none."""
+        name = self._names.get(number)
+        if name is None:
+            short = self._capstone.reg_name(number) or ""
+            name = _whole_x86(short) if self._x86 else _whole_arm(short)
+            self._names[number] = name
+        return name
+
+    def _accessed(self, raw: Any) -> tuple[set[str], set[str]]:
+        """Return the general registers that an instruction reads, and those that it writes."""
+        read, written = ({*map(self._register, registers)} & GENERAL for registers in raw.regs_access())
+        return read, written
+
+    # x86-64
+
+    def _x86_memory(self, instruction: Any, operand: Any) -> Memory:
+        memory = operand.mem
+        base = self._register(memory.base) if memory.base else None
+        index = self._register(memory.index) if memory.index else None
+        if base == "rip":
+            return Memory(None, index, memory.scale, instruction.address + instruction.size + memory.disp)
+        return Memory(base, index, memory.scale, memory.disp, segment=memory.segment in _SEGMENTS)
+
+    def _x86_instruction(self, raw: Any) -> Instruction:
+        operands = raw.operands
+        prefix, _, name = raw.mnemonic.rpartition(" ")
+        memories = [self._x86_memory(raw, operand) for operand in operands if operand.type == x86.X86_OP_MEM]
+        registers = [operand.reg for operand in operands if operand.type == x86.X86_OP_REG]
+        vector = any(_X86_VECTOR.fullmatch(self._capstone.reg_name(register)) for register in registers)
+        known = bool(_X86_PLAIN.fullmatch(name)) or (vector and "maskmov" not in name)
+        plain = known and prefix != "lock" and not any(memory.segment for memory in memories)
+        whole = bool(operands) and operands[0].size == POINTER_BYTES
+        kinds = "".join(_KIND.get(operand.type, "?") for operand in operands)
+        given = _Given(raw, name, kinds, [self._register(register) for register in registers], memories, whole)
+        found = Instruction(raw.address, raw.size, f"{raw.mnemonic} {raw.op_str}".strip(), (), plain=plain)
+        if name in _X86_FLOW or name.startswith("j"):
+            return _x86_flow(found, given)
+        return dataclasses.replace(found, operations=tuple(self._x86_operations(given)))
+
+    def _x86_operations(self, given: _Given) -> Iterator[Operation]:
+        name = given.name
+        if name.startswith(("nop", "endbr", "prefetch")):
+            return
+        if name in {"push", "pop", "leave"}:
+            yield from _x86_stack(given)
+        elif name in {"cmp", "test"}:
+            yield from (Access(memory, False, POINTER_BYTES) for memory in given.memories)
+            yield Compare(tuple(given.registers))
+        else:
+            simple = _x86_move(given) or _x86_arithmetic(given)
+            yield from simple or self._x86_rest(given)
+
+    def _x86_rest(self, given: _Given) -> Iterator[Operation]:
+        for index, memory in enumerate(given.memories):
+            write = index == 0 and given.kinds.startswith("m") and not _X86_ONLY_READS.fullmatch(given.name)
+            yield Access(memory, write, given.raw.operands[given.kinds.index("m")].size)
+        read, written = self._accessed(given.raw)
+        if given.kinds.startswith("r") and given.name not in _X86_KEEPS:
+            written.add(given.registers[0])
+        of_memory = {part for memory in given.memories for part in (memory.base, memory.index)}
+        yield Other(tuple(written & GENERAL), tuple(reg for reg in read if reg not in of_memory - {*given.registers}))
+
+    # aarch64
+
+    def _arm_instruction(self, raw: Any) -> Instruction:
+        name, operands = raw.mnemonic, raw.operands
+        short = [self._capstone.reg_name(each.reg) for each in operands if each.type == arm64.ARM64_OP_REG]
+        vector = any(_ARM_VECTOR.fullmatch(each) for each in short)
+        plain = bool(_ARM_PLAIN.fullmatch(name)) or (vector and name not in {"msr", "mrs"})
+        memories = [self._arm_memory(each) for each in operands if each.type == arm64.ARM64_OP_MEM]
+        kinds = "".join(_ARM_KIND.get(operand.type, "?") for operand in operands)
+        given = _Given(raw, name, kinds, [_whole_arm(each) for each in short], memories, _is_whole(short), short)
+        found = Instruction(raw.address, raw.size, f"{name} {raw.op_str}".strip(), (), plain=plain)
+        flow = _ARM_FLOW.get(name, "branch" if name.startswith("b.") else "")
+        if flow:
+            target = next((each.imm for each in reversed(operands) if each.type == arm64.ARM64_OP_IMM), None)
+            tested = (Compare(tuple(given.registers)),) if flow == "branch" else ()
+            return dataclasses.replace(found, flow=flow, target=target, operations=tested)
+        return dataclasses.replace(found, operations=tuple(self._arm_operations(given)))
+
+    def _arm_memory(self, operand: Any) -> Memory:
+        memory = operand.mem
+        index = self._register(memory.index) if memory.index else None
+        return Memory(self._register(memory.base), index, 2 if operand.shift.type else 1, memory.disp)
+
+    def _arm_operations(self, given: _Given) -> Iterator[Operation]:
+        name = given.name
+        if name in _ARM_NOTHING or name.startswith("prf"):
+            return
+        if given.memories:
+            yield from _arm_access(given)
+        elif name.startswith("ldr"):  # a constant behind the code
+            yield Access(Memory(None, None, 1, given.raw.operands[1].imm), False, POINTER_BYTES)
+            yield Other(tuple({*given.registers} & GENERAL), ())
+        elif name in {"cmp", "cmn", "tst", "ccmp", "ccmn"}:
+            yield Compare(tuple(given.registers))
+        else:
+            simple = _arm_move(given) or _arm_sum(given)
+            yield from simple or self._arm_rest(given)
+
+    def _arm_rest(self, given: _Given) -> Iterator[Operation]:
+        _, written = self._accessed(given.raw)
+        used = given.registers if given.name in _ARM_CHANGES else given.registers[1:]
+        yield Other(tuple({*written, *given.registers[:1]} & GENERAL), tuple(used))
+
+
+@dataclass(frozen=True)
+class _Given:
+    """An instruction as capstone has it, its operands' kinds (r, i, m), their whole registers and memory.
+
+    `whole` is whether the first operand has 8 bytes; `short` names the registers as they are written.
+    """
+
+    raw: Any
+    name: str
+    kinds: str
+    registers: list[str]
+    memories: list[Memory]
+    whole: bool
+    short: Sequence[str] = ()
+
+    def number(self, index: int) -> int:
+        """Return the constant operand with this index."""
+        return int(self.raw.operands[index].imm)
+
+
+def _x86_flow(found: Instruction, given: _Given) -> Instruction:
+    flow = _X86_FLOW.get(given.name, "branch")
+    direct = given.kinds.startswith("i") and flow not in {"return", "stop"}
+    return dataclasses.replace(
+        found,
+        operations=tuple(Access(memory, False, POINTER_BYTES) for memory in given.memories),
+        flow=flow,
+        target=given.number(0) if direct else None,
+        through=given.memories[0] if given.memories else None,
+    )
+
+
+def _x86_stack(given: _Given) -> Iterator[Operation]:
+    top, register = Memory(STACK, None, 1, 0), next(iter(given.registers), "")
+    if given.name == "leave":
+        yield Move(STACK, "rbp")
+        yield Load("rbp", top)
+        yield Sum(STACK, (STACK,), (), POINTER_BYTES)
+    elif given.name == "pop":
+        yield Load(register, top) if register else Access(given.memories[0], True, POINTER_BYTES)
+        yield Sum(STACK, (STACK,), (), POINTER_BYTES)
+    else:
+        yield from (Access(memory, False, POINTER_BYTES) for memory in given.memories)
+        yield Sum(STACK, (STACK,), (), -POINTER_BYTES)
+        yield Access(top, True, POINTER_BYTES, register or None)
+
+
+def _x86_move(given: _Given) -> list[Operation]:
+    """Return what copies, loads or stores a whole register, or a constant; nothing for other instructions."""
+    name, kinds = given.name, given.kinds
+    if name.startswith("cmov") and kinds == "rr" and given.whole:
+        return [Move(given.registers[0], given.registers[1], kept=True)]
+    if name not in {"mov", "movabs"}:
+        return []
+    if kinds == "ri" and given.raw.operands[0].size >= 4:
+        return [Number(given.registers[0], given.number(1) & MASK)]
+    if not given.whole or not {*given.registers} <= GENERAL:
+        return []
+    first = given.registers[0] if given.registers else ""
+    moves: dict[str, Callable[[], Operation]] = {
+        "rr": lambda: Move(first, given.registers[1]),
+        "rm": lambda: Load(first, given.memories[0]),
+        "mr": lambda: Access(given.memories[0], True, POINTER_BYTES, first),
+    }
+    return [moves[kinds]()] if kinds in moves else []
+
+
+def _x86_arithmetic(given: _Given) -> list[Operation]:
+    """Return the addition that an instruction is, on whole registers; nothing for others."""
+    name, kinds = given.name, given.kinds
+    to = given.registers[0] if kinds.startswith("r") else ""
+    if name == "lea":
+        return [_x86_lea(to, given)]
+    if name in {"xor", "sub"} and kinds == "rr" and given.raw.operands[0].reg == given.raw.operands[1].reg:
+        return [Number(to, 0)] if given.raw.operands[0].size >= 4 else []
+    if not given.whole or not to:
+        return []
+    constant = _x86_constant(given)
+    if constant is not None:
+        return [Sum(to, (to,), (), constant)]
+    if name != "add":
+        return [Align(to, to)] if name == "and" and kinds == "ri" and given.number(1) < 0 else []
+    load = [Load(TEMPORARY, given.memories[0])] if kinds == "rm" else []
+    return [*load, Sum(to, (to, TEMPORARY if load else given.registers[1]), (), 0)]
+
+
+def _x86_constant(given: _Given) -> int | None:
+    """Return the constant that an instruction adds to its first operand."""
+    if given.name in {"inc", "dec"}:
+        return 1 if given.name == "inc" else -1
+    if given.name in {"add", "sub"} and given.kinds == "ri":
+        return given.number(1) if given.name == "add" else -given.number(1)
+    return None
+
+
+def _x86_lea(to: str, given: _Given) -> Operation:
+    memory = given.memories[0]
+    terms, index = memory.terms
+    if not given.whole:
+        return Other((to,), (*terms, *index))
+    return Sum(to, terms, index, memory.offset) if terms or index else Address(to, memory.offset)
+
+
+def _arm_move(given: _Given) -> list[Operation]:
+    """Return what copies a whole register, a constant or an address; nothing for other instructions."""
+    name, kinds, registers = given.name, given.kinds, given.registers
+    if name in {"adrp", "adr"}:
+        return [Address(registers[0], given.number(1), page=name == "adrp")]
+    if name in {"mov", "movz"} and kinds == "ri":
+        shifted = given.number(1) << given.raw.operands[1].shift.value
+        return [Number(registers[0], shifted & MASK)]
+    if name == "mov" and kinds == "rr" and given.whole:
+        return [Move(registers[0], registers[1]) if registers[1] else Number(registers[0], 0)]
+    if name == "csel" and given.whole:
+        first, second = registers[1:]
+        return [Move(TEMPORARY, second), Move(registers[0], first), Move(registers[0], TEMPORARY, kept=True)]
+    return []
+
+
+def _arm_sum(given: _Given) -> list[Operation]:
+    """Return the addition that an instruction is, on whole registers; nothing for others."""
+    name, kinds, registers = given.name, given.kinds, given.registers
+    if not given.whole:
+        return []
+    if name == "and" and kinds == "rri":
+        return [Align(registers[0], registers[1])]
+    if name in {"add", "sub"} and kinds == "rri":
+        value = given.number(2) << given.raw.operands[2].shift.value
+        return [Sum(registers[0], (registers[1],), (), value if name == "add" else -value)]
+    if name in {"madd", "umaddl", "smaddl"}:
+        return [Sum(registers[0], (registers[3],), (registers[1], registers[2]), 0)]
+    if name != "add" or kinds != "rrr":
+        return []
+    scaled = bool(given.raw.operands[2].shift.type or given.raw.operands[2].ext)
+    terms = (registers[1],) if scaled else (registers[1], registers[2])
+    return [Sum(registers[0], terms, (registers[2],) if scaled else (), 0)]
+
+
+def _arm_access(given: _Given) -> Iterator[Operation]:
+    """Return the accesses of a load or store, with the change of its base register."""
+    position, memory = given.kinds.index("m"), given.memories[0]
+    base, behind, name = str(memory.base), position + 1 < len(given.kinds), given.name
+    several = bool(_ARM_STRUCTURES.match(name))
+    if given.raw.writeback and not behind and not several:
+        yield Sum(base, (base,), (), memory.offset)
+        memory = dataclasses.replace(memory, offset=0)
+    data = [each for each, kind in zip(given.short, given.kinds.replace("i", ""), strict=False) if kind == "r"]
+    data = data[:position]
+    if _ARM_EXCHANGES.match(name):
+        yield Access(memory, True, 16)
+        yield Other(tuple({*given.registers} & GENERAL), tuple(given.registers))
+    elif name in {"ldr", "ldur", "ldp", "ldnp", "str", "stur", "stp", "stnp", "stlr", "stlur"}:
+        yield from _arm_whole(name, memory, data)
+    else:
+        yield Access(memory, name.startswith("st"), 16 * max(len(data), 1))
+        if name.startswith("ld"):
+            yield Other(tuple(set(map(_whole_arm, data)) & GENERAL), ())
+    if behind and given.kinds[position + 1] == "i":
+        yield Sum(base, (base,), (), given.number(position + 1))
+    elif given.raw.writeback and (behind or several):
+        yield Sum(base, (base,), (UNKNOWN,), 0)
+
+
+def _arm_whole(name: str, memory: Memory, data: Sequence[str]) -> Iterator[Operation]:
+    """Return the accesses of one register or two, one behind the other."""
+    size = _arm_size(data[0])
+    for index, register in enumerate(data):
+        place = dataclasses.replace(memory, offset=memory.offset + index * size)
+        whole = _whole_arm(register) if _is_whole([register]) else None
+        if name.startswith("st"):
+            yield Access(place, True, size, whole or None)
+        elif whole:
+            yield Load(whole, place)
+        else:
+            yield Access(place, False, size)
+            yield Other(tuple({_whole_arm(register)} & GENERAL), ())
+
+
+def _is_whole(registers: Sequence[str]) -> bool:
+    """Return whether the first register has 8 bytes and may hold an address."""
+    return bool(registers) and (registers[0].startswith("x") or registers[0] in {"sp", "fp", "lr"})
+
+
+def _like_vpshufb(content: bytes) -> bytes:
+    """Return a VEX instruction of AVX-VNNI or AVX-IFMA, unknown to capstone, as vpshufb with its operands."""
+    if len(content) < 5 or content[0] != 0xC4 or content[1] & 0x1F != 2 or content[3] not in _VEX_PRODUCTS:
+        return b""
+    return bytes([0xC4, content[1], content[2] & 0x7C | 1, 0x00]) + content[4:]
+
+
+def _like_vmovd(content: bytes) -> bytes:
+    """Return vmovw of AVX512-FP16, unknown to capstone, as vmovd."""
+    if len(content) < 7 or content[0] != 0x62 or content[1] & 7 != 5 or content[4] not in {0x6E, 0x7E}:
+        return b""
+    return bytes([0x62, content[1] & 0xF8 | 1]) + content[2:]
+
+
+def _with_units(instruction: Instruction, wrong: int, right: int) -> Instruction:
+    """Return the instruction with a short displacement in the right unit."""
+
+    def mended(operation: Operation) -> Operation:
+        if not isinstance(operation, Access):
+            return operation
+        memory = dataclasses.replace(operation.memory, offset=operation.memory.offset // wrong * right)
+        return dataclasses.replace(operation, memory=memory, size=right)
+
+    return dataclasses.replace(instruction, operations=tuple(map(mended, instruction.operations)))
+
+
+_VEX_PRODUCTS = {0x50, 0x51, 0x52, 0x53, 0xB4, 0xB5, 0xD2, 0xD3}  # vpdp*, vpmadd52*
+_X86_FLOW = {"ret": "return", "jmp": "jump", "call": "call", "ud2": "stop", "hlt": "stop", "int3": "stop"}
+_KIND = {x86.X86_OP_REG: "r", x86.X86_OP_IMM: "i", x86.X86_OP_MEM: "m"}
+_ARM_KIND = {arm64.ARM64_OP_REG: "r", arm64.ARM64_OP_IMM: "i", arm64.ARM64_OP_MEM: "m"}
+_SEGMENTS = {x86.X86_REG_FS, x86.X86_REG_GS}
+
+_X86_LONG = ("ax", "bx", "cx", "dx", "si", "di", "bp", "sp")
+_X86_WHOLE = {
+    **{prefix + name: f"r{name}" for name in _X86_LONG for prefix in ("", "e", "r")},
+    **{f"{letter}{half}": f"r{letter}x" for letter in "abcd" for half in "lh"},
+    **{f"{name}l": f"r{name}" for name in ("si", "di", "bp", "sp")},
+    **{f"r{number}{suffix}": f"r{number}" for number in range(8, 16) for suffix in ("", "d", "w", "b")},
+    "rip": "rip",
+}
+_X86_REGISTERS = (*(f"r{name}" for name in _X86_LONG if name != "sp"), *(f"r{number}" for number in range(8, 16)))
+_ARM_REGISTERS = tuple(f"x{number}" for number in range(31))
+GENERAL = frozenset({*_X86_REGISTERS, *_ARM_REGISTERS, STACK})
+
+
+def _whole_x86(name: str) -> str:
+    whole = _X86_WHOLE.get(name, name)
+    return STACK if whole == "rsp" else whole
+
+
+def _whole_arm(name: str) -> str:
+    if name in {"xzr", "wzr"}:
+        return ""
+    if name in {"fp", "lr"}:
+        return {"fp": "x29", "lr": "x30"}[name]
+    return STACK if name == "wsp" else re.sub(r"^w(\d+)$", r"x\1", name)
+
+
+def _arm_size(register: str) -> int:
+    """Return the bytes of a register by its name."""
+    return {"w": 4, "s": 4, "q": 16, "v": 16, "h": 2, "b": 1}.get(register[0], 8)
+
+
+X86_CONVENTION = Convention(
+    8,
+    ("rdi", "rsi", "rdx", "rcx", "r8", "r9"),
+    frozenset({"rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11"}),
+    _X86_REGISTERS,
+)
+ARM_CONVENTION = Convention(
+    0,
+    tuple(f"x{number}" for number in range(8)),
+    frozenset(f"x{number}" for number in (*range(19), 30)),
+    _ARM_REGISTERS,
+)
+
+# What computes from registers and memory alone.  An instruction with a vector or mask register does, too.
+_X86_PLAIN = re.compile(
+    r"mov|movabs|movs[bwdqx]d?|movzx|movsxd|movbe|lea|add|sub|adc|sbb|inc|dec|neg|not|and|andn|or|xor|x?chg|xchg"
+    r"|sh[lr][dx]?|sa[lr]x?|ro[lr]x?|imul|mul|mulx|i?div|c[wd]q?e?|cdqe|cqo|cwde|cwd|cdq|cbw|cmp|test|set\w+|cmov\w+"
+    r"|j\w+|call|ret|push|pop|leave|nop\w?|endbr64|bswap|bt[src]?|bs[fr]|tzcnt|lzcnt|popcnt|bextr|bls(r|i|msk)|bzhi"
+    r"|pdep|pext|stos[bwdq]|prefetch\w+|vzero(upper|all)|ud2"
+)
+_X86_VECTOR = re.compile(r"[xyz]mm\d+|k[0-7]")
+_X86_ONLY_READS = re.compile(r"cmp|test|push|bt|v?u?comis[sd]|i?mul|i?div|v?ptest|vtest\w+|scas.|cmps.")
+_X86_KEEPS = {"cmp", "test", "bt", "push", "mul", "div", "idiv"}
+_ARM_PLAIN = re.compile(
+    r"mov[zkn]?|mvn|adds?|subs?|adcs?|sbcs?|negs?|ngcs?|ands?|orr|orn|eor|eon|bics?|mul|madd|msub|mneg|[us]mull"
+    r"|[us]m(add|sub|neg)l|[us]mulh|[us]div|lsl|lsr|asr|ror|extr|[us]bfx|[us]bfiz|bfi|bfxil|bfc|[us]?bfm|[us]xt[bhw]"
+    r"|cmp|cmn|tst|ccmp|ccmn|cs(el|inc|inv|neg|et|etm)|cinc|cinv|cneg|ldu?rs?[bhw]?|ldurs?[bhw]?|ldpsw|ldn?p"
+    r"|stu?r[bh]?|stn?p|b|b\.\w+|bl|blr|br|cbn?z|tbn?z|ret|retaa|nop|hint|bti|paciasp|autiasp|adrp?|rev\d*|cl[zs]|rbit|prfu?m|udf"
+)
+_ARM_VECTOR = re.compile(r"[vqdshb]\d+")
+_ARM_FLOW = {
+    "b": "jump", "br": "jump", "bl": "call", "blr": "call", "ret": "return", "retaa": "return", "retab": "return",
+    "cbz": "branch", "cbnz": "branch", "tbz": "branch", "tbnz": "branch", "udf": "stop", "brk": "stop",
+}  # fmt: skip
+_ARM_NOTHING = {"nop", "hint", "bti", "paciasp", "autiasp", "dmb", "dsb", "isb", "yield"}
+_ARM_EXCHANGES = re.compile(r"cas|swp|ldadd|ldclr|ldeor|ldset|ld[su]m(ax|in)|stl?x|stadd|stclr|steor|stset|st[su]m")
+_ARM_STRUCTURES = re.compile(r"(ld|st)[1-4]")
+_ARM_CHANGES = {"movk", "bfi", "bfxil", "bfc", "bfm"}
