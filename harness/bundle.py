@@ -20,6 +20,7 @@ from typing import Any
 from harness import compiler_flags, network_c, targets, toolchain
 from harness.errors import RequestError
 from harness.flock import exclusive
+from harness.inspection import strip
 from harness.plan import Plan
 from harness.profile import Profile
 from harness.targets import COMPILED, KERNELS, KernelCompiler, Launch, Target
@@ -89,7 +90,6 @@ class Recipe:
         return {
             "command": list(compiler_flags.command(self.profile.toolchain)),
             "definitions": list(self.definitions),
-            "settings": settings_of(self.profile),
             "tools": dict(self.compiler.parts),
             "headers": dict(self.headers),
             "kernel_compilers": [compiler.identity(self.profile) for compiler, _ in self.kernels],
@@ -160,32 +160,7 @@ def definitions_of(profile: Profile) -> tuple[str, ...]:
 
 def method() -> str:
     """Return a hash of the modules that decide how a bundle is compiled, which no source of it shows."""
-    return _sha256(b"".join(Path(module).read_bytes() for module in (toolchain.__file__, __file__)))
-
-
-def settings_of(profile: Profile) -> dict[str, Any]:
-    """Return what of a profile the sources and definitions depend on, as JSON types."""
-    return {
-        "emulated": profile.emulated,
-        "stand_ins": profile.simulated,
-        "static": profile.toolchain.static,
-        "time_source": profile.time_source,
-        "cuda": None if profile.cuda is None else profile.cuda.model_dump(mode="json"),
-        "tiovx": {"timeout_s": profile.tiovx.timeout_s},
-        "vitis": {"timeout_s": profile.vitis.timeout_s},
-    }
-
-
-def profile_of(name: str, settings: Mapping[str, Any]) -> Profile:
-    """Return a profile that has these settings, for `sources_of`; ValueError if they are not those of a board.
-
-    It names no compiler and no address.
-    """
-    document = dict(settings)
-    emulated, static = document.pop("emulated"), document.pop("static")
-    place = {"emulator": {"cpu": "none", "cores": 1}} if emulated else {"local": True}
-    fixed = {"name": name, "soc": "", "cores": 1, "items": {"all": {"target": "c"}}}
-    return Profile.model_validate(document | fixed | place | {"toolchain": {"compiler": "none", "static": static}})
+    return _sha256(b"".join(Path(module).read_bytes() for module in (toolchain.__file__, strip.__file__, __file__)))
 
 
 def check_targets(plan: Plan, profile: Profile) -> None:

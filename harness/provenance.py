@@ -9,37 +9,43 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from harness import bundle, compiler_flags, toolchain
+from harness import bundle, compiler_flags, profile, toolchain
+from harness.errors import RequestError
 from harness.plan import Plan
+from harness.profile import Profile
 
 
-def expected(plan: Plan, recorded: Mapping[str, Any]) -> dict[str, Any]:
+def expected(plan: Plan, recorded: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
     """Return the SHA-256 of all sources of the plan's bundle, its name, and what is wrong, as JSON types.
 
-    `recorded` is `bundle` of run.json.  One of MALFORMED if it is no document of a bundle.
+    `recorded` is `bundle` of run.json, `kept` is `profile` of request.json.  One of MALFORMED if they are not.
     """
-    profile = bundle.profile_of(plan.board, recorded["inputs"]["settings"])
-    sources = {path: hashlib.sha256(content).hexdigest() for path, content in bundle.sources_of(plan, profile).items()}
+    board = profile.restored(kept)
+    sources = {path: hashlib.sha256(content).hexdigest() for path, content in bundle.sources_of(plan, board).items()}
     return {
         "sources": sources,
-        "compiled": sorted(bundle.compiled(plan, profile)),
+        "compiled": sorted(bundle.compiled(plan, board)),
         "sha256": bundle.name_of(sources, recorded["compiler"], recorded["flags"], recorded["inputs"]),
-        "problems": [*_definitions(recorded, bundle.definitions_of(profile)), *_flags(recorded)],
+        "problems": _problems(recorded, board),
     }
 
 
-def _definitions(recorded: Mapping[str, Any], definitions: tuple[str, ...]) -> list[str]:
-    given, method = recorded["inputs"]["definitions"], recorded["inputs"]["method"]
-    problems = [] if given == list(definitions) else [f"definitions {given} where the settings give {definitions}"]
-    if method != bundle.method():
-        problems.append("harness/bundle.py and harness/toolchain.py, which compiled it, were others")
+def _problems(recorded: Mapping[str, Any], board: Profile) -> list[str]:
+    """Return where compiler's command, flags and definitions are not those of the profile, or not allowed."""
+    inputs, tools = recorded["inputs"], board.toolchain
+    entries = {
+        "command": (inputs["command"], compiler_flags.command(tools)),
+        "flags": (recorded["flags"], toolchain.flags_of(tools)),
+        "definitions": (inputs["definitions"], bundle.definitions_of(board)),
+    }
+    problems = [f"{name} {said} where the profile gives {[*given]}" for name, (said, given) in entries.items()
+                if said != [*given]]  # fmt: skip
+    if inputs["method"] != bundle.method():
+        problems.append(
+            "that other versions of harness/bundle.py, harness/toolchain.py or harness/inspection/strip.py compiled it"
+        )
+    try:
+        compiler_flags.check(board.name, tools)
+    except RequestError as error:
+        problems.append(error.message)
     return problems
-
-
-def _flags(recorded: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with the flags and the words of the compiler: they are those that a profile may give."""
-    fixed = toolchain.fixed_flags(static=recorded["inputs"]["settings"]["static"])
-    own = recorded["flags"][: -len(fixed)]
-    problems = [] if recorded["flags"] == [*own, *fixed] else [f"flags do not end with {' '.join(fixed)}"]
-    refused = (compiler_flags.first_refused_word(recorded["inputs"]["command"]), compiler_flags.first_refused(own))
-    return problems + [f"{flag!r} is a flag that no profile may give" for flag in refused if flag is not None]

@@ -132,7 +132,7 @@ def find(profile: Profile) -> Compiler:
 
     ToolError names the package that brings it, RequestError a flag that is not allowed.
     """
-    command, flags = _command(profile), _flags(profile.toolchain)
+    command, flags = _command(profile), flags_of(profile.toolchain)
     with ThreadPoolExecutor() as pool:
         version = pool.submit(_output, [*command, "--version"])
         macros = pool.submit(_output, [*command, *flags, "-dM", "-E", "-x", "c", "/dev/null"])
@@ -291,13 +291,10 @@ def _text(output: bytes) -> str:
     return output.decode(errors="replace").strip()
 
 
-def _flags(toolchain: Toolchain) -> tuple[str, ...]:
-    return (*toolchain.flags, *fixed_flags(static=toolchain.static))
-
-
-def fixed_flags(*, static: bool) -> tuple[str, ...]:
-    """Return the flags of every program, which come after those of the profile."""
-    return (*LANGUAGE_FLAGS, *REPRODUCIBLE_FLAGS, *READABLE_FLAGS, *(("-static",) if static else ()), *EXACTNESS_FLAGS)
+def flags_of(toolchain: Toolchain) -> tuple[str, ...]:
+    """Return all flags of every program: those of the profile, then those that they cannot change."""
+    linked = ("-static",) if toolchain.static else ()
+    return (*toolchain.flags, *LANGUAGE_FLAGS, *REPRODUCIBLE_FLAGS, *READABLE_FLAGS, *linked, *EXACTNESS_FLAGS)
 
 
 def required_glibc(program: Path) -> tuple[int, int] | None:

@@ -8,19 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from harness import __version__, plan_folder, provenance
+from harness.evidence import RunFolder
 from harness.verdict import revision
 from harness.verification.claims import ContradictionError, UncheckedError, listed
 from harness.verification.folder import RUN, Evidence
 from harness.verification.revisions import by_its_revision, commit
 from harness.workspace import SOURCES, git
 
-# Run with the modules of another revision, by `python -c`: plan folder, the run's `bundle`.
+# Run with the modules of another revision, by `python -c`: plan folder, the run's `bundle`, the request's `profile`.
 _EXPECTED = """\
 import json, sys
 from pathlib import Path
 from harness import plan_folder, provenance
-plan, recorded = map(Path, sys.argv[1:])
-print(json.dumps(provenance.expected(plan_folder.read(plan), json.loads(recorded.read_text()))))
+plan, *documents = map(Path, sys.argv[1:])
+found = provenance.expected(plan_folder.read(plan), *(json.loads(path.read_text()) for path in documents))
+print(json.dumps(found))
 """
 
 
@@ -37,9 +39,10 @@ def same(evidence: Evidence, scratch: Path) -> str:
     elif _is_unchanged_since(commit(evidence)):
         found, source = _here(evidence), f"of revision {name}, which is here"
     else:
-        (scratch / "bundle.json").write_text(json.dumps(recorded))
-        plan = evidence.path.absolute() / "plan"
-        found = by_its_revision(evidence, _EXPECTED, [plan, scratch / "bundle.json"], scratch)
+        documents = {scratch / "bundle.json": recorded, scratch / "profile.json": _kept_profile(evidence)}
+        for path, document in documents.items():
+            path.write_text(json.dumps(document))
+        found = by_its_revision(evidence, _EXPECTED, [evidence.path.absolute() / "plan", *documents], scratch)
         source = f"of revision {name}, from the history of this checkout"
     _require_same(recorded, found, source)
     return f"{len(found['sources'])} files are those {source}; the bundle's name follows from them, compiler and flags"
@@ -57,7 +60,12 @@ def _is_unchanged_since(wanted: str) -> bool:
 
 
 def _here(evidence: Evidence) -> dict[str, Any]:
-    return provenance.expected(plan_folder.read(evidence.path / "plan"), evidence.run["bundle"])
+    plan = plan_folder.read(evidence.path / "plan")
+    return provenance.expected(plan, evidence.run["bundle"], _kept_profile(evidence))
+
+
+def _kept_profile(evidence: Evidence) -> dict[str, Any]:
+    return dict(RunFolder(evidence.path).read_request()["profile"])
 
 
 def _require_same(recorded: Mapping[str, Any], found: Mapping[str, Any], source: str) -> None:
