@@ -80,7 +80,7 @@ def test_the_signature_is_that_of_dsse_v1(user: User, run: Path, key: Path) -> N
     with pytest.raises(InvalidSignature):
         public(key).verify(base64.b64decode(signature["sig"]), pae + b" ")
     statement = json.loads(payload)
-    assert (statement["_type"], statement["predicateType"]) == ("https://in-toto.io/Statement/v1", "urn:harness:run:v1")
+    assert (statement["_type"], statement["predicateType"]) == ("https://in-toto.io/Statement/v1", "urn:harness:run:v2")
     sha256 = hashlib.sha256((run / "run.json").read_bytes()).hexdigest()
     assert statement["subject"] == [{"name": "run.json", "digest": {"sha256": sha256}}]
     assert statement["predicate"]["verdict"] == "identical"
