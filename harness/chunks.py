@@ -139,7 +139,8 @@ def recorded(
     `references` are the right outputs of all layers for `vectors`, `actual` the board's by layer index; one that was
     not fetched had the reference's SHA-256 on the board.  `hashes` are those of all dumps of reference and board.
     """
-    found = list(cases(plan.network, vectors, references, actual, chunk.start, plan.block))
+    starts = [tuple(task.start for task in plan.tasks_of(layer)) for layer in range(len(references))]
+    found = list(cases(plan.network, vectors, references, actual, chunk.start, plan.block, starts))
     to_blame = [case for case in found if case.own]
     comparisons = _compare_layers(references, actual, found, chunk.start)
     return ChunkRecord(

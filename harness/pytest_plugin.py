@@ -219,8 +219,10 @@ def _failed(asked: Request, found: Mapping[str, Any]) -> str:
 
 def _explanation(result: Result) -> str:
     """What differs first, why, how much, and where it is kept: the first lines are all that some summaries show."""
+    from harness.report.facts import diagnosed
+
     first = next((layer for layer in result.layers if layer["differing"]), None)
-    causes = (f"layer {found['layer']}: {found['text']}" for found in result.document["diagnoses"])
+    causes = (f"{where}: {text}" for where, text in diagnosed(result.document))
     lines = (f"{result.verdict}{_first(first) if first else ''}", *causes, result.reason, f"evidence: {result.folder}")
     return "\n".join(lines)
 

@@ -17,7 +17,7 @@ from harness.board.identity import EMULATED, HARDWARE, THIS_MACHINE, VIRTUAL
 from harness.board_state.identify import this_boot_id
 from harness.compare import NOTHING, Comparison, Difference
 from harness.coverage import LayerCoverage
-from harness.diagnosis import Diagnosis, Hypothesis, Portrait, map_shape, merge
+from harness.diagnosis import Diagnosis, Hypothesis, Portrait, common, map_shape, merge, named
 from harness.errors import BoardError, InfrastructureError
 from harness.evidence import ChunkRecord
 from harness.jobs import Job, Request, command_line
@@ -72,7 +72,8 @@ def results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> dict
     network, records, proof, observed = plan.network, shown.records, shown.proof, shown.observed
     totals = _totals(network, count, [record.layers for record in records])
     differing = [layer.name for layer, total in zip(network.layers, totals, strict=True) if total.differing]
-    diagnoses = [_diagnosis(network, found) for found in merge(d for record in records for d in record.diagnoses)]
+    found = merge(d for record in records for d in record.diagnoses)
+    wrong = [layer.name for layer, total in zip(network.layers, totals, strict=True) if total.own]
     layers = enumerate(zip(totals, shown.covered, strict=True))
     return {
         "layers": [_layer(plan, ran_on, index, total, covered) for index, (total, covered) in layers],
@@ -81,8 +82,8 @@ def results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> dict
         "conformance": observed,
         "verdict": "identical" if not differing and _holds(proof) and _conforms(observed) else "differs",
         "reason": "; ".join([*_proved(proof), _reason(count, differing, totals), *_strayed(observed)]),
-        "diagnosis": diagnoses[0] if diagnoses else None,
-        "diagnoses": diagnoses,
+        "diagnosis": _headline(network, found, wrong),
+        "diagnoses": [_diagnosis(network, diagnosis) for diagnosis in found],
         "pictures": [
             _picture(network, count, portrait) for portrait in merge(p for record in records for p in record.portraits)
         ],
@@ -329,6 +330,26 @@ def _proved(proof: Mapping[str, Any] | None) -> list[str]:
     sampled = [claim["layer"] for claim in claims if claim["layer"] and not claim["complete"]]
     scope = f"for every input, but for samples of layer {', '.join(sampled)}" if sampled else "for every input"
     return [f"shown {scope}, by {cases:,} cases on the board, under {len(proof['assumptions'])} stated assumptions"]
+
+
+def _headline(network: Network, found: Sequence[Diagnosis], wrong: Sequence[str]) -> dict[str, Any] | None:
+    """Return the one diagnosis to read first: the cause that explains all wrong layers, or that of the first layer.
+
+    `layers` are those that `cause` explains; `cause` is None if no known cause explains everything.
+    """
+    if not found:
+        return None
+    layers, shared = [network.layers[diagnosis.layer].name for diagnosis in found], common(found)
+    first = found[0]
+    if not shared:
+        cause = first.complete[0].cause if first.complete else None
+        return {"layer": layers[0], "layers": layers[:1], "cause": cause, "text": first.text}
+    values = sum(diagnosis.differing for diagnosis in found)
+    rest = [layer for layer in wrong if layer not in layers]
+    note = f"; not looked at, but wrong themselves: {', '.join(rest)}" if rest else ""
+    scope = f"all {values:,} differing values looked at in {len(layers)} layers"
+    text = f"one cause explains {scope}: {named(shared)}{note}"
+    return {"layer": layers[0], "layers": layers, "cause": shared[0].cause, "text": text}
 
 
 def _diagnosis(network: Network, found: Diagnosis) -> dict[str, Any]:

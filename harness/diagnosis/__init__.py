@@ -6,7 +6,7 @@ input of a layer explains nothing there, so that it is never named.
 """
 
 from harness.diagnosis.case import Case, cases
-from harness.diagnosis.findings import Diagnosis, Hypothesis, Observation, merge
+from harness.diagnosis.findings import Diagnosis, Hypothesis, Observation, common, merge, named
 from harness.diagnosis.judgement import diagnose, diagnose_finish
 from harness.diagnosis.portrait import Portrait, map_shape, portray
 
@@ -17,9 +17,11 @@ __all__ = [
     "Observation",
     "Portrait",
     "cases",
+    "common",
     "diagnose",
     "diagnose_finish",
     "map_shape",
     "merge",
+    "named",
     "portray",
 ]

@@ -18,7 +18,8 @@ class Case:
     """One layer on a run of vectors, of which the first has index `start`.
 
     `inputs` are its sources, (vectors, K) each, as it read them; `expected` is what the specification makes of them
-    and `actual` what the board made, (vectors, width).  `block` vectors lie between two hand-overs of items.
+    and `actual` what the board made, (vectors, width).  `block` vectors lie between two hand-overs of items.  At the
+    columns `starts` begin the parts of the layer that items compute.
     """
 
     index: int
@@ -28,6 +29,7 @@ class Case:
     actual: Array
     start: int = 0
     block: int = 1
+    starts: tuple[int, ...] = (0,)
 
     @cached_property
     def differing(self) -> Array:
@@ -47,11 +49,12 @@ def cases(
     dumps: Mapping[int, Array],
     start: int = 0,
     block: int = 1,
+    starts: Sequence[tuple[int, ...]] | None = None,
 ) -> Iterator[Case]:
     """The layers that differ from the reference, or that read what does, in the order of the model.
 
     `references` are the right outputs of all layers for `vectors`, `dumps` the board's by layer index; a layer that
-    has none there equals the reference.
+    has none there equals the reference.  `starts` holds the first columns of each layer's parts, if any is split.
     """
     written = {network.input_name: vectors}
     changed: set[str] = set()
@@ -64,7 +67,7 @@ def cases(
         if misled or layer.output in changed:
             inputs = tuple(written[source] for source in layer.sources)
             expected = _expected(layer, inputs, actual) if misled else reference
-            yield Case(index, layer, inputs, expected, actual, start, block)
+            yield Case(index, layer, inputs, expected, actual, start, block, starts[index] if starts else (0,))
 
 
 def _expected(layer: Layer, inputs: tuple[Array, ...], actual: Array) -> Array:

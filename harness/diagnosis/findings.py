@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Protocol, Self, TypeVar
 
@@ -18,7 +18,8 @@ class Hypothesis:
     """How well one mistake explains what was found.
 
     `explained` of the differing values are as it predicts, and `contradicted` values of all are not.  It is believed
-    from `least` explained values on.  `example` is the first that it explains.
+    from `least` explained values on; a `fallback` only where no other explains everything.  `example` is the first
+    value that it explains.
     """
 
     cause: str
@@ -27,6 +28,7 @@ class Hypothesis:
     contradicted: int
     least: int = 1
     example: Difference | None = None
+    fallback: bool = False
 
     def __add__(self, later: Hypothesis) -> Hypothesis:
         """The same hypothesis on the vectors of both; ValueError for two different ones."""
@@ -34,7 +36,7 @@ class Hypothesis:
             raise ValueError(f"{self.cause!r} and {later.cause!r} are two hypotheses")
         explained, contradicted = self.explained + later.explained, self.contradicted + later.contradicted
         example = self.example or later.example
-        return Hypothesis(self.cause, self.right, explained, contradicted, self.least, example)
+        return replace(self, explained=explained, contradicted=contradicted, example=example)
 
 
 @dataclass(frozen=True)
@@ -115,11 +117,12 @@ class Diagnosis:
     @property
     def complete(self) -> tuple[Hypothesis, ...]:
         """The hypotheses that explain all differing values and are contradicted by none of the others."""
-        return tuple(
+        found = [
             hypothesis
             for hypothesis in self.hypotheses
             if hypothesis.explained == self.differing >= hypothesis.least and not hypothesis.contradicted
-        )
+        ]
+        return tuple([hypothesis for hypothesis in found if not hypothesis.fallback] or found)
 
     @property
     def ranked(self) -> tuple[Hypothesis, ...]:
@@ -136,7 +139,7 @@ class Diagnosis:
 
     def _explanation(self) -> str:
         if self.complete:
-            return _named(self.complete)
+            return named(self.complete)
         if self.ranked:
             best = self.ranked[0]
             return (
@@ -144,6 +147,23 @@ class Diagnosis:
                 f"({best.explained:,} of {self.differing:,} explained, {best.contradicted:,} contradicted)"
             )
         return "no known cause explains any of them: look at the kernel's sums and its inputs"
+
+
+def common(diagnoses: Sequence[Diagnosis]) -> tuple[Hypothesis, ...]:
+    """Return the hypotheses of the first layer whose causes explain all layers completely, if there are several."""
+    if len(diagnoses) < 2:
+        return ()
+    causes = set.intersection(*({h.cause for h in diagnosis.complete} for diagnosis in diagnoses))
+    return tuple(h for h in diagnoses[0].complete if h.cause in causes)
+
+
+def named(complete: Sequence[Hypothesis]) -> str:
+    """Return all causes, or the most special ones and how many there are; what is right, where they agree on it."""
+    shown = complete if len(complete) <= NAMED + 1 else complete[:NAMED]
+    causes = "; or ".join(hypothesis.cause for hypothesis in shown)
+    more = f"; or {len(complete) - NAMED} more that give the same here" if len(shown) < len(complete) else ""
+    rights = {hypothesis.right for hypothesis in complete}
+    return f"{causes}{more}" + (f"; specification: {rights.pop()}" if len(rights) == 1 else "")
 
 
 class OfLayer(Protocol):
@@ -164,12 +184,3 @@ def merge(findings: Iterable[Found]) -> tuple[Found, ...]:
     for found in findings:
         by_layer.setdefault(found.layer, []).append(found)
     return tuple(reduce(operator.add, by_layer[layer]) for layer in sorted(by_layer))
-
-
-def _named(complete: tuple[Hypothesis, ...]) -> str:
-    """All causes, or the most special ones and how many there are; what is right, where they agree on it."""
-    shown = complete if len(complete) <= NAMED + 1 else complete[:NAMED]
-    causes = "; or ".join(hypothesis.cause for hypothesis in shown)
-    more = f"; or {len(complete) - NAMED} more that give the same here" if len(shown) < len(complete) else ""
-    rights = {hypothesis.right for hypothesis in complete}
-    return f"{causes}{more}" + (f"; specification: {rights.pop()}" if len(rights) == 1 else "")

@@ -7,14 +7,15 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from harness.compare import Difference, difference_map
-from harness.diagnosis import layout, operators, qgemm
+from harness.diagnosis import layout, memory, operators, qgemm
 from harness.diagnosis.case import Case
 from harness.diagnosis.findings import Diagnosis, Hypothesis, Observation
 from harness.diagnosis.mistake import Mistake, Single
-from harness.network import Array, QGemm, QuantizeLinear
+from harness.network import ArgExtremum, Array, QGemm, QuantizeLinear
 from harness.reference import specification
 
 VECTORS_LOOKED_AT = 2048
+SOME_COLUMNS = 16  # values that must fit, as the columns are taken from what was found
 NOUNS = {QGemm: "accumulators", QuantizeLinear: "inputs"}
 
 
@@ -34,7 +35,8 @@ def diagnose_finish(index: int, layer: QGemm, acc: Array, expected: Array, actua
     case = Case(index, layer, (), expected, actual)
     rows = _rows(case.differing)
     v = None if layer.dtype == np.float32 else qgemm.clamped_product(layer, acc[rows])
-    return _judge(case, rows, qgemm.finishing_mistakes(layer, acc[rows]), v)
+    mistakes = _and_in_some_columns(case, rows, qgemm.finishing_mistakes(layer, acc[rows]))
+    return _judge(case, rows, mistakes, v)
 
 
 def _rows(differing: Array) -> Array:
@@ -47,9 +49,25 @@ def _at(inputs: Iterable[Array], rows: Array) -> tuple[Array, ...]:
 
 
 def _mistakes(case: Case, rows: Array) -> Iterator[Mistake]:
-    yield from operators.mistakes(case.layer, *_at(case.inputs, rows))
+    known = operators.mistakes(case.layer, *_at(case.inputs, rows))
+    yield from known if isinstance(case.layer, ArgExtremum) else _and_in_some_columns(case, rows, known)
     for mistake in layout.mistakes(case):
         yield mistake._replace(output=mistake.output[rows])
+    for mistake in memory.mistakes(case):
+        yield mistake._replace(output=mistake.output[rows], fallback=True)
+
+
+def _and_in_some_columns(case: Case, rows: Array, mistakes: Iterable[Mistake]) -> Iterator[Mistake]:
+    """Yield each mistake, and the same mistake in those columns alone that differ anywhere.
+
+    The latter is the right output where the mistake changes no other column, so that it is not named besides.
+    """
+    expected, columns = case.expected[rows], case.differing.any(axis=0)
+    for mistake in mistakes:
+        yield mistake
+        some = difference_map(expected, mistake.output)[:, ~columns].any()
+        output = np.where(columns, mistake.output, expected) if some else expected
+        yield Mistake(f"{mistake.cause}, in some columns only", mistake.right, output, SOME_COLUMNS, fallback=True)
 
 
 def _judge(case: Case, rows: Array, mistakes: Iterable[Mistake], v: Single | None) -> Diagnosis:
@@ -68,6 +86,7 @@ def _hypothesis(case: Case, rows: Array, mistake: Mistake) -> Hypothesis:
         _count(wrong),
         mistake.least,
         _example(case, rows, explained),
+        mistake.fallback,
     )
 
 

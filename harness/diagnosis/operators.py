@@ -86,6 +86,9 @@ def _wrong_divisions(layer: QuantizeLinear, inputs: Single, codes: Codes) -> Ite
     fused = np.rint(_without_nan(exact.astype(np.float32)).astype(np.float64))
     cause = "multiplication by 1 / scale, fused with the addition of the zero point (FMA)"
     yield Mistake(cause, DIVISION, codes.clip(fused))
+    inverse = inputs.astype(np.float64) * (1 / np.float64(layer.scale))
+    nearest = codes.nearest(np.where(np.isnan(inverse), -np.inf, inverse))
+    yield Mistake("multiplication by 1 / scale in double precision", DIVISION, nearest)
     double = inputs.astype(np.float64) / np.float64(layer.scale)
     nearest = codes.nearest(np.where(np.isnan(double), -np.inf, double))
     yield Mistake("the division is in double precision", DIVISION, nearest)

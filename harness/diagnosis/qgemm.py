@@ -45,6 +45,8 @@ def finishing_mistakes(layer: QGemm, acc: Integers) -> Iterator[Mistake]:
         near = np.nextafter(layer.multiplier, np.float32(towards))
         wrong = _scaled(layer, acc.astype(np.float32) * near)
         yield Mistake(f"m is one unit in the last place too {size}", MULTIPLIER, wrong)
+    divided = acc.astype(np.float32) / (np.float32(1) / layer.multiplier)
+    yield Mistake("division by 1 / m", PRODUCT, _scaled(layer, divided))
     swapped = acc.astype(np.float32) * layer.multiplier.byteswap()
     yield Mistake("the bytes of m are in the other order", "little endian", _scaled(layer, swapped))
 

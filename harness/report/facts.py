@@ -94,6 +94,18 @@ def _check_verdict(
         raise ValueError(f"nothing was compared of: {', '.join(idle) or 'any layer'}")
 
 
+def explains_all(run: Mapping[str, Any]) -> bool:
+    """Return whether one cause explains all layers that were diagnosed, two at least."""
+    return len((run.get("diagnosis") or {}).get("layers", [])) > 1
+
+
+def diagnosed(run: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the diagnoses to print, where and what: one if one cause explains all layers, else one a layer."""
+    if explains_all(run):
+        return [(f"layers {', '.join(run['diagnosis']['layers'])}", run["diagnosis"]["text"])]
+    return [(f"layer {found['layer']}", found["text"]) for found in run["diagnoses"]]
+
+
 def place(difference: Mapping[str, Any]) -> str:
     """Where a difference is, counted from 0: `vector 17, unit 3`; of a split layer also in which part of it."""
     part = f" ({difference['part']})" if "part" in difference else ""

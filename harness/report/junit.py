@@ -7,7 +7,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from harness.report.argument import Part, parts
-from harness.report.facts import Facts, clean, gather, place, value_text
+from harness.report.facts import Facts, clean, explains_all, gather, place, value_text
 from harness.words import shortened
 
 
@@ -104,9 +104,12 @@ def _explanation(run: Mapping[str, Any], layer: Mapping[str, Any], first: str) -
     yield f"{layer['operator']} of item {layer['item']}, target {layer['target']}, ran on {layer['ran_on']}"
     if layer["name"] != first:
         yield f"{first} differs before it: look there first"
+    headline = run["diagnosis"] if explains_all(run) else None
     for diagnosis in run["diagnoses"]:
-        if diagnosis["layer"] == layer["name"]:
-            yield f"diagnosis: {diagnosis['text']}"
+        if diagnosis["layer"] == layer["name"] and headline and layer["name"] != headline["layer"]:
+            yield f"diagnosis: see layer {headline['layer']}: one cause explains both"
+        elif diagnosis["layer"] == layer["name"]:
+            yield f"diagnosis: {(headline or diagnosis)['text']}"
             yield from map(_hypothesis, diagnosis["hypotheses"])
     failing = run["failing"]
     if failing and failing["layer"] == layer["name"]:

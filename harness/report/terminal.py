@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.report.argument import Group, effort, parts
-from harness.report.facts import gather, place
+from harness.report.facts import diagnosed, gather, place
 from harness.screen import Screen
 from harness.words import shortened
 
@@ -23,8 +23,8 @@ def show(document: Mapping[str, Any], report: Path, screen: Screen) -> None:
     if document["proof"]:
         screen.show(_proof_table(document["proof"]), Text(effort(document["proof"])))
     screen.show(_layer_table(document["layers"]), headline)
-    for diagnosis in document["diagnoses"]:
-        screen.show(Text(f"diagnosis of layer {diagnosis['layer']}: {diagnosis['text']}"))
+    for where, text in diagnosed(document):
+        screen.show(Text(f"diagnosis of {where}: {text}"))
     if document["failing"]:
         screen.show(Text(_failing_text(document["failing"])))
     screen.show(Text(document["coverage"]["text"]))

@@ -267,14 +267,19 @@ def test_a_changed_rounding_is_found_and_named(user: User, tmp_path: Path) -> No
     assert document["verdict"] == "differs"
     first, *others = document["layers"]
     assert set(first["first_difference"]) == {"vector", "unit", "expected", "actual"}
-    assert document["diagnosis"] == document["diagnoses"][0]
+    diagnosed = [diagnosis["layer"] for diagnosis in document["diagnoses"]]
+    assert len(diagnosed) > 1
     assert document["diagnosis"]["layer"] == first["name"]
-    assert document["diagnosis"]["text"].endswith(
+    assert document["diagnosis"]["layers"] == diagnosed
+    assert document["diagnosis"]["cause"] == HALF_AWAY_CAUSE
+    assert document["diagnosis"]["text"].startswith("one cause explains all ")
+    assert document["diagnosis"]["text"].endswith(f"layers: {HALF_AWAY_CAUSE}; specification: half to even")
+    assert document["diagnoses"][0]["text"].endswith(
         f"inputs at a tie differ, all away from zero: {HALF_AWAY_CAUSE}; specification: half to even"
     )
     junit = (Path(document["run"]) / "junit.xml").read_text()
-    assert first["name"] in junit
-    assert "<failure" in junit
+    assert junit.count(document["diagnosis"]["text"]) == 1
+    assert junit.count(f"diagnosis: see layer {first['name']}: one cause explains both") == len(diagnosed) - 1
     assert first["own"] == first["differing"] > 1000
     effects = [layer for layer in others if layer["differing"]]
     assert len(effects) > 5

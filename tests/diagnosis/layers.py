@@ -36,10 +36,18 @@ def codes(layer: Layer, count: int = 800, seed: int = 5) -> Array:
     return np.random.default_rng(seed).integers(info.min, info.max + 1, shape).astype(layer.input_dtype)
 
 
-def case(layer: Layer, inputs: Array | tuple[Array, ...], actual: Array, *, start: int = 0, block: int = 1) -> Case:
+def case(
+    layer: Layer,
+    inputs: Array | tuple[Array, ...],
+    actual: Array,
+    *,
+    start: int = 0,
+    block: int = 1,
+    starts: tuple[int, ...] = (0,),
+) -> Case:
     """What the layer wrote for its sources, against what it should have."""
     sources = inputs if isinstance(inputs, tuple) else (inputs,)
-    return Case(3, layer, sources, specification.operator(layer)(*sources), actual, start, block)
+    return Case(3, layer, sources, specification.operator(layer)(*sources), actual, start, block, starts)
 
 
 def found(layer: Layer, inputs: Array | tuple[Array, ...], actual: Array, *, block: int = 1) -> Diagnosis:

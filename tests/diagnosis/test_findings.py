@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from harness.compare import Difference
-from harness.diagnosis import Diagnosis, Hypothesis, Observation, merge
+from harness.diagnosis import Diagnosis, Hypothesis, Observation, common, merge
 
 EARLY, LATE = Difference(3, 0, 1, 2), Difference(70, 1, 4, 5)
 TIES = Observation(
@@ -65,6 +65,21 @@ def test_what_fits_by_chance_needs_evidence() -> None:
     assert few.complete == ()
     enough = few + few
     assert [h.cause for h in enough.complete] == ["by chance"]
+
+
+def test_a_fallback_is_named_only_where_nothing_else_explains_everything() -> None:
+    fallback, part = hypothesis("fallback", 10, 0, fallback=True), hypothesis("part", 9, 1)
+    assert [h.cause for h in diagnosis(fallback, part).complete] == ["fallback"]
+    assert [h.cause for h in diagnosis(fallback, part, hypothesis("sure", 10, 0)).complete] == ["sure"]
+
+
+def test_a_common_cause_explains_every_layer_completely() -> None:
+    sure, other, part = hypothesis("sure", 10, 0), hypothesis("other", 10, 0), hypothesis("sure", 9, 0)
+    first = diagnosis(other, sure)
+    assert common([first, diagnosis(sure, layer=4)]) == (sure,)
+    assert common([first, diagnosis(sure, other, layer=4)]) == (other, sure)
+    assert common([first, diagnosis(part, layer=4)]) == ()
+    assert common([first]) == common([]) == (), "one layer has a diagnosis of its own"
 
 
 @pytest.mark.parametrize(

@@ -179,3 +179,16 @@ def _picture(name: str, differing: int, *, own: int) -> dict[str, Any]:
         "steps": [0, 0, 0, 0, 0, differing, 0, 0, 0],
         "tie_distances": [own, 0, 0, 0, 0, 0, 0, 0],
     }
+
+
+@pytest.fixture
+def one_cause(differing: dict[str, Any]) -> dict[str, Any]:
+    """A run of which one cause explains two wrong layers."""
+    first = differing["diagnoses"][0]
+    text = "one cause explains all 15 differing values looked at in 2 layers: rounding is half away from zero"
+    names = [layer["name"] for layer in differing["layers"] if layer["differing"]][:2]
+    assert names[0] == first["layer"]
+    return differing | {
+        "diagnosis": {"layer": names[0], "layers": names, "cause": "rounding is half away from zero", "text": text},
+        "diagnoses": [first, first | {"layer": names[1], "differing": 3, "looked_at": 3}],
+    }

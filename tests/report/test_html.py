@@ -105,6 +105,16 @@ def test_every_layer_that_is_to_blame_has_its_diagnosis(differing: dict[str, Any
     assert "In dense_2 , 3 of 400 accumulators differ." in Page(html(differing)).prose
 
 
+def test_one_cause_of_several_layers_is_told_once(one_cause: dict[str, Any]) -> None:
+    page = Page(html(one_cause))
+    text = one_cause["diagnosis"]["text"]
+    assert page.prose.count(text) == 2  # under the verdict, and with the hypotheses of the first layer
+    assert f"Diagnosis of dense_1 , dense_2 : {text}" in page.prose
+    assert "The same cause explains dense_2 ." in page.prose
+    assert page.prose.count("exactly the 12 accumulators") == 0
+    assert sum(rows[0][0] == "Hypothesis" for rows in tables(html(one_cause))) == 1
+
+
 def test_the_smallest_failing_case_can_be_replayed(differing: dict[str, Any]) -> None:
     page = Page(html(differing))
     sentence = "Layer dense_1 , unit 3: expected 12, got 13, with 2 of 5 inputs not zero; made from vector 17,041"

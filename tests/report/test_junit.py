@@ -53,6 +53,13 @@ def test_a_layer_that_differs_fails_with_the_first_difference(differing: dict[st
     assert failures["scores"].attrib["message"].endswith("expected 0.1 (0x3dcccccd), got -0.0 (0x80000000)")  # type: ignore[union-attr]
 
 
+def test_one_cause_of_several_layers_stands_at_the_first(one_cause: dict[str, Any]) -> None:
+    texts = {case.attrib["name"]: case.findtext("failure", "") for case in parse(one_cause).findall("testcase")}
+    assert f"diagnosis: {one_cause['diagnosis']['text']}" in texts["dense_1"].splitlines()
+    assert "diagnosis: see layer dense_1: one cause explains both" in texts["dense_2"].splitlines()
+    assert not [line for line in texts["dense_2"].splitlines() if "explained" in line]
+
+
 def test_the_diagnosis_stands_at_its_layer(differing: dict[str, Any]) -> None:
     texts = {case.attrib["name"]: case.findtext("failure", "") for case in parse(differing).findall("testcase")}
     assert texts["dense_1"].splitlines() == [
