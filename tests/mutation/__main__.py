@@ -1,6 +1,9 @@
 """`python -m tests.mutation`: the whole campaign, on two processors; docs/mutation.md is its result.
 
 `python -m tests.mutation --targets vitis --output vitis.md`: some columns of it, on a page of their own.
+
+`python -m tests.mutation --hidden`: the programs of hidden_programs.txt; docs/mutation-hidden.md is its result.
+With `--only PATTERN` those whose class and name contain a match of the pattern, on the screen alone.
 """
 
 from __future__ import annotations
@@ -20,8 +23,11 @@ from harness import profile, toolchain
 from harness.profile import Profile
 from harness.screen import Screen
 from harness.workspace import ROOT
+from tests.mutation import hidden_page
 from tests.mutation.campaign import Workshop, attempt
 from tests.mutation.faults import FAULTS
+from tests.mutation.hidden import Outcome, prove
+from tests.mutation.hidden_programs import PROGRAMS
 from tests.mutation.mutants import INPUT, MUTANTS, ROUNDING, TARGETS
 from tests.mutation.networks import NETWORKS, Subject, networks_of
 from tests.mutation.page import PAGE, Cell, page
@@ -34,6 +40,9 @@ def main() -> None:
     """Try everything that was asked for, write the page."""
     asked = _asked()
     screen = Screen.open(as_json=False)
+    if asked.hidden:
+        _try_hidden(asked.only, asked.output, screen)
+        return
     with tempfile.TemporaryDirectory() as scratch, ProcessPoolExecutor(PROCESSES) as pool:
         cells = _try_all(pool, Path(scratch), asked.targets, screen)
         faults = {fault.name: fault.run(subject(FIRST), board(), _new(Path(scratch))) for fault in FAULTS}
@@ -44,8 +53,11 @@ def main() -> None:
 def _asked() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description="What finds a wrong program?")
     parser.add_argument("--targets", nargs="+", choices=list(TARGETS), default=list(TARGETS), help="some columns alone")
-    parser.add_argument("--output", type=Path, default=PAGE, help="where the page goes (%(default)s)")
+    parser.add_argument("--hidden", action="store_true", help="wrong programs that no vector of a run shows")
+    parser.add_argument("--only", metavar="PATTERN", help="of these some, shown on the screen")
+    parser.add_argument("--output", type=Path, help=f"where the page goes ({PAGE} or {hidden_page.PAGE})")
     asked = parser.parse_args()
+    asked.output = asked.output or (hidden_page.PAGE if asked.hidden else PAGE)
     if asked.output == PAGE and asked.targets != list(TARGETS):
         parser.error(f"{PAGE} is of all targets: name another --output")
     return asked
@@ -76,6 +88,29 @@ def try_one(scratch: Path, target: str, index: int, network: str) -> Cell:
         of_input = target == "c" and mutant in (*ROUNDING, *INPUT)
         outcome = attempt(suspect, tried, shop.plan(tried), mutant.causes, Path(folder), all_floats=of_input)
     return Cell(target, mutant.name, network, outcome)
+
+
+def _try_hidden(pattern: str | None, output: Path, screen: Screen) -> None:
+    chosen = [each for each in PROGRAMS if re.search(pattern or "", f"{each.kind.value}: {each.name}")]
+    outcomes = {}
+    with tempfile.TemporaryDirectory() as scratch, ProcessPoolExecutor(PROCESSES) as pool:
+        running = {pool.submit(try_hidden, Path(scratch), PROGRAMS.index(each)): each for each in chosen}
+        for done in as_completed(running):
+            wrong, outcome = running[done], done.result()
+            outcomes[wrong.name] = outcome
+            mark = "as expected" if outcome.meets(wrong.found) else f"NOT AS EXPECTED ({wrong.found})"
+            screen.note(f"{wrong.kind.value}: {wrong.name}: {', '.join(outcome.found) or 'unnoticed'}, {mark}")
+    if not pattern:
+        output.write_text(hidden_page.page(outcomes, PROGRAMS, _where(board())), encoding="utf-8")
+        screen.note(f"written: {output}")
+
+
+def try_hidden(scratch: Path, index: int) -> Outcome:
+    """Try one of the hidden programs, in a process of the pool."""
+    objects = scratch / "objects"
+    objects.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        return prove(PROGRAMS[index], Path(folder), objects)
 
 
 def _new(scratch: Path) -> Path:

@@ -17,7 +17,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -90,7 +90,7 @@ class Wrong:
 
     `patches` change its sources; `generator` changes the plan from which both the program and the tables that the
     proof expects are generated. `options` are those of `harness prove`. `found` is what must find it: the run, or one
-    of the steps of the argument.
+    of the steps of the argument. `before` says whether the proof found it when the program was written.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Wrong:
     options: Sequence[str] = ("--items", "c,c")
     board: str = "host"
     generator: Callable[[Plan], Plan] | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
+    before: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def prove(wrong: Wrong, folder: Path, objects: Path) -> Outcome:
     NETS[wrong.net].write(model)
     asked = ["prove", "--board", wrong.board, "--model", str(model), "--vectors", str(VECTORS), "--json"]
     arguments = ["--runs", str(folder / "runs"), *asked, "--floats", "thresholds", *wrong.options]
-    own = {"HARNESS_CACHE": str(folder / "cache"), "HARNESS_LOCKS": str(folder / "locks"), **wrong.environment}
+    own = {"HARNESS_CACHE": str(folder / "cache"), "HARNESS_LOCKS": str(folder / "locks")}
     (folder / "locks").mkdir()
     with (
         mock.patch.dict(os.environ, own),
@@ -158,6 +158,7 @@ def prove(wrong: Wrong, folder: Path, objects: Path) -> Outcome:
     ):
         code = cli.main(arguments, standalone_mode=False)
     assert "Traceback" not in err.getvalue(), err.getvalue()
+    assert not re.search(r"(gcc|g\+\+|cc) failed", err.getvalue()), err.getvalue()
     return outcome(code, json.loads(out.getvalue()) if out.getvalue() else {"reason": err.getvalue()})
 
 

@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -57,20 +58,18 @@ def declared(text: str) -> Patch:
 
 def first(function: str, statements: str) -> Patch:
     """Return statements at the begin of a function of network.c."""
-    return Rewritten(NETWORK, rf"(void {function}\([^{{]*\)\n\{{\n)", rf"\g<1>    {_literal(statements)}\n")
+    return Rewritten(NETWORK, rf"(void {function}\([^{{]*\)\n\{{\n)", rf"\g<1>{_literal(statements, 4)}\n")
 
 
 def last(function: str, statements: str) -> Patch:
     """Return statements at the end of a function of network.c."""
     body = rf"(void {function}\([^{{]*\)\n\{{\n(?:(?!\n\}}).)*)(\n\}}\n)"
-    return Rewritten(NETWORK, body, rf"\g<1>\n    {_literal(statements)}\g<2>")
+    return Rewritten(NETWORK, body, rf"\g<1>\n{_literal(statements, 4)}\g<2>")
 
 
 def each_row(statements: str) -> Patch:
     """Return statements for every vector `v` of layer_1, behind those that are there."""
-    return Rewritten(
-        NETWORK, r"(layer_1_finish\(acc, layer_1_output\[v\]\);)", rf"\g<1>\n        {_literal(statements)}"
-    )
+    return Rewritten(NETWORK, r"(layer_1_finish\(acc, layer_1_output\[v\]\);)", rf"\g<1>\n{_literal(statements, 8)}")
 
 
 def in_place_of(old: str, new: str, file: str = NETWORK) -> Patch:
@@ -78,8 +77,9 @@ def in_place_of(old: str, new: str, file: str = NETWORK) -> Patch:
     return Rewritten(file, re.escape(old), _literal(new))
 
 
-def _literal(text: str) -> str:
-    return text.replace("\\", r"\\")
+def _literal(text: str, indent: int = 0) -> str:
+    """Return the text as a template of itself; indented, or the end of a block would look like that of a function."""
+    return textwrap.indent(text, " " * indent).replace("\\", r"\\")
 
 
 def _execution(task: str) -> Patch:
@@ -138,7 +138,8 @@ def _wrong(name: str, fields: Mapping[str, str], patches: Sequence[Patch]) -> Wr
     kind, found, generator = Kind[given.pop("kind")], given.pop("found", ""), given.pop("generator", None)
     wanted = Excluded(given.pop("excluded")) if "excluded" in given else found
     options = tuple(given.pop("options", "--items c,c").split(" "))
-    return Wrong(name, kind, patches, wanted, options=options, generator=_generator(generator), **given)
+    before = given.pop("before", "") == "found"
+    return Wrong(name, kind, patches, wanted, options=options, generator=_generator(generator), before=before, **given)
 
 
 def _generator(mutant: str | None) -> mutants.Change | None:
