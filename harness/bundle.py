@@ -28,7 +28,7 @@ from harness.toolchain import Compiler
 
 PROGRAM = "inference"
 UNIT_DEPTH = 3  # kernels/c/file.c
-PROTOCOL = 5  # PROTOCOL in kernels/common/inference.c
+PROTOCOL = 6  # PROTOCOL in kernels/common/inference.c
 
 
 @dataclass(frozen=True)

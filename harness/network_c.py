@@ -37,6 +37,7 @@ def source(plan: Plan) -> str:
         _stage_table(
             [(stage, task.item) for code, task in zip(codes, plan.tasks, strict=True) for stage in code.stages]
         ),
+        _launch_table(plan),
         _network_table(plan, codes, of_items),
     ]
     return "\n\n".join(texts) + "\n"
@@ -57,9 +58,8 @@ def item_codes(plan: Plan) -> list[ItemCode]:
 
 def works(plan: Plan) -> list[list[Launch]]:
     """For every item its launches, as its target sees them."""
-    readers = _readers(plan)
     return [
-        [[_work(plan, task, tasks, readers[task.name]) for task in tasks] for tasks in launches(plan, index)]
+        [[_work(plan, task, tasks) for task in tasks] for tasks in launches(plan, index)]
         for index in range(len(plan.items))
     ]
 
@@ -161,16 +161,34 @@ def launches(plan: Plan, item: int) -> list[list[Task]]:
     return found
 
 
+def all_launches(plan: Plan) -> list[list[Task]]:
+    """The launches of all items, in the order of their first tasks."""
+    found = [launch for index in range(len(plan.items)) for launch in launches(plan, index)]
+    return sorted(found, key=lambda launch: _place(launch[0]))
+
+
+def launch_sources(plan: Plan, launch: list[Task]) -> list[Task | None]:
+    """The tasks whose buffers a launch reads and does not write, each once; None is the input of the network."""
+    sources = (source or (None,) for task in launch for source in plan.sources(task))
+    read = dict.fromkeys(writer for writers in sources for writer in writers)
+    return [writer for writer in read if writer is None or writer not in launch]
+
+
+def is_wanted(plan: Plan, task: Task, launch: list[Task]) -> bool:
+    """Whether something outside its launch reads what `task` writes; nothing needs to read a result of the network."""
+    readers = _readers(plan)[task.name]
+    is_result = not readers or task.layer == len(plan.network.layers) - 1
+    return is_result or any(reader not in launch for reader in readers)
+
+
 def _merges_any(plan: Plan, task: Task, of: list[Task]) -> bool:
     """Whether one of these tasks writes some columns of a source of `task`."""
     return any(writer in of for _, writers in _split_sources(plan, task) for writer in writers)
 
 
-def _work(plan: Plan, task: Task, launch: list[Task], readers: list[Task]) -> Work:
-    """A task as its target sees it; what nobody reads is a result of the network, as is the last layer."""
-    is_result = not readers or task.layer == len(plan.network.layers) - 1
-    wanted = is_result or any(reader not in launch for reader in readers)
-    return Work(plan.part(task), tuple(_source_buffers(plan, task)), wanted)
+def _work(plan: Plan, task: Task, launch: list[Task]) -> Work:
+    """A task as its target sees it."""
+    return Work(plan.part(task), tuple(_source_buffers(plan, task)), is_wanted(plan, task, launch))
 
 
 def _readers(plan: Plan) -> dict[str, list[Task]]:
@@ -323,7 +341,7 @@ def _merge_call(stage: Stage, parts: str, merged: str) -> str:
 def _task_table(plan: Plan) -> str:
     rows = [
         f'    {{"{task.name}", {task.stop - task.start}, {_array(task)}, {task.buffers}, {task.stage}, '
-        f"{task.name}_forward}},"
+        f"{task.layer}, {task.name}_forward}},"
         for task in plan.tasks
     ]
     return "static const struct task tasks[] = {\n" + "\n".join(rows) + "\n};"
@@ -385,11 +403,28 @@ def _stage_table(stages: list[tuple[Stage, int]]) -> str:
     return "static const struct stage stages[] = {\n" + "\n".join(rows) + "\n};"
 
 
+def _launch_table(plan: Plan) -> str:
+    """The launches, for the proof: what each reads and writes."""
+    numbers = {task.name: index for index, task in enumerate(plan.tasks)}
+    arrays, rows = [], []
+    for number, launch in enumerate(all_launches(plan)):
+        sources = launch_sources(plan, launch)
+        read = ", ".join("NETWORK_INPUT" if task is None else str(numbers[task.name]) for task in sources)
+        run = ", ".join(f"{{{numbers[task.name]}, {str(is_wanted(plan, task, launch)).lower()}}}" for task in launch)
+        arrays += [
+            f"static const size_t launch_{number}_sources[] = {{{read}}};",
+            f"static const struct launched launch_{number}_tasks[] = {{{run}}};",
+        ]
+        of = f"launch_{number}_sources, {len(sources)}, launch_{number}_tasks, {len(launch)}"
+        rows.append(f"    {{{launch[0].item}, {of}}}, /* {launch[0].name} */")
+    return "\n".join([*arrays, "static const struct launch launches[] = {", *rows, "};"])
+
+
 def _network_table(plan: Plan, codes: list[LayerCode], of_items: list[ItemCode]) -> str:
     network = plan.network
     tables, stages = (sum(map(len, parts)) for parts in zip(*((c.tables, c.stages) for c in codes), strict=True))
     items = "\n".join(
-        f'    {{"{item.name}", "{item.target}", {item.name}_init, {item.name}_close, {code.device}, '
+        f'    {{"{item.name}", "{item.target}", {item.name}_init, {item.name}_close, {code.reread}, {code.device}, '
         f"{item.name}_steps, {len(schedule)}}},"
         for item, schedule, code in zip(plan.items, plan.schedules, of_items, strict=True)
     )
@@ -399,5 +434,5 @@ def _network_table(plan: Plan, codes: list[LayerCode], of_items: list[ItemCode])
         f'const struct network network = {{\n    "{name}", BLOCK, {network.input_width}, &input[0][0], {plan.depth},\n'
         f"    layers, {len(network.layers)}, tasks, {len(plan.tasks)}, items, {len(plan.items)},\n"
         f"    hand_overs, {len(plan.hand_overs)},\n"
-        f"    tables, {tables}, stages, {stages},\n}};"
+        f"    tables, {tables}, stages, {stages}, launches, {len(all_launches(plan))},\n}};"
     )

@@ -119,8 +119,9 @@ class ItemCode:
 
     `definitions` come behind those of the tasks; `initialise` and `close` are bodies of functions, the first of which
     knows `options` (kernels/common/options.h); `device` names a function that tells in words what the item runs on,
-    NULL if that is the processor.  `kernels` is for the target's own compiler.  `objects` gives the bytes of the
-    variables that `definitions` and the tasks define beside tables and buffers, on processors of 64 bits.
+    NULL if that is the processor.  `reread` names one that reads the item's tables again from where its code reads
+    them, NULL if the code reads them itself.  `kernels` is for the target's own compiler.  `objects` gives the bytes of
+    the variables that `definitions` and the tasks define beside tables and buffers, on processors of 64 bits.
     """
 
     tasks: tuple[LayerCode, ...]
@@ -128,6 +129,7 @@ class ItemCode:
     initialise: str = ""
     close: str = ""
     device: str = "NULL"
+    reread: str = "NULL"
     kernels: Any = None
     objects: Mapping[str, int] = field(default_factory=dict)
 

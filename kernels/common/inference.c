@@ -8,8 +8,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "blocks.h"
 #include "clock.h"
 #include "fail.h"
+#include "fp_environment.h"
 #include "network.h"
 #include "npy.h"
 #include "options.h"
@@ -18,23 +20,27 @@
 #include "schedule.h"
 #include "steady.h"
 
-enum { PROTOCOL = 5 }; /* raised when the command line, the files or the JSON lines change their meaning */
+enum { PROTOCOL = 6 }; /* raised when the command line, the files or the JSON lines change their meaning */
 
 /* How much was done. */
 struct counts {
     size_t vectors;
     size_t blocks;
     size_t samples; /* recorded executions of a block */
+    size_t overlaps; /* executions in which two items worked at the same time; only with --jitter-ns */
     struct steadiness steadiness;
     struct disturbances disturbances; /* during these */
     uint64_t elapsed_ns;              /* from the begin of the first to the end of the last */
 };
 
-/* The vectors that pass through the network: a file's, in blocks. */
+/* The vectors that pass through the network: a file's, in blocks, again from the first until there were enough. */
 struct input {
     FILE *file;
     const char *path;
+    long first;     /* where the vectors begin in the file */
+    size_t count;
     size_t left;    /* vectors that have not been read */
+    struct random random;
     size_t blocks;  /* that have been read, the last of them into network.input */
     size_t vectors; /* of that block */
 };
@@ -45,12 +51,42 @@ static void print_handshake(void)
            network.model, __VERSION__);
 }
 
+/* A text of a driver or a model, of which nothing may end the string. */
+static void print_text(const char *text)
+{
+    for (; *text; ++text)
+        putchar(*text == '"' || *text == '\\' || (unsigned char)*text < ' ' ? '?' : *text);
+}
+
+/* What the program has found wrong with itself. */
+static void print_fault(const char *text)
+{
+    printf("\"fault\": \"");
+    print_text(text);
+    printf("\", ");
+}
+
+/* Of every item's thread; schedule_stop has been called. */
+static void print_fp_environment(void)
+{
+    printf("\"fp_environment\": [");
+    for (size_t i = 0; i < network.item_count; ++i) {
+        const struct fp_values values = schedule_fp_values(i);
+        printf("%s{\"item\": \"%s\", \"register\": \"" FP_REGISTER "\", \"before\": \"%#" PRIx64 "\", \"after\": \"%#" PRIx64 "\"}",
+               i ? ", " : "", network.items[i].name, values.before, values.after);
+    }
+    printf("]");
+}
+
 static void print_counts(struct counts counts)
 {
     const struct disturbances disturbances = counts.disturbances;
     printf("{\"done\": true, \"bundle\": \"%s\", \"vectors\": %zu, \"blocks\": %zu, \"samples\": %zu, ", BUNDLE_HASH,
            counts.vectors, counts.blocks, counts.samples);
-    printf("\"elapsed_ns\": %" PRIu64 ", ", counts.elapsed_ns);
+    printf("\"overlaps\": %zu, ", counts.overlaps);
+    print_fault(record_fault());
+    print_fp_environment();
+    printf(", \"elapsed_ns\": %" PRIu64 ", ", counts.elapsed_ns);
     printf("\"memory_locked\": %s, \"dma_latency_held\": %s, ", counts.steadiness.memory_locked ? "true" : "false",
            counts.steadiness.dma_latency_held ? "true" : "false");
     printf("\"voluntary_switches\": %ld, \"involuntary_switches\": %ld, \"minor_faults\": %ld, \"major_faults\": %ld}\n",
@@ -65,9 +101,25 @@ static struct disturbances difference(struct disturbances begin, struct disturba
         end.minor_faults - begin.minor_faults, end.major_faults - begin.major_faults};
 }
 
-static void load_block(struct input *input, size_t capacity)
+/* How many blocks there will be: the sizes are drawn from `random`, a copy. */
+static size_t count_blocks(const struct options *options, struct random random, size_t vectors)
 {
-    input->vectors = input->left < capacity ? input->left : capacity;
+    size_t blocks = 0;
+    for (size_t left = vectors; vectors && (left || blocks < options->executions); ++blocks) {
+        left = left ? left : vectors;
+        left -= next_block(options, &random, left);
+    }
+    return blocks;
+}
+
+static void load_block(struct input *input, const struct options *options)
+{
+    if (input->left == 0) {
+        if (fseek(input->file, input->first, SEEK_SET) != 0)
+            fail_errno(EXIT_IO, "cannot read again", input->path);
+        input->left = input->count;
+    }
+    input->vectors = next_block(options, &input->random, input->left);
     input->left -= input->vectors;
     input->blocks += 1;
     npy_read(input->file, input->path, network.input, input->vectors * network.input_width * sizeof *network.input);
@@ -88,9 +140,10 @@ static void run_executions(const struct options *options, struct input *input, s
         }
         const size_t block = index < options->warmup ? 0 : (index - options->warmup) / options->repeat;
         if (block == input->blocks)
-            load_block(input, options->block);
+            load_block(input, options);
         schedule_run_tick(input->vectors);
         record_tick();
+        counts->overlaps += options->jitter_ns && schedule_overlapped();
     }
     for (size_t stage = 1; stage < network.depth; ++stage) {
         schedule_run_tick(0);
@@ -105,8 +158,10 @@ static struct counts run_all(const struct options *options)
     struct counts counts = {0};
     struct input input = {.path = options->vectors};
     input.file = npy_open_rows(options->vectors, "<f4", network.input_width, &counts.vectors);
-    input.left = counts.vectors;
-    counts.blocks = (counts.vectors + options->block - 1) / options->block;
+    input.first = ftell(input.file);
+    input.count = input.left = counts.vectors;
+    input.random = random_from(options->block_seed, 0);
+    counts.blocks = count_blocks(options, input.random, counts.vectors);
     counts.samples = counts.blocks * options->repeat;
     record_open(options, counts.vectors, counts.samples);
     schedule_start(options);
@@ -118,23 +173,19 @@ static struct counts run_all(const struct options *options)
     return counts;
 }
 
-static void print_probed(struct probed probed)
+static void print_probed(const struct probed *probed)
 {
-    printf("{\"done\": true, \"bundle\": \"%s\", \"vectors\": %zu, \"rows\": %zu}\n", BUNDLE_HASH, probed.vectors,
-           probed.rows);
+    printf("{\"done\": true, \"bundle\": \"%s\", \"vectors\": %zu, \"rows\": %zu, \"executions\": %zu, ", BUNDLE_HASH,
+           probed->vectors, probed->rows, probed->executions);
+    print_fault(probed->fault);
+    print_fp_environment();
+    printf("}\n");
 }
 
-static void print_readings(struct probed probed)
+static void print_readings(size_t readings)
 {
-    printf("{\"done\": true, \"bundle\": \"%s\", \"readings\": %zu, \"resolution_ns\": %.6g}\n", BUNDLE_HASH, probed.rows,
+    printf("{\"done\": true, \"bundle\": \"%s\", \"readings\": %zu, \"resolution_ns\": %.6g}\n", BUNDLE_HASH, readings,
            clock_resolution_ns());
-}
-
-/* A text of the driver's, of which nothing may end the string. */
-static void print_text(const char *text)
-{
-    for (; *text; ++text)
-        putchar(*text == '"' || *text == '\\' || (unsigned char)*text < ' ' ? '?' : *text);
 }
 
 /* What each item runs on that does not run on the processor. */
@@ -154,6 +205,15 @@ static void print_devices(void)
     printf("}}\n");
 }
 
+/* Asks parts of the program, on the threads of their items. */
+static void probe(const struct options *options, probe_function *ask)
+{
+    schedule_start(options);
+    const struct probed probed = ask(options);
+    schedule_stop();
+    print_probed(&probed);
+}
+
 static void run_as_asked(const struct options *options)
 {
     if (options->version)
@@ -161,14 +221,16 @@ static void run_as_asked(const struct options *options)
     else if (options->devices) {
         probe_devices(options);
         print_devices();
-    } else if (options->tables)
-        print_probed(probe_tables(options));
-    else if (options->readings)
+    } else if (options->readings)
         print_readings(probe_readings(options));
+    else if (options->task)
+        probe(options, probe_task);
     else if (options->sweep)
-        print_probed(probe_sweep(options));
+        probe(options, probe_sweep);
     else if (options->stage)
-        print_probed(probe_stage(options));
+        probe(options, probe_stage);
+    else if (options->tables)
+        probe(options, probe_tables);
     else
         print_counts(run_all(options));
 }

@@ -2,6 +2,7 @@
 #ifndef NETWORK_H
 #define NETWORK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct options;
@@ -22,9 +23,10 @@ struct options;
 struct task {
     const char *name;
     size_t width;         /* columns */
-    const void *buffer;
+    void *buffer;
     size_t copies;
     size_t stage;         /* of the pipeline: at tick t it works on execution t - stage */
+    size_t layer;         /* into network.layers */
     void (*forward)(size_t vectors, size_t execution);
 };
 
@@ -35,6 +37,22 @@ struct layer {
     size_t width;                 /* elements per vector */
     size_t element_size;          /* bytes */
     const struct task *tasks;
+    size_t task_count;
+};
+
+/* A source of a launch that is no task: the input of the network. */
+#define NETWORK_INPUT ((size_t)-1)
+
+/* Tasks that their item computes together, one behind the other: on an accelerator the forward of the first computes
+ * all, otherwise there is one task.  The proof gives a launch its sources and reads its outputs. */
+struct launch {
+    size_t item;
+    const size_t *sources; /* tasks whose buffers it reads and does not write, or NETWORK_INPUT */
+    size_t source_count;
+    const struct launched {
+        size_t task;
+        bool wanted;       /* something outside the launch reads its buffer: it is written in every mode */
+    } *tasks;              /* in the order of the item's schedule */
     size_t task_count;
 };
 
@@ -89,6 +107,7 @@ struct item {
     const char *target;
     void (*init)(const struct options *options);
     void (*close)(void);
+    void (*reread)(void);        /* reads its tables again from where the code reads them; NULL: it reads them itself */
     const char *(*device)(void); /* what it runs on, in words, once it is open; NULL: on the processor */
     const struct step *steps;
     size_t step_count;
@@ -121,6 +140,8 @@ struct network {
     size_t table_count;
     const struct stage *stages;
     size_t stage_count;
+    const struct launch *launches;
+    size_t launch_count;
 };
 
 extern const struct network network;

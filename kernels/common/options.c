@@ -8,11 +8,13 @@
 #include <string.h>
 
 #include "fail.h"
+#include "generate.h"
 #include "network.h"
 
 enum { OPTION_VERSION = 1, OPTION_VECTORS, OPTION_OUT, OPTION_DUMP, OPTION_BLOCK, OPTION_TIME, OPTION_WARMUP,
        OPTION_REPEAT, OPTION_TRACE, OPTION_DELAY, OPTION_PIN, OPTION_FIFO, OPTION_TABLES, OPTION_STAGE, OPTION_SWEEP,
-       OPTION_RANDOM_DELAY, OPTION_DEVICES, OPTION_COUNT, OPTION_READINGS, OPTION_LOCK_MEMORY, OPTION_DMA_LATENCY };
+       OPTION_RANDOM_DELAY, OPTION_DEVICES, OPTION_COUNT, OPTION_READINGS, OPTION_LOCK_MEMORY, OPTION_DMA_LATENCY,
+       OPTION_TASK, OPTION_RANDOM_VECTORS, OPTION_PAIR_VECTORS, OPTION_RANDOM_BLOCK, OPTION_EXECUTIONS, OPTION_JITTER };
 
 static const struct option LONG_OPTIONS[] = {
     {"version", no_argument, NULL, OPTION_VERSION},     {"vectors", required_argument, NULL, OPTION_VECTORS},
@@ -25,7 +27,11 @@ static const struct option LONG_OPTIONS[] = {
     {"sweep", required_argument, NULL, OPTION_SWEEP},   {"random-delay", required_argument, NULL, OPTION_RANDOM_DELAY},
     {"devices", no_argument, NULL, OPTION_DEVICES},     {"count", required_argument, NULL, OPTION_COUNT},
     {"readings", required_argument, NULL, OPTION_READINGS}, {"lock-memory", no_argument, NULL, OPTION_LOCK_MEMORY},
-    {"dma-latency", required_argument, NULL, OPTION_DMA_LATENCY},
+    {"dma-latency", required_argument, NULL, OPTION_DMA_LATENCY}, {"task", required_argument, NULL, OPTION_TASK},
+    {"random-vectors", required_argument, NULL, OPTION_RANDOM_VECTORS},
+    {"pair-vectors", required_argument, NULL, OPTION_PAIR_VECTORS},
+    {"random-block", required_argument, NULL, OPTION_RANDOM_BLOCK},
+    {"executions", required_argument, NULL, OPTION_EXECUTIONS}, {"jitter-ns", required_argument, NULL, OPTION_JITTER},
     {NULL, 0, NULL, 0},
 };
 
@@ -71,15 +77,15 @@ static void parse_delay(char *text, long *delay_us)
     fail_unknown_item(text);
 }
 
-/* MICROSECONDS:SEED */
-static void parse_random_delay(char *text, struct options *options)
+/* NUMBER:SEED */
+static long parse_seeded(const char *option, char *text, const char *unit, long high, uint64_t *seed)
 {
     char *colon = strchr(text, ':');
     if (!colon)
-        fail(EXIT_USAGE, "--random-delay %s: expected MICROSECONDS:SEED", text);
+        fail(EXIT_USAGE, "--%s %s: expected %s:SEED", option, text, unit);
     *colon = '\0';
-    options->random_delay_us = parse_number("random-delay", text, 1, 1000000);
-    options->random_seed = (uint64_t)parse_number("random-delay", colon + 1, 0, INT_MAX);
+    *seed = (uint64_t)parse_number(option, colon + 1, 0, INT_MAX);
+    return parse_number(option, text, 1, high);
 }
 
 /* CORE,CORE,... one for each item */
@@ -131,7 +137,27 @@ static void apply(struct options *options, int option)
     case OPTION_DMA_LATENCY: options->dma_latency_us = parse_number("dma-latency", optarg, 0, 1000000); break;
     case OPTION_TRACE: options->trace = true; break;
     case OPTION_DELAY: parse_delay(optarg, options->delay_us); break;
-    case OPTION_RANDOM_DELAY: parse_random_delay(optarg, options); break;
+    case OPTION_RANDOM_DELAY:
+        options->random_delay_us = parse_seeded("random-delay", optarg, "MICROSECONDS", 1000000, &options->random_seed);
+        break;
+    case OPTION_JITTER:
+        options->jitter_ns = parse_seeded("jitter-ns", optarg, "NANOSECONDS", 1000000000, &options->random_seed);
+        break;
+    case OPTION_TASK: options->task = optarg; break;
+    case OPTION_RANDOM_VECTORS:
+        options->generator = GENERATE_RANDOM;
+        options->generated = (size_t)parse_seeded("random-vectors", optarg, "COUNT", 1L << 32, &options->generator_seed);
+        break;
+    case OPTION_PAIR_VECTORS:
+        options->generator = GENERATE_PAIRS;
+        options->generated = PAIR_VECTORS;
+        options->generator_seed = (uint64_t)parse_number("pair-vectors", optarg, 0, PAIR_ARRANGEMENTS - 1);
+        break;
+    case OPTION_RANDOM_BLOCK:
+        options->random_block = true;
+        options->block_seed = (uint64_t)parse_number("random-block", optarg, 0, INT_MAX);
+        break;
+    case OPTION_EXECUTIONS: options->executions = (size_t)parse_number("executions", optarg, 1, INT_MAX); break;
     case OPTION_PIN: parse_cores(optarg, options->core); break;
     case OPTION_FIFO: options->fifo = (int)parse_number("fifo", optarg, 1, 99); break;
     case OPTION_TABLES: options->tables = true; break;
@@ -141,9 +167,29 @@ static void apply(struct options *options, int option)
         fail(EXIT_USAGE, "usage: inference --vectors FILE.npy --out FOLDER [--dump all|last|none] [--block N] "
                          "[--time network|item|layer [--count instructions|cycles]] [--warmup N] [--repeat N] [--trace] "
                          "[--delay ITEM:MICROSECONDS] [--random-delay MICROSECONDS:SEED] [--pin CORE,...] "
-                         "[--fifo PRIORITY] [--lock-memory] [--dma-latency MICROSECONDS] [--stage NAME [--sweep N]] | "
+                         "[--fifo PRIORITY] [--lock-memory] [--dma-latency MICROSECONDS] [--random-block SEED] [--executions N] "
+                         "[--jitter-ns NANOSECONDS:SEED] [--stage NAME [--sweep N] | --task NAME [--tables]] | "
+                         "(--stage NAME | --task NAME) (--random-vectors COUNT:SEED | --pair-vectors 0|1) --out FOLDER | "
                          "--readings N --out FOLDER | --tables --out FOLDER | --devices | --version");
     }
+}
+
+static bool is_complete(const struct options *options)
+{
+    const bool probes = options->stage || options->task;
+    const bool given = options->vectors || (probes && options->generated);
+    return options->version || options->devices ||
+           (options->out && (options->readings || given || (options->tables && !probes)));
+}
+
+static bool is_meaningless(const struct options *options)
+{
+    const bool probes = options->stage || options->task;
+    const bool times = options->time != TIME_NONE || options->trace;
+    return (options->sweep && (!options->stage || options->generated)) || (options->stage && options->task) ||
+           (options->stage && options->executions) || (options->generated && (!probes || options->vectors)) ||
+           (options->trace && (options->quantity != READ_TIME || options->random_block)) ||
+           (options->executions && (times || options->warmup || options->repeat != 1));
 }
 
 struct options parse_options(int argc, char **argv)
@@ -152,10 +198,7 @@ struct options parse_options(int argc, char **argv)
     opterr = 0;
     for (int option; (option = getopt_long(argc, argv, "", LONG_OPTIONS, NULL)) != -1;)
         apply(&options, option);
-    const bool complete = options.version || options.devices ||
-                          (options.out && (options.tables || options.readings || options.vectors));
-    const bool meaningless = (options.sweep && !options.stage) || (options.trace && options.quantity != READ_TIME);
-    if (optind != argc || !complete || meaningless)
+    if (optind != argc || !is_complete(&options) || is_meaningless(&options))
         apply(&options, '?');
     return options;
 }

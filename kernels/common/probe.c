@@ -11,9 +11,12 @@
 #include "fail.h"
 #include "network.h"
 #include "npy.h"
+#include "output_path.h"
+#include "schedule.h"
+#include "vectors.h"
 
 /* A monotone stage changes each output less than 1024 times in a sweep, which wraps around once. */
-enum { PATH_SIZE = 4096, STEP_FIELDS = 3, STEP_LIMIT = 4000000, STEPS_A_COLUMN = 1024 };
+enum { STEP_FIELDS = 3, STEP_LIMIT = 4000000, STEPS_A_COLUMN = 1024 };
 
 /* A block of vectors before and behind a stage. */
 struct block {
@@ -22,44 +25,31 @@ struct block {
     unsigned char *inputs, *outputs;
 };
 
-static void init_items(const struct options *options)
+/* What is to be done on the thread of an item. */
+struct question {
+    const struct options *options;
+    const struct stage *stage;
+    struct probed probed;
+};
+
+void probe_devices(const struct options *options)
 {
     for (size_t i = 0; i < network.item_count; ++i)
         network.items[i].init(options);
-}
-
-static void close_items(void)
-{
     for (size_t i = 0; i < network.item_count; ++i)
         network.items[i].close();
 }
 
-void probe_devices(const struct options *options)
-{
-    init_items(options);
-    close_items();
-}
-
-static const char *output_path(const struct options *options, const char *name)
-{
-    static char path[PATH_SIZE];
-    if (snprintf(path, sizeof path, "%s/%s.npy", options->out, name) >= (int)sizeof path)
-        fail(EXIT_USAGE, "--out %s: the path is too long", options->out);
-    return path;
-}
-
 struct probed probe_tables(const struct options *options)
 {
-    init_items(options);
     for (size_t i = 0; i < network.table_count; ++i) {
         const struct table *table = &network.tables[i];
-        const char *path = output_path(options, table->name);
-        FILE *file = npy_create(path, table->descr, table->rows, table->columns);
-        npy_write(file, path, table->values, table->rows * table->columns * table->element_size);
-        npy_close_written(file, path);
+        const struct path path = output_path(options, table->name);
+        FILE *file = npy_create(path.text, table->descr, table->rows, table->columns);
+        npy_write(file, path.text, table->values, table->rows * table->columns * table->element_size);
+        npy_close_written(file, path.text);
     }
-    close_items();
-    return (struct probed){network.table_count, network.table_count};
+    return (struct probed){.vectors = network.table_count, .rows = network.table_count};
 }
 
 static const struct stage *find_stage(const char *name)
@@ -86,7 +76,7 @@ static void take_priority(int fifo)
         fail_errno(EXIT_SYSTEM, "cannot take the priority of --fifo for", "readings");
 }
 
-struct probed probe_readings(const struct options *options)
+size_t probe_readings(const struct options *options)
 {
     uint64_t *readings = allocate(options->readings + 1, sizeof *readings);
     move_to_core(options->core[0], "readings");
@@ -97,29 +87,25 @@ struct probed probe_readings(const struct options *options)
         readings[i] = meter_read();
     for (size_t i = 0; i < options->readings; ++i)
         readings[i] = meter_difference(readings[i], readings[i + 1]);
-    const char *path = output_path(options, "readings");
-    FILE *file = npy_create(path, "<u8", options->readings, 1);
-    npy_write(file, path, readings, options->readings * sizeof *readings);
-    npy_close_written(file, path);
+    const struct path path = output_path(options, "readings");
+    FILE *file = npy_create(path.text, "<u8", options->readings, 1);
+    npy_write(file, path.text, readings, options->readings * sizeof *readings);
+    npy_close_written(file, path.text);
     free(readings);
-    return (struct probed){options->readings, options->readings};
+    return options->readings;
 }
 
-static struct block prepare(const struct options *options)
+static struct block prepare(const struct stage *stage)
 {
-    const struct stage *stage = find_stage(options->stage);
     struct block block = {stage, stage->input_width * stage->input_size, stage->output_width * stage->output_size,
                           NULL, NULL};
     block.inputs = allocate(network.block_capacity, block.input_row);
     block.outputs = allocate(network.block_capacity, block.output_row);
-    move_to_core(options->core[stage->item], stage->name);
-    init_items(options);
     return block;
 }
 
 static void finish(struct block *block)
 {
-    close_items();
     free(block->inputs);
     free(block->outputs);
 }
@@ -129,29 +115,38 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-static FILE *open_inputs(const struct options *options, const struct stage *stage, size_t *rows)
+/* Has `answer` run on the thread of the stage's item. */
+static struct probed ask_stage(const struct options *options, void (*answer)(void *question))
 {
-    return npy_open_rows(options->vectors, stage->input_descr, stage->input_width, rows);
+    struct question question = {.options = options, .stage = find_stage(options->stage)};
+    schedule_call(question.stage->item, answer, &question);
+    return question.probed;
+}
+
+static void pass_vectors(void *argument)
+{
+    struct question *question = argument;
+    const struct options *options = question->options;
+    const struct stage *stage = question->stage;
+    struct block block = prepare(stage);
+    struct vectors from = vectors_open(options, stage->input_descr, stage->input_width, stage->input_size);
+    const struct path path = output_path(options, stage->name);
+    FILE *to = npy_create(path.text, stage->output_descr, from.count, stage->output_width);
+    for (size_t done = 0; done < from.count; done += options->block) {
+        const size_t size = smaller(from.count - done, options->block);
+        vectors_read(&from, block.inputs, size);
+        stage->apply(size, block.inputs, block.outputs);
+        npy_write(to, path.text, block.outputs, size * block.output_row);
+    }
+    vectors_close(&from);
+    npy_close_written(to, path.text);
+    finish(&block);
+    question->probed = (struct probed){.vectors = from.count, .rows = from.count};
 }
 
 struct probed probe_stage(const struct options *options)
 {
-    struct block block = prepare(options);
-    const struct stage *stage = block.stage;
-    size_t vectors;
-    FILE *from = open_inputs(options, stage, &vectors);
-    const char *path = output_path(options, stage->name);
-    FILE *to = npy_create(path, stage->output_descr, vectors, stage->output_width);
-    for (size_t done = 0; done < vectors; done += options->block) {
-        const size_t size = smaller(vectors - done, options->block);
-        npy_read(from, options->vectors, block.inputs, size * block.input_row);
-        stage->apply(size, block.inputs, block.outputs);
-        npy_write(to, path, block.outputs, size * block.output_row);
-    }
-    fclose(from);
-    npy_close_written(to, path);
-    finish(&block);
-    return (struct probed){vectors, vectors};
+    return ask_stage(options, pass_vectors);
 }
 
 /* The vectors from number `first` on, of a sweep that begins with `start`. */
@@ -197,7 +192,7 @@ static void find_steps(struct steps *steps, const struct block *block, uint32_t 
 static void read_start(const struct options *options, const struct stage *stage, uint32_t *start)
 {
     size_t rows;
-    FILE *file = open_inputs(options, stage, &rows);
+    FILE *file = npy_open_rows(options->vectors, stage->input_descr, stage->input_width, &rows);
     if (rows != 1 || stage->input_size != sizeof *start)
         fail(EXIT_USAGE, "--sweep: expected one vector of 4-byte values in %s", options->vectors);
     npy_read(file, options->vectors, start, stage->input_width * sizeof *start);
@@ -220,7 +215,7 @@ static struct probed sweep_steps(const struct options *options, struct block *bl
     npy_set_rows(steps.file, path, "<u4", steps.count, STEP_FIELDS);
     npy_close_written(steps.file, path);
     free(steps.before);
-    return (struct probed){done, steps.count};
+    return (struct probed){.vectors = done, .rows = steps.count};
 }
 
 static struct probed sweep_values(const struct options *options, struct block *block, const uint32_t *start,
@@ -235,18 +230,24 @@ static struct probed sweep_values(const struct options *options, struct block *b
         npy_write(file, path, block->outputs, size * block->output_row);
     }
     npy_close_written(file, path);
-    return (struct probed){options->sweep, options->sweep};
+    return (struct probed){.vectors = options->sweep, .rows = options->sweep};
+}
+
+static void sweep(void *argument)
+{
+    struct question *question = argument;
+    const struct options *options = question->options;
+    struct block block = prepare(question->stage);
+    uint32_t *start = allocate(block.stage->input_width, sizeof *start);
+    read_start(options, block.stage, start);
+    const struct path path = output_path(options, block.stage->name);
+    question->probed = block.stage->output_size == 1 ? sweep_steps(options, &block, start, path.text)
+                                                     : sweep_values(options, &block, start, path.text);
+    free(start);
+    finish(&block);
 }
 
 struct probed probe_sweep(const struct options *options)
 {
-    struct block block = prepare(options);
-    uint32_t *start = allocate(block.stage->input_width, sizeof *start);
-    read_start(options, block.stage, start);
-    const char *path = output_path(options, block.stage->name);
-    const struct probed probed = block.stage->output_size == 1 ? sweep_steps(options, &block, start, path)
-                                                               : sweep_values(options, &block, start, path);
-    free(start);
-    finish(&block);
-    return probed;
+    return ask_stage(options, sweep);
 }

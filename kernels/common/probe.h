@@ -1,27 +1,44 @@
-/* What is asked of parts of the program: for the proof its constants, and its stages with inputs of the host's choice;
- * for the measurement what a reading costs.
+/* What is asked of parts of the program: for the proof its constants, its stages and its launches with inputs of the
+ * host's choice; for the measurement what a reading costs.
  *
- * A stage is the code that the schedule runs, called by the main thread on the core of the stage's item.
+ * A stage is the code that the schedule runs; a launch is run with the buffers that the schedule uses, too.  Both are
+ * called on the thread of their item, with its core and its priority.
  */
 #ifndef PROBE_H
 #define PROBE_H
 
 #include "options.h"
 
-/* How much was done: vectors passed through (or tables written), rows written. */
+/* How much was done: vectors passed through (or tables written), rows written, executions of a launch; and what the
+ * program has found wrong with itself, in words. */
 struct probed {
     size_t vectors;
     size_t rows;
+    size_t executions;
+    char fault[256];
 };
 
-/* Opens all items, so that each can tell what it runs on. */
+/* A question to a program whose schedule has been started. */
+typedef struct probed probe_function(const struct options *options);
+
+/* Opens all items, so that each can tell what it runs on; before the schedule is started. */
 void probe_devices(const struct options *options);
 
 /* Writes every table to DIR/<name>.npy, after the items' init. */
-struct probed probe_tables(const struct options *options);
+probe_function probe_tables;
 
-/* Passes the vectors of --vectors through the stage, writes its outputs to DIR/<stage>.npy. */
-struct probed probe_stage(const struct options *options);
+/* Passes the vectors of --vectors, or generated ones, through the stage, writes its outputs to DIR/<stage>.npy. */
+probe_function probe_stage;
+
+/* Passes vectors through the launch that --task begins, by the functions that the schedule calls, in its buffers.
+ *
+ * A vector is a row of bytes: those of each source of the launch, one behind the other.  Each task that is dumped, with
+ * --dump last each that something outside the launch reads, writes its output to DIR/<task>.npy.  With --executions
+ * the vectors pass again until there were so many executions, and each output must be the one of the first time.
+ * Every buffer of the program holds a pattern wherever this execution has nothing to read or write: a change of the
+ * pattern, or of a source, is a fault.  With --tables all tables are read again at the end, and written.
+ */
+probe_function probe_task;
 
 /* Passes `--sweep COUNT` vectors through a stage of 4-byte inputs: the single one of --vectors, and after it ever
  * that of before with each value's bits, read as uint32, raised by one.
@@ -32,11 +49,11 @@ struct probed probe_stage(const struct options *options);
  * vectors returned are fewer than COUNT.
  * Other outputs are written as they are.
  */
-struct probed probe_sweep(const struct options *options);
+probe_function probe_sweep;
 
 /* Takes 1 + `--readings N` readings one behind the other as item 0 would, on its core, with its priority; writes what
  * lies between each and the next to DIR/readings.npy, uint64 (N, 1), in ns or events.
  */
-struct probed probe_readings(const struct options *options);
+size_t probe_readings(const struct options *options);
 
 #endif

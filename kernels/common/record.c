@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "clock.h"
 #include "fail.h"
@@ -16,6 +17,9 @@ enum { PATH_SIZE = 4096 };
 struct output {
     FILE *file;
     char path[PATH_SIZE];
+    unsigned char *kept; /* what it has got, if all vectors are passed again: nothing may change; NULL: they are not */
+    size_t at, bytes;    /* of `kept`: where the next vector is, and all of it */
+    bool again;
 };
 
 /* What is known of an execution that is under way. */
@@ -30,6 +34,7 @@ static struct row *rows;     /* (depth) */
 static size_t columns;       /* of time.npy */
 static size_t warmup, repeat, block;
 static enum time_scope scope;
+static char fault[256];    /* what has changed between two passes; empty: nothing */
 static bool first_to_last; /* the network's time is that from its first task to its last; or else the sum of all tasks */
 
 static void name_output(struct output *output, const char *folder, const char *name)
@@ -38,13 +43,16 @@ static void name_output(struct output *output, const char *folder, const char *n
         fail(EXIT_USAGE, "--out %s: the path is too long", folder);
 }
 
-static void open_dump(size_t index, const char *folder, size_t vectors)
+static void open_dump(size_t index, const char *folder, size_t vectors, bool keep)
 {
     const struct layer *layer = &network.layers[index];
     char name[256];
     snprintf(name, sizeof name, "%02zu_%s.npy", index, layer->name);
     name_output(&dumps[index], folder, name);
     dumps[index].file = npy_create(dumps[index].path, layer->descr, vectors, layer->width);
+    dumps[index].bytes = vectors * layer->width * layer->element_size;
+    if (keep)
+        dumps[index].kept = allocate(dumps[index].bytes, 1);
 }
 
 static size_t time_columns(void)
@@ -82,7 +90,7 @@ void record_open(const struct options *options, size_t vectors, size_t samples)
     dumps = allocate(network.layer_count, sizeof *dumps);
     for (size_t i = 0; i < network.layer_count; ++i)
         if (options->dump == DUMP_ALL || (options->dump == DUMP_LAST && i == network.layer_count - 1))
-            open_dump(i, options->out, vectors);
+            open_dump(i, options->out, vectors, options->executions != 0);
     if (scope != TIME_NONE)
         open_times(options, samples);
     if (options->trace)
@@ -105,27 +113,50 @@ static const char *copy_of(const struct task *task, size_t element_size, size_t 
     return (const char *)task->buffer + execution % task->copies * bytes;
 }
 
+static void note_change(const struct layer *layer, const struct output *dump, struct execution execution)
+{
+    if (!fault[0])
+        snprintf(fault, sizeof fault, "layer %.100s: execution %zu changes its output of vector %zu", layer->name,
+                 execution.index, dump->at / (layer->width * layer->element_size));
+}
+
+/* The first pass is written; each pass after it is compared with it. */
+static void put(const struct layer *layer, struct output *dump, struct execution execution, const char *data,
+                size_t bytes)
+{
+    if (!dump->again)
+        npy_write(dump->file, dump->path, data, bytes);
+    if (!dump->kept)
+        return;
+    if (!dump->again)
+        memcpy(dump->kept + dump->at, data, bytes);
+    else if (memcmp(dump->kept + dump->at, data, bytes) != 0)
+        note_change(layer, dump, execution);
+    dump->at = (dump->at + bytes) % dump->bytes;
+    dump->again |= dump->at == 0;
+}
+
 /* The columns of all tasks side by side, one vector behind the other. */
-static void write_merged(const struct layer *layer, const struct output *dump, struct execution execution)
+static void put_merged(const struct layer *layer, struct output *dump, struct execution execution)
 {
     for (size_t v = 0; v < execution.vectors; ++v)
         for (size_t i = 0; i < layer->task_count; ++i) {
             const struct task *task = &layer->tasks[i];
             const size_t bytes = task->width * layer->element_size;
-            npy_write(dump->file, dump->path, copy_of(task, layer->element_size, execution.index) + v * bytes, bytes);
+            put(layer, dump, execution, copy_of(task, layer->element_size, execution.index) + v * bytes, bytes);
         }
 }
 
-static void record_dump(const struct layer *layer, const struct output *dump)
+static void record_dump(const struct layer *layer, struct output *dump)
 {
     const struct execution execution = schedule_execution(layer->tasks->stage); /* the same of all its tasks */
     if (!is_recorded(execution) || !is_last_repetition(execution))
         return;
     if (layer->task_count > 1)
-        write_merged(layer, dump, execution);
+        put_merged(layer, dump, execution);
     else
-        npy_write(dump->file, dump->path, copy_of(layer->tasks, layer->element_size, execution.index),
-                  execution.vectors * layer->width * layer->element_size);
+        put(layer, dump, execution, copy_of(layer->tasks, layer->element_size, execution.index),
+            execution.vectors * layer->width * layer->element_size);
 }
 
 static struct row *row_of(struct execution execution)
@@ -142,17 +173,9 @@ static void begin_row(void)
         row_of(begun)->parts[i] = 0;
 }
 
-static size_t layer_of(size_t task)
-{
-    size_t layer = 0;
-    while (task >= (size_t)(network.layers[layer].tasks - network.tasks) + network.layers[layer].task_count)
-        ++layer;
-    return layer;
-}
-
 static size_t part_of(size_t item, const struct step *step)
 {
-    return scope == TIME_LAYER ? layer_of(step->index) : scope == TIME_ITEM ? item : 0;
+    return scope == TIME_LAYER ? network.tasks[step->index].layer : scope == TIME_ITEM ? item : 0;
 }
 
 static void time_step(size_t item, const struct step *step, struct interval interval)
@@ -215,6 +238,11 @@ void record_tick(void)
     }
     if (trace.file)
         each_step(trace_step);
+}
+
+const char *record_fault(void)
+{
+    return fault;
 }
 
 void record_close(void)

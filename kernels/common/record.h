@@ -15,6 +15,9 @@ void record_open(const struct options *options, size_t vectors, size_t samples);
  */
 void record_tick(void);
 
+/* What was not the same when all vectors were passed again, in words; empty: nothing. */
+const char *record_fault(void);
+
 void record_close(void);
 
 #endif

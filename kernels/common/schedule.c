@@ -2,6 +2,7 @@
 #include "schedule.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -10,6 +11,8 @@
 
 #include "clock.h"
 #include "fail.h"
+#include "fp_environment.h"
+#include "random.h"
 
 enum { SPINS = 1000 }; /* of a reader, before it lets others have its core */
 
@@ -17,7 +20,8 @@ struct worker {
     const struct item *item;
     pthread_t thread;
     long delay_us;
-    uint64_t random; /* state of its random delays */
+    struct random random; /* of its random delays */
+    struct fp_values fp;
     struct reading *readings;
     struct interval *intervals;
 };
@@ -33,14 +37,22 @@ struct flag {
     char rest[64 - sizeof(atomic_size_t)];
 };
 
-static struct worker *workers;
-static pthread_barrier_t *barriers;          /* of the hand-overs, or */
-static struct flag *flags;                   /* as the plan says */
-static pthread_barrier_t released, finished; /* crossed by all items and the main thread */
-static struct execution *under_way;          /* (depth), written by the main thread before `released` */
-static size_t tick;                          /* as above */
-static bool stopping;                        /* as above */
-static long random_delay_us;                 /* constant once the threads run */
+/* What all threads share.  Written by the main thread before the items are released; `flags` also by their writers. */
+static struct {
+    struct worker *workers;
+    pthread_barrier_t *barriers;          /* of the hand-overs, or */
+    struct flag *flags;                   /* as the plan says */
+    pthread_barrier_t released, finished; /* crossed by all items and the main thread */
+    struct execution *under_way;          /* (depth) */
+    size_t tick, ticks;                   /* the current one, and how many have begun */
+    bool stopping;
+    struct call {
+        size_t item;
+        void (*function)(void *argument); /* NULL: the items take their steps */
+        void *argument;
+    } call;
+    long random_delay_us, jitter_ns; /* constant once the threads run */
+} schedule;
 
 static void sleep_us(long duration_us)
 {
@@ -48,23 +60,25 @@ static void sleep_us(long duration_us)
     nanosleep(&duration, NULL);
 }
 
-/* A number from 0 to `limit` (Marsaglia, xorshift). */
-static long draw(struct worker *worker, long limit)
-{
-    worker->random ^= worker->random << 13;
-    worker->random ^= worker->random >> 7;
-    worker->random ^= worker->random << 17;
-    return (long)(worker->random % (uint64_t)(limit + 1));
-}
-
 static void delay_step(struct worker *worker, const struct step *step)
 {
     if (worker->delay_us && step->kind == STEP_TASK)
         sleep_us(worker->delay_us);
-    if (random_delay_us)
-        sleep_us(draw(worker, random_delay_us));
+    if (schedule.random_delay_us)
+        sleep_us((long)random_up_to(&worker->random, (uint64_t)schedule.random_delay_us));
 }
 
+/* Spins, because a thread that sleeps lets the others finish their tasks before it begins its own. */
+static void spin(struct worker *worker)
+{
+    if (schedule.jitter_ns == 0)
+        return;
+    const uint64_t until_ns = clock_ns(clock_read()) + random_up_to(&worker->random, (uint64_t)schedule.jitter_ns);
+    while (clock_ns(clock_read()) < until_ns)
+        continue;
+}
+
+/* Return when the flag has been raised for this execution: what its writer did before is visible then. */
 static ONE_CODE void wait_for_flag(const struct flag *flag, size_t execution)
 {
     for (unsigned spins = 0; atomic_load_explicit(&flag->raised, memory_order_acquire) <= execution; ++spins)
@@ -72,6 +86,7 @@ static ONE_CODE void wait_for_flag(const struct flag *flag, size_t execution)
             sched_yield();
 }
 
+/* Raise the flag for this execution, after all that its writer did before. */
 static ONE_CODE void raise_flag(struct flag *flag, size_t execution)
 {
     atomic_store_explicit(&flag->raised, execution + 1, memory_order_release);
@@ -81,10 +96,22 @@ static void run_step(const struct step *step, struct execution execution)
 {
     switch (step->kind) {
     case STEP_TASK: network.tasks[step->index].forward(execution.vectors, execution.index); break;
-    case STEP_MEET: pthread_barrier_wait(&barriers[step->index]); break;
-    case STEP_RAISE: raise_flag(&flags[step->index], execution.index); break;
-    case STEP_WAIT: wait_for_flag(&flags[step->index], execution.index); break;
+    case STEP_MEET: pthread_barrier_wait(&schedule.barriers[step->index]); break;
+    case STEP_RAISE: raise_flag(&schedule.flags[step->index], execution.index); break;
+    case STEP_WAIT: wait_for_flag(&schedule.flags[step->index], execution.index); break;
     }
+}
+
+/* Return the floating-point environment of this thread; exit with a message if results would differ with it. */
+static uint64_t standard_fp_environment(const struct worker *worker)
+{
+    const uint64_t value = fp_environment_read();
+    if (!fp_environment_is_standard(value))
+        fail(EXIT_SYSTEM,
+             "the thread of item %s computes with " FP_REGISTER " = %#" PRIx64 ", which does not round to nearest even "
+             "or does not keep subnormal numbers: find the code or library that sets this register",
+             worker->item->name, value);
+    return value;
 }
 
 static void run_steps(struct worker *worker)
@@ -95,6 +122,7 @@ static void run_steps(struct worker *worker)
         if (execution.vectors == 0)
             continue;
         const struct reading reading = worker->readings[i];
+        spin(worker);
         if (reading.begin)
             worker->intervals[i].begin = meter_read();
         delay_step(worker, step);
@@ -104,16 +132,27 @@ static void run_steps(struct worker *worker)
     }
 }
 
+static void call_or_run_steps(struct worker *worker)
+{
+    const struct call *call = &schedule.call;
+    if (!call->function)
+        run_steps(worker);
+    else if (worker == &schedule.workers[call->item])
+        call->function(call->argument);
+}
+
 static void *work(void *argument)
 {
     struct worker *worker = argument;
     meter_open();
+    worker->fp.before = standard_fp_environment(worker);
     for (;;) {
-        pthread_barrier_wait(&released);
-        if (stopping)
+        pthread_barrier_wait(&schedule.released);
+        worker->fp.after = standard_fp_environment(worker);
+        if (schedule.stopping)
             return NULL;
-        run_steps(worker);
-        pthread_barrier_wait(&finished);
+        call_or_run_steps(worker);
+        pthread_barrier_wait(&schedule.finished);
     }
 }
 
@@ -172,7 +211,7 @@ static void prepare_readings(struct worker *worker, const struct options *option
     worker->intervals = allocate(item->step_count, sizeof *worker->intervals);
     worker->readings = allocate(item->step_count, sizeof *worker->readings);
     const bool outermost = options->time == TIME_NETWORK && options->quantity == READ_TIME && !options->trace;
-    const bool each = !outermost && (options->time != TIME_NONE || options->trace);
+    const bool each = !outermost && (options->time != TIME_NONE || options->trace || options->jitter_ns);
     for (size_t i = 0; i < item->step_count; ++i) {
         worker->intervals[i].begin = NOT_BEGUN;
         worker->readings[i] = (struct reading){each, each};
@@ -184,45 +223,58 @@ static void prepare_readings(struct worker *worker, const struct options *option
 static void prepare_hand_overs(void)
 {
     const unsigned everyone = (unsigned)network.item_count + 1;
-    require(pthread_barrier_init(&released, NULL, everyone), "cannot create barrier", "released");
-    require(pthread_barrier_init(&finished, NULL, everyone), "cannot create barrier", "finished");
-    flags = allocate(network.hand_over_count, sizeof *flags);
-    barriers = allocate(network.hand_over_count, sizeof *barriers);
+    require(pthread_barrier_init(&schedule.released, NULL, everyone), "cannot create barrier", "released");
+    require(pthread_barrier_init(&schedule.finished, NULL, everyone), "cannot create barrier", "finished");
+    schedule.flags = allocate(network.hand_over_count, sizeof *schedule.flags);
+    schedule.barriers = allocate(network.hand_over_count, sizeof *schedule.barriers);
     for (size_t i = 0; i < network.hand_over_count; ++i)
-        require(pthread_barrier_init(&barriers[i], NULL, network.hand_overs[i].parties), "cannot create barrier",
-                network.hand_overs[i].name);
+        require(pthread_barrier_init(&schedule.barriers[i], NULL, network.hand_overs[i].parties),
+                "cannot create barrier", network.hand_overs[i].name);
 }
 
 void schedule_start(const struct options *options)
 {
-    random_delay_us = options->random_delay_us;
+    schedule.random_delay_us = options->random_delay_us;
+    schedule.jitter_ns = options->jitter_ns;
     meter_choose(options->quantity);
     prepare_hand_overs();
-    under_way = allocate(network.depth, sizeof *under_way);
-    workers = allocate(network.item_count, sizeof *workers);
+    schedule.under_way = allocate(network.depth, sizeof *schedule.under_way);
+    schedule.workers = allocate(network.item_count, sizeof *schedule.workers);
     for (size_t i = 0; i < network.item_count; ++i) {
         const struct item *item = &network.items[i];
-        workers[i] = (struct worker){.item = item, .delay_us = options->delay_us[i]};
-        workers[i].random = (options->random_seed + 1) * 0x9E3779B97F4A7C15u + i; /* not 0, and not alike */
-        prepare_readings(&workers[i], options);
+        schedule.workers[i] = (struct worker){.item = item, .delay_us = options->delay_us[i]};
+        schedule.workers[i].random = random_from(options->random_seed, i);
+        prepare_readings(&schedule.workers[i], options);
         item->init(options);
     }
     for (size_t i = 0; i < network.item_count; ++i)
-        start_worker(&workers[i], options->core[i], options->fifo);
+        start_worker(&schedule.workers[i], options->core[i], options->fifo);
+}
+
+/* One phase of all items. */
+static void release_all(void)
+{
+    pthread_barrier_wait(&schedule.released);
+    pthread_barrier_wait(&schedule.finished);
 }
 
 void schedule_run_tick(size_t vectors)
 {
-    static size_t begun;
-    tick = begun++;
-    under_way[tick % network.depth] = (struct execution){tick, vectors};
-    pthread_barrier_wait(&released);
-    pthread_barrier_wait(&finished);
+    schedule.tick = schedule.ticks++;
+    schedule.under_way[schedule.tick % network.depth] = (struct execution){schedule.tick, vectors};
+    release_all();
+}
+
+void schedule_call(size_t item, void (*function)(void *argument), void *argument)
+{
+    schedule.call = (struct call){item, function, argument};
+    release_all();
+    schedule.call = (struct call){0};
 }
 
 struct execution schedule_execution(size_t stage)
 {
-    return under_way[(tick + network.depth - stage) % network.depth];
+    return schedule.under_way[(schedule.tick + network.depth - stage) % network.depth];
 }
 
 size_t schedule_stage(const struct step *step)
@@ -232,15 +284,42 @@ size_t schedule_stage(const struct step *step)
 
 const struct interval *schedule_intervals(size_t item)
 {
-    return workers[item].intervals;
+    return schedule.workers[item].intervals;
+}
+
+/* Whether any task of one item, from its begin to its end, has a moment in common with one of the other. */
+static bool items_overlapped(size_t one, size_t other)
+{
+    const struct item *items = network.items;
+    const struct interval *of_one = schedule_intervals(one), *of_other = schedule_intervals(other);
+    for (size_t i = 0; i < items[one].step_count; ++i)
+        for (size_t j = 0; j < items[other].step_count; ++j)
+            if (items[one].steps[i].kind == STEP_TASK && items[other].steps[j].kind == STEP_TASK &&
+                of_one[i].begin < of_other[j].end && of_other[j].begin < of_one[i].end)
+                return true;
+    return false;
+}
+
+bool schedule_overlapped(void)
+{
+    for (size_t one = 0; one < network.item_count; ++one)
+        for (size_t other = 0; other < one; ++other)
+            if (items_overlapped(one, other))
+                return true;
+    return false;
+}
+
+struct fp_values schedule_fp_values(size_t item)
+{
+    return schedule.workers[item].fp;
 }
 
 void schedule_stop(void)
 {
-    stopping = true;
-    pthread_barrier_wait(&released);
+    schedule.stopping = true;
+    pthread_barrier_wait(&schedule.released);
     for (size_t i = 0; i < network.item_count; ++i) {
-        pthread_join(workers[i].thread, NULL);
+        pthread_join(schedule.workers[i].thread, NULL);
         network.items[i].close();
     }
 }

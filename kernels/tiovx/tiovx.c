@@ -110,20 +110,34 @@ static void clear_constants(const struct tiovx_node *node)
             memset(node->parts[part].values, 0, node->parts[part].bytes);
 }
 
+static void copy_constants(const struct tiovx_node *node, vx_enum usage)
+{
+    copy_object(node->constants, 0, sizeof *node->head, node->head, usage, node->name);
+    for (unsigned i = 0; i < PARTS; ++i)
+        if (node->parts[i].bytes)
+            copy_object(node->constants, part_start(node->head, i), node->parts[i].bytes, node->parts[i].values, usage,
+                        node->name);
+}
+
+static void reread_constants(const struct tiovx_node *node)
+{
+    clear_constants(node);
+    copy_constants(node, VX_READ_ONLY);
+}
+
 /* The constants go where the core finds them, and come back, so that the tables are what is there and nothing else. */
 static void create_constants(struct tiovx_node *node)
 {
-    static const vx_enum usages[] = {VX_WRITE_ONLY, VX_READ_ONLY};
     node->constants = create_object(TYPE_CONSTANTS, part_start(node->head, PARTS), NULL, node->name);
-    for (size_t pass = 0; pass < 2; ++pass) {
-        if (usages[pass] == VX_READ_ONLY)
-            clear_constants(node);
-        copy_object(node->constants, 0, sizeof *node->head, node->head, usages[pass], node->name);
-        for (unsigned i = 0; i < PARTS; ++i)
-            if (node->parts[i].bytes)
-                copy_object(node->constants, part_start(node->head, i), node->parts[i].bytes, node->parts[i].values,
-                            usages[pass], node->name);
-    }
+    copy_constants(node, VX_WRITE_ONLY);
+    reread_constants(node);
+}
+
+void tiovx_reread(const struct tiovx_item *item)
+{
+    for (size_t i = 0; i < item->launch_count; ++i)
+        for (size_t k = 0; k < item->launches[i]->node_count; ++k)
+            reread_constants(&item->launches[i]->nodes[k]);
 }
 
 static void create_node(struct tiovx_launch *launch, struct tiovx_node *node)

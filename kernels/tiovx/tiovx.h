@@ -87,6 +87,9 @@ extern const struct tiovx_kernels tiovx_own_kernels; /* NULLs where no item is t
 void tiovx_open(struct tiovx_item *item, const struct options *options);
 void tiovx_release(struct tiovx_item *item);
 
+/* Reads the item's tables again from where the core reads them. */
+void tiovx_reread(const struct tiovx_item *item);
+
 /* From the host's memory to the launch's, and back; nothing is done for an array that is not copied. */
 void tiovx_put(struct tiovx_launch *launch, size_t array, const void *from, size_t vectors);
 void tiovx_get(struct tiovx_launch *launch, size_t array, void *to, size_t vectors);

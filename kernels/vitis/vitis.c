@@ -191,8 +191,13 @@ static void open_launch(struct vitis_launch *launch, const struct options *optio
     launch->times = (struct vitis_statistics){0};
     launch->fabric = fabric_open(launch->kernel, words, words);
     check_identity(launch);
-    for (size_t i = 0; i < launch->layer_count; ++i)
-        fetch_tables(launch, i);
+}
+
+void vitis_reread(const struct vitis_item *item)
+{
+    for (size_t i = 0; i < item->launch_count; ++i)
+        for (size_t layer = 0; layer < item->launches[i]->layer_count; ++layer)
+            fetch_tables(item->launches[i], layer);
 }
 
 void vitis_open(struct vitis_item *item, const struct options *options)
@@ -201,6 +206,7 @@ void vitis_open(struct vitis_item *item, const struct options *options)
     quiet_begin();
     for (size_t i = 0; i < item->launch_count; ++i)
         open_launch(item->launches[i], options);
+    vitis_reread(item);
     snprintf(item->device, sizeof item->device, "%.80s, kernels %08" PRIx32 "%08" PRIx32 ", xclbin %.36s",
              fabric_name(), vitis_identity[0], vitis_identity[1], fabric_xclbin());
 }

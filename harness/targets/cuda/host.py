@@ -32,6 +32,7 @@ def generate(item: str, launches: Sequence[DeviceLaunch], header: str, carried: 
         initialise=f"    gpu_open(&{item}_gpu, options);",
         close=f"    gpu_release(&{item}_gpu);",
         device="gpu_device",
+        reread=f"{item}_reread",
         kernels=DeviceCode(header, _device_text(launches), _kernels(launches), tables, carried),
         objects={f"{item}_gpu": ITEM} | {name: size for launch in launches for name, size in _objects(launch)},
     )
@@ -174,6 +175,7 @@ def _item_text(item: str, launches: Sequence[DeviceLaunch], tables: Sequence[Tab
             "};",
             f"static struct gpu_item {item}_gpu = {{",
             f'    .name = "{item}", .launches = {item}_launches, .launch_count = {len(launches)},',
-            f"    .tables = {item}_tables, .table_count = {len(tables)},\n}};\n\n",
+            f"    .tables = {item}_tables, .table_count = {len(tables)},\n}};",
+            f"static void {item}_reread(void)\n{{\n    gpu_reread(&{item}_gpu);\n}}\n\n",
         ]
     )

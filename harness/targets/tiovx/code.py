@@ -57,6 +57,7 @@ def generate(item: str, launches: Sequence[Launch], core: str) -> ItemCode:
         initialise=f"    tiovx_open(&{item}_tiovx, options);",
         close=f"    tiovx_release(&{item}_tiovx);",
         device=f"{item}_device",
+        reread=f"{item}_reread",
         kernels=CoreItem(core, tuple(_of_kernel(work.layer) for work in works)),
         objects={f"{item}_tiovx": ITEM} | {name: size for launch in launches for name, size in _objects(launch)},
     )
@@ -200,5 +201,6 @@ def _item_text(item: str, launches: Sequence[Launch], core: str) -> str:
         f"static struct tiovx_item {item}_tiovx = {{\n"
         f'    .watch = {{.item = "{item}", .core = {core}}},\n'
         f"    .launches = {item}_launches, .launch_count = {len(launches)},\n}};\n"
-        f"static const char *{item}_device(void)\n{{\n    return tiovx_device(&{item}_tiovx);\n}}\n\n"
+        f"static const char *{item}_device(void)\n{{\n    return tiovx_device(&{item}_tiovx);\n}}\n"
+        f"static void {item}_reread(void)\n{{\n    tiovx_reread(&{item}_tiovx);\n}}\n\n"
     )

@@ -48,6 +48,7 @@ def generate(item: str, launches: Sequence[Launch]) -> ItemCode:
         initialise=f"    vitis_open(&{item}_vitis, options);",
         close=f"    vitis_release(&{item}_vitis);",
         device=f"{item}_device",
+        reread=f"{item}_reread",
         kernels=kernels,
         objects={f"{item}_vitis": ITEM} | {_name(launch): LAUNCH for launch in launches},
     )
@@ -171,5 +172,6 @@ def _item_text(item: str, launches: Sequence[Launch]) -> str:
         f"static struct vitis_launch *const {item}_launches[] = {{{names}}};\n"
         f'static struct vitis_item {item}_vitis = {{.name = "{item}", .launches = {item}_launches, '
         f".launch_count = {len(launches)}}};\n"
-        f"static const char *{item}_device(void)\n{{\n    return vitis_device(&{item}_vitis);\n}}\n\n"
+        f"static const char *{item}_device(void)\n{{\n    return vitis_device(&{item}_vitis);\n}}\n"
+        f"static void {item}_reread(void)\n{{\n    vitis_reread(&{item}_vitis);\n}}\n\n"
     )

@@ -1,0 +1,281 @@
+/* The launches of the schedule, one by one: probe_task of probe.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "blocks.h"
+#include "fail.h"
+#include "network.h"
+#include "npy.h"
+#include "output_path.h"
+#include "probe.h"
+#include "schedule.h"
+#include "vectors.h"
+
+/* The buffer of a task, or the network's input: copies of (block capacity) rows, one behind the other. */
+struct buffer {
+    const char *name;
+    unsigned char *bytes;
+    size_t row, copies;
+};
+
+/* An output that is written to a file, and kept for the executions that must give the same. */
+struct recorded {
+    struct buffer buffer;
+    struct path path;
+    FILE *file;
+    unsigned char *kept; /* NULL: there is one pass only */
+};
+
+struct trial {
+    const struct options *options;
+    const struct launch *launch;
+    struct vectors vectors;
+    struct random random;
+    struct buffer *sources;
+    struct recorded *outputs;
+    size_t output_count;
+    unsigned char *rows; /* of an execution, as they were read */
+    struct execution execution;
+    size_t first;        /* vector of the execution */
+    bool again;
+    struct probed probed;
+};
+
+static struct buffer buffer_of(size_t task)
+{
+    if (task == NETWORK_INPUT)
+        return (struct buffer){"the network's input", (unsigned char *)network.input,
+                               network.input_width * sizeof *network.input, 1};
+    const struct task *of = &network.tasks[task];
+    return (struct buffer){of->name, of->buffer, of->width * network.layers[of->layer].element_size, of->copies};
+}
+
+/* What a byte is that nothing has to read or write. */
+static unsigned char pattern(size_t at)
+{
+    return (unsigned char)(0x5a + 37 * at);
+}
+
+static void fill_pattern(const struct buffer *buffer, size_t first, size_t count)
+{
+    for (size_t i = first; i < first + count; ++i)
+        buffer->bytes[i] = pattern(i);
+}
+
+static bool has_pattern(const struct buffer *buffer, size_t first, size_t count)
+{
+    unsigned char different = 0;
+    for (size_t i = first; i < first + count; ++i)
+        different |= buffer->bytes[i] ^ pattern(i);
+    return different == 0;
+}
+
+static size_t whole(const struct buffer *buffer)
+{
+    return buffer->copies * network.block_capacity * buffer->row;
+}
+
+/* Where the rows of an execution begin. */
+static size_t begin_of(const struct buffer *buffer, struct execution execution)
+{
+    return execution.index % buffer->copies * network.block_capacity * buffer->row;
+}
+
+static void note_fault(struct trial *trial, const char *what, const char *buffer)
+{
+    if (!trial->probed.fault[0])
+        snprintf(trial->probed.fault, sizeof trial->probed.fault, "execution %zu, of %zu vectors from vector %zu on, %s %.100s",
+                 trial->execution.index, trial->execution.vectors, trial->first, what, buffer);
+}
+
+/* Gives the sources their vectors, or after the execution compares them and takes them away again. */
+static void put_sources(struct trial *trial)
+{
+    const unsigned char *from = trial->rows;
+    for (size_t v = 0; v < trial->execution.vectors; ++v)
+        for (size_t i = 0; i < trial->launch->source_count; from += trial->sources[i++].row) {
+            const struct buffer *source = &trial->sources[i];
+            memcpy(source->bytes + begin_of(source, trial->execution) + v * source->row, from, source->row);
+        }
+}
+
+static void take_sources(struct trial *trial)
+{
+    const unsigned char *expected = trial->rows;
+    for (size_t v = 0; v < trial->execution.vectors; ++v)
+        for (size_t i = 0; i < trial->launch->source_count; expected += trial->sources[i++].row) {
+            const struct buffer *source = &trial->sources[i];
+            const size_t at = begin_of(source, trial->execution) + v * source->row;
+            if (memcmp(source->bytes + at, expected, source->row) != 0)
+                note_fault(trial, "changes its input", source->name);
+            fill_pattern(source, at, source->row);
+        }
+}
+
+static void require_untouched(struct trial *trial)
+{
+    for (size_t i = 0; i < trial->output_count; ++i) {
+        const struct buffer *buffer = &trial->outputs[i].buffer;
+        if (!has_pattern(buffer, begin_of(buffer, trial->execution), trial->execution.vectors * buffer->row))
+            note_fault(trial, "finds that one before has written beyond its vectors in", buffer->name);
+    }
+}
+
+static void take_output(struct trial *trial, struct recorded *output)
+{
+    const struct buffer *buffer = &output->buffer;
+    const size_t at = begin_of(buffer, trial->execution), bytes = trial->execution.vectors * buffer->row;
+    const unsigned char *made = buffer->bytes + at;
+    if (!trial->again)
+        npy_write(output->file, output->path.text, made, bytes);
+    if (output->kept && !trial->again)
+        memcpy(output->kept + trial->first * buffer->row, made, bytes);
+    else if (output->kept && memcmp(output->kept + trial->first * buffer->row, made, bytes) != 0)
+        note_fault(trial, "gives other outputs than before in", buffer->name);
+    fill_pattern(buffer, at, bytes);
+}
+
+static void execute(struct trial *trial)
+{
+    vectors_read(&trial->vectors, trial->rows, trial->execution.vectors);
+    require_untouched(trial);
+    put_sources(trial);
+    for (size_t i = 0; i < trial->launch->task_count; ++i)
+        network.tasks[trial->launch->tasks[i].task].forward(trial->execution.vectors, trial->execution.index);
+    take_sources(trial);
+    for (size_t i = 0; i < trial->output_count; ++i)
+        take_output(trial, &trial->outputs[i]);
+}
+
+/* All vectors, in blocks. */
+static void pass(struct trial *trial)
+{
+    vectors_rewind(&trial->vectors);
+    for (trial->first = 0; trial->first < trial->vectors.count && !trial->probed.fault[0];) {
+        const size_t left = trial->vectors.count - trial->first;
+        trial->execution.vectors = next_block(trial->options, &trial->random, left);
+        execute(trial);
+        trial->first += trial->execution.vectors;
+        ++trial->execution.index;
+    }
+    trial->again = true;
+}
+
+/* Every buffer of the program, but for those that the launch writes and nobody asks for. */
+static void each_buffer(struct trial *trial, void (*act)(struct trial *trial, const struct buffer *buffer))
+{
+    const struct buffer input = buffer_of(NETWORK_INPUT);
+    act(trial, &input);
+    for (size_t i = 0; i < network.task_count; ++i) {
+        const struct buffer buffer = buffer_of(i);
+        bool made = false;
+        for (size_t t = 0; t < trial->launch->task_count; ++t)
+            made |= trial->launch->tasks[t].task == i && !trial->launch->tasks[t].wanted;
+        if (!made || trial->options->dump == DUMP_ALL)
+            act(trial, &buffer);
+    }
+}
+
+static void mark(struct trial *trial, const struct buffer *buffer)
+{
+    (void)trial;
+    fill_pattern(buffer, 0, whole(buffer));
+}
+
+static void require_mark(struct trial *trial, const struct buffer *buffer)
+{
+    if (!has_pattern(buffer, 0, whole(buffer)))
+        note_fault(trial, "or one before it has written where it has nothing to write, in the buffer of", buffer->name);
+}
+
+static void run(void *argument)
+{
+    struct trial *trial = argument;
+    each_buffer(trial, mark);
+    do
+        pass(trial);
+    while (trial->execution.index < trial->options->executions && trial->vectors.count && !trial->probed.fault[0]);
+    each_buffer(trial, require_mark);
+    trial->probed.vectors = trial->probed.rows = trial->vectors.count;
+    trial->probed.executions = trial->execution.index;
+}
+
+static const struct launch *find_launch(const char *name)
+{
+    for (size_t i = 0; i < network.launch_count; ++i)
+        if (strcmp(network.tasks[network.launches[i].tasks->task].name, name) == 0)
+            return &network.launches[i];
+    fail(EXIT_USAGE, "--task %s: no launch of this network begins with such a task", name);
+}
+
+static size_t open_sources(struct trial *trial)
+{
+    size_t row = 0;
+    trial->sources = allocate(trial->launch->source_count, sizeof *trial->sources);
+    for (size_t i = 0; i < trial->launch->source_count; ++i) {
+        trial->sources[i] = buffer_of(trial->launch->sources[i]);
+        row += trial->sources[i].row;
+    }
+    return row;
+}
+
+static void open_output(struct trial *trial, size_t task)
+{
+    struct recorded *output = &trial->outputs[trial->output_count++];
+    const struct task *of = &network.tasks[task];
+    output->buffer = buffer_of(task);
+    output->path = output_path(trial->options, of->name);
+    output->file = npy_create(output->path.text, network.layers[of->layer].descr, trial->vectors.count, of->width);
+    if (trial->options->executions)
+        output->kept = allocate(trial->vectors.count, output->buffer.row);
+}
+
+static void open_trial(struct trial *trial)
+{
+    const size_t row = open_sources(trial);
+    trial->vectors = vectors_open(trial->options, "|u1", row, 1);
+    trial->rows = allocate(network.block_capacity, row);
+    trial->outputs = allocate(trial->launch->task_count, sizeof *trial->outputs);
+    for (size_t i = 0; i < trial->launch->task_count; ++i)
+        if (trial->launch->tasks[i].wanted || trial->options->dump == DUMP_ALL)
+            open_output(trial, trial->launch->tasks[i].task);
+}
+
+static void close_trial(struct trial *trial)
+{
+    vectors_close(&trial->vectors);
+    for (size_t i = 0; i < trial->output_count; ++i) {
+        npy_close_written(trial->outputs[i].file, trial->outputs[i].path.text);
+        free(trial->outputs[i].kept);
+    }
+    free(trial->outputs);
+    free(trial->sources);
+    free(trial->rows);
+}
+
+static void reread_tables(void *item)
+{
+    ((const struct item *)item)->reread();
+}
+
+/* On the threads of the items: what a driver knows may belong to one. */
+static void write_tables(const struct options *options)
+{
+    for (size_t i = 0; i < network.item_count; ++i)
+        if (network.items[i].reread)
+            schedule_call(i, reread_tables, (void *)&network.items[i]);
+    probe_tables(options);
+}
+
+struct probed probe_task(const struct options *options)
+{
+    struct trial trial = {.options = options, .launch = find_launch(options->task)};
+    trial.random = random_from(options->block_seed, 0);
+    open_trial(&trial);
+    schedule_call(trial.launch->item, run, &trial);
+    close_trial(&trial);
+    if (options->tables)
+        write_tables(options);
+    return trial.probed;
+}
