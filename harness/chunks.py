@@ -19,7 +19,7 @@ from harness.board.session import Board
 from harness.compare import Comparison, compare
 from harness.coverage import Coverage
 from harness.diagnosis import Case, cases, diagnose, portray
-from harness.evidence import ChunkRecord
+from harness.evidence import ChunkRecord, DeployedResult
 from harness.execute import Deployed, Executed
 from harness.jobs import Job
 from harness.network import Array
@@ -100,9 +100,8 @@ def _begin(
     upload = scratch / f"vectors{slot}.npy"
     dumps.write(upload, vectors)
     options, timeout_s = execute.options(job.plan), job.profile.timeout_s
-    executed = board.submit(
-        execute.execute_chunk, deployed, slot, upload, chunk.size, job.network.layers, options, timeout_s
-    )
+    execution = partial(execute.execute_chunk, deployment=job.request.floats is not None)
+    executed = board.submit(execution, deployed, slot, upload, chunk.size, job.network.layers, options, timeout_s)
     expected = reference.submit(job.reference.activations, vectors)
     counted = counter.submit(lambda: coverage.add(vectors, expected.result()))
     return _Begun(chunk, vectors, executed, expected, counted)
@@ -121,8 +120,22 @@ def _finish(job: Job, deployed: Deployed, begun: _Begun) -> None:
         dumps.write(job.folder.dumps("reference", chunk.index) / name, references[layer])
     hashes = (reference_sha256, executed.sha256)
     record = recorded(job.plan, job.stimuli.count, chunk, begun.vectors, references, actual, hashes)
+    record = dataclasses.replace(record, deployed=_in_deployment(job, deployed, executed, references[-1], chunk.start))
     begun.counted.result()
     job.folder.write_chunk(record, job.identity)
+
+
+def _in_deployment(
+    job: Job, deployed: Deployed, executed: Executed, expected: Array, start: int
+) -> DeployedResult | None:
+    """The result of the last layer in deployment mode; None if that was not asked for."""
+    alone = executed.deployed
+    if alone is None:
+        return None
+    if alone.sha256 == dumps.sha256(expected):
+        return DeployedResult(alone.sha256, Comparison(expected.size, 0, None))
+    actual = execute.collect_alone(deployed, alone, job.network.layers[-1], executed.vectors)
+    return DeployedResult(alone.sha256, compare(expected, actual, start))
 
 
 def recorded(

@@ -65,6 +65,7 @@ class ChunkRecord:
     """One finished chunk: vectors `start` to `stop`, results and SHA-256 of the dumps by layer index.
 
     `diagnoses` tell of the first layers that are wrong themselves, `portraits` of all layers that differ.
+    `deployed` is the last layer's result in deployment mode, which a proof asks for.
     """
 
     index: int
@@ -75,6 +76,15 @@ class ChunkRecord:
     target_sha256: tuple[str, ...]
     diagnoses: tuple[Diagnosis, ...]
     portraits: tuple[Portrait, ...]
+    deployed: DeployedResult | None = None
+
+
+@dataclass(frozen=True)
+class DeployedResult:
+    """The last layer of a chunk in deployment mode: the SHA-256 of its dump, and how it compares with the reference."""
+
+    sha256: str
+    result: Comparison
 
 
 @dataclass(frozen=True)
@@ -399,7 +409,11 @@ def _has_found(path: Path) -> bool | None:
     """Whether a record of a chunk, or of a proof, tells of a difference; None if it cannot be read."""
     try:
         record = read_document(path)
-        return any(layer["differing"] for layer in record["layers"]) if "layers" in record else not record["holds"]
+        if "layers" not in record:
+            return not record["holds"]
+        deployed = record.get("deployed")
+        results = [*record["layers"], *([deployed["result"]] if deployed else [])]
+        return any(result["differing"] for result in results)
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
 
@@ -480,7 +494,12 @@ def _chunk(document: dict[str, Any]) -> ChunkRecord:
         target_sha256=tuple(document["target_sha256"]),
         diagnoses=tuple(map(_diagnosis, document["diagnoses"])),
         portraits=tuple(map(_portrait, document["portraits"])),
+        deployed=_deployed(document.get("deployed")),
     )
+
+
+def _deployed(document: dict[str, Any] | None) -> DeployedResult | None:
+    return None if document is None else DeployedResult(document["sha256"], _comparison(document["result"]))
 
 
 def _comparison(layer: dict[str, Any]) -> Comparison:

@@ -22,10 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from harness import dumps
+from harness import dumps, fp_environment
 from harness.board.session import Board, Completed, Fetch
 from harness.bundle import PROGRAM, PROTOCOL, Bundle
 from harness.errors import BoardError, InfrastructureError
+from harness.fp_environment import FpEnvironment
 from harness.network import Array, Layer
 from harness.plan import Plan
 from harness.targets import STAND_INS
@@ -36,6 +37,9 @@ HASHED_BYTES_PER_S = 1_000_000  # slower boards have failed; an emulated one on 
 KILLED = 137  # exit status of a program that got signal 9
 SLOTS = 2
 DAMAGED = "the copy was damaged or changed; check the board's disk and run again"
+DEPLOYMENT = "deployment"
+DEPLOYMENT_OPTIONS = ("--dump", "last", "--time", "network")
+"""How a program runs when nobody looks at its layers: as `harness measure` runs it."""
 
 ARCHIVE = "bundle.tar"
 KEPT = 3  # exit status of UNPACK where the archive is not there, or is another
@@ -48,7 +52,7 @@ run=$1 kept=$2 sha256=$3
 shift 3
 archive=$run/bundle.tar
 if [ ! -d "$run" ]; then
-    mkdir "$run" "$run/bundle" "$run/out0" "$run/out1" || exit
+    mkdir "$run" "$run/bundle" "$run/out0" "$run/out0/deployment" "$run/out1" "$run/out1/deployment" || exit
     [ -f "$kept" ] && cp "$kept" "$archive" || exit 3
 fi
 found=$(sha256sum <"$archive") || exit
@@ -72,6 +76,7 @@ class Deployed:
     """A bundle on a board, checked, in the folder of one attempt at a run; `command` starts its program.
 
     `files` are the bundle's, by their paths on the board, each with its SHA-256; all have `size` bytes.
+    `fp_environments` collects what the program has reported of its threads, whenever it computed something.
     """
 
     board: Board
@@ -81,15 +86,29 @@ class Deployed:
     command: tuple[str, ...]
     files: Mapping[str, str] = field(default_factory=dict)
     size: int = 0
+    fp_environments: set[FpEnvironment] = field(default_factory=set, compare=False)
 
 
 @dataclass(frozen=True)
 class Executed:
-    """One chunk as computed on the board: its folder there, and the SHA-256 of every layer's dump by index."""
+    """One chunk as computed on the board: its folder there, and the SHA-256 of every layer's dump by index.
+
+    `answer` is what the program reported, `deployed` what the last layer gave in deployment mode, if it was asked for.
+    """
 
     out: PurePosixPath
     vectors: int
     sha256: tuple[str, ...]
+    answer: dict[str, Any]
+    deployed: ExecutedAlone | None = None
+
+
+@dataclass(frozen=True)
+class ExecutedAlone:
+    """The last layer's dump of a chunk in deployment mode: its path on the board and its SHA-256."""
+
+    path: PurePosixPath
+    sha256: str
 
 
 def deploy(board: Board, bundle: Bundle, work: PurePosixPath, run: str) -> Deployed:
@@ -207,23 +226,34 @@ def execute_chunk(
     layers: Sequence[Layer],
     options: Sequence[str],
     timeout_s: float,
+    *,
+    deployment: bool = False,
 ) -> Executed:
     """Run the program over `count` vectors of the .npy file `vectors`, all layers dumped and hashed on the board.
 
     The dumps stay in the folder of `slot` (of SLOTS) until that is used again: one chunk can be collected while the
-    next is executed.  BoardError if the program fails, is killed or outlasts `timeout_s`, a dump is missing, or the
+    next is executed.  With `deployment` the program runs once more, in deployment mode: it dumps the last layer alone
+    and measures times.  BoardError if the program fails, is killed or outlasts `timeout_s`, a dump is missing, or the
     program or the vectors are not those that were sent.
     """
     there, out = deployed.run_folder / f"vectors{slot}.npy", out_folder(deployed.run_folder, slot)
     deployed.board.put(vectors, there)
-    answer = run_program(deployed, ["--vectors", str(there), "--out", str(out), *options], timeout_s)
-    if answer.get("vectors") != count:
-        raise BoardError(f"the program on the board reports {answer.get('vectors')} vectors, not {count}")
-    paths = [out / dumps.file_name(index, layer) for index, layer in enumerate(layers)]
-    size = sum(dumps.size(layer, count) for layer in layers) + vectors.stat().st_size + deployed.size
+    names = [dumps.file_name(index, layer) for index, layer in enumerate(layers)]
+    folders = [(out, ()), (out / DEPLOYMENT, DEPLOYMENT_OPTIONS)] if deployment else [(out, ())]
+    answers = []
+    for folder, mode in folders:
+        answer = run_program(deployed, ["--vectors", str(there), "--out", str(folder), *mode, *options], timeout_s)
+        answers.append(answer)
+        if answer.get("vectors") != count:
+            raise BoardError(f"the program on the board reports {answer.get('vectors')} vectors, not {count}")
+    paths = [*(out / name for name in names), *(folder / names[-1] for folder, _ in folders[1:])]
+    dumped = [*layers, *layers[-1:]] if deployment else layers
+    size = sum(dumps.size(layer, count) for layer in dumped) + vectors.stat().st_size + deployed.size
     found = _hashes(deployed.board, [*paths, there, *map(PurePosixPath, deployed.files)], size)
     _require_unchanged(found, {**deployed.files, str(there): _sha256(vectors)})
-    return Executed(out, count, tuple(_present(found, paths)))
+    hashes = _present(found, paths)
+    alone = ExecutedAlone(paths[-1], hashes[-1]) if deployment else None
+    return Executed(out, count, tuple(hashes[: len(layers)]), answers[0], alone)
 
 
 def require_unchanged(deployed: Deployed) -> None:
@@ -309,7 +339,17 @@ def run_program(deployed: Deployed, arguments: Sequence[str], timeout_s: float) 
             f"the program on the board did not finish its work: {_tail(done)}",
             f"its last line must say so, and name bundle {deployed.sha256}",
         )
+    if "vectors" in answer:
+        deployed.fp_environments.update(fp_environment.parse(answer.get("fp_environment")))
     return answer
+
+
+def faultless(answer: Mapping[str, Any]) -> str:
+    """What the program has found wrong with itself; empty if nothing.  BoardError if it does not tell."""
+    fault = answer.get("fault")
+    if not isinstance(fault, str):
+        raise BoardError(f"the program on the board reports {fault!r} as its fault")
+    return fault
 
 
 def _hint(done: Completed) -> str:
@@ -330,6 +370,14 @@ def devices(deployed: Deployed, timeout_s: float) -> dict[str, str]:
     if not isinstance(found, dict):
         raise BoardError(f"the program on the board reports {found!r} as its devices")
     return {str(item): str(device) for item, device in found.items()}
+
+
+def collect_alone(deployed: Deployed, executed: ExecutedAlone, layer: Layer, vectors: int) -> Array:
+    """The last layer's dump of a chunk in deployment mode, (vectors, width); BoardError as for `collect`."""
+    with tempfile.TemporaryDirectory() as scratch:
+        here = Path(scratch) / executed.path.name
+        deployed.board.get_many([Fetch(executed.path, here, dumps.size(layer, vectors))])
+        return dumps.read(here, layer, vectors, executed.sha256)
 
 
 def collect(

@@ -12,12 +12,23 @@ import numpy as np
 from harness import dumps, execute
 from harness.errors import BoardError
 from harness.execute import Deployed
-from harness.network import Array
+from harness.generated import Generated
+from harness.network import Array, Layer
+from harness.plan import Task
 from harness.reference.steps import Steps, Sweep
 from harness.targets import Stage, Table
 
 STEP_FIELDS = 3
 UINT32 = np.dtype(np.uint32)
+
+
+@dataclass(frozen=True)
+class Launched:
+    """What a program says of a launch: what it has found wrong, how many executions, the outputs' SHA-256."""
+
+    fault: str
+    executions: Any
+    sha256: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -36,14 +47,40 @@ class Probe:
         """What the program holds in these tables, (rows, columns) each, of their types."""
         if self._run("--tables") != (len(tables), len(tables)):
             raise BoardError("the program on the board has other tables than its target generated")
-        shapes = [np.atleast_2d(table.values).shape for table in tables]
-        names = [(table.name, table.values.dtype, shape) for table, shape in zip(tables, shapes, strict=True)]
-        return self._fetch(names)
+        return self.read_tables(tables)
 
     def outputs(self, stage: Stage, inputs: Array) -> Array:
         """What the stage makes of these inputs, (n, input width) -> (n, output width)."""
         _require_all(self._run("--stage", stage.name, vectors=inputs)[0], len(inputs))
         return self._fetch([(stage.name, stage.output_dtype, (len(inputs), stage.output_width))])[0]
+
+    def generated_sha256(self, stage: Stage, vectors: Generated) -> str:
+        """The SHA-256 of the file with the stage's outputs for vectors that the program generates itself."""
+        _require_all(self._run("--stage", stage.name, *vectors.option)[0], vectors.count)
+        size = vectors.count * stage.output_width * stage.output_dtype.itemsize
+        return execute.hashes_of(self.deployed.board, [self._out / f"{stage.name}.npy"], size)[0]
+
+    def launch(self, task: Task, vectors: Array, options: Sequence[str], wanted: Sequence[Task]) -> Launched:
+        """What the program says when it passes `vectors`, uint8 (n, bytes), through the launch that `task` begins.
+
+        The answer has the SHA-256 of what each of the tasks `wanted` has written.
+        """
+        answer = self._ask("--task", task.name, *options, vectors=vectors)
+        _require_all(answer.get("vectors"), len(vectors))
+        paths = [self._out / f"{other.name}.npy" for other in wanted]
+        hashes = execute.hashes_of(self.deployed.board, paths)
+        return Launched(execute.faultless(answer), answer.get("executions"), tuple(hashes))
+
+    def launched(self, task: Task, part: Layer, rows: int) -> Array:
+        """What `task` wrote in the last launch that the program was asked for."""
+        return self._fetch([(task.name, part.dtype, (rows, part.width))])[0]
+
+    def read_tables(self, tables: Sequence[Table]) -> list[Array]:
+        """What the program has written of these tables, (rows, columns) each, when it was asked for them last."""
+        shapes = [np.atleast_2d(table.values).shape for table in tables]
+        return self._fetch(
+            [(table.name, table.values.dtype, shape) for table, shape in zip(tables, shapes, strict=True)]
+        )
 
     def steps(self, stage: Stage, sweep: Sweep) -> tuple[Steps, Sweep]:
         """The steps of a sweep through a stage of 4-byte inputs and 1-byte outputs, and how far it went.
@@ -74,16 +111,22 @@ class Probe:
 
     def _run(self, *arguments: str, vectors: Array | None = None) -> tuple[int, int]:
         """The number of vectors and of rows that the program reports."""
-        there = self.deployed.run_folder / "probed.npy"
-        if vectors is not None:
-            dumps.write(self.scratch / there.name, vectors)
-            self.deployed.board.put(self.scratch / there.name, there)
-        given = [*arguments, "--vectors", str(there), "--out", str(self._out), *self.options]
-        answer = execute.run_program(self.deployed, given, self.timeout_s)
+        answer = self._ask(*arguments, vectors=vectors)
         passed, rows = answer.get("vectors"), answer.get("rows")
         if not isinstance(passed, int) or not isinstance(rows, int):
             raise BoardError(f"the program on the board reports {passed!r} vectors and {rows!r} rows")
         return passed, rows
+
+    def _ask(self, *arguments: str, vectors: Array | None = None) -> dict[str, Any]:
+        """The program's last line."""
+        given: list[str] = []
+        there = self.deployed.run_folder / "probed.npy"
+        if vectors is not None:
+            dumps.write(self.scratch / there.name, vectors)
+            self.deployed.board.put(self.scratch / there.name, there)
+            given = ["--vectors", str(there)]
+        words = [*self.options, *arguments, *given, "--out", str(self._out)]
+        return execute.run_program(self.deployed, words, self.timeout_s)
 
     def _fetch(self, files: Sequence[tuple[str, np.dtype[Any], tuple[int, int]]]) -> list[Array]:
         """The arrays that the program has written, each by its name, type and shape (rows, width)."""
@@ -92,6 +135,6 @@ class Probe:
         )
 
 
-def _require_all(vectors: int, expected: int) -> None:
+def _require_all(vectors: Any, expected: int) -> None:
     if vectors != expected:
         raise BoardError(f"the program passed {vectors} vectors through a stage, not {expected}")

@@ -72,22 +72,43 @@ def results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> dict
     network, records, proof, observed = plan.network, shown.records, shown.proof, shown.observed
     totals = _totals(network, count, [record.layers for record in records])
     differing = [layer.name for layer, total in zip(network.layers, totals, strict=True) if total.differing]
-    found = merge(d for record in records for d in record.diagnoses)
+    deployed, found = _deployed(records), merge(d for record in records for d in record.diagnoses)
     wrong = [layer.name for layer, total in zip(network.layers, totals, strict=True) if total.own]
+    differs = differing or (deployed and deployed.differing) or not _holds(proof) or not _conforms(observed)
     layers = enumerate(zip(totals, shown.covered, strict=True))
     return {
         "layers": [_layer(plan, ran_on, index, total, covered) for index, (total, covered) in layers],
         "coverage": {"text": coverage.describe(network, shown.covered)} | _counts(coverage.total(shown.covered)),
+        "deployed": None if deployed is None else dataclasses.asdict(deployed),
         "proof": proof,
         "conformance": observed,
-        "verdict": "identical" if not differing and _holds(proof) and _conforms(observed) else "differs",
-        "reason": "; ".join([*_proved(proof), _reason(count, differing, totals), *_strayed(observed)]),
+        "verdict": "differs" if differs else "identical",
+        "reason": "; ".join(
+            [*_proved(proof), _reason(count, differing, totals), *_in_deployment(deployed), *_strayed(observed)]
+        ),
         "diagnosis": _headline(network, found, wrong),
         "diagnoses": [_diagnosis(network, diagnosis) for diagnosis in found],
         "pictures": [
             _picture(network, count, portrait) for portrait in merge(p for record in records for p in record.portraits)
         ],
     }
+
+
+def _deployed(records: Sequence[ChunkRecord]) -> Comparison | None:
+    """The last layer's result in deployment mode over all chunks; None if it was not asked for."""
+    found = [record.deployed.result for record in records if record.deployed]
+    return reduce(Comparison.__add__, found, NOTHING) if found else None
+
+
+def _in_deployment(result: Comparison | None) -> list[str]:
+    """What deployment mode adds to the reason, in one clause."""
+    if result is None:
+        return []
+    if not result.differing or not result.first:
+        return [f"in deployment mode all {result.compared:,} outputs are the same"]
+    first, scope = result.first, f"{result.differing:,} of {result.compared:,} outputs"
+    where = f"column {first.unit} of vector {first.vector}: {first.actual}, expected {first.expected}"
+    return [f"in deployment mode (--dump last --time network) {scope} differ, first {where}"]
 
 
 def origin(job: Job, environment: dict[str, str], setup: list[dict[str, Any]]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from harness import chunks, conformance, execute, failing, jobs, observe, report, verdict
+from harness import chunks, conformance, execute, failing, fp_environment, jobs, observe, report, verdict
 from harness.board_state import Notify, known_state
 from harness.board_state.identify import require_same_boot
 from harness.commands import steps
@@ -80,6 +80,7 @@ def _carry_out(job: Job, workspace: Workspace, screen: Screen, notify: Notify) -
             environment |= steps.devices(job, deployed, notify)
             found, observed = _run_chunks(job, deployed, coverage, screen, notify)
             require_same_boot(reached.board, job.identity)
+            environment["fp_environment"] = fp_environment.text(deployed.fp_environments)
     smallest = failing.keep(found, job) if found else None
     document = verdict.conclude(job, environment, setup, smallest, coverage.result(), observed)
     (job.folder.path / "report.html").write_text(report.html(document), encoding="utf-8")

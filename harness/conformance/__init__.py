@@ -4,7 +4,7 @@
 """
 
 from harness.conformance.document import Condition, document
-from harness.conformance.interleavings import check
+from harness.conformance.interleavings import check, work_together
 from harness.conformance.replay import Conformance, Violation, replay
 from harness.conformance.structure import Finding
 from harness.conformance.trace import Event, Trace, arrange, read
@@ -24,4 +24,5 @@ __all__ = [
     "read",
     "replay",
     "waiting",
+    "work_together",
 ]

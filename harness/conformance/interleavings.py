@@ -21,6 +21,7 @@ its readers of an earlier execution gave back.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -39,6 +40,14 @@ def check(plan: Plan) -> tuple[Finding, ...]:
     run = _Run(plan)
     run.finish()
     return tuple(run.deadlock() or [*_early_reads(plan, run), *_early_writes(plan, run), *_early_inputs(plan)])
+
+
+def work_together(plan: Plan) -> bool:
+    """Whether the plan lets two items work at the same time: no hand-over orders some task of one and of the other."""
+    run = _Run(plan)
+    run.finish()
+    pairs = itertools.combinations(range(len(plan.tasks)), 2)
+    return any(not run.ordered(one, other) and not run.ordered(other, one) for one, other in pairs)
 
 
 def _early_reads(plan: Plan, run: _Run) -> Iterator[Finding]:

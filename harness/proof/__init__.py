@@ -9,9 +9,11 @@ from harness.proof.argument import Proof, Subject, in_order, prove, questions
 from harness.proof.assumptions import assumptions, of_plan
 from harness.proof.claims import Claim, Question, Side, Step
 from harness.proof.document import document
+from harness.proof.effort import Effort
 
 __all__ = [
     "Claim",
+    "Effort",
     "Proof",
     "Question",
     "Side",

@@ -1,18 +1,20 @@
 """Step 4: the sums of products are the right ones, and fit.
 
 A sum of integers that fits does not depend on the order of its terms.  What is left to show is that the code adds
-the right terms.  Each term depends on one input code; so a layer whose other inputs stand at their zero point, where
-their terms are 0, shows the term of one input at each of its codes, and that is all that there is to a term.  The
-vectors that bring a column to its bounds bring every part of its sum to its extremes at the same time, so that an
-intermediate too narrow for any part of it, such as int16 pairs of products, shows there.
+the right terms.  A layer whose other inputs stand at their zero point, where their terms are 0, shows the term of one
+input at each of its codes.  That a term depends on no other input is shown by vectors in which any two inputs have
+every pair of codes.  The vectors that bring a column to its bounds bring every part of its sum to its extremes at the
+same time, so that an intermediate too narrow for any part of it, such as int16 pairs of products, shows there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from harness import dumps, generated
+from harness.generated import Generated
 from harness.network import Array, QGemm, accumulator_bounds
 from harness.probe import Probe
 from harness.proof.claims import Note, Question, Side, Step
@@ -23,10 +25,14 @@ from harness.targets import Stage
 CODES = 256
 BYTES_AT_ONCE = 1 << 26
 RANDOM_VECTORS = 4096
+DRAWN_VECTORS = 1 << 16
+"""Random vectors that the program generates, if nobody says how many."""
 
 
-def questions(layer: QGemm, stage: Stage, probe: Probe | None) -> Iterator[Question]:
-    """That no sum of the layer overflows, that its terms are right, and that they add up at the extremes."""
+def questions(
+    layer: QGemm, stage: Stage, probe: Probe | None, random_vectors: int = DRAWN_VECTORS
+) -> Iterator[Question]:
+    """No sum of the layer overflows, its terms are right, add up at the extremes, and depend on one input each."""
     low, high = accumulator_bounds(layer)
     yield Question(
         Step.ACCUMULATION,
@@ -65,6 +71,49 @@ def questions(layer: QGemm, stage: Stage, probe: Probe | None) -> Iterator[Quest
         complete=True,
         answer=lambda note: wrong(together, note),
     )
+    yield _independence(layer, stage, probe, random_vectors)
+
+
+def _independence(layer: QGemm, stage: Stage, probe: Probe | None, random_vectors: int) -> Question:
+    """The terms of a sum depend on one input each."""
+    pairs = generated.pair_vectors(layer.input_width)
+    parts = [*pairs, *_random_parts(layer, random_vectors)]
+    exact = specification.accumulator(layer)
+
+    def wrong(note: Note) -> str:
+        return next(filter(None, (_differing(stage, part, exact, probe, note) for part in parts)), "")
+
+    return Question(
+        Step.ACCUMULATION,
+        Side.BOARD,
+        layer.name,
+        "the term of an input does not depend on another input",
+        f"{sum(part.count for part in pairs):,} vectors in which any two inputs have every pair of codes (orthogonal "
+        f"array over GF(256)); {random_vectors:,} random vectors",
+        sum(part.count for part in parts) * layer.width,
+        complete=True,
+        answer=wrong,
+    )
+
+
+def _random_parts(layer: QGemm, count: int) -> Iterator[Generated]:
+    """Random vectors, each part with a seed of its own and so many that its sums fit into a file."""
+    at_once = max(BYTES_AT_ONCE // (4 * layer.width), 1)
+    for seed, first in enumerate(range(0, count, at_once)):
+        yield generated.random_vectors(min(at_once, count - first), layer.input_width, seed)
+
+
+def _differing(
+    stage: Stage, vectors: Generated, exact: Callable[[Array], Array], probe: Probe | None, note: Note
+) -> str:
+    """The first wrong sum of generated vectors; they are sent only to find it."""
+    rows = vectors.rows(0, vectors.count).view(stage.input_dtype)
+    right = dumps.sha256(exact(rows).astype(stage.output_dtype))
+    if probe and probe.generated_sha256(stage, vectors) != right:
+        counterexample = differing_output(stage, rows, exact, probe, lambda _: None)
+        return counterexample or "the sums of generated vectors changed when they were asked for again"
+    note(right)
+    return ""
 
 
 def _overflow(low: Array, high: Array) -> str:

@@ -14,6 +14,7 @@ from harness.network import Add, ArgExtremum, DequantizeLinear, Layer, Network, 
 from harness.plan import Plan
 from harness.probe import Probe
 from harness.proof import accumulation, composition, constants, others, rounding
+from harness.proof.accumulation import DRAWN_VECTORS
 from harness.proof.claims import Claim, Question, Side, Step
 from harness.targets import LayerCode, Part, Stage
 
@@ -103,10 +104,11 @@ def in_order(questions: Iterable[Question]) -> list[Question]:
     return sorted(questions, key=lambda question: list(Step).index(question.step))
 
 
-def questions(subject: Subject, *, all_floats: bool) -> Iterator[Question]:
+def questions(subject: Subject, *, all_floats: bool, random_vectors: int = DRAWN_VECTORS) -> Iterator[Question]:
     """All that is asked of single stages and of the reference.
 
-    `all_floats` passes every input of QuantizeLinear through the board, not only those where its code changes.
+    `all_floats` passes every input of QuantizeLinear through the board, not only those where its code changes;
+    `random_vectors` pass through every sum of products.
     """
     yield from constants.questions(subject.network, subject.parts, subject.codes, subject.probe)
     for layer in subject.network.layers:
@@ -115,12 +117,14 @@ def questions(subject: Subject, *, all_floats: bool) -> Iterator[Question]:
     for part, code in zip(subject.parts, subject.codes, strict=True):
         merges = [stage for stage in code.stages if stage.part is Part.MERGE]
         yield from (composition.merging(part, stage, subject.probe) for stage in merges)
-        yield from _of_part(subject.probe, part, {stage.part: stage for stage in code.stages}, all_floats=all_floats)
+        stages = {stage.part: stage for stage in code.stages}
+        if isinstance(part, QGemm):
+            yield from accumulation.questions(part, stages[Part.ACCUMULATE], subject.probe, random_vectors)
+        yield from _of_part(subject.probe, part, stages, all_floats=all_floats)
 
 
 def _of_part(probe: Probe | None, layer: Layer, stages: dict[Part, Stage], *, all_floats: bool) -> Iterator[Question]:
     if isinstance(layer, QGemm):
-        yield from accumulation.questions(layer, stages[Part.ACCUMULATE], probe)
         yield rounding.every_accumulator(layer, stages[Part.FINISH], probe)
     elif isinstance(layer, QuantizeLinear):
         yield from rounding.quantization(layer, stages[Part.COMPUTE], probe, all_floats=all_floats)

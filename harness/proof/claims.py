@@ -22,6 +22,7 @@ class Step(enum.Enum):
     ACCUMULATION = "every sum of products is the right one"
     REQUANTIZATION = "every sum becomes the right activation"
     OTHERS = "every other operator gives the right activation"
+    EXECUTION = "the schedule runs the probed code in its own buffers, always with the same result"
     COMPOSITION = "every layer reads what the one before it wrote"
 
 

@@ -1,7 +1,9 @@
-"""Step 5: the layers read what those before them wrote, whichever item is slow.
+"""Step 7: the layers read what those before them wrote, whichever item is slow, and however often they run.
 
 Runs of the whole network under delays injected into one item at a time, so that a hand-over that is missing or in the
-wrong place shows as stale activations.  Blocks of different sizes leave different vectors in the buffers.
+wrong place shows as stale activations.  Blocks of different sizes leave different vectors in the buffers.  A delay lets
+the others finish, so the same runs are repeated with items that are shifted against each other and work at the same
+time, which shows memory that two of them use.
 
 What several items computed of one layer its readers bring together.  Whole runs would not show that a column is left
 out there whose activation is always the same, so these stages are asked by themselves.
@@ -12,17 +14,21 @@ An accelerator hands out less when not all activations are dumped, by ways of it
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from harness import dumps, execute
+from harness import conformance, dumps, execute, generated
+from harness.errors import BoardError
 from harness.execute import Deployed
+from harness.generated import Passes
 from harness.network import Array, Layer, Network
 from harness.plan import Plan
 from harness.probe import Probe
 from harness.proof.claims import Note, Question, Side, Step
+from harness.proof.effort import Effort
 from harness.proof.rounding import differing_output
 from harness.stimuli import stimuli
 from harness.targets import Stage
@@ -31,6 +37,10 @@ VECTORS = 2000
 """Of each whole run under delays."""
 DELAY_US = 300
 BLOCKS = (1, 7, 64)
+SHIFTED_BLOCKS = (1, 8)
+SEED = 2
+SHORTEST_SHIFT_NS = 20_000
+"""Threads that are woken at the same time begin to work that far from each other."""
 
 
 def seeded(network: Network, seed: int) -> Array:
@@ -38,70 +48,188 @@ def seeded(network: Network, seed: int) -> Array:
     return stimuli(network, VECTORS, seed).chunk(0, VECTORS)
 
 
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """Runs of the whole network over the same vectors, whose activations are known.
+
+    `upload` is the file of the vectors, `wanted` the SHA-256 of each layer's dump.  Where nothing is `deployed` the
+    answers are the right ones.
+    """
+
+    plan: Plan
+    deployed: Deployed | None
+    upload: Path
+    count: int
+    wanted: Sequence[str]
+    timeout_s: float
+
+    def run(self, options: Sequence[str], note: Note) -> tuple[str, dict[str, Any]]:
+        """The first layer whose activations are not the right ones, or a fault in words, and the program's answer."""
+        layers = self.plan.network.layers
+        note(" ".join(self.wanted))
+        if self.deployed is None:
+            return "", {}
+        given = [*execute.options(self.plan), *options]
+        done = execute.execute_chunk(self.deployed, 0, self.upload, self.count, layers, given, self.timeout_s)
+        differing = [
+            layer.name for layer, *pair in zip(layers, self.wanted, done.sha256, strict=True) if pair[0] != pair[1]
+        ]
+        fault = execute.faultless(done.answer)
+        return fault or (f"layer {differing[0]} differs first" if differing else ""), done.answer
+
+    def last(self, options: Sequence[str]) -> str:
+        """The SHA-256 of the last layer's dump, which alone is written."""
+        if self.deployed is None:
+            return self.wanted[-1]
+        last = self.plan.network.layers[-1]
+        out = execute.out_folder(self.deployed.run_folder, 0)
+        there, result = (
+            self.deployed.run_folder / self.upload.name,
+            out / dumps.file_name(len(self.plan.network.layers) - 1, last),
+        )
+        self.deployed.board.put(self.upload, there)
+        arguments = ["--vectors", str(there), "--out", str(out), "--dump", "last", *execute.options(self.plan)]
+        execute.run_program(self.deployed, [*arguments, *options], self.timeout_s)
+        return execute.hashes_of(self.deployed.board, [result], dumps.size(last, self.count))[0]
+
+    def times_ns(self, block: int) -> Array:
+        """How long each layer took of executions of `block` vectors, uint64 (executions, layers)."""
+        if self.deployed is None:
+            return np.zeros((1, 1), np.uint64)
+        self.last(["--block", str(block), "--time", "layer"])
+        path = execute.out_folder(self.deployed.run_folder, 0) / "time.npy"
+        shape = -(-self.count // block), len(self.plan.network.layers)
+        return execute.fetch_arrays(self.deployed.board, [(path, np.dtype(np.uint64), shape)])[0]
+
+    @property
+    def activations(self) -> int:
+        """Of all layers for one vector."""
+        return sum(layer.width for layer in self.plan.network.layers)
+
+
 def questions(
-    plan: Plan, deployed: Deployed | None, vectors: Array, references: Sequence[Array], timeout_s: float, scratch: Path
+    plan: Plan,
+    deployed: Deployed | None,
+    vectors: Array,
+    references: Sequence[Array],
+    timeout_s: float,
+    scratch: Path,
+    effort: Effort,
 ) -> Iterator[Question]:
-    """That the network gives the reference's activations (`references`) for `vectors`, however the items run.
+    """The network gives the reference's activations (`references`) for `vectors`, however the items run.
 
     Where nothing is `deployed` the answers are the right ones.
     """
-    layers = plan.network.layers
-    cases = len(vectors) * sum(layer.width for layer in layers)
     upload = scratch / "composition.npy"
     dumps.write(upload, vectors)
-    wanted = [dumps.sha256(values) for values in references]
-    pinned = execute.options(plan)
-
-    def run(item: str, block: int, note: Note) -> str:
-        options = [*pinned, "--block", str(block), "--delay", f"{item}:{DELAY_US}"]
-        found: Sequence[str] = wanted
-        if deployed:
-            found = execute.execute_chunk(deployed, 0, upload, len(vectors), layers, options, timeout_s).sha256
-        wrong = [layer.name for layer, *pair in zip(layers, wanted, found, strict=True) if pair[0] != pair[1]]
-        note(" ".join(found))
-        return f"with a delay before every layer of item {item}, layer {wrong[0]} differs first" if wrong else ""
-
+    whole = Whole(plan, deployed, upload, len(vectors), [dumps.sha256(values) for values in references], timeout_s)
     for item in plan.items:
-        for block in sorted({min(block, plan.block) for block in BLOCKS}):
-            yield Question(
-                Step.COMPOSITION,
-                Side.BOARD,
-                None,
-                f"with item {item.name} slowed down the network gives the same activations, in blocks of {block}",
-                f"{len(vectors):,} seeded vectors, ties among them; {DELAY_US} µs before each of the item's layers",
-                cases,
-                complete=False,
-                answer=partial(run, item.name, block),
+        for block in sorted({min(block, plan.block) for block in (*BLOCKS, plan.block)}):
+            yield _delayed(whole, item.name, ["--block", str(block)], f"blocks of {block}")
+        largest = min(BLOCKS[-1], plan.block)
+        drawn = generated.options((), largest, SEED)
+        yield _delayed(whole, item.name, drawn, f"blocks of random sizes from 1 to {largest}")
+    yield _repeated(whole, min(effort.block, plan.block), effort.network)
+    for block in sorted({min(block, plan.block) for block in SHIFTED_BLOCKS}):
+        yield _shifted(whole, block, effort.overlapping)
+    yield _last_alone(whole)
+
+
+def _delayed(whole: Whole, item: str, options: Sequence[str], blocks: str) -> Question:
+    def wrong(note: Note) -> str:
+        found, _ = whole.run([*options, "--delay", f"{item}:{DELAY_US}"], note)
+        return f"with a delay before every layer of item {item}, {found}" if found else ""
+
+    return Question(
+        Step.COMPOSITION,
+        Side.BOARD,
+        None,
+        f"with item {item} slowed down the network gives the same activations, in {blocks}",
+        f"{whole.count:,} seeded vectors, ties among them; {DELAY_US} µs before each of the item's layers",
+        whole.count * whole.activations,
+        complete=False,
+        answer=wrong,
+    )
+
+
+def _repeated(whole: Whole, block: int, executions: int) -> Question:
+    found = generated.passes(whole.count, block, SEED, executions)
+    options = [*generated.options((), block, SEED), "--executions", str(executions)]
+
+    def wrong(note: Note) -> str:
+        counterexample, answer = whole.run(options, note)
+        _require_executions(answer, found)
+        return counterexample
+
+    return Question(
+        Step.COMPOSITION,
+        Side.BOARD,
+        None,
+        "every execution of the network in one process gives the same activations",
+        f"{found.executions:,} executions in blocks of 1 to {block} vectors pass {whole.count:,} seeded vectors "
+        f"{found.passes:,} times; all activations are compared",
+        whole.count * found.passes * whole.activations,
+        complete=False,
+        answer=wrong,
+    )
+
+
+def _shifted(whole: Whole, block: int, executions: int) -> Question:
+    found = Passes.of_blocks(whole.count, block, executions)
+    together = conformance.work_together(whole.plan)
+    overlap = "items that the plan lets work at the same time did" if together else "the plan has no items that do so"
+
+    def wrong(note: Note) -> str:
+        longest_ns = max(2 * int(np.median(whole.times_ns(block), axis=0).max()), SHORTEST_SHIFT_NS)
+        options = ["--block", str(block), "--jitter-ns", f"{longest_ns}:{SEED}", "--executions", str(executions)]
+        counterexample, answer = whole.run(options, note)
+        _require_executions(answer, found)
+        if answer and together and not counterexample and not answer.get("overlaps"):
+            raise BoardError(
+                f"in {found.executions:,} executions no two items worked at the same time, which the plan lets them do",
+                "the board has fewer free cores than items: end what else runs there",
             )
-    yield Question(
+        return f"with items shifted against each other, {counterexample}" if counterexample else ""
+
+    return Question(
+        Step.COMPOSITION,
+        Side.BOARD,
+        None,
+        f"items that work at the same time do not disturb each other, in blocks of {block}",
+        f"{found.executions:,} executions, {found.passes:,} times {whole.count:,} seeded vectors; before each step "
+        f"every item spins for a random time, up to twice as long as the longest layer takes; {overlap}; all "
+        "activations are compared",
+        whole.count * found.passes * whole.activations,
+        complete=False,
+        answer=wrong,
+    )
+
+
+def _require_executions(answer: dict[str, Any], expected: Passes) -> None:
+    if answer and answer.get("blocks") != expected.executions:
+        raise BoardError(f"the program reports {answer.get('blocks')!r} executions, not {expected.executions}")
+
+
+def _last_alone(whole: Whole) -> Question:
+    last = whole.plan.network.layers[-1]
+
+    def wrong(note: Note) -> str:
+        for options in ([], ["--time", "network"]):
+            if whole.last(options) != whole.wanted[-1]:
+                return f"layer {last.name} differs{' when times are measured' if options else ''}"
+            note(whole.wanted[-1])
+        return ""
+
+    return Question(
         Step.COMPOSITION,
         Side.BOARD,
         None,
         "when nobody asks for the activations before it, which need not be handed out then, the last is the same",
-        f"{len(vectors):,} seeded vectors, ties among them",
-        len(vectors) * layers[-1].width,
+        f"{whole.count:,} seeded vectors, ties among them; once as they are, once with times measured",
+        2 * whole.count * last.width,
         complete=False,
-        answer=partial(_last_alone, plan, deployed, upload, wanted[-1], timeout_s),
+        answer=wrong,
     )
-
-
-def _last_alone(plan: Plan, deployed: Deployed | None, vectors: Path, wanted: str, timeout_s: float, note: Note) -> str:
-    """What is wrong with the last layer's activations where they are the only ones; `wanted` is their SHA-256."""
-    last = plan.network.layers[-1]
-    if deployed and _sha256_alone(plan, deployed, vectors, last, timeout_s) != wanted:
-        return f"layer {last.name} differs"
-    note(wanted)
-    return ""
-
-
-def _sha256_alone(plan: Plan, deployed: Deployed, vectors: Path, last: Layer, timeout_s: float) -> str:
-    out = execute.out_folder(deployed.run_folder, 0)
-    there, result = deployed.run_folder / vectors.name, out / dumps.file_name(len(plan.network.layers) - 1, last)
-    deployed.board.put(vectors, there)
-    arguments = ["--vectors", str(there), "--out", str(out), "--dump", "last", *execute.options(plan)]
-    execute.run_program(deployed, arguments, timeout_s)
-    [found] = execute.hashes_of(deployed.board, [result], dumps.size(last, VECTORS))
-    return found
 
 
 def merging(reader: Layer, stage: Stage, probe: Probe | None) -> Question:

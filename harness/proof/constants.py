@@ -98,7 +98,7 @@ def wrong_table(
         return wrong
     held = probe.tables(tables) if probe else [np.atleast_2d(table.values) for table in tables]
     return next(
-        filter(None, (_difference(*pair, expected[pair[0].name], note) for pair in zip(tables, held, strict=True))), ""
+        filter(None, (difference(*pair, expected[pair[0].name], note) for pair in zip(tables, held, strict=True))), ""
     )
 
 
@@ -123,7 +123,7 @@ def _left_out(nodes: Mapping[str, Node], parts: Sequence[Layer]) -> str:
     return ""
 
 
-def _difference(table: Table, held: Array, right: Array, note: Note) -> str:
+def difference(table: Table, held: Array, right: Array, note: Note) -> str:
     """Return the first place at which the program's table, (rows, columns), does not hold what is right, in words."""
     right = np.atleast_2d(right)
     if (held.dtype, held.shape) != (right.dtype, right.shape):

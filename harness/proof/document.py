@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.proof.argument import Proof
 from harness.proof.claims import Claim, Question, Side
 
+SCHEMA = 2
 
-def document(proof: Proof, assumptions: Sequence[str], wall_s: float) -> dict[str, Any]:
-    """JSON types: every claim with its method, cases, time and counterexample, and what is taken for granted."""
+
+def document(
+    proof: Proof, assumptions: Sequence[str], fp_environments: Sequence[Mapping[str, str]], wall_s: float
+) -> dict[str, Any]:
+    """JSON types: every claim with its method, cases, time and counterexample, and what is taken for granted.
+
+    `fp_environments` are those that the program reported of its threads while it answered.
+    """
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         "holds": proof.holds,
         "claims": [_claim(claim) for claim in proof.claims],
         "assumptions": list(assumptions),
+        "fp_environment": list(fp_environments),
         "wall_s": round(wall_s, 3),
     }
 

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import proof
+from harness import fp_environment, proof
+from harness.errors import BoardError
 from harness.evidence import RunFolder, file_sha256
 from harness.plan import Plan
-from harness.proof import Question, Side, Subject, composition, races, structure
+from harness.proof import Question, Side, Subject, composition, effort, launches, races, structure
+from harness.proof.document import SCHEMA
 from harness.proof.document import asked as asked_document
 from harness.reference import SpecificationReference
 from harness.verification import fields
@@ -41,6 +43,8 @@ def consistent(evidence: Evidence) -> Mapping[str, Any]:
 def questions(evidence: Evidence, plan: Plan) -> str:
     """Its claims are the answers to all that there is to ask of the plan, with what is taken for granted."""
     found, request = consistent(evidence), evidence.request
+    if found["schema"] != SCHEMA:
+        raise UncheckedError(f"{PROOF} is of schema {found['schema']}, this version asks the questions of {SCHEMA}")
     with tempfile.TemporaryDirectory() as scratch:
         wanted = [asked_document(question) for question in _asked(evidence, plan, Path(scratch))]
     said = [{key: claim.get(key) for key in wanted[0]} for claim in found["claims"]]
@@ -51,11 +55,20 @@ def questions(evidence: Evidence, plan: Plan) -> str:
     return f"{len(wanted)} claims under {len(taken)} assumptions are all that there is to ask of this plan"
 
 
+def _require_environment(found: Mapping[str, Any]) -> None:
+    """All threads of the program computed in the standard floating-point environment."""
+    try:
+        fp_environment.parse(found["fp_environment"])
+    except BoardError as error:
+        raise ContradictionError(f"{PROOF}: {error.message}") from error
+
+
 def answers(evidence: Evidence, plan: Plan, progress: Progress) -> str:
     """What the program answered to each claim that holds has the hash of the right answers, computed again."""
     found = consistent(evidence)
     if any("answers_sha256" not in claim for claim in found["claims"]):
         raise UncheckedError(f"{PROOF} has no hashes of them: written by an older version")
+    _require_environment(found)
     with tempfile.TemporaryDirectory() as scratch:
         pairs = list(zip(found["claims"], _asked(evidence, plan, Path(scratch)), strict=True))
         board = [pair for pair in pairs if pair[1].side is Side.BOARD and pair[0]["holds"]]
@@ -69,16 +82,19 @@ def answers(evidence: Evidence, plan: Plan, progress: Progress) -> str:
 
 def _asked(evidence: Evidence, plan: Plan, scratch: Path) -> Sequence[Question]:
     request = evidence.request
-    return asked(plan, request["seed"], all_floats=request["floats"] == "all", scratch=scratch)
+    ran_on = [item["ran_on"] for item in evidence.run["plan"]["items"]]
+    return asked(plan, request["seed"], ran_on, all_floats=request["floats"] == "all", scratch=scratch)
 
 
-def asked(plan: Plan, seed: int, *, all_floats: bool, scratch: Path) -> Sequence[Question]:
+def asked(plan: Plan, seed: int, ran_on: Sequence[str], *, all_floats: bool, scratch: Path) -> Sequence[Question]:
     """All questions of a proof in their order, with no program to ask; `scratch` is a folder for what they write."""
-    vectors = composition.seeded(plan.network, seed)
+    vectors, wanted = composition.seeded(plan.network, seed), effort.of(ran_on)
     right = SpecificationReference(plan.network).activations(vectors)
-    whole = [*composition.questions(plan, None, vectors, right, 0.0, scratch), races.question(plan, None)]
-    of_stages = proof.questions(Subject.of(plan, None), all_floats=all_floats)
-    return proof.in_order([*structure.questions(plan, None), *of_stages, *whole])
+    stages = proof.questions(Subject.of(plan, None), all_floats=all_floats, random_vectors=wanted.random_vectors)
+    parts = launches.questions(plan, None, vectors, right, wanted)
+    whole = composition.questions(plan, None, vectors, right, 0.0, scratch, wanted)
+    asked = [*structure.questions(plan, None), *stages, *parts, *whole, races.question(plan, None)]
+    return proof.in_order(asked)
 
 
 def structured(evidence: Evidence, plan: Plan, program: Path) -> str:

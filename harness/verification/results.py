@@ -22,7 +22,7 @@ from harness.reference import Reference, SpecificationReference
 from harness.stimuli import Stimuli
 from harness.untrusted import load_array
 from harness.verdict import Shown, results
-from harness.verification.claims import ContradictionError, Progress, listed, require_equal
+from harness.verification.claims import ContradictionError, Progress, UncheckedError, listed, require_equal
 from harness.verification.folder import RUN, Evidence
 
 
@@ -109,6 +109,23 @@ def _require_kept(
             raise ContradictionError(f"chunk {record.index}: the dumps of layer {layer} are not here")
         if same and result.differing:
             raise ContradictionError(f"chunk {record.index}: layer {layer} differs, yet its dumps have one hash")
+    _require_deployed(outputs, record)
+
+
+def _require_deployed(outputs: Outputs, record: ChunkRecord) -> None:
+    """Of a proof every chunk ran in deployment mode too; its outputs differ if, and only if, their hash does."""
+    deployed, name = record.deployed, f"chunk {record.index}, deployment mode"
+    wanted = outputs.evidence.request["floats"] is not None
+    if "deployed" not in outputs.evidence.run:
+        raise UncheckedError(f"{name}: {RUN} does not know it: written by an older version")
+    if (deployed is not None) is not wanted:
+        raise ContradictionError(f"{name}: {'it did not run' if wanted else 'it ran, and no proof asks for it'}")
+    if deployed is None:
+        return
+    width = outputs.plan.network.layers[-1].width
+    require_equal(f"{name}, compared,", deployed.result.compared, (record.stop - record.start) * width)
+    if (deployed.sha256 == record.reference_sha256[-1]) is bool(deployed.result.differing):
+        raise ContradictionError(f"{name}: its hash and its result contradict each other")
 
 
 @dataclass(frozen=True)
@@ -148,6 +165,7 @@ def _require_follows(outputs: Outputs, record: ChunkRecord, vectors: Array, acti
     hashes = (sha256, record.target_sha256)
     actual = outputs.kept("target", record)
     found = chunks.recorded(outputs.plan, outputs.vectors.count, chunk, vectors, activations, actual, hashes)
+    found = dataclasses.replace(found, deployed=record.deployed)  # its hash was compared with the reference's
     require_equal(f"chunk {record.index},", dataclasses.asdict(record), dataclasses.asdict(found))
 
 
@@ -161,7 +179,7 @@ def verdict(outputs: Outputs, covered: tuple[LayerCoverage, ...] | None) -> str:
     believed = covered or tuple(map(_covered, run["layers"]))
     shown = Shown(outputs.evidence.records, believed, RunFolder(outputs.evidence.path).read_proof(), _observed(outputs))
     found = results(plan, ran_on, outputs.vectors.count, shown)
-    require_equal(RUN, {key: run[key] for key in found}, found)
+    require_equal(RUN, {key: run.get(key) for key in found}, found)
     return f"{run['verdict']}: {run['reason']}"
 
 
