@@ -126,6 +126,7 @@ def questions(subject: Subject, *, all_floats: bool, random_vectors: int = DRAWN
 def _of_part(probe: Probe | None, layer: Layer, stages: dict[Part, Stage], *, all_floats: bool) -> Iterator[Question]:
     if isinstance(layer, QGemm):
         yield rounding.every_accumulator(layer, stages[Part.FINISH], probe)
+        yield rounding.independent_columns(layer, stages[Part.FINISH], probe)
     elif isinstance(layer, QuantizeLinear):
         yield from rounding.quantization(layer, stages[Part.COMPUTE], probe, all_floats=all_floats)
     elif isinstance(layer, DequantizeLinear | ArgExtremum | Add):

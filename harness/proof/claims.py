@@ -40,7 +40,7 @@ class Question:
     """Something that can be asked: `answer` returns a counterexample in words, or nothing if there is none.
 
     On the way it notes what the program answered rightly.  `cases` is how many values are tried; `complete` says that
-    they are all that there can be.
+    they are all that there can be.  `observed` tells, after the answer, what else was seen that bears on it.
     """
 
     step: Step
@@ -51,12 +51,13 @@ class Question:
     cases: int
     complete: bool
     answer: Callable[[Note], str]
+    observed: Callable[[], str] = str
 
     def ask(self) -> Claim:
         """The answer, the hash of all that was found right on the way to it, and how long it took."""
         started, right = time.perf_counter(), hashlib.sha256()
         counterexample = self.answer(lambda sha256: right.update(sha256.encode()))
-        return Claim(self, counterexample, time.perf_counter() - started, right.hexdigest())
+        return Claim(self, counterexample, time.perf_counter() - started, right.hexdigest(), self.observed())
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class Claim:
     counterexample: str
     time_s: float
     answers_sha256: str = ""
+    observed: str = ""
 
     @property
     def holds(self) -> bool:

@@ -39,8 +39,8 @@ DELAY_US = 300
 BLOCKS = (1, 7, 64)
 SHIFTED_BLOCKS = (1, 8)
 SEED = 2
-SHORTEST_SHIFT_NS = 20_000
-"""Threads that are woken at the same time begin to work that far from each other."""
+SHORTEST_SHIFT_NS = 1000
+"""Of a layer that takes less time than a reading of the clock."""
 
 
 def seeded(network: Network, seed: int) -> Array:
@@ -127,8 +127,9 @@ def questions(
         for block in sorted({min(block, plan.block) for block in (*BLOCKS, plan.block)}):
             yield _delayed(whole, item.name, ["--block", str(block)], f"blocks of {block}")
         largest = min(BLOCKS[-1], plan.block)
-        drawn = generated.options((), largest, SEED)
-        yield _delayed(whole, item.name, drawn, f"blocks of random sizes from 1 to {largest}")
+        if largest > 1:
+            drawn = generated.options((), largest, SEED)
+            yield _delayed(whole, item.name, drawn, f"blocks of random sizes from 1 to {largest}")
     yield _repeated(whole, min(effort.block, plan.block), effort.network)
     for block in sorted({min(block, plan.block) for block in SHIFTED_BLOCKS}):
         yield _shifted(whole, block, effort.overlapping)
@@ -177,31 +178,33 @@ def _repeated(whole: Whole, block: int, executions: int) -> Question:
 def _shifted(whole: Whole, block: int, executions: int) -> Question:
     found = Passes.of_blocks(whole.count, block, executions)
     together = conformance.work_together(whole.plan)
-    overlap = "items that the plan lets work at the same time did" if together else "the plan has no items that do so"
+    overlaps: list[int] = []
 
     def wrong(note: Note) -> str:
         longest_ns = max(2 * int(np.median(whole.times_ns(block), axis=0).max()), SHORTEST_SHIFT_NS)
         options = ["--block", str(block), "--jitter-ns", f"{longest_ns}:{SEED}", "--executions", str(executions)]
         counterexample, answer = whole.run(options, note)
         _require_executions(answer, found)
-        if answer and together and not counterexample and not answer.get("overlaps"):
-            raise BoardError(
-                f"in {found.executions:,} executions no two items worked at the same time, which the plan lets them do",
-                "the board has fewer free cores than items: end what else runs there",
-            )
+        overlaps.append(answer.get("overlaps", 0))
         return f"with items shifted against each other, {counterexample}" if counterexample else ""
+
+    def observed() -> str:
+        if not together:
+            return "the plan lets no two items work at the same time"
+        return f"in {sum(overlaps):,} of {found.executions:,} executions two items worked at the same time"
 
     return Question(
         Step.COMPOSITION,
         Side.BOARD,
         None,
-        f"items that work at the same time do not disturb each other, in blocks of {block}",
+        f"items that are shifted against each other do not disturb each other, in blocks of {block}",
         f"{found.executions:,} executions, {found.passes:,} times {whole.count:,} seeded vectors; before each step "
-        f"every item spins for a random time, up to twice as long as the longest layer takes; {overlap}; all "
-        "activations are compared",
+        "every item spins for a random time, up to twice as long as the longest layer takes; all activations are "
+        "compared",
         whole.count * found.passes * whole.activations,
         complete=False,
         answer=wrong,
+        observed=observed,
     )
 
 

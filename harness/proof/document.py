@@ -34,6 +34,7 @@ def _claim(claim: Claim) -> dict[str, Any]:
         "holds": claim.holds,
         "counterexample": claim.counterexample or None,
         "answers_sha256": claim.answers_sha256 if answered else None,
+        "observed": claim.observed or None,
         "time_s": round(claim.time_s, 3),
     }
 

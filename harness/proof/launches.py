@@ -19,7 +19,7 @@ from harness.errors import BoardError
 from harness.network import Array, Network, QGemm, QuantizeLinear
 from harness.plan import Plan, Task
 from harness.probe import Probe
-from harness.proof import accumulation, constants
+from harness.proof import accumulation, columns, constants
 from harness.proof.claims import Note, Question, Side, Step
 from harness.proof.effort import Effort
 from harness.reference import specification
@@ -73,17 +73,18 @@ class Trial:
     def _drawn(self, name: str, known: Array, rng: np.random.Generator) -> Iterator[Array]:
         """Codes and numbers that the tensor may hold: any, extremes, and such that are equal in many columns."""
         width = known.shape[1]
+        yield _changed_one_by_one(known)
         if known.dtype != np.float32:
             limits = np.iinfo(known.dtype)
             codes = np.arange(limits.min, limits.max + 1).astype(known.dtype)
             yield rng.choice(codes, (DRAWN, width))
             yield rng.choice(codes[[0, 1, -2, -1]], (DRAWN, width))
-            yield pooled(rng, codes, (DRAWN, width))
+            yield columns.mixed(codes, width)
             yield np.repeat(codes[:, None], width, axis=1)
         elif name == self.plan.network.input_name and _only_quantized(self.plan.network):
             bits = rng.integers(0, 1 << 32, (DRAWN, width), dtype=np.uint32)
             yield bits.view(np.float32)
-            yield pooled(rng, np.append(known, SPECIAL), (DRAWN, width))
+            yield columns.mixed(np.append(known, SPECIAL), width)
         else:  # each column holds numbers that it has been seen to hold
             yield known[rng.integers(0, len(known), (DRAWN, width)), np.arange(width)]
 
@@ -135,11 +136,13 @@ class Trial:
         return f"{text}{wanted[vector, column]}"
 
 
-def pooled(rng: np.random.Generator, values: Array, shape: tuple[int, int]) -> Array:
-    """Vectors of a few values each, so that columns are equal, in order and not, whatever lies between them."""
-    pools = rng.choice(values, (shape[0], 3))
-    drawn: Array = np.take_along_axis(pools, rng.integers(0, 3, shape), axis=1)
-    return drawn
+def _changed_one_by_one(known: Array) -> Array:
+    """Vectors that differ from the one before in one column, each column in its turn."""
+    count, width = max(DRAWN, 2 * known.shape[1]), known.shape[1]
+    source = known[np.arange(count + width) % len(known)]
+    latest = np.arange(count)[:, None] + (np.arange(width) - np.arange(count)[:, None]) % -width
+    changed: Array = source[np.maximum(latest, 0), np.arange(width)]
+    return changed
 
 
 def _only_quantized(network: Network) -> bool:

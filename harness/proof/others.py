@@ -9,6 +9,7 @@ import numpy as np
 
 from harness.network import Add, ArgExtremum, Array, DequantizeLinear
 from harness.probe import Probe
+from harness.proof import columns
 from harness.proof.claims import Question, Side, Step
 from harness.proof.rounding import differing_output
 from harness.reference import specification
@@ -20,6 +21,8 @@ VALUES = 1 << 20
 """Over all columns, of each kind of sample."""
 RANDOM_VECTORS = 65_536
 KINDS_OF_PAIRS = 5
+NEIGHBOURS_OF = np.array([2.0**-149 * 64, 1e-30, 1, 1e30, 3.4e38], np.float32)
+"""Numbers around which ArgMax and ArgMin are given adjacent floats: subnormal, small, large, nearly the largest."""
 SPECIAL_TERMS = np.array([0, 1e-45, 2.0**-126, 1, 1 + 2.0**-23, 1e38], np.float32)
 SPECIAL_TERMS = np.append(SPECIAL_TERMS, -SPECIAL_TERMS)
 
@@ -27,15 +30,16 @@ SPECIAL_TERMS = np.append(SPECIAL_TERMS, -SPECIAL_TERMS)
 def question(layer: DequantizeLinear | ArgExtremum | Add, stage: Stage, probe: Probe | None) -> Question:
     """That the deployed code gives the right outputs."""
     if isinstance(layer, DequantizeLinear):
-        return _question(layer, stage, probe, 256, lambda: every_code(layer), "every code becomes the right number",
-                         "all 256 codes pass through every column", complete=True)  # fmt: skip
+        vectors = 256 + columns.VECTORS
+        return _question(layer, stage, probe, vectors, lambda: _codes(layer), "every code becomes the right number",
+                         f"all 256 codes pass through every column; {columns.METHOD}", complete=True)  # fmt: skip
     if isinstance(layer, ArgExtremum):
         return _arg_extremum(layer, stage, probe)
     special = len(SPECIAL_TERMS) ** len(layer.sources)
-    pairs = KINDS_OF_PAIRS * _samples(layer.width) + special
+    pairs = KINDS_OF_PAIRS * _samples(layer.width) + special + columns.VECTORS
     return _question(layer, stage, probe, pairs, lambda: terms(layer), "sums are rounded to float32 as IEEE 754 says",
-                     f"{pairs:,} pairs a column: random bits, ties, cancellation, subnormals, zeros; not complete",
-                     complete=False)  # fmt: skip
+                     f"{pairs:,} pairs a column: random bits, ties, cancellation, subnormals, zeros; {columns.METHOD}; "
+                     "not complete", complete=False)  # fmt: skip
 
 
 def _samples(width: int) -> int:
@@ -47,7 +51,8 @@ def _arg_extremum(layer: ArgExtremum, stage: Stage, probe: Probe | None) -> Ques
     complete = layer.input_width <= ORDERED_WIDTH
     inputs = orders(layer) if complete else some_orders(layer)
     method = (
-        "every order of the columns' values, equal ones included, near to each other and far apart"
+        "every order of the columns' values, equal ones included: adjacent floats or codes at several magnitudes of "
+        "both signs, both zeros, values far apart"
         if complete
         else "the extreme value, once and twice, in pairs of columns, and random orders; not complete"
     )
@@ -83,6 +88,12 @@ def _question(
         complete=complete,
         answer=lambda note: differing_output(stage, inputs(), expected, probe, note),
     )
+
+
+def _codes(layer: DequantizeLinear) -> Array:
+    """All codes in every column, and columns of equal and of different codes."""
+    every = every_code(layer)
+    return np.concatenate([every, columns.mixed(every[:, 0], layer.input_width)])
 
 
 def every_code(layer: DequantizeLinear) -> Array:
@@ -135,7 +146,9 @@ def _values(layer: ArgExtremum, ranks: Array, last: int) -> Array:
     alternating = np.broadcast_to(np.arange(ranks.shape[1]) % 2 == 1, ranks.shape)
     mixed = np.where((middle == 0) & alternating, np.float32(-0.0), middle)
     tiny, large = np.float32(2.0**-149), np.float32(2.0**120)
-    return np.concatenate([middle, mixed, -mixed, middle * tiny, middle * large])
+    centres = specification.ordered(np.append(NEIGHBOURS_OF, -NEIGHBOURS_OF))
+    adjacent = [specification.from_ordered(centre + ranks - last // 2) for centre in centres]
+    return np.concatenate([middle, mixed, -mixed, middle * tiny, middle * large, *adjacent])
 
 
 def terms(layer: Add) -> Array:
@@ -146,9 +159,11 @@ def terms(layer: Add) -> Array:
     special = np.stack(np.meshgrid(*[SPECIAL_TERMS] * len(layer.sources)), axis=-1).reshape(-1, len(layer.sources))
     everywhere = np.repeat(special, layer.width, axis=1)
     if layer.addend is not None:
-        return np.concatenate([first, *_near(layer.addend, first), everywhere])
+        alike = columns.mixed(_finite(rng, (1024, 1))[:, 0], layer.width)
+        return np.concatenate([first, *_near(layer.addend, first), everywhere, alike])
     others = [_finite(rng, shape), *_near(first, _finite(rng, shape))]
-    return np.concatenate([*(np.concatenate([first, other], axis=1) for other in others), everywhere])
+    alike = columns.mixed(_finite(rng, (1024, 1))[:, 0], 2 * layer.width)
+    return np.concatenate([*(np.concatenate([first, other], axis=1) for other in others), everywhere, alike])
 
 
 def _finite(rng: np.random.Generator, shape: tuple[int, int]) -> Array:

@@ -10,9 +10,9 @@ import numpy as np
 from harness import dumps
 from harness.compare import difference_map
 from harness.errors import BoardError
-from harness.network import Array, Network, QGemm, QuantizeLinear
+from harness.network import Array, Network, QGemm, QuantizeLinear, accumulator_bounds
 from harness.probe import Probe
-from harness.proof import cause
+from harness.proof import cause, columns
 from harness.proof.claims import Note, Question, Side, Step
 from harness.reference import exhaustive, specification, steps
 from harness.reference.softfloat import INFINITY_BITS
@@ -67,6 +67,37 @@ def thresholds(layer: QuantizeLinear, stage: Stage, probe: Probe | None, *, mono
             stage, np.repeat(notable[:, None], layer.width, axis=1), specification.operator(layer), probe, note
         ),
     )
+
+
+def independent_columns(layer: QuantizeLinear | QGemm, stage: Stage, probe: Probe | None) -> Question:
+    """The columns of QuantizeLinear, or of what follows the sums of a QGemm, do not depend on each other."""
+    quantizes = isinstance(layer, QuantizeLinear)
+    operate = specification.operator(layer) if isinstance(layer, QuantizeLinear) else specification.finish(layer)
+    kind = np.float32 if quantizes else np.int64
+    return Question(
+        Step.QUANTIZATION if quantizes else Step.REQUANTIZATION,
+        Side.BOARD,
+        layer.name,
+        f"what becomes of {'an input' if quantizes else 'a sum'} does not depend on what other columns hold",
+        f"{columns.METHOD}{', NaN and infinities among them' if quantizes else ''}",
+        columns.VECTORS * layer.width,
+        complete=True,
+        answer=lambda note: differing_output(
+            stage, _column_inputs(layer), lambda inputs: operate(inputs.astype(kind)), probe, note
+        ),
+    )
+
+
+def _column_inputs(layer: QuantizeLinear | QGemm) -> Array:
+    """Columns of equal and of different inputs: numbers around thresholds, sums within the bounds of each column."""
+    rng = np.random.default_rng(0)
+    if isinstance(layer, QuantizeLinear):
+        return columns.mixed(_notable_floats(layer, 1024), layer.width)
+    low, high = accumulator_bounds(layer)
+    around = np.concatenate([rng.integers(low.min(), high.max() + 1, 2048), np.array([low.min(), 0, high.max()])])
+    steps = np.empty(0) if layer.dtype == np.float32 else specification.thresholds(layer).reshape(-1)
+    values = np.concatenate([around, steps, steps - 1]).astype(np.int64)
+    return np.clip(columns.mixed(values, layer.width), low, high).astype(np.int32)
 
 
 def _notable_floats(layer: QuantizeLinear, spread: int) -> Array:
@@ -219,3 +250,4 @@ def quantization(layer: QuantizeLinear, stage: Stage, probe: Probe | None, *, al
     if all_floats:
         yield every_float(layer, stage, probe)
     yield thresholds(layer, stage, probe, monotone=not all_floats)
+    yield independent_columns(layer, stage, probe)

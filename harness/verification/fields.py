@@ -67,6 +67,7 @@ RUNS = {
     "proof.claims.counterexample": BELIEVED,
     "proof.claims.time_s": BELIEVED,
     **_below("proof", "proof", "schema holds assumptions. fp_environment. board."),
+    "proof.claims.observed": BELIEVED,
     **_below("proof.claims", "proof", "step shows answered_by layer statement method cases complete holds"),
     "proof.claims.answers_sha256": "answers",
     "conformance.": "verdict",

@@ -14,7 +14,10 @@
 #include "fp_environment.h"
 #include "random.h"
 
-enum { SPINS = 1000 }; /* of a reader, before it lets others have its core */
+enum {
+    SPINS = 1000,           /* of a reader, before it lets others have its core */
+    MEETING_SPINS = 100000, /* of an item that waits for the others to be shifted against it */
+};
 
 struct worker {
     const struct item *item;
@@ -42,6 +45,7 @@ static struct {
     struct worker *workers;
     pthread_barrier_t *barriers;          /* of the hand-overs, or */
     struct flag *flags;                   /* as the plan says */
+    struct flag *meetings;                /* with --jitter-ns: how many have left each barrier, `released` the last */
     pthread_barrier_t released, finished; /* crossed by all items and the main thread */
     struct execution *under_way;          /* (depth) */
     size_t tick, ticks;                   /* the current one, and how many have begun */
@@ -66,6 +70,26 @@ static void delay_step(struct worker *worker, const struct step *step)
         sleep_us(worker->delay_us);
     if (schedule.random_delay_us)
         sleep_us((long)random_up_to(&worker->random, (uint64_t)schedule.random_delay_us));
+}
+
+/* Wait without sleep until so many have come here, so that all of them run when they go on.
+ *
+ * Threads that a barrier wakes come so far apart that their tasks would seldom overlap.  Each caller has just left a
+ * barrier with the others: what they know of each other's memory stays the same. */
+static void meet_spinning(struct flag *meeting, size_t expected)
+{
+    if (schedule.jitter_ns == 0)
+        return;
+    atomic_fetch_add_explicit(&meeting->raised, 1, memory_order_relaxed);
+    for (unsigned spins = 0; atomic_load_explicit(&meeting->raised, memory_order_relaxed) < expected; ++spins)
+        if (spins >= MEETING_SPINS)
+            sched_yield();
+}
+
+static void meet(size_t hand_over, size_t execution)
+{
+    pthread_barrier_wait(&schedule.barriers[hand_over]);
+    meet_spinning(&schedule.meetings[hand_over], (execution + 1) * network.hand_overs[hand_over].parties);
 }
 
 /* Spins, because a thread that sleeps lets the others finish their tasks before it begins its own. */
@@ -96,7 +120,7 @@ static void run_step(const struct step *step, struct execution execution)
 {
     switch (step->kind) {
     case STEP_TASK: network.tasks[step->index].forward(execution.vectors, execution.index); break;
-    case STEP_MEET: pthread_barrier_wait(&schedule.barriers[step->index]); break;
+    case STEP_MEET: meet(step->index, execution.index); break;
     case STEP_RAISE: raise_flag(&schedule.flags[step->index], execution.index); break;
     case STEP_WAIT: wait_for_flag(&schedule.flags[step->index], execution.index); break;
     }
@@ -116,6 +140,7 @@ static uint64_t standard_fp_environment(const struct worker *worker)
 
 static void run_steps(struct worker *worker)
 {
+    meet_spinning(&schedule.meetings[network.hand_over_count], schedule.ticks * network.item_count);
     for (size_t i = 0; i < worker->item->step_count; ++i) {
         const struct step *step = &worker->item->steps[i];
         const struct execution execution = schedule_execution(schedule_stage(step));
@@ -226,6 +251,7 @@ static void prepare_hand_overs(void)
     require(pthread_barrier_init(&schedule.released, NULL, everyone), "cannot create barrier", "released");
     require(pthread_barrier_init(&schedule.finished, NULL, everyone), "cannot create barrier", "finished");
     schedule.flags = allocate(network.hand_over_count, sizeof *schedule.flags);
+    schedule.meetings = allocate(network.hand_over_count + 1, sizeof *schedule.meetings);
     schedule.barriers = allocate(network.hand_over_count, sizeof *schedule.barriers);
     for (size_t i = 0; i < network.hand_over_count; ++i)
         require(pthread_barrier_init(&schedule.barriers[i], NULL, network.hand_overs[i].parties),

@@ -61,7 +61,7 @@ class BoardProgram:
         """On this machine as a board, where it lies; `folder` is its run's."""
         run = PurePosixPath(folder)
         for slot in range(execute.SLOTS):
-            Path(execute.out_folder(run, slot)).mkdir(parents=True, exist_ok=True)
+            Path(execute.out_folder(run, slot) / execute.DEPLOYMENT).mkdir(parents=True, exist_ok=True)
         return Deployed(LocalBoard(), PurePosixPath(self.path.parent), run, self.sha256, self.command)
 
     def read_dumps(self, folder: Path) -> tuple[Array, ...]:

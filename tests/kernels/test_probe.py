@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness import network_c, plan
+from harness import fp_environment, network_c, plan
 from harness.network import Add, ArgExtremum, Array, DequantizeLinear, Layer, Network, QGemm, QuantizeLinear
 from harness.profile import Profile
 from harness.reference import specification
@@ -84,8 +84,11 @@ def probe(program: BoardProgram, folder: Path, *arguments: object, inputs: Array
     done = program.run(*arguments, "--out", folder)
     assert (done.returncode, done.stderr) == (0, "")
     answer = json.loads(done.stdout)
-    assert answer == {"done": True, "bundle": "patched", "vectors": answer["vectors"], "rows": answer["rows"]}
-    return answer["vectors"], answer["rows"]
+    environments = fp_environment.parse(answer.pop("fp_environment"))
+    assert [environment.item for environment in environments] == ["prepost", "network"]
+    counts = {name: answer.pop(name) for name in ("vectors", "rows")}
+    assert answer == {"done": True, "bundle": "patched", "executions": 0, "fault": ""}
+    return counts["vectors"], counts["rows"]
 
 
 def stages(net: Network, board: Profile) -> list[tuple[Layer, Stage]]:

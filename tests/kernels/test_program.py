@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import plan
+from harness import fp_environment, plan
 from harness.bundle import PROTOCOL
 from harness.network import Array
 from harness.plan import Cross, Plan
@@ -94,8 +94,10 @@ def test_the_last_line_counts_vectors_blocks_and_samples(program: BoardProgram, 
     done = program.run(*given, "--block", 64, "--repeat", 2, "--time", "network")
     answer = json.loads(done.stdout)
     counted = {key: answer.pop(key) for key in (*DISTURBANCES, "elapsed_ns")}
+    environments = fp_environment.parse(answer.pop("fp_environment"))
+    assert [environment.item for environment in environments] == ["prepost", "network"]
     assert answer == {
-        "done": True, "bundle": program.sha256, "vectors": 150, "blocks": 3, "samples": 6,
+        "done": True, "bundle": program.sha256, "vectors": 150, "blocks": 3, "samples": 6, "overlaps": 0, "fault": "",
         "memory_locked": False, "dma_latency_held": False,
     }  # fmt: skip
     assert all(isinstance(count, int) and count >= 0 for count in counted.values())

@@ -20,7 +20,7 @@ from harness.network import Add, Array, QGemm
 from harness.plan import Plan
 from harness.probe import Probe
 from harness.profile import Profile
-from harness.proof import Question, Side, Step, cause, composition
+from harness.proof import Effort, Question, Side, Step, cause, composition, launches
 from harness.targets import STAND_INS, Part
 from tests.kernels.board_program import BoardProgram, build_patched
 from tests.kernels.tiovx.boards import with_dsp
@@ -32,6 +32,7 @@ from tests.mutation.target_tiovx import past_the_trial
 from tests.mutation.target_vitis import with_fabric
 
 COMPOSED = 256  # vectors of each whole run under delays
+EFFORT = Effort(launches=[1000] * 4, network=1000, block=64, random_vectors=1 << 12, overlapping=256)
 FLOATS = 1 << 32
 START_TIMEOUT_S = 60.0
 SELF_TEST = "does not compute the specification"
@@ -246,7 +247,10 @@ def _questions(trial: Trial, *, all_floats: bool) -> Iterator[Question]:
 
 def _composition(trial: Trial) -> Iterator[Question]:
     vectors, expected = trial.subject.vectors[:COMPOSED], [values[:COMPOSED] for values in trial.subject.expected]
-    return composition.questions(trial.made, trial.deployed, vectors, expected, trial.timeout_s, trial.scratch)
+    yield from launches.questions(trial.made, trial.probe, vectors, expected, EFFORT)
+    yield from composition.questions(
+        trial.made, trial.deployed, vectors, expected, trial.timeout_s, trial.scratch, EFFORT
+    )
 
 
 def _holds(question: Question) -> bool:

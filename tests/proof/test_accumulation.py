@@ -91,15 +91,42 @@ def test_wrong_terms_are_found(workshop: Workshop, factor: str) -> None:
     patch = Patch(QGEMM, ACCUMULATE, ACCUMULATE.replace("a[k]", factor))
     trial = workshop.trial(NETWORKS["uint8 weights"], [patch])
     assert set(trial.refuted()) == {(Step.ACCUMULATION, "layer_0")}
-    alone, _ = sums(trial)
+    alone, _, _ = sums(trial)
     assert not alone.holds
     trial.check(alone)
 
 
-def sums(trial: Trial) -> tuple[Claim, Claim]:
-    """What is said of the terms alone, and of the sums at their extremes."""
-    alone, together = [question.ask() for question in trial.questions() if question.step is Step.ACCUMULATION]
-    return alone, together
+def sums(trial: Trial) -> tuple[Claim, Claim, Claim]:
+    """What is said of the terms alone, of the sums at their extremes, and of terms that depend on other inputs."""
+    alone, together, independent = [
+        question.ask() for question in trial.questions() if question.step is Step.ACCUMULATION
+    ]
+    return alone, together, independent
+
+
+PAIRS = {
+    "two codes of two inputs": "(k == 4 && a[4] == 13 && a[0] == 200)",
+    "equal codes of neighbours": "(k == 1 && a[1] == a[2] && a[1] > 250)",
+    "the extreme of one beside the middle of another": "(k == 3 && a[3] == 255 && a[2] == 77)",
+}
+
+
+@pytest.mark.parametrize("condition", PAIRS.values(), ids=PAIRS)
+def test_a_term_that_depends_on_two_inputs_is_found(workshop: Workshop, condition: str) -> None:
+    """By vectors in which any two inputs have every pair of codes; each input alone does not show it."""
+    patch = Patch(QGEMM, ACCUMULATE, f"sum[r] += a[k] * b[r * depth + k] + {condition};")
+    trial = workshop.trial(NETWORKS["uint8 weights"], [patch])
+    alone, together, independent = sums(trial)
+    assert (alone.holds, together.holds, independent.holds) == (True, True, False)
+    trial.check(independent)
+
+
+def test_what_changes_between_two_questions_is_no_right_answer(workshop: Workshop) -> None:
+    """Wrong for vectors that the program generates itself; those that are sent afterwards are all right."""
+    advance = "vectors->next += count;"
+    patch = Patch("kernels/common/vectors.c", advance, f"rows[0] ^= options->generated != 0; {advance}")
+    _, _, independent = sums(workshop.trial(NETWORKS["uint8 weights"], [patch]))
+    assert independent.counterexample == "the sums of generated vectors changed when they were asked for again"
 
 
 @pytest.mark.parametrize("name", ["uint8", "float"])
@@ -146,7 +173,7 @@ TOO_NARROW = {
 def test_a_part_of_the_sum_that_is_too_narrow_is_found(workshop: Workshop, net: Network, patches: list[Patch]) -> None:
     """Each input alone stays small enough."""
     trial = workshop.trial(net, patches)
-    alone, together = sums(trial)
+    alone, together, _ = sums(trial)
     assert (alone.holds, together.holds) == (True, False)
 
 

@@ -85,9 +85,9 @@ def test_every_step_has_its_questions_in_order(workshop: Workshop) -> None:
         for layer in RESIDUAL.layers
     }
     board, reference = Side.BOARD, Side.REFERENCE
-    rounded = [(Step.QUANTIZATION, side) for side in (reference, board, board)]
-    summed = [*((Step.ACCUMULATION, side) for side in (reference, board, board))]
-    summed += [(Step.REQUANTIZATION, side) for side in (reference, board)]
+    rounded = [(Step.QUANTIZATION, side) for side in (reference, board, board, board)]
+    summed = [*((Step.ACCUMULATION, side) for side in (reference, board, board, board))]
+    summed += [(Step.REQUANTIZATION, side) for side in (reference, board, board)]
     assert by_layer == {
         layer.name: {"QuantizeLinear": rounded, "QGemm": summed}.get(layer.operator, [(Step.OTHERS, board)])
         for layer in RESIDUAL.layers
@@ -191,9 +191,11 @@ def test_the_document_says_everything_in_json() -> None:
         Claim(question(Side.BOARD, cases=2**32), "", 1.23456, "a1b2"),
         Claim(question(Side.REFERENCE, complete=False), "column 0: 7", 0.5, "c3d4"),
     )
-    document = json.loads(json.dumps(proof.document(Proof(claims), ["a stone falls"], 61.98765)))
+    document = json.loads(json.dumps(proof.document(Proof(claims), ["a stone falls"], [], 61.98765)))
     first, second = document.pop("claims")
-    assert document == {"schema": 1, "holds": False, "assumptions": ["a stone falls"], "wall_s": 61.988}
+    assert document == {
+        "schema": 2, "holds": False, "assumptions": ["a stone falls"], "fp_environment": [], "wall_s": 61.988,
+    }  # fmt: skip
     assert first == {
         "step": "others",
         "shows": Step.OTHERS.value,

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
+from harness import execute, generated
 from harness.network import Network
 from harness.plan import Plan
-from harness.proof import Claim
+from harness.proof import Claim, composition
 from tests import builders
 from tests.kernels.board_program import Patch, parse
-from tests.proof.trials import VECTORS, Workshop
+from tests.proof.trials import EFFORT, VECTORS, Workshop
 
 CHAIN = parse(builders.random_network(np.random.default_rng(5), (5, 6, 6, 4), argmax=True, per_column=True))
 RESIDUAL = parse(builders.random_network(np.random.default_rng(2), (4, 6, 6, 5), residual=2, zero_points=True))
 
 
 LAST_ALONE = "when nobody asks for the activations before it, which need not be handed out then, the last is the same"
+
+
+REPEATED = "every execution of the network in one process gives the same activations"
+SHIFTED = "items that are shifted against each other do not disturb each other, in blocks of "
 
 
 def failing(claims: list[Claim]) -> list[str]:
@@ -30,13 +37,25 @@ def test_a_right_program_holds_in_every_block_and_whichever_item_is_slow(worksho
     slowed = [
         f"with item {item} slowed down the network gives the same activations, in blocks of {block}"
         for item in ("prepost", "network")
-        for block in (1, 7, 64)
+        for block in (1, 7, 64, "random sizes from 1 to 64")
     ]
-    assert [claim.question.statement for claim in claims] == [*slowed, LAST_ALONE]
+    assert [claim.question.statement for claim in claims] == [
+        *slowed,
+        REPEATED,
+        SHIFTED + "1",
+        SHIFTED + "8",
+        LAST_ALONE,
+    ]
     assert failing(claims) == []
     assert not any(claim.question.complete for claim in claims)
-    assert {claim.question.cases for claim in claims[:-1]} == {VECTORS * sum(layer.width for layer in net.layers)}
-    assert claims[-1].question.cases == VECTORS * net.layers[-1].width
+    width = sum(layer.width for layer in net.layers)
+    repeated = generated.passes(VECTORS, 4, composition.SEED, EFFORT.network)
+    passes = [1] * 8 + [repeated.passes, 15, 116]  # at least 1,500 executions of 100, and of 13 blocks each
+    assert [claim.question.cases for claim in claims] == [
+        *(VECTORS * width * count for count in passes),
+        2 * VECTORS * net.layers[-1].width,
+    ]
+    assert f"{repeated.executions:,} executions in blocks of 1 to 4 vectors" in claims[8].question.method
 
 
 @pytest.mark.parametrize(("block", "sizes"), [(1, (1,)), (5, (1, 5)), (50, (1, 7, 50))])
@@ -44,8 +63,12 @@ def test_blocks_that_the_program_cannot_run_are_not_claimed(
     workshop: Workshop, block: int, sizes: tuple[int, ...]
 ) -> None:
     claims = workshop.trial(CHAIN, block=block).composed()
-    stated = [claim.question.statement.rsplit(" ", 1)[1] for claim in claims if claim.question.statement != LAST_ALONE]
+    slowed = [claim.question.statement for claim in claims if "slowed down" in claim.question.statement]
+    stated = [statement.rsplit(" ", 1)[1] for statement in slowed if "random" not in statement]
     assert stated == [str(size) for size in sizes] * 2
+    assert [statement for statement in slowed if "random" in statement] == [
+        statement for statement in slowed if statement.endswith(f"from 1 to {block}")
+    ]
     assert failing(claims) == []
 
 
@@ -68,7 +91,7 @@ def test_every_missing_barrier_is_found_when_its_writer_is_slow(workshop: Worksh
         giver = made.items[barrier.writer].name
         claims = trial.composed()
         slowed = [claim for claim in claims if f"with item {giver} slowed down" in claim.question.statement]
-        assert len(slowed) == 3
+        assert len(slowed) == 4
         for claim in slowed:
             assert claim.counterexample.startswith(f"with a delay before every layer of item {giver}, layer ")
             reader = claim.counterexample.split("layer ")[-1].split(" ")[0]
@@ -93,5 +116,74 @@ def test_a_wrong_buffer_is_found_though_every_stage_is_right(workshop: Workshop,
     assert trial.refuted() == {}
     claims = trial.composed()
     in_blocks = [claim for claim in claims if not claim.question.statement.endswith("blocks of 1")]
-    assert len(in_blocks) == 5
+    assert len(in_blocks) == 9
     assert all(claim.counterexample for claim in in_blocks)
+
+
+# Programs that are wrong only in a mode, or only where items work at the same time.
+
+INIT = "static void network_init(const struct options *options __attribute__((unused)))\n{\n"
+LAST_CALL = "advisory_compute(layer_2_output[v], advisory_output[v]);"
+
+
+@pytest.mark.parametrize("mode", ["dump == DUMP_LAST", "time == TIME_NETWORK"])
+def test_a_program_that_is_wrong_in_deployment_mode_alone_is_found(workshop: Workshop, mode: str) -> None:
+    patches = [
+        Patch("network.c", INIT, f"{INIT}    alone = options->{mode};\n"),
+        Patch("network.c", "enum { BLOCK = 64 };", "enum { BLOCK = 64 }; static int alone;"),
+        Patch("network.c", LAST_CALL, f"{LAST_CALL} advisory_output[v][0] ^= alone;"),
+    ]
+    trial = workshop.trial(CHAIN, patches)
+    assert failing(trial.composed()) == [LAST_ALONE]
+    np.save(trial.probe.scratch / "vectors.npy", np.zeros((9, 5), np.float32))
+    layers = CHAIN.layers
+    done = execute.execute_chunk(
+        trial.probe.deployed, 0, trial.probe.scratch / "vectors.npy", 9, layers, [], 60, deployment=True
+    )
+    assert done.deployed is not None
+    assert done.deployed.sha256 != done.sha256[-1]
+    wrong = execute.collect_alone(trial.probe.deployed, done.deployed, layers[-1], 9)
+    right = execute.collect(trial.probe.deployed, done, [len(layers) - 1], layers, trial.probe.scratch)
+    assert (wrong == right[len(layers) - 1] ^ 1).all()
+
+
+def shared_scratch(made: Plan) -> list[Patch]:
+    """Both items keep the sums of their columns of layer_0 in the same array."""
+    return [
+        Patch("network.c", "enum { BLOCK = 64 };", "enum { BLOCK = 64 }; static int32_t shared[64];"),
+        *(
+            Patch(
+                "network.c",
+                f"int32_t acc[3];\n        {task.name}_accumulate",
+                f"int32_t *acc = shared;\n        {task.name}_accumulate",
+            )
+            for task in made.tasks_of(1)
+        ),
+    ]
+
+
+def test_scratch_memory_that_two_items_share_is_found_when_they_work_at_the_same_time(workshop: Workshop) -> None:
+    split = ["layer_0=prepost+network"]
+    made = workshop.trial(CHAIN, split=split).made
+    trial = workshop.trial(CHAIN, shared_scratch(made), split=split)
+    assert trial.refuted() == {}
+    shifted = [claim for claim in trial.composed() if claim.question.statement.startswith(SHIFTED)]
+    assert any(not claim.holds for claim in shifted)
+    for claim in shifted:
+        [worked] = re.findall(r"in ([0-9,]+) of [0-9,]+ executions two items worked", claim.observed)
+        assert int(worked.replace(",", "")) > 0
+
+
+def test_a_plan_without_items_that_work_at_the_same_time_says_so(workshop: Workshop) -> None:
+    claims = [claim for claim in workshop.trial(CHAIN).composed() if claim.question.statement.startswith(SHIFTED)]
+    assert [claim.observed for claim in claims] == ["the plan lets no two items work at the same time"] * 2
+
+
+def test_a_counter_that_wraps_is_found_in_whole_runs(workshop: Workshop) -> None:
+    patches = [
+        Patch("network.c", "enum { BLOCK = 64 };", "enum { BLOCK = 64 }; static unsigned short done;"),
+        Patch("network.c", LAST_CALL, f"{LAST_CALL} advisory_output[v][0] ^= v == 0 && ++done == 1900;"),
+    ]
+    [claim] = [claim for claim in workshop.trial(CHAIN, patches).composed() if not claim.holds]
+    assert claim.question.statement == REPEATED
+    assert claim.counterexample == "layer advisory: execution 1899 changes its output of vector 73"

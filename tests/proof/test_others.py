@@ -12,7 +12,7 @@ import pytest
 
 from harness import targets
 from harness.network import Add, ArgExtremum, Array, Network
-from harness.proof import Step, assumptions, others
+from harness.proof import Step, assumptions, columns, others
 from tests import builders
 from tests.kernels.board_program import Patch, parse
 from tests.kernels.chains import Node, chain, qgemm, quantize
@@ -83,6 +83,13 @@ WRONG_SEARCHES = {
     "magnitudes": ("float32", "ArgMax", Patch(ARG, LARGER, "fabsf(x[i]) > fabsf(x[best])")),
     "numbers as integers": ("float32", "ArgMin", Patch(ARG, SMALLER, "(int)x[i] < (int)x[best]")),
     "zeros of two signs": ("float32", "ArgMax", Patch(ARG, LARGER, f"({LARGER} || {SIGNS})")),
+    "equal up to 1e-6": (
+        "float32", "ArgMax", Patch(ARG, LARGER, "x[i] - x[best] > 1e-6f * fabsf(x[best])"),
+    ),
+    "differences of one last place near the largest numbers": (
+        "float32", "ArgMin",
+        Patch(ARG, SMALLER, "x[i] < nextafterf(x[best], 0) || (x[i] < x[best] && fabsf(x[i]) < 1e38f)"),
+    ),
     "subnormal numbers as zero": (
         "float32", "ArgMax", Patch(ARG, LARGER, f"{flushed('x[i]')} > {flushed('x[best]')}"),
     ),
@@ -223,7 +230,7 @@ def test_pairs_of_terms_meet_what_can_go_wrong() -> None:
     exact = a.astype(np.float64) + b.astype(np.float64)
     rest = np.abs(exact - total)
     assert (rest * 2 == np.spacing(np.abs(total))).sum() > 1000  # ties
-    assert len(pairs) == 5 * 65_536 + 12 * 12
+    assert len(pairs) == 5 * 65_536 + 12 * 12 + columns.VECTORS
     zeros = pairs[(pairs == 0).all(axis=1)]
     assert {tuple(np.signbit(row[[0, 4]]).tolist()) for row in zeros} == set(itertools.product([False, True], repeat=2))
 

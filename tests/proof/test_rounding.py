@@ -65,6 +65,30 @@ def test_a_quantize_linear_that_is_wrong_in_one_column_is_found(workshop: Worksh
     assert "column 2 of inputs" in refuted[Step.QUANTIZATION, "quantize"].counterexample
 
 
+EQUAL_SUMS = "acc[n] ^ (n + 1 < width && acc[n] == acc[n + 1] && acc[n] > 99)"
+
+
+@pytest.mark.parametrize(
+    ("patch", "step"),
+    [
+        (Patch(QUANTIZE, "x[i] / scale", "(i == 1 && x[1] == x[2] ? x[0] : x[i]) / scale"), Step.QUANTIZATION),
+        (
+            Patch(QUANTIZE, "x[i] / scale", "(i == 2 && x[1] != x[1] && x[2] == x[2] ? 0 : x[i]) / scale"),
+            Step.QUANTIZATION,
+        ),
+        (Patch(QGEMM, REQUANTIZE, REQUANTIZE.replace("acc[n]", f"({EQUAL_SUMS})")), Step.REQUANTIZATION),
+    ],
+    ids=["equal neighbours", "NaN beside a number", "equal sums of neighbours"],
+)
+def test_columns_that_depend_on_each_other_are_found(workshop: Workshop, patch: Patch, step: Step) -> None:
+    trial = workshop.trial(PLAIN, [patch])
+    failed = [claim for question in trial.questions() if not (claim := question.ask()).holds]
+    assert {claim.question.step for claim in failed} == {step}
+    assert all("does not depend on what other columns hold" in claim.question.statement for claim in failed)
+    for claim in failed:
+        trial.check(claim)
+
+
 # One accumulator alone.
 
 
@@ -103,7 +127,7 @@ def test_a_wrong_number_is_found(workshop: Workshop, expression: str) -> None:
     if "-0.0f" not in expression:
         assert set(trial.refuted()) == {(Step.REQUANTIZATION, "layer_0")}
         return
-    (claim,) = [question.ask() for question in trial.questions() if question.step is Step.REQUANTIZATION]
+    claim, _ = [question.ask() for question in trial.questions() if question.step is Step.REQUANTIZATION]
     assert ": 0 becomes -0.0, expected 0.0" in claim.counterexample
 
 
@@ -217,7 +241,7 @@ def test_all_floats_are_asked_for_only_if_wanted(workshop: Workshop) -> None:
     assert cases[0] - cases[1] == {2**32}
     few = next(question for question in trial.questions() if question.step is Step.QUANTIZATION)
     assert "monotone" in few.method
-    every, near = [question for question in trial.questions(all_floats=True) if question.step is Step.QUANTIZATION]
+    every, near, _ = [question for question in trial.questions(all_floats=True) if question.step is Step.QUANTIZATION]
     assert every.complete
     assert "monotone" not in near.method
 
@@ -250,7 +274,7 @@ def test_a_code_that_is_right_alone_and_wrong_in_a_sweep_is_a_counterexample(wor
     net = parse(builders.random_network(np.random.default_rng(8), (4, 1)))
     trial = workshop.trial(net, [wrong, closed])
     claims = [question.ask() for question in trial.questions() if question.step is Step.REQUANTIZATION]
-    assert [claim.counterexample.split(" becomes ")[0] for claim in claims] == ["column 0: 42"]
+    assert [claim.counterexample.split(" becomes ")[0] for claim in claims] == ["column 0: 42", ""]
     assert "but within a sweep another code" in claims[0].counterexample
 
 

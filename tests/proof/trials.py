@@ -16,7 +16,7 @@ from harness.network import Array, Layer, Network, QGemm
 from harness.plan import Plan
 from harness.probe import Probe
 from harness.profile import Profile
-from harness.proof import Claim, Question, Side, Step, Subject, composition
+from harness.proof import Claim, Effort, Question, Side, Step, Subject, composition, launches
 from harness.targets import Part, Stage, Table
 from tests.kernels.board_program import BoardProgram, Patch, build_patched, references, uniform_vectors
 from tests.kernels.test_probe import right_outputs
@@ -24,6 +24,7 @@ from tests.kernels.test_probe import right_outputs
 Change = Callable[[QGemm], QGemm]
 VECTORS = 100
 TIMEOUT_S = 60
+EFFORT = Effort(launches=[2000] * 4, network=2000, block=4, random_vectors=1 << 12, overlapping=1500)
 
 
 @dataclass(frozen=True)
@@ -90,20 +91,27 @@ class Trial:
         return [question for question in asked if question.side is Side.BOARD]
 
     def refuted(self) -> dict[tuple[Step, str | None], Claim]:
-        """The claims that do not hold, by step and layer, each with a counterexample that is found to be true."""
+        """The first claims that do not hold, by step and layer, each with a counterexample that is found to be true."""
         claims = [question.ask() for question in self.questions()]
         failed = [claim for claim in claims if not claim.holds]
         for claim in failed:
             self.check(claim)
-        return {(claim.question.step, claim.question.layer): claim for claim in failed}
+        return {(claim.question.step, claim.question.layer): claim for claim in reversed(failed)}
 
     def composed(self) -> list[Claim]:
         """What whole runs under delays say."""
         net = self.network
         vectors = uniform_vectors(net, VECTORS, seed=1)
         asked = composition.questions(
-            self.made, self.probe.deployed, vectors, references(net, vectors), TIMEOUT_S, self.probe.scratch
+            self.made, self.probe.deployed, vectors, references(net, vectors), TIMEOUT_S, self.probe.scratch, EFFORT
         )
+        return [question.ask() for question in asked]
+
+    def launched(self, effort: Effort = EFFORT) -> list[Claim]:
+        """What launches say that run in their own buffers."""
+        net = self.network
+        vectors = uniform_vectors(net, VECTORS, seed=1)
+        asked = launches.questions(self.made, self.probe, vectors, references(net, vectors), effort)
         return [question.ask() for question in asked]
 
     def tables(self) -> list[Table]:

@@ -25,6 +25,7 @@ from tests.kernels.board_program import parse
 
 NET = parse(builders.random_network(np.random.default_rng(5), (4, 6, 3), argmax=True))
 RAN_ON = ["hardware", "hardware"]
+ENVIRONMENT = [{"item": "network", "register": "MXCSR", "before": "0x1f80", "after": "0x1fa0"}]
 
 
 @contextlib.contextmanager
@@ -41,10 +42,10 @@ def made(host: Profile) -> Plan:
 def document(made: Plan, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What a right program would have answered; the reference's side is not asked."""
     folder = tmp_path_factory.mktemp("proof")
-    asked = proved.asked(made, seed=1, all_floats=False, scratch=folder)
+    asked = proved.asked(made, 1, RAN_ON, all_floats=False, scratch=folder)
     claims = (q.ask() if q.side is proof.Side.BOARD else proof.Claim(q, "", 0.0) for q in asked)
     taken = proof.of_plan(made, RAN_ON, all_floats=False)
-    found: dict[str, Any] = json.loads(json.dumps(proof.document(Proof(tuple(claims)), taken, 1.0)))
+    found: dict[str, Any] = json.loads(json.dumps(proof.document(Proof(tuple(claims)), taken, ENVIRONMENT, 1.0)))
     return found
 
 
