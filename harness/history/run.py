@@ -235,6 +235,8 @@ def _unlike_the_reference(document: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"layer {_text(layer['name'])} was not compared" for layer in layers if not layer["compared"])
     if proof and not proof["holds"]:
         yield "its proof fails"
+    if (document.get("deployed") or {"differing": 0})["differing"]:
+        yield "it differs in deployment mode"
     if traces and not traces["conforms"]:
         yield "its traces are out of order"
 

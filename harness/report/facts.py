@@ -54,6 +54,7 @@ def gather(run: Mapping[str, Any]) -> Facts:
     differing_layers = tuple(layer for layer in layers if layer["differing"])
     stand_ins = tuple(item for item in run["plan"]["items"] if item["ran_on"] != HARDWARE)
     refuted, strayed = _fails(run.get("proof"), "holds"), _fails(run.get("conformance"), "conforms")
+    refuted = refuted or bool((run.get("deployed") or {"differing": 0})["differing"])
     _check_verdict(run["verdict"], layers, differing_layers, refuted=refuted, strayed=strayed)
     return Facts(
         sum(layer["compared"] for layer in layers),
@@ -82,7 +83,8 @@ def _check_verdict(
 ) -> None:
     """A report must not show one verdict for another, least of all `identical` for what was not compared.
 
-    `refuted` says that a claim of a proof does not hold, `strayed` that a trace is no path of the plan's net.
+    `refuted` says that a claim of a proof does not hold, or that deployment mode differs, `strayed` that a trace is no
+    path of the plan's net.
     """
     if verdict not in {"identical", "differs"}:
         raise ValueError(f"a report shows the verdicts identical and differs, not {verdict!r}")

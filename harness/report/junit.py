@@ -24,6 +24,8 @@ def junit(run: Mapping[str, Any]) -> str:
         _add_case(suite, run, layer, facts)
     for part in parts(run.get("proof")):
         _add_step(suite, run, part)
+    if run.get("deployed"):
+        _add_deployed(suite, run)
     for condition in _conditions(run):
         _add_trace(suite, run, condition)
     ET.indent(root)
@@ -32,10 +34,15 @@ def junit(run: Mapping[str, Any]) -> str:
 
 def _attributes(run: Mapping[str, Any], facts: Facts) -> dict[str, str]:
     steps = parts(run.get("proof"))
-    failed = [*(bool(part.refuted) for part in steps), *(bool(c["violations"]) for c in _conditions(run))]
+    deployed = [run["deployed"]] if run.get("deployed") else []
+    failed = [
+        *(bool(part.refuted) for part in steps),
+        *(bool(result["differing"]) for result in deployed),
+        *(bool(c["violations"]) for c in _conditions(run)),
+    ]
     return {
         "name": _class_name(run),
-        "tests": str(len(run["layers"]) + len(steps) + len(_conditions(run))),
+        "tests": str(len(run["layers"]) + len(steps) + len(deployed) + len(_conditions(run))),
         "failures": str(len(facts.differing_layers) + sum(failed)),
         "errors": "0",
         "skipped": "0",
@@ -75,6 +82,14 @@ def _add_step(suite: ET.Element, run: Mapping[str, Any], part: Part) -> None:
         lines = [f"{claim['layer'] or 'network'}: {claim['counterexample']}" for claim in part.refuted]
         failure = ET.SubElement(case, "failure", type="differs", message=shortened(lines[0]))
         failure.text = "\n".join(lines)
+
+
+def _add_deployed(suite: ET.Element, run: Mapping[str, Any]) -> None:
+    case = ET.SubElement(suite, "testcase", classname=f"{_class_name(run)}.deployed", name="deployment mode")
+    result = run["deployed"]
+    if result["differing"]:
+        message = f"{result['differing']:,} of {result['compared']:,} outputs differ with --dump last --time network"
+        ET.SubElement(case, "failure", type="differs", message=message)
 
 
 def _conditions(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:

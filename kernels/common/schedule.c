@@ -16,7 +16,7 @@
 
 enum {
     SPINS = 1000,           /* of a reader, before it lets others have its core */
-    MEETING_SPINS = 100000, /* of an item that waits for the others to be shifted against it */
+    MEETING_SPINS = 200000, /* of an item that waits for the others to be shifted against it */
 };
 
 struct worker {

@@ -347,3 +347,14 @@ def test_times_of_a_wrong_program_are_no_result(tmp_path: Path, cache: Path, mon
     [folder] = (tmp_path / "runs").iterdir()
     assert differs_so_far(folder), "also if the board had failed afterwards"
     assert "outputs are not the reference's" in document["reason"]
+
+
+def test_outputs_are_compared_in_the_mode_that_is_timed(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that is wrong only while it measures times; `harness run` finds nothing."""
+    read = "            worker->intervals[i].begin = meter_read();"
+    wrong = f"{read}\n        if (reading.begin && i == 0 && worker == schedule.workers) network.input[0] = 0;"
+    document = _in_process(tmp_path, cache, monkeypatch, ("common/schedule.c", read, wrong), "host")
+    assert document["verdict"] == "differs"
+    assert document["outputs"]["differing"] > 0

@@ -16,8 +16,9 @@ import pytest
 
 from harness import network
 from harness.cli import cli
+from harness.evidence import differs_so_far
 from harness.network import QGemm, accumulator_bounds
-from harness.proof import Side, Step
+from harness.proof import Side, Step, columns
 from harness.targets import KERNELS
 from tests import builders
 from tests.commands.command import Ended, User
@@ -91,6 +92,7 @@ def test_a_right_program_is_proved_and_run(proved: Ended) -> None:
     assert document["verdict"] == "identical"
     assert document["reason"].startswith("shown for every input, by ")
     assert "bit for bit those of the reference" in document["reason"]
+    assert document["reason"].endswith(f"in deployment mode all {VECTORS:,} outputs are the same")
     assert [layer["compared"] for layer in document["layers"]] == [VECTORS * layer.width for layer in LAYERS]
     assert document["proof"]["holds"]
     assert all(claim["holds"] and claim["counterexample"] is None for claim in document["proof"]["claims"])
@@ -102,7 +104,8 @@ def test_every_layer_is_asked_in_every_step_that_concerns_it(proved: Ended) -> N
     reference = {(claim["step"], claim["layer"]) for claim in claims if claim["answered_by"] == Side.REFERENCE.value}
     rounded = {("quantization", "quantize"), ("requantization", "layer_0"), ("requantization", "layer_1")}
     summed = {("accumulation", "layer_0"), ("accumulation", "layer_1")}
-    assert board == {("constants", None), ("others", "advisory"), ("composition", None)} | rounded | summed
+    whole = {("constants", None), ("execution", None), ("composition", None)}
+    assert board == {("others", "advisory")} | whole | rounded | summed
     assert reference == {("constants", None)} | rounded | summed
     assert [claim["step"] for claim in claims] == sorted(
         (claim["step"] for claim in claims), key=[step.name.lower() for step in Step].index
@@ -124,7 +127,7 @@ def test_the_cases_are_all_that_there_are(proved: Ended) -> None:
         if isinstance(layer, QGemm):
             low, high = accumulator_bounds(layer)
             reachable = [int((high - low + 1).sum())]
-            assert cases("requantization", Side.BOARD, layer.name) == reachable
+            assert cases("requantization", Side.BOARD, layer.name) == [*reachable, columns.VECTORS * layer.width]
             assert cases("requantization", Side.REFERENCE, layer.name) == reachable
             assert cases("accumulation", Side.BOARD, layer.name)[0] == 256 * layer.input_width * layer.width
 
@@ -135,6 +138,9 @@ def test_the_proof_is_part_of_the_evidence(proved: Ended) -> None:
     proof = json.loads((folder / "proof.json").read_text())
     assert run["proof"] == proof == proved.document["proof"]
     assert "proof.json" in run["files"]
+    assert {each["item"] for each in proof["fp_environment"]} == {"prepost", "network"}
+    assert run["board"]["environment"]["fp_environment"].startswith("network: ")
+    assert run["deployed"] == {"compared": VECTORS, "differing": 0, "first": None, "own": 0}
     assert json.loads((folder / "request.json").read_text())["request"]["floats"] == "thresholds"
     report = (folder / "report.html").read_text()
     for claim in proof["claims"]:
@@ -203,7 +209,8 @@ def test_a_program_differs_that_no_vector_shows(user: User, tmp_path: Path, caps
     assert run["verdict"] == "differs"
     assert [layer["differing"] for layer in run["layers"]] == [0] * len(LAYERS)
     refuted = [claim for claim in run["proof"]["claims"] if not claim["holds"]]
-    assert [(claim["step"], claim["layer"]) for claim in refuted] == [("requantization", "layer_1")]
+    assert (refuted[0]["step"], refuted[0]["layer"]) == ("requantization", "layer_1")
+    assert {claim["step"] for claim in refuted} == {"requantization", "execution"}, "where the schedule calls it, too"
     counterexample = f"column 2: {unmet()} becomes "
     assert refuted[0]["counterexample"].startswith(counterexample)
     assert run["reason"].startswith(f"the proof fails, layer layer_1: {counterexample}")
@@ -212,8 +219,48 @@ def test_a_program_differs_that_no_vector_shows(user: User, tmp_path: Path, caps
     assert "identical" not in out
     report, junit = ((folder / name).read_text() for name in ("report.html", "junit.xml"))
     assert counterexample in report
-    assert 'failures="1"' in junit
+    assert 'failures="2"' in junit
     assert f"layer_1: {counterexample}" in junit
+
+
+# A program that is wrong only while it measures times.
+
+
+@pytest.fixture
+def kernels_wrong_when_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The item that reads the clock at its first task changes the network's input then."""
+    copy = shutil.copytree(KERNELS, tmp_path / "kernels")
+    schedule, read = copy / "common" / "schedule.c", "            worker->intervals[i].begin = meter_read();"
+    right = schedule.read_text()
+    wrong = f"{read}\n        if (reading.begin && i == 0 && worker == schedule.workers) network.input[0] = 0;"
+    schedule.write_text(right.replace(read, wrong))
+    assert schedule.read_text() != right
+    for name in ("harness.bundle", "harness.targets.c"):
+        monkeypatch.setattr(f"{name}.KERNELS", copy)
+
+
+@pytest.mark.usefixtures("kernels_wrong_when_timed", "few_floats")
+def test_a_program_that_is_wrong_in_deployment_mode_differs(
+    user: User, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--board", "host", "--items", "c,c", "--model", str(user.folder / "small.onnx"), "--vectors", str(VECTORS)]
+    more = ["--block", "1", "--trace", "0"]
+    assert cli.main(["--runs", str(tmp_path / "runs"), "prove", *given, *more], standalone_mode=False) == 1
+    (folder,) = (tmp_path / "runs").iterdir()
+    run = json.loads((folder / "run.json").read_text())
+    assert run["verdict"] == "differs"
+    assert [layer["differing"] for layer in run["layers"]] == [0] * len(LAYERS)
+    assert 0 < run["deployed"]["differing"] <= run["deployed"]["compared"] == VECTORS
+    assert "in deployment mode (--dump last --time network) " in run["reason"]
+    refuted = [claim["counterexample"] for claim in run["proof"]["claims"] if not claim["holds"]]
+    assert refuted[-1] == "layer advisory differs when times are measured"
+    record = json.loads((folder / "chunks" / "00000.json").read_text())
+    assert record["deployed"]["sha256"] != record["reference_sha256"][-1] == record["target_sha256"][-1]
+    assert differs_so_far(folder)
+    assert "differs:" in capsys.readouterr().out
+    junit = (folder / "junit.xml").read_text()
+    assert 'failures="2"' in junit
+    assert "outputs differ with --dump last --time network" in junit
 
 
 # What is refused.
