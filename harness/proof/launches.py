@@ -188,7 +188,11 @@ def _repeated(trial: Trial, probe: Probe | None, executions: int) -> Question:
     def wrong(note: Note) -> str:
         counterexample = trial.wrong(probe, options, found.executions, trial.wanted, note)
         right = [np.atleast_2d(table.values) for table in tables]
-        return counterexample or constants.differing_table(tables, probe.read_tables(tables) if probe else right, note)
+        if counterexample:
+            return counterexample
+        held = probe.read_tables(tables) if probe else right
+        compared = (constants.difference(*each, note) for each in zip(tables, held, right, strict=True))
+        return next(filter(None, compared), "")
 
     return Question(
         Step.EXECUTION,
