@@ -43,12 +43,12 @@ def assumptions(
     )
     if any(isinstance(layer, QGemm) for layer in network.layers):
         yield (
-            "A sum of products is a sum of terms that depend on one input code each, added in integers: the reviewed "
-            "source of the kernel says so (for target c, kernels/c/qgemm.h). Each term was tried at each code."
+            "In a sum of products no term depends on three or more inputs at once in a way that one input alone, any "
+            "pair of codes of two inputs, the extremes and random vectors do not show. All of these were tried."
         )
     yield (
-        "The columns of a layer are computed by the same instructions: in a sweep each value passes through one of "
-        "them. The places where the codes of QuantizeLinear change pass through every column."
+        "In a sweep each value passes through one column, while the others hold other values. That a column does not "
+        "depend on the others was tried with vectors in which any two columns are equal or ordered either way."
     )
     if not all_floats:
         yield (
@@ -64,7 +64,7 @@ def assumptions(
     yield (
         "The barriers and flags of the program keep the order that POSIX and C11 promise of them. That the plan has "
         "them wherever its net needs them was decided for every interleaving; on the board delays were injected into "
-        "each item."
+        "each item, and items were shifted against each other."
     )
     yield (
         "The reference: ONNX Runtime and the integer specification agree on every case, but both were run by this "
