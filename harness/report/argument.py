@@ -97,9 +97,10 @@ def _groups(claims: Sequence[Mapping[str, Any]], keys: tuple[str, ...]) -> tuple
 def _lines(claims: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
     for statement, method, answered_by in dict.fromkeys(map(_kind, claims)):
         alike = [claim for claim in claims if _kind(claim) == (statement, method, answered_by)]
+        observed = dict.fromkeys(claim["observed"] for claim in alike if claim.get("observed"))
         yield Line(
             statement,
-            method,
+            "; ".join([method, *observed]),
             answered_by,
             layers=tuple(claim["layer"] for claim in alike if claim["layer"]),
             cases=sum(claim["cases"] for claim in alike),
