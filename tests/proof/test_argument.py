@@ -208,6 +208,7 @@ def test_the_document_says_everything_in_json() -> None:
         "holds": True,
         "counterexample": None,
         "answers_sha256": "a1b2",
+        "observed": None,
         "time_s": 1.235,
     }
     assert {key: second[key] for key in ("complete", "holds", "counterexample")} == {
