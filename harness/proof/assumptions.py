@@ -64,7 +64,7 @@ def assumptions(
     yield (
         "The barriers and flags of the program keep the order that POSIX and C11 promise of them. That the plan has "
         "them wherever its net needs them was decided for every interleaving; on the board delays were injected into "
-        "each item, and items were shifted against each other."
+        "each item, and items that may work at the same time were shifted against each other."
     )
     yield (
         "The reference: ONNX Runtime and the integer specification agree on every case, but both were run by this "

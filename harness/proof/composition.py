@@ -131,8 +131,9 @@ def questions(
             drawn = generated.options((), largest, SEED)
             yield _delayed(whole, item.name, drawn, f"blocks of random sizes from 1 to {largest}")
     yield _repeated(whole, min(effort.block, plan.block), effort.network)
-    for block in sorted({min(block, plan.block) for block in SHIFTED_BLOCKS}):
-        yield _shifted(whole, block, effort.overlapping)
+    if conformance.work_together(plan):
+        for block in sorted({min(block, plan.block) for block in SHIFTED_BLOCKS}):
+            yield _shifted(whole, block, effort.overlapping)
     yield _last_alone(whole)
 
 
@@ -177,7 +178,6 @@ def _repeated(whole: Whole, block: int, executions: int) -> Question:
 
 def _shifted(whole: Whole, block: int, executions: int) -> Question:
     found = Passes.of_blocks(whole.count, block, executions)
-    together = conformance.work_together(whole.plan)
     overlaps: list[int] = []
 
     def wrong(note: Note) -> str:
@@ -187,11 +187,6 @@ def _shifted(whole: Whole, block: int, executions: int) -> Question:
         _require_executions(answer, found)
         overlaps.append(answer.get("overlaps", 0))
         return f"with items shifted against each other, {counterexample}" if counterexample else ""
-
-    def observed() -> str:
-        if not together:
-            return "the plan lets no two items work at the same time"
-        return f"in {sum(overlaps):,} of {found.executions:,} executions two items worked at the same time"
 
     return Question(
         Step.COMPOSITION,
@@ -204,7 +199,7 @@ def _shifted(whole: Whole, block: int, executions: int) -> Question:
         whole.count * found.passes * whole.activations,
         complete=False,
         answer=wrong,
-        observed=observed,
+        observed=lambda: f"in {sum(overlaps):,} of {found.executions:,} executions two items worked at the same time",
     )
 
 
