@@ -241,7 +241,7 @@ static void test_arithmetic(CUstream stream)
         CUDA(cuMemFree_v2, "the self-test", arrays[i].device);
 }
 
-void gpu_reread(const struct gpu_item *item)
+void gpu_fetch_tables(const struct gpu_item *item)
 {
     enter_context();
     for (size_t i = 0; i < item->table_count; ++i)
@@ -257,7 +257,7 @@ void gpu_open(struct gpu_item *item, const struct options *options)
     CUDA(cuStreamCreate, item->name, &item->stream, CU_STREAM_NON_BLOCKING);
     if (first)
         test_arithmetic(item->stream);
-    gpu_reread(item);
+    gpu_fetch_tables(item);
     for (size_t i = 0; i < item->launch_count; ++i)
         open_launch(item->launches[i], item->stream, options);
     item->out = options->time == TIME_NONE ? NULL : options->out;

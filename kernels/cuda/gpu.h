@@ -103,7 +103,7 @@ void gpu_open(struct gpu_item *item, const struct options *options);
 void gpu_release(struct gpu_item *item);
 
 /* Reads the item's tables again from the GPU. */
-void gpu_reread(const struct gpu_item *item);
+void gpu_fetch_tables(const struct gpu_item *item);
 
 /* From the host's memory to the launch's, and back; nothing is done for an array that is not copied. */
 void gpu_put(struct gpu_launch *launch, size_t array, const void *from, size_t vectors);

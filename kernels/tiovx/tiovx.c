@@ -133,7 +133,7 @@ static void create_constants(struct tiovx_node *node)
     reread_constants(node);
 }
 
-void tiovx_reread(const struct tiovx_item *item)
+void tiovx_fetch_tables(const struct tiovx_item *item)
 {
     for (size_t i = 0; i < item->launch_count; ++i)
         for (size_t k = 0; k < item->launches[i]->node_count; ++k)

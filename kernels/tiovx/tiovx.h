@@ -88,7 +88,7 @@ void tiovx_open(struct tiovx_item *item, const struct options *options);
 void tiovx_release(struct tiovx_item *item);
 
 /* Reads the item's tables again from where the core reads them. */
-void tiovx_reread(const struct tiovx_item *item);
+void tiovx_fetch_tables(const struct tiovx_item *item);
 
 /* From the host's memory to the launch's, and back; nothing is done for an array that is not copied. */
 void tiovx_put(struct tiovx_launch *launch, size_t array, const void *from, size_t vectors);

@@ -193,7 +193,7 @@ static void open_launch(struct vitis_launch *launch, const struct options *optio
     check_identity(launch);
 }
 
-void vitis_reread(const struct vitis_item *item)
+void vitis_fetch_tables(const struct vitis_item *item)
 {
     for (size_t i = 0; i < item->launch_count; ++i)
         for (size_t layer = 0; layer < item->launches[i]->layer_count; ++layer)
@@ -206,7 +206,7 @@ void vitis_open(struct vitis_item *item, const struct options *options)
     quiet_begin();
     for (size_t i = 0; i < item->launch_count; ++i)
         open_launch(item->launches[i], options);
-    vitis_reread(item);
+    vitis_fetch_tables(item);
     snprintf(item->device, sizeof item->device, "%.80s, kernels %08" PRIx32 "%08" PRIx32 ", xclbin %.36s",
              fabric_name(), vitis_identity[0], vitis_identity[1], fabric_xclbin());
 }

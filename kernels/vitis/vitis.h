@@ -86,7 +86,7 @@ void vitis_open(struct vitis_item *item, const struct options *options);
 void vitis_release(struct vitis_item *item);
 
 /* Asks the item's kernels for their constants again. */
-void vitis_reread(const struct vitis_item *item);
+void vitis_fetch_tables(const struct vitis_item *item);
 
 /* From the program's buffers to the launch's, and back; an array that is not there is left alone. */
 void vitis_put(struct vitis_launch *launch, size_t array, const void *from, size_t vectors);

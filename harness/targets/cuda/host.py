@@ -176,6 +176,6 @@ def _item_text(item: str, launches: Sequence[DeviceLaunch], tables: Sequence[Tab
             f"static struct gpu_item {item}_gpu = {{",
             f'    .name = "{item}", .launches = {item}_launches, .launch_count = {len(launches)},',
             f"    .tables = {item}_tables, .table_count = {len(tables)},\n}};",
-            f"static void {item}_reread(void)\n{{\n    gpu_reread(&{item}_gpu);\n}}\n\n",
+            f"static void {item}_reread(void)\n{{\n    gpu_fetch_tables(&{item}_gpu);\n}}\n\n",
         ]
     )

@@ -202,5 +202,5 @@ def _item_text(item: str, launches: Sequence[Launch], core: str) -> str:
         f'    .watch = {{.item = "{item}", .core = {core}}},\n'
         f"    .launches = {item}_launches, .launch_count = {len(launches)},\n}};\n"
         f"static const char *{item}_device(void)\n{{\n    return tiovx_device(&{item}_tiovx);\n}}\n"
-        f"static void {item}_reread(void)\n{{\n    tiovx_reread(&{item}_tiovx);\n}}\n\n"
+        f"static void {item}_reread(void)\n{{\n    tiovx_fetch_tables(&{item}_tiovx);\n}}\n\n"
     )

@@ -173,5 +173,5 @@ def _item_text(item: str, launches: Sequence[Launch]) -> str:
         f'static struct vitis_item {item}_vitis = {{.name = "{item}", .launches = {item}_launches, '
         f".launch_count = {len(launches)}}};\n"
         f"static const char *{item}_device(void)\n{{\n    return vitis_device(&{item}_vitis);\n}}\n"
-        f"static void {item}_reread(void)\n{{\n    vitis_reread(&{item}_vitis);\n}}\n\n"
+        f"static void {item}_reread(void)\n{{\n    vitis_fetch_tables(&{item}_vitis);\n}}\n\n"
     )
