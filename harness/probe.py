@@ -60,15 +60,15 @@ class Probe:
         size = vectors.count * stage.output_width * stage.output_dtype.itemsize
         return execute.hashes_of(self.deployed.board, [self._out / f"{stage.name}.npy"], size)[0]
 
-    def launch(self, task: Task, vectors: Array, options: Sequence[str], wanted: Sequence[Task]) -> Launched:
+    def launch(self, task: Task, vectors: Array, options: Sequence[str], wanted: Sequence[Task], size: int) -> Launched:
         """What the program says when it passes `vectors`, uint8 (n, bytes), through the launch that `task` begins.
 
-        The answer has the SHA-256 of what each of the tasks `wanted` has written.
+        The answer has the SHA-256 of what each of the tasks `wanted` has written, `size` bytes together.
         """
         answer = self._ask("--task", task.name, *options, vectors=vectors)
         _require_all(answer.get("vectors"), len(vectors))
         paths = [self._out / f"{other.name}.npy" for other in wanted]
-        hashes = execute.hashes_of(self.deployed.board, paths)
+        hashes = execute.hashes_of(self.deployed.board, paths, size)
         return Launched(execute.faultless(answer), answer.get("executions"), tuple(hashes))
 
     def launched(self, task: Task, part: Layer, rows: int) -> Array:

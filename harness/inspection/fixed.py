@@ -8,16 +8,12 @@ from __future__ import annotations
 OBJECTS: dict[str, dict[str, int]] = {
     "clock.c": {"measured": 4, "counter": 4},
     "device_times.c": {"path": 4096, "file": 8},
-    "probe.c": {"path": 4096},
     "quiet.c": {"begun": 4, "standard_output": 4},
     "record.c": {
-        "dumps": 8, "times": 4104, "trace": 4104, "rows": 8, "columns": 8, "warmup": 8, "repeat": 8, "block": 8,
-        "scope": 4, "first_to_last": 1, "buffer": 8192,
+        "dumps": 8, "times": 4136, "trace": 4136, "fault": 256, "rows": 8, "columns": 8, "warmup": 8, "repeat": 8,
+        "block": 8, "scope": 4, "first_to_last": 1, "buffer": 8192,
     },
-    "schedule.c": {
-        "workers": 8, "barriers": 8, "flags": 8, "released": 32, "finished": 32, "under_way": 8, "tick": 8,
-        "stopping": 1, "random_delay_us": 8, "begun": 8,
-    },
+    "schedule.c": {"schedule": 168},
     "cuda.c": {"device": 256},
     "gpu.c": {"gpu": 32, "results": 184, "entered": 1},
     "module.c": {"published": 16},

@@ -119,7 +119,8 @@ class Trial:
         note(" ".join(right))
         if probe is None:
             return ""
-        answer = probe.launch(self.tasks[0], self.rows, options, asked)
+        size = sum(self.expected[task].nbytes for task in asked)
+        answer = probe.launch(self.tasks[0], self.rows, options, asked, size)
         if answer.fault:
             return answer.fault
         if answer.executions != executions:
