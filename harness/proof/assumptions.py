@@ -33,7 +33,7 @@ def assumptions(
         )
     for item, sentences in of_items.items():
         yield f"Of item {item}: {sentences}"
-    yield ("The same instructions with the same operands give the same result whenever they run.")
+    yield "The same instructions with the same operands give the same result whenever they run."
     yield (
         "Of the machine code was read which variables and arguments each function uses, not at which index: indices "
         "stay inside their arrays, functions keep the calling convention of the processor, and a function reads "
@@ -47,8 +47,8 @@ def assumptions(
             "pair of codes of two inputs, the extremes and random vectors do not show. All of these were tried."
         )
     yield (
-        "In a sweep each value passes through one column, while the others hold other values. That a column does not "
-        "depend on the others was tried with vectors in which any two columns are equal or ordered either way."
+        "No column of a layer depends on other columns in a way that vectors with equal, differently ordered and NaN "
+        "values in any two columns do not show. In a sweep each value passes through one column."
     )
     if not all_floats:
         yield (
