@@ -31,7 +31,7 @@ from tests.mutation.target_cuda import FUSED, LAYERWISE
 from tests.mutation.target_tiovx import C7X
 from tests.mutation.target_vitis import VITIS
 
-CONSTANTS, INPUT, SUMS, ACTIVATIONS, OTHERS, COMPOSITION = Step
+_, CONSTANTS, INPUT, SUMS, ACTIVATIONS, OTHERS, EXECUTION, COMPOSITION = Step
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 
 FOUND_BY_BOTH = [
@@ -68,11 +68,11 @@ EQUAL = [
 FOUND_ON_A_GPU = [
     (LAYERWISE, "round half away (roundf)", "powers of two", "BS", (INPUT, ACTIVATIONS)),
     (LAYERWISE, "product in double, m float32", "uint8", "B", (ACTIVATIONS,)),
-    (LAYERWISE, "GPU: nobody waits for the launch", "uint8", "E", (COMPOSITION,)),
+    (LAYERWISE, "GPU: nobody waits for the launch", "uint8", "E", (EXECUTION, COMPOSITION)),
     (FUSED, "x * (1 / scale)", "uint8", "S", (INPUT,)),
     (FUSED, "bias left out", "uint8", "", (CONSTANTS, SUMS)),
     (FUSED, "GPU: barrier behind the weights deleted", "uint8", "", (SUMS,)),
-    (FUSED, "GPU: codes behind the last input in the sum of a", "uint8", "", (COMPOSITION,)),
+    (FUSED, "GPU: codes behind the last input in the sum of a", "uint8", "", (EXECUTION, COMPOSITION)),
 ]
 FOUND_ON_A_DSP = [
     ("round half away (roundf)", "powers of two", "", (INPUT, ACTIVATIONS)),
@@ -85,10 +85,10 @@ FOUND_IN_A_FABRIC = [
     ("float output: truncated", "residual", "", (ACTIVATIONS,)),
     ("FPGA: one threshold off by one", "uint8", "", (CONSTANTS, ACTIVATIONS)),
     ("FPGA: accumulator of 16 bits", "uint8", "", (SUMS,)),
-    ("FPGA: inputs taken an element too late", "uint8", "", (COMPOSITION,)),
-    ("FPGA: an element of a stream dropped", "uint8", "E", (COMPOSITION,)),
-    ("FPGA: inputs not synchronised", "residual", "E", (COMPOSITION,)),
-    ("FPGA: output of another launch", "residual", "", (COMPOSITION,)),
+    ("FPGA: inputs taken an element too late", "uint8", "", (EXECUTION, COMPOSITION)),
+    ("FPGA: an element of a stream dropped", "uint8", "E", (EXECUTION, COMPOSITION)),
+    ("FPGA: inputs not synchronised", "residual", "E", (EXECUTION, COMPOSITION)),
+    ("FPGA: output of another launch", "residual", "", (EXECUTION, COMPOSITION)),
 ]
 TO_CODES = [mutant.name for mutant in (*PRODUCT, *MULTIPLIER) if not mutant.name.startswith("float output")]
 USED = {"int8", "uint8", "powers of two", "int8 activations", "residual"}
@@ -171,7 +171,7 @@ def test_a_mistake_on_a_dsp_is_found_and_what_ends_the_run_is_an_error(
 
 def test_what_no_dump_of_all_activations_shows_the_proof_finds(outcome: Attempt) -> None:
     found = outcome("FPGA: inputs of a partial record taken an element too late", "uint8", VITIS)
-    assert (found.differing, found.refused, found.failed) == (0, (), (COMPOSITION,))
+    assert (found.differing, found.refused, found.failed) == (0, (), (EXECUTION, COMPOSITION))
 
 
 @pytest.mark.parametrize(("mutant", "network", "refused", "failed"), FOUND_IN_A_FABRIC)
