@@ -39,5 +39,8 @@ CONSTRUCTORS = frozenset({"xrt.cpp"})
 PURE = {"memcpy": 3, "memmove": 3, "memset": 3, "memcmp": 3, "rintf": 0, "fminf": 0, "fmaxf": 0}
 """Library functions whose results follow from their arguments alone, with the number of those in general registers."""
 
+NEVER_RETURN = frozenset({"exit", "_exit", "abort", "__assert_fail", "pthread_exit", "quick_exit", "__stack_chk_fail"})
+"""Library functions behind whose calls nothing is executed."""
+
 WRITTEN_BY_LIBRARY = {"memcpy": 0, "memmove": 0, "memset": 0}
 """The argument through which a library function writes."""

@@ -7,13 +7,14 @@ object that it points to: indices are taken to stay inside their arrays.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
-from harness.inspection.fixed import PURE
+from harness.inspection.fixed import NEVER_RETURN, PURE
 from harness.inspection.instructions import (
     MASK,
     STACK,
@@ -106,14 +107,14 @@ class Facts:
     """What is known of a function.  `order` holds for each call, and for the entry (-1), the next possible calls.
 
     In `order` -2 stands for the end of the function.  `strange` lists instructions that do more than compute from
-    registers and memory; `gaps` says what could not be followed.
+    registers and memory alone; `gaps` says what could not be followed.
     """
 
     symbol: Symbol
     touches: tuple[Touch, ...]
     calls: tuple[Call, ...]
     order: Mapping[int, frozenset[int]]
-    strange: tuple[str, ...]
+    strange: tuple[Instruction, ...]
     gaps: tuple[str, ...]
     instructions: tuple[str, ...]
 
@@ -141,6 +142,9 @@ class Analysis:
         self._found: dict[str, Facts] = {}
         self._decoded: dict[int, dict[int, Instruction]] = {}
         self._imports: dict[int, str | None] = {}
+        self._built: dict[int, _Function] = {}
+        self._changed: dict[int, frozenset[str]] = {}
+        self._returns: dict[int, bool] = {}
 
     @cached_property
     def by_name(self) -> Mapping[str, Symbol]:
@@ -190,8 +194,13 @@ class Analysis:
     def facts(self, name: str) -> Facts:
         """Return what is known of the function; KeyError if there is none."""
         if name not in self._found:
-            self._found[name] = _Function(self, self.by_name[name]).facts()
+            self._found[name] = self._function(self.by_name[name]).facts()
         return self._found[name]
+
+    def _function(self, symbol: Symbol) -> _Function:
+        if symbol.address not in self._built:
+            self._built[symbol.address] = _Function(self, symbol)
+        return self._built[symbol.address]
 
     def reachable(self, names: Iterable[str], stops: Container[str]) -> dict[str, Facts | None]:
         """Return the functions that calls lead to from these, themselves included; None for an imported one.
@@ -252,7 +261,12 @@ class Analysis:
 
     def function_holding(self, address: int) -> Symbol | None:
         """Return the function whose code holds `address`."""
-        return next((f for f in self.functions if f.address <= address < f.end), None)
+        index = bisect.bisect_right(self._starts, address) - 1
+        return self.functions[index] if index >= 0 and address < self.functions[index].end else None
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [function.address for function in self.functions]
 
     def imported(self, address: int) -> str | None:
         """Return the name of the library function that the linker's stub at `address` jumps to."""
@@ -293,6 +307,41 @@ class Analysis:
             return self._name_of_pointer(instruction.through.offset)
         return None
 
+    def changed(self, name: str | None) -> frozenset[str]:
+        """Return the registers that a call of the function may change.
+
+        A compiler that knows the callee's code leaves values in the others, also where the convention allows a change.
+        """
+        convention = self._decoder.convention
+        function = self.by_name.get(name) if name else None
+        if function is None:
+            return convention.changed
+        if function.address not in self._changed:
+            self._changed[function.address] = convention.changed  # while it is looked for: of a recursive function
+            self._changed[function.address] = convention.changed & self._written(function)
+        return self._changed[function.address]
+
+    def _written(self, function: Symbol) -> frozenset[str]:
+        convention, decoded = self._decoder.convention, self.decoded(function)
+        if sum(each.size for each in decoded.values()) != function.size:
+            return convention.changed
+        written = set(convention.by_linker)
+        for each in decoded.values():
+            written |= each.written
+            if each.flow == "call" or (each.flow in {"jump", "branch"} and each.target not in decoded):
+                written |= self.changed(self.callee(each))
+        return frozenset(written)
+
+    def returns(self, name: str | None) -> bool:
+        """Return whether what stands behind a call of the function may be executed."""
+        function = self.by_name.get(name) if name else None
+        if function is None:
+            return name not in NEVER_RETURN
+        if function.address not in self._returns:
+            self._returns[function.address] = True  # while it is looked for: of a recursive function
+            self._returns[function.address] = self._function(function).returns()
+        return self._returns[function.address]
+
 
 Block: TypeAlias = tuple[list[Instruction], list[int]]
 """Instructions that are executed one after the other, and the places where it can go on."""
@@ -312,7 +361,7 @@ class _Function:
 
     def facts(self) -> Facts:
         convention = self._analysis.decoder.convention
-        blocks = self._blocks()
+        blocks = self._blocks
         registers: dict[str, Value] = dict.fromkeys((*convention.registers, TEMPORARY))
         entry = _State(registers | {STACK: Frame(0, 0)})
         for number, name in enumerate(convention.arguments):
@@ -330,13 +379,21 @@ class _Function:
             tuple(self._touches.values()),
             tuple(self._calls[at] for at in sorted(self._calls)),
             self._order(blocks),
-            tuple(each.text for each in executed if not each.plain),
+            tuple(each for each in executed if not each.plain),
             tuple(dict.fromkeys(self._gaps)),
             tuple(each.text for each in executed),
         )
 
+    def returns(self) -> bool:
+        """Return whether the function can return to its caller, or that is not known."""
+        last = [instructions[-1] for instructions, _ in self._blocks.values()]
+        tails = [each for each in last if each.flow in {"jump", "branch"} and self._leaves(each)]
+        returned = any(each.flow == "return" for each in last)
+        return returned or bool(self._gaps) or any(map(self._analysis.returns, map(self._analysis.callee, tails)))
+
     # control flow: a block is its instructions and the starts of the next ones
 
+    @cached_property
     def _blocks(self) -> dict[int, Block]:
         leaders, edges, todo, seen = {self._symbol.address}, {}, [self._symbol.address], set()
         while todo:
@@ -392,6 +449,8 @@ class _Function:
             return []
         if instruction.flow in {"", "call"}:
             inside = behind in self._code
+            if instruction.flow == "call" and not self._analysis.returns(self._analysis.callee(instruction)):
+                return []
             if not inside and instruction.flow == "":
                 self._gaps.append(f"the code runs over its end at {behind:#x}")
             return [behind] if inside else []
@@ -408,7 +467,7 @@ class _Function:
         if inside:
             return False
         if not start and self._analysis.imported(instruction.target) is None:
-            self._gaps.append(f"jumps into other code: {instruction.text}")
+            self._gaps.append(f"jumps into other code: {instruction.words}")
         return True
 
     def _order(self, blocks: Mapping[int, Block]) -> dict[int, frozenset[int]]:
@@ -532,12 +591,15 @@ class _Function:
         if isinstance(stack, Frame) and stack.offset is not None:
             places = [(stack.origin, stack.offset + above + 8 * number) for number in range(STACK_ARGUMENTS)]
             arguments += [state.slots.get(place) for place in places]
+        name = self._analysis.callee(instruction)
         if self._recording:
-            name = self._analysis.callee(instruction)
             self._calls[instruction.address] = Call(instruction.address, name, tuple(arguments), tail)
+        for value in arguments:  # the callee may write the variable whose address it is given
+            if isinstance(value, Frame) and value.offset is not None:
+                state.slots.pop((value.origin, value.offset), None)
         if not tail:
-            for name in convention.changed:
-                state.registers[name] = None
+            for register in self._analysis.changed(name):
+                state.registers[register] = None
 
     def _execute(self, instruction: Instruction, operation: Operation, state: _State) -> None:
         if isinstance(operation, Access):
@@ -638,6 +700,8 @@ class _Function:
             return
         if place.offset is None:
             self._touch(instruction, value, write=None)
+            if operation.source and operation.size == 8 and not isinstance(value, Constant | None):
+                state.slots.clear()  # an element of an array of pointers
             return
         low, high = place.offset, place.offset + max(operation.size, 1)
         for origin, offset in list(state.slots):

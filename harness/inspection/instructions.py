@@ -133,17 +133,35 @@ class Instruction:
     through: Memory | None = None
     plain: bool = True
 
+    @property
+    def written(self) -> frozenset[str]:
+        """Return the registers that it changes, those that a callee changes excluded."""
+        found: set[str] = set()
+        for operation in self.operations:
+            if isinstance(operation, Other):
+                found.update(operation.written)
+            elif not isinstance(operation, Access | Compare):
+                found.add(operation.to)
+        return frozenset(found)
+
+    @property
+    def words(self) -> str:
+        """Return the instruction with its address."""
+        return f"{self.text} at {self.address:#x}"
+
 
 @dataclass(frozen=True)
 class Convention:
     """Which registers hold a function's arguments, and which a call may change.
 
+    `by_linker` are those that the call, or code of the linker on its way, may change.
     Further arguments lie in the caller's frame, `above` bytes above the stack pointer with which the callee starts.
     """
 
     above: int
     arguments: tuple[str, ...]
     changed: frozenset[str]
+    by_linker: frozenset[str]
     registers: tuple[str, ...]
 
 
@@ -211,7 +229,8 @@ class Decoder:
         plain = known and prefix != "lock" and not any(memory.segment for memory in memories)
         whole = bool(operands) and operands[0].size == POINTER_BYTES
         kinds = "".join(_KIND.get(operand.type, "?") for operand in operands)
-        given = _Given(raw, name, kinds, [self._register(register) for register in registers], memories, whole)
+        names = [self._register(register) for register in registers]
+        given = _Given(raw, name, kinds, names, memories, whole, vector=vector)
         found = Instruction(raw.address, raw.size, f"{raw.mnemonic} {raw.op_str}".strip(), (), plain=plain)
         if name in _X86_FLOW or name.startswith("j"):
             return _x86_flow(found, given)
@@ -223,6 +242,8 @@ class Decoder:
             return
         if name in {"push", "pop", "leave"}:
             yield from _x86_stack(given)
+        elif _X86_STRING.fullmatch(name) and not given.vector:
+            yield from _x86_string(given)
         elif name in {"cmp", "test"}:
             yield from (Access(memory, False, POINTER_BYTES) for memory in given.memories)
             yield Compare(tuple(given.registers))
@@ -298,6 +319,7 @@ class _Given:
     memories: list[Memory]
     whole: bool
     short: Sequence[str] = ()
+    vector: bool = False
 
     def number(self, index: int) -> int:
         """Return the constant operand with this index."""
@@ -326,9 +348,20 @@ def _x86_stack(given: _Given) -> Iterator[Operation]:
         yield Load(register, top) if register else Access(given.memories[0], True, POINTER_BYTES)
         yield Sum(STACK, (STACK,), (), POINTER_BYTES)
     else:
-        yield from (Access(memory, False, POINTER_BYTES) for memory in given.memories)
+        load = [Load(TEMPORARY, memory) for memory in given.memories]
+        yield from load
         yield Sum(STACK, (STACK,), (), -POINTER_BYTES)
-        yield Access(top, True, POINTER_BYTES, register or None)
+        yield Access(top, True, POINTER_BYTES, TEMPORARY if load else register or None)
+
+
+def _x86_string(given: _Given) -> Iterator[Operation]:
+    """Return the accesses of a string instruction, which may be repeated: its pointers stay in their objects."""
+    for index, memory in enumerate(given.memories):
+        write = index == 0 and given.name.startswith(("movs", "stos"))
+        yield Access(dataclasses.replace(memory, index=UNKNOWN, scale=2), write, 1)
+    pointers = sorted({str(memory.base) for memory in given.memories})
+    yield from (Sum(base, (base,), (UNKNOWN,), 0) for base in pointers)
+    yield Other(("rcx", "rax") if given.name.startswith("lods") else ("rcx",), ())
 
 
 def _x86_move(given: _Given) -> list[Operation]:
@@ -364,6 +397,8 @@ def _x86_arithmetic(given: _Given) -> list[Operation]:
     constant = _x86_constant(given)
     if constant is not None:
         return [Sum(to, (to,), (), constant)]
+    if name == "sub" and kinds == "rr":
+        return [Sum(to, (to,), (given.registers[1],), 0)]
     if name != "add":
         return [Align(to, to)] if name == "and" and kinds == "ri" and given.number(1) < 0 else []
     load = [Load(TEMPORARY, given.memories[0])] if kinds == "rm" else []
@@ -415,8 +450,10 @@ def _arm_sum(given: _Given) -> list[Operation]:
         return [Sum(registers[0], (registers[1],), (), value if name == "add" else -value)]
     if name in {"madd", "umaddl", "smaddl"}:
         return [Sum(registers[0], (registers[3],), (registers[1], registers[2]), 0)]
-    if name != "add" or kinds != "rrr":
+    if name not in {"add", "sub"} or kinds != "rrr":
         return []
+    if name == "sub":
+        return [Sum(registers[0], (registers[1],), (registers[2],), 0)]
     scaled = bool(given.raw.operands[2].shift.type or given.raw.operands[2].ext)
     terms = (registers[1],) if scaled else (registers[1], registers[2])
     return [Sum(registers[0], terms, (registers[2],) if scaled else (), 0)]
@@ -438,7 +475,7 @@ def _arm_access(given: _Given) -> Iterator[Operation]:
     elif name in {"ldr", "ldur", "ldp", "ldnp", "str", "stur", "stp", "stnp", "stlr", "stlur"}:
         yield from _arm_whole(name, memory, data)
     else:
-        yield Access(memory, name.startswith("st"), 16 * max(len(data), 1))
+        yield Access(memory, name.startswith("st"), _arm_access_size(name, len(data)))
         if name.startswith("ld"):
             yield Other(tuple(set(map(_whole_arm, data)) & GENERAL), ())
     if behind and given.kinds[position + 1] == "i":
@@ -525,6 +562,12 @@ def _whole_arm(name: str) -> str:
     return STACK if name == "wsp" else re.sub(r"^w(\d+)$", r"x\1", name)
 
 
+def _arm_access_size(name: str, registers: int) -> int:
+    """Return the bytes that an instruction reads or writes at most."""
+    single = re.fullmatch(r"(?:ld|st)(?:u?r|lu?r|ap?r|apur)s?([bh])", name)
+    return {"b": 1, "h": 2}[single[1]] if single else 16 * max(registers, 1)
+
+
 def _arm_size(register: str) -> int:
     """Return the bytes of a register by its name."""
     return {"w": 4, "s": 4, "q": 16, "v": 16, "h": 2, "b": 1}.get(register[0], 8)
@@ -534,12 +577,14 @@ X86_CONVENTION = Convention(
     8,
     ("rdi", "rsi", "rdx", "rcx", "r8", "r9"),
     frozenset({"rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11"}),
+    frozenset({"r11"}),
     _X86_REGISTERS,
 )
 ARM_CONVENTION = Convention(
     0,
     tuple(f"x{number}" for number in range(8)),
     frozenset(f"x{number}" for number in (*range(19), 30)),
+    frozenset({"x16", "x17", "x30"}),
     _ARM_REGISTERS,
 )
 
@@ -548,10 +593,11 @@ _X86_PLAIN = re.compile(
     r"mov|movabs|movs[bwdqx]d?|movzx|movsxd|movbe|lea|add|sub|adc|sbb|inc|dec|neg|not|and|andn|or|xor|x?chg|xchg"
     r"|sh[lr][dx]?|sa[lr]x?|ro[lr]x?|imul|mul|mulx|i?div|c[wd]q?e?|cdqe|cqo|cwde|cwd|cdq|cbw|cmp|test|set\w+|cmov\w+"
     r"|j\w+|call|ret|push|pop|leave|nop\w?|endbr64|bswap|bt[src]?|bs[fr]|tzcnt|lzcnt|popcnt|bextr|bls(r|i|msk)|bzhi"
-    r"|pdep|pext|stos[bwdq]|prefetch\w+|vzero(upper|all)|ud2"
+    r"|pdep|pext|(stos|lods|scas|cmps)[bwdq]|prefetch\w+|vzero(upper|all)|ud2|[ls]ahf|c[lm]c|stc|cld"
 )
+_X86_STRING = re.compile(r"(movs|stos|lods|scas|cmps)[bwdq]")
 _X86_VECTOR = re.compile(r"[xyz]mm\d+|k[0-7]")
-_X86_ONLY_READS = re.compile(r"cmp|test|push|bt|v?u?comis[sd]|i?mul|i?div|v?ptest|vtest\w+|scas.|cmps.")
+_X86_ONLY_READS = re.compile(r"cmp|test|push|bt|v?u?comis[sd]|i?mul|i?div|v?ptest|vtest\w+")
 _X86_KEEPS = {"cmp", "test", "bt", "push", "mul", "div", "idiv"}
 _ARM_PLAIN = re.compile(
     r"mov[zkn]?|mvn|adds?|subs?|adcs?|sbcs?|negs?|ngcs?|ands?|orr|orn|eor|eon|bics?|mul|madd|msub|mneg|[us]mull"
