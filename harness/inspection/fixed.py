@@ -43,4 +43,4 @@ NEVER_RETURN = frozenset({"exit", "_exit", "abort", "__assert_fail", "pthread_ex
 """Library functions behind whose calls nothing is executed."""
 
 WRITTEN_BY_LIBRARY = {"memcpy": 0, "memmove": 0, "memset": 0}
-"""The argument through which a library function writes."""
+"""The argument through which a library function writes, and which it returns."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
-from harness.inspection.fixed import NEVER_RETURN, PURE
+from harness.inspection.fixed import NEVER_RETURN, PURE, WRITTEN_BY_LIBRARY
 from harness.inspection.instructions import (
     MASK,
     STACK,
@@ -369,6 +369,8 @@ class _Function:
         for number in range(STACK_ARGUMENTS):
             argument = Argument(frozenset({len(convention.arguments) + number}), moved=False)
             entry.slots[0, convention.above + 8 * number] = argument
+        for number, name in enumerate(convention.in_memory, len(convention.arguments) + STACK_ARGUMENTS):
+            entry.registers[name] = Argument(frozenset({number}), moved=False)
         states = self._fixpoint(blocks, entry)
         self._recording = True
         for start, state in states.items():
@@ -591,6 +593,9 @@ class _Function:
         if isinstance(stack, Frame) and stack.offset is not None:
             places = [(stack.origin, stack.offset + above + 8 * number) for number in range(STACK_ARGUMENTS)]
             arguments += [state.slots.get(place) for place in places]
+        else:
+            arguments += [None] * STACK_ARGUMENTS
+        arguments += [state.registers[name] for name in convention.in_memory]
         name = self._analysis.callee(instruction)
         if self._recording:
             self._calls[instruction.address] = Call(instruction.address, name, tuple(arguments), tail)
@@ -600,6 +605,8 @@ class _Function:
         if not tail:
             for register in self._analysis.changed(name):
                 state.registers[register] = None
+            if name in WRITTEN_BY_LIBRARY:  # and returned
+                state.registers[convention.result] = arguments[WRITTEN_BY_LIBRARY[name]]
 
     def _execute(self, instruction: Instruction, operation: Operation, state: _State) -> None:
         if isinstance(operation, Access):
@@ -713,6 +720,7 @@ class _Function:
     def _touch(self, instruction: Instruction, value: Value, *, write: bool | None) -> None:
         if not self._recording:
             return
+        value = _whole(value)
         if write is None and not isinstance(value, Static | Argument):
             return
         key = (instruction.address, value, write)

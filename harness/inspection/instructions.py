@@ -155,14 +155,17 @@ class Convention:
     """Which registers hold a function's arguments, and which a call may change.
 
     `by_linker` are those that the call, or code of the linker on its way, may change.
+    `result` takes what a function returns; `in_memory` holds the address for it where no argument does.
     Further arguments lie in the caller's frame, `above` bytes above the stack pointer with which the callee starts.
     """
 
     above: int
     arguments: tuple[str, ...]
+    result: str
     changed: frozenset[str]
     by_linker: frozenset[str]
     registers: tuple[str, ...]
+    in_memory: tuple[str, ...] = ()
 
 
 class Decoder:
@@ -397,12 +400,11 @@ def _x86_arithmetic(given: _Given) -> list[Operation]:
     constant = _x86_constant(given)
     if constant is not None:
         return [Sum(to, (to,), (), constant)]
-    if name == "sub" and kinds == "rr":
-        return [Sum(to, (to,), (given.registers[1],), 0)]
-    if name != "add":
+    if name not in {"add", "sub"}:
         return [Align(to, to)] if name == "and" and kinds == "ri" and given.number(1) < 0 else []
     load = [Load(TEMPORARY, given.memories[0])] if kinds == "rm" else []
-    return [*load, Sum(to, (to, TEMPORARY if load else given.registers[1]), (), 0)]
+    other = (TEMPORARY if load else given.registers[1],)
+    return [*load, Sum(to, (to, *other), (), 0) if name == "add" else Sum(to, (to,), other, 0)]
 
 
 def _x86_constant(given: _Given) -> int | None:
@@ -452,9 +454,7 @@ def _arm_sum(given: _Given) -> list[Operation]:
         return [Sum(registers[0], (registers[3],), (registers[1], registers[2]), 0)]
     if name not in {"add", "sub"} or kinds != "rrr":
         return []
-    if name == "sub":
-        return [Sum(registers[0], (registers[1],), (registers[2],), 0)]
-    scaled = bool(given.raw.operands[2].shift.type or given.raw.operands[2].ext)
+    scaled = name == "sub" or bool(given.raw.operands[2].shift.type or given.raw.operands[2].ext)
     terms = (registers[1],) if scaled else (registers[1], registers[2])
     return [Sum(registers[0], terms, (registers[2],) if scaled else (), 0)]
 
@@ -576,6 +576,7 @@ def _arm_size(register: str) -> int:
 X86_CONVENTION = Convention(
     8,
     ("rdi", "rsi", "rdx", "rcx", "r8", "r9"),
+    "rax",
     frozenset({"rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11"}),
     frozenset({"r11"}),
     _X86_REGISTERS,
@@ -583,9 +584,11 @@ X86_CONVENTION = Convention(
 ARM_CONVENTION = Convention(
     0,
     tuple(f"x{number}" for number in range(8)),
+    "x0",
     frozenset(f"x{number}" for number in (*range(19), 30)),
     frozenset({"x16", "x17", "x30"}),
     _ARM_REGISTERS,
+    ("x8",),
 )
 
 # What computes from registers and memory alone.  An instruction with a vector or mask register does, too.

@@ -155,10 +155,18 @@ def _read(content: bytes) -> Program:
         )
     table = elf.get_section_by_name(".symtab")
     if not isinstance(table, SymbolTableSection):
-        raise ToolError("the program has no symbol table", "remove -s and --strip-all from the toolchain's flags")
+        raise ToolError(
+            "the program has no symbol table",
+            "remove -s and --strip-all from the toolchain's flags; with zig, -Os and -Oz too",
+        )
+    if any(symbol.name.startswith(("ubsan_rt", "__ubsan_")) for symbol in table.iter_symbols()):
+        raise ToolError(
+            "the structure of a program with the compiler's run-time checks (UBSan) cannot be checked",
+            "set -O1, -O2 or -O3 in the profile's toolchain",
+        )
     if elf.get_section_by_name(".interp") is None:
         raise ToolError(
-            "the structure of a statically linked program cannot be checked: the C library's variables are its own",
+            "the structure of a statically linked program cannot be checked: it holds the C library's variables",
             "remove static and -static from the profile's toolchain, and name a compiler for the board's glibc",
         )
     sections = _sections(elf)

@@ -7,10 +7,12 @@ is deployed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TypeAlias
 
 from harness import network_c
 from harness.errors import ToolError
@@ -25,6 +27,16 @@ from harness.targets import LayerCode, Part
 NETWORK = "network.c"
 LINKER_SECTIONS = (".got", ".got.plt")
 WAIT, RAISE = "wait_for_flag", "raise_flag"
+IMPURE = re.compile(
+    r"syscall|sysenter|int\d*|rdtscp?|rdrand|rdseed|rdpmc|rdpid|cpuid|xgetbv|v?(ld|st)mxcsr|f(ld|n?st)(cw|env)|in|out"
+    r"|svc|hvc|smc|msr|mrs|rndrr?s?"
+)
+"""Instructions whose results depend on more than registers and memory, or that change how others compute."""
+
+Find: TypeAlias = "Callable[[Inspected], str]"
+"""Returns a counterexample in words, or nothing; notes code of the program that it does not understand."""
+
+OTHER_FLAGS = "give the profile's toolchain other flags, for example -O2 without -static, and build and prove again"
 HERE = "the deployed file's machine code and symbols, without running it"
 
 
@@ -35,6 +47,22 @@ class Inspected:
     plan: Plan
     path: Path
     sha256: str
+    not_understood: list[str] = field(default_factory=list)
+
+    def answer(self, find: Find, others: Iterable[Find]) -> str:
+        """Return a counterexample; ToolError if there is none in the program, but code that is not understood.
+
+        A program with a counterexample to one of the `others` does not do what the plan says, whatever that code does.
+        """
+        self.not_understood.clear()
+        counterexample = find(self)
+        if counterexample or not self.not_understood:
+            return counterexample
+        message = f"this cannot be decided: {self.not_understood[0]}"
+        found = next(filter(None, (other(self) for other in others)), "")
+        if found:
+            return f"{message}; the program is wrong in any case: {found}"
+        raise ToolError(f"the program's machine code is not understood: {message}", OTHER_FLAGS)
 
     @cached_property
     def program(self) -> Program:
@@ -81,16 +109,23 @@ class Inspected:
 def questions(plan: Plan, deployed: tuple[Path, str] | None) -> Iterator[Question]:
     """Return what is asked of the program at a path, with its SHA-256; without one the answers are taken to be right.
 
-    ToolError when a question is asked of a program that cannot be read.
+    ToolError when a question is asked of a program that cannot be read, or whose code is not understood.
     """
+    return iter(list(_questions(plan, deployed)))
+
+
+def _questions(plan: Plan, deployed: tuple[Path, str] | None) -> Iterator[Question]:
+    finds: list[Find] = []
     inspected = Inspected(plan, *deployed) if deployed else None
     codes = network_c.task_codes(plan)
 
-    def question(layer: str | None, statement: str, cases: int, find: Callable[[Inspected], str]) -> Question:
+    def question(layer: str | None, statement: str, cases: int, find: Find) -> Question:
+        finds.append(find)
+
         def answer(note: Note) -> str:
             if inspected is None:
                 return ""
-            counterexample = find(inspected)
+            counterexample = inspected.answer(find, finds)
             if not counterexample:
                 note(inspected.program.sha256)
             return counterexample
@@ -247,7 +282,7 @@ def _stray_reference(found: Inspected) -> str:
     objects = {each.address: name for name in found.storage if (each := _object(found, name))}
     for name, facts in _all(found):
         if facts.gaps:
-            return f"function {name} cannot be followed: {facts.gaps[0]}"
+            found.not_understood.append(f"function {name}: {facts.gaps[0]}")
         for address in _addresses(found, facts):
             holder = found.program.object_at(address)
             if holder is None or holder.address not in objects:
@@ -342,23 +377,36 @@ def _wrong_forward(found: Inspected, forward: Forward) -> str:
     if forward.name not in found.analysis.by_name:
         return f"the program has no function {forward.name}"
     facts = found.analysis.facts(forward.name)
-    counterexample = _not_followed(forward.name, facts) or _forward_touches(found, forward, facts)
+    counterexample = _forbidden(found, forward.name, facts) or _forward_touches(found, forward, facts)
     if counterexample:
         return counterexample
     if forward.driver:
         allowed = {*forward.driver, *(name for name, _ in forward.merges)}
-        wrong = [call for call in facts.calls if call.name not in allowed]
+        wrong = [call for call in facts.calls if call.name not in allowed and not _is_unknown(found, call.name)]
         return f"{forward.name} calls {wrong[0].name or 'a computed address'}" if wrong else ""
+    if any(_is_unknown(found, call.name) for call in facts.calls):
+        return ""  # it may be a call of a stage
     return _wrong_calls(found, forward, facts)
 
 
-def _not_followed(name: str, facts: Facts) -> str:
-    if facts.gaps:
-        return f"function {name} cannot be followed: {facts.gaps[0]}"
-    if facts.strange:
-        return f"function {name} has the instruction {facts.strange[0]}"
-    indirect = [call for call in facts.calls if call.name is None]
-    return f"function {name} calls a computed address at {indirect[0].at:#x}" if indirect else ""
+def _forbidden(found: Inspected, name: str, facts: Facts) -> str:
+    """Return an instruction that no function of the network may have; note what is not understood."""
+    for instruction in facts.strange:
+        if IMPURE.fullmatch(instruction.text.split()[0]):
+            return f"function {name} has the instruction {instruction.words}"
+        found.not_understood.append(f"function {name} has the instruction {instruction.words}")
+    found.not_understood.extend(f"function {name}: {gap}" for gap in facts.gaps)
+    found.not_understood.extend(
+        f"function {name} calls {call.name or 'a computed address'} at {call.at:#x}"
+        for call in facts.calls
+        if _is_unknown(found, call.name)
+    )
+    return ""
+
+
+def _is_unknown(found: Inspected, name: str | None) -> bool:
+    """Return whether a callee is computed, or a function of the compiler's own library."""
+    return name is None or (name.startswith("__") and name not in found.analysis.by_name)
 
 
 def _forward_touches(found: Inspected, forward: Forward, facts: Facts) -> str:
@@ -376,8 +424,19 @@ def _forward_touches(found: Inspected, forward: Forward, facts: Facts) -> str:
             continue
         if isinstance(value, Static) and touch.write is None:
             continue  # which objects it may have addresses of is a claim of its own
-        does = {True: "writes", False: "reads", None: "uses"}[touch.write]
-        return f"{forward.name} {does} {_words(found, value)}: {touch.text}"
+        counterexample = _wrong_touch(found, forward.name, touch, value)
+        if counterexample:
+            return counterexample
+    return ""
+
+
+def _wrong_touch(found: Inspected, name: str, touch: Touch, value: Value) -> str:
+    """Return in words what a function must not do; only note it where the address is not known well."""
+    does = {True: "writes", False: "reads", None: "uses"}[touch.write]
+    words = f"{name} {does} {_words(found, value)}: {touch.text} at {touch.at:#x}"
+    if isinstance(value, Argument) or (isinstance(value, Static) and value.alone):
+        return words
+    found.not_understood.append(words)
     return ""
 
 
@@ -404,19 +463,23 @@ def _wrong_calls(found: Inspected, forward: Forward, facts: Facts) -> str:
         if call.name not in planned or call.tail:
             return f"{forward.name} calls {call.name}, the plan says {', '.join(planned)}"
         for number, (value, wanted) in enumerate(zip(call.arguments, planned[str(call.name)], strict=False)):
-            if not _points_to(found, value, wanted):
+            if value is None or isinstance(value, Loaded) or (isinstance(value, Static) and not value.alone):
+                found.not_understood.append(
+                    f"{forward.name} calls {call.name} at {call.at:#x} with argument {number + 1} of unknown origin"
+                )
+            elif not _points_to(found, value, wanted):
                 there = wanted or "the forward's own frame"
                 return f"{forward.name} calls {call.name} with argument {number + 1} that does not point to {there}"
     called = {call.name for call in facts.calls}
     if called != set(planned):
         return f"{forward.name} does not call {', '.join(sorted(set(planned) - called))}"
-    return _wrong_order(forward, facts, by_place) or _wrong_frames(forward, facts, by_place)
+    return _wrong_order(forward, facts, by_place) or _wrong_frames(found, forward, facts, by_place)
 
 
 def _points_to(found: Inspected, value: Value, wanted: str | None) -> bool:
     if wanted is None:
         return isinstance(value, Frame)
-    if not isinstance(value, Static) or not value.alone:
+    if not isinstance(value, Static):
         return False
     holder = _object(found, wanted)
     return holder is not None and all(holder.address <= address < holder.end for address in value.addresses)
@@ -439,14 +502,19 @@ def _wrong_order(forward: Forward, facts: Facts, calls: Mapping[int, Call]) -> s
     return ""
 
 
-def _wrong_frames(forward: Forward, facts: Facts, calls: Mapping[int, Call]) -> str:
+def _wrong_frames(found: Inspected, forward: Forward, facts: Facts, calls: Mapping[int, Call]) -> str:
     """What a stage leaves in the forward's frame is what the next one takes from there."""
     for place, following in facts.order.items():
         if place == ENTRY or calls[place].name != forward.stages[0][0] or len(forward.stages) == 1:
             continue
         made = calls[place].arguments[len(forward.stages[0][1]) - 1]
         for other in following:
-            if other != END and calls[other].arguments[0] != made:
+            if other == END:
+                continue
+            taken = calls[other].arguments[0]
+            if not (isinstance(made, Frame) and isinstance(taken, Frame)) or None in {made.offset, taken.offset}:
+                found.not_understood.append(f"{forward.name} calls {calls[other].name} with an array of unknown place")
+            elif taken != made:
                 return (
                     f"{forward.name} calls {calls[other].name} with another array than {calls[place].name} has filled"
                 )
@@ -461,6 +529,7 @@ def _wrong_callers(found: Inspected, code: LayerCode, forward: Forward) -> str:
     of_init = {f"{item.name}_init" for item in found.plan.items if item.target == "c:unrolled"}
     for stage in code.stages:
         copies = [each.name for each in found.analysis.functions if each.name.split(".")[0] == stage.name]
+        copies = [name for name in copies if not name.endswith(".cold")]  # a part of the function that stands elsewhere
         parts = [name for name in copies if name != stage.name]
         if copies.count(stage.name) != 1 or parts:
             return f"{stage.name} has {len(copies)} copies: {', '.join(copies) or 'none'}"
@@ -472,7 +541,9 @@ def _wrong_callers(found: Inspected, code: LayerCode, forward: Forward) -> str:
         if held:
             return f"{found.describe(held[0])} holds the address of {stage.name}"
         wrapper = found.analysis.facts(f"{stage.name}_stage")
-        called = {call.name for call in wrapper.calls}
+        called = {call.name for call in wrapper.calls if not _is_unknown(found, call.name)}
+        if len(called) < len({call.name for call in wrapper.calls}):
+            found.not_understood.append(f"{stage.name}_stage calls a function that is not known")
         if not called <= {stage.name, *fixed.PURE}:
             return f"{stage.name}_stage calls {', '.join(map(str, called))}"
     return ""
@@ -483,12 +554,13 @@ def _impure(found: Inspected, code: LayerCode) -> str:
     for stage in code.stages:
         reached = found.analysis.reachable([stage.name], fixed.PURE)
         unknown = [name for name, facts in reached.items() if facts is None and name not in fixed.PURE]
+        unknown = [name for name in unknown if not _is_unknown(found, name)]
         if unknown:
             return f"{stage.name} calls {', '.join(unknown)}, not known to compute from arguments alone"
         for name, facts in reached.items():
             if facts is None or name in fixed.PURE:
                 continue
-            counterexample = _not_followed(name, facts) or _impure_touch(
+            counterexample = _forbidden(found, name, facts) or _impure_touch(
                 found, name, facts, tables, may_follow=stage.part is Part.MERGE
             )
             if counterexample:
@@ -508,9 +580,11 @@ def _impure_touch(found: Inspected, name: str, facts: Facts, tables: set[str], *
             foreign = [address for address in value.addresses if not _is_own(found, address, tables)]
             if not foreign and (value.alone or touch.write is None):
                 continue
-            value = Static(tuple(foreign or value.addresses), exact=True)
-        does = {True: "writes", False: "reads", None: "uses"}[touch.write]
-        return f"{name} {does} {_words(found, value)}: {touch.text}"
+            if foreign:
+                value = Static(tuple(foreign), exact=True)
+        counterexample = _wrong_touch(found, name, touch, value)
+        if counterexample:
+            return counterexample
     return ""
 
 
