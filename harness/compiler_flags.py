@@ -44,7 +44,9 @@ ALLOWED = {
     "-mabi=lp64d": r"-mabi=lp64d?",
     "-f and a kind of optimisation (-funroll-loops, -fno-tree-vectorize)": rf"-f(no-)?({_TUNING})",
     "-falign-functions=, -falign-loops=": r"-falign-(functions|loops|jumps|labels)(=\d{1,5})?",
-    "-fPIC, -fPIE, -fvisibility=hidden, -ffp-contract=off": r"-f(PIC|pic|PIE|pie|visibility=hidden|fp-contract=off)",
+    "-fPIC, -fPIE, -fno-pie, -fvisibility=hidden, -ffp-contract=off": (
+        r"-f(PIC|pic|(no-)?(PIE|pie)|visibility=hidden|fp-contract=off)"
+    ),
     "-g": r"-g[0-3]?",
     "-W and a warning, -w": r"-w|-W(?![lap],)[a-z][a-z0-9+=-]*",
     "--target=, -target": rf"--target={_TRIPLE.pattern}",

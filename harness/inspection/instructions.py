@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -179,6 +180,7 @@ class Decoder:
             self._capstone = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
         self._capstone.detail = True
         self._names: dict[int, str] = {}
+        self._vectors: dict[int, bool] = {}
         self.convention = X86_CONVENTION if self._x86 else ARM_CONVENTION
 
     def decode(self, content: bytes, address: int) -> Iterator[Instruction]:
@@ -207,6 +209,11 @@ class Decoder:
             self._names[number] = name
         return name
 
+    def _is_vector(self, number: int) -> bool:
+        if number not in self._vectors:
+            self._vectors[number] = bool(_X86_VECTOR.fullmatch(self._capstone.reg_name(number)))
+        return self._vectors[number]
+
     def _accessed(self, raw: Any) -> tuple[set[str], set[str]]:
         """Return the general registers that an instruction reads, and those that it writes."""
         read, written = ({*map(self._register, registers)} & GENERAL for registers in raw.regs_access())
@@ -227,17 +234,17 @@ class Decoder:
         prefix, _, name = raw.mnemonic.rpartition(" ")
         memories = [self._x86_memory(raw, operand) for operand in operands if operand.type == x86.X86_OP_MEM]
         registers = [operand.reg for operand in operands if operand.type == x86.X86_OP_REG]
-        vector = any(_X86_VECTOR.fullmatch(self._capstone.reg_name(register)) for register in registers)
-        known = bool(_X86_PLAIN.fullmatch(name)) or (vector and "maskmov" not in name)
+        vector = any(map(self._is_vector, registers))
+        known = _is_plain(name) or (vector and "maskmov" not in name)
         plain = known and prefix != "lock" and not any(memory.segment for memory in memories)
         whole = bool(operands) and operands[0].size == POINTER_BYTES
         kinds = "".join(_KIND.get(operand.type, "?") for operand in operands)
         names = [self._register(register) for register in registers]
         given = _Given(raw, name, kinds, names, memories, whole, vector=vector)
-        found = Instruction(raw.address, raw.size, f"{raw.mnemonic} {raw.op_str}".strip(), (), plain=plain)
+        text = f"{raw.mnemonic} {raw.op_str}".strip()
         if name in _X86_FLOW or name.startswith("j"):
-            return _x86_flow(found, given)
-        return dataclasses.replace(found, operations=tuple(self._x86_operations(given)))
+            return _x86_flow(Instruction(raw.address, raw.size, text, (), plain=plain), given)
+        return Instruction(raw.address, raw.size, text, tuple(self._x86_operations(given)), plain=plain)
 
     def _x86_operations(self, given: _Given) -> Iterator[Operation]:
         name = given.name
@@ -258,6 +265,8 @@ class Decoder:
         for index, memory in enumerate(given.memories):
             write = index == 0 and given.kinds.startswith("m") and not _X86_ONLY_READS.fullmatch(given.name)
             yield Access(memory, write, given.raw.operands[given.kinds.index("m")].size)
+        if given.vector and not {*given.registers} & GENERAL and "str" not in given.name:
+            return
         read, written = self._accessed(given.raw)
         if given.kinds.startswith("r") and given.name not in _X86_KEEPS:
             written.add(given.registers[0])
@@ -327,6 +336,11 @@ class _Given:
     def number(self, index: int) -> int:
         """Return the constant operand with this index."""
         return int(self.raw.operands[index].imm)
+
+
+@functools.cache
+def _is_plain(name: str) -> bool:
+    return bool(_X86_PLAIN.fullmatch(name))
 
 
 def _x86_flow(found: Instruction, given: _Given) -> Instruction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import shutil
 import signal
 import time
@@ -16,7 +17,8 @@ import pytest
 
 from harness import network
 from harness.cli import cli
-from harness.evidence import differs_so_far
+from harness.errors import EXIT_INFRASTRUCTURE, ToolError
+from harness.evidence import content_sha256, differs_so_far, file_sha256, write_json
 from harness.network import QGemm, accumulator_bounds
 from harness.proof import Side, Step, columns
 from harness.targets import KERNELS
@@ -157,6 +159,35 @@ def test_what_the_program_answered_is_computed_again(user: User, proved: Ended) 
     assert found["answers"] == ("ok", f"what the program answered to {len(holding)} claims is right, computed again")
 
 
+def test_what_is_claimed_of_the_program_s_file_follows_again_from_a_rebuilt_one(user: User, proved: Ended) -> None:
+    ended = user.here("verify", proved.document["run"], "--json", "--reference", "none")
+    found = {claim["claim"]: (claim["state"], claim["text"]) for claim in ended.document["claims"]}
+    of_file = [claim for claim in proved.document["proof"]["claims"] if claim["answered_by"] == Side.FILE.value]
+    assert ended.code == 0, ended.out
+    assert len(of_file) >= 4
+    assert found["structure"] == (
+        "ok",
+        f"{len(of_file)} claims about the program's file follow again from its machine code",
+    )
+
+
+def test_a_claim_of_another_file_does_not_follow_from_the_rebuilt_one(
+    user: User, proved: Ended, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(proved.document["run"], tmp_path / "copy"))
+    proof, run = (json.loads((copy / name).read_text()) for name in ("proof.json", "run.json"))
+    claim = next(claim for claim in proof["claims"] if claim["answered_by"] == Side.FILE.value)
+    claim["answers_sha256"] = "0" * 64
+    write_json(copy / "proof.json", proof)
+    files = run["files"] | {"proof.json": file_sha256(copy / "proof.json")}
+    write_json(copy / "run.json", run | {"proof": proof, "files": files, "content_sha256": content_sha256(files)})
+    ended = user.here("verify", str(copy), "--json", "--reference", "none")
+    found = {claim["claim"]: (claim["state"], claim["text"]) for claim in ended.document["claims"]}
+    assert (ended.code, ended.document["stands"]) == (1, False)
+    assert [name for name, (state, _) in found.items() if state == "not ok"] == ["structure"]
+    assert f"proof.json, {claim['statement']}, counterexample and hash" in found["structure"][1]
+
+
 def broken_off(proved: Ended, name: str, *lost: str) -> Path:
     """A copy of the run without its end and without these files."""
     whole = Path(proved.document["run"])
@@ -262,6 +293,28 @@ def test_a_program_that_is_wrong_in_deployment_mode_differs(
     steps = {claim["step"] for claim in run["proof"]["claims"] if not claim["holds"]}
     assert f'failures="{len(steps) + 1}"' in junit
     assert "outputs differ with --dump last --time network" in junit
+
+
+# A program whose code is not understood.
+
+
+@pytest.mark.usefixtures("few_floats")
+def test_a_program_with_unknown_instructions_is_neither_proved_nor_refuted(
+    user: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = Path(shutil.copytree(KERNELS, tmp_path / "kernels"))
+    for name in ("harness.bundle", "harness.targets.c"):
+        monkeypatch.setattr(f"{name}.KERNELS", copy)
+    kernel, loop = copy / "c" / "qgemm.h", "const size_t rest = width % QGEMM_ROWS; "
+    right, unknown = kernel.read_text(), "pause" if platform.machine() == "x86_64" else "yield"
+    assert loop in right
+    kernel.write_text(right.replace(loop, f'{loop}__asm__ volatile("{unknown}"); '))
+    given = ["--board", "host", "--items", "c,c", "--model", str(user.folder / "small.onnx"), "--vectors", str(VECTORS)]
+    with pytest.raises(ToolError, match=f"not understood: .* has the instruction {unknown} at 0x") as raised:
+        cli.main(["--runs", str(tmp_path / "runs"), "prove", *given], standalone_mode=False)
+    assert raised.value.exit_code == EXIT_INFRASTRUCTURE
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert not (folder / "proof.json").exists()
 
 
 # What is refused.

@@ -29,11 +29,17 @@ SUMS = parse(builders.random_network(np.random.default_rng(5), (4, 6, 5), residu
 WIDE = parse(builders.random_network(np.random.default_rng(2), (37, 70), weights="uint8", dequantize=True))
 TOOLCHAINS = {
     "gcc": Toolchain(compiler="gcc", flags=("-O3", "-march=native")),
+    "gcc -O0": Toolchain(compiler="gcc", flags=("-O0",)),
+    "gcc -O1": Toolchain(compiler="gcc", flags=("-O1",)),
     "gcc -O2": Toolchain(compiler="gcc", flags=("-O2",)),
     "gcc -Os": Toolchain(compiler="gcc", flags=("-Os",)),
     "gcc at a fixed place": Toolchain(compiler="gcc", flags=("-O2", "-no-pie", "-fno-pie")),
+    "gcc -O3 -no-pie": Toolchain(compiler="gcc", flags=("-O3", "-march=native", "-no-pie")),
     "gcc for Arm": Toolchain(compiler=GNU, flags=("-O3", "-mcpu=cortex-a53")),
     "gcc -O1 for Arm": Toolchain(compiler=GNU, flags=("-O1",)),
+    "gcc -O2 for Arm": Toolchain(compiler=GNU, flags=("-O2",)),
+    "gcc -Os for Arm": Toolchain(compiler=GNU, flags=("-Os",)),
+    "gcc at a fixed place for Arm": Toolchain(compiler=GNU, flags=("-O2", "-no-pie", "-fno-pie")),
     "clang": Toolchain(compiler="python-zig cc", flags=("-O3",)),
     "clang for Arm": Toolchain(compiler=ZIG, flags=("-O3", "-mcpu=cortex_a72")),
 }
@@ -70,8 +76,25 @@ def counterexamples(made: Plan, program: Path) -> list[str]:
 # Right programs.
 
 
-@pytest.mark.parametrize("target", ["c", *VARIANTS])
-@pytest.mark.parametrize("toolchain", TOOLCHAINS)
+RIGHT = {
+    "gcc": ("c", *VARIANTS),
+    "gcc -O0": ("c", "c:generic", "c:unrolled"),
+    "gcc -O1": ("c:generic", "c:vector"),
+    "gcc -O2": ("c", "c:generic", "c:inlined"),
+    "gcc -Os": ("c", *VARIANTS),
+    "gcc at a fixed place": ("c", "c:generic", "c:vector"),
+    "gcc -O3 -no-pie": ("c", "c:unrolled"),
+    "gcc for Arm": ("c", "c:vector", "c:unrolled"),
+    "gcc -O1 for Arm": ("c", "c:inlined"),
+    "gcc -O2 for Arm": ("c:generic", "c:unrolled"),
+    "gcc -Os for Arm": ("c", "c:generic", "c:vector"),
+    "gcc at a fixed place for Arm": ("c", "c:vector"),
+    "clang": ("c", "c:vector"),
+    "clang for Arm": ("c:generic", "c:vector"),
+}
+
+
+@pytest.mark.parametrize(("toolchain", "target"), [(name, target) for name, all_ in RIGHT.items() for target in all_])
 def test_nothing_is_said_against_a_right_program(
     host: Profile, toolchain: str, target: str, tmp_path: Path, objects: Path
 ) -> None:
@@ -81,7 +104,7 @@ def test_nothing_is_said_against_a_right_program(
 
 
 @pytest.mark.parametrize(("net", "target", "split"), [(SUMS, "c", ["pipeline"]), (WIDE, "c:vector", [])])
-@pytest.mark.parametrize("toolchain", ["gcc", "gcc for Arm", "clang for Arm"])
+@pytest.mark.parametrize("toolchain", ["gcc", "gcc -Os", "gcc for Arm", "gcc -Os for Arm"])
 def test_nothing_is_said_against_a_pipeline_or_wide_layers(
     host: Profile, toolchain: str, net: Network, target: str, split: list[str], tmp_path: Path, objects: Path
 ) -> None:
@@ -96,6 +119,64 @@ def test_nothing_is_said_against_the_processor_s_part_of_a_right_program_for_a_d
 ) -> None:
     made = plan.make(CHAIN, host, items, block=16)
     assert counterexamples(made, build(made, host, tmp_path / "bundle", objects)) == []
+
+
+# Code that is not understood.
+
+NOT_UNDERSTOOD = {"gcc": "pause", "gcc for Arm": "yield"}
+
+
+@pytest.mark.parametrize(("toolchain", "instruction"), NOT_UNDERSTOOD.items())
+def test_an_unknown_instruction_is_a_failure_of_the_tool(
+    host: Profile, toolchain: str, instruction: str, tmp_path: Path, objects: Path
+) -> None:
+    board = board_with(host, toolchain)
+    made = plan.make(CHAIN, board, block=64)
+    program = build(made, board, tmp_path / "bundle", objects, stage("", f'__asm__ volatile("{instruction}");'))
+    said = rf"not understood: .*function layer_0_accumulate has the instruction {instruction} at 0x[0-9a-f]+"
+    with pytest.raises(ToolError, match=said) as raised:
+        claims_of(made, program)
+    assert "give the profile's toolchain other flags, for example -O2" in raised.value.hint
+
+
+@pytest.mark.parametrize(("toolchain", "instruction"), NOT_UNDERSTOOD.items())
+def test_a_wrong_program_with_an_unknown_instruction_is_wrong(
+    host: Profile, toolchain: str, instruction: str, tmp_path: Path, objects: Path
+) -> None:
+    board = board_with(host, toolchain)
+    made = plan.make(CHAIN, board, block=64)
+    patches = stage("static uint16_t calls;", f'__asm__ volatile("{instruction}"); out[0] += ++calls == 0;')
+    found = counterexamples(made, build(made, board, tmp_path / "bundle", objects, patches))
+    assert any(each.startswith("calls of network.c") for each in found)
+    assert any(f"has the instruction {instruction}" in each and "wrong in any case: calls of" in each for each in found)
+
+
+def test_a_call_of_a_computed_address_is_a_failure_of_the_tool(host: Profile, tmp_path: Path, objects: Path) -> None:
+    made = plan.make(CHAIN, host, block=64)
+    patches = stage("", 'void *there = out; __asm__ volatile("" : "+r"(there)); ((void (*)(int32_t *))there)(out);')
+    program = build(made, host, tmp_path / "bundle", objects, patches)
+    with pytest.raises(ToolError, match="layer_0_accumulate calls a computed address at 0x"):
+        claims_of(made, program)
+
+
+def test_addresses_that_are_not_followed_are_a_failure_of_the_tool(
+    host: Profile, tmp_path: Path, objects: Path
+) -> None:
+    board = board_with(host, "gcc -O0", "c:vector")
+    made = plan.make(WIDE, board, block=16)
+    program = build(made, board, tmp_path / "bundle", objects)
+    with pytest.raises(ToolError, match=r"through a pointer of unknown origin: mov .* at 0x"):
+        claims_of(made, program)
+
+
+def test_run_time_checks_of_the_compiler_are_a_failure_of_the_tool(
+    host: Profile, tmp_path: Path, objects: Path
+) -> None:
+    made = plan.make(CHAIN, host, block=16)
+    program = build(made, host, tmp_path / "bundle", objects, stage("int __ubsan_handler;", "__ubsan_handler = 1;"))
+    with pytest.raises(ToolError, match="run-time checks") as raised:
+        claims_of(made, program)
+    assert raised.value.hint == "set -O1, -O2 or -O3 in the profile's toolchain"
 
 
 # Wrong programs.
@@ -380,5 +461,6 @@ def test_each_claim_that_holds_has_the_hash_of_the_file(host: Profile, tmp_path:
 def test_a_static_program_is_a_failure_of_the_tool(host: Profile, tmp_path: Path, objects: Path) -> None:
     made = plan.make(CHAIN, host, block=16)
     program = build_patched(made, host, tmp_path / "bundle", flags=["-static"], objects=objects).path
-    with pytest.raises(ToolError, match="statically linked program cannot be checked"):
+    with pytest.raises(ToolError, match="statically linked program cannot be checked") as raised:
         claims_of(made, program)
+    assert "remove static and -static from the profile's toolchain" in raised.value.hint
