@@ -105,7 +105,7 @@ def test_a_word_of_the_compiler_is_a_flag_too(host: Profile, compiler: str, refu
         *("-O0", "-O3", "-Os", "-g", "-g0", "-march=native", "-march=armv8.2-a+dotprod", "-mcpu=cortex-a78ae"),
         *("-mcpu=generic+v8_2a", "-mtune=cortex_a72", "-mavx2", "-mno-avx512f", "-mavx512vnni", "-mfma", "-msse4.1"),
         *("-ffp-contract=off", "-funroll-loops", "-fno-tree-vectorize", "-fno-strict-aliasing", "-falign-loops=32"),
-        *("-Wall", "-Wno-psabi", "-Werror", "-Wframe-larger-than=512", "-w", "-static", "-pipe", "-no-pie"),
+        *("-Wall", "-Wno-psabi", "-Werror", "-Wframe-larger-than=512", "-w", "-static", "-pipe", "-no-pie", "-fno-pie"),
         *("-Wl,-z,now", "-Wl,--gc-sections,-z,relro", "--target=aarch64-linux-gnu", "-mprefer-vector-width=256"),
     ],
 )

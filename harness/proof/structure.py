@@ -36,7 +36,7 @@ IMPURE = re.compile(
 Find: TypeAlias = "Callable[[Inspected], str]"
 """Returns a counterexample in words, or nothing; notes code of the program that it does not understand."""
 
-OTHER_FLAGS = "give the profile's toolchain other flags, for example -O2 without -static, and build and prove again"
+OTHER_FLAGS = "give the profile's toolchain other flags, for example -O2, and prove again"
 HERE = "the deployed file's machine code and symbols, without running it"
 
 
@@ -58,11 +58,11 @@ class Inspected:
         counterexample = find(self)
         if counterexample or not self.not_understood:
             return counterexample
-        message = f"this cannot be decided: {self.not_understood[0]}"
+        message = f"the program's machine code is not understood: {self.not_understood[0]}"
         found = next(filter(None, (other(self) for other in others)), "")
         if found:
             return f"{message}; the program is wrong in any case: {found}"
-        raise ToolError(f"the program's machine code is not understood: {message}", OTHER_FLAGS)
+        raise ToolError(message, OTHER_FLAGS)
 
     @cached_property
     def program(self) -> Program:
