@@ -109,7 +109,8 @@ class Compiler:
                 f"{' '.join(self.command)} failed:\n{_text(done.stderr)[:2000]}",
                 "the kernels must compile as they are",
             )
-        strip.debug_data(folder / output)
+        if "-g" not in more_flags:  # a caller that asks for debug data reads it; a profile's -g changes nothing
+            strip.debug_data(folder / output)
 
 
 def environment(command: Sequence[str]) -> dict[str, str]:

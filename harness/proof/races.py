@@ -25,7 +25,7 @@ from harness.profile import Profile, Toolchain
 from harness.proof.claims import Note, Question, Side, Step
 from harness.stimuli import stimuli
 from harness.targets import STAND_INS
-from harness.toolchain import REPRODUCIBLE_FLAGS, Compiler
+from harness.toolchain import Compiler
 
 VECTORS = 512
 """Of each run; a tick takes about 0.1 ms."""
@@ -112,8 +112,7 @@ def _build(plan: Plan, profile: Profile, sources: Path, folder: Path) -> None:
     recipe = bundle.recipe_of(plan, here)
     given = {path: (sources / path).read_bytes() for path in recipe.sources if (sources / path).is_file()}
     found = recipe.compiler
-    flags = tuple(flag for flag in found.flags if flag not in REPRODUCIBLE_FLAGS)  # keep the lines for reports
-    compiler = _SanitizingCompiler(found.command, found.identity, flags)
+    compiler = _SanitizingCompiler(found.command, found.identity, found.flags)
     recipe = dataclasses.replace(recipe, compiler=compiler, sources=recipe.sources | given)
     recipe.write(folder)
     recipe.compile(folder, "thread-sanitizer")

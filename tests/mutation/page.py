@@ -220,7 +220,7 @@ def cell_text(cell: Cell) -> str:
 def _found(outcome: Outcome) -> str:
     if outcome.held:
         return EQUAL if outcome.complete else HELD
-    steps = " ".join(str(1 + list(Step).index(step)) for step in outcome.failed) or "MISSED"
+    steps = " ".join(str(list(Step).index(step)) for step in outcome.failed) or "MISSED"
     return f"{outcome.differing:,} / {steps} / {outcome.named.value if outcome.named else '-'}"
 
 

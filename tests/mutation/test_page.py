@@ -70,7 +70,7 @@ def test_what_the_page_says_is_good_enough() -> None:
         (Outcome(7, (), Named.NOT), "7 / MISSED / not"),
         (Outcome(0, (), None, refused=(Guard.BUILD,)), "B equal"),
         (Outcome(5, (Step.OTHERS,), Named.ALONE, refused=(Guard.BUILD, Guard.START)), "BS 5 / 5 / alone"),
-        (Outcome(0, (Step.COMPOSITION,), None, refused=(Guard.RUN,)), "E 0 / 6 / -"),
+        (Outcome(0, (Step.COMPOSITION,), None, refused=(Guard.RUN,)), "E 0 / 7 / -"),
         (Outcome(0, (), None, refused=(Guard.RUN,)), "E 0 / MISSED / -"),
     ],
 )
