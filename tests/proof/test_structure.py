@@ -145,7 +145,7 @@ def test_a_wrong_program_with_an_unknown_instruction_is_wrong(
 ) -> None:
     board = board_with(host, toolchain)
     made = plan.make(CHAIN, board, block=64)
-    patches = stage("static uint16_t calls;", f'__asm__ volatile("{instruction}"); out[0] += ++calls == 0;')
+    patches = stage("static uint16_t calls __attribute__((used));", f'__asm__ volatile("{instruction}");')
     found = counterexamples(made, build(made, board, tmp_path / "bundle", objects, patches))
     assert any(each.startswith("calls of network.c") for each in found)
     assert any(f"has the instruction {instruction}" in each and "wrong in any case: calls of" in each for each in found)
@@ -230,7 +230,7 @@ COPY = f"""static __attribute__((noipa)) void layer_0_finish_too(const int32_t *
 }}"""
 
 WRONG = {
-    "a wrapping counter": Wrong("calls", stage("static uint16_t calls;", "out[0] += ++calls == 0;")),
+    "a wrapping counter": Wrong("calls", stage("static uint16_t calls;", "out[0] += ++calls == 0;"), hidden=False),
     "a counter in a header of the kernels": Wrong(
         "calls",
         (
@@ -245,7 +245,7 @@ WRONG = {
     "a thread's own counter": Wrong(
         "calls", stage("static _Thread_local uint32_t calls;", "out[0] += ++calls == 4000000000u;")
     ),
-    "an index of 16 bits": Wrong("place", stage("static int16_t place;", "out[0] += ++place < 0;")),
+    "an index of 16 bits": Wrong("place", stage("static int16_t place;", "out[0] += ++place < 0;"), hidden=False),
     "state in initialised data": Wrong("left", stage("static uint32_t left = 4000000000u;", "out[0] += --left == 0;")),
     "state without a symbol": Wrong(
         "no symbol names",
@@ -261,6 +261,7 @@ WRONG = {
             Patch("network.c", "layer_0_output[BLOCK][6]", "layer_0_output[BLOCK + 1][6]"),
             *stage("", "out[0] += ++layer_0_output[BLOCK][0] == 0 && ++layer_0_output[BLOCK][1] == 0;"),
         ),
+        hidden=False,
     ),
     "state in a table that init computes": Wrong(
         "layer_0_accumulate writes layer_0_offset",
