@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from harness import __version__, report
+from harness import __version__, assessment, plan_folder, report
 from harness.coverage import LayerCoverage
 from harness.errors import HarnessError
 from harness.plan import Plan
@@ -70,6 +71,7 @@ def verify(evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[C
     yield claim("board", lambda: board.board(evidence, wanted.emulator_key))
     yield claim("model", lambda: subject.model(evidence, plan.network))
     yield claim("plan", lambda: subject.plan(evidence, plan))
+    yield claim("description", lambda: _description(evidence, plan))
     yield claim("vectors", lambda: subject.vectors(evidence, vectors, plan.network, progress), needed=False)
     if evidence.measured:
         yield from _of_measurement(Measurement(evidence, plan, vectors), wanted, progress)
@@ -80,7 +82,8 @@ def verify(evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[C
     with tempfile.TemporaryDirectory() as scratch:
         yield claim("bundle", lambda: _bundle(evidence, wanted, Path(scratch)), needed=False)
         if evidence.run.get("proof"):
-            yield claim("structure", lambda: _structure(evidence, plan, Path(scratch)), needed=False)
+            needed = _is_rebuilt(evidence, Path(scratch))
+            yield claim("structure", lambda: _structure(evidence, plan, Path(scratch)), needed=needed)
     yield claim("signature", lambda: signed(evidence.path, wanted.key), needed=wanted.key is not None)
 
 
@@ -188,6 +191,19 @@ def _name(harness: Mapping[str, Any]) -> str:
     return f"harness {harness['version']} ({harness['revision']})"
 
 
+def _description(evidence: Evidence, plan: Plan) -> str:
+    """Check the plan's folder, written again here, or by the run's revision if this one words it otherwise."""
+    with tempfile.TemporaryDirectory() as scratch:
+        here = Path(scratch) / "here"
+        plan_folder.write(plan, assessment.assess(plan), here)
+        try:
+            return subject.description(evidence, here)
+        except ContradictionError:
+            if _is_of_here(evidence):
+                raise
+        return subject.description(evidence, rebuilt.description(evidence, Path(scratch)))
+
+
 def _sources(evidence: Evidence) -> str:
     with tempfile.TemporaryDirectory() as scratch:
         return sources.same(evidence, Path(scratch))
@@ -197,6 +213,13 @@ def _bundle(evidence: Evidence, wanted: Wanted, scratch: Path) -> str:
     if not wanted.rebuild:
         raise UncheckedError("--no-rebuild")
     return rebuilt.reproduced(evidence, wanted.boards, scratch)
+
+
+def _is_rebuilt(evidence: Evidence, scratch: Path) -> bool:
+    """Return whether the program that ran was built again in `scratch`."""
+    with suppress(UncheckedError, *MALFORMED):
+        return rebuilt.program(evidence, scratch).is_file()
+    return False
 
 
 def _structure(evidence: Evidence, plan: Plan, scratch: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import stat
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,13 @@ from harness.untrusted import read_document
 from harness.verification.claims import ContradictionError, Progress, UncheckedError, listed
 
 RUN = "run.json"
+
+# What a run leaves behind; the other claims look at what is below the folders.
+_KNOWN = re.compile(
+    r"(attempts\.jsonl|log\.txt|report\.html|junit\.xml|table\.tex|times\.csv|model\.onnx"
+    r"|(stimuli|failing|readings|wrong-outputs)\.npy|(request|proof|wrong-outputs|run|run\.dsse)\.json"
+    r"|(plan|chunks|boards|reference|target)/.+|traces/([^/]+\.jsonl|vectors\.npy))"
+)
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,8 @@ def files(evidence: Evidence, progress: Progress) -> str:
     if missing or added:
         wrong = (f"missing: {listed(missing)}" if missing else "", f"added: {listed(added)}" if added else "")
         raise ContradictionError("; ".join(filter(None, wrong)))
+    if unknown := {name for name in found if not _KNOWN.fullmatch(name)}:
+        raise ContradictionError(f"added, and listed: {listed(unknown)}; no run leaves such a file behind")
     changed = []
     with progress("hashing files", len(recorded)) as bar:
         for name, sha256 in recorded.items():

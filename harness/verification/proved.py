@@ -27,6 +27,8 @@ def consistent(evidence: Evidence) -> Mapping[str, Any]:
     found = RunFolder(evidence.path).read_proof()
     if found is None:
         raise ContradictionError(f"a proof was asked for, and there is no {PROOF}")
+    if evidence.request["floats"] is None:
+        raise ContradictionError(f"request.json asks for no proof, and there is a {PROOF}")
     if unknown := fields.unknown_entries({"proof": found}, fields.RUNS):
         raise ContradictionError(f"{PROOF} has entries that this version does not know: {listed(unknown)}")
     silent = {layer["name"] for layer in evidence.run["layers"]} - {claim["layer"] for claim in found["claims"]}
@@ -55,12 +57,14 @@ def questions(evidence: Evidence, plan: Plan) -> str:
     return f"{len(wanted)} claims under {len(taken)} assumptions are all that there is to ask of this plan"
 
 
-def _require_environment(found: Mapping[str, Any]) -> None:
-    """All threads of the program computed in the standard floating-point environment."""
+def _require_environment(found: Mapping[str, Any], plan: Plan) -> None:
+    """Require that the threads of all items computed in the standard floating-point environment."""
     try:
-        fp_environment.parse(found["fp_environment"])
+        reported = fp_environment.parse(found["fp_environment"])
     except BoardError as error:
         raise ContradictionError(f"{PROOF}: {error.message}") from error
+    items = sorted({each.item for each in reported})
+    require_equal(f"{PROOF}, fp_environment, items,", items, sorted(item.name for item in plan.items))
 
 
 def answers(evidence: Evidence, plan: Plan, progress: Progress) -> str:
@@ -68,7 +72,7 @@ def answers(evidence: Evidence, plan: Plan, progress: Progress) -> str:
     found = consistent(evidence)
     if any("answers_sha256" not in claim for claim in found["claims"]):
         raise UncheckedError(f"{PROOF} has no hashes of them: written by an older version")
-    _require_environment(found)
+    _require_environment(found, plan)
     with tempfile.TemporaryDirectory() as scratch:
         pairs = list(zip(found["claims"], _asked(evidence, plan, Path(scratch)), strict=True))
         board = [pair for pair in pairs if pair[1].side is Side.BOARD and pair[0]["holds"]]

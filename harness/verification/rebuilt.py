@@ -26,6 +26,17 @@ print(json.dumps([built.sha256, built.files, built.compiler, built.flags, built.
 """
 
 
+# Likewise, the description of the plan: plan folder, where to write it.
+_DESCRIBE = """\
+import sys
+from pathlib import Path
+from harness import assessment, plan_folder
+plan, there = map(Path, sys.argv[1:])
+made = plan_folder.read(plan)
+plan_folder.write(made, assessment.assess(made), there)
+print("null")
+"""
+
 # Likewise, its reports by their names: run.json.
 _REPORT = """\
 import json, sys
@@ -90,6 +101,15 @@ def _there(evidence: Evidence, boards: Path, folder: Path) -> Built:
     arguments = [evidence.path.absolute() / "plan", boards.absolute(), evidence.run["board"]["name"], folder / "cache"]
     sha256, files, compiler, flags, inputs = by_its_revision(evidence, _BUILD, arguments, folder)
     return Built(sha256, files, compiler, tuple(flags), inputs)
+
+
+def description(evidence: Evidence, folder: Path) -> Path:
+    """Return the plan's folder as the revision that the run names writes it; `folder` is one to work in.
+
+    UncheckedError where that is not in the history of this checkout.
+    """
+    by_its_revision(evidence, _DESCRIBE, [evidence.path.absolute() / "plan", folder / "plan"], folder)
+    return folder / "plan"
 
 
 def reports(evidence: Evidence, folder: Path) -> dict[str, str]:

@@ -22,7 +22,7 @@ from harness.stimuli import Stimuli, from_file, stimuli
 from harness.untrusted import require_keys
 from harness.verdict import model_document, plan_document, where
 from harness.verification.board import profile_of
-from harness.verification.claims import ContradictionError, Progress, UncheckedError, require_equal
+from harness.verification.claims import ContradictionError, Progress, UncheckedError, listed, require_equal
 from harness.verification.folder import RUN, Evidence
 
 COMPARED_AT_ONCE = 100_000
@@ -69,17 +69,17 @@ def request(evidence: Evidence, made: Plan) -> str:
 
 
 def _require_possible_times(run: Mapping[str, Any]) -> None:
-    """It took what lies between its begin and its end, its last attempt began in between, and that is not to come."""
+    """Require times that fit each other and have passed; attempts began in order, the last between begin and end."""
     started, finished = (datetime.strptime(run[key], "%Y-%m-%dT%H:%M:%S%z") for key in ("started", "finished"))
     if not abs((finished - started).total_seconds() - run["wall_s"]) <= 1:  # each is of a whole second
         raise ContradictionError(f"{RUN} says {run['wall_s']} s from {run['started']} to {run['finished']}")
     if not run.get("attempts"):
         raise UncheckedError(f"{RUN} tells of no attempt: written by an older version")
-    began = run["attempts"][-1]["began"]
-    if not run["started"] <= began <= run["finished"]:
+    began = [attempt["began"] for attempt in run["attempts"]]
+    if began != sorted(began) or not run["started"] <= began[-1] <= run["finished"]:
         raise UncheckedError(
-            f"{RUN}: its last attempt began {began}, of {run['started']} to {run['finished']}: "
-            "a clock was set meanwhile, or somebody has edited it"
+            f"{RUN}: attempts began {', '.join(began[-3:])}, out of order or the last not within {run['started']} to "
+            f"{run['finished']}: a clock was set meanwhile, or somebody has edited it"
         )
     if finished > datetime.now(UTC) + SLACK:
         raise ContradictionError(f"{RUN} says that it finished {run['finished']}, which is still to come")
@@ -95,6 +95,21 @@ def plan(evidence: Evidence, made: Plan) -> str:
     found = assessment.document(assessment.assess(made))
     require_equal(f"{RUN}, assessment,", _timeless(evidence.run["assessment"]), _timeless(found))
     return f"{len(made.items)} items, {len(made.tasks)} tasks: text, net and {RUN} agree, and it is sound"
+
+
+def description(evidence: Evidence, written: Path) -> str:
+    """Check that the folder of the plan is as it was `written` again from the plan, its net and picture included."""
+    found, wanted = (_hashes(folder) for folder in (RunFolder(evidence.path).plan, written))
+    others = {name for name, _ in found.items() ^ wanted.items()}
+    if others:
+        raise ContradictionError(f"plan/ has what the plan does not give, or lacks it: {listed(others)}")
+    return f"{len(wanted)} files in plan/ are those that the plan gives"
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of all files below a folder by their names."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): file_sha256(path) for path in files}
 
 
 def _timeless(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from harness import __version__, bundle, dumps, report, stimuli, workspace
 from harness.errors import ReferenceFailed, RequestError
 from harness.evidence import content_sha256, file_sha256, write_json
 from harness.network import Network
-from harness.verification import rebuilt, results
+from harness.verification import rebuilt, results, subject
 from harness.verification.again import AFTERWARDS
 from harness.verification.folder import Evidence
 from harness.workspace import ROOT
@@ -480,6 +480,9 @@ def rename_chunk(folder: Path) -> None:
 OUTSIDE = {"../../../etc/passwd": "0"}
 TAMPERED = {
     "file added": Tampered(lambda f: (f / "target/00000/x.npy").touch(), "files", "added: target/00000/x.npy"),
+    "file added, rehashed": Tampered(
+        lambda f: (f / "certificate.txt").touch(), "files", "added, and listed: certificate.txt", rehashed=True
+    ),
     "link added": Tampered(lambda f: (f / "chunks/x").symlink_to("/etc"), "files", "chunks/x, which is no plain file"),
     "pipe added": Tampered(lambda f: os.mkfifo(f / "chunks/x"), "files", "chunks/x, which is no plain file"),
     "file removed": Tampered(lambda f: (f / "log.txt").unlink(), "files", "missing: log.txt"),
@@ -607,6 +610,20 @@ def test_an_edited_bundle_is_found_when_it_is_built_again(user: User, identical:
     assert text(ended, "bundle") == "built again from the same sources, other bytes are in: inference"
 
 
+def test_attempts_that_are_out_of_order_are_not_believed(user: User, identical: Path, tmp_path: Path) -> None:
+    copy, later = Path(shutil.copytree(identical, tmp_path / "copy")), "2236-01-01T00:00:00Z"
+    lines = (copy / "attempts.jsonl").read_text()
+    began = json.loads(lines.splitlines()[0])["began"]
+    stopped = json.dumps({"stopped": began, "part": "user", "reason": "interrupted"})
+    (copy / "attempts.jsonl").write_text(f"{lines.replace(began, later, 1)}{stopped}\n{lines}")
+    before = {"began": later, "part": "user", "reason": "interrupted"}
+    change(copy / "run.json", lambda run: run["attempts"].insert(0, run["attempts"][0] | before))
+    rewrite(copy)
+    ended = user.here("verify", str(copy), "--json", *QUICK)
+    assert (ended.code, states(ended)["request"]) == (3, "not checked"), ended.out
+    assert f"attempts began {later}, {began}, out of order" in text(ended, "request")
+
+
 @pytest.mark.parametrize("name", ["chunks/00001.json", "request.json", "proof.json"])
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(
     user: User, identical: Path, tmp_path: Path, name: str
@@ -666,6 +683,26 @@ def test_a_report_of_another_version_is_written_again_by_that(
         monkeypatch.setattr(rebuilt, "reports", lambda *_, content=content: content)
         ended = user.here("verify", str(copy), "--json", *QUICK)
         assert states(ended)["reports"] == state, text(ended, "reports")
+
+
+def test_a_plan_that_another_version_describes_otherwise_is_described_by_that(
+    user: User, identical: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(identical, tmp_path / "copy"))
+    (copy / "plan" / "net.svg").write_text("<svg/>")
+    rehash(copy)
+    assert text(user.here("verify", str(copy), "--json", *QUICK), "description").endswith("lacks it: net.svg")
+    change(copy / "run.json", lambda run: run["harness"].update(revision="0123456789ab"))
+    ended = user.here("verify", str(copy), "--json", *QUICK)
+    assert (ended.code, states(ended)["description"]) == (3, "not checked")
+    assert "0123456789ab, which is not in the history" in text(ended, "description")
+
+
+def test_the_past_of_this_checkout_describes_its_own_plans(identical: Path, tmp_path: Path) -> None:
+    evidence = Evidence(identical, json.loads((identical / "run.json").read_text()))
+    written = rebuilt.description(evidence, tmp_path)
+    assert {path.name for path in written.iterdir()} == {path.name for path in (identical / "plan").iterdir()}
+    assert subject.description(evidence, written).endswith("files in plan/ are those that the plan gives")
 
 
 def test_the_past_of_this_checkout_writes_its_own_reports(identical: Path, tmp_path: Path) -> None:

@@ -155,5 +155,5 @@ def test_a_document_of_another_schema_is_not_checked(identical: Path) -> None:
 def test_all_entries_of_a_proof_are_known() -> None:
     question = Question(Step.OTHERS, Side.BOARD, "layer", "it is so", "by asking", 1, True, lambda _: "")
     for claims, taken in (((question.ask(),), ["nothing"]), ((), [])):
-        document = {"proof": proof.document(Proof(claims), taken, 1.0)}
+        document = {"proof": proof.document(Proof(claims), taken, [], 1.0)}
         assert not [path for path in paths(document) if claim_of(path, COMMON | RUNS) is None]

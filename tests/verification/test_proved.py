@@ -25,7 +25,9 @@ from tests.kernels.board_program import parse
 
 NET = parse(builders.random_network(np.random.default_rng(5), (4, 6, 3), argmax=True))
 RAN_ON = ["hardware", "hardware"]
-ENVIRONMENT = [{"item": "network", "register": "MXCSR", "before": "0x1f80", "after": "0x1fa0"}]
+ENVIRONMENT = [
+    {"item": item, "register": "MXCSR", "before": "0x1f80", "after": "0x1fa0"} for item in ("network", "prepost")
+]
 
 
 @contextlib.contextmanager
@@ -88,6 +90,7 @@ FORGED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "an assumption left out": (lambda d: d["assumptions"].pop(), "assumptions, says"),
     "another answer": (lambda d: first_of_board(d).update(answers_sha256="0" * 64), "answers_sha256 says"),
     "no answer": (lambda d: first_of_board(d).update(answers_sha256=None), "answers_sha256 says"),
+    "an item without environment": (lambda d: d["fp_environment"].pop(), r"fp_environment, items, says \[1\] is null"),
     "a counterexample that holds": (lambda d: d["claims"][1].update(counterexample="7"), "has a counterexample"),
     "a failure that holds": (lambda d: d["claims"][1].update(holds=False, counterexample="7"), "claims say otherwise"),
 }
@@ -121,4 +124,11 @@ def test_a_proof_that_was_asked_for_is_there(tmp_path: Path, document: dict[str,
     found = evidence(tmp_path, document)
     (found.path / "proof.json").unlink()
     with pytest.raises(ContradictionError, match=r"there is no proof\.json"):
+        proved.consistent(found)
+
+
+def test_a_proof_that_nobody_asked_for_is_found(tmp_path: Path, document: dict[str, Any]) -> None:
+    found = evidence(tmp_path, document)
+    found.request["floats"] = None
+    with pytest.raises(ContradictionError, match="asks for no proof, and there is a proof"):
         proved.consistent(found)
