@@ -7,7 +7,7 @@ import hashlib
 import json
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +27,16 @@ from tests.commands.test_verify import (
     change,
     claims_now,
     differing,
+    edit_both_dumps_and_their_hashes,
     identical,
     model,
+    rehash,
     rewrite,
     states,
     text,
     user,
 )
+from tests.forgeries.campaign import once
 
 __all__ = ["differing", "identical", "model", "user"]  # fixtures
 
@@ -42,6 +45,13 @@ def made(path: Path, *options: str) -> Path:
     """A key pair of OpenSSH."""
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", *options, "-f", str(path)], check=True)
     return path
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _bundles_are_built_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Every signature has the bundle built again."""
+    with once(tmp_path_factory.mktemp("built")):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -230,6 +240,21 @@ def test_what_was_changed_before_is_not_signed(user: User, run: Path, key: Path)
     with pytest.raises(RequestError, match=r"changed: log\.txt"):
         user.here("sign", str(run), "--key", str(key))
     assert not (run / "run.dsse.json").exists()
+
+
+def test_what_only_the_reference_shows_is_not_signed(user: User, run: Path, key: Path) -> None:
+    """Reference and board agree in the folder, on an activation that the network does not give."""
+    edit_both_dumps_and_their_hashes(run)
+    rehash(run)
+    with pytest.raises(RequestError, match=r"reference not ok: chunk 0, reference_sha256 says \[2\] is"):
+        user.here("sign", str(run), "--key", str(key))
+
+
+def test_a_program_that_the_sources_do_not_give_is_not_signed(user: User, run: Path, key: Path) -> None:
+    change(run / "run.json", lambda document: document["bundle"]["files"].update(inference="0" * 64))
+    rewrite(run)
+    with pytest.raises(RequestError, match=r"bundle not ok: .* other bytes are in: inference"):
+        user.here("sign", str(run), "--key", str(key))
 
 
 def test_a_verdict_that_does_not_follow_is_not_signed(user: User, run: Path, key: Path) -> None:
