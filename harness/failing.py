@@ -145,5 +145,5 @@ def replay_line(job: Job) -> str:
     """The command that runs the vector as the run ran its own: by its plan, which says items, blocks and split."""
     here, folder = Path.cwd(), job.folder.path
     near = folder.relative_to(here) if folder.is_relative_to(here) else folder
-    precise = ["--x64-quant-precision"] if job.request.x64_quant_precision else []
+    precise = [] if job.request.x64_quant_precision else ["--no-x64-quant-precision"]
     return shlex.join(["harness", "run", "--plan", str(near / "plan"), "--vectors", str(near / FILE), *precise])

@@ -47,7 +47,7 @@ class Request:
     sync: Sync | None = None
     chunk: int = 10_000
     fetch: str = "all"
-    x64_quant_precision: bool = False
+    x64_quant_precision: bool = True
     cover: float | None = None
     floats: str | None = None
     trace: int = 100

@@ -24,7 +24,7 @@ def job(folder: Path, **asked: object) -> Job:
     [
         ({}, []),
         ({"vectors": "500", "seed": 7, "chunk": 100, "items": ("c", "cuda"), "block": 8, "split": ("pipeline",)}, []),
-        ({"x64_quant_precision": True}, ["--x64-quant-precision"]),
+        ({"x64_quant_precision": False}, ["--no-x64-quant-precision"]),
     ],
 )
 def test_the_replay_runs_the_vector_by_the_plan_of_its_run(asked: dict[str, object], options: list[str]) -> None:

@@ -75,6 +75,6 @@ def _taken(command: click.Command) -> Taken:
             raise RequestError(error.format_message(), f"harness {command.name} --help") from error
 
     options = [option for option in command.params if isinstance(option, click.Option)]
-    names = {option.opts[-1].removeprefix("--"): option.is_flag for option in options}
-    mine = {name: is_flag for name, is_flag in names.items() if name not in OURS}
-    return Taken(frozenset(mine), frozenset(name for name, is_flag in mine.items() if is_flag), read)
+    mine = {name: option for option in options if (name := option.opts[-1].removeprefix("--")) not in OURS}
+    flags = {name: tuple(option.secondary_opts) for name, option in mine.items() if option.is_flag}
+    return Taken(frozenset(mine), flags, read)

@@ -61,4 +61,9 @@ traced = click.option(
 run_folder = click.option(
     "--run-folder", metavar="FOLDER", help="Where the evidence goes; else runs/<time>_<board>_<model>."
 )
-precise = click.option("--x64-quant-precision", is_flag=True, help="Set session.x64quantprecision in the reference.")
+precise = click.option(
+    "--x64-quant-precision/--no-x64-quant-precision",
+    default=True,
+    show_default=True,
+    help="Set session.x64quantprecision in the reference.",
+)

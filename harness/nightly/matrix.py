@@ -32,13 +32,13 @@ POSSIBLE: Mapping[Action, tuple[Outcome, ...]] = {
 
 @dataclass(frozen=True)
 class Taken:
-    """What a command takes: the names of its options, those without a value, and how it reads its words.
+    """What a command takes: the names of its options, how each one without a value is denied, how it reads its words.
 
     `read` gives every option's value; it raises RequestError for words that the command would refuse.
     """
 
     options: frozenset[str]
-    flags: frozenset[str]
+    flags: Mapping[str, tuple[str, ...]]
     read: Callable[[Sequence[str]], Mapping[str, Any]]
 
 
@@ -252,9 +252,9 @@ def _word(name: str, value: Any, taken: Taken, place: str) -> Iterator[str]:
     if (name in taken.flags) != isinstance(value, bool):
         form = "true or false" if name in taken.flags else "a number or a text"
         raise RequestError(f"{place}: {name} is {form}, found {reprlib.repr(value)}")
-    if value is True:
-        yield f"--{name}"
-    elif value is not False:
+    if isinstance(value, bool):
+        yield from (f"--{name}",) if value else taken.flags[name]
+    else:
         yield f"--{name}={_text(name, value, place)}"
 
 

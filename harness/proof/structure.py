@@ -17,7 +17,20 @@ from typing import TypeAlias
 from harness import network_c
 from harness.errors import ToolError
 from harness.inspection import fixed, program
-from harness.inspection.flow import END, ENTRY, Analysis, Argument, Call, Facts, Frame, Loaded, Static, Touch, Value
+from harness.inspection.flow import (
+    END,
+    ENTRY,
+    Analysis,
+    Argument,
+    Call,
+    Constant,
+    Facts,
+    Frame,
+    Loaded,
+    Static,
+    Touch,
+    Value,
+)
 from harness.inspection.program import Program, Section, Symbol
 from harness.network_c import Forward
 from harness.plan import Plan
@@ -27,11 +40,15 @@ from harness.targets import LayerCode, Part
 NETWORK = "network.c"
 LINKER_SECTIONS = (".got", ".got.plt")
 WAIT, RAISE = "wait_for_flag", "raise_flag"
+COPY = "copy_padded"
 IMPURE = re.compile(
     r"syscall|sysenter|int\d*|rdtscp?|rdrand|rdseed|rdpmc|rdpid|cpuid|xgetbv|v?(ld|st)mxcsr|f(ld|n?st)(cw|env)|in|out"
     r"|svc|hvc|smc|msr|mrs|rndrr?s?"
 )
 """Instructions whose results depend on more than registers and memory, or that change how others compute."""
+
+ADDRESS_BITS = re.compile(r"(and|ands|test|tst|bt|shr|sar|shl|lsr|asr|lsl|ubfx|ubfiz|sbfx|xor|eor|mul|imul|crc32\w*) ")
+"""Instructions that take bits of an address; pointers are compared, added to and subtracted."""
 
 Find: TypeAlias = "Callable[[Inspected], str]"
 """Returns a counterexample in words, or nothing; notes code of the program that it does not understand."""
@@ -416,11 +433,7 @@ def _forward_touches(found: Inspected, forward: Forward, facts: Facts) -> str:
             continue
         if isinstance(value, Argument) and touch.write is None and (value.numbers == {0} or forward.uses_execution):
             continue
-        if (
-            isinstance(value, Static)
-            and touch.write is not True
-            and all(_is_constant(found, a) for a in value.addresses)
-        ):
+        if _is_constant_read(found, touch):
             continue
         if isinstance(value, Static) and touch.write is None:
             continue  # which objects it may have addresses of is a claim of its own
@@ -438,6 +451,13 @@ def _wrong_touch(found: Inspected, name: str, touch: Touch, value: Value) -> str
         return words
     found.not_understood.append(words)
     return ""
+
+
+def _is_constant_read(found: Inspected, touch: Touch) -> bool:
+    value = touch.value
+    return (
+        isinstance(value, Static) and touch.write is not True and all(_is_constant(found, a) for a in value.addresses)
+    )
 
 
 def _is_constant(found: Inspected, address: int) -> bool:
@@ -540,13 +560,45 @@ def _wrong_callers(found: Inspected, code: LayerCode, forward: Forward) -> str:
         held = [p for p, to in found.program.pointers.items() if to == found.analysis.by_name[stage.name].address]
         if held:
             return f"{found.describe(held[0])} holds the address of {stage.name}"
-        wrapper = found.analysis.facts(f"{stage.name}_stage")
-        called = {call.name for call in wrapper.calls if not _is_unknown(found, call.name)}
-        if len(called) < len({call.name for call in wrapper.calls}):
-            found.not_understood.append(f"{stage.name}_stage calls a function that is not known")
-        if not called <= {stage.name, *fixed.PURE}:
-            return f"{stage.name}_stage calls {', '.join(map(str, called))}"
+        counterexample = _wrong_wrapper(found, f"{stage.name}_stage", stage.name)
+        if counterexample:
+            return counterexample
     return ""
+
+
+def _wrong_wrapper(found: Inspected, name: str, stage: str) -> str:
+    """Return how the function by which the proof calls a stage does more than calls: it could mend the answers."""
+    facts = found.analysis.facts(name)
+    counterexample = _forbidden(found, name, facts)
+    if counterexample:
+        return counterexample
+    others = [call.name for call in facts.calls if call.name not in {stage, COPY}]
+    others = [other for other in others if not _is_unknown(found, other)]
+    if others:
+        return f"{name} calls {', '.join(map(str, others))}"
+    copies = [call.arguments for call in facts.calls if call.name == COPY]
+    arrays = [pair for to, source, read, written, *_ in copies for pair in ((to, written), (source, read))]
+    for touch in facts.touches:
+        value = touch.value
+        inside = isinstance(value, Frame) and any(_inside(value, *array) for array in arrays)
+        passed = isinstance(value, Argument) and touch.write is None
+        if (isinstance(value, Frame) and not inside) or passed or _is_constant_read(found, touch):
+            continue
+        if isinstance(value, Frame) and value.offset is not None:
+            return f"{name} touches the array that it copies: {touch.text} at {touch.at:#x}"
+        counterexample = _wrong_touch(found, name, touch, value)
+        if counterexample:
+            return counterexample
+    return ""
+
+
+def _inside(place: Frame, array: Value, size: Value) -> bool:
+    """Return whether a place of the frame may be in an array of the frame."""
+    if not isinstance(array, Frame) or place.origin != array.origin:
+        return isinstance(array, Frame)
+    if place.offset is None or array.offset is None or not isinstance(size, Constant):
+        return True
+    return array.offset <= place.offset < array.offset + size.value
 
 
 def _impure(found: Inspected, code: LayerCode) -> str:
@@ -560,11 +612,22 @@ def _impure(found: Inspected, code: LayerCode) -> str:
         for name, facts in reached.items():
             if facts is None or name in fixed.PURE:
                 continue
-            counterexample = _forbidden(found, name, facts) or _impure_touch(
-                found, name, facts, tables, may_follow=stage.part is Part.MERGE
+            counterexample = (
+                _forbidden(found, name, facts)
+                or _impure_touch(found, name, facts, tables, may_follow=stage.part is Part.MERGE)
+                or (_address_bits(stage.name, facts) if name == stage.name else "")
             )
             if counterexample:
                 return counterexample if name == stage.name else f"{counterexample}, called by {stage.name}"
+    return ""
+
+
+def _address_bits(name: str, facts: Facts) -> str:
+    """Return how a stage takes bits of an address that it is given, such as its alignment: all of them are pointers."""
+    for touch in facts.touches:
+        if isinstance(touch.value, Argument) and touch.write is None and ADDRESS_BITS.match(touch.text):
+            argument = max(touch.value.numbers) + 1
+            return f"{name} computes with bits of the address in its argument {argument}: {touch.text} at {touch.at:#x}"
     return ""
 
 

@@ -28,7 +28,7 @@ class Reference:
     RequestError where ONNX Runtime refuses the model.
     """
 
-    def __init__(self, network: Network, threads: int = 2, *, x64_quant_precision: bool = False) -> None:
+    def __init__(self, network: Network, threads: int = 2, *, x64_quant_precision: bool = True) -> None:
         self._check = functools.partial(
             check_network, network, threads=threads, x64_quant_precision=x64_quant_precision
         )

@@ -26,7 +26,7 @@ class OnnxRuntimeReference:
     Raises RequestError where ONNX Runtime refuses the model.
     """
 
-    def __init__(self, network: Network, threads: int = 2, *, x64_quant_precision: bool = False) -> None:
+    def __init__(self, network: Network, threads: int = 2, *, x64_quant_precision: bool = True) -> None:
         self._input_name = network.input_name
         self._layers = network.layers
         precise = takes_precision(network, x64_quant_precision=x64_quant_precision)

@@ -164,7 +164,7 @@ WITH_LITERALS void scale_accumulator_vector(size_t width, const int32_t *restric
         int32_t acc[PADDED(WIDTH)];                                                                    \
         for (size_t v = 0; v < vectors; ++v) {                                                         \
             NAME(&in[v * DEPTH], acc);                                                                 \
-            memcpy(&out[v * WIDTH], acc, WIDTH * sizeof *acc);                                         \
+            copy_padded(&out[v * WIDTH], acc, WIDTH * sizeof *acc, WIDTH * sizeof *acc);               \
         }                                                                                              \
     }
 
@@ -173,9 +173,9 @@ WITH_LITERALS void scale_accumulator_vector(size_t width, const int32_t *restric
     {                                                                                                  \
         const int32_t *in = inputs;                                                                    \
         OUTPUT *out = outputs;                                                                         \
-        int32_t acc[PADDED(WIDTH)] = {0};                                                              \
+        int32_t acc[PADDED(WIDTH)];                                                                    \
         for (size_t v = 0; v < vectors; ++v) {                                                         \
-            memcpy(acc, &in[v * WIDTH], WIDTH * sizeof *acc);                                          \
+            copy_padded(acc, &in[v * WIDTH], WIDTH * sizeof *acc, sizeof acc);                         \
             NAME(acc, &out[v * WIDTH]);                                                                \
         }                                                                                              \
     }

@@ -76,7 +76,12 @@ struct stage {
     void (*apply)(size_t vectors, const void *inputs, void *outputs); /* at most the block capacity */
 };
 
-/* The `apply` of a stage whose code NAME takes one vector. */
+/* Copies a vector, and fills up to `padded` bytes with zeros: for stages whose vectors are padded. */
+void copy_padded(void *to, const void *from, size_t bytes, size_t padded);
+
+/* The `apply` of a stage whose code NAME takes one vector.  It only calls: the proof checks that it reads and writes no
+ * vector itself, so that what it answers is what the stage has computed.
+ */
 #define DEFINE_STAGE(NAME, INPUT, INPUT_WIDTH, OUTPUT, OUTPUT_WIDTH)                                   \
     static void NAME##_stage(size_t vectors, const void *inputs, void *outputs)                        \
     {                                                                                                  \

@@ -317,7 +317,7 @@ def _in_process(
     options = {"samples": 300, "scope": None, "count": None, "load": "idle", "warmup": 5, "duration": None}
     planned = {
         "board": board, "model": str(tmp_path / "network.onnx"), "items": ("c", "c"), "split": None, "sync": None,
-        "block": None, "seed": 1, "x64_quant_precision": False,
+        "block": None, "seed": 1, "x64_quant_precision": True,
     }  # fmt: skip
     code = command.measure(options, planned, (), space, Screen.open(as_json=False))
     [folder] = (tmp_path / "runs").iterdir()

@@ -17,7 +17,6 @@ from tests.gpu.device import Device
 MODELS = sorted(path.stem for path in (ROOT / "models").glob("acas_*.onnx"))
 KERNELS = ["layerwise", "fused"]
 # Of the reference only: on processors without VNNI it would be wrong, and the verdict inconclusive.
-PRECISE = "--x64-quant-precision"
 
 
 def test_there_are_five_networks() -> None:
@@ -26,7 +25,7 @@ def test_there_are_five_networks() -> None:
 
 def harness(user: User, command: str, gpu: Device, kernels: str, *more: str) -> dict[str, Any]:
     """The document of a command that must end with `identical` within a quarter of an hour."""
-    chosen = ["--board", gpu.board, "--items", f"c,cuda:{kernels}", PRECISE, "--json"]
+    chosen = ["--board", gpu.board, "--items", f"c,cuda:{kernels}", "--json"]
     process = user.start(command, *chosen, *more)
     out, err = process.communicate(timeout=900)
     assert process.returncode == 0, err

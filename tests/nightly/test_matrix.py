@@ -42,7 +42,7 @@ matrices:
     vectors: 1000
     chunk: 100
     split: [dense_2=network, pipeline]
-    x64-quant-precision: true
+    x64-quant-precision: false
     limit: 1h
     expect: differs
   - {action: measure, boards: [host], models: [acas_coc], samples: 10, against: 3}
@@ -61,7 +61,7 @@ matrices:
         "--vectors=1000",
         "--chunk=100",
         "--split=dense_2=network,pipeline",
-        "--x64-quant-precision",
+        "--no-x64-quant-precision",
     )
     assert (first.limit_s, first.expect, first.action) == (3600.0, Outcome.DIFFERS, "run")
     assert (last.limit_s, last.expect, last.against, last.options) == (1800.0, Outcome.MEASURED, 3, ("--samples=10",))

@@ -96,7 +96,7 @@ def test_a_processor_without_vnni_saturates_which_is_named(emulated: Any) -> Non
     for name in ("reference", "unchecked"):
         message, hint = said[name]
         assert "saturate to int16 (x86-64 without VNNI)" in message
-        assert "--x64-quant-precision" in hint
+        assert "leave --no-x64-quant-precision out" in hint
     assert "layer 'layer_0' (QGemm), vector" in said["unchecked"][0]
     assert said["precise"] == ALL_EXACT
     assert said["reference_precise"] is None

@@ -85,7 +85,7 @@ def test_saturation_that_a_run_meets_is_named() -> None:
     wrong = (right[0], hostcheck._finished(layer, sums), right[2])
     with pytest.raises(ReferenceFailed, match=r"layer 'layer_0' .* saturate to int16 \(x86-64 without") as caught:
         reference.require_agreement(mixed.layers, wrong, right, SOUND, {mixed.input_name: x})
-    assert "--x64-quant-precision" in caught.value.hint
+    assert "leave --no-x64-quant-precision out" in caught.value.hint
 
 
 def test_another_value_as_soon_as_nobody_looks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
