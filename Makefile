@@ -4,15 +4,27 @@ MODEL ?= acas_coc
 PYTHON ?= python3
 REQUIREMENTS = requirements/harness.txt requirements/dev.txt
 
-.PHONY: run test test-gpu test-models lint setup models peers labgrid other-runtime requirements clean
+.PHONY: run test campaigns test-gpu test-models lint setup models peers labgrid other-runtime requirements clean
 .DELETE_ON_ERROR:
 
 run: setup
 	.venv/bin/harness run --board $(BOARD) --model $(MODEL)
 
+# One thread for each process of the tests: three of them are at work.
+test: export OPENBLAS_NUM_THREADS = 1
 test: lint labgrid other-runtime
 	tools/system-packages --tests
 	.venv/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder
+
+# What takes hours: the tests that `make test` leaves out, and every wrong program, forgery, fault and foreign file.
+campaigns: setup labgrid other-runtime
+	tools/system-packages --tests
+	.venv/bin/pytest -n 2 --dist loadfile -m campaign
+	.venv/bin/python -m tests.security
+	.venv/bin/python -m tests.forgeries
+	.venv/bin/python -m tests.faults
+	.venv/bin/python -m tests.mutation --hidden
+	.venv/bin/python -m tests.mutation
 
 # On a machine with an NVIDIA GPU: what only that can show, kept under docs/evidence.
 test-gpu: setup

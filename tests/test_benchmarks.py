@@ -34,6 +34,7 @@ def test_one_inference(cache: Path) -> None:
     assert [result["weights"] for result in results] == ["int8", "uint8"]
 
 
+@pytest.mark.campaign
 def test_a_split(cache: Path) -> None:
     found = run(cache, "split.py", "--shape", "5-6-4", "--blocks", "1000", "--rounds", "1")
     ways = ["one core", "parallel layers, barriers", "parallel layers, flags", "pipeline of two stages"]
@@ -50,6 +51,7 @@ def simulated(cache: Path) -> dict[str, Any]:
     return run(cache, *GPU, "--simulated")
 
 
+@pytest.mark.campaign
 def test_a_simulated_gpu_is_marked_and_meets_no_target(simulated: dict[str, Any]) -> None:
     assert [each["kernels"] for each in simulated["built"]] == ["fused", "layerwise"]
     assert simulated["gpu"]["name"] == "host-simulation of CUDA"

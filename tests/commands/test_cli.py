@@ -77,7 +77,7 @@ def test_who_ends_a_run_leaves_the_board_as_it_was(user: User, number: signal.Si
     user = user.with_local(f"host: {{setup: [touch {begun}], teardown: [touch {restored}]}}")
     process = user.start(*RUN, "--vectors", "400000")
     deadline = Deadline.after(TIMEOUT_S)
-    while not begun.exists() and not deadline.passed:
+    while not begun.exists() and process.poll() is None and not deadline.passed:
         time.sleep(0.01)
     while not restored.exists() and process.poll() is None:
         process.send_signal(number)

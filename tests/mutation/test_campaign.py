@@ -143,11 +143,13 @@ def test_the_proof_finds_what_no_run_of_this_size_does(
     assert outcome(mutant, network) == Outcome(0, failed, named)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(("mutant", "network"), EQUAL)
 def test_of_a_mutant_that_is_the_same_function_every_claim_holds(outcome: Attempt, mutant: str, network: str) -> None:
     assert outcome(mutant, network) == Outcome(0, (), None, complete=network != "residual")
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(("target", "mutant", "network", "refused", "failed"), FOUND_ON_A_GPU)
 def test_a_mistake_on_a_gpu_is_refused_or_found_and_past_its_guards_it_is_always_found(
     outcome: Attempt, target: str, mutant: str, network: str, refused: str, failed: tuple[Step, ...]
@@ -158,6 +160,7 @@ def test_a_mistake_on_a_gpu_is_refused_or_found_and_past_its_guards_it_is_always
     assert found.named in ({Named.ALONE, Named.AMONG} if BY_NAME[mutant].causes else {Named.NOT, None})
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(("mutant", "network", "refused", "failed"), FOUND_ON_A_DSP)
 def test_a_mistake_on_a_dsp_is_found_and_what_ends_the_run_is_an_error(
     outcome: Attempt, mutant: str, network: str, refused: str, failed: tuple[Step, ...]
@@ -174,6 +177,7 @@ def test_what_no_dump_of_all_activations_shows_the_proof_finds(outcome: Attempt)
     assert (found.differing, found.refused, found.failed) == (0, (), (EXECUTION, COMPOSITION))
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(("mutant", "network", "refused", "failed"), FOUND_IN_A_FABRIC)
 def test_a_mistake_in_a_fabric_is_found_and_what_ends_the_run_is_an_error(
     outcome: Attempt, mutant: str, network: str, refused: str, failed: tuple[Step, ...]
@@ -241,6 +245,7 @@ def test_the_kernels_in_a_firmware_are_part_of_the_program(
     assert (identity(mutant, C7X) == right[C7X]) is same
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     ("mutant", "same"),
     [
@@ -257,6 +262,7 @@ def test_the_kernels_in_a_fabric_are_part_of_the_program(
     assert (identity(mutant, VITIS) == right[VITIS]) is same
 
 
+@pytest.mark.campaign
 def test_what_no_mutant_changes_is_compiled_once(
     workshops: dict[str, Workshop], subjects: dict[str, Subject], tmp_path: Path
 ) -> None:
@@ -286,6 +292,7 @@ def test_thresholds_that_the_build_refuses_are_noted_and_built(
     assert suspect.program.path.exists()
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("mutant", ["first barrier deleted", "last barrier deleted"])
 def test_a_deleted_barrier_is_found_whoever_wins_the_race(outcome: Attempt, mutant: str) -> None:
     found = outcome(mutant, "powers of two")
@@ -299,6 +306,7 @@ def small(request: pytest.FixtureRequest) -> Subject:
     return Subject.of(net, np.zeros((1, 4), np.float32))
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", TO_CODES)
 def test_the_proof_finds_a_wrong_product_if_and_only_if_a_reachable_accumulator_shows_it(
     workshop: Workshop, small: Subject, name: str, tmp_path: Path
@@ -345,6 +353,7 @@ def test_every_layer_must_name_it_and_one_alone(layers: list[list[str]], expecte
     assert named([diagnosis_with(*causes) for causes in layers], ["a", "b"]) is expected
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_fault_around_the_network_is_found(
     fault: Fault, host: Profile, subjects: dict[str, Subject], tmp_path: Path

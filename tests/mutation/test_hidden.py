@@ -22,12 +22,14 @@ SLICE = [
 RIGHT = Wrong("the right program", Kind.STATE, (), RUN)
 
 
+@pytest.mark.campaign
 def test_the_right_program_is_identical(objects: Path, tmp_path: Path) -> None:
     outcome = prove(RIGHT, tmp_path, objects)
     assert outcome.unnoticed, outcome.text
     assert outcome.found == ()
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", SLICE)
 def test_a_program_is_found_by_what_should_find_it(name: str, objects: Path, tmp_path: Path) -> None:
     outcome = prove(BY_NAME[name], tmp_path, objects)

@@ -165,6 +165,7 @@ def test_a_generator_that_is_wrong_is_found(
     assert "values differ); its target generated it so" in claim.counterexample
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("target", ["c", "c:vector", "c:unrolled", "cuda:fused", "tiovx:c7x", "vitis"])
 def test_a_program_of_such_a_generator_is_found(
     workshop: Workshop, wrong_generator: Callable[[Change], None], target: str, tmp_path: Any

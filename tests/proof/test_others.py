@@ -96,6 +96,7 @@ WRONG_SEARCHES = {
 }  # fmt: skip
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(("kind", "operator", "patch"), WRONG_SEARCHES.values(), ids=WRONG_SEARCHES)
 def test_a_wrong_search_is_found(workshop: Workshop, kind: str, operator: str, patch: Patch) -> None:
     """With every order of few columns, and with some of more."""

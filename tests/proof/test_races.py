@@ -56,6 +56,7 @@ def test_a_right_plan_has_no_race(board: Profile, split: Sequence[str], sync: Sy
     assert race(made(board, split, sync), board, tmp_path) == ""
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("items", [("c", "cuda:fused"), ("c", "tiovx:c7x"), ("c", "vitis")])
 def test_a_plan_with_a_simulated_accelerator_has_no_race(host: Profile, items: Sequence[str], tmp_path: Path) -> None:
     assert race(plan.make(chain(), host, items, block=10), host, tmp_path) == ""

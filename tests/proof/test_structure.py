@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,7 +95,19 @@ RIGHT = {
 }
 
 
-@pytest.mark.parametrize(("toolchain", "target"), [(name, target) for name, all_ in RIGHT.items() for target in all_])
+def in_campaign(*values: str) -> Any:
+    """Return a parameter that the campaigns have and `make test` has not."""
+    return pytest.param(*values, marks=pytest.mark.campaign)
+
+
+@pytest.mark.parametrize(
+    ("toolchain", "target"),
+    [
+        (name, target) if target == all_[0] else in_campaign(name, target)
+        for name, all_ in RIGHT.items()
+        for target in all_
+    ],
+)
 def test_nothing_is_said_against_a_right_program(
     host: Profile, toolchain: str, target: str, tmp_path: Path, objects: Path
 ) -> None:
@@ -229,7 +242,27 @@ COPY = f"""static __attribute__((noipa)) void layer_0_finish_too(const int32_t *
     out[0] ^= in[0] == 123456 && in[1] == 654321;
 }}"""
 
+WRAPPER = "DEFINE_STAGE(layer_0_accumulate, uint8_t, 5, int32_t, 6)"
+MENDING = """static void layer_0_accumulate_stage(size_t vectors, const void *inputs, void *outputs)
+{
+    for (size_t v = 0; v < vectors; ++v) {
+        int32_t *out = (int32_t *)outputs + 6 * v;
+        const uint8_t *in = (const uint8_t *)inputs + 5 * v;
+        layer_0_accumulate(in, out);
+        if (RARELY)
+            out[0] -= 1000;
+    }
+}""".replace("RARELY", RARELY)
+
 WRONG = {
+    "a wrapper that mends what its stage did wrong": Wrong(
+        "layer_0_accumulate_stage reads its argument",
+        (*stage("", f"if ({RARELY})\n        out[0] += 1000;"), Patch("network.c", WRAPPER, MENDING)),
+    ),
+    "a stage that looks at the alignment of its output": Wrong(
+        "layer_0_accumulate computes with bits of the address in its argument",
+        stage("", f"if (((uintptr_t)out & 2047) == 0 && {RARELY})\n        out[0] += 1000;"),
+    ),
     "a wrapping counter": Wrong("calls", stage("static uint16_t calls;", "out[0] += ++calls == 0;"), hidden=False),
     "a counter in a header of the kernels": Wrong(
         "calls",
@@ -402,7 +435,10 @@ WRONG = {
 HIDDEN_X86, HIDDEN_ARM = "lea .Lhidden(%%rip), %0", "adrp %0, .Lhidden\\n\\tadd %0, %0, :lo12:.Lhidden"
 
 
-@pytest.mark.parametrize(("name", "toolchain"), [(name, on) for name, wrong in WRONG.items() for on in wrong.on])
+@pytest.mark.parametrize(
+    ("name", "toolchain"),
+    [(name, on) if on == wrong.on[0] else in_campaign(name, on) for name, wrong in WRONG.items() for on in wrong.on],
+)
 def test_a_wrong_program_is_found_in_its_file(
     host: Profile, name: str, toolchain: str, tmp_path: Path, objects: Path
 ) -> None:
@@ -418,6 +454,7 @@ def patches_of(wrong: Wrong, toolchain: str) -> list[Patch]:
     return [dataclasses.replace(patch, new=patch.new.replace("HIDDEN", address)) for patch in wrong.patches]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", [name for name, wrong in WRONG.items() if wrong.hidden and X86[0] in wrong.on])
 def test_running_it_does_not_show_what_is_wrong(workshop: Workshop, name: str) -> None:
     """Without the claims about its file the proof of each of these programs holds."""

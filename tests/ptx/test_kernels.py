@@ -68,6 +68,7 @@ def without_target(text: str) -> str:
     return re.sub(r"^\.target .*", "", text, flags=re.MULTILINE)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("kind", KINDS, ids="-".join)
 @pytest.mark.parametrize("target", ["cuda:layerwise", "cuda:fused"])
 def test_every_operator_on_every_architecture(target: str, kind: tuple[str, str], host: Profile) -> None:

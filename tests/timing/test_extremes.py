@@ -240,6 +240,7 @@ def test_the_curve_moves_and_stretches_with_the_times() -> None:
             assert (after.time_ns - 3) / 7 == pytest.approx(before.time_ns, rel=1e-6)
 
 
+@pytest.mark.campaign
 def test_sound_series_are_seldom_refused_and_the_intervals_cover() -> None:
     """Of 60 series with a Gumbel tail: the true time of 1e-5 and 1e-7, 100 and 10,000 times beyond the sample."""
     rules = Rules(replicates=109, exceedances=(1e-5, 1e-7))

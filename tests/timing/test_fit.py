@@ -222,6 +222,7 @@ def test_the_ends_of_an_interval_have_the_deviance_that_they_should(law: type[La
         assert 2 * (found.log_likelihood + best.fun) == pytest.approx(stats.chi2.ppf(0.95, 1), rel=0.02)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("law", [ExtremeValue, Pareto])
 def test_the_interval_covers_the_true_time(law: type[Law]) -> None:
     """Of 200 samples of each law; the time is far beyond the sample."""
@@ -231,6 +232,7 @@ def test_the_interval_covers_the_true_time(law: type[Law]) -> None:
     assert 0.88 <= covered / 200 <= 0.99
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("law", [ExtremeValue, Pareto])
 @pytest.mark.parametrize("step", [1.0, 250.0])
 def test_the_goodness_of_fit_has_its_level_also_with_a_coarse_clock(law: type[Law], step: float) -> None:

@@ -35,6 +35,7 @@ def wide_models(draw: st.DrawFn) -> onnx.ModelProto:
     )
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("target", TARGETS)
 @settings(COMPILED, max_examples=15)
 @given(model=models() | wide_models(), carried=st.sampled_from([1, 4, 16, 128]), seed=st.integers(0, 2**32 - 1))

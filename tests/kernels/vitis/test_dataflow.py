@@ -47,6 +47,7 @@ def shape(name: str) -> Launch:
     return simulated.launch_of(test_layer.chain(8, [9, 130, 5] if name == "wide" else [9, 24, 7], zero_points=True))
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("room", [AS_GENERATED, FOR_ONE], ids=["room as generated", "room for one element"])
 @pytest.mark.parametrize("name", ["chain", "wide", "branches"])
 def test_no_process_waits_for_ever(name: str, room: int, tmp_path: Path) -> None:

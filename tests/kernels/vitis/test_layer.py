@@ -158,6 +158,7 @@ MUTANTS = {
 }  # fmt: skip
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_mistake_is_found(mutant: str, tmp_path: Path) -> None:
     options = {"zero_points": True, "power_of_two": True, "activations": "int8", "weights": "int8", "per_column": True}

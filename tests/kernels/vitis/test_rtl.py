@@ -118,6 +118,7 @@ def check_layer(simulation: Simulated, case: Case, folder: Path) -> None:
     check(lambda codes, rate: simulation.run(constants, codes, width, rate), case, case, [rtl.shape(case.layer)])
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", LAYERS)
 def test_the_layers_of_acas_are_the_reference(
     name: str, acas: dict[str, Case], simulated: Callable[[QGemm], Simulated], folder: Path
@@ -223,6 +224,7 @@ def with_largest_sums(case: Case) -> Case:
     return Case(case.layer, np.concatenate([case.codes, codes]), np.concatenate([case.output, largest]))
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_found(name: str, wide: Case, folder: Path) -> None:
     file, old, new = MUTANTS[name]
