@@ -114,7 +114,7 @@ def with_small_weights() -> network.Network:
 
 
 def found_in(net: network.Network, rows: Sequence[int] = hostcheck.ROWS) -> list[Defect]:
-    return [defect for _, defect in hostcheck.check_network(net, rows).defects]
+    return [defect for _, defect in hostcheck.check_network(net, rows, x64_quant_precision=True).defects]
 
 
 def test_the_defect_of_amx_is_found_at_the_zero_points_of_the_network(wrong_runtime: Any) -> None:
@@ -123,7 +123,7 @@ def test_the_defect_of_amx_is_found_at_the_zero_points_of_the_network(wrong_runt
     assert found_in(net_of(zero_points=False)) == [Defect.NONE] * 3
     assert found_in(net_of(), (1, 31)) == [Defect.NONE] * 3
     assert found_in(net_of(), (10_000,)) == [Defect.RAGGED_COLUMNS, Defect.RAGGED_COLUMNS, Defect.NONE]
-    assert dict(hostcheck.check_host().defects)["uint8 x uint8"] is Defect.RAGGED_COLUMNS
+    assert dict(hostcheck.check_host(x64_quant_precision=True).defects)["uint8 x uint8"] is Defect.RAGGED_COLUMNS
 
 
 @pytest.mark.parametrize("per_column", [False, True])
@@ -132,7 +132,7 @@ def test_saturating_kernels_are_recognised_at_any_zero_points(wrong_runtime: Any
     assert found_in(net_of(per_column=per_column)) == [Defect.SATURATION] * 3
     assert found_in(net_of(weights="uint8", per_column=per_column)) == [Defect.NONE] * 3
     assert found_in(net_of(activations="int8", per_column=per_column)) == [Defect.NONE] * 3
-    assert dict(hostcheck.check_host().defects)["uint8 x int8"] is Defect.SATURATION
+    assert dict(hostcheck.check_host(x64_quant_precision=True).defects)["uint8 x int8"] is Defect.SATURATION
 
 
 def test_weights_of_64_at_most_are_accepted_where_kernels_saturate(wrong_runtime: Any) -> None:
@@ -265,4 +265,4 @@ def test_instruction_set_lists_the_features_that_choose_a_kernel(tmp_path: Path)
 
 def test_every_defect_has_a_remedy() -> None:
     assert all(defect.remedy for defect in Defect if defect is not Defect.NONE)
-    assert "x64quantprecision" in Defect.SATURATION.remedy
+    assert "x64-quant-precision" in Defect.SATURATION.remedy

@@ -76,8 +76,9 @@ def test_every_batch_is_probed_before_it_is_computed(small: network.Network, mon
 
 
 def test_saturation_that_a_run_meets_is_named() -> None:
-    mixed = network.parse(random_network(RNG, [5, 9, 4], zero_points=True).SerializeToString(), "mixed")
-    x = RNG.uniform(*mixed.box, (500, 5)).astype(np.float32)
+    rng = np.random.default_rng(1)
+    mixed = network.parse(random_network(rng, [5, 9, 4], zero_points=True).SerializeToString(), "mixed")
+    x = rng.uniform(*mixed.box, (500, 5)).astype(np.float32)
     right = reference.SpecificationReference(mixed).activations(x)
     layer = mixed.layers[1]
     assert isinstance(layer, network.QGemm)
