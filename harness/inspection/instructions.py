@@ -235,7 +235,7 @@ class Decoder:
         memories = [self._x86_memory(raw, operand) for operand in operands if operand.type == x86.X86_OP_MEM]
         registers = [operand.reg for operand in operands if operand.type == x86.X86_OP_REG]
         vector = any(map(self._is_vector, registers))
-        known = _is_plain(name) or (vector and "maskmov" not in name)
+        known = _is_plain(name) or (vector and name not in _X86_WRITES_AT_RDI)
         plain = known and prefix != "lock" and not any(memory.segment for memory in memories)
         whole = bool(operands) and operands[0].size == POINTER_BYTES
         kinds = "".join(_KIND.get(operand.type, "?") for operand in operands)
@@ -612,6 +612,7 @@ _X86_PLAIN = re.compile(
     r"|j\w+|call|ret|push|pop|leave|nop\w?|endbr64|bswap|bt[src]?|bs[fr]|tzcnt|lzcnt|popcnt|bextr|bls(r|i|msk)|bzhi"
     r"|pdep|pext|(stos|lods|scas|cmps)[bwdq]|prefetch\w+|vzero(upper|all)|ud2|[ls]ahf|c[lm]c|stc|cld"
 )
+_X86_WRITES_AT_RDI = {"maskmovdqu", "vmaskmovdqu", "maskmovq"}
 _X86_STRING = re.compile(r"(movs|stos|lods|scas|cmps)[bwdq]")
 _X86_VECTOR = re.compile(r"[xyz]mm\d+|k[0-7]")
 _X86_ONLY_READS = re.compile(r"cmp|test|push|bt|v?u?comis[sd]|i?mul|i?div|v?ptest|vtest\w+")

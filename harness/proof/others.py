@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from harness import generated
 from harness.network import Add, ArgExtremum, Array, DequantizeLinear
 from harness.probe import Probe
 from harness.proof import columns
@@ -23,6 +24,9 @@ RANDOM_VECTORS = 65_536
 KINDS_OF_PAIRS = 5
 NEIGHBOURS_OF = np.array([2.0**-149 * 64, 1e-30, 1, 1e30, 3.4e38], np.float32)
 """Numbers around which ArgMax and ArgMin are given adjacent floats: subnormal, small, large, nearly the largest."""
+BINADES = 255
+NEAR_BITS = 16
+"""Floats near each other are up to 2^15 units in the last place apart."""
 SPECIAL_TERMS = np.array([0, 1e-45, 2.0**-126, 1, 1 + 2.0**-23, 1e38], np.float32)
 SPECIAL_TERMS = np.append(SPECIAL_TERMS, -SPECIAL_TERMS)
 
@@ -30,9 +34,11 @@ SPECIAL_TERMS = np.append(SPECIAL_TERMS, -SPECIAL_TERMS)
 def question(layer: DequantizeLinear | ArgExtremum | Add, stage: Stage, probe: Probe | None) -> Question:
     """That the deployed code gives the right outputs."""
     if isinstance(layer, DequantizeLinear):
-        vectors = 256 + columns.VECTORS
+        pairs = sum(each.count for each in generated.pair_vectors(layer.input_width))
+        vectors = 256 + pairs + columns.VECTORS
         return _question(layer, stage, probe, vectors, lambda: _codes(layer), "every code becomes the right number",
-                         f"all 256 codes pass through every column; {columns.METHOD}", complete=True)  # fmt: skip
+                         "all 256 codes pass through every column, and any two columns have every pair of codes "
+                         f"(orthogonal array over GF(256)); {columns.METHOD}", complete=True)  # fmt: skip
     if isinstance(layer, ArgExtremum):
         return _arg_extremum(layer, stage, probe)
     special = len(SPECIAL_TERMS) ** len(layer.sources)
@@ -52,7 +58,7 @@ def _arg_extremum(layer: ArgExtremum, stage: Stage, probe: Probe | None) -> Ques
     inputs = orders(layer) if complete else some_orders(layer)
     method = (
         "every order of the columns' values, equal ones included: adjacent floats or codes at several magnitudes of "
-        "both signs, both zeros, values far apart"
+        "both signs, both zeros, values far apart; floats near each other in every binade"
         if complete
         else "the extreme value, once and twice, in pairs of columns, and random orders; not complete"
     )
@@ -91,9 +97,10 @@ def _question(
 
 
 def _codes(layer: DequantizeLinear) -> Array:
-    """All codes in every column, and columns of equal and of different codes."""
-    every = every_code(layer)
-    return np.concatenate([every, columns.mixed(every[:, 0], layer.input_width)])
+    """All codes in every column, every pair of codes in any two columns, and columns of few different codes."""
+    every, width = every_code(layer), layer.input_width
+    pairs = [generated.pairs(width, each.seed).view(layer.input_dtype) for each in generated.pair_vectors(width)]
+    return np.concatenate([every, *pairs, columns.mixed(every[:, 0], width)])
 
 
 def every_code(layer: DequantizeLinear) -> Array:
@@ -148,7 +155,20 @@ def _values(layer: ArgExtremum, ranks: Array, last: int) -> Array:
     tiny, large = np.float32(2.0**-149), np.float32(2.0**120)
     centres = specification.ordered(np.append(NEIGHBOURS_OF, -NEIGHBOURS_OF))
     adjacent = [specification.from_ordered(centre + ranks - last // 2) for centre in centres]
-    return np.concatenate([middle, mixed, -mixed, middle * tiny, middle * large, *adjacent])
+    near = _of_every_binade(ranks - last // 2)
+    return np.concatenate([middle, mixed, -mixed, middle * tiny, middle * large, *adjacent, near])
+
+
+def _of_every_binade(ranks: Array) -> Array:
+    """Return floats near each other, (n, N), in orders drawn from `ranks`, in each binade of both signs."""
+    rng, count = np.random.default_rng(0), _samples(ranks.shape[1])
+    binades = np.arange(count) % (2 * BINADES)
+    magnitudes = binades // 2 << 23 | rng.integers(0, 1 << 23, count)
+    centres = np.where(binades % 2, -magnitudes, magnitudes)
+    steps = 1 << rng.integers(0, NEAR_BITS, count)
+    moved = centres[:, None] + steps[:, None] * ranks[rng.integers(0, len(ranks), count)]
+    limit = specification.ordered(np.array([np.finfo(np.float32).max]))[0]
+    return specification.from_ordered(np.clip(moved, -limit, limit))
 
 
 def terms(layer: Add) -> Array:

@@ -24,6 +24,8 @@ schedule of an otherwise right program. Each such mutant was compiled for each o
 (those of accelerators for some of them),
 deployed on the board `host`, and tried as [`harness prove`](prove-a-model.md) tries a program: by the argument, and by
 a run of {VECTORS:,} seeded vectors with its diagnosis. This page is written by `python -m tests.mutation`.
+Programs that are wrong only in some state, in some mode or on some thread have a
+[page of their own](mutation-hidden.md).
 
 A mutant is found by the run if an activation differs, and by the proof if a claim does not hold. Its cause is named if
 the diagnosis lists it among the causes that explain all that differs, for every layer that is wrong itself; and it is

@@ -113,3 +113,13 @@ def test_the_page_says_what_became_of_each_program() -> None:
     assert all(len(table) == 2 for table in others)
     lost = page(tried | {"r": Outcome(0, (), "")}, [wrong, rare], "here")
     assert f"excluded: {hidden_page.UNNOTICED}" in lost
+
+
+def test_the_published_page_tells_of_every_program_and_of_none_unnoticed() -> None:
+    totals, *kinds = tables(hidden_page.PAGE.read_text(encoding="utf-8"))
+    assert [row[0] for table in kinds for row in table[2:]] == [
+        wrong.name for kind in Kind for wrong in PROGRAMS if wrong.kind is kind
+    ]
+    assert totals[-1][0] == "all"
+    assert totals[-1][-1] == "0"
+    assert hidden_page.UNNOTICED not in [row[-1] for table in kinds for row in table]
