@@ -88,7 +88,34 @@ def session(model: bytes, threads: int, *, x64_quant_precision: bool = False) ->
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
     options.add_session_config_entry("session.x64quantprecision", str(int(x64_quant_precision)))
+    if x64_quant_precision:
+        model = with_constants_of_their_own(model)
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def with_constants_of_their_own(model: bytes) -> bytes:
+    """The model with a copy of every constant for each node that uses it.
+
+    Without VNNI, session.x64quantprecision makes ONNX Runtime convert the constants of each node; it refuses a model
+    where it comes to the same constant twice (1.31.1: "Attempt to replace the existing tensor").
+    """
+    proto = onnx.load_model_from_string(model)
+    constants = {each.name: each for each in proto.graph.initializer}
+    taken = {name for node in proto.graph.node for name in (*node.input, *node.output)}
+    seen: set[str] = set()
+    for number, node in enumerate(proto.graph.node):
+        for index, name in enumerate(node.input):
+            if name in constants and name in seen:
+                own = onnx.TensorProto()
+                own.CopyFrom(constants[name])
+                own.name = next(
+                    new for new in (f"{name}_{number}_{index}{'_' * i}" for i in range(99)) if new not in taken
+                )
+                taken.add(own.name)
+                proto.graph.initializer.append(own)
+                node.input[index] = own.name
+            seen.add(name)
+    return bytes(proto.SerializeToString())
 
 
 def with_all_activations(network: Network) -> bytes:

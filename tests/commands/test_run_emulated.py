@@ -116,7 +116,7 @@ def test_accelerators_are_played_there_and_marked(user: User, board: str, stand_
     _give(user, _board(board))
     few = ("--vectors", "500", "--trace", "8")  # a traced execution is of all vectors
     ended = user.harness("run", "--board", NAME, "--model", "acas_coc", *few, "--json")
-    assert (ended.code, ended.document["verdict"]) == (0, "identical"), ended.err
+    assert (ended.code, ended.document.get("verdict")) == (0, "identical"), ended.err
     ran_on = {layer["item"]: layer["ran_on"] for layer in ended.document["layers"]}
     assert ran_on == {"prepost": "emulated-cpu (qemu cortex-a72)", "network": stand_in}
 
@@ -156,7 +156,7 @@ def _run_split(user: User, model: onnx.ModelProto, path: Path, split: str, sync:
         "run", "--board", NAME, "--model", str(path), "--split", split, "--sync", sync,
         "--vectors", "500", "--block", "50", "--trace", "100", "--json",
     )  # fmt: skip
-    assert (ended.code, ended.document["verdict"]) == (0, "identical"), ended.err
+    assert (ended.code, ended.document.get("verdict")) == (0, "identical"), ended.err
     assert ended.document["conformance"]["conforms"] is True
     assert ended.document["conformance"]["executions"] == 100
     assert {layer["ran_on"] for layer in ended.document["layers"]} == {"emulated-cpu (qemu cortex-a72)"}
