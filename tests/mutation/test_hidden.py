@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from harness import bundle, network, plan
+from harness.profile import Laboratory
 from harness.proof import Step
 from tests.kernels.board_program import Patch
 from tests.mutation import hidden_page
-from tests.mutation.hidden import REFUSED, RUN, Excluded, Kind, Outcome, Rewritten, Wrong, prove
+from tests.mutation.hidden import NETS, REFUSED, RUN, Excluded, Kind, Outcome, Rewritten, Wrong, prove
 from tests.mutation.hidden_page import page
 from tests.mutation.hidden_programs import PROGRAMS, declared, last, parse
 from tests.mutation.test_page import tables
@@ -51,6 +53,22 @@ def test_a_program_whose_place_is_gone_is_an_error() -> None:
         Rewritten("network.c", "a", "b").apply({"network.c": b"aa"})
     with pytest.raises(AssertionError, match=r"network\.c has changed"):
         declared("int x;").apply({"network.c": b""})
+
+
+@pytest.mark.parametrize("wrong", PROGRAMS, ids=lambda wrong: wrong.name)
+def test_every_program_changes_the_sources_as_they_are(wrong: Wrong, laboratory: Laboratory, tmp_path: Path) -> None:
+    NETS[wrong.net].write(tmp_path / "model.onnx")
+    asked = dict(zip(wrong.options[::2], wrong.options[1::2], strict=True))
+    split = [asked["--split"]] if "--split" in asked else []
+    board = laboratory.board(wrong.board)
+    made = plan.make(
+        network.load(tmp_path / "model.onnx"), board, asked["--items"].split(","), split=split, sync=asked.get("--sync")
+    )  # fmt: skip
+    sources = bundle.recipe_of(made, board).sources
+    for patch in wrong.patches:
+        changed = patch.apply(sources)
+        assert changed != sources
+        sources = changed
 
 
 TEXT = r"""== one
