@@ -16,8 +16,9 @@ MOST = 1 << 18
 
 @dataclass(frozen=True)
 class Effort:
-    """`executions` of each launch by item, and of the whole network in blocks of at most `block` drawn vectors.
+    """Executions of each launch by item in `launches`, and of the whole `network` in blocks of at most `block` vectors.
 
+    The network has fewer than its launches, of which it consists, as its hand-overs take most of the time.
     `random_vectors` pass through every sum of products, `overlapping` executions run with shifted items.
     """
 
@@ -34,7 +35,7 @@ def of(ran_on: Sequence[str]) -> Effort:
     launches = [_launch_executions(where) for where in ran_on]
     if any(slow):
         return Effort(launches, network=20_000, block=64, random_vectors=1 << 16, overlapping=4096)
-    return Effort(launches, network=MOST, block=4, random_vectors=1 << 20, overlapping=8192)
+    return Effort(launches, network=70_000, block=4, random_vectors=1 << 20, overlapping=8192)
 
 
 def _launch_executions(where: str) -> int:

@@ -150,7 +150,7 @@ def test_a_program_that_executes_less_often_is_no_answer(workshop: Workshop) -> 
 
 
 def test_the_effort_follows_from_where_the_items_ran() -> None:
-    assert of(["hardware", "hardware"]) == Effort([1 << 18] * 2, 1 << 18, 4, 1 << 20, 8192)
+    assert of(["hardware", "hardware"]) == Effort([1 << 18] * 2, 70_000, 4, 1 << 20, 8192)
     emulated = of(["emulated-cpu (qemu neoverse-n1)", "host-simulation of CUDA"])
     assert emulated.launches == [1 << 17, 1 << 12]
     assert emulated.random_vectors == 1 << 16
