@@ -2,9 +2,11 @@
 BOARD ?= xavier
 MODEL ?= acas_coc
 PYTHON ?= python3
-REQUIREMENTS = requirements/harness.txt requirements/dev.txt
+# Extras of pyproject.toml that `make run` gets: what the shipped boards and the targets cuda are built with.
+EXTRAS ?= cross cuda
+REQUIREMENTS = requirements/harness.txt $(EXTRAS:%=requirements/%.txt)
 
-.PHONY: run test campaigns test-gpu test-models lint setup models peers labgrid other-runtime requirements clean
+.PHONY: run test campaigns test-gpu test-models lint setup setup-dev models peers labgrid other-runtime requirements clean
 .DELETE_ON_ERROR:
 
 run: setup
@@ -17,7 +19,7 @@ test: lint labgrid other-runtime
 	.venv/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # What takes hours: the tests that `make test` leaves out, and every wrong program, forgery, fault and foreign file.
-campaigns: setup labgrid other-runtime
+campaigns: setup-dev labgrid other-runtime
 	tools/system-packages --tests
 	.venv/bin/pytest -n 2 --dist loadfile -m campaign
 	.venv/bin/python -m tests.security
@@ -27,10 +29,10 @@ campaigns: setup labgrid other-runtime
 	.venv/bin/python -m tests.mutation
 
 # On a machine with an NVIDIA GPU: what only that can show, kept under docs/evidence.
-test-gpu: setup
+test-gpu: setup-dev
 	.venv/bin/python -m tests.gpu
 
-lint: setup
+lint: setup-dev
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
@@ -45,12 +47,19 @@ setup: .venv/complete
 	.venv/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
+# What the tests and the linters need on top.
+setup-dev: .venv/complete-dev
+
+.venv/complete-dev: .venv/complete requirements/dev.txt
+	.venv/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.txt
+	touch $@
+
 # Makes the five ACAS networks anew, in about 80 minutes of two cores; see models/acas/README.md.
 models: build/recipe-venv/complete
 	build/recipe-venv/bin/python -m models.acas
 
 # What checks the recipe and its networks against whole tables, for which `make test` has no time.
-test-models: setup
+test-models: setup-dev
 	HARNESS_RECIPE=1 .venv/bin/pytest tests/models
 
 build/recipe-venv/complete: models/acas/requirements.txt
@@ -59,7 +68,7 @@ build/recipe-venv/complete: models/acas/requirements.txt
 	touch $@
 
 # What benchmarks/peers.py compares with, as far as it installs together; ACETONE needs an environment of its own.
-peers: setup build/peers/complete
+peers: setup-dev build/peers/complete
 	.venv/bin/python benchmarks/peers.py
 
 build/peers/complete: requirements/peers.txt
@@ -85,7 +94,7 @@ build/other-runtime/complete: requirements/other_runtime.txt
 
 # Pins every package with its hashes; needs pip-tools on the PATH.
 requirements:
-	cd requirements && for name in harness dev peers labgrid other_runtime; do \
+	cd requirements && for name in harness cuda cross dev peers labgrid other_runtime; do \
 	    pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 	        --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o $$name.txt $$name.in; done
 

@@ -36,7 +36,8 @@ REPRODUCIBLE_FLAGS = ("-Wl,--build-id=none",)
 # The proof reads the machine code: a random number from the stack protector is no input of a layer.
 READABLE_FLAGS = ("-fno-stack-protector",)
 
-REQUIRED = ("python-zig",)  # comes with the harness's own requirements, beside its Python
+ZIG = "python-zig"  # of the extra `cross`, beside the harness's Python
+INSTALL_ZIG = "run: pip install 'harness[cross]', or in a checkout: make setup"
 
 LONGEST_S = 1800.0  # for one call of a compiler
 
@@ -157,7 +158,7 @@ def _command(profile: Profile) -> tuple[str, ...]:
     if path is None:
         raise ToolError(
             f"board {profile.name}: compiler {program!r} is not on this machine",
-            "run: make setup" if program in REQUIRED else f"run: {install_command(program)}",
+            INSTALL_ZIG if program == ZIG else f"run: {install_command(program)}",
         )
     return (path, *words)
 
@@ -249,11 +250,11 @@ def _zig_parts(version: str) -> dict[str, str]:
     """Return the SHA-256 of zig's program, and of the list of its package's files, which has the SHA-256 of each."""
     told = re.search(r"(?m)^InstalledDir: (.+)$", version)
     if told is None:
-        raise ToolError("zig does not tell where it is installed", "run: make setup")
+        raise ToolError("zig does not tell where it is installed", INSTALL_ZIG)
     folder = Path(told[1])
     lists = sorted(folder.parent.glob("ziglang-*.dist-info/RECORD"))
     if not lists:
-        raise ToolError(f"{folder}: zig is not installed as a Python package", "run: make setup")
+        raise ToolError(f"{folder}: zig is not installed as a Python package", INSTALL_ZIG)
     lines = [line for path in lists for line in path.read_text().splitlines() if line.startswith("ziglang/lib/")]
     listed = hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
     return _digests([folder / "zig"]) | {"zig's library": listed}

@@ -36,6 +36,15 @@ def test_a_missing_compiler_is_answered_with_the_line_that_installs_it(
     assert caught.value.hint == f"run: sudo apt-get install --no-install-recommends {packages}"
 
 
+def test_zig_belongs_to_an_extra(host: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(toolchain.sysconfig, "get_path", lambda _: str(tmp_path))
+    board = host.model_copy(update={"toolchain": Toolchain(compiler="python-zig cc")})
+    with pytest.raises(ToolError, match="compiler 'python-zig' is not on this machine") as caught:
+        toolchain.find(board)
+    assert caught.value.hint == "run: pip install 'harness[cross]', or in a checkout: make setup"
+
+
 def test_one_line_installs_several_tools() -> None:
     line = toolchain.install_command("gcc", "qemu-system-aarch64")
     assert line == "sudo apt-get install --no-install-recommends gcc g++ libc6-dev qemu-system-arm"

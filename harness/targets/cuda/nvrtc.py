@@ -13,10 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cuda.bindings import nvrtc
-
 from harness import file_digest, workspace
 from harness.errors import ToolError
+
+try:
+    from cuda.bindings import nvrtc
+except ImportError:
+    nvrtc = None
+
+INSTALL = "run: pip install 'harness[cuda]', or in a checkout: make setup"
 
 # One operation each, rounded to nearest; --fmad=false besides the intrinsics, which are never fused.
 EXACTNESS_FLAGS = ("--fmad=false", "--prec-div=true", "--prec-sqrt=true", "--ftz=false")
@@ -32,9 +37,16 @@ class Compiled:
     cubin: bytes
 
 
+def _bindings() -> Any:
+    """Return the compiler's interface; ToolError if the extra `cuda` is not installed."""
+    if nvrtc is None:
+        raise ToolError("NVRTC, the compiler of the targets cuda, is not installed", INSTALL)
+    return nvrtc
+
+
 def version() -> str:
     """Name and version of the compiler."""
-    major, minor = _checked(nvrtc.nvrtcVersion())
+    major, minor = _checked(_bindings().nvrtcVersion())
     return f"NVRTC {major}.{minor}"
 
 
@@ -53,11 +65,11 @@ def identity() -> str:
 
 def supported() -> tuple[str, ...]:
     """The GPU architectures that it compiles for: sm_35 and so on."""
-    return tuple(f"sm_{arch}" for arch in _checked(nvrtc.nvrtcGetSupportedArchs())[0][: _count()])
+    return tuple(f"sm_{arch}" for arch in _checked(_bindings().nvrtcGetSupportedArchs())[0][: _count()])
 
 
 def _count() -> int:
-    return int(_checked(nvrtc.nvrtcGetNumSupportedArchs())[0])
+    return int(_checked(_bindings().nvrtcGetNumSupportedArchs())[0])
 
 
 def compile_for(arch: str, name: str, source: bytes, headers: Mapping[str, bytes]) -> Compiled:
@@ -72,7 +84,9 @@ def compile_for(arch: str, name: str, source: bytes, headers: Mapping[str, bytes
 
 def _compile(arch: str, name: str, source: bytes, headers: Mapping[str, bytes]) -> Compiled:
     names = [header.encode() for header in headers]
-    program = _checked(nvrtc.nvrtcCreateProgram(source, name.encode(), len(names), list(headers.values()), names))[0]
+    program = _checked(
+        _bindings().nvrtcCreateProgram(source, name.encode(), len(names), list(headers.values()), names)
+    )[0]
     try:
         options = [f"--gpu-architecture={arch}".encode(), *(flag.encode() for flag in FLAGS)]
         status, *_ = nvrtc.nvrtcCompileProgram(program, len(options), options)

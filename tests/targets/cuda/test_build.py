@@ -24,6 +24,13 @@ NO_BITS = 8  # the type of a section that has no bytes in the file
 TABLES = ".nv.global.init"
 
 
+def test_the_compiler_belongs_to_an_extra(host: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvrtc, "nvrtc", None)
+    with pytest.raises(ToolError, match="NVRTC, the compiler of the targets cuda, is not installed") as caught:
+        compiled(1, "cuda:fused", "sm_72", host)
+    assert "pip install 'harness[cuda]'" in caught.value.hint
+
+
 def compiled(seed: int, target: str, arch: str, board: Profile) -> Compiled:
     """A network whose constants depend on the seed, and nothing else."""
     rng = np.random.default_rng(seed)
