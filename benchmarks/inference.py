@@ -38,7 +38,8 @@ sys.path.append(str(ROOT))
 from tests import builders
 
 HERE = Path(__file__).parent
-SOURCES = (HERE / "inference.c", HERE / "onnxruntime.c", KERNELS / "common/npy.c", KERNELS / "common/fail.c")
+COMMON = tuple(KERNELS / "common" / name for name in ("npy.c", "fail.c", "copy_padded.c"))
+SOURCES = (HERE / "inference.c", HERE / "onnxruntime.c", *COMMON)
 INCLUDE = (HERE, KERNELS / "common", KERNELS / "c")
 WEIGHTS = ("int8", "uint8")
 VECTORS = 4096

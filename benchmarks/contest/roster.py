@@ -31,7 +31,7 @@ from harness.workspace import ROOT
 BENCHMARKS = Path(__file__).parents[1]
 WORKERS = Path(__file__).parent / "workers"
 ENVIRONMENTS = ROOT / "build" / "peers"
-COMMON = (WORKERS / "worker.c", KERNELS / "common/npy.c", KERNELS / "common/fail.c")
+COMMON = (WORKERS / "worker.c", *(KERNELS / "common" / name for name in ("npy.c", "fail.c", "copy_padded.c")))
 DEFINITIONS = ("TIME_SOURCE=CLOCK_MONOTONIC",)  # which headers of the board program ask for
 INCLUDE = (BENCHMARKS, WORKERS, KERNELS / "common", KERNELS / "c")
 ACETONE_PACKAGES = "acetone-nnet==1.0.post1 tensorflow==2.12.*"

@@ -14,7 +14,7 @@ An accelerator hands out less when not all activations are dumped, by ways of it
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +123,7 @@ def questions(
     upload = scratch / "composition.npy"
     dumps.write(upload, vectors)
     whole = Whole(plan, deployed, upload, len(vectors), [dumps.sha256(values) for values in references], timeout_s)
+    one_block = _first(whole, vectors, references, scratch)
     for item in plan.items:
         for block in sorted({min(block, plan.block) for block in (*BLOCKS, plan.block)}):
             yield _delayed(whole, item.name, ["--block", str(block)], f"blocks of {block}")
@@ -130,11 +131,40 @@ def questions(
         if largest > 1:
             drawn = generated.options((), largest, SEED)
             yield _delayed(whole, item.name, drawn, f"blocks of random sizes from 1 to {largest}")
+        tasks = sum(plan.items[task.item] is item for task in plan.tasks)
+        yield _late(one_block, item.name, tasks, effort.late_us)
     yield _repeated(whole, min(effort.block, plan.block), effort.network)
     if conformance.work_together(plan):
         for block in sorted({min(block, plan.block) for block in SHIFTED_BLOCKS}):
             yield _shifted(whole, block, effort.overlapping)
     yield _last_alone(whole)
+
+
+def _first(whole: Whole, vectors: Array, references: Sequence[Array], scratch: Path) -> Whole:
+    """Return the run of the vectors that fit into one block: a single execution."""
+    count, upload = min(whole.plan.block, whole.count), scratch / "one_block.npy"
+    dumps.write(upload, vectors[:count])
+    return replace(whole, upload=upload, count=count, wanted=[dumps.sha256(values[:count]) for values in references])
+
+
+def _late(one_block: Whole, item: str, tasks: int, late_us: int) -> Question:
+    delay_us = late_us // max(tasks, 1)
+
+    def wrong(note: Note) -> str:
+        options = ["--block", str(one_block.count), "--delay", f"{item}:{delay_us}"]
+        found, _ = one_block.run(options, note)
+        return f"with item {item} late by {late_us / 1e6:g} s, {found}" if found else ""
+
+    return Question(
+        Step.COMPOSITION,
+        Side.BOARD,
+        None,
+        f"the other items wait for item {item}, also if it is late by {late_us / 1e6:g} s",
+        f"{one_block.count:,} seeded vectors in one execution; {delay_us:,} µs before each of the item's layers",
+        one_block.count * one_block.activations,
+        complete=False,
+        answer=wrong,
+    )
 
 
 def _delayed(whole: Whole, item: str, options: Sequence[str], blocks: str) -> Question:

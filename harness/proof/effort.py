@@ -19,7 +19,8 @@ class Effort:
     """Executions of each launch by item in `launches`, and of the whole `network` in blocks of at most `block` vectors.
 
     The network has fewer than its launches, of which it consists, as its hand-overs take most of the time.
-    `random_vectors` pass through every sum of products, `overlapping` executions run with shifted items.
+    `random_vectors` pass through every sum of products, `overlapping` executions run with shifted items,
+    and one in which each item in turn is `late_us` late.
     """
 
     launches: Sequence[int]
@@ -27,6 +28,7 @@ class Effort:
     block: int
     random_vectors: int
     overlapping: int
+    late_us: int = 3_000_000
 
 
 def of(ran_on: Sequence[str]) -> Effort:

@@ -71,7 +71,7 @@ static void parse_delay(char *text, long *delay_us)
     *colon = '\0';
     for (size_t i = 0; i < network.item_count; ++i)
         if (strcmp(text, network.items[i].name) == 0) {
-            delay_us[i] = parse_number("delay", colon + 1, 0, 1000000);
+            delay_us[i] = parse_number("delay", colon + 1, 0, 10000000);
             return;
         }
     fail_unknown_item(text);

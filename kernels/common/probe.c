@@ -52,12 +52,6 @@ struct probed probe_tables(const struct options *options)
     return (struct probed){.vectors = network.table_count, .rows = network.table_count};
 }
 
-void copy_padded(void *to, const void *from, size_t bytes, size_t padded)
-{
-    memcpy(to, from, bytes);
-    memset((char *)to + bytes, 0, padded - bytes);
-}
-
 static const struct stage *find_stage(const char *name)
 {
     for (size_t i = 0; i < network.stage_count; ++i)

@@ -25,7 +25,8 @@ def count_a_vector(net: Network, board: Profile, folder: Path) -> float:
     plugin, program = folder / "count.so", folder / "repeat"
     given = ["-O2", "-fPIC", "-shared", "-Wall", "-Wextra", str(HERE / "count_instructions.c"), "-o", str(plugin)]
     subprocess.run(["gcc", *given], check=True)
-    sources = (HERE / "repeat_network.c", compile_network(net, board, folder))
+    copy = KERNELS / "common" / "copy_padded.c"
+    sources = (HERE / "repeat_network.c", copy, compile_network(net, board, folder))
     definitions = (f"TIME_SOURCE={board.time_source}",)
     find(board).build(folder, sources, (KERNELS / "common",), definitions, program)
     few, many = (_count(plugin, program, vectors) for vectors in VECTORS)

@@ -128,7 +128,7 @@ def test_the_last_line_counts_vectors_blocks_and_samples(program: BoardProgram, 
         (["--pin", "0,1024"], "--pin 1024: expected a whole number from 0 to 1023"),
         (["--delay", "network"], "--delay network: expected ITEM:MICROSECONDS"),
         (["--delay", "gpu:5"], "--delay gpu: expected one of prepost, network"),
-        (["--delay", "network:soon"], "--delay soon: expected a whole number from 0 to 1000000"),
+        (["--delay", "network:soon"], "--delay soon: expected a whole number from 0 to 10000000"),
     ],
 )
 def test_a_wrong_option_is_refused_before_anything_is_written(

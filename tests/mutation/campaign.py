@@ -32,7 +32,7 @@ from tests.mutation.target_tiovx import past_the_trial
 from tests.mutation.target_vitis import with_fabric
 
 COMPOSED = 256  # vectors of each whole run under delays
-EFFORT = Effort(launches=[1000] * 4, network=1000, block=64, random_vectors=1 << 12, overlapping=256)
+EFFORT = Effort(launches=[1000] * 4, network=1000, block=64, random_vectors=1 << 12, overlapping=256, late_us=10_000)
 FLOATS = 1 << 32
 START_TIMEOUT_S = 60.0
 SELF_TEST = "does not compute the specification"

@@ -23,6 +23,7 @@ LAST_ALONE = "when nobody asks for the activations before it, which need not be 
 
 
 REPEATED = "every execution of the network in one process gives the same activations"
+LATE = "the other items wait for item {}, also if it is late by "
 SHIFTED = "items that are shifted against each other do not disturb each other, in blocks of "
 
 
@@ -34,13 +35,19 @@ def failing(claims: list[Claim]) -> list[str]:
 def test_a_right_program_holds_in_every_block_and_whichever_item_is_slow(workshop: Workshop, net: Network) -> None:
     trial = workshop.trial(net)
     claims = trial.composed()
-    slowed = [
-        f"with item {item} slowed down the network gives the same activations, in blocks of {block}"
+    delayed = [
+        statement
         for item in ("prepost", "network")
-        for block in (1, 7, 64, "random sizes from 1 to 64")
+        for statement in (
+            *(
+                f"with item {item} slowed down the network gives the same activations, in blocks of {block}"
+                for block in (1, 7, 64, "random sizes from 1 to 64")
+            ),
+            f"{LATE.format(item)}0.05 s",
+        )
     ]
     assert [claim.question.statement for claim in claims] == [
-        *slowed,
+        *delayed,
         REPEATED,
         LAST_ALONE,
     ]
@@ -48,12 +55,14 @@ def test_a_right_program_holds_in_every_block_and_whichever_item_is_slow(worksho
     assert not any(claim.question.complete for claim in claims)
     width = sum(layer.width for layer in net.layers)
     repeated = generated.passes(VECTORS, 4, composition.SEED, EFFORT.network)
-    passes = [1] * 8 + [repeated.passes]
+    slowed = [VECTORS * width] * 4 + [64 * width]
     assert [claim.question.cases for claim in claims] == [
-        *(VECTORS * width * count for count in passes),
+        *slowed,
+        *slowed,
+        VECTORS * width * repeated.passes,
         2 * VECTORS * net.layers[-1].width,
     ]
-    assert f"{repeated.executions:,} executions in blocks of 1 to 4 vectors" in claims[8].question.method
+    assert f"{repeated.executions:,} executions in blocks of 1 to 4 vectors" in claims[10].question.method
 
 
 @pytest.mark.parametrize(("block", "sizes"), [(1, (1,)), (5, (1, 5)), (50, (1, 7, 50))])
@@ -114,8 +123,22 @@ def test_a_wrong_buffer_is_found_though_every_stage_is_right(workshop: Workshop,
     assert trial.refuted() == {}
     claims = trial.composed()
     in_blocks = [claim for claim in claims if not claim.question.statement.endswith("blocks of 1")]
-    assert len(in_blocks) == 8
+    assert len(in_blocks) == 10
     assert all(claim.counterexample for claim in in_blocks)
+
+
+def test_a_reader_that_does_not_wait_for_a_late_item_is_found(workshop: Workshop) -> None:
+    """Its limit is longer than the short delays before each layer, and shorter than the long one."""
+    gives_up = Patch(
+        "kernels/common/schedule.c",
+        "atomic_load_explicit(&flag->raised, memory_order_acquire) <= execution; ++spins)\n        if (spins >= SPINS)",
+        "atomic_load_explicit(&flag->raised, memory_order_acquire) <= execution; ++spins)\n"
+        "        if (spins > 8000)\n            break;\n        else if (spins >= SPINS)",
+    )
+    claims = workshop.trial(CHAIN, [gives_up], sync="flag").composed()
+    late = [claim for claim in claims if claim.question.statement.startswith(LATE.format("network"))]
+    assert [claim.holds for claim in late] == [False]
+    assert late[0].counterexample == "with item network late by 0.05 s, layer advisory differs first"
 
 
 # Programs that are wrong only in a mode, or only where items work at the same time.

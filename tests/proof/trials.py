@@ -13,7 +13,7 @@ import numpy as np
 
 from harness import execute, network_c, plan, proof
 from harness.network import Array, Layer, Network, QGemm
-from harness.plan import Plan
+from harness.plan import Plan, Sync
 from harness.probe import Probe
 from harness.profile import Profile
 from harness.proof import Claim, Effort, Question, Side, Step, Subject, composition, launches
@@ -24,7 +24,7 @@ from tests.kernels.test_probe import right_outputs
 Change = Callable[[QGemm], QGemm]
 VECTORS = 100
 TIMEOUT_S = 60
-EFFORT = Effort(launches=[2000] * 4, network=2000, block=4, random_vectors=1 << 12, overlapping=1500)
+EFFORT = Effort(launches=[2000] * 4, network=2000, block=4, random_vectors=1 << 12, overlapping=1500, late_us=50_000)
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,15 @@ class Workshop:
         change: Change | None = None,
         block: int = 64,
         split: Sequence[str] = (),
+        sync: Sync | None = None,
     ) -> Trial:
         """A program of `net` that is wrong by the patches of its sources and the change of every QGemm."""
         folder = self.folder / str(next(self.count))
         wrong = _changed(net, change) if change else net
-        made = plan.make(wrong, self.board, block=block, split=split)
+        made = plan.make(wrong, self.board, block=block, split=split, sync=sync)
         program = build_patched(made, self.board, folder / "bundle", patches, objects=self.objects)
         (folder / "scratch").mkdir()
-        right = plan.make(net, self.board, block=block, split=split)
+        right = plan.make(net, self.board, block=block, split=split, sync=sync)
         probe = Probe(program.deployed(folder / "run"), execute.options(right), TIMEOUT_S, folder / "scratch")
         return Trial(right, program, probe)
 
