@@ -29,7 +29,7 @@ from harness.evidence import RunFolder
 from tests.commands.ready import Ready, serve
 from tests.objects import kept
 
-LIMITS = Limits(connect_s=10, silence_s=4)
+LIMITS = Limits(connect_s=30, silence_s=4)  # three workers may share two processors with the emulated board
 STEP, STAGE, SLOW, WITHIN = "FAULTS_STEP", "FAULTS_STAGE", "FAULTS_SLOW", "FAULTS_WITHIN"
 SYNCHRONISED = "synchronised"  # a file beside the stage: the inodes of what was synchronised with the disk
 SLOWLY = ("--delay", "network:150000")
