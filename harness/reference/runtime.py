@@ -34,10 +34,7 @@ class OnnxRuntimeReference:
             self._session = session(with_all_activations(network), threads, x64_quant_precision=precise)
             self._given = session(with_free_batch(network).SerializeToString(), threads, x64_quant_precision=precise)
         except Exception as error:  # its exceptions have no common base of their own
-            raise RequestError(
-                f"ONNX Runtime refuses model {network.name!r}: {error}",
-                "give a model that onnxruntime.InferenceSession loads",
-            ) from error
+            raise refused(network.name, error) from error
 
     def activations(self, vectors: npt.NDArray[np.float32]) -> tuple[Array, ...]:
         """The layers' outputs for float32 (n, K) vectors: (n, width) each, of the model's types, in layer order.
@@ -68,6 +65,13 @@ class OnnxRuntimeReference:
         return outputs
 
 
+def refused(name: str, error: Exception) -> RequestError:
+    """Return the error for a model that ONNX Runtime does not load."""
+    return RequestError(
+        f"ONNX Runtime refuses model {name!r}: {error}", "give a model that onnxruntime.InferenceSession loads"
+    )
+
+
 def takes_precision(network: Network, *, x64_quant_precision: bool) -> bool:
     """Return whether a session of the network is to have the option, which is for uint8 inputs only."""
     unsigned = all(layer.input_dtype == np.uint8 for layer in network.layers if isinstance(layer, QGemm))
@@ -94,12 +98,13 @@ def session(model: bytes, threads: int, *, x64_quant_precision: bool = False) ->
 
 
 def with_constants_of_their_own(model: bytes) -> bytes:
-    """The model with a copy of every constant for each node that uses it.
+    """The model with a copy of every constant for each node that uses it, whether initializer or Constant node.
 
-    Without VNNI, session.x64quantprecision makes ONNX Runtime convert the constants of each node; it refuses a model
+    With session.x64quantprecision, ONNX Runtime converts the constants of each node; it refuses a model
     where it comes to the same constant twice (1.31.1: "Attempt to replace the existing tensor").
     """
     proto = onnx.load_model_from_string(model)
+    _make_initializers(proto.graph)
     constants = {each.name: each for each in proto.graph.initializer}
     taken = {name for node in proto.graph.node for name in (*node.input, *node.output)}
     seen: set[str] = set()
@@ -116,6 +121,17 @@ def with_constants_of_their_own(model: bytes) -> bytes:
                 node.input[index] = own.name
             seen.add(name)
     return bytes(proto.SerializeToString())
+
+
+def _make_initializers(graph: onnx.GraphProto) -> None:
+    """Replace the Constant nodes that store a tensor by initializers; only these store 8-bit values."""
+    stored = [node for node in graph.node if node.op_type == "Constant" and node.attribute[0].name == "value"]
+    for node in stored:
+        tensor = onnx.TensorProto()
+        tensor.CopyFrom(node.attribute[0].t)
+        tensor.name = node.output[0]
+        graph.initializer.append(tensor)
+        graph.node.remove(node)
 
 
 def with_all_activations(network: Network) -> bytes:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx.helper
+import onnx.numpy_helper
 import pytest
 
 from harness import network
@@ -50,6 +52,25 @@ def test_model_that_onnx_runtime_refuses_is_a_wrong_request() -> None:
     model.opset_import[1].version = 99  # of com.microsoft, which only ONNX Runtime knows
     with pytest.raises(RequestError, match="ONNX Runtime refuses model 'future'"):
         OnnxRuntimeReference(network.parse(model.SerializeToString(), "future"))
+
+
+def test_a_constant_node_that_several_products_read_is_accepted() -> None:
+    """ONNX Runtime itself refuses to convert it for each of them."""
+    model = random_network(RNG, [3, 4, 5, 2], zero_points=True)
+    constants = list(model.graph.initializer)
+    del model.graph.initializer[:]
+    for node in model.graph.node:
+        if node.op_type == "QGemm":
+            node.input[5] = "shared"
+    nodes = [onnx.helper.make_node("Constant", [], [tensor.name], value=tensor) for tensor in constants]
+    shared = onnx.numpy_helper.from_array(np.int8(3), "weights_zero_point")
+    nodes += [onnx.helper.make_node("Constant", [], ["shared"], value=shared), *model.graph.node]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    parsed = network.parse(model.SerializeToString(), "shared")
+    x = RNG.uniform(*parsed.box, (50, 3)).astype(np.float32)
+    found, right = (reference(parsed).activations(x) for reference in (OnnxRuntimeReference, SpecificationReference))
+    assert all(np.array_equal(one, other) for one, other in zip(found, right, strict=True))
 
 
 def test_failing_run_is_a_failed_reference() -> None:
