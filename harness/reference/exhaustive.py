@@ -97,7 +97,9 @@ def _first_float_difference(
 
 def _node(network: Network, layer: QuantizeLinear | QGemm) -> Node:
     """The layer's own node in ONNX Runtime, from uint32 (n, N) bits of its inputs or accumulators to its outputs."""
-    session = runtime.session(_alone(network, layer).SerializeToString(), threads=1)
+    # Without the option, products of zero points saturate, too: of 130 and above with weights of 127.
+    precise = runtime.takes_precision(network, x64_quant_precision=True)
+    session = runtime.session(_alone(network, layer).SerializeToString(), threads=1, x64_quant_precision=precise)
 
     def run(bits: Array) -> Array:
         if isinstance(layer, QGemm):

@@ -14,11 +14,13 @@ import numpy as np
 
 from harness import network, reference
 from harness.errors import ReferenceFailed
-from harness.network import Network
-from harness.reference import Reference, check_host
+from harness.network import Network, QGemm, accumulator_bounds
+from harness.reference import Reference, check_host, exhaustive
 from harness.reference.hostcheck import HostCheck, check_network
+from harness.reference.steps import Sweep
 
 VECTORS = 100
+ACCUMULATORS = 1000
 
 
 def main(path: Path) -> None:
@@ -33,6 +35,7 @@ def main(path: Path) -> None:
         "reference": refusal(net, x64_quant_precision=False),
         "reference_precise": refusal(net, x64_quant_precision=True),
     }
+    said["proof"] = proof(net)
     reference.require_trusted = lambda _: None
     said["unchecked"] = refusal(net, x64_quant_precision=False)
     sys.stdout.write(json.dumps(said))
@@ -50,6 +53,19 @@ def refusal(net: Network, *, x64_quant_precision: bool) -> list[str] | None:
         Reference(net, x64_quant_precision=x64_quant_precision).activations(vectors)
     except ReferenceFailed as error:
         return [error.message, error.hint]
+    return None
+
+
+def proof(net: Network) -> str | None:
+    """Return the words with which the proof refuses the accumulators in the middle of a layer's bounds."""
+    try:
+        for layer in net.layers:
+            if isinstance(layer, QGemm):
+                low, high = accumulator_bounds(layer)
+                middle = Sweep((low + high) // 2, np.minimum(high - (low + high) // 2 + 1, ACCUMULATORS))
+                exhaustive._confirm_part(exhaustive.Trial.of(layer), exhaustive._node(net, layer), middle)
+    except ReferenceFailed as error:
+        return error.message
     return None
 
 
