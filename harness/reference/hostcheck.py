@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import functools
 import platform
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,6 @@ class Product:
     def of(cls, layer: QGemm) -> Product:
         """Return the product of a layer."""
         zero_points = tuple(layer.weights_zero_point.tolist())
-        signed = layer.weights.dtype == np.int8
         return cls(
             layer.input_dtype.name,
             layer.weights.dtype.name,
@@ -91,8 +90,13 @@ class Product:
             layer.width,
             layer.a_zero_point,
             zero_points if layer.per_column else zero_points[:1],
-            signed and SMALL[0] <= layer.weights.min() and layer.weights.max() <= SMALL[1],
+            are_small(layer.weights),
         )
+
+
+def are_small(weights: Array) -> bool:
+    """Return whether these are int8 weights within SMALL."""
+    return bool(weights.dtype == np.int8 and SMALL[0] <= weights.min() and weights.max() <= SMALL[1])
 
 
 @dataclass(frozen=True)
@@ -137,8 +141,18 @@ def check_network(
     """Multiply random matrices like those of every layer, in batches of so many `rows`; see `check_host`."""
     precise = runtime.takes_precision(network, x64_quant_precision=x64_quant_precision)
     products = {layer.name: Product.of(layer) for layer in network.layers if isinstance(layer, QGemm)}
+    return check_products(products, rows, threads, x64_quant_precision=precise)
+
+
+def check_products(
+    products: Mapping[str, Product], rows: Sequence[int], threads: int = 1, *, x64_quant_precision: bool = False
+) -> HostCheck:
+    """Multiply random matrices like those of every product, in batches of so many `rows`; see `check_host`."""
     return _result(
-        {name: defect(product, tuple(rows), threads, x64_quant_precision=precise) for name, product in products.items()}
+        {
+            name: defect(product, tuple(rows), threads, x64_quant_precision=x64_quant_precision)
+            for name, product in products.items()
+        }
     )
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from harness import importer
 from harness.errors import RequestError
+from harness.reference.products import exact_session
 
 Array = npt.NDArray[Any]
 
@@ -73,7 +73,7 @@ def refusal(folder: Path, onnx_bytes: bytes) -> tuple[str, str]:
 
 def run(onnx_bytes: bytes, vectors: Array, shape: Sequence[int] | None = None) -> list[Array]:
     """Every output, (n, N), of a file in ONNX Runtime, vector by vector where it wants a `shape`."""
-    session = onnxruntime.InferenceSession(onnx_bytes, providers=["CPUExecutionProvider"])
+    session = exact_session(onnx_bytes, "file", 1, len(vectors) if shape is None else 1)
     name = session.get_inputs()[0].name
     if shape is None:
         return [output.reshape(len(vectors), -1) for output in session.run(None, {name: vectors})]

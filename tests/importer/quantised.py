@@ -171,3 +171,21 @@ def built(nodes: list[onnx.NodeProto], constants: Constants, end: int = TensorPr
     values = named(constants) | settings.pop("more", {})
     used = {name for entry in nodes for name in entry.input} | {"s0", "z0"}
     return model([QUANTIZE_INPUT, *nodes], {k: v for k, v in values.items() if k in used}, **settings)
+
+
+def shared_weights() -> bytes:
+    """Two QDQ products with uint8 codes, which read the same int8 weights behind one DequantizeLinear."""
+    second = [entry for entry in qdq(2, bias=False, end=True) if entry.output[0] != "wd2"]
+    for entry in second:
+        entry.input[:] = ["wd1" if name == "wd2" else name for name in entry.input]
+    return built(qdq(1, bias=False) + second, draw(np.random.default_rng(3), (4, 4, 4)), TensorProto.FLOAT)
+
+
+def codes_of_two_types() -> bytes:
+    """Two products with int8 weights: of uint8 codes, then of int8 codes."""
+    unsigned, signed = (draw(np.random.default_rng(3), (4, 9, 3), codes=codes) for codes in ("uint8", "int8"))
+    first = replace(
+        unsigned.products[0], y_scale=signed.products[0].y_scale, y_zero_point=signed.products[0].y_zero_point
+    )
+    constants = replace(unsigned, products=(first, signed.products[1]))
+    return built(matmul_integer(1) + matmul_integer(2), constants, TensorProto.INT8)
