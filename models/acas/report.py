@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
+
+from harness.reference import runtime
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,8 +61,12 @@ def figures(network: Scores, points: Samples) -> Figures:
 
 
 def model_scores(model: Path | bytes) -> Scores:
-    """The scores (n, outputs) that ONNX Runtime computes for normalised states (n, inputs)."""
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    """The scores (n, outputs) that ONNX Runtime computes for normalised states (n, inputs).
+
+    The products of the networks' uint8 codes are exact on every machine, see `harness.reference.runtime.session`.
+    """
+    onnx_bytes = model if isinstance(model, bytes) else model.read_bytes()
+    session = runtime.session(onnx_bytes, 0, x64_quant_precision=True)
 
     def compute(states: Floats) -> NDArray[np.floating]:
         (scores,) = session.run(["scores"], {"state": states.astype(np.float32)})

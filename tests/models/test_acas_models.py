@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
 from harness import network
+from harness.reference import runtime
 from harness.workspace import ROOT
 from models.acas import mdp, report, samples, table
 from models.acas.mdp import Floats
@@ -85,7 +85,7 @@ def test_the_network_is_none_of_the_other_four(previous: int, scores: Floats, st
 
 
 def test_advisory_is_the_index_of_the_greatest_score(previous: int, rng: np.random.Generator) -> None:
-    session = onnxruntime.InferenceSession(MODELS[previous], providers=["CPUExecutionProvider"])
+    session = runtime.session(MODELS[previous].read_bytes(), 1, x64_quant_precision=True)
     states = rng.uniform(-0.5, 0.5, size=(3000, 5)).astype(np.float32)
     scores, advisories = session.run(["scores", "advisory"], {"state": states})
     assert (advisories[:, 0] == scores.argmax(axis=1)).all()

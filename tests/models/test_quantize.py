@@ -4,11 +4,11 @@ import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
-import onnxruntime
 import pytest
 
 from harness import dense, network, quantizer
 from harness.dense import Dense
+from harness.reference import runtime
 from models.acas import quantize
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def test_quantised_network_is_near_its_float_one(rng: np.random.Generator, width
     states = quantize.INPUT.rounded(rng.uniform(-0.5, 0.5, size=(500, 5)))
     integers = quantize.quantize(layers, quantize.hidden_scales(layers, states))
     model = quantizer.to_onnx(integers, "network", {}, "state", "scores", quantize.SELECT).SerializeToString()
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    session = runtime.session(model, 1, x64_quant_precision=True)
     scores, advisories = session.run(["scores", "advisory"], {"state": states})
     error = np.abs(scores - dense.forward(layers, states))
     assert 0 < error.max() < 0.05

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import pytest
 
 from harness import network
-from models.acas import mdp, recipe, weights
+from models.acas import mdp, recipe, report, weights
 from models.acas.mirror import MIRROR, SIGNS
 from models.acas.parameters import Parameters
 from models.acas.recipe import Learner, Recipe
@@ -84,9 +83,7 @@ def test_the_models_of_wr_and_sr_are_images(recipes: list[Recipe], rng: np.rando
     states = rng.uniform(-0.5, 0.5, size=(300, 5)).astype(np.float32)
 
     def scores(each: Recipe, of: np.ndarray) -> np.ndarray:
-        model = each.model(each.tuned_layers()).SerializeToString()
-        session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-        return np.asarray(session.run(["scores"], {"state": of})[0])
+        return report.model_scores(each.model(each.tuned_layers()).SerializeToString())(of)
 
     for original, image in ((1, 2), (3, 4)):
         expected = scores(recipes[original], states)[:, MIRROR]
