@@ -35,7 +35,7 @@ def differing(board: Profile, path: Path, network: Network, wrong: Callable[[Arr
     hashes = (tuple(map(dumps.sha256, right)), tuple(map(dumps.sha256, actual.values())))
     chunk = Chunk(0, 0, count)
     folder.write_chunk(chunks.recorded(made, count, chunk, given.chunk(0, count), right, actual, hashes), HOST)
-    folder.write_request({"request": {"x64_quant_precision": False}}, network.onnx_bytes)
+    folder.write_request({"request": {"x64_quant_precision": True}}, network.onnx_bytes)
     return Outputs(Evidence(folder.path, {}), made, given)
 
 
