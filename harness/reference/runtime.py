@@ -101,11 +101,14 @@ def with_constants_of_their_own(model: bytes) -> bytes:
     """The model with a copy of every constant for each node that uses it, whether initializer or Constant node.
 
     With session.x64quantprecision, ONNX Runtime converts the constants of each node; it refuses a model
-    where it comes to the same constant twice (1.31.1: "Attempt to replace the existing tensor").
+    where it comes to the same constant twice (1.31.1: "Attempt to replace the existing tensor").  It leaves alone, and
+    multiplies without the option, an initializer that is listed as an input, too: so none is.
     """
     proto = onnx.load_model_from_string(model)
     _make_initializers(proto.graph)
     constants = {each.name: each for each in proto.graph.initializer}
+    for value in [value for value in proto.graph.input if value.name in constants]:
+        proto.graph.input.remove(value)
     taken = {name for node in proto.graph.node for name in (*node.input, *node.output)}
     seen: set[str] = set()
     for number, node in enumerate(proto.graph.node):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from onnx import TensorProto
 from harness.workspace import ROOT
 from tests.commands.command import HARNESS
 from tests.importer.graphs import saved
-from tests.importer.quantised import built, codes_of_two_types, draw, qdq, shared_weights
+from tests.importer.quantised import built, codes_of_two_types, draw, qdq, qgemm, shared_weights
 from tests.reference.test_other_hosts import EMULATOR, ON_X86
 
 TIMEOUT_S = 200
@@ -41,6 +42,15 @@ def test_qdq_codes_of_both_types_are_imported(
     """ONNX Runtime makes uint8 codes of int8 codes, and without its option their products saturate."""
     constants = draw(np.random.default_rng(3), (4, 9, 3), codes=codes)
     ended = imported(built(qdq(1) + qdq(2, end=True), constants, TensorProto.FLOAT))
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize("options", [{"shape": [1, 4]}, {"shape": [1, 4], "listed": True}])
+def test_constants_may_be_listed_as_inputs(
+    imported: Callable[[bytes], subprocess.CompletedProcess[str]], options: dict[str, Any]
+) -> None:
+    """ONNX Runtime takes them for values that can change, and leaves them without its option."""
+    ended = imported(built(qgemm(1) + qgemm(2), draw(np.random.default_rng(11), (4, 9, 3)), **options))
     assert ended.returncode == 0, ended.stderr
 
 
