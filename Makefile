@@ -22,20 +22,21 @@ test: lint labgrid other-runtime
 campaigns: setup-dev labgrid other-runtime
 	tools/system-packages --tests
 	.venv/bin/pytest -n 2 --dist loadfile -m campaign
-	.venv/bin/python -m tests.security
-	.venv/bin/python -m tests.forgeries
-	.venv/bin/python -m tests.faults
-	.venv/bin/python -m tests.mutation --hidden
-	.venv/bin/python -m tests.mutation
+	.venv/bin/python -m tests.campaigns.security
+	.venv/bin/python -m tests.campaigns.forgeries
+	.venv/bin/python -m tests.campaigns.faults
+	.venv/bin/python -m tests.campaigns.mutation --hidden
+	.venv/bin/python -m tests.campaigns.mutation
 
 # On a machine with an NVIDIA GPU: what only that can show, kept under docs/evidence.
 test-gpu: setup-dev
-	.venv/bin/python -m tests.gpu
+	.venv/bin/python -m tests.campaigns.gpu
 
 lint: setup-dev
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
+	.venv/bin/lint-imports
 
 setup: .venv/complete
 
@@ -60,16 +61,16 @@ models: build/recipe-venv/complete
 
 # What checks the recipe and its networks against whole tables, for which `make test` has no time.
 test-models: setup-dev
-	HARNESS_RECIPE=1 .venv/bin/pytest tests/models
+	HARNESS_RECIPE=1 .venv/bin/pytest tests/integration/models
 
 build/recipe-venv/complete: models/acas/requirements.txt
 	test -x build/recipe-venv/bin/python || $(PYTHON) -m venv build/recipe-venv
 	build/recipe-venv/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
 	touch $@
 
-# What benchmarks/peers.py compares with, as far as it installs together; ACETONE needs an environment of its own.
+# What benchmarks/run_peers.py compares with, as far as it installs together; ACETONE needs an environment of its own.
 peers: setup-dev build/peers/complete
-	.venv/bin/python benchmarks/peers.py
+	.venv/bin/python benchmarks/run_peers.py
 
 build/peers/complete: requirements/peers.txt
 	test -x build/peers/bin/python || $(PYTHON) -m venv build/peers

@@ -1,4 +1,4 @@
-"""Throughput of `harness.compare.compare`: bytes of one array a second, for arrays of about a gigabyte.
+"""Throughput of `harness.analysis.compare.compare`: bytes of one array a second, for arrays of about a gigabyte.
 
 .venv/bin/python benchmarks/compare.py [--megabytes 1000] [--json]
 """  # noqa: INP001 - a script
@@ -15,8 +15,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from harness.compare import compare
-from harness.network import Array
+from harness.analysis.compare import compare
+from harness.core.arrays import Array
 
 DTYPES = ("uint8", "float32")
 WIDTH = 50
@@ -73,7 +73,7 @@ def measure_all(size: int, repetitions: int) -> list[Result]:
 
 def table(results: list[Result]) -> Table:
     """One row a result."""
-    shown = Table(title="harness.compare.compare", title_justify="left")
+    shown = Table(title="harness.analysis.compare.compare", title_justify="left")
     for heading in ("type", "elements", "differing", "ms", "GB/s"):
         shown.add_column(heading, justify="left" if heading == "type" else "right")
     for r in results:

@@ -21,10 +21,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from harness import workspace
-from harness.network import Array, Network, QGemm
-from harness.reference import specification
-from harness.stimuli import stimuli
+from harness.boards import workspace
+from harness.core.arrays import Array
+from harness.operators import Network, QGemm, specification
+from harness.reference.stimuli import stimuli
 
 
 @dataclass(frozen=True)

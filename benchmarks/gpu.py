@@ -31,19 +31,23 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for the networks of the te
 import machine
 from inference import parse_shape
 
-from harness import bundle, execute, network, network_c, plan, profile, workspace
-from harness.bundle import Bundle
-from harness.errors import HarnessError, ToolError
-from harness.network import Array, Network, QGemm
-from harness.plan import Plan
-from harness.profile import Laboratory, Profile
+from harness.boards import profile, workspace
+from harness.boards.profile import Laboratory, Profile
+from harness.core.arrays import Array
+from harness.core.errors import HarnessError, ToolError
+from harness.execution import program
+from harness.model import parse
+from harness.operators import Network, QGemm
+from harness.plan import plan
+from harness.plan.plan import Plan
 from harness.reference import SpecificationReference
-from harness.targets import STAND_INS
+from harness.targets import STAND_INS, bundle, codegen
+from harness.targets.bundle import Bundle
 from harness.targets.cuda import nvrtc
 from harness.targets.cuda.code import VECTORS_LIMIT, DeviceCode, Kernel, output
-from tests import builders
-from tests.gpu import device
-from tests.gpu.device import Device, Driver, NoGpu
+from tests.campaigns.gpu import device
+from tests.campaigns.gpu.device import Device, Driver, NoGpu
+from tests.support import builders
 
 WAYS = ("fused", "layerwise")
 WAITS = ("spin", "yield")
@@ -155,7 +159,7 @@ class Loaded:
 
 def device_code(made: Plan) -> DeviceCode:
     """Of the only item on the GPU."""
-    [code] = [code.kernels for code in network_c.item_codes(made) if isinstance(code.kernels, DeviceCode)]
+    [code] = [code.kernels for code in codegen.item_codes(made) if isinstance(code.kernels, DeviceCode)]
     return code
 
 
@@ -330,7 +334,7 @@ def run_program(built: Bundle, net: Network, executions: int, folder: Path) -> A
     count = min(VECTORS_OF_ONE, executions)
     vectors = np.random.default_rng(SEED).uniform(low, high, (count, net.input_width)).astype(np.float32)
     np.save(folder / "vectors.npy", vectors)
-    command = execute.start_command(PurePosixPath(built.folder), stand_ins=(built.folder / STAND_INS).exists())
+    command = program.start_command(PurePosixPath(built.folder), stand_ins=(built.folder / STAND_INS).exists())
     arguments = {"vectors": folder / "vectors.npy", "out": folder, "block": 1, "repeat": -(-executions // count)}
     arguments |= {"warmup": min(WARMUP, executions), "time": "item", "dump": "none"}
     words = [str(word) for name, value in arguments.items() for word in (f"--{name}", value)]
@@ -482,7 +486,7 @@ def main(widths: tuple[int, ...], *, simulated: bool, as_json: bool, **effort: A
     """Measure what this machine lets, and print it."""
     space = workspace.find(None, None)
     model = builders.random_network(np.random.default_rng(SEED), widths)
-    net = network.parse(model.SerializeToString(), "benchmark")
+    net = parse(model.SerializeToString(), "benchmark")
     described = machine.describe() | {"compiler of kernels": nvrtc.identity()}
     try:
         found = measure(net, profile.load(space.boards), Effort(**effort), space.cache, simulated=simulated)

@@ -26,21 +26,23 @@ import onnx
 from rich.console import Console
 from rich.table import Table
 
-from harness import network, network_c, plan, profile, targets, toolchain
-from harness.errors import HarnessError, ToolError
-from harness.network import Network
-from harness.profile import Profile
-from harness.targets import KERNELS
-from harness.toolchain import Compiler
-from harness.workspace import ROOT
+from harness import model, targets
+from harness.boards import profile
+from harness.boards.profile import Profile
+from harness.boards.workspace import ROOT
+from harness.core.errors import HarnessError, ToolError
+from harness.operators import Network
+from harness.plan import plan
+from harness.targets import KERNELS, codegen, toolchain
+from harness.targets.toolchain import Compiler
 
 sys.path.append(str(ROOT))
-from tests import builders
+from tests.support import builders
 
 HERE = Path(__file__).parent
-COMMON = tuple(KERNELS / "common" / name for name in ("npy.c", "fail.c", "copy_padded.c"))
+COMMON = tuple(KERNELS / "program" / name for name in ("npy.c", "fail.c", "copy_padded.c"))
 SOURCES = (HERE / "inference.c", HERE / "onnxruntime.c", *COMMON)
-INCLUDE = (HERE, KERNELS / "common", KERNELS / "c")
+INCLUDE = (HERE, KERNELS / "program", KERNELS / "c")
 WEIGHTS = ("int8", "uint8")
 VECTORS = 4096
 SEED = 1
@@ -96,7 +98,7 @@ def build_program(net: Network, chosen: Sequence[str], host: Profile, compiler: 
 def build_network(net: Network, number: int, target: str, host: Profile, compiler: Compiler, folder: Path) -> Path:
     """The object file of a generated network, which is called network_<number>."""
     source, compiled = folder / f"network_{number}.c", folder / f"network_{number}.o"
-    source.write_text(network_c.source(plan.make(net, host, [target] * len(host.items), block=1)))
+    source.write_text(codegen.source(plan.make(net, host, [target] * len(host.items), block=1)))
     definitions = (f"TIME_SOURCE={host.time_source}", f"network=network_{number}")
     compiler.build(folder, (source,), INCLUDE, definitions, compiled, ("-c",))
     return compiled
@@ -150,7 +152,7 @@ def measure(
     weights: str, widths: Sequence[int], chosen: Sequence[str], host: Profile, core: int, passes: int
 ) -> Result:
     """Build and time the network with this type of weights."""
-    net = network.parse(build_model(weights, widths).SerializeToString(), "benchmark")
+    net = model.parse(build_model(weights, widths).SerializeToString(), "benchmark")
     with tempfile.TemporaryDirectory(prefix="harness-benchmark-") as name:
         folder = Path(name)
         run(build_program(net, chosen, host, toolchain.find(host), folder), net, core, passes)

@@ -24,14 +24,14 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the simulated laboratory of the tests
 
+from harness.core.outcome import Outcome
 from harness.nightly import record
 from harness.nightly.campaign import resumed
-from harness.nightly.children import Children
-from harness.nightly.past import Past
+from harness.nightly.previous_nights import Past
+from harness.nightly.process_pool import Children
 from harness.nightly.record import Entry
 from harness.nightly.schedule import Rules
-from harness.outcome import Outcome
-from tests.nightly.simulated import TEN_MINUTES_S, Answer, Command, Nobody, Simulated, errands, well
+from tests.support.nightly.simulated import TEN_MINUTES_S, Answer, Command, Nobody, Simulated, errands, well
 
 DAY_S = 86400.0
 HARNESS = (sys.executable, "-m", "harness")

@@ -24,12 +24,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for the laboratory of the 
 
 import machine
 
-from harness.history import index
-from harness.history.index import Wanted
-from harness.history.run import Run
+from harness.boards.workspace import ROOT
+from harness.nightly.history import index
+from harness.nightly.history.index import Wanted
+from harness.nightly.history.run import Run
 from harness.report import site
-from harness.workspace import ROOT
-from tests.history import laboratory
+from tests.support.history import laboratory
 
 MUTATION = ROOT / "docs" / "mutation.md"
 

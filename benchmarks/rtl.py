@@ -27,10 +27,11 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the networks of the tests
 
-from harness import network, rtl, workspace
-from harness.network import QGemm
-from harness.targets.vitis import fabric
-from tests import builders
+from harness.boards import workspace
+from harness.model import load, parse
+from harness.operators import QGemm
+from harness.targets.vitis import fabric, rtl
+from tests.support import builders
 
 LUTS_OF_A_MEMORY = {
     "RAM32X1D": 2, "RAM32X1S": 1, "RAM64X1D": 2, "RAM64X1S": 1, "RAM128X1D": 4, "RAM128X1S": 2, "RAM256X1S": 4,
@@ -118,10 +119,10 @@ def total(layers: Sequence[Layer]) -> Area:
 def gemms(model: str, shape: str | None) -> tuple[QGemm, ...]:
     """Of a model of this repository, or of a random network with these widths and a uint8 output."""
     if shape is None:
-        return rtl.gemms(network.load(workspace.ROOT / "models" / f"{model}.onnx"))
+        return rtl.gemms(load(workspace.ROOT / "models" / f"{model}.onnx"))
     widths = [int(width) for width in shape.split("-")]
     built = builders.random_network(np.random.default_rng(1), widths, per_column=True)
-    return rtl.gemms(network.parse(built.SerializeToString(), shape))
+    return rtl.gemms(parse(built.SerializeToString(), shape))
 
 
 def tabulated(layers: Sequence[Layer], cycles: Mapping[str, int]) -> Table:

@@ -29,12 +29,15 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the networks of the tests
 
-from harness import bundle, conformance, network, plan, profile, workspace
-from harness.network import Network, QGemm
-from harness.plan import Plan
-from harness.profile import Profile
-from harness.stimuli import stimuli
-from tests import builders
+from harness.boards import profile, workspace
+from harness.boards.profile import Profile
+from harness.model import parse
+from harness.operators import Network, QGemm
+from harness.plan import conformance, plan
+from harness.plan.plan import Plan
+from harness.reference.stimuli import stimuli
+from harness.targets import bundle
+from tests.support import builders
 
 VECTORS = 12_000
 FEW, MANY = 1, 5
@@ -172,7 +175,7 @@ def main(model: str, shape: str | None, blocks: str, rounds: int, as_json: bool)
     if shape:
         widths = [int(width) for width in shape.split("-")]
         random = builders.random_network(np.random.default_rng(1), widths)
-        net = dataclasses.replace(network.parse(random.SerializeToString(), "random"), name=shape)
+        net = dataclasses.replace(parse(random.SerializeToString(), "random"), name=shape)
     sizes = [int(block) for block in blocks.split(",")]
     with tempfile.TemporaryDirectory() as folder:
         results = [result for block in sizes for result in compare(net, host, block, rounds, Path(folder))]

@@ -11,10 +11,10 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from harness import profile
-from harness.profile import Laboratory, Profile
-from harness.workspace import ROOT
-from tests.objects import kept
+from harness.boards import profile
+from harness.boards.profile import Laboratory, Profile
+from harness.boards.workspace import ROOT
+from tests.support.objects import kept
 
 # A job in a shell's background starts with SIGINT ignored, one of nohup with SIGHUP, and so would all that the tests
 # start and interrupt.

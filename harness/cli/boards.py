@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from harness.boards.workspace import Workspace
 from harness.cli.options import Duration, as_json
-from harness.screen import Screen
-from harness.workspace import Workspace
+from harness.core.console import Screen
 
 
 @click.group()
@@ -19,7 +19,7 @@ def boards() -> None:
 @click.pass_obj
 def boards_list(space: Workspace, /, as_json: bool) -> None:
     """List the boards: where each is, who has it, who waits, whether it is quarantined."""
-    from harness.commands import boards as command
+    from harness.cli import boards_flow as command
 
     command.show(space, Screen.open(as_json=as_json))
 
@@ -33,7 +33,7 @@ def boards_list(space: Workspace, /, as_json: bool) -> None:
 @click.pass_obj
 def boards_lock(space: Workspace, /, as_json: bool, board: str, lease: float, purpose: str, wait: float | None) -> None:
     """Keep a board for yourself without a running command; your own commands still get it."""
-    from harness.commands import boards as command
+    from harness.cli import boards_flow as command
 
     command.lock_by_hand(board, lease, purpose, wait or 0.0, space, Screen.open(as_json=as_json))
 
@@ -45,7 +45,7 @@ def boards_lock(space: Workspace, /, as_json: bool, board: str, lease: float, pu
 @click.pass_obj
 def boards_unlock(space: Workspace, /, as_json: bool, board: str, force: bool) -> None:
     """Give a board back."""
-    from harness.commands import boards as command
+    from harness.cli import boards_flow as command
 
     command.unlock(board, space, Screen.open(as_json=as_json), force=force)
 
@@ -68,7 +68,7 @@ def boards_check(
 
     Exit code: 0 all are fit, 2 the request is wrong, 3 one is not.
     """
-    from harness.commands import boards as command
+    from harness.cli import boards_flow as command
 
     screen = Screen.open(as_json=as_json)
     return command.check(names, space, screen, quarantine_failing=quarantine, remove_older_days=remove_older)
@@ -80,6 +80,6 @@ def boards_check(
 @click.pass_obj
 def boards_cycle(space: Workspace, /, as_json: bool, board: str) -> None:
     """Switch a board off and on by the power switch that its profile names, and wait until it answers."""
-    from harness.commands import boards as command
+    from harness.cli import boards_flow as command
 
     command.cycle(board, space, Screen.open(as_json=as_json))

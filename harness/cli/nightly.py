@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli import work
+from harness.boards.workspace import Workspace
+from harness.cli import measure, prove, run
 from harness.cli.options import as_json
-from harness.errors import RequestError
-from harness.screen import Screen
-from harness.workspace import Workspace
+from harness.core.console import Screen
+from harness.core.errors import RequestError
 
 if TYPE_CHECKING:
     from harness.nightly.matrix import Taken
@@ -46,7 +46,7 @@ def nightly(
 
     Exit code: 0 all as expected, 1 a wrong verdict, 2 the request is wrong, 3 something was inconclusive or not run.
     """
-    from harness.commands import nightly as command
+    from harness.cli import nightly_flow as command
 
     if sum([new, resume, dry_run, install is not None]) > 1:
         raise click.UsageError("give one of --new, --resume, --dry-run, --install")
@@ -62,7 +62,7 @@ def nightly(
 
 def taken() -> dict[Action, Taken]:
     """What an entry may ask of each command, as its command line takes it."""
-    return {"run": _taken(work.run), "prove": _taken(work.prove), "measure": _taken(work.measure)}
+    return {"run": _taken(run.run), "prove": _taken(prove.prove), "measure": _taken(measure.measure)}
 
 
 def _taken(command: click.Command) -> Taken:

@@ -67,3 +67,11 @@ precise = click.option(
     show_default=True,
     help="Set session.x64quantprecision in the reference.",
 )
+
+
+def require_alone(option: str, *others: object) -> None:
+    """The folder of a plan says all that other options would."""
+    if any(other is not None for other in others):
+        raise click.UsageError(
+            f"{option} names a plan, which says board, model, items, split, sync and block: leave the others out"
+        )

@@ -1,1 +1,4 @@
-"""A night: a matrix of boards, models and actions, carried out board by board, and kept so that it can go on."""
+"""Many runs: matrix, scheduler, records, history.
+
+A night is carried out board by board, and kept so that it can go on.
+"""

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from harness.errors import EXIT_REQUEST
-from harness.evidence import differs_so_far
-from harness.nightly import finding, record, schedule
-from harness.nightly.errands import Errand, Errands, finished_run
-from harness.nightly.finding import Said
+from harness.core.errors import EXIT_REQUEST
+from harness.core.outcome import Ending, Outcome
+from harness.core.text import duration
+from harness.nightly import record, result_parser, schedule
+from harness.nightly.job_commands import Errand, Errands, finished_run
 from harness.nightly.record import Attempt, Begun, Entry, Health, Night, Result
+from harness.nightly.result_parser import Said
 from harness.nightly.schedule import Job, Rules, State, Step, attempted, beginnings, begun, closed, cured, fair, result
-from harness.outcome import Ending, Outcome
-from harness.words import duration
+from harness.runs.folder import differs_so_far
 
 INTERRUPTED = 3
 """So often an entry is gone on with after its night was interrupted: perhaps it is what takes this machine down."""
@@ -28,7 +28,7 @@ Holder = Callable[[str], str]
 
 
 class Runner(Protocol):
-    """Starts commands and tells which has ended; `harness.nightly.children` has the real one."""
+    """Starts commands and tells which has ended; `harness.nightly.process_pool` has the real one."""
 
     def now_s(self) -> float:
         """Seconds since 1970."""
@@ -137,7 +137,7 @@ class Campaign:
     def _end(self, board: str, said: Said, took_s: float) -> None:
         running = self.running.pop(board)
         end = self._end_attempt if running.job.step is Step.ATTEMPT else self._end_cure
-        busy = finding.busy(said, board)
+        busy = result_parser.busy(said, board)
         if busy:
             self._stand_back(running, busy)
         self.watcher.ends(running.job, "" if busy else end(running, said, took_s))
@@ -163,8 +163,8 @@ class Campaign:
         """Of an attempt; a run that was finished has its verdict, whatever became of the command afterwards."""
         folder = self.errands.runs / running.errand.run
         limit, seen = duration(running.job.entry.limit_s), differs_so_far(folder) is True
-        ending = finding.attempt(said, limit, differs_so_far=seen, resumes=running.errand.resumes)
-        return finding.settled(ending, finished_run(folder))
+        ending = result_parser.attempt(said, limit, differs_so_far=seen, resumes=running.errand.resumes)
+        return result_parser.settled(ending, finished_run(folder))
 
     def _is_begun_anew(self, running: Running, said: Said, ending: Ending) -> bool:
         """Whether a run could not be gone on with, as what it was built from has changed, and showed no difference."""
@@ -173,7 +173,7 @@ class Campaign:
 
     def _end_cure(self, running: Running, said: Said, took_s: float) -> str:
         job = running.job
-        found = finding.check(said, job.board) if job.step is Step.CHECK else finding.cycle(said)
+        found = result_parser.check(said, job.board) if job.step is Step.CHECK else result_parser.cycle(said)
         self.state = cured(self.state, job, found)
         now = self.state.standing(job.board)
         if now.due is Step.ATTEMPT or now.quarantined:
@@ -186,7 +186,7 @@ class Campaign:
         for entry in self.state.order:
             if entry.number in self.state.results and entry.number not in self.kept:
                 ended = result(self.state, entry, self._evidence(entry))
-                ending = finding.with_seen(ended.ending, differed=entry.number in self.differed)
+                ending = result_parser.with_seen(ended.ending, differed=entry.number in self.differed)
                 ended = dataclasses.replace(ended, ending=ending)
                 record.keep_result(self.folder, ended)
                 self.kept.add(entry.number)
@@ -229,7 +229,7 @@ def _finished(folder: Path, one: Begun) -> Attempt | None:
     if run is None or one.began_s is None:
         return None
     ended_s = max(one.began_s, (folder / "run.json").stat().st_mtime)  # somebody may have set the clock
-    return Attempt(one.began_s, ended_s, finding.finished(run))
+    return Attempt(one.began_s, ended_s, result_parser.finished(run))
 
 
 def _given_up(one: Begun, interrupted: int) -> Attempt:
@@ -246,4 +246,4 @@ def abandoned(night: Night, runs: Path) -> Iterator[Result]:
             yield Result(one.number, attempt.ending, (*one.attempts, attempt), one.run)
         elif differs_so_far(runs / one.run):
             stopped = Ending(Outcome.INCONCLUSIVE, "its night was interrupted, and not gone on with", "tool")
-            yield Result(one.number, finding.with_seen(stopped, differed=True), one.attempts, one.run)
+            yield Result(one.number, result_parser.with_seen(stopped, differed=True), one.attempts, one.run)

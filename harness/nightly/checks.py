@@ -7,16 +7,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from harness import assessment, plan, targets
-from harness.errors import RequestError
-from harness.measurement import asked
-from harness.measurement.asked import Asked
-from harness.network import Network
-from harness.nightly.errands import Comparable
+from harness import targets
+from harness.boards.profile import Laboratory, Profile
+from harness.boards.workspace import Workspace
+from harness.core.errors import RequestError
+from harness.nightly.job_commands import Comparable
 from harness.nightly.matrix import Taken, command_line
 from harness.nightly.record import Action, Entry
-from harness.profile import Laboratory, Profile
-from harness.workspace import Workspace
+from harness.operators import Network
+from harness.plan import plan, plan_check
+from harness.runs.measurement import request
+from harness.runs.measurement.request import Asked
 
 MEASURED = ("samples", "scope", "count", "load", "warmup", "duration")
 
@@ -38,7 +39,7 @@ class Checks:
         made = plan.make(self.model(entry.model), board, given["items"], given["block"], given["split"], given["sync"])
         for item in made.items:
             targets.find(item.target)
-        assessment.require_sound(assessment.assess(made))
+        plan_check.require_sound(plan_check.assess(made))
         if entry.action == "measure":
             _asked(board, given)
             _check_measured(entry, given)
@@ -50,7 +51,7 @@ def comparer(laboratory: Laboratory, workspace: Workspace, commands: Mapping[Act
     """Tells whether a former measurement is one of the same thing, as `harness measure --against` wants it."""
 
     def comparable(entry: Entry, former: Path) -> bool:
-        from harness.measurement import base  # with SciPy, which takes most of a second
+        from harness.runs.measurement import base  # with SciPy, which takes most of a second
 
         given, board = commands["measure"].read(command_line(entry)), laboratory.board(entry.board)
         try:
@@ -65,7 +66,7 @@ def comparer(laboratory: Laboratory, workspace: Workspace, commands: Mapping[Act
 
 
 def _asked(board: Profile, given: Mapping[str, Any]) -> Asked:
-    return asked.settle(board, **{name: given[name] for name in MEASURED})
+    return request.settle(board, **{name: given[name] for name in MEASURED})
 
 
 def _check_vectors(vectors: str, cover: float | None) -> None:

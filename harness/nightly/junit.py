@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from xml.etree import ElementTree as ET
 
+from harness.core.outcome import Outcome
+from harness.core.safe_io import clean
 from harness.nightly.record import Entry, Night
-from harness.outcome import Outcome
-from harness.untrusted import clean
 
 
 def junit(night: Night) -> str:

@@ -15,10 +15,10 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from harness import strict_yaml
-from harness.errors import HarnessError, RequestError
+from harness.core import strict_yaml
+from harness.core.errors import HarnessError, RequestError
+from harness.core.outcome import Outcome
 from harness.nightly.record import Action, Entry
-from harness.outcome import Outcome
 
 EXAMPLE = "docs/run-every-night.md has an example"
 UNITS_S = {"s": 1, "m": 60, "h": 3600}

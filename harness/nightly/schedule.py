@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeVar
 
+from harness.core.outcome import Ending, Outcome
+from harness.core.text import duration
 from harness.nightly.record import Attempt, Entry, Result
-from harness.outcome import Ending, Outcome
-from harness.words import duration
 
 T = TypeVar("T")
 

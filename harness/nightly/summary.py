@@ -12,11 +12,11 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE
+from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE
+from harness.core.outcome import Outcome
+from harness.core.safe_io import clean
+from harness.core.text import duration, retries
 from harness.nightly.record import Entry, Night
-from harness.outcome import Outcome
-from harness.untrusted import clean
-from harness.words import duration, retries
 
 WRONG, FAILED, GOOD, NEVER = "bold red", "yellow", "green", "magenta"
 

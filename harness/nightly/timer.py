@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
 
-from harness.errors import RequestError
+from harness.core.errors import RequestError
 
 PASSED_ON = ("PATH", "XDG_CACHE_HOME", "TARGET_FS", "TIOVX_SDK", "VITIS", "PLATFORM", "XRT")
 """Of the environment, with all that begins with HARNESS_: a service starts with next to nothing."""

@@ -1,4 +1,7 @@
-"""The activations that are right: ONNX Runtime's, confirmed by an independent integer implementation."""
+"""Expected activations, stimuli, and what the stimuli cover.
+
+Right is what ONNX Runtime computes, confirmed by an independent integer implementation.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,20 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import ReferenceFailed
-from harness.network import Array, Layer, Network
-from harness.reference.hostcheck import ROWS, Defect, HostCheck, check_host, check_network, classify_layer
+from harness.core.arrays import Array
+from harness.core.errors import ReferenceFailed
+from harness.model.onnx_runtime.hostcheck import (
+    ROWS,
+    Defect,
+    HostCheck,
+    check_host,
+    check_network,
+    classify_layer,
+    require_trusted,
+)
+from harness.operators import Layer, Network
+from harness.operators.specification import SpecificationReference
 from harness.reference.runtime import OnnxRuntimeReference
-from harness.reference.specification import SpecificationReference
 
 __all__ = ["Defect", "HostCheck", "OnnxRuntimeReference", "Reference", "SpecificationReference", "check_host"]
 
@@ -52,17 +64,6 @@ class Reference:
         require_agreement(self._layers, runtime, right, self.host, {self._input_name: vectors})
         require_given_outputs(self._layers, runtime, self._runtime.given_outputs(given), self.host)
         return runtime
-
-
-def require_trusted(host: HostCheck) -> None:
-    """Raise ReferenceFailed where the host check found a defect in the products that the network needs."""
-    layer, defect = host.first
-    if defect is not Defect.NONE:
-        raise ReferenceFailed(
-            f"ONNX Runtime is wrong on this machine ({host.place}), in products like those of layer {layer!r}: "
-            f"{defect.value}",
-            defect.remedy,
-        )
 
 
 def require_agreement(

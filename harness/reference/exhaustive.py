@@ -15,10 +15,12 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from harness.errors import ReferenceFailed
-from harness.network import Array, Network, QGemm, QuantizeLinear
-from harness.reference import runtime, specification, steps
-from harness.reference.steps import StepFunction, Sweep
+from harness.core.arrays import Array
+from harness.core.errors import ReferenceFailed
+from harness.model.onnx_runtime import sessions
+from harness.model.onnx_runtime.sessions import takes_precision
+from harness.operators import Network, QGemm, QuantizeLinear, specification, steps
+from harness.operators.steps import StepFunction, Sweep
 
 VALUES_AT_ONCE = 1 << 19
 CODES_AT_ONCE = 1 << 25
@@ -98,8 +100,8 @@ def _first_float_difference(
 def _node(network: Network, layer: QuantizeLinear | QGemm) -> Node:
     """The layer's own node in ONNX Runtime, from uint32 (n, N) bits of its inputs or accumulators to its outputs."""
     # Without the option, products of zero points saturate, too: of 130 and above with weights of 127.
-    precise = runtime.takes_precision(network, x64_quant_precision=True)
-    session = runtime.session(_alone(network, layer).SerializeToString(), threads=1, x64_quant_precision=precise)
+    precise = takes_precision(network, x64_quant_precision=True)
+    session = sessions.session(_alone(network, layer).SerializeToString(), threads=1, x64_quant_precision=precise)
 
     def run(bits: Array) -> Array:
         if isinstance(layer, QGemm):

@@ -9,8 +9,10 @@ import numpy.typing as npt
 import onnx
 import onnx.helper
 
-from harness.errors import ReferenceFailed, RequestError
-from harness.network import Array, Layer, Network, QGemm
+from harness.core.arrays import Array
+from harness.core.errors import ReferenceFailed
+from harness.model.onnx_runtime.sessions import refused, session, takes_precision
+from harness.operators import Layer, Network
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -63,78 +65,6 @@ class OnnxRuntimeReference:
         except Exception as error:  # as above
             raise ReferenceFailed(f"ONNX Runtime failed: {error}", "see the log; try fewer vectors a chunk") from error
         return outputs
-
-
-def refused(name: str, error: Exception) -> RequestError:
-    """Return the error for a model that ONNX Runtime does not load."""
-    return RequestError(
-        f"ONNX Runtime refuses model {name!r}: {error}", "give a model that onnxruntime.InferenceSession loads"
-    )
-
-
-def takes_precision(network: Network, *, x64_quant_precision: bool) -> bool:
-    """Return whether a session of the network is to have the option, which is for uint8 inputs only."""
-    unsigned = all(layer.input_dtype == np.uint8 for layer in network.layers if isinstance(layer, QGemm))
-    return x64_quant_precision and unsigned
-
-
-def session(model: bytes, threads: int, *, x64_quant_precision: bool = False) -> onnxruntime.InferenceSession:
-    """A session on the CPU, with ONNX Runtime's default optimisations and no messages.
-
-    `x64_quant_precision` sets session.x64quantprecision: int8 weights are then converted to uint8, which the
-    x86-64 kernels without VNNI multiply without saturation.  It is for uint8 inputs only: ONNX Runtime has no
-    kernel for int8 inputs with the converted weights (and needs none, int8 with int8 does not saturate).
-    Denormals are left as they are.
-    """
-    import onnxruntime  # here, because commands that need no reference should not pay its 0.1 s
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = threads
-    options.add_session_config_entry("session.x64quantprecision", str(int(x64_quant_precision)))
-    if x64_quant_precision:
-        model = with_constants_of_their_own(model)
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-
-
-def with_constants_of_their_own(model: bytes) -> bytes:
-    """The model with a copy of every constant for each node that uses it, whether initializer or Constant node.
-
-    With session.x64quantprecision, ONNX Runtime converts the constants of each node; it refuses a model
-    where it comes to the same constant twice (1.31.1: "Attempt to replace the existing tensor").  It leaves alone, and
-    multiplies without the option, an initializer that is listed as an input, too: so none is.
-    """
-    proto = onnx.load_model_from_string(model)
-    _make_initializers(proto.graph)
-    constants = {each.name: each for each in proto.graph.initializer}
-    for value in [value for value in proto.graph.input if value.name in constants]:
-        proto.graph.input.remove(value)
-    taken = {name for node in proto.graph.node for name in (*node.input, *node.output)}
-    seen: set[str] = set()
-    for number, node in enumerate(proto.graph.node):
-        for index, name in enumerate(node.input):
-            if name in constants and name in seen:
-                own = onnx.TensorProto()
-                own.CopyFrom(constants[name])
-                own.name = next(
-                    new for new in (f"{name}_{number}_{index}{'_' * i}" for i in range(99)) if new not in taken
-                )
-                taken.add(own.name)
-                proto.graph.initializer.append(own)
-                node.input[index] = own.name
-            seen.add(name)
-    return bytes(proto.SerializeToString())
-
-
-def _make_initializers(graph: onnx.GraphProto) -> None:
-    """Replace the Constant nodes that store a tensor by initializers; only these store 8-bit values."""
-    stored = [node for node in graph.node if node.op_type == "Constant" and node.attribute[0].name == "value"]
-    for node in stored:
-        tensor = onnx.TensorProto()
-        tensor.CopyFrom(node.attribute[0].t)
-        tensor.name = node.output[0]
-        graph.initializer.append(tensor)
-        graph.node.remove(node)
 
 
 def with_all_activations(network: Network) -> bytes:

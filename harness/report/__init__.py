@@ -1,4 +1,4 @@
-"""The reports of one run or measurement, from its document alone.
+"""Documents to HTML, JUnit, terminal, site; a page follows from its document alone.
 
 html, junit  a run: a page for people, JUnit XML for continuous integration
 measurement  a measurement: both, and its statistics for programs and papers
@@ -12,11 +12,18 @@ from typing import Any
 from harness.report.html import html
 from harness.report.junit import junit
 
-__all__ = ["html", "junit", "measurement"]
+__all__ = ["html", "junit", "measurement", "reports"]
+
+
+def reports(document: Mapping[str, Any]) -> dict[str, str]:
+    """All reports of a run or of a measurement, by the name of their file."""
+    if document.get("kind") == "measure":
+        return measurement(document)
+    return {"report.html": html(document), "junit.xml": junit(document)}
 
 
 def measurement(document: Mapping[str, Any]) -> dict[str, str]:
     """All reports of a measurement, by the name of their file; ValueError if its document contradicts itself."""
-    from harness.report import measured  # SciPy takes half a second, and a run does not need it
+    from harness.report import measurements  # SciPy takes half a second, and a run does not need it
 
-    return measured.reports(document)
+    return measurements.reports(document)

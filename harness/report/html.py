@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.report.argument import effort, parts
 from harness.report.drawing import draw
-from harness.report.facts import clean, gather
 from harness.report.page import Check, environment, inputs, origin_checks, python
 from harness.report.pictures import Picture
 from harness.report.pictures import draw as draw_differences
+from harness.report.proof_section import effort, parts
 from harness.report.swimlanes import Swimlanes
 from harness.report.swimlanes import draw as draw_swimlanes
+from harness.runs.facts import clean, gather
 
 SHOWN_PICTURES = 3  # the others are folded away
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from harness.report.argument import Part, parts
-from harness.report.facts import Facts, clean, explains_all, gather, place, value_text
-from harness.words import shortened
+from harness.core.text import shortened
+from harness.report.proof_section import Part, parts
+from harness.runs.facts import Facts, clean, explains_all, gather, place, value_text
 
 
 def junit(run: Mapping[str, Any]) -> str:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 
-from harness.coverage import percent
-from harness.report.facts import place, value_text
-from harness.strict_json import number
+from harness.core.strict_json import number
+from harness.reference.coverage import percent
+from harness.runs.facts import place, value_text
 
 NOT_RECORDED = "not recorded"
 

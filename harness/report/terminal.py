@@ -10,10 +10,10 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from harness.report.argument import Group, effort, parts
-from harness.report.facts import diagnosed, gather, place
-from harness.screen import Screen
-from harness.words import shortened
+from harness.core.console import Screen
+from harness.core.text import shortened
+from harness.report.proof_section import Group, effort, parts
+from harness.runs.facts import diagnosed, gather, place
 
 
 def show(document: Mapping[str, Any], report: Path, screen: Screen) -> None:
@@ -41,7 +41,7 @@ def show(document: Mapping[str, Any], report: Path, screen: Screen) -> None:
 
 def show_measurement(document: Mapping[str, Any], report: Path, screen: Screen) -> None:
     """The result of a measurement on the terminal; `report` is the page that tells more."""
-    from harness.report.measured.terminal import show as show_measured  # with SciPy: see harness.report
+    from harness.report.measurements.terminal import show as show_measured  # with SciPy: see harness.report
 
     show_measured(document, report, screen)
 

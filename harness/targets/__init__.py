@@ -1,6 +1,6 @@
-"""One file a target: what it can compute, the sources it contributes, what it generates from the constants.
+"""Plan to program to bundle; one package a target: what it can compute, its sources, what it generates.
 
-A target is found by its name: a module `harness.targets.<name>`, or an entry point of the group
+A target is found by its name: a package `harness.targets.<name>`, or an entry point of the group
 `harness.targets` that third parties register.  There is no list to edit.
 """
 
@@ -20,11 +20,13 @@ from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
-from harness.errors import RequestError, unknown_name
-from harness.network import Array, Layer, QGemm
-from harness.profile import Profile
+from harness.boards.profile import Profile
+from harness.core.arrays import Array
+from harness.core.errors import RequestError, unknown_name
+from harness.operators import Layer, QGemm
 
 KERNELS = Path(__file__).parents[2] / "kernels"
+SIMULATORS = KERNELS.parent / "simulators"
 HARDWARE = "hardware"  # where an item ran that no stand-in played
 COMPILED = "device"  # a bundle's folder of what other compilers made: the program has it, so that it is not deployed
 STAND_INS = "stand-in"  # a bundle's folder of libraries that play those of a board
@@ -67,7 +69,7 @@ class Part(enum.Enum):
 class Stage:
     """A part of a layer that the proof calls by itself: the C function `name`, one vector in, one vector out.
 
-    `forward` must call the very same function, which is declared ONE_CODE (kernels/common/network.h).
+    `forward` must call the very same function, which is declared ONE_CODE (kernels/program/network.h).
     """
 
     part: Part
@@ -118,7 +120,7 @@ class ItemCode:
     """What a target generates for an item: the code of its tasks, in their order, and what they share, as C text.
 
     `definitions` come behind those of the tasks; `initialise` and `close` are bodies of functions, the first of which
-    knows `options` (kernels/common/options.h); `device` names a function that tells in words what the item runs on,
+    knows `options` (kernels/program/options.h); `device` names a function that tells in words what the item runs on,
     NULL if that is the processor.  `reread` names one that reads the item's tables again from where its code reads
     them, NULL if the code reads them itself.  `kernels` is for the target's own compiler.  `objects` gives the bytes of
     the variables that `definitions` and the tasks define beside tables and buffers, on processors of 64 bits.
@@ -230,7 +232,7 @@ def _known_variants(module: str) -> list[str]:
 
 
 def _modules() -> set[str]:
-    return {*(module.name for module in pkgutil.iter_modules(__path__)), *_points(tuple(sys.path))}
+    return {*(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg), *_points(tuple(sys.path))}
 
 
 @functools.cache

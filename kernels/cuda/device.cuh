@@ -1,6 +1,6 @@
 /* The language of the device code: fixed-width types, kernels, functions of one code.
  *
- * The same text is compiled by NVRTC, which has no standard headers, and as host code over simulation/cuda_on_cpu.h.
+ * The same text is compiled by NVRTC, which has no standard headers, and as host code over simulators/cuda/cuda_on_cpu.h.
  */
 #ifndef DEVICE_CUH
 #define DEVICE_CUH

@@ -1,6 +1,6 @@
 #include "self_test.h"
 
-/* tests/kernels/cuda computes every expected value anew. */
+/* tests/simulators/cuda computes every expected value anew. */
 const struct self_test_case self_test_cases[SELF_TEST_CASES] = {
     /* ties go to the even neighbour: */
     {REQUANTIZE_UINT8, 0x1, 0x3f000000, 0x0, 0x0},

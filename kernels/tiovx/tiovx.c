@@ -11,7 +11,7 @@
 #include "fail.h"
 #include "identity.h"
 #include "module.h"
-#include "quiet.h"
+#include "stdout_redirect.h"
 
 /* TIOVX, which all items of the process share. */
 static struct {

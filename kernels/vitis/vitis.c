@@ -7,7 +7,7 @@
 #include "device_times.h"
 #include "fail.h"
 #include "qgemm.h"
-#include "quiet.h"
+#include "stdout_redirect.h"
 
 enum { LEAST_BLOCK = 1 };
 

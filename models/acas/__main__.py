@@ -10,7 +10,7 @@ import click
 import numpy as np
 import onnx
 
-from harness import dense
+from harness.model import float_network
 from models.acas import mdp, report, table, workers
 from models.acas.parameters import Parameters
 from models.acas.recipe import AXES, Learner, Recipe, is_whole, solved_pairs, subject, table_folder
@@ -18,7 +18,7 @@ from models.acas.recipe import AXES, Learner, Recipe, is_whole, solved_pairs, su
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from harness.quantizer import WeightKind
+    from harness.model.quantizer import WeightKind
     from models.acas.report import Scores
 
 MODELS = Path(__file__).resolve().parents[1]
@@ -102,7 +102,7 @@ def _networks(recipe: Recipe, output: Path) -> dict[str, Scores]:
     """The networks to judge: the float one, its quantised forms, and the model as it lies in its file."""
     layers = recipe.float_layers()
     rounded = {name: report.model_scores(_bytes(recipe, *how)) for name, how in ROUNDED.items()}
-    floats: Scores = lambda states: dense.forward(layers, states.astype(np.float32))  # noqa: E731
+    floats: Scores = lambda states: float_network.forward(layers, states.astype(np.float32))  # noqa: E731
     return {"float": floats, **rounded, recipe.name: report.model_scores(output / f"{recipe.name}.onnx")}
 
 

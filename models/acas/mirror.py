@@ -17,7 +17,7 @@ from models.acas.samples import STATE_NAMES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from harness.dense import Dense
+    from harness.model.float_network import Dense
 
 MIRROR = (0, 2, 1, 4, 3)
 """Index of the advisory that turns the other way: COC, WR, WL, SR, SL."""

@@ -1,4 +1,4 @@
-"""How the networks of this recipe are quantised: `harness.quantizer` between codes that the training knows.
+"""How the networks of this recipe are quantised: `harness.model.quantizer` between codes that the training knows.
 
     state  --QuantizeLinear-->  uint8  --QGemm-->  uint8  ...  --QGemm-->  scores (float32)  --ArgMax-->  advisory
 
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import dense, quantizer
-from harness.quantizer import Codes, QuantizedNetwork, Select, WeightKind
+from harness.model import float_network, quantizer
+from harness.model.quantizer import Codes, QuantizedNetwork, Select, WeightKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from harness.dense import Dense, Floats32
+    from harness.model.float_network import Dense, Floats32
     from models.acas.mdp import Floats
 
 INPUT = Codes(np.float32(1 / 240), zero_point=120)
@@ -31,7 +31,7 @@ def hidden_scales(layers: Sequence[Dense], states: Floats) -> Floats32:
 
     Returns (len(layers) - 1,).
     """
-    *hidden, _ = dense.activations(layers, INPUT.rounded(states))
+    *hidden, _ = float_network.activations(layers, INPUT.rounded(states))
     return np.array([values.max() / quantizer.CODE_MAX for values in hidden], dtype=np.float32)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import quantizer
+from harness.model import quantizer
 from models.acas import mdp, quantize, samples, table, weights
 from models.acas.mirror import MIRROR, mirrored
 from models.acas.parameters import Parameters, recipe_sha256, table_sha256
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     import onnx
 
-    from harness.dense import Dense, Floats32
-    from harness.quantizer import WeightKind
+    from harness.model.float_network import Dense, Floats32
+    from harness.model.quantizer import WeightKind
     from models.acas.mdp import Floats
     from models.acas.samples import Samples, Subject
 

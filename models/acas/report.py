@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.reference import runtime
+from harness.model.onnx_runtime import sessions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,10 +63,11 @@ def figures(network: Scores, points: Samples) -> Figures:
 def model_scores(model: Path | bytes) -> Scores:
     """The scores (n, outputs) that ONNX Runtime computes for normalised states (n, inputs).
 
-    The products of the networks' uint8 codes are exact on every machine, see `harness.reference.runtime.session`.
+    The products of the networks' uint8 codes are exact on every machine, see
+    `harness.model.onnx_runtime.sessions.session`.
     """
     onnx_bytes = model if isinstance(model, bytes) else model.read_bytes()
-    session = runtime.session(onnx_bytes, 0, x64_quant_precision=True)
+    session = sessions.session(onnx_bytes, 0, x64_quant_precision=True)
 
     def compute(states: Floats) -> NDArray[np.floating]:
         (scores,) = session.run(["scores"], {"state": states.astype(np.float32)})

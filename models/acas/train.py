@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from harness.dense import Dense
-from harness.quantizer import CODE_MAX, WEIGHT_MAX
+from harness.model.float_network import Dense
+from harness.model.quantizer import CODE_MAX, WEIGHT_MAX
 from models.acas import quantize
 from models.acas.mdp import ADVISORIES
 from models.acas.samples import STATE_NAMES
@@ -27,7 +27,7 @@ from models.acas.samples import STATE_NAMES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from harness.dense import Floats32
+    from harness.model.float_network import Floats32
     from models.acas.parameters import Cycle, Parameters
     from models.acas.samples import Samples, Subject
 

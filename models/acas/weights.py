@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.dense import Dense
+from harness.model.float_network import Dense
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.errors import RequestError
-from harness.flock import exclusive
-from harness.history.run import Run, State
-from harness.report.site.words import file_name, link
-from harness.workspace import write_whole
+from harness.boards.workspace import write_whole
+from harness.core.errors import RequestError
+from harness.core.locking import exclusive
+from harness.nightly.history.run import Run, State
+from harness.report.site.labels import file_name, link
 
 MARK = "site.json"
 LOCK = ".lock"

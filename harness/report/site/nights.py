@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from harness.history.nights import Change, Kind, Past
+from harness.core.outcome import Ending, Outcome
+from harness.core.text import duration, plural, retries
+from harness.nightly.history.nights import Change, Kind, Past
 from harness.nightly.record import Attempt, Entry, Night
-from harness.outcome import Ending, Outcome
-from harness.report.site.lasting import Lasting, has_ended, is_unsettled
-from harness.report.site.words import SIGNS, TONES, day, file_name, link
-from harness.words import duration, plural, retries
+from harness.report.site.labels import SIGNS, TONES, day, file_name, link
+from harness.report.site.open_since import Lasting, has_ended, is_unsettled
 
 UNSURE = {Kind.INCONCLUSIVE, Kind.NOT_RUN, Kind.QUARANTINED}
 SURPRISES = {"bad": "wrong", "unsure": "inconclusive", "idle": "not run"}

@@ -13,21 +13,21 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader
 
 from harness import __version__
-from harness.history.nights import Past
-from harness.history.run import Run
-from harness.history.trend import trends
+from harness.core.text import duration
+from harness.nightly.history.nights import Past
+from harness.nightly.history.run import Run
+from harness.nightly.history.trend import trends
 from harness.nightly.record import LATEST_S
-from harness.report.facts import clean
 from harness.report.page import environment
 from harness.report.site import files
 from harness.report.site.files import Page, Written
-from harness.report.site.lasting import Lasting
+from harness.report.site.labels import SIGNS, day, moment, tone
 from harness.report.site.markdown import Block, blocks
 from harness.report.site.nights import Absent, Known, Shift, board_page, shift
+from harness.report.site.open_since import Lasting
 from harness.report.site.source import Bench, Laboratory, OutOfUse
 from harness.report.site.trends import Course, course
-from harness.report.site.words import SIGNS, day, moment, tone
-from harness.words import duration
+from harness.runs.facts import clean
 
 LATEST = 20  # runs on the index
 MOST_DRAWN = 6  # trends on the index

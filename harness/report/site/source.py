@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from harness.errors import RequestError
-from harness.history import index
-from harness.history.index import Wanted
-from harness.history.nights import confirmed
-from harness.history.run import Run
+from harness.core.errors import RequestError
 from harness.nightly import record
+from harness.nightly.history import index
+from harness.nightly.history.index import Wanted
+from harness.nightly.history.nights import confirmed
+from harness.nightly.history.run import Run
 from harness.nightly.record import Night
-from harness.report.site.words import moment
+from harness.report.site.labels import moment
 
 MOST_TEXT = 4 << 20  # bytes of the mutation table
 SLACK_S = 86_400.0  # between the clocks of a night and of its runs

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from harness.history.run import Run
-from harness.history.trend import Line, Place, Trend
-from harness.report.measured.chart import Axis, Chart, Key, Shape, Tick, area, line
+from harness.core.time_units import duration, unit_of
+from harness.nightly.history.run import Run
+from harness.nightly.history.trend import Line, Place, Trend
+from harness.report.measurements.chart import Axis, Chart, Key, Shape, Tick, area, line
 from harness.report.site.nights import board_page
-from harness.time_units import duration, unit_of
 
 PLOT_WIDTH, PLOT_HEIGHT = 330, 120
 DAY_S = 86_400.0

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.network import Layer, QGemm
-from harness.profile import Profile
+from harness.boards.profile import Profile
+from harness.operators import Layer, QGemm
 from harness.targets import HARDWARE, KERNELS, ItemCode, KernelCompiler, Launch, LayerCode, too_deep
 from harness.targets.c import inlined, plain, unrolled, vector
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.network import Add, ArgExtremum, Array, DequantizeLinear, Layer, QGemm, QuantizeLinear
+from harness.core.arrays import Array
+from harness.operators import Add, ArgExtremum, DequantizeLinear, Layer, QGemm, QuantizeLinear
 from harness.targets import (
     C_TYPES,
     LayerCode,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.network import Add, ArgExtremum, DequantizeLinear, Layer, QGemm, QuantizeLinear
+from harness.operators import Add, ArgExtremum, DequantizeLinear, Layer, QGemm, QuantizeLinear
 from harness.targets import LayerCode, Table
 from harness.targets.c import code
 from harness.targets.c.code import Bodies

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from harness.network import Add, ArgExtremum, Array, DequantizeLinear, Layer, QGemm, QuantizeLinear
+from harness.core.arrays import Array
+from harness.operators import Add, ArgExtremum, DequantizeLinear, Layer, QGemm, QuantizeLinear
 from harness.targets import C_TYPES, LayerCode, Table, literal, offset, too_deep
 from harness.targets.c import code
 from harness.targets.c.code import Bodies

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.network import Array, Layer, QGemm, QuantizeLinear
+from harness.core.arrays import Array
+from harness.operators import Layer, QGemm, QuantizeLinear
 from harness.targets import C_TYPES, LayerCode, Stage, Table, offset, origin_of_weights, signed_weights
 from harness.targets.c import code, plain
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from harness.network import Layer
-from harness.profile import Profile
+from harness.boards.profile import Profile
+from harness.operators import Layer
 from harness.targets import HARDWARE, KERNELS, ItemCode, KernelCompiler, Launch
 from harness.targets.cuda import fused, host, layerwise
 from harness.targets.cuda.build import COMPILER
 
-SIMULATION = "host-simulation of CUDA"  # in kernels/cuda/simulation/libcuda.cpp, too
+SIMULATION = "host-simulation of CUDA"  # in simulators/cuda/libcuda.cpp, too
 
 
 UNCONFIRMED = ("all that only a GPU can show: run `make test-gpu` on a machine with one, see docs/evidence/README.md",)

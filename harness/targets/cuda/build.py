@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.errors import RequestError, unknown_name
-from harness.profile import Cuda, Profile
-from harness.targets import COMPILED, KERNELS, STAND_INS, CompileC, method
+from harness.boards.profile import Cuda, Profile
+from harness.core.errors import RequestError, unknown_name
+from harness.targets import COMPILED, SIMULATORS, STAND_INS, CompileC, method
 from harness.targets.cuda import nvrtc, ptx
 from harness.targets.cuda.code import DeviceCode
 
@@ -19,7 +19,7 @@ SOURCE = "network.cu"
 IMAGES = "network_images.c"
 REGISTRY = "network_simulated.cpp"
 PTX = f"{COMPILED}/network.ptx"
-SIMULATION = Path("kernels/cuda/simulation")
+SIMULATION = Path("simulators/cuda")
 STAND_IN = f"{STAND_INS}/libcuda.so.1"
 OLDEST = 61  # the first with dp4a
 WAITS = {"spin": "CU_CTX_SCHED_SPIN", "yield": "CU_CTX_SCHED_YIELD", "block": "CU_CTX_SCHED_BLOCKING_SYNC"}
@@ -34,7 +34,7 @@ class _Nvrtc:
         made = {SOURCE: source(kernels), IMAGES: _images(settings, kernels)}
         if profile.simulated:
             made[REGISTRY] = _registry(kernels)
-            fixed = sorted((KERNELS / "cuda" / "simulation").iterdir())
+            fixed = sorted((SIMULATORS / "cuda").iterdir())
             made |= {f"{SIMULATION}/{path.name}": path.read_text(encoding="utf-8") for path in fixed}
         return {path: text.encode() for path, text in made.items()}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.network import Add, ArgExtremum, DequantizeLinear, Layer, QGemm, QuantizeLinear
+from harness.operators import Add, ArgExtremum, DequantizeLinear, Layer, QGemm, QuantizeLinear
 from harness.targets import C_TYPES, Part, Stage, Table, Work, initialiser, stage
 
 VECTORS_LIMIT = 128  # THREADS in kernels/cuda/gpu.c

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from harness.profile import Profile
+from harness.boards.profile import Profile
 
 LIBRARY = "libcuda.so.1"
 FOUND = "the NVIDIA driver of this machine finds a GPU"

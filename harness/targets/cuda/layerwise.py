@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.network import Add, ArgExtremum, DequantizeLinear, Layer, QGemm, QuantizeLinear
+from harness.operators import Add, ArgExtremum, DequantizeLinear, Layer, QGemm, QuantizeLinear
 from harness.targets import Launch, Table, Work
 from harness.targets.cuda.code import (
     VECTORS_LIMIT,

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import file_digest, workspace
-from harness.errors import ToolError
+from harness.boards import workspace
+from harness.core import file_digest
+from harness.core.errors import ToolError
 
 try:
     from cuda.bindings import nvrtc

@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from harness.errors import RequestError, ToolError
+from harness.core.errors import RequestError, ToolError
 from harness.targets.cuda.ptx_syntax import Address, Function, Instruction, Module, Name, Operand, Vector, parse
 
 Version = tuple[int, int]
@@ -202,7 +202,7 @@ def _refuse(function: Function, instruction: Instruction) -> None:
     raise ToolError(
         f"{where}: {instruction.opcode} is not known, nor which drivers read it",
         "add it to harness/targets/cuda/ptx.py with the PTX version that introduced it, and to the interpreter of "
-        "tests/ptx, or write the kernel without it",
+        "tests/simulators/ptx, or write the kernel without it",
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
-from harness.errors import ToolError
+from harness.core.errors import ToolError
 
 T = TypeVar("T")
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.network import Layer, QGemm, QuantizeLinear, accumulator_bounds
-from harness.profile import Profile
+from harness.boards.profile import Profile
+from harness.operators import Layer, QGemm, QuantizeLinear, accumulator_bounds
 from harness.targets import HARDWARE, KERNELS, ItemCode, KernelCompiler, Launch, too_deep
 from harness.targets.tiovx import code
 from harness.targets.tiovx.build import COMPILER
 
-DOUBLE = "host-simulation of TIOVX (double)"  # in kernels/tiovx/double, too
+DOUBLE = "host-simulation of TIOVX (double)"  # in simulators/tiovx, too
 
 UNCONFIRMED = (
     "the image is the one that the program was built against, and its firmware is of the same SDK",

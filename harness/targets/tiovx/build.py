@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from harness import trial
-from harness.errors import RequestError
-from harness.profile import Profile
-from harness.targets import COMPILED, KERNELS, STAND_INS, CompileC, method
+from harness.boards.profile import Profile
+from harness.core.errors import RequestError
+from harness.targets import COMPILED, KERNELS, SIMULATORS, STAND_INS, CompileC, method, threshold_check
 from harness.targets.tiovx import constants, sdk, sources
 from harness.targets.tiovx.code import CoreItem
 
 HERE = Path(__file__).parent
 ROOM = Path("kernels/tiovx")
+SIMULATOR = Path("simulators/tiovx")
 OWN_KERNELS = "network_kernels.c"
 STAND_IN = f"{STAND_INS}/libtivision_apps.so"
 MPU, C7X = "TIVX_TARGET_MPU_0", "TIVX_TARGET_DSP_C7_1"
@@ -31,11 +31,11 @@ class _Tiovx:
     def sources(self, kernels: Sequence[CoreItem], profile: Profile) -> dict[str, bytes]:
         """The kernels of the cores; for a stand-in also the double."""
         made = {OWN_KERNELS: _own_kernels(kernels, profile), str(ROOM / "target/identity.h"): sources.identity_header()}
-        folders = [KERNELS / "tiovx" / "target", KERNELS / "integer"]
+        folders = [KERNELS / "tiovx" / "target", KERNELS / "c" / "integer"]
         if profile.simulated:
-            folders.append(KERNELS / "tiovx" / "double")
+            folders.append(SIMULATORS / "tiovx")
         paths = [path for folder in folders for path in sorted(folder.rglob("*.[ch]"))]
-        fixed = {f"kernels/{path.relative_to(KERNELS)}": path.read_bytes() for path in paths}
+        fixed = {str(path.relative_to(KERNELS.parent)): path.read_bytes() for path in paths}
         return fixed | {path: text.encode() for path, text in made.items()}
 
     def identity(self, profile: Profile) -> str:
@@ -46,12 +46,12 @@ class _Tiovx:
                 "set static: false in its toolchain, and a compiler that links for the board's glibc",
             )
         tiovx = "double" if profile.simulated else sdk.find(profile).digest
-        return f"TIOVX {tiovx}, kernels {sources.kernels_digest()} [{method(HERE, Path(trial.__file__))}]"
+        return f"TIOVX {tiovx}, kernels {sources.kernels_digest()} [{method(HERE, Path(threshold_check.__file__))}]"
 
     def flags(self, profile: Profile) -> tuple[str, ...]:
         """Where the headers lie, and the library, in which no name of ours may take the place of one of its own."""
         if profile.simulated:
-            return ("-fvisibility=hidden", f"-I{ROOM / 'double'}", "-Wl,--no-as-needed")
+            return ("-fvisibility=hidden", f"-I{SIMULATOR}", "-Wl,--no-as-needed")
         found = sdk.find(profile)
         headers = [f"-I{folder}" for folder in found.include]
         library = ["-Wl,--no-as-needed", str(found.library), "-Wl,--allow-shlib-undefined"]
@@ -95,7 +95,7 @@ def _tried(kernels: Sequence[CoreItem]) -> list[dict[str, object]]:
     layers = [layer for item in kernels for layer in item.layers]
     parts = {layer.name: constants.of_layer(layer).parts for layer in layers}
     thresholds = {name: of_layer["TABLE"].values for name, of_layer in parts.items() if "TABLE" in of_layer}
-    return [asdict(tried) for tried in trial.all_layers(layers, thresholds)]
+    return [asdict(tried) for tried in threshold_check.all_layers(layers, thresholds)]
 
 
 def _c_files(bundle: Path, folder: Path) -> list[Path]:
@@ -108,8 +108,8 @@ def _build_double(bundle: Path, firmware: Sequence[Path], compile_c: CompileC) -
     output.parent.mkdir(exist_ok=True)
     registers = ("-DFIRMWARE_KERNELS",) if firmware else ()
     compile_c(
-        [*_c_files(bundle, ROOM / "double"), *firmware],
+        [*_c_files(bundle, SIMULATOR), *firmware],
         output,
         *("-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-soname,libtivision_apps.so", "-Wl,-z,defs"),
-        *(f"-I{ROOM / 'double'}", *registers),
+        *(f"-I{SIMULATOR}", *registers),
     )

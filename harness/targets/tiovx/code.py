@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.network import Layer, QGemm, QuantizeLinear
+from harness.operators import Layer, QGemm, QuantizeLinear
 from harness.targets import (
     C_TYPES,
     ItemCode,

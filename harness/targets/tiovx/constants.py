@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness import targets
-from harness.network import Array, QGemm, QuantizeLinear
-from harness.reference import specification
+from harness.core.arrays import Array
+from harness.operators import QGemm, QuantizeLinear, specification
 from harness.targets import Table
 
 KERNELS_VERSION = 1  # in protocol.h, too
 PARTS = ("OFFSET", "ZERO_POINTS", "TABLE", "MULTIPLIER", "WEIGHTS")
 """In the order of `enum part`."""
-LANES, QUAD = 16, 4  # of kernels/integer/dot4.h
+LANES, QUAD = 16, 4  # of kernels/c/integer/dot4.h
 FLIP = 128
 HEAD = "version, depth, width, flip, low, bytes of the parts"
 
@@ -76,7 +76,7 @@ def offset(layer: QGemm) -> Array:
 
 
 def packed(weights: Array) -> Array:
-    """int8 (K, N) in the order of kernels/integer/dot4.h, a row for the operand of an instruction: int8 (n, 64)."""
+    """int8 (K, N) in the order of kernels/c/integer/dot4.h, a row for the operand of an instruction: int8 (n, 64)."""
     groups, quads = (-(-size // unit) for size, unit in zip(weights.shape[::-1], (LANES, QUAD), strict=True))
     whole = np.zeros((quads * QUAD, groups * LANES), np.int8)
     whole[: weights.shape[0], : weights.shape[1]] = weights

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import ToolError
-from harness.profile import Profile
+from harness.boards.profile import Profile
+from harness.core.errors import ToolError
 
 HEADERS = ("TI/tivx.h", "TI/tivx_target_kernel.h", "TI/tivx_mem.h", "VX/vx_khr_user_data_object.h")
 APP_INIT = "utils/app_init/include/app_init.h"

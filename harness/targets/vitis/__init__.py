@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.network import Layer, QGemm, accumulator_bounds
-from harness.profile import Profile
+from harness.boards.profile import Profile
+from harness.operators import Layer, QGemm, accumulator_bounds
 from harness.targets import HARDWARE, KERNELS, ItemCode, KernelCompiler, Launch, too_deep
 from harness.targets.vitis import code, fabric
 from harness.targets.vitis.build import COMPILER
 from harness.targets.vitis.unconfirmed import UNCONFIRMED
 
-SIMULATION = "host-simulation of Vitis HLS (C++)"  # in kernels/vitis/double, too
+SIMULATION = "host-simulation of Vitis HLS (C++)"  # in simulators/vitis, too
 EMULATION = "XCL_EMULATION_MODE"  # in kernels/vitis/xrt.cpp, too: XRT then plays the device itself
 
 together = True

@@ -14,17 +14,17 @@ from pathlib import Path
 
 import numpy as np
 
-from harness import toolchain, trial
-from harness.errors import RequestError
-from harness.network import QGemm
-from harness.profile import Profile
-from harness.targets import COMPILED, KERNELS, STAND_INS, CompileC, method
+from harness.boards.profile import Profile
+from harness.core.errors import RequestError
+from harness.operators import QGemm
+from harness.targets import COMPILED, KERNELS, SIMULATORS, STAND_INS, CompileC, method, threshold_check, toolchain
 from harness.targets.vitis import constants, kernel, xclbin, xrt
 from harness.targets.vitis.kernel import Fabric, Kernel
 from harness.targets.vitis.signature import ARGUMENTS
 
 HERE = Path(__file__).parent
 ROOM = Path("kernels/vitis")
+SIMULATOR = Path("simulators/vitis")
 SETTINGS = "network_fabric.c"
 REGISTRY = "network_simulated.cpp"
 HOST = "xrt.cpp"
@@ -50,9 +50,8 @@ class _Vitis:
         made[SETTINGS] = _settings(fabric, profile).encode()
         if profile.simulated:
             made[REGISTRY] = _registry(fabric.kernels).encode()
-            folder = KERNELS / "vitis" / "double"
-            paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-            made |= {f"kernels/{path.relative_to(KERNELS)}": path.read_bytes() for path in paths}
+            paths = [path for path in sorted((SIMULATORS / "vitis").rglob("*")) if path.is_file()]
+            made |= {str(path.relative_to(SIMULATORS.parent)): path.read_bytes() for path in paths}
         return made
 
     def identity(self, profile: Profile) -> str:
@@ -67,7 +66,7 @@ class _Vitis:
                 "name a gcc in its toolchain, for example: compiler: aarch64-linux-gnu-gcc",
             )
         found = "double" if profile.simulated else xrt.find(profile).digest
-        return f"XRT {found} [{method(HERE, Path(trial.__file__))}]"
+        return f"XRT {found} [{method(HERE, Path(threshold_check.__file__))}]"
 
     def flags(self, profile: Profile) -> tuple[str, ...]:
         """The C++ library, and where XRT's lies."""
@@ -89,7 +88,7 @@ class _Vitis:
         (bundle / COMPILED).mkdir(exist_ok=True)
         tried = _tried([layer for item in kernels for each in item for layer in each.layers])
         (bundle / TRIED).write_text(json.dumps(tried, indent=1) + "\n", encoding="utf-8")
-        headers = (f"-I{ROOM / 'double'}",) if profile.simulated else xrt.find(profile).compile_flags
+        headers = (f"-I{SIMULATOR}",) if profile.simulated else xrt.find(profile).compile_flags
         compile_c([ROOM / HOST], bundle / compiled, "-c", *CPP, *headers)
         units = [Path(SETTINGS), compiled]
         if profile.simulated:
@@ -153,19 +152,19 @@ def _tried(layers: Sequence[QGemm]) -> list[dict[str, object]]:
         for layer in layers
         if layer.dtype != np.float32
     }
-    return [asdict(tried) for tried in trial.all_layers(layers, thresholds)]
+    return [asdict(tried) for tried in threshold_check.all_layers(layers, thresholds)]
 
 
 def _build_double(bundle: Path, fabric: Fabric, profile: Profile, compile_c: CompileC) -> None:
     """libxrt_coreutil.so.2, which says that it is none, with the kernels in it; the metadata; what it runs on."""
     output = bundle / STAND_IN
     output.parent.mkdir(exist_ok=True)
-    own = [path.relative_to(bundle) for path in sorted((bundle / ROOM / "double").glob("*.cpp"))]
+    own = [path.relative_to(bundle) for path in sorted((bundle / SIMULATOR).glob("*.cpp"))]
     compile_c(
         [Path(kernel.SOURCE), Path(REGISTRY), *own],
         output,
         *(*CPP, "-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-soname,libxrt_coreutil.so.2", "-Wl,-z,defs"),
-        *(f"-I{ROOM / 'double'}", "-I.", *LINKED),
+        *(f"-I{SIMULATOR}", "-I.", *LINKED),
     )
     (bundle / METADATA).write_bytes(xclbin.write(fabric.kernels, fabric.digest))
     if profile.emulated:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.network import QGemm
+from harness.operators import QGemm
 from harness.targets import C_TYPES, ItemCode, Launch, LayerCode, Part, Stage, Table, Work, initialiser, stage
 from harness.targets.vitis import constants, kernel, records
 from harness.targets.vitis.kernel import Kernel

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness import rtl
-from harness.network import Array, Layer, QGemm
-from harness.reference import specification
+from harness.core.arrays import Array
+from harness.operators import Layer, QGemm, specification
 from harness.targets import Table
+from harness.targets.vitis import rtl
 
 
 @dataclass(frozen=True, eq=False)

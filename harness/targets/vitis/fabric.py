@@ -1,10 +1,10 @@
 """What the kernels of launches take of the K26's fabric, at least, and how many cycles they are predicted to take.
 
-Cycles are those of harness/rtl.py, whose formulas hold without tolerance for the RTL core under Verilator, which is
-measured: for a layer, and for layers in a row of which each reads the one before and nothing else.  For the kernels
-that Vitis HLS makes of kernels/vitis/layer.hpp they are a prediction: the same cycles for a layer, generalised to
-records, in which buffers for later layers pass in front of a layer's own output.  HLS adds cycles of its own, at the
-ends of its loops and on the way to memory and back, which nobody has measured.
+Cycles are those of harness/targets/vitis/rtl.py, whose formulas hold without tolerance for the RTL core under
+Verilator, which is measured: for a layer, and for layers in a row of which each reads the one before and nothing else.
+For the kernels that Vitis HLS makes of kernels/vitis/layer.hpp they are a prediction: the same cycles for a layer,
+generalised to records, in which buffers for later layers pass in front of a layer's own output.  HLS adds cycles of its
+own, at the ends of its loops and on the way to memory and back, which nobody has measured.
 
 Areas are lower bounds, of what the kernels' pragmas ask for by name and no tool can save: a DSP for every product that
 is formed in a cycle, and the memories of constants, in block RAM or LUTs, but for the bits that need no memory.  Sums
@@ -21,11 +21,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness import rtl
-from harness.network import Array, QGemm
-from harness.rtl import Shape
+from harness.core.arrays import Array
+from harness.operators import QGemm
 from harness.targets import Launch
-from harness.targets.vitis import constants, records
+from harness.targets.vitis import constants, records, rtl
+from harness.targets.vitis.rtl import Shape
 from harness.targets.vitis.signature import kernel_name
 
 LUTROM_WORDS = 512

@@ -9,7 +9,8 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.network import Array, QGemm
+from harness.core.arrays import Array
+from harness.operators import QGemm
 from harness.targets import KERNELS, Launch, Table, initialiser
 from harness.targets.vitis import constants, fabric, records
 from harness.targets.vitis.constants import Constants

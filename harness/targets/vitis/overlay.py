@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
-from harness.errors import ToolError
+from harness.core.errors import ToolError
 
 PROCESSOR = "zynq_ultra_ps_e"
 CONTROLLER = "axi_intc"

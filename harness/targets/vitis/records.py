@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from harness.network import Layer
+from harness.operators import Layer
 from harness.targets import Launch, Work
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from harness.errors import ToolError
+from harness.core.errors import ToolError
 
 RESOURCES = ("LUT", "FF", "DSP", "BRAM_18K", "URAM")
 NUMBER = r"-?\d+(?:\.\d+)?"

@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import slow_tool
-from harness.errors import ToolError
-from harness.profile import Profile
-from harness.slow_tool import Job, Notify
+from harness.boards.profile import Profile
+from harness.core import subprocesses
+from harness.core.errors import ToolError
+from harness.core.subprocesses import Job, Notify
 from harness.targets.vitis import overlay, reports, xclbin
 from harness.targets.vitis.kernel import SOURCE, Fabric
 from harness.targets.vitis.overlay import Hardware
@@ -295,7 +295,7 @@ class _Work:
             folder=folder,
             environment=self.tools.environment,
         )
-        slow_tool.run(job, self.notify)
+        subprocesses.run(job, self.notify)
 
 
 @contextmanager

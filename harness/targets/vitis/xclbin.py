@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from harness.errors import ToolError
+from harness.core.errors import ToolError
 from harness.targets.vitis.signature import ARGUMENTS, Argument
 
 MAGIC = b"xclbin2\0"

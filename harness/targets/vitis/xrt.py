@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import workspace
-from harness.debian import fetch_alone, run_tool
-from harness.errors import ToolError
-from harness.flock import exclusive
-from harness.profile import Profile
+from harness.boards import workspace
+from harness.boards.profile import Profile
+from harness.core.debian_packages import fetch_alone, run_tool
+from harness.core.errors import ToolError
+from harness.core.locking import exclusive
 
 VARIABLE = "XRT"
 HEADERS = ("xrt/xrt_device.h", "xrt/xrt_kernel.h", "xrt/xrt_bo.h", "xrt/xrt_uuid.h", "experimental/xrt_xclbin.h")

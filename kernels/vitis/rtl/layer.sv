@@ -7,7 +7,7 @@
 //     to that of its last value:                                           WIDTH - 1 more
 //     from a vector to the next:                                           max(DEPTH, WIDTH + 1)
 //
-// where nothing waits for its neighbours; harness/rtl.py has the same numbers.
+// where nothing waits for its neighbours; harness/targets/vitis/rtl.py has the same numbers.
 module layer #(
     parameter DEPTH = 1,
     parameter WIDTH = 1,

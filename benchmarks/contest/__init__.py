@@ -1,1 +1,0 @@
-"""The peers of `benchmarks/peers.py`: who they are, how they are checked, timed in turns, shown."""

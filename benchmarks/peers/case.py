@@ -1,0 +1,162 @@
+"""What all contenders compute: one random network, as quantised model, as float network and as constants.
+
+The float network has the weights and biases that the codes stand for, and ReLU where the codes end at zero.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from harness.boards.workspace import ROOT
+from harness.core.arrays import Array
+from harness.model import parse
+from harness.operators import Network, QGemm
+from harness.operators.layers import DequantizeLinear, QuantizeLinear
+from harness.reference import SpecificationReference
+
+sys.path.append(str(ROOT))
+from tests.support import builders
+
+VECTORS = 4096
+SEED = 1
+GROUP, PANEL = 4, 16  # rows and columns of weights in one register: a lane sums four products of bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One network and its input: float32 `vectors` (n, K).
+
+    `exact` are the outputs of the model by its specification, `real` those of the float network in float64, both
+    (n, N).  `folder` has vectors.npy, model.onnx, float.onnx and network.npz for the contenders.
+    """
+
+    folder: Path
+    network: Network
+    vectors: Array
+    exact: Array
+    real: Array
+
+    @property
+    def qgemms(self) -> tuple[QGemm, ...]:
+        """The layers between QuantizeLinear and DequantizeLinear."""
+        return tuple(layer for layer in self.network.layers if isinstance(layer, QGemm))
+
+    @property
+    def multiply_adds(self) -> int:
+        """Of one inference."""
+        return sum(layer.weights.size for layer in self.qgemms)
+
+    @property
+    def padded_bytes(self) -> int:
+        """Of int8 weights where every layer fills whole registers of (PANEL, GROUP)."""
+        return sum(_up(layer.input_width, GROUP) * _up(layer.width, PANEL) for layer in self.qgemms)
+
+
+def make(widths: Sequence[int], folder: Path) -> Case:
+    """The random network of these widths and its files in `folder`."""
+    model = builders.random_network(np.random.default_rng(SEED), widths, weights="int8", dequantize=True)
+    for end in (*model.graph.input, *model.graph.output):
+        end.type.tensor_type.shape.dim[0].dim_value = 1  # which makes ONNX Runtime faster than a number left open
+    net = parse(model.SerializeToString(), "benchmark")
+    low, high = net.box
+    vectors = np.random.default_rng(SEED).uniform(low, high, (VECTORS, net.input_width)).astype(np.float32)
+    exact = SpecificationReference(net).activations(vectors)[-1]
+    case = Case(folder, net, vectors, exact, _real_outputs(net, vectors))
+    assert not any(layer.y_zero_point for layer in case.qgemms)  # noqa: S101 - codes end at zero, which is ReLU
+    _write(case)
+    return case
+
+
+def float_constants(net: Network) -> list[tuple[Array, Array]]:
+    """Weights (K, N) and bias (N,) of every QGemm as the numbers that their codes stand for, float32."""
+    return [
+        (
+            ((layer.weights.astype(int) - layer.weights_zero_point) * layer.scales.b).astype(np.float32),
+            (layer.bias * (layer.scales.a * layer.scales.b)).astype(np.float32),
+        )
+        for layer in net.layers
+        if isinstance(layer, QGemm)
+    ]
+
+
+def naive_header(net: Network) -> str:
+    """The constants of naive_worker.c."""
+    first, *layers, last = net.layers
+    assert isinstance(first, QuantizeLinear)  # noqa: S101 - as `make` made it
+    assert isinstance(last, DequantizeLinear)  # noqa: S101
+    names = "const int width, depth, a_zero_point, y_zero_point; const float multiplier; const int8_t *weights"
+    tables = [_naive_tables(index, layer) for index, layer in enumerate(layers) if isinstance(layer, QGemm)]
+    widest = max(net.input_width, *(layer.width for layer in layers))
+    return "\n".join([
+        f"enum {{ LAYERS = {len(layers)}, WIDTH_LIMIT = {widest} }};",
+        f"static const float input_scale = {_hex(first.scale)}, output_scale = {_hex(last.scale)};",
+        f"struct naive_layer {{ {names}; const int32_t *bias; }};",
+        *(text for text, _ in tables),
+        f"static const struct naive_layer layers[] = {{{', '.join(entry for _, entry in tables)}}};\n",
+    ])  # fmt: skip
+
+
+def _naive_tables(index: int, layer: QGemm) -> tuple[str, str]:
+    """The arrays of a layer, and its entry of the table of layers."""
+    weights = ", ".join(map(str, (layer.weights.astype(int) - layer.weights_zero_point).ravel()))
+    bias = ", ".join(map(str, layer.bias))
+    text = f"static const int8_t weights_{index}[] = {{{weights}}};\nstatic const int32_t bias_{index}[] = {{{bias}}};"
+    numbers = f"{layer.width}, {layer.input_width}, {layer.a_zero_point}, {layer.y_zero_point}"
+    return text, f"{{{numbers}, {_hex(layer.multiplier.flat[0])}, weights_{index}, bias_{index}}}"
+
+
+def _hex(value: np.float32) -> str:
+    return f"{float(value).hex()}f"
+
+
+def _up(count: int, step: int) -> int:
+    return -(-count // step) * step
+
+
+def _real_outputs(net: Network, vectors: Array) -> Array:
+    values = vectors.astype(np.float64)
+    constants = float_constants(net)
+    for weights, bias in constants[:-1]:
+        values = np.maximum(values @ weights + bias, 0)
+    weights, bias = constants[-1]
+    outputs: Array = values @ weights + bias
+    return outputs
+
+
+def _write(case: Case) -> None:
+    np.save(case.folder / "vectors.npy", case.vectors)
+    (case.folder / "model.onnx").write_bytes(case.network.onnx_bytes)
+    (case.folder / "float.onnx").write_bytes(_float_model(case.network).SerializeToString())
+    tables: dict[str, Array] = {}
+    for index, (layer, (weights, bias)) in enumerate(zip(case.qgemms, float_constants(case.network), strict=True)):
+        tables |= {f"weights_{index}": weights, f"bias_{index}": bias}
+        tables |= {f"codes_{index}": layer.weights, f"bias_codes_{index}": layer.bias}
+    last = case.qgemms[-1]
+    scales = [layer.scales.a for layer in case.qgemms] + [last.scales.y]
+    zero_points = [layer.a_zero_point for layer in case.qgemms] + [last.y_zero_point]
+    weight_scales = [layer.scales.b.flat[0] for layer in case.qgemms]
+    numbers = {"layers": len(case.qgemms), "scales": scales, "zero_points": zero_points, "weight_scales": weight_scales}
+    np.savez(case.folder / "network.npz", **tables, **numbers)
+
+
+def _float_model(net: Network) -> onnx.ModelProto:
+    """Gemm and Relu, for one vector at a time; the function is called `network`, its output y."""
+    tables = float_constants(net)
+    nodes, constants, tensor = [], {}, net.input_name
+    for index, (weights, bias) in enumerate(tables):
+        pair = {f"weights_{index}": weights, f"bias_{index}": bias}
+        last = index == len(tables) - 1
+        constants |= pair
+        nodes.append(helper.make_node("Gemm", [tensor, *pair], ["y" if last else f"sum_{index}"]))
+        if not last:
+            tensor = f"activation_{index}"
+            nodes.append(helper.make_node("Relu", [f"sum_{index}"], [tensor]))
+    outputs = {"y": ("float32", net.layers[-1].width)}
+    return builders.make_model(nodes, constants, outputs, width=net.input_width, batch=1)

@@ -1,0 +1,191 @@
+"""Who takes part: for every contender how it is built and started.  One that cannot be is refused by name.
+
+A command raises HarnessError or Unavailable where the contender cannot be built; whoever starts it makes a row of that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from inference import runtime_library
+
+from harness import targets
+from harness.boards.profile import Profile
+from harness.boards.workspace import ROOT
+from harness.core.arrays import Array
+from harness.core.errors import RequestError, unknown_name
+from harness.plan import plan
+from harness.targets import KERNELS, codegen
+from harness.targets.toolchain import Compiler
+from peers.case import Case, float_constants, naive_header
+from peers.worker import Failed, NotInstalled, telling
+
+BENCHMARKS = Path(__file__).parents[1]
+WORKERS = Path(__file__).parent / "workers"
+ENVIRONMENTS = ROOT / "build" / "peers"
+COMMON = (WORKERS / "worker.c", *(KERNELS / "program" / name for name in ("npy.c", "fail.c", "copy_padded.c")))
+DEFINITIONS = ("TIME_SOURCE=CLOCK_MONOTONIC",)  # which headers of the board program ask for
+INCLUDE = (BENCHMARKS, WORKERS, KERNELS / "program", KERNELS / "c")
+ACETONE_PACKAGES = "acetone-nnet==1.0.post1 tensorflow==2.12.*"
+FAST = ("-O3", "-march=native", "-ffast-math")  # the last changes the order of sums, and so a float's last bits
+PYTHONS = ("litert", "iree", "tract", "acetone")  # peers that come with packages of their own
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What contenders are built with: the network, the board `host`, its compiler, a Python for some peers."""
+
+    case: Case
+    host: Profile
+    compiler: Compiler
+    pythons: Mapping[str, Path]
+
+    def python(self, peer: str) -> str:
+        """The Python of a peer: as asked for, or of build/peers/<peer>, or of build/peers, or this one."""
+        folders = (ENVIRONMENTS / peer, ENVIRONMENTS)
+        found = [path for path in (folder / "bin/python" for folder in folders) if path.exists()]
+        return str(self.pythons.get(peer) or next(iter(found), sys.executable))
+
+    def folder(self, name: str) -> Path:
+        """A new folder for what one contender needs."""
+        folder = self.case.folder / re.sub(r"\W+", "-", name)
+        folder.mkdir()
+        return folder
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One contender: its name in the table, and what makes the command of its worker."""
+
+    name: str
+    command: Callable[[Workshop], Sequence[str]]
+    is_ours: bool = False
+
+
+def roster(target_names: Sequence[str], own: Mapping[str, Sequence[str]]) -> list[Peer]:
+    """All contenders: ours by target, the peers, the yardstick, and workers of the user's `own` by name.
+
+    RequestError where two have the same name.
+    """
+    partial = functools.partial
+    ours = [Peer(f"harness, {name}", partial(_generated, name), is_ours=True) for name in target_names]
+    peers = [
+        Peer("LiteRT/XNNPACK, int8", partial(_python, "litert", ["int8"])),
+        Peer("LiteRT/XNNPACK, float", partial(_python, "litert", ["float"])),
+        Peer("onnxruntime, QGemm", partial(_onnxruntime, "model")),
+        Peer("onnxruntime, float", partial(_onnxruntime, "float")),
+        Peer("IREE, float", partial(_python, "iree", ["float"])),
+        Peer("IREE, QGemm", partial(_python, "iree", ["model"])),
+        Peer("tract, float", partial(_python, "tract", ["float"])),
+        Peer("tract, QGemm", partial(_python, "tract", ["model"])),
+        Peer("ACETONE, -O3 -march=native -ffast-math", partial(_acetone, FAST)),
+        Peer("ACETONE, -O3 -march=native", partial(_acetone, FAST[:2])),
+        Peer("ACETONE, -O2", partial(_acetone, ("-O2",))),
+        Peer("naive C, -O2", _naive),
+    ]
+    everybody = ours + peers + [Peer(name, partial(_own, command)) for name, command in own.items()]
+    for name, count in Counter(peer.name for peer in everybody).items():
+        if count > 1:
+            raise RequestError(f"{count} contenders are called {name!r}", "name every target and every worker once")
+    return everybody
+
+
+def _generated(name: str, shop: Workshop) -> list[str]:
+    """The network.c of a bundle for blocks of one vector, with the flags of boards.yaml."""
+    if name not in targets.names():
+        raise unknown_name("target", name, targets.names())
+    folder, source = _new_source(shop, name, "network.c")
+    made = plan.make(shop.case.network, shop.host, targets=[name] * len(shop.host.items), block=1)
+    source.write_text(codegen.source(made))
+    program = _built(shop.compiler, folder, [source, WORKERS / "generated_worker.c"])
+    return _worker(shop, program, _identity(shop.compiler), "model")
+
+
+def _onnxruntime(kind: str, shop: Workshop) -> list[str]:
+    """The installed package's library behind the same C as in inference.py."""
+    folder = shop.folder(f"onnxruntime-{kind}")
+    program = _built(shop.compiler, folder, [BENCHMARKS / "onnxruntime.c", WORKERS / "onnxruntime_worker.c"])
+    net = shop.case.network
+    names = (net.input_name, net.layers[-1].output) if kind == "model" else ("x", "y")
+    widths = (str(net.input_width), str(net.layers[-1].width))
+    arguments = [str(runtime_library()), str(shop.case.folder / f"{kind}.onnx"), *names, *widths]
+    return _worker(shop, program, f"onnxruntime {version('onnxruntime')}", kind, *arguments)
+
+
+def _naive(shop: Workshop) -> list[str]:
+    """Exact, but with none of the flags that let a compiler do more than -O2."""
+    folder, header = _new_source(shop, "naive", "naive.h")
+    header.write_text(naive_header(shop.case.network))
+    compiler = dataclasses.replace(shop.compiler, flags=("-O2", "-ffp-contract=off"))
+    return _worker(shop, _built(compiler, folder, [WORKERS / "naive_worker.c"]), _identity(compiler), "model")
+
+
+def _acetone(flags: tuple[str, ...], shop: Workshop) -> list[str]:
+    """The C that ACETONE generates from an NNET file, which its published package reads without fault."""
+    folder, source = _new_source(shop, f"acetone{''.join(flags)}", "network.nnet")
+    source.write_text(nnet(float_constants(shop.case.network)))
+    generator = f"acetone-nnet {_acetone_generate(shop.python('acetone'), source)}"
+    compiler = dataclasses.replace(shop.compiler, flags=flags)
+    sources = [folder / "inference.c", folder / "global_vars.c", WORKERS / "acetone_worker.c"]
+    widths = (str(shop.case.network.input_width), str(shop.case.network.layers[-1].width))
+    return _worker(shop, _built(compiler, folder, sources), generator, "float", *widths)
+
+
+def _acetone_generate(python: str, source: Path) -> str:
+    """Write inference.c and global_vars.c beside `source`; ACETONE's version."""
+    command = [python, str(WORKERS / "acetone_generate.py"), str(source), str(source.parent)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return done.stdout.splitlines()[-1]
+    words = done.stderr.strip().splitlines() or ["not a word"]
+    if "No module named 'acetone_nnet'" in words[-1]:
+        raise NotInstalled(ACETONE_PACKAGES)
+    raise Failed(telling(words))
+
+
+def nnet(constants: Sequence[tuple[Array, Array]]) -> str:
+    """An NNET file of the weights (K, N) and biases (N,) of all layers, ReLU between them, inputs as they are."""
+    widths = [len(constants[0][0]), *(len(bias) for _, bias in constants)]
+    head = [[len(constants), widths[0], widths[-1], max(widths)], widths, [0]]
+    unused = [[0] * widths[0], [1] * widths[0], [0] * (widths[0] + 1), [1] * (widths[0] + 1)]  # of a normalisation
+    tables = [row for weights, bias in constants for row in (*weights.T, *bias[:, None])]
+    return "".join("".join(f"{value:.9g}," for value in row) + "\n" for row in (*head, *unused, *tables))
+
+
+def _python(peer: str, arguments: Sequence[str], shop: Workshop) -> list[str]:
+    return [shop.python(peer), str(WORKERS / f"{peer}_worker.py"), str(shop.case.folder), *arguments]
+
+
+def _own(command: Sequence[str], shop: Workshop) -> list[str]:
+    """A worker of the user, which finds what is computed in {folder}."""
+    return [word.replace("{folder}", str(shop.case.folder)) for word in command]
+
+
+def _new_source(shop: Workshop, name: str, file: str) -> tuple[Path, Path]:
+    folder = shop.folder(name)
+    return folder, folder / file
+
+
+def _built(compiler: Compiler, folder: Path, sources: Sequence[Path]) -> Path:
+    program = folder / "worker"
+    compiler.build(folder, [*sources, *COMMON], (folder, *INCLUDE), DEFINITIONS, program)
+    return program
+
+
+def _worker(shop: Workshop, program: Path, identity: str, computes: str, *arguments: str) -> list[str]:
+    return [str(program), str(shop.case.folder / "vectors.npy"), identity, computes, *arguments]
+
+
+def _identity(compiler: Compiler) -> str:
+    """The compiler's name and version, with the flags that matter here."""
+    name = re.sub(r" \[\w+\]$", "", compiler.identity)
+    return f"{name} {' '.join(flag for flag in compiler.flags if re.match(r'-O|-m', flag))}"

@@ -1,0 +1,27 @@
+"""Why a layer differs: which layer is to blame, and the known mistakes that explain what it wrote.
+
+Each mistake predicts a layer's output from what the layer read.  One that predicts every value of every vector
+looked at, the differing ones among them, explains the difference.  A mistake that gives the right output for every
+input of a layer explains nothing there, so that it is never named.
+"""
+
+from harness.analysis.diagnosis.difference_stats import Portrait, map_shape, portray
+from harness.analysis.diagnosis.findings import Diagnosis, Hypothesis, Observation, common, merge, named
+from harness.analysis.diagnosis.hypothesis_scoring import diagnose, diagnose_finish
+from harness.analysis.diagnosis.layer_sample import Case, cases
+
+__all__ = [
+    "Case",
+    "Diagnosis",
+    "Hypothesis",
+    "Observation",
+    "Portrait",
+    "cases",
+    "common",
+    "diagnose",
+    "diagnose_finish",
+    "map_shape",
+    "merge",
+    "named",
+    "portray",
+]

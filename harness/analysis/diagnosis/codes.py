@@ -1,0 +1,113 @@
+"""From a real number to a code, wrongly: y = saturate(round_half_even(v) + zero_point), v float32 -> uint8 or int8."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.analysis.diagnosis.fault_model import Mistake, Real, Single
+from harness.core.arrays import Array
+
+HALF_TO_EVEN = "half to even"
+ZERO_POINT_LAST = "it is added to the rounded integer"
+SATURATED = "saturation to the whole range of the type"
+
+
+def half_away(v: Real) -> Real:
+    """The nearest integer; of two the one away from zero."""
+    return np.trunc(v + np.copysign(0.5, v))
+
+
+def half_up(v: Real) -> Real:
+    """The nearest integer; of two the larger."""
+    return np.floor(v + 0.5)
+
+
+def as_other_type(codes: Array) -> Array:
+    """The same bytes read as the other 8-bit type."""
+    return codes.view(np.int8 if codes.dtype == np.uint8 else np.uint8)
+
+
+# In float64 v + 0.5 is exact for a float32 v of the size of a code.
+ROUNDINGS: dict[str, Callable[[Real], Real]] = {
+    "rounding is half away from zero": half_away,
+    "rounding is half up": half_up,
+    "rounding is half down": lambda v: np.ceil(v - 0.5),
+    "rounding is truncation toward zero": np.trunc,
+    "rounding is down (floor)": np.floor,
+    "rounding is up (ceil)": np.ceil,
+}
+
+
+@dataclass(frozen=True)
+class Codes:
+    """The codes of an activation."""
+
+    zero_point: int
+    dtype: np.dtype[Any]
+
+    @property
+    def low(self) -> int:
+        """QMIN."""
+        return int(np.iinfo(self.dtype).min)
+
+    @property
+    def high(self) -> int:
+        """QMAX."""
+        return int(np.iinfo(self.dtype).max)
+
+    def saturate(self, rounded: Real) -> Array:
+        """The codes of rounded numbers, to which the zero point is still to be added."""
+        return self.clip(rounded + self.zero_point)
+
+    def clip(self, codes: Real) -> Array:
+        """The codes of integers of any size."""
+        return np.clip(codes, self.low, self.high).astype(self.dtype)
+
+    def nearest(self, v: Array) -> Array:
+        """As specified."""
+        return self.saturate(np.rint(np.asarray(v, np.float64)))
+
+    def clamp(self, v: Single) -> Single:
+        """Before the rounding; both bounds are exact."""
+        return np.clip(v, np.float32(self.low - self.zero_point), np.float32(self.high - self.zero_point))
+
+
+def mistakes(v: Single, codes: Codes) -> Iterator[Mistake]:
+    """Wrong roundings, zero points and ranges for v without NaN."""
+    real = v.astype(np.float64)
+    for cause, rounding in ROUNDINGS.items():
+        yield Mistake(cause, HALF_TO_EVEN, codes.saturate(rounding(real)))
+    yield from _sums_with_a_half(v, codes)
+    yield from _wrong_zero_points(v, codes)
+    yield from _wrong_ranges(np.rint(real), codes)
+
+
+def _sums_with_a_half(v: Single, codes: Codes) -> Iterator[Mistake]:
+    """Rounding by an addition in float32, which is itself rounded: 0.49999997 + 0.5 is 1."""
+    half, zero_point = np.float32(0.5), np.float32(codes.zero_point)
+    floored = np.floor((v + half).astype(np.float64))
+    yield Mistake("rounding is half up by floorf(v + 0.5f)", HALF_TO_EVEN, codes.saturate(floored))
+    truncated = np.trunc(((codes.clamp(v) + zero_point) + half).astype(np.float64))
+    yield Mistake("rounding is (int)(v + 0.5f) after the zero point is added", HALF_TO_EVEN, codes.clip(truncated))
+
+
+def _wrong_zero_points(v: Single, codes: Codes) -> Iterator[Mistake]:
+    moved = np.rint((v + np.float32(codes.zero_point)).astype(np.float64))
+    yield Mistake("the zero point is added before rounding", ZERO_POINT_LAST, codes.clip(moved))
+    rounded = np.rint(v.astype(np.float64))
+    yield Mistake("the zero point is left out", ZERO_POINT_LAST, codes.clip(rounded))
+
+
+def _wrong_ranges(rounded: Real, codes: Codes) -> Iterator[Mistake]:
+    right = codes.saturate(rounded)
+    low, high = right.dtype.type(codes.low + 1), right.dtype.type(codes.high - 1)
+    early = "saturation is one code early at the"
+    yield Mistake(f"{early} top: {high}", SATURATED, np.minimum(right, high))
+    yield Mistake(f"{early} bottom: {low}", SATURATED, np.maximum(right, low))
+    yield Mistake(f"{early} top and the bottom: {low} and {high}", SATURATED, np.clip(right, low, high))
+    integers = (np.clip(rounded, -(2.0**31), 2.0**31) + codes.zero_point).astype(np.int64)
+    yield Mistake("wrap-around instead of saturation", SATURATED, integers.astype(np.uint8).view(codes.dtype))

@@ -1,0 +1,186 @@
+"""What was found out about one layer: addable over chunks, and in words."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Protocol, Self, TypeVar
+
+from harness.analysis.compare import Difference
+
+NAMED = 3  # causes in a sentence
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """How well one mistake explains what was found.
+
+    `explained` of the differing values are as it predicts, and `contradicted` values of all are not.  It is believed
+    from `least` explained values on; a `fallback` only where no other explains everything.  `example` is the first
+    value that it explains.
+    """
+
+    cause: str
+    right: str
+    explained: int
+    contradicted: int
+    least: int = 1
+    example: Difference | None = None
+    fallback: bool = False
+
+    def __add__(self, later: Hypothesis) -> Hypothesis:
+        """The same hypothesis on the vectors of both; ValueError for two different ones."""
+        if self.cause != later.cause:
+            raise ValueError(f"{self.cause!r} and {later.cause!r} are two hypotheses")
+        explained, contradicted = self.explained + later.explained, self.contradicted + later.contradicted
+        example = self.example or later.example
+        return replace(self, explained=explained, contradicted=contradicted, example=example)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Counts of the values that were looked at, without a hypothesis.
+
+    Of `values` are `differing`; `ties` lie half way between two codes before they are rounded, `differing_ties` of
+    them differ.  Of the differing ones so many are farther from zero than they should be (`away`) or nearer
+    (`toward`), larger (`up`) or smaller (`down`); where zero or the order mean nothing, these are 0.  `largest_step`
+    is the largest difference in codes, or in units in the last place of float32.
+    """
+
+    values: int
+    differing: int
+    ties: int
+    differing_ties: int
+    away: int
+    toward: int
+    up: int
+    down: int
+    largest_step: int
+
+    def __add__(self, later: Observation) -> Observation:
+        """Both as one."""
+        return Observation(
+            self.values + later.values,
+            self.differing + later.differing,
+            self.ties + later.ties,
+            self.differing_ties + later.differing_ties,
+            self.away + later.away,
+            self.toward + later.toward,
+            self.up + later.up,
+            self.down + later.down,
+            max(self.largest_step, later.largest_step),
+        )
+
+    def text(self, noun: str) -> str:
+        """What the differing ones have in common; `noun` is what they are called, in the plural."""
+        direction = self._direction()
+        if self.differing_ties == self.differing == self.ties:
+            return f"exactly the {self.ties:,} {noun} at a tie differ{direction}"
+        if self.differing_ties == self.differing:
+            return f"exactly {self.differing:,} of the {self.ties:,} {noun} at a tie differ{direction}"
+        step = ", by one step" if self.largest_step == 1 else ""
+        return f"{self.differing:,} of {self.values:,} {noun} differ{step}{direction}"
+
+    def _direction(self) -> str:
+        names = {"away from zero": self.away, "toward zero": self.toward, "up": self.up, "down": self.down}
+        common = next((name for name, count in names.items() if count == self.differing), None)
+        return f", all {common}" if common else ""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The hypotheses for the layer of index `layer`, the special before the general.
+
+    `total` values were found differing, `seen` tells of those that were looked at; `noun` is what they are called.
+    """
+
+    layer: int
+    noun: str
+    total: int
+    seen: Observation
+    hypotheses: tuple[Hypothesis, ...]
+
+    def __add__(self, later: Diagnosis) -> Diagnosis:
+        """The findings about one layer as one; ValueError for two different ones."""
+        if self.layer != later.layer:
+            raise ValueError(f"layers {self.layer} and {later.layer}")
+        both = tuple(a + b for a, b in zip(self.hypotheses, later.hypotheses, strict=True))
+        return Diagnosis(self.layer, self.noun, self.total + later.total, self.seen + later.seen, both)
+
+    @property
+    def differing(self) -> int:
+        """The differing values that were looked at."""
+        return self.seen.differing
+
+    @property
+    def complete(self) -> tuple[Hypothesis, ...]:
+        """The hypotheses that explain all differing values and are contradicted by none of the others."""
+        found = [
+            hypothesis
+            for hypothesis in self.hypotheses
+            if hypothesis.explained == self.differing >= hypothesis.least and not hypothesis.contradicted
+        ]
+        return tuple([hypothesis for hypothesis in found if not hypothesis.fallback] or found)
+
+    @property
+    def ranked(self) -> tuple[Hypothesis, ...]:
+        """The hypotheses that explain anything, best first, of equally good ones the special first."""
+        complete = self.complete
+        useful = (hypothesis for hypothesis in self.hypotheses if hypothesis.explained)
+        return tuple(sorted(useful, key=lambda h: (h not in complete, h.contradicted, -h.explained)))
+
+    @property
+    def text(self) -> str:
+        """One sentence: what differs, and the likely cause."""
+        looked_at = f"of the {self.differing:,} differing values looked at: " if self.differing < self.total else ""
+        return f"{looked_at}{self.seen.text(self.noun)}: {self._explanation()}"
+
+    def _explanation(self) -> str:
+        if self.complete:
+            return named(self.complete)
+        if self.ranked:
+            best = self.ranked[0]
+            return (
+                f"no known cause explains all of them; nearest: {best.cause} "
+                f"({best.explained:,} of {self.differing:,} explained, {best.contradicted:,} contradicted)"
+            )
+        return "no known cause explains any of them: look at the kernel's sums and its inputs"
+
+
+def common(diagnoses: Sequence[Diagnosis]) -> tuple[Hypothesis, ...]:
+    """Return the hypotheses of the first layer whose causes explain all layers completely, if there are several."""
+    if len(diagnoses) < 2:
+        return ()
+    causes = set.intersection(*({h.cause for h in diagnosis.complete} for diagnosis in diagnoses))
+    return tuple(h for h in diagnoses[0].complete if h.cause in causes)
+
+
+def named(complete: Sequence[Hypothesis]) -> str:
+    """Return all causes, or the most special ones and how many there are; what is right, where they agree on it."""
+    shown = complete if len(complete) <= NAMED + 1 else complete[:NAMED]
+    causes = "; or ".join(hypothesis.cause for hypothesis in shown)
+    more = f"; or {len(complete) - NAMED} more that give the same here" if len(shown) < len(complete) else ""
+    rights = {hypothesis.right for hypothesis in complete}
+    return f"{causes}{more}" + (f"; specification: {rights.pop()}" if len(rights) == 1 else "")
+
+
+class OfLayer(Protocol):
+    """Something found out about the layer of index `layer`, that adds up over chunks."""
+
+    @property
+    def layer(self) -> int: ...  # noqa: D102 - see above
+
+    def __add__(self, later: Self, /) -> Self: ...
+
+
+Found = TypeVar("Found", bound=OfLayer)
+
+
+def merge(findings: Iterable[Found]) -> tuple[Found, ...]:
+    """The findings of all chunks, one a layer, in the order of the layers."""
+    by_layer: dict[int, list[Found]] = {}
+    for found in findings:
+        by_layer.setdefault(found.layer, []).append(found)
+    return tuple(reduce(operator.add, by_layer[layer]) for layer in sorted(by_layer))

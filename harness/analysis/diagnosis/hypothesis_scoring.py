@@ -1,0 +1,134 @@
+"""The observed values of a layer, held against every known mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from harness.analysis.compare import Difference, difference_map
+from harness.analysis.diagnosis import layout, memory, operators, qgemm
+from harness.analysis.diagnosis.fault_model import Mistake, Single
+from harness.analysis.diagnosis.findings import Diagnosis, Hypothesis, Observation
+from harness.analysis.diagnosis.layer_sample import Case
+from harness.core.arrays import Array
+from harness.operators import ArgExtremum, QGemm, QuantizeLinear, specification
+
+VECTORS_LOOKED_AT = 2048
+SOME_COLUMNS = 16  # values that must fit, as the columns are taken from what was found
+NOUNS = {QGemm: "accumulators", QuantizeLinear: "inputs"}
+
+
+@np.errstate(all="ignore")  # mistakes overflow
+def diagnose(case: Case) -> Diagnosis:
+    """Try every known mistake on the vectors that differ, and on as many others, so that it can be contradicted."""
+    rows = _rows(case.differing)
+    return _judge(case, rows, _mistakes(case, rows), operators.before_rounding(case.layer, *_at(case.inputs, rows)))
+
+
+@np.errstate(all="ignore")
+def diagnose_finish(index: int, layer: QGemm, acc: Array, expected: Array, actual: Array) -> Diagnosis:
+    """As `diagnose` for what comes behind the sum alone: accumulators int64 (n, N) and outputs (n, N).
+
+    The examples name the row in place of a vector.
+    """
+    case = Case(index, layer, (), expected, actual)
+    rows = _rows(case.differing)
+    v = None if layer.dtype == np.float32 else qgemm.clamped_product(layer, acc[rows])
+    mistakes = _and_in_some_columns(case, rows, qgemm.finishing_mistakes(layer, acc[rows]))
+    return _judge(case, rows, mistakes, v)
+
+
+def _rows(differing: Array) -> Array:
+    bad = differing.any(axis=1)
+    return np.concatenate([np.flatnonzero(bad)[:VECTORS_LOOKED_AT], np.flatnonzero(~bad)[:VECTORS_LOOKED_AT]])
+
+
+def _at(inputs: Iterable[Array], rows: Array) -> tuple[Array, ...]:
+    return tuple(values[rows] for values in inputs)
+
+
+def _mistakes(case: Case, rows: Array) -> Iterator[Mistake]:
+    known = operators.mistakes(case.layer, *_at(case.inputs, rows))
+    yield from known if isinstance(case.layer, ArgExtremum) else _and_in_some_columns(case, rows, known)
+    for mistake in layout.mistakes(case):
+        yield mistake._replace(output=mistake.output[rows])
+    for mistake in memory.mistakes(case):
+        yield mistake._replace(output=mistake.output[rows], fallback=True)
+
+
+def _and_in_some_columns(case: Case, rows: Array, mistakes: Iterable[Mistake]) -> Iterator[Mistake]:
+    """Yield each mistake, and the same mistake in those columns alone that differ anywhere.
+
+    The latter is the right output where the mistake changes no other column, so that it is not named besides.
+    """
+    expected, columns = case.expected[rows], case.differing.any(axis=0)
+    for mistake in mistakes:
+        yield mistake
+        some = difference_map(expected, mistake.output)[:, ~columns].any()
+        output = np.where(columns, mistake.output, expected) if some else expected
+        yield Mistake(f"{mistake.cause}, in some columns only", mistake.right, output, SOME_COLUMNS, fallback=True)
+
+
+def _judge(case: Case, rows: Array, mistakes: Iterable[Mistake], v: Single | None) -> Diagnosis:
+    seen = _observe(case.expected[rows], case.actual[rows], case.differing[rows], v)
+    hypotheses = tuple(_hypothesis(case, rows, mistake) for mistake in mistakes)
+    return Diagnosis(case.index, NOUNS.get(type(case.layer), "values"), case.own, seen, hypotheses)
+
+
+def _hypothesis(case: Case, rows: Array, mistake: Mistake) -> Hypothesis:
+    wrong = difference_map(mistake.output, case.actual[rows])
+    explained = case.differing[rows] & ~wrong
+    return Hypothesis(
+        mistake.cause,
+        mistake.right,
+        _count(explained),
+        _count(wrong),
+        mistake.least,
+        _example(case, rows, explained),
+        mistake.fallback,
+    )
+
+
+def _example(case: Case, rows: Array, explained: Array) -> Difference | None:
+    if not explained.any():
+        return None
+    row, unit = divmod(int(explained.argmax()), explained.shape[1])
+    vector = int(rows[row])
+    expected, actual = case.expected[vector, unit].item(), case.actual[vector, unit].item()
+    return Difference(case.start + vector, unit, expected, actual)
+
+
+def _observe(expected: Array, actual: Array, differing: Array, v: Single | None) -> Observation:
+    step = np.where(differing, steps(expected, actual), 0)
+    tie = np.zeros_like(differing) if v is None else is_tie(v)
+    outward = np.zeros_like(step) if v is None else step * np.sign(v)
+    return Observation(
+        values=expected.size,
+        differing=_count(differing),
+        ties=_count(tie),
+        differing_ties=_count(differing & tie),
+        away=_count(outward > 0),
+        toward=_count(outward < 0),
+        up=_count(step > 0),
+        down=_count(step < 0),
+        largest_step=int(np.abs(step).max(initial=0)),
+    )
+
+
+def _count(condition: Array) -> int:
+    return int(np.count_nonzero(condition))
+
+
+def steps(expected: Array, actual: Array) -> Array:
+    """The differences actual - expected, int64, in units of the type; of a float32 in units in the last place."""
+    if expected.dtype == np.float32:
+        return specification.ordered(actual) - specification.ordered(expected)
+    difference: Array = actual.astype(np.int64) - expected.astype(np.int64)
+    return difference
+
+
+def is_tie(v: Single) -> Array:
+    """Whether the finite v lies exactly half way between two integers."""
+    tie: Array = v - np.floor(v) == np.float32(0.5)
+    return tie

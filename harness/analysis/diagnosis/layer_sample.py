@@ -1,0 +1,90 @@
+"""Blame and effect: what a layer made of what it read, whatever the layers before it did wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from harness.analysis.compare import difference_map
+from harness.core.arrays import Array
+from harness.operators import Add, ArgExtremum, Layer, Network, specification
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One layer on a run of vectors, of which the first has index `start`.
+
+    `inputs` are its sources, (vectors, K) each, as it read them; `expected` is what the specification makes of them
+    and `actual` what the board made, (vectors, width).  `block` vectors lie between two hand-overs of items.  At the
+    columns `starts` begin the parts of the layer that items compute.
+    """
+
+    index: int
+    layer: Layer
+    inputs: tuple[Array, ...]
+    expected: Array
+    actual: Array
+    start: int = 0
+    block: int = 1
+    starts: tuple[int, ...] = (0,)
+
+    @cached_property
+    def differing(self) -> Array:
+        """Where the layer itself is wrong, bool (vectors, width)."""
+        return difference_map(self.expected, self.actual)
+
+    @property
+    def own(self) -> int:
+        """How many activations the layer itself gets wrong."""
+        return int(np.count_nonzero(self.differing))
+
+
+def cases(
+    network: Network,
+    vectors: Array,
+    references: Sequence[Array],
+    dumps: Mapping[int, Array],
+    start: int = 0,
+    block: int = 1,
+    starts: Sequence[tuple[int, ...]] | None = None,
+) -> Iterator[Case]:
+    """The layers that differ from the reference, or that read what does, in the order of the model.
+
+    `references` are the right outputs of all layers for `vectors`, `dumps` the board's by layer index; a layer that
+    has none there equals the reference.  `starts` holds the first columns of each layer's parts, if any is split.
+    """
+    written = {network.input_name: vectors}
+    changed: set[str] = set()
+    for index, (layer, reference) in enumerate(zip(network.layers, references, strict=True)):
+        actual = dumps.get(index, reference)
+        written[layer.output] = actual
+        misled = not changed.isdisjoint(layer.sources)
+        if actual is not reference and difference_map(reference, actual).any():
+            changed.add(layer.output)
+        if misled or layer.output in changed:
+            inputs = tuple(written[source] for source in layer.sources)
+            expected = _expected(layer, inputs, actual) if misled else reference
+            yield Case(index, layer, inputs, expected, actual, start, block, starts[index] if starts else (0,))
+
+
+def _expected(layer: Layer, inputs: tuple[Array, ...], actual: Array) -> Array:
+    """What the specification makes of other inputs than the reference's; `actual` where it says nothing.
+
+    Its sums and scores are finite, as those of every right network are.
+    """
+    expected = operator(layer)(*inputs)
+    if isinstance(layer, Add):
+        finite = np.all([np.isfinite(values) for values in (*inputs, expected)], axis=0)
+        return np.where(finite, expected, actual)
+    if isinstance(layer, ArgExtremum):
+        return np.where(np.isfinite(inputs[0]).all(axis=1, keepdims=True), expected, actual)
+    return expected
+
+
+@lru_cache(maxsize=64)
+def operator(layer: Layer) -> specification.Operator:
+    """The specification's function of a layer, kept for the next chunk."""
+    return specification.operator(layer)

@@ -1,0 +1,308 @@
+"""QGemm, wrongly: another multiplier, another product, another sum.
+
+acc[n] = bias[n] + sum_k (a[k] - za) * (weights[k, n] - zb[n]);  v = float32(acc) * m;  y = nearest code of v, or v
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from harness.analysis.diagnosis import codes as to_codes
+from harness.analysis.diagnosis import fixed_point
+from harness.analysis.diagnosis.codes import Codes, as_other_type, half_away, half_up
+from harness.analysis.diagnosis.fault_model import Mistake, Real, Single
+from harness.analysis.diagnosis.fixed_point import Integers
+from harness.core.arrays import Array
+from harness.operators import QGemm, Scales, specification
+
+PRODUCT = "float32(acc) * m, rounded to float32"
+MULTIPLIER = "m = ((alpha * a_scale) * b_scale) / y_scale, each operation rounded to float32"
+SUM = "bias + sum of (a - a_zero_point) * (weight - weight_zero_point)"
+INSIDE_SUM = "the bias is part of the integer sum"
+TAIL_LANES = (2, 4, 8, 16, 32, 64)  # of vector units
+
+
+def mistakes(layer: QGemm, inputs: Array) -> Iterator[Mistake]:
+    """Of the whole layer for its input codes (vectors, K)."""
+    acc = specification.accumulator(layer)(inputs)
+    yield from finishing_mistakes(layer, acc)
+    for cause, right, wrong in _wrong_sums(layer, inputs, acc):
+        yield Mistake(cause, right, finish(layer, wrong))
+
+
+def finishing_mistakes(layer: QGemm, acc: Integers) -> Iterator[Mistake]:
+    """Of what comes behind the sum, for accumulators int64 (vectors, N)."""
+    if layer.dtype != np.float32:
+        yield from to_codes.mistakes(product(layer, acc), _codes(layer))
+        yield from _wrong_products_to_codes(layer, acc)
+    else:
+        yield from _wrong_products(layer, acc)
+    for cause, multiplier in _wrong_multipliers(layer.scales):
+        yield Mistake(cause, MULTIPLIER, _scaled(layer, acc.astype(np.float32) * multiplier))
+    for size, towards in (("large", np.inf), ("small", 0)):
+        near = np.nextafter(layer.multiplier, np.float32(towards))
+        wrong = _scaled(layer, acc.astype(np.float32) * near)
+        yield Mistake(f"m is one unit in the last place too {size}", MULTIPLIER, wrong)
+    divided = acc.astype(np.float32) / (np.float32(1) / layer.multiplier)
+    yield Mistake("division by 1 / m", PRODUCT, _scaled(layer, divided))
+    swapped = acc.astype(np.float32) * layer.multiplier.byteswap()
+    yield Mistake("the bytes of m are in the other order", "little endian", _scaled(layer, swapped))
+
+
+def product(layer: QGemm, acc: Integers) -> Single:
+    """The number v = float32(acc) * m."""
+    v: Single = acc.astype(np.float32) * layer.multiplier
+    return v
+
+
+def clamped_product(layer: QGemm, acc: Integers) -> Single:
+    """The same, clamped to the range of the output's codes."""
+    return _codes(layer).clamp(product(layer, acc))
+
+
+def finish(layer: QGemm, acc: Integers) -> Array:
+    """The output as specified for accumulators of any size, wrapped to int32."""
+    return _scaled(layer, product(layer, acc.astype(np.int32).astype(np.int64)))
+
+
+def tails(size: int) -> list[int]:
+    """How many of `size` elements a loop over vector lanes may forget, and one."""
+    return sorted({1, *(size % lanes for lanes in TAIL_LANES)} - {0})
+
+
+def _codes(layer: QGemm) -> Codes:
+    return Codes(layer.y_zero_point, layer.dtype)
+
+
+def _scaled(layer: QGemm, v: Array) -> Array:
+    """The output for the product v; NaN becomes the lowest code."""
+    if layer.dtype == np.float32:
+        return v.astype(np.float32)
+    return _codes(layer).nearest(np.where(np.isnan(v), -np.inf, v))
+
+
+def _wrong_multipliers(scales: Scales) -> Iterator[tuple[str, Single]]:
+    alpha, a, b = scales.alpha, scales.a, scales.b
+    exact = _exact_multiplier(scales)
+    yield "m is computed in double precision, then cast to float32", exact.astype(np.float32)
+    if scales.y is not None:
+        yield "m = (a_scale * b_scale) * (1 / y_scale)", (alpha * a) * b * (np.float32(1) / scales.y)
+        yield "m = a_scale * (b_scale / y_scale)", (alpha * a) * (b / scales.y)
+        yield "m = (a_scale / y_scale) * b_scale", ((alpha * a) / scales.y) * b
+    if alpha != 1:
+        yield "m = alpha * (a_scale * b_scale) ...", _divided(alpha * (a * b), scales)
+        yield "alpha is left out", _divided(a * b, scales)
+    yield "m is a float16", exact.astype(np.float16).astype(np.float32)
+
+
+def _exact_multiplier(scales: Scales) -> Real:
+    m: Real = (np.float64(scales.alpha) * np.float64(scales.a)) * scales.b.astype(np.float64)
+    return m if scales.y is None else m / np.float64(scales.y)
+
+
+def _divided(m: Single, scales: Scales) -> Single:
+    return m if scales.y is None else m / scales.y
+
+
+def _wrong_products_to_codes(layer: QGemm, acc: Integers) -> Iterator[Mistake]:
+    for cause, codes in _real_products(layer, acc):
+        yield Mistake(cause, PRODUCT, codes)
+    for cause, v in _products_in_other_steps(layer, acc):
+        yield Mistake(cause, PRODUCT, _codes(layer).nearest(v))
+    for cause, v in _late_biases(layer, acc):
+        yield Mistake(cause, INSIDE_SUM, _codes(layer).nearest(v))
+    for cause, rounded in _integer_products(layer, acc):
+        yield Mistake(cause, PRODUCT, _codes(layer).saturate(rounded.astype(np.float64)))
+
+
+def _real_products(layer: QGemm, acc: Integers) -> Iterator[tuple[str, Array]]:
+    """Products that are not rounded to float32 before they are rounded to a code."""
+    codes = _codes(layer)
+    exact = acc.astype(np.float64) * layer.multiplier
+    unrounded = "the product is not rounded to float32 before rounding to a code"
+    yield f"{unrounded} (double precision, an FMA into a magic constant, or integer significands)", codes.nearest(exact)
+    yield f"{unrounded}, which is half away from zero", codes.saturate(half_away(exact))
+    cause = "the product is Q31 fixed point from the float32 m, with a single rounding, half up"
+    yield cause, codes.saturate(half_up(exact))
+    fused = np.rint((exact + layer.y_zero_point).astype(np.float32).astype(np.float64))
+    yield "the product is fused with the addition of the zero point (FMA)", codes.clip(fused)
+    double = acc.astype(np.float64) * _exact_multiplier(layer.scales)
+    yield "m and the product are in double precision", codes.nearest(double)
+    cause = "m and the product are in double precision, and rounding is half away from zero"
+    yield cause, codes.saturate(half_away(double))
+
+
+def _products_in_other_steps(layer: QGemm, acc: Integers) -> Iterator[tuple[str, Single]]:
+    y_scale = _y_scale(layer)
+    real = acc.astype(np.float32) * _real_scale(layer.scales)
+    yield "the sum is dequantised, then divided by y_scale", real / y_scale
+    yield "the sum is dequantised, then multiplied by 1 / y_scale", real * (np.float32(1) / y_scale)
+
+
+def _late_biases(layer: QGemm, acc: Integers) -> Iterator[tuple[str, Single]]:
+    """The bias added in float32 behind the scaling."""
+    before: Single = (acc - layer.bias).astype(np.float32)
+    bias: Single = layer.bias.astype(np.float32)
+    late = bias * layer.multiplier
+    yield "the bias is added after the scaling, in float32", before * layer.multiplier + late
+    fused = before.astype(np.float64) * layer.multiplier + late
+    yield "the bias is added after the scaling, fused with it (FMA)", fused.astype(np.float32)
+    if layer.scales.y is not None:
+        scale = _real_scale(layer.scales)
+        cause = "the bias is added to the dequantised sum, in float32, before the division by y_scale"
+        yield cause, ((before * scale + bias * scale) / layer.scales.y).astype(np.float32)
+
+
+def _real_scale(scales: Scales) -> Single:
+    """What a unit of the accumulator is worth."""
+    return (scales.alpha * scales.a) * scales.b
+
+
+def _y_scale(layer: QGemm) -> np.float32:
+    if layer.scales.y is None:
+        raise ValueError(f"layer {layer.name} has a float32 output, which is not scaled")
+    return layer.scales.y
+
+
+def _integer_products(layer: QGemm, acc: Integers) -> Iterator[tuple[str, Integers]]:
+    single, exact = layer.multiplier.astype(np.float64), _exact_multiplier(layer.scales)
+    cause = "the product is Q31 fixed point with a single rounding, half up (TFLite), m from double precision"
+    yield cause, fixed_point.single_rounding(acc, exact, 31)
+    cause = "the product is Q31 fixed point with two roundings (gemmlowp)"
+    yield f"{cause}, m from float32", fixed_point.double_rounding(acc, single)
+    yield f"{cause}, m from double precision", fixed_point.double_rounding(acc, exact)
+    yield "the product is Q15 fixed point (a 16-bit multiplier)", fixed_point.single_rounding(acc, exact, 15)
+
+
+def _wrong_products(layer: QGemm, acc: Integers) -> Iterator[Mistake]:
+    """For a float32 output."""
+    exact = acc.astype(np.float64) * layer.multiplier
+    yield Mistake("the accumulator is not rounded to float32 before the product", PRODUCT, exact.astype(np.float32))
+    yield Mistake("the product is truncated toward zero", "rounded half to even", toward_zero(exact))
+    yield Mistake("the output is rounded to float16", PRODUCT, through_float16(product(layer, acc)))
+    for cause, v in _late_biases(layer, acc):
+        yield Mistake(cause, INSIDE_SUM, v)
+
+
+def toward_zero(exact: Real) -> Single:
+    """The next float32 on the side of zero, or the number itself."""
+    nearest = exact.astype(np.float32)
+    beyond = np.abs(nearest.astype(np.float64)) > np.abs(exact)
+    return np.where(beyond, np.nextafter(nearest, np.float32(0)), nearest)
+
+
+def through_float16(v: Single) -> Single:
+    """As a float16 holds it."""
+    return v.astype(np.float16).astype(np.float32)
+
+
+def _wrong_sums(layer: QGemm, inputs: Array, acc: Integers) -> Iterator[tuple[str, str, Integers]]:
+    """(cause, what is right, accumulators)."""
+    weights = layer.weights.astype(np.int64) - layer.weights_zero_point
+    centered = inputs.astype(np.int64) - layer.a_zero_point
+    yield "the bias is left out", SUM, acc - layer.bias
+    for other in other_zero_points(layer.a_zero_point):
+        cause = f"the input zero point is {other}" if other else "the input zero point is left out"
+        yield cause, str(layer.a_zero_point), acc + (layer.a_zero_point - other) * weights.sum(axis=0)
+    yield from _wrong_weight_zero_points(layer, centered, acc)
+    yield from _wrong_signs(layer, inputs, acc)
+    yield from _narrow_numbers(layer, centered, weights, acc)
+    for tail in tails(layer.input_width):
+        cause = "the last input is left out of the sum" if tail == 1 else f"the last {tail} inputs are left out of it"
+        yield cause, SUM, acc - _dot(centered[:, -tail:], weights[-tail:])
+    yield from _wrong_products_as_stored(layer, inputs, acc)
+    yield from _wrong_layouts(layer, inputs)
+    swapped = layer.bias.byteswap().astype(np.int64)
+    yield "the bytes of the bias are in the other order", "little endian", acc - layer.bias + swapped
+
+
+def other_zero_points(right: int) -> list[int]:
+    """Zero points that are taken by mistake."""
+    return [other for other in (0, 128, -128, 127) if other != right]
+
+
+def _wrong_weight_zero_points(layer: QGemm, centered: Integers, acc: Integers) -> Iterator[tuple[str, str, Integers]]:
+    total = centered.sum(axis=1, keepdims=True)
+    if layer.weights_zero_point.any():
+        yield "the weight zero point is left out", SUM, acc + total * layer.weights_zero_point
+    if layer.weights.dtype == np.uint8 and (layer.weights_zero_point != 128).any():
+        yield "the weight zero point is 128", SUM, acc + total * (layer.weights_zero_point - 128)
+
+
+def _wrong_signs(layer: QGemm, inputs: Array, acc: Integers) -> Iterator[tuple[str, str, Integers]]:
+    """Codes read as the other 8-bit type: those with the highest bit are 256 away."""
+    weights = layer.weights.astype(np.int64) - layer.weights_zero_point
+    centered = inputs.astype(np.int64) - layer.a_zero_point
+    cause = f"the input codes are read as {as_other_type(inputs).dtype}"
+    yield cause, str(inputs.dtype), acc + _dot(_misread(inputs), weights)
+    cause = f"the weights are read as {as_other_type(layer.weights).dtype}"
+    yield cause, str(layer.weights.dtype), acc + _dot(centered, _misread(layer.weights))
+
+
+def _misread(values: Array) -> Integers:
+    """What is added to each code by reading it as the other type."""
+    return as_other_type(values).astype(np.int64) - values
+
+
+def _narrow_numbers(
+    layer: QGemm, centered: Integers, weights: Integers, acc: Integers
+) -> Iterator[tuple[str, str, Integers]]:
+    """Of a circuit, or a data type, with too few bits: numbers wrap around."""
+    yield "the accumulator has 16 bits and wraps around", "int32", acc.astype(np.int16).astype(np.int64)
+    wrap = "less their zero point have 8 bits and wrap around"
+    yield f"the inputs {wrap}", "int16", _dot(centered.astype(np.int8), weights) + layer.bias
+    yield f"the weights {wrap}", "int16", _dot(centered, weights.astype(np.int8)) + layer.bias
+
+
+def _wrong_products_as_stored(layer: QGemm, inputs: Array, acc: Integers) -> Iterator[tuple[str, str, Integers]]:
+    """Of kernels that multiply the codes as they are, and account for the zero points apart."""
+    raw = inputs.astype(np.int64)
+    for note, weights in _stored_weights(layer):
+        yield f"pairs of products saturate to int16{note}", "exact int32 sums", acc + _pair_errors(raw, weights)
+        if layer.a_zero_point or (weights != layer.weights.astype(np.int64) - layer.weights_zero_point).any():
+            for tail in tails(layer.input_width):
+                cause = f"the products of the last {tail} inputs are left out, not their zero points{note}"
+                yield cause, SUM, acc - _dot(raw[:, -tail:], weights[-tail:])
+
+
+def _stored_weights(layer: QGemm) -> Iterator[tuple[str, Integers]]:
+    """What a kernel may multiply, with a note where it is not what the model holds."""
+    yield "", layer.weights.astype(np.int64)
+    if layer.weights.dtype == np.uint8:
+        yield ", of weights less 128", layer.weights.astype(np.int64) - 128
+
+
+def _pair_errors(codes: Integers, weights: Integers) -> Integers:
+    """As x86's VPMADDUBSW: raw products of inputs k and k + 1 (k even) added in saturating int16."""
+    error = np.zeros((len(codes), weights.shape[1]), np.int64)
+    for k in range(0, len(weights) - 1, 2):
+        pair = codes[:, k : k + 1] * weights[k] + codes[:, k + 1 : k + 2] * weights[k + 1]
+        error += np.clip(pair, -(2**15), 2**15 - 1) - pair
+    return error
+
+
+def _wrong_layouts(layer: QGemm, inputs: Array) -> Iterator[tuple[str, str, Integers]]:
+    """Weights, (K, N), taken from memory in an order that they do not have there."""
+    shape = layer.weights.shape
+    right = f"weights of {shape[0]} inputs by {shape[1]} outputs"
+    by_outputs = np.ascontiguousarray(layer.weights.T).reshape(shape)
+    cause = "the weights are transposed"
+    if shape[0] == shape[1]:
+        yield cause, right, _sum_with(layer, inputs, by_outputs)
+        return
+    yield f"{cause}: stored by outputs, read by inputs", right, _sum_with(layer, inputs, by_outputs)
+    by_inputs = np.ascontiguousarray(layer.weights).reshape(shape[::-1]).T
+    yield f"{cause}: stored by inputs, read by outputs", right, _sum_with(layer, inputs, by_inputs)
+
+
+def _sum_with(layer: QGemm, inputs: Array, weights: Array) -> Integers:
+    """The accumulators with other weights."""
+    centered = inputs.astype(np.int64) - layer.a_zero_point
+    return _dot(centered, weights.astype(np.int64) - layer.weights_zero_point) + layer.bias
+
+
+def _dot(a: Integers, b: Integers) -> Integers:
+    """The matrix product; in float64, which is faster and exact for sums below 2^53."""
+    return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64)

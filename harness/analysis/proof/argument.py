@@ -1,0 +1,134 @@
+"""The whole argument: its questions in their order, asked on the board and on this machine side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from threading import Event
+
+from harness.analysis.proof import accumulation, composition, constants, others, rounding
+from harness.analysis.proof.accumulation import DRAWN_VECTORS
+from harness.analysis.proof.claims import Claim, Question, Side, Step
+from harness.core.errors import ReferenceFailed
+from harness.execution.probe import Probe
+from harness.operators import Add, ArgExtremum, DequantizeLinear, Layer, Network, QGemm, QuantizeLinear
+from harness.plan.plan import Plan
+from harness.targets import LayerCode, Part, Stage, codegen
+
+Advance = Callable[[int], object]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is proved: a network, what its tasks compute, each with the code of its target, the program's probe.
+
+    `parts` are whole layers, or some columns of one.  Once it is `abandoned` no answer is wanted any more.  Without a
+    `probe` no program is asked: its answers are the right ones.
+    """
+
+    network: Network
+    parts: Sequence[Layer]
+    codes: Sequence[LayerCode]
+    probe: Probe | None
+    abandoned: Event = field(default_factory=Event)
+
+    @classmethod
+    def of(cls, plan: Plan, probe: Probe | None) -> Subject:
+        """What a plan's program is asked."""
+        parts = [plan.part(task) for task in plan.tasks]
+        return cls(plan.network, parts, codegen.task_codes(plan), probe)
+
+    def abandon(self) -> None:
+        """Let what still runs on the board or in the reference end with an error."""
+        self.abandoned.set()
+        if self.probe:
+            self.probe.deployed.board.close()
+
+
+@dataclass(frozen=True)
+class Proof:
+    """All claims, in the order of the argument."""
+
+    claims: tuple[Claim, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every claim does."""
+        return all(claim.holds for claim in self.claims)
+
+    @property
+    def incomplete(self) -> tuple[Claim, ...]:
+        """The claims that were tried on some of their cases only; those of whole runs among them."""
+        return tuple(claim for claim in self.claims if not claim.question.complete)
+
+
+def prove(asked: Sequence[Question], advance: Advance, abandon: Callable[[], object]) -> Proof:
+    """Ask everything, in the order given; `advance` hears of the cases that are settled.
+
+    After a failure or an interrupt `abandon` is called, so that nobody waits for what still runs.
+    ReferenceFailed if the reference contradicts itself, BoardError if the board does not answer.
+    """
+
+    def ask(question: Question) -> Claim:
+        claim = question.ask()
+        _require_reference(claim)
+        advance(question.cases)
+        return claim
+
+    with ExitStack() as stack:
+        pools = {side: stack.enter_context(ThreadPoolExecutor(1)) for side in Side}
+        answers = [pools[question.side].submit(ask, question) for question in asked]
+        try:
+            return Proof(tuple(answer.result() for answer in answers))
+        except BaseException:
+            for answer in answers:
+                answer.cancel()
+            abandon()
+            raise
+
+
+def _require_reference(claim: Claim) -> None:
+    """What the reference says wrongly is no fault of the board."""
+    if claim.question.side is Side.REFERENCE and not claim.holds:
+        raise ReferenceFailed(
+            f"the claim '{claim.question.statement}' does not hold: {claim.counterexample}",
+            "the fault is in this program or its reference, not on the board: report it",
+        )
+
+
+def in_order(questions: Iterable[Question]) -> list[Question]:
+    """By the steps of the argument."""
+    return sorted(questions, key=lambda question: list(Step).index(question.step))
+
+
+def questions(subject: Subject, *, all_floats: bool, random_vectors: int = DRAWN_VECTORS) -> Iterator[Question]:
+    """All that is asked of single stages and of the reference.
+
+    `all_floats` passes every input of QuantizeLinear through the board, not only those where its code changes;
+    `random_vectors` pass through every sum of products.
+    """
+    yield from constants.questions(subject.network, subject.parts, subject.codes, subject.probe)
+    for layer in subject.network.layers:
+        if isinstance(layer, QGemm | QuantizeLinear):
+            yield rounding.reference_agrees(subject.network, layer, subject.abandoned)
+    for part, code in zip(subject.parts, subject.codes, strict=True):
+        merges = [stage for stage in code.stages if stage.part is Part.MERGE]
+        yield from (composition.merging(part, stage, subject.probe) for stage in merges)
+        stages = {stage.part: stage for stage in code.stages}
+        if isinstance(part, QGemm):
+            yield from accumulation.questions(part, stages[Part.ACCUMULATE], subject.probe, random_vectors)
+        yield from _of_part(subject.probe, part, stages, all_floats=all_floats)
+
+
+def _of_part(probe: Probe | None, layer: Layer, stages: dict[Part, Stage], *, all_floats: bool) -> Iterator[Question]:
+    if isinstance(layer, QGemm):
+        yield rounding.every_accumulator(layer, stages[Part.FINISH], probe)
+        yield rounding.independent_columns(layer, stages[Part.FINISH], probe)
+    elif isinstance(layer, QuantizeLinear):
+        yield from rounding.quantization(layer, stages[Part.COMPUTE], probe, all_floats=all_floats)
+    elif isinstance(layer, DequantizeLinear | ArgExtremum | Add):
+        yield others.question(layer, stages[Part.COMPUTE], probe)
+    else:
+        raise TypeError(layer)

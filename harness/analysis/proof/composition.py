@@ -1,0 +1,286 @@
+"""Step 7: the layers read what those before them wrote, whichever item is slow, and however often they run.
+
+Runs of the whole network under delays injected into one item at a time, so that a hand-over that is missing or in the
+wrong place shows as stale activations.  Blocks of different sizes leave different vectors in the buffers.  A delay lets
+the others finish, so the same runs are repeated with items that are shifted against each other and work at the same
+time, which shows memory that two of them use.
+
+What several items computed of one layer its readers bring together.  Whole runs would not show that a column is left
+out there whose activation is always the same, so these stages are asked by themselves.
+
+An accelerator hands out less when not all activations are dumped, by ways of its own: that run is asked for, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.analysis.proof.claims import Note, Question, Side, Step
+from harness.analysis.proof.effort import Effort
+from harness.analysis.proof.rounding import differing_output
+from harness.boards.hashes import hashes_of
+from harness.core.arrays import Array
+from harness.core.errors import BoardError
+from harness.execution import dumps, program
+from harness.execution.probe import Probe
+from harness.execution.program import Deployed
+from harness.operators import Layer, Network
+from harness.plan import conformance
+from harness.plan.plan import Plan
+from harness.reference import generated
+from harness.reference.generated import Passes
+from harness.reference.stimuli import stimuli
+from harness.targets import Stage
+
+VECTORS = 2000
+"""Of each whole run under delays."""
+DELAY_US = 300
+BLOCKS = (1, 7, 64)
+SHIFTED_BLOCKS = (1, 8)
+SEED = 2
+SHORTEST_SHIFT_NS = 1000
+"""Of a layer that takes less time than a reading of the clock."""
+
+
+def seeded(network: Network, seed: int) -> Array:
+    """The vectors of whole runs, float32 (VECTORS, K)."""
+    return stimuli(network, VECTORS, seed).chunk(0, VECTORS)
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """Runs of the whole network over the same vectors, whose activations are known.
+
+    `upload` is the file of the vectors, `wanted` the SHA-256 of each layer's dump.  Where nothing is `deployed` the
+    answers are the right ones.
+    """
+
+    plan: Plan
+    deployed: Deployed | None
+    upload: Path
+    count: int
+    wanted: Sequence[str]
+    timeout_s: float
+
+    def run(self, options: Sequence[str], note: Note) -> tuple[str, dict[str, Any]]:
+        """The first layer whose activations are not the right ones, or a fault in words, and the program's answer."""
+        layers = self.plan.network.layers
+        note(" ".join(self.wanted))
+        if self.deployed is None:
+            return "", {}
+        given = [*program.options(self.plan), *options]
+        done = program.execute_chunk(self.deployed, 0, self.upload, self.count, layers, given, self.timeout_s)
+        differing = [
+            layer.name for layer, *pair in zip(layers, self.wanted, done.sha256, strict=True) if pair[0] != pair[1]
+        ]
+        fault = program.faultless(done.answer)
+        return fault or (f"layer {differing[0]} differs first" if differing else ""), done.answer
+
+    def last(self, options: Sequence[str]) -> str:
+        """The SHA-256 of the last layer's dump, which alone is written."""
+        if self.deployed is None:
+            return self.wanted[-1]
+        last = self.plan.network.layers[-1]
+        out = program.out_folder(self.deployed.run_folder, 0)
+        there, result = (
+            self.deployed.run_folder / self.upload.name,
+            out / dumps.file_name(len(self.plan.network.layers) - 1, last),
+        )
+        self.deployed.board.put(self.upload, there)
+        arguments = ["--vectors", str(there), "--out", str(out), "--dump", "last", *program.options(self.plan)]
+        program.run_program(self.deployed, [*arguments, *options], self.timeout_s)
+        return hashes_of(self.deployed.board, [result], dumps.size(last, self.count))[0]
+
+    def times_ns(self, block: int) -> Array:
+        """How long each layer took of executions of `block` vectors, uint64 (executions, layers)."""
+        if self.deployed is None:
+            return np.zeros((1, 1), np.uint64)
+        self.last(["--block", str(block), "--time", "layer"])
+        path = program.out_folder(self.deployed.run_folder, 0) / "time.npy"
+        shape = -(-self.count // block), len(self.plan.network.layers)
+        return program.fetch_arrays(self.deployed.board, [(path, np.dtype(np.uint64), shape)])[0]
+
+    @property
+    def activations(self) -> int:
+        """Of all layers for one vector."""
+        return sum(layer.width for layer in self.plan.network.layers)
+
+
+def questions(
+    plan: Plan,
+    deployed: Deployed | None,
+    vectors: Array,
+    references: Sequence[Array],
+    timeout_s: float,
+    scratch: Path,
+    effort: Effort,
+) -> Iterator[Question]:
+    """The network gives the reference's activations (`references`) for `vectors`, however the items run.
+
+    Where nothing is `deployed` the answers are the right ones.
+    """
+    upload = scratch / "composition.npy"
+    dumps.write(upload, vectors)
+    whole = Whole(plan, deployed, upload, len(vectors), [dumps.sha256(values) for values in references], timeout_s)
+    one_block = _first(whole, vectors, references, scratch)
+    for item in plan.items:
+        for block in sorted({min(block, plan.block) for block in (*BLOCKS, plan.block)}):
+            yield _delayed(whole, item.name, ["--block", str(block)], f"blocks of {block}")
+        largest = min(BLOCKS[-1], plan.block)
+        if largest > 1:
+            drawn = generated.options((), largest, SEED)
+            yield _delayed(whole, item.name, drawn, f"blocks of random sizes from 1 to {largest}")
+        tasks = sum(plan.items[task.item] is item for task in plan.tasks)
+        yield _late(one_block, item.name, tasks, effort.late_us)
+    yield _repeated(whole, min(effort.block, plan.block), effort.network)
+    if conformance.work_together(plan):
+        for block in sorted({min(block, plan.block) for block in SHIFTED_BLOCKS}):
+            yield _shifted(whole, block, effort.overlapping)
+    yield _last_alone(whole)
+
+
+def _first(whole: Whole, vectors: Array, references: Sequence[Array], scratch: Path) -> Whole:
+    """Return the run of the vectors that fit into one block: a single execution."""
+    count, upload = min(whole.plan.block, whole.count), scratch / "one_block.npy"
+    dumps.write(upload, vectors[:count])
+    return replace(whole, upload=upload, count=count, wanted=[dumps.sha256(values[:count]) for values in references])
+
+
+def _late(one_block: Whole, item: str, tasks: int, late_us: int) -> Question:
+    delay_us = late_us // max(tasks, 1)
+
+    def wrong(note: Note) -> str:
+        options = ["--block", str(one_block.count), "--delay", f"{item}:{delay_us}"]
+        found, _ = one_block.run(options, note)
+        return f"with item {item} late by {late_us / 1e6:g} s, {found}" if found else ""
+
+    return Question(
+        Step.COMPOSITION,
+        Side.BOARD,
+        None,
+        f"the other items wait for item {item}, also if it is late by {late_us / 1e6:g} s",
+        f"{one_block.count:,} seeded vectors in one execution; {delay_us:,} µs before each of the item's layers",
+        one_block.count * one_block.activations,
+        complete=False,
+        answer=wrong,
+    )
+
+
+def _delayed(whole: Whole, item: str, options: Sequence[str], blocks: str) -> Question:
+    def wrong(note: Note) -> str:
+        found, _ = whole.run([*options, "--delay", f"{item}:{DELAY_US}"], note)
+        return f"with a delay before every layer of item {item}, {found}" if found else ""
+
+    return Question(
+        Step.COMPOSITION,
+        Side.BOARD,
+        None,
+        f"with item {item} slowed down the network gives the same activations, in {blocks}",
+        f"{whole.count:,} seeded vectors, ties among them; {DELAY_US} µs before each of the item's layers",
+        whole.count * whole.activations,
+        complete=False,
+        answer=wrong,
+    )
+
+
+def _repeated(whole: Whole, block: int, executions: int) -> Question:
+    found = generated.passes(whole.count, block, SEED, executions)
+    options = [*generated.options((), block, SEED), "--executions", str(executions)]
+
+    def wrong(note: Note) -> str:
+        counterexample, answer = whole.run(options, note)
+        _require_executions(answer, found)
+        return counterexample
+
+    return Question(
+        Step.COMPOSITION,
+        Side.BOARD,
+        None,
+        "every execution of the network in one process gives the same activations",
+        f"{found.executions:,} executions in blocks of 1 to {block} vectors pass {whole.count:,} seeded vectors "
+        f"{found.passes:,} times; all activations are compared",
+        whole.count * found.passes * whole.activations,
+        complete=False,
+        answer=wrong,
+    )
+
+
+def _shifted(whole: Whole, block: int, executions: int) -> Question:
+    found = Passes.of_blocks(whole.count, block, executions)
+    overlaps: list[int] = []
+
+    def wrong(note: Note) -> str:
+        longest_ns = max(2 * int(np.median(whole.times_ns(block), axis=0).max()), SHORTEST_SHIFT_NS)
+        options = ["--block", str(block), "--jitter-ns", f"{longest_ns}:{SEED}", "--executions", str(executions)]
+        counterexample, answer = whole.run(options, note)
+        _require_executions(answer, found)
+        overlaps.append(answer.get("overlaps", 0))
+        return f"with items shifted against each other, {counterexample}" if counterexample else ""
+
+    return Question(
+        Step.COMPOSITION,
+        Side.BOARD,
+        None,
+        f"items that are shifted against each other do not disturb each other, in blocks of {block}",
+        f"{found.executions:,} executions, {found.passes:,} times {whole.count:,} seeded vectors; before each step "
+        "every item spins for a random time, up to twice as long as the longest layer takes; all activations are "
+        "compared",
+        whole.count * found.passes * whole.activations,
+        complete=False,
+        answer=wrong,
+        observed=lambda: f"in {sum(overlaps):,} of {found.executions:,} executions two items worked at the same time",
+    )
+
+
+def _require_executions(answer: dict[str, Any], expected: Passes) -> None:
+    if answer and answer.get("blocks") != expected.executions:
+        raise BoardError(f"the program reports {answer.get('blocks')!r} executions, not {expected.executions}")
+
+
+def _last_alone(whole: Whole) -> Question:
+    last = whole.plan.network.layers[-1]
+
+    def wrong(note: Note) -> str:
+        for options in ([], ["--time", "network"]):
+            if whole.last(options) != whole.wanted[-1]:
+                return f"layer {last.name} differs{' when times are measured' if options else ''}"
+            note(whole.wanted[-1])
+        return ""
+
+    return Question(
+        Step.COMPOSITION,
+        Side.BOARD,
+        None,
+        "when nobody asks for the activations before it, which need not be handed out then, the last is the same",
+        f"{whole.count:,} seeded vectors, ties among them; once as they are, once with times measured",
+        2 * whole.count * last.width,
+        complete=False,
+        answer=wrong,
+    )
+
+
+def merging(reader: Layer, stage: Stage, probe: Probe | None) -> Question:
+    """That a source of `reader` that several items compute comes together with every column in its place."""
+    return Question(
+        Step.COMPOSITION,
+        Side.BOARD,
+        reader.name,
+        "the columns that several items compute are brought together, each in its place",
+        "every byte of every column takes all 256 values, each in an order of its own",
+        256 * stage.input_width,
+        complete=True,
+        answer=lambda note: differing_output(stage, every_byte(stage), lambda values: values, probe, note),
+    )
+
+
+def every_byte(stage: Stage) -> Array:
+    """Inputs (256, N) in which each byte takes all values; no two bytes of 32,768 do so in the same order."""
+    places = np.arange(stage.input_width * stage.input_dtype.itemsize)
+    values = np.arange(256)[:, None] * (2 * (places // 256) + 1) + places
+    inputs: Array = values.astype(np.uint8).view(stage.input_dtype)
+    return inputs

@@ -1,0 +1,188 @@
+"""Step 1: the bits of every constant on the board follow from the bytes of the model's file.
+
+A multiplier wrong by one in its last place changes nothing at any reachable accumulator of every second layer, so that
+no run could find it (specs/qgemm.md, section 7): it is compared as bits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from harness.analysis import compare
+from harness.analysis.proof import expected_tables
+from harness.analysis.proof.claims import Note, Question, Side, Step
+from harness.analysis.proof.expected_tables import Node
+from harness.core.arrays import Array
+from harness.execution import dumps
+from harness.execution.probe import Probe
+from harness.operators import Add, ArgExtremum, DequantizeLinear, Layer, Network, QGemm, QuantizeLinear
+from harness.targets import LayerCode, Table
+
+DERIVED = (
+    "the onnx package reads the file once more; for each place of each table a formula of the table's layout gives the "
+    "constant that must stand there, or the 0 that fills it up; the tables are read from the program's memory, after "
+    "its items' init, and compared as bits; a table too many or too few is a difference"
+)
+SHOWN_BY = {
+    "QGemm": Step.REQUANTIZATION,
+    "QuantizeLinear": Step.QUANTIZATION,
+    "DequantizeLinear": Step.OTHERS,
+    "Add": Step.OTHERS,
+}
+"""The step that shows those constants of an operator that stand in instructions."""
+
+
+def questions(
+    network: Network, parts: Sequence[Layer], codes: Sequence[LayerCode], probe: Probe | None
+) -> Iterator[Question]:
+    """Return what is asked of the constants: those in the program's tables, and those that the specification uses.
+
+    `parts` are whole layers, or columns of one side by side, each with the code of its target.
+    """
+    nodes = expected_tables.nodes(network.onnx_bytes)
+    yield Question(
+        Step.CONSTANTS,
+        Side.BOARD,
+        None,
+        "every table of the deployed program holds what follows from the model's file, bit for bit, and every constant "
+        "of the file is in one of them" + _exceptions(nodes, parts, codes),
+        DERIVED,
+        sum(table.values.size for code in codes for table in code.tables),
+        complete=True,
+        answer=lambda note: wrong_table(nodes, parts, codes, probe, note),
+    )
+    yield Question(
+        Step.CONSTANTS,
+        Side.REFERENCE,
+        None,
+        "the specification computes with the constants of the model's file, each multiplier among them "
+        "((alpha * a_scale) * b_scale[n]) / y_scale, rounded to float32 after each operation",
+        "the onnx package reads the file once more; multipliers are computed in integer arithmetic; all are compared "
+        "as bits",
+        sum(values.size for node in nodes.values() for values in node.constants.values()),
+        complete=True,
+        answer=lambda _: _wrong_constant(network.layers, nodes),
+    )
+
+
+def _exceptions(nodes: Mapping[str, Node], parts: Sequence[Layer], codes: Sequence[LayerCode]) -> str:
+    """Return in words the constants that stand in instructions, and the steps that show them."""
+    found = {
+        f"{name} of {node.operator} ('{SHOWN_BY[node.operator].value}')": None
+        for part, code in zip(parts, codes, strict=True)
+        for node in [nodes[part.output]]
+        for name in expected_tables.in_instructions(node, code.target)
+    }
+    return f"; but these are in instructions, and other claims show them: {', '.join(found)}" if found else ""
+
+
+def wrong_table(
+    nodes: Mapping[str, Node], parts: Sequence[Layer], codes: Sequence[LayerCode], probe: Probe | None, note: Note
+) -> str:
+    """Return the first table that does not follow from the model, in words; without a probe, of those generated."""
+    tables = [table for code in codes for table in code.tables]
+    expected: dict[str, Array] = {}
+    columns = expected_tables.columns_of([(part.output, part.width) for part in parts])
+    for part, code, (start, stop) in zip(parts, codes, columns, strict=True):
+        of_part = expected_tables.of_part(nodes[part.output].columns(start, stop), part.name, code.target)
+        if of_part is None:
+            return (
+                f"the tables of target {code.target} are not derived from the model: RULES in "
+                "harness/analysis/proof/expected_tables.py has no rule for it, only for "
+                f"{', '.join(expected_tables.RULES)}"
+            )
+        expected |= of_part
+    wrong = _wrong_names([table.name for table in tables], expected) or _left_out(nodes, parts)
+    if wrong:
+        return wrong
+    held = probe.tables(tables) if probe else [np.atleast_2d(table.values) for table in tables]
+    return next(
+        filter(None, (difference(*pair, expected[pair[0].name], note) for pair in zip(tables, held, strict=True))), ""
+    )
+
+
+def _wrong_names(names: Sequence[str], expected: Mapping[str, Array]) -> str:
+    for name, count in Counter(names).items():
+        if name not in expected:
+            return f"table {name} is not derived from the model"
+        if count > 1:
+            return f"{count} tables are called {name}"
+    missing = [name for name in expected if name not in names]
+    return f"there is no table {missing[0]}: what it must hold of the model is nowhere" if missing else ""
+
+
+def _left_out(nodes: Mapping[str, Node], parts: Sequence[Layer]) -> str:
+    """Return the node of which not all columns are computed, in words."""
+    computed = Counter[str]()
+    for part in parts:
+        computed[part.output] += part.width
+    for output, node in nodes.items():
+        if computed[output] != node.width:
+            return f"{computed[output]} columns of tensor {output} are computed, the model has {node.width}"
+    return ""
+
+
+def difference(table: Table, held: Array, right: Array, note: Note) -> str:
+    """Return the first place at which the program's table, (rows, columns), does not hold what is right, in words."""
+    right = np.atleast_2d(right)
+    if (held.dtype, held.shape) != (right.dtype, right.shape):
+        return f"table {table.name} is {held.dtype} {held.shape}, the model makes it {right.dtype} {right.shape}"
+    wanted, found = compare.bits(right), compare.bits(held)
+    rows, columns = np.nonzero(wanted != found)
+    if not len(rows):
+        note(dumps.sha256(held))
+        return ""
+    at, digits = (rows[0], columns[0]), 2 * held.dtype.itemsize + 2
+    agrees = np.array_equal(found, compare.bits(np.atleast_2d(table.values)))
+    return (
+        f"table {table.name}[{at[0]}][{at[1]}] holds {found[at]:#0{digits}x}, the model says "
+        f"{wanted[at]:#0{digits}x} ({len(rows)} of {held.size} values differ)"
+        + ("; its target generated it so" if agrees else "")
+    )
+
+
+def _wrong_constant(layers: Sequence[Layer], nodes: Mapping[str, Node]) -> str:
+    """Return the first constant of the specification that is not the file's, in words."""
+    if [layer.output for layer in layers] != list(nodes):
+        return f"the layers write {', '.join(layer.output for layer in layers)}, the file's nodes {', '.join(nodes)}"
+    for layer, node in zip(layers, nodes.values(), strict=True):
+        for field in ("operator", "sources", "input_width", "input_dtype", "width", "dtype"):
+            if getattr(layer, field) != getattr(node, field):
+                return f"layer {layer.name}: {field} is {getattr(layer, field)}, the file says {getattr(node, field)}"
+        for name, used in _constants(layer).items():
+            right, values = node.constants[name], np.atleast_1d(used)
+            if right.shape != values.shape:
+                return f"layer {layer.name}: {name} has the shape {values.shape}, the file says {right.shape}"
+            different = np.argwhere(compare.bits(values.astype(right.dtype)) != compare.bits(right))
+            if len(different):
+                at = tuple(different[0])
+                return f"layer {layer.name}: {name}{[*map(int, at)]} is {values[at]!s}, the file says {right[at]!s}"
+    return ""
+
+
+def _constants(layer: Layer) -> dict[str, Any]:
+    """Return the constants that the specification takes, by their names in `Node.constants`."""
+    if isinstance(layer, QuantizeLinear | DequantizeLinear):
+        return {"scale": layer.scale, "zero_point": layer.zero_point}
+    if isinstance(layer, ArgExtremum):
+        return {"last": layer.last}
+    if isinstance(layer, Add):
+        return {} if layer.addend is None else {"addend": layer.addend}
+    if not isinstance(layer, QGemm):
+        raise TypeError(layer)
+    scales = layer.scales
+    of_output = {"y_scale": scales.y, "output_zero_point": layer.y_zero_point} if scales.y is not None else {}
+    return of_output | {
+        "weights": layer.weights,
+        "weights_zero_point": layer.weights_zero_point,
+        "bias": layer.bias,
+        "multiplier": layer.multiplier,
+        "alpha": scales.alpha,
+        "a_scale": scales.a,
+        "b_scale": scales.b,
+        "input_zero_point": layer.a_zero_point,
+    }

@@ -1,0 +1,410 @@
+"""The content that every table of a program must have, derived from the bytes of the ONNX file.
+
+Nothing is taken from harness.model, which reads the model for the generators, nor from the generators in
+harness.targets.  A layout is a formula: for each place of a table, the constant of the model that stands there, and 0
+where there is none.  It is taken from the headers of the kernels, not from the code that fills the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from harness.core.arrays import Array
+from harness.operators import Scales, specification
+
+CODES = 255  # thresholds of a layer with 8-bit outputs
+INFINITY = 0x7F800000
+LANES, QUAD = 16, 4  # columns of a panel, inputs of a group: kernels/c/lanes.h, kernels/c/integer/dot4.h
+LEVELS = 8  # of the binary search in kernels/vitis/layer.hpp
+TIOVX_VERSION = 1  # KERNELS_VERSION in kernels/tiovx/protocol.h
+FLIP = 128  # what the kernels of tiovx add to int8 codes
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A node of the ONNX file with its constants, or some columns of a QGemm.
+
+    `constants` are: of QuantizeLinear and DequantizeLinear `scale` and `zero_point`; of an Add of one source `addend`
+    (N,); of ArgMax and ArgMin `last`; of a QGemm `weights` (K, N) as stored, `bias`, `weights_zero_point`, `multiplier`
+    and `b_scale`, (N,) each, and `alpha`, `a_scale`, `input_zero_point`, for a code as output `y_scale` and
+    `output_zero_point`.  Zero points are int32.
+    """
+
+    operator: str
+    sources: tuple[str, ...]
+    output: str
+    input_width: int
+    input_dtype: np.dtype[Any]
+    width: int
+    dtype: np.dtype[Any]
+    constants: Mapping[str, Array]
+
+    def columns(self, start: int, stop: int) -> Node:
+        """Return the node with these columns of a QGemm alone; of other operators the node itself."""
+        if self.operator != "QGemm":
+            return self
+        per_column = ("weights", "bias", "weights_zero_point", "multiplier", "b_scale")
+        cut = {name: self.constants[name][..., start:stop] for name in per_column}
+        return replace(self, width=stop - start, constants={**self.constants, **cut})
+
+    @property
+    def centred(self) -> Array:
+        """The weights minus their zero points, int64 (K, N)."""
+        difference: Array = self.constants["weights"].astype(np.int64) - self.constants["weights_zero_point"]
+        return difference
+
+    @property
+    def signed_shift(self) -> int:
+        """The number to subtract from stored weights and their zero points to get int8 weights."""
+        return 128 if self.constants["weights"].dtype == np.uint8 else 0
+
+    @property
+    def signed(self) -> Array:
+        """The weights as the kernels for int8 weights take them, int8 (K, N)."""
+        return (self.constants["weights"].astype(np.int32) - self.signed_shift).astype(np.int8)
+
+
+Rule: TypeAlias = Callable[[Node], Mapping[str, Array]]
+"""From a node to the tables that a target must have for it, by the part of their names behind the layer's."""
+
+
+def nodes(onnx_bytes: bytes) -> dict[str, Node]:
+    """Return the nodes of a model, by the tensor that each writes, in the file's order."""
+    graph = onnx.load_model_from_string(onnx_bytes).graph
+    values = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    operators = []
+    for node in graph.node:
+        stored = {entry.name: entry.t for entry in node.attribute}
+        if node.op_type == "Constant" and "value" in stored:
+            values[node.output[0]] = numpy_helper.to_array(stored["value"])
+        else:
+            operators.append(node)
+    [given] = [value for value in graph.input if value.name not in values]
+    tensors = {given.name: (given.type.tensor_type.shape.dim[1].dim_value, np.dtype(np.float32))}
+    found: dict[str, Node] = {}
+    for proto in operators:
+        node = _node(proto, values, tensors)
+        tensors[node.output] = (node.width, node.dtype)
+        found[node.output] = node
+    return found
+
+
+def _node(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[str, tuple[int, np.dtype[Any]]]) -> Node:
+    sources = tuple(name for name in proto.input if name in tensors)
+    width, dtype = tensors[sources[0]]
+    attributes = {entry.name: helper.get_attribute_value(entry) for entry in proto.attribute}
+    read: dict[str, Callable[[], tuple[int, np.dtype[Any], dict[str, Array]]]] = {
+        "QuantizeLinear": lambda: _quantize_linear(_constants(proto, values), attributes, width),
+        "DequantizeLinear": lambda: _dequantize_linear(_constants(proto, values), width),
+        "QGemm": lambda: _qgemm(_constants(proto, values), attributes, dtype),
+        "Add": lambda: _add(proto, values, width),
+        "ArgMax": lambda: (1, np.dtype(np.int64), {"last": np.array([attributes.get("select_last_index", 0)])}),
+        "ArgMin": lambda: (1, np.dtype(np.int64), {"last": np.array([attributes.get("select_last_index", 0)])}),
+    }
+    return Node(proto.op_type, sources, proto.output[0], width, dtype, *read[proto.op_type]())
+
+
+def _constants(proto: onnx.NodeProto, values: Mapping[str, Array]) -> list[Array | None]:
+    """Return the constants by their position among the inputs; None for an activation and for what is left out."""
+    return [values.get(name) for name in proto.input] + [None] * 9
+
+
+def _quantize_linear(
+    inputs: Sequence[Array | None], attributes: Mapping[str, Any], width: int
+) -> tuple[int, np.dtype[Any], dict[str, Array]]:
+    kind = attributes.get("output_dtype") or onnx.TensorProto.UINT8
+    zero_point = np.zeros(1, helper.tensor_dtype_to_np_dtype(kind)) if inputs[2] is None else inputs[2]
+    return width, zero_point.dtype, {"scale": _row(inputs[1]), "zero_point": _integers(zero_point)}
+
+
+def _dequantize_linear(inputs: Sequence[Array | None], width: int) -> tuple[int, np.dtype[Any], dict[str, Array]]:
+    zero_point = np.zeros(1) if inputs[2] is None else inputs[2]
+    return width, np.dtype(np.float32), {"scale": _row(inputs[1]), "zero_point": _integers(zero_point)}
+
+
+def _add(proto: onnx.NodeProto, values: Mapping[str, Array], width: int) -> tuple[int, np.dtype[Any], dict[str, Array]]:
+    constant = next((values[name] for name in proto.input if name in values), None)
+    return width, np.dtype(np.float32), {} if constant is None else {"addend": _row(constant, width)}
+
+
+def _qgemm(
+    inputs: Sequence[Array | None], attributes: Mapping[str, Any], dtype: np.dtype[Any]
+) -> tuple[int, np.dtype[Any], dict[str, Array]]:
+    """Read com.microsoft QGemm: a, a_scale, a_zero_point, B, b_scale, b_zero_point, C, y_scale, y_zero_point."""
+    _, a_scale, a_zero_point, b, b_scale, b_zero_point, c, y_scale, y_zero_point, *_ = inputs
+    weights = np.asarray(b).T if attributes.get("transB") else np.asarray(b)
+    width = weights.shape[1]
+    constants: dict[str, Array] = {
+        "weights": weights,
+        "bias": np.zeros(width, np.int32) if c is None else _row(c, width),
+        "weights_zero_point": _integers(b_zero_point, width),
+        "input_zero_point": _integers(a_zero_point),
+        "alpha": np.array([attributes.get("alpha", 1.0)], np.float32),
+        "a_scale": _row(a_scale),
+        "b_scale": _row(b_scale, width),
+    }
+    if y_scale is not None:
+        constants |= {"y_scale": _row(y_scale), "output_zero_point": _integers(y_zero_point)}
+    scales = Scales(
+        constants["alpha"][0],
+        constants["a_scale"][0],
+        constants["b_scale"],
+        None if y_scale is None else constants["y_scale"][0],
+    )
+    constants["multiplier"] = specification.multiplier_bits(scales).view(np.float32)
+    return width, np.dtype(np.float32) if y_scale is None else dtype, constants
+
+
+def _row(value: Array | None, width: int = 1) -> Array:
+    """Return a constant as `width` values; ONNX lets one value stand for all."""
+    return np.broadcast_to(np.asarray(value).reshape(-1), width).copy()
+
+
+def _integers(value: Array | None, width: int = 1) -> Array:
+    return _row(value, width).astype(np.int32)
+
+
+def of_part(node: Node, name: str, target: str) -> dict[str, Array] | None:
+    """Return by their names all tables that `target` must have for the layer `name`; None for an unknown target."""
+    rule = RULES.get(target)
+    return None if rule is None else {f"{name}_{part}": values for part, values in rule(node).items()}
+
+
+def in_instructions(node: Node, target: str) -> tuple[str, ...]:
+    """Return the constants of a node that stand in no table of `target` but in its instructions."""
+    if target != "c:unrolled":
+        return ()
+    kept = {"QGemm": ("multiplier", "output_zero_point"), "ArgMax": (), "ArgMin": ()}
+    return tuple(name for name in kept.get(node.operator, tuple(node.constants)) if name in node.constants)
+
+
+# The rules, one a target.
+
+
+def _by_rows(node: Node) -> dict[str, Array]:
+    """Of c, c:generic and c:inlined: weights in one row an output (kernels/c/qgemm.h)."""
+    if node.operator != "QGemm":
+        return _of_elements(node)
+    return {"weights": node.signed.T, "offset": _offset(node), **_of_columns(node, _signed_zero_points(node))}
+
+
+def _in_panels(node: Node) -> dict[str, Array]:
+    """Of c:vector: panels of 16 columns, filled up with zeros, and a second row of offsets (qgemm_vector.h)."""
+    if node.operator != "QGemm":
+        return _of_elements(node)
+    offset = _offset(node)
+    flipped = (128 if node.input_dtype == np.uint8 else -128) * node.signed.astype(np.int64).sum(axis=0)
+    offsets = np.stack([offset, (offset.astype(np.int64) + flipped).astype(np.uint32)])
+    tables = _of_columns(node, _signed_zero_points(node))
+    per_column = ("multiplier", "weights_zero_point")
+    padded = {name: _padded(tables[name], LANES) for name in per_column if name in tables}
+    return {**tables, **padded, "weights": _panels(node.signed), "offset": _padded(offsets, LANES)}
+
+
+def _in_statements(node: Node) -> dict[str, Array]:
+    """Of c:unrolled: what init reads back from the statements of a QGemm (kernels/c/unrolled.h)."""
+    if node.operator != "QGemm":
+        return {}
+    return {"start": _offset(node).view(np.int32), "terms": node.centred.T.astype(np.int32)}
+
+
+def _by_columns(node: Node) -> dict[str, Array]:
+    """Of cuda:layerwise: weights as stored, one column an output (kernels/cuda/layerwise.cuh)."""
+    if node.operator != "QGemm":
+        return _of_elements(node)
+    tables = {name: node.constants[name] for name in ("weights", "weights_zero_point")}
+    return _of_columns(node, tables["weights_zero_point"]) | tables
+
+
+def _in_fours(node: Node) -> dict[str, Array]:
+    """Of cuda:fused: groups of four outputs by four inputs, filled up with zeros (kernels/cuda/fused.cuh)."""
+    if node.operator != "QGemm":
+        return _of_elements(node)
+    weights = node.constants["weights"]
+    words, groups = (-(-size // QUAD) for size in weights.shape)
+    row, column = np.indices((groups, QUAD * QUAD * words))
+    k, n = QUAD * (column // (QUAD * QUAD)) + column % QUAD, QUAD * row + column // QUAD % QUAD
+    zero_points = node.constants["weights_zero_point"]
+    tables = {
+        "weights": _placed(weights, k, n),
+        "offset": _padded(_offset(node), QUAD),
+        "multiplier": _padded(node.constants["multiplier"], QUAD),
+    }
+    if zero_points.any():
+        tables["weights_zero_point"] = _padded(zero_points, QUAD)
+    return tables | _output_zero_point(node)
+
+
+def _in_parts(node: Node) -> dict[str, Array]:
+    """Of tiovx: thresholds instead of floating point, and a head with the sizes (kernels/tiovx/protocol.h)."""
+    if node.operator == "QuantizeLinear":
+        parts, flip = {"thresholds": quantize_thresholds(node)[None]}, 0
+    else:
+        flip = FLIP if node.input_dtype == np.int8 else 0
+        zero_points = _signed_zero_points(node)
+        parts = {"offset": _offset(node, flip), "weights": _panels(node.signed)}
+        parts |= {"weights_zero_point": zero_points} if zero_points.any() else {}
+        if node.dtype == np.float32:
+            parts["multiplier"] = node.constants["multiplier"]
+        else:
+            parts["thresholds"] = thresholds(node)
+    lowest = 0 if node.dtype == np.float32 else np.iinfo(node.dtype).min % 256
+    order = ("offset", "weights_zero_point", "thresholds", "multiplier", "weights")
+    sizes = [parts[part].nbytes if part in parts else 0 for part in order]
+    head = [TIOVX_VERSION, node.input_width, node.width, flip, lowest, *sizes]
+    return {"head": np.array(head, np.uint32), **parts}
+
+
+def _in_levels(node: Node) -> dict[str, Array]:
+    """Of vitis: weights minus zero points, thresholds in the order of a binary search (kernels/vitis/layer.hpp)."""
+    constants = node.constants
+    tables = {"weights": node.centred.astype(np.int32)}
+    tables |= {name: constants[name] for name in ("bias", "input_zero_point")}
+    if node.dtype == np.float32:
+        return tables | {"multiplier": constants["multiplier"]}
+    steps = thresholds(node, shared=len(np.unique(constants["multiplier"].view(np.uint32))) == 1)
+    for level in range(LEVELS):
+        nodes_of_level = np.arange(1 << level)
+        tables[f"level_{level}"] = steps[:, (2 * nodes_of_level + 1) * (1 << (LEVELS - 1 - level)) - 1]
+    return tables | {"lowest": np.array([np.iinfo(node.dtype).min], np.int32)}
+
+
+RULES: dict[str, Rule] = {
+    "c": _by_rows,
+    "c:generic": _by_rows,
+    "c:inlined": _by_rows,
+    "c:vector": _in_panels,
+    "c:unrolled": _in_statements,
+    "cuda:layerwise": _by_columns,
+    "cuda:fused": _in_fours,
+    "tiovx:c7x": _in_parts,
+    "tiovx:mpu": _in_parts,
+    "vitis": _in_levels,
+}
+
+
+# What they have in common.
+
+
+def _of_elements(node: Node) -> dict[str, Array]:
+    """Return the tables of an operator that is no QGemm."""
+    names = {"scale": "scale", "zero_point": "zero", "addend": "addend"}
+    return {names[name]: values for name, values in node.constants.items() if name in names}
+
+
+def _of_columns(node: Node, zero_points: Array) -> dict[str, Array]:
+    """Return the tables with one value a column or one in all; the weights' `zero_points` unless all are 0."""
+    tables = {name: node.constants[name] for name in ("bias", "input_zero_point", "multiplier")}
+    if zero_points.any():
+        tables["weights_zero_point"] = zero_points
+    return tables | _output_zero_point(node)
+
+
+def _output_zero_point(node: Node) -> dict[str, Array]:
+    return {name: node.constants[name] for name in ("output_zero_point",) if name in node.constants}
+
+
+def _signed_zero_points(node: Node) -> Array:
+    zero_points: Array = node.constants["weights_zero_point"] - np.int32(node.signed_shift)
+    return zero_points
+
+
+def _offset(node: Node, shift: int = 0) -> Array:
+    """Return each column's accumulator for codes that are 0 after `shift` was added to them, modulo 2^32: uint32."""
+    code = -shift - int(node.constants["input_zero_point"][0])
+    sums: Array = node.constants["bias"] + (code * node.centred).sum(axis=0)
+    return sums.astype(np.uint32)
+
+
+def _panels(weights: Array) -> Array:
+    """Return weights (K, N) in the order that qgemm_vector.h and dot4.h state, one row a group of inputs.
+
+    b[16 p + lane][4 g + i]  at  ((p * groups + g) * 16 + lane) * 4 + i
+    """
+    groups, panels = -(-weights.shape[0] // QUAD), -(-weights.shape[1] // LANES)
+    row, column = np.indices((panels * groups, LANES * QUAD))
+    return _placed(weights, QUAD * (row % groups) + column % QUAD, LANES * (row // groups) + column // QUAD)
+
+
+def _placed(weights: Array, k: Array, n: Array) -> Array:
+    """Return a table with weight (k, n) at each place, 0 where there is none; `k` and `n` have the table's shape."""
+    depth, width = weights.shape
+    there = weights[np.minimum(k, depth - 1), np.minimum(n, width - 1)]
+    return np.where((k < depth) & (n < width), there, 0).astype(weights.dtype)
+
+
+def _padded(values: Array, unit: int) -> Array:
+    """Return the values with zeros behind the last column, to a multiple of `unit`."""
+    padded = np.zeros((*values.shape[:-1], -(-values.shape[-1] // unit) * unit), values.dtype)
+    padded[..., : values.shape[-1]] = values
+    return padded
+
+
+def thresholds(node: Node, *, shared: bool = False) -> Array:
+    """Return the least accumulator of each column that reaches each code above the lowest: int32 (N, 255).
+
+    v = float32(acc) * m[n] in float32;  code = round_half_even(v) + zero point.  They are clipped to the bounds of the
+    column, where one above the highest stands for "never"; with `shared` to those of all columns, as one row (1, 255).
+    """
+    limits, constants = np.iinfo(node.input_dtype), node.constants
+    terms = [(int(code) - constants["input_zero_point"][0]) * node.centred for code in (limits.min, limits.max)]
+    low = constants["bias"] + np.minimum(*terms).sum(axis=0)
+    high = constants["bias"] + np.maximum(*terms).sum(axis=0)
+    multiplier = constants["multiplier"][:, None]
+    if shared:
+        low, high, multiplier = low.min(keepdims=True), high.max(keepdims=True), multiplier[:1]
+    wanted = _codes_above_lowest(node) - constants["output_zero_point"][0]
+
+    def reached(acc: Array) -> Array:
+        return np.asarray(np.rint(acc.astype(np.float32) * multiplier) >= wanted)
+
+    shape = (len(multiplier), CODES)
+    least = _least(reached, np.broadcast_to(low[:, None], shape), np.broadcast_to(high[:, None] + 1, shape))
+    return least.astype(np.int32)
+
+
+def quantize_thresholds(node: Node) -> Array:
+    """Return the least float32 that becomes each code above the lowest, int32 (255,).
+
+    Floats are numbered in their order, 0 for zero; one below zero has minus the number of its absolute value.
+    """
+    wanted = _codes_above_lowest(node) - node.constants["zero_point"][0]
+
+    def reached(numbers: Array) -> Array:
+        magnitude = np.abs(numbers).astype(np.uint32).view(np.float32)
+        with np.errstate(over="ignore"):
+            v = np.copysign(magnitude, numbers.astype(np.float32)) / node.constants["scale"]
+        return np.asarray(np.rint(v) >= wanted)
+
+    return _least(reached, np.full(CODES, 1 - INFINITY), np.full(CODES, INFINITY)).astype(np.int32)
+
+
+def _codes_above_lowest(node: Node) -> Array:
+    return np.arange(1, CODES + 1) + np.iinfo(node.dtype).min
+
+
+def _least(reached: Callable[[Array], Array], low: Array, high: Array) -> Array:
+    """Return the least integer from `low` on that is reached, `high` where none below it is."""
+    while (low < high).any():
+        middle = (low + high) >> 1
+        at_middle = (low == high) | reached(middle)
+        low, high = np.where(at_middle, low, middle + 1), np.where(at_middle, middle, high)
+    return low
+
+
+def columns_of(widths: Sequence[tuple[str, int]]) -> Iterator[tuple[int, int]]:
+    """Return for each part of a layer its first column and the one behind its last.
+
+    `widths` are the output tensor and the width of every part, those of one layer in the order of their columns.
+    """
+    done: dict[str, int] = {}
+    for output, width in widths:
+        start = done.get(output, 0)
+        done[output] = start + width
+        yield start, start + width

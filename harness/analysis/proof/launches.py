@@ -1,0 +1,211 @@
+"""Step 6: the schedule runs the probed code in its own buffers, whatever the block, always with the same result.
+
+A launch is asked through the functions that the schedule calls, on the thread of its item, with the schedule's buffers
+and their alignment.  On an accelerator this is all that lies between two hand-overs, copies included.  The program
+checks that a launch changes none of its inputs and writes nothing but the outputs of its vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from harness.analysis.compare import difference_map
+from harness.analysis.proof import accumulation, columns, constants
+from harness.analysis.proof.claims import Note, Question, Side, Step
+from harness.analysis.proof.effort import Effort
+from harness.core.arrays import Array
+from harness.core.errors import BoardError
+from harness.execution import dumps
+from harness.execution.probe import Probe
+from harness.operators import Network, QGemm, QuantizeLinear, specification
+from harness.plan.plan import Plan, Task
+from harness.reference import generated
+from harness.targets import codegen
+
+DRAWN = 1024
+"""Vectors of each kind that are drawn."""
+EXTREMES = 4096
+SEED = 1
+SPECIAL = np.array([np.nan, np.inf, -np.inf], np.float32)
+REPEATED_BLOCK = 8
+"""The largest block of repeated executions: small ones, so that there are many."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A launch of the plan and the vectors that it is given; `references` are all layers' outputs for `vectors`."""
+
+    plan: Plan
+    tasks: list[Task]
+    vectors: Array
+    references: Sequence[Array]
+
+    @property
+    def name(self) -> str:
+        """The name of its first task, or of all."""
+        return self.tasks[0].name if len(self.tasks) == 1 else f"{self.tasks[0].name} to {self.tasks[-1].name}"
+
+    @cached_property
+    def wanted(self) -> list[Task]:
+        """The tasks that are written in every mode."""
+        return [task for task in self.tasks if codegen.is_wanted(self.plan, task, self.tasks)]
+
+    @cached_property
+    def given(self) -> dict[str, Array]:
+        """What each tensor that the launch reads from outside holds, (n, width), by its name."""
+        rng = np.random.default_rng(0)
+        network = self.plan.network
+        known = {network.input_name: self.vectors} | {
+            layer.output: values for layer, values in zip(network.layers, self.references, strict=True)
+        }
+        sources = codegen.launch_sources(self.plan, self.tasks)
+        names = dict.fromkeys(network.layers[task.layer].output if task else network.input_name for task in sources)
+        given = {name: np.concatenate([known[name], *self._drawn(name, known[name], rng)]) for name in names}
+        part = self.plan.part(self.tasks[0])
+        if isinstance(part, QGemm) and len(given) == 1:
+            extreme = accumulation.extremes(part)
+            chosen = rng.permutation(len(extreme))[:EXTREMES]
+            given = {name: np.concatenate([values, extreme[chosen]]) for name, values in given.items()}
+        return given
+
+    def _drawn(self, name: str, known: Array, rng: np.random.Generator) -> Iterator[Array]:
+        """Codes and numbers that the tensor may hold: any, extremes, and such that are equal in many columns."""
+        width = known.shape[1]
+        yield _changed_one_by_one(known)
+        if known.dtype.itemsize == 1:
+            limits = np.iinfo(known.dtype)
+            codes = np.arange(limits.min, limits.max + 1).astype(known.dtype)
+            yield rng.choice(codes, (DRAWN, width))
+            yield rng.choice(codes[[0, 1, -2, -1]], (DRAWN, width))
+            yield columns.mixed(codes, width)
+            yield np.repeat(codes[:, None], width, axis=1)
+        elif name == self.plan.network.input_name and _only_quantized(self.plan.network):
+            bits = rng.integers(0, 1 << 32, (DRAWN, width), dtype=np.uint32)
+            yield bits.view(np.float32)
+            yield columns.mixed(np.append(known, SPECIAL), width)
+        else:  # each column holds numbers that it has been seen to hold
+            yield known[rng.integers(0, len(known), (DRAWN, width)), np.arange(width)]
+
+    @cached_property
+    def rows(self) -> Array:
+        """The bytes of the launch's sources, one behind the other, uint8 (n, bytes)."""
+        layers, network = self.plan.network.layers, self.plan.network
+        parts = [
+            self.given[layers[task.layer].output][:, task.start : task.stop] if task else self.given[network.input_name]
+            for task in codegen.launch_sources(self.plan, self.tasks)
+        ]
+        return np.concatenate([np.ascontiguousarray(part).view(np.uint8) for part in parts], axis=1)
+
+    @cached_property
+    def expected(self) -> dict[Task, Array]:
+        """What each task has to write."""
+        written, found = dict(self.given), {}
+        for task in self.tasks:
+            layer, part = self.plan.network.layers[task.layer], self.plan.part(task)
+            operate = specification.operator(part)
+            terms = [written[source] for source in layer.sources]
+            pieces = range(0, len(terms[0]), specification.BLOCK)
+            found[task] = np.concatenate(
+                [operate(*(term[at : at + specification.BLOCK] for term in terms)) for at in pieces]
+            ).astype(part.dtype)
+            written[layer.output] = found[task]
+        return found
+
+    def wrong(self, probe: Probe | None, options: Sequence[str], executions: int, asked: list[Task], note: Note) -> str:
+        """What is wrong with the outputs of the tasks `asked`, in words."""
+        right = [dumps.sha256(self.expected[task]) for task in asked]
+        note(" ".join(right))
+        if probe is None:
+            return ""
+        size = sum(self.expected[task].nbytes for task in asked)
+        answer = probe.launch(self.tasks[0], self.rows, options, asked, size)
+        if answer.fault:
+            return answer.fault
+        if answer.executions != executions:
+            raise BoardError(f"the program reports {answer.executions!r} executions of {self.name}, not {executions}")
+        different = [task for task, *pair in zip(asked, right, answer.sha256, strict=True) if pair[0] != pair[1]]
+        return self._first(probe, different[0]) if different else ""
+
+    def _first(self, probe: Probe, task: Task) -> str:
+        """The first wrong output of a task."""
+        wanted = self.expected[task]
+        found = probe.launched(task, self.plan.part(task), len(wanted))
+        vector, column = next(zip(*np.nonzero(difference_map(wanted, found)), strict=True))
+        text = f"{task.name}, column {column} of vector {vector}: {found[vector, column]}, expected "
+        return f"{text}{wanted[vector, column]}"
+
+
+def _changed_one_by_one(known: Array) -> Array:
+    """Vectors that differ from the one before in one column, each column in its turn."""
+    count, width = max(DRAWN, 2 * known.shape[1]), known.shape[1]
+    source = known[np.arange(count + width) % len(known)]
+    latest = np.arange(count)[:, None] + (np.arange(width) - np.arange(count)[:, None]) % -width
+    changed: Array = source[np.maximum(latest, 0), np.arange(width)]
+    return changed
+
+
+def _only_quantized(network: Network) -> bool:
+    """Whether the network's input, which can be any float32, is read by QuantizeLinear alone."""
+    readers = [layer for layer in network.layers if network.input_name in layer.sources]
+    return all(isinstance(layer, QuantizeLinear) for layer in readers)
+
+
+def questions(
+    plan: Plan, probe: Probe | None, vectors: Array, references: Sequence[Array], effort: Effort
+) -> Iterator[Question]:
+    """Every launch gives the right outputs in its own buffers, also when it is executed very often."""
+    for tasks in codegen.all_launches(plan):
+        trial = Trial(plan, tasks, vectors, references)
+        yield _in_buffers(trial, probe)
+        yield _repeated(trial, probe, effort.launches[tasks[0].item])
+
+
+def _in_buffers(trial: Trial, probe: Probe | None) -> Question:
+    rows, block = len(trial.rows), trial.plan.block
+    found = generated.passes(rows, block, SEED, 1)
+    options = ["--dump", "all", "--random-block", str(SEED)]
+    return Question(
+        Step.EXECUTION,
+        Side.BOARD,
+        None,
+        f"{trial.name}: the schedule's function gives the right outputs in the schedule's buffers, and changes nothing "
+        "else",
+        f"{rows:,} vectors of activations, extreme, random and equal values at its inputs, in {found.executions:,} "
+        f"blocks of 1 to {block} vectors; inputs and the rest of all buffers are compared afterwards",
+        rows * sum(task.stop - task.start for task in trial.tasks),
+        complete=False,
+        answer=lambda note: trial.wrong(probe, options, found.executions, trial.tasks, note),
+    )
+
+
+def _repeated(trial: Trial, probe: Probe | None, executions: int) -> Question:
+    rows, block = len(trial.rows), min(REPEATED_BLOCK, trial.plan.block)
+    found = generated.passes(rows, block, SEED, executions)
+    options = ["--dump", "last", "--executions", str(executions), "--tables", *generated.options((), block, SEED)]
+    tables = [table for code in codegen.task_codes(trial.plan) for table in code.tables]
+
+    def wrong(note: Note) -> str:
+        counterexample = trial.wrong(probe, options, found.executions, trial.wanted, note)
+        right = [np.atleast_2d(table.values) for table in tables]
+        if counterexample:
+            return counterexample
+        held = probe.read_tables(tables) if probe else right
+        compared = (constants.difference(*each, note) for each in zip(tables, held, right, strict=True))
+        return next(filter(None, compared), "")
+
+    return Question(
+        Step.EXECUTION,
+        Side.BOARD,
+        None,
+        f"{trial.name}: every execution in one process gives the same outputs, and the tables stay as they are",
+        f"{found.executions:,} executions in blocks of 1 to {block} vectors pass {rows:,} vectors {found.passes:,} "
+        "times; all outputs are compared; then all tables are read again and compared as bits",
+        rows * found.passes * sum(task.stop - task.start for task in trial.wanted)
+        + sum(table.values.size for table in tables),
+        complete=False,
+        answer=wrong,
+    )

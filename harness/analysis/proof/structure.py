@@ -1,0 +1,682 @@
+"""The step before all others: the program's machine code is what the plan describes, decided without running it.
+
+All other steps ask the program.  Their answers hold for its next executions only if nothing is kept from one to the
+next, and if the stages that were asked are those that the schedule calls: that is what is read here from the file that
+is deployed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TypeAlias
+
+from harness.analysis.inspection import fixed, program
+from harness.analysis.inspection.flow import (
+    END,
+    ENTRY,
+    Analysis,
+    Argument,
+    Call,
+    Constant,
+    Facts,
+    Frame,
+    Loaded,
+    Static,
+    Touch,
+    Value,
+)
+from harness.analysis.inspection.program import Program, Section, Symbol
+from harness.analysis.proof.claims import Note, Question, Side, Step
+from harness.core.errors import ToolError
+from harness.plan.plan import Plan
+from harness.targets import LayerCode, Part, codegen
+from harness.targets.codegen import Forward
+
+NETWORK = "network.c"
+LINKER_SECTIONS = (".got", ".got.plt")
+WAIT, RAISE = "wait_for_flag", "raise_flag"
+COPY = "copy_padded"
+IMPURE = re.compile(
+    r"syscall|sysenter|int\d*|rdtscp?|rdrand|rdseed|rdpmc|rdpid|cpuid|xgetbv|v?(ld|st)mxcsr|f(ld|n?st)(cw|env)|in|out"
+    r"|svc|hvc|smc|msr|mrs|rndrr?s?"
+)
+"""Instructions whose results depend on more than registers and memory, or that change how others compute."""
+
+ADDRESS_BITS = re.compile(r"(and|ands|test|tst|bt|shr|sar|shl|lsr|asr|lsl|ubfx|ubfiz|sbfx|xor|eor|mul|imul|crc32\w*) ")
+"""Instructions that take bits of an address; pointers are compared, added to and subtracted."""
+
+Find: TypeAlias = "Callable[[Inspected], str]"
+"""Returns a counterexample in words, or nothing; notes code of the program that it does not understand."""
+
+OTHER_FLAGS = "give the profile's toolchain other flags, for example -O2, and prove again"
+HERE = "the deployed file's machine code and symbols, without running it"
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """A plan and the program that is to follow it, with the SHA-256 that is checked on the board."""
+
+    plan: Plan
+    path: Path
+    sha256: str
+    not_understood: list[str] = field(default_factory=list)
+
+    def answer(self, find: Find, others: Iterable[Find]) -> str:
+        """Return a counterexample; ToolError if there is none in the program, but code that is not understood.
+
+        A program with a counterexample to one of the `others` does not do what the plan says, whatever that code does.
+        """
+        self.not_understood.clear()
+        counterexample = find(self)
+        if counterexample or not self.not_understood:
+            return counterexample
+        message = f"the program's machine code is not understood: {self.not_understood[0]}"
+        found = next(filter(None, (other(self) for other in others)), "")
+        if found:
+            return f"{message}; the program is wrong in any case: {found}"
+        raise ToolError(message, OTHER_FLAGS)
+
+    @cached_property
+    def program(self) -> Program:
+        """Return the program as it lies on this machine; ToolError if it is not the deployed one."""
+        found = program.read(self.path)
+        if found.sha256 != self.sha256:
+            raise ToolError(f"{self.path} is not the deployed program: it has changed since", "run the command again")
+        return found
+
+    @cached_property
+    def analysis(self) -> Analysis:
+        """Return the analysis of its functions."""
+        return Analysis(self.program)
+
+    @cached_property
+    def storage(self) -> Mapping[str, codegen.Storage]:
+        """Return buffers and tables of the plan by their names."""
+        return {each.name: each for each in codegen.storage(self.plan)}
+
+    @cached_property
+    def variables(self) -> Mapping[str, int]:
+        """Return the bytes of everything in network.c that may be written."""
+        codes = codegen.item_codes(self.plan)
+        others = {name: size for code in codes for name, size in code.objects.items()}
+        return {name: each.size for name, each in self.storage.items()} | others
+
+    @cached_property
+    def forwards(self) -> Sequence[Forward]:
+        """Return what the forward of every task is to call."""
+        return codegen.forwards(self.plan)
+
+    def name_of(self, symbol: Symbol) -> str:
+        """Return an object's name as C has it."""
+        return symbol.name.partition("@")[0]
+
+    def describe(self, address: int) -> str:
+        """Return what lies at an address, in words."""
+        found = self.program.object_at(address)
+        section = self.program.section_at(address)
+        where = f"{found.name} ({found.size} bytes)" if found else f"{address:#x}, which no symbol names,"
+        return f"{where} in {section.name}" if section else f"{address:#x}"
+
+
+def questions(plan: Plan, deployed: tuple[Path, str] | None) -> Iterator[Question]:
+    """Return what is asked of the program at a path, with its SHA-256; without one the answers are taken to be right.
+
+    ToolError when a question is asked of a program that cannot be read, or whose code is not understood.
+    """
+    return iter(list(_questions(plan, deployed)))
+
+
+def _questions(plan: Plan, deployed: tuple[Path, str] | None) -> Iterator[Question]:
+    finds: list[Find] = []
+    inspected = Inspected(plan, *deployed) if deployed else None
+    codes = codegen.task_codes(plan)
+
+    def question(layer: str | None, statement: str, cases: int, find: Find) -> Question:
+        finds.append(find)
+
+        def answer(note: Note) -> str:
+            if inspected is None:
+                return ""
+            counterexample = inspected.answer(find, finds)
+            if not counterexample:
+                note(inspected.program.sha256)
+            return counterexample
+
+        return Question(Step.STRUCTURE, Side.FILE, layer, statement, HERE, cases, complete=True, answer=answer)
+
+    stored, forwards = codegen.storage(plan), codegen.forwards(plan)
+    yield question(
+        None,
+        "every variable is a buffer or table of the plan with its size, or known state of the fixed board program",
+        len(stored),
+        _hidden_variable,
+    )
+    yield question(None, "no code of the network runs before main or after it", len(plan.items), _constructor)
+    yield question(
+        None,
+        "the address of each buffer and table is in its own functions and descriptors only",
+        len(stored),
+        _stray_reference,
+    )
+    yield question(
+        None,
+        "items share no variable but the buffers that one of them writes and others read",
+        len(plan.items),
+        _shared,
+    )
+    if plan.sync == "flag":
+        yield question(
+            None, "flags are raised and awaited by instructions that order memory", len(plan.hand_overs), _flags
+        )
+    for task, code, forward in zip(plan.tasks, codes, forwards, strict=True):
+        name = plan.part(task).name
+        yield question(
+            name,
+            "the forward function calls the stages of the plan in their order, passes them the plan's buffers, and "
+            "writes nothing itself",
+            1 + len(code.stages),
+            lambda found, forward=forward: _wrong_forward(found, forward),  # type: ignore[misc]
+        )
+        if forward.stages:
+            yield question(
+                name,
+                "each stage has one copy of machine code, which its forward and the proof call",
+                len(code.stages),
+                lambda found, code=code, forward=forward: _wrong_callers(found, code, forward),  # type: ignore[misc]
+            )
+            yield question(
+                name,
+                "each stage computes from its inputs and its layer's tables alone, and writes its outputs alone",
+                len(code.stages),
+                lambda found, code=code: _impure(found, code),  # type: ignore[misc]
+            )
+
+
+# Variables.
+
+
+def _hidden_variable(found: Inspected) -> str:
+    for section in found.program.sections:
+        if section.writable:
+            counterexample = _in_section(found, section)
+            if counterexample:
+                return counterexample
+    missing = [name for name, size in found.variables.items() if size and not _object(found, name)]
+    if missing:
+        return f"{missing[0]} of the plan is not in the program's symbols"
+    return ""
+
+
+def _object(found: Inspected, name: str) -> Symbol | None:
+    return next((each for each in found.program.objects if each.file == NETWORK and each.name == name), None)
+
+
+def _in_section(found: Inspected, section: Section) -> str:
+    """Return the first variable of a section that nothing demands, in words."""
+    if section.name in LINKER_SECTIONS or not section.size:
+        return ""
+    symbols = found.program.thread_locals if section.thread_local else found.program.objects
+    inside = sorted((each for each in symbols if each.section == section.name and each.size), key=lambda s: s.address)
+    start = 0 if section.thread_local else section.address
+    edge = start
+    for symbol in inside:
+        reason = _reason_against(found, symbol)
+        if reason:
+            users = _users(found, symbol)
+            what = f"{symbol.name} of {symbol.file or 'the program'}, {symbol.size} bytes in {section.name}"
+            return f"{what}: {reason}{users}"
+        if symbol.address - edge > 63:
+            return f"{symbol.address - edge} bytes in {section.name} before {symbol.name} that no symbol names"
+        edge = max(edge, symbol.end)
+    return "" if start + section.size - edge <= 63 else f"{section.size} bytes in {section.name} have no symbol"
+
+
+def _reason_against(found: Inspected, symbol: Symbol) -> str:
+    name = found.name_of(symbol)
+    if symbol.file == NETWORK:
+        size = found.variables.get(symbol.name)
+        if size is None:
+            return "the plan has no such variable"
+        return "" if size == symbol.size else f"the plan gives it {size} bytes"
+    if name in found.program.copied:
+        return ""  # of the C library
+    known = fixed.OBJECTS.get(symbol.file, {}) if symbol.file else fixed.GLOBALS
+    parts = {name, *name.split(".")}
+    size = next((known[part] for part in parts if part in known), None)
+    if size is None:
+        return "it is not in the list of harness/analysis/inspection/fixed.py"
+    return "" if symbol.size <= size else f"it has {size} bytes in the list of harness/analysis/inspection/fixed.py"
+
+
+def _users(found: Inspected, symbol: Symbol) -> str:
+    names = [
+        name for name, facts in _all(found) if any(symbol.address <= a < symbol.end for a in _addresses(found, facts))
+    ]
+    return f" (used by {', '.join(names[:3])})" if names else ""
+
+
+def _all(found: Inspected) -> Iterator[tuple[str, Facts]]:
+    for function in found.analysis.functions:
+        if not (function.name.startswith("code at") and found.analysis.is_padding(function)):
+            name = found.analysis.name(function)
+            yield name, found.analysis.facts(name)
+
+
+def _addresses(found: Inspected, facts: Facts) -> Iterator[int]:
+    values = [touch.value for touch in facts.touches]
+    for call in facts.calls:
+        values += call.arguments[: found.analysis.arity(call.name)]
+    for value in values:
+        if isinstance(value, Static):
+            yield from value.addresses
+
+
+# What runs before main.
+
+
+def _constructor(found: Inspected) -> str:
+    for section in found.program.sections:
+        if not section.name.endswith("_array"):
+            continue
+        for _, to in found.program.pointers_in(section.address, section.end):
+            function = found.program.function_starts.get(to) if isinstance(to, int) else None
+            if function and function.file not in fixed.CONSTRUCTORS and function.name not in fixed.START_CODE:
+                return f"{function.name} of {function.file or 'the program'} is called by {section.name}"
+            if function is None and not (isinstance(to, int) and to in found.program.marks):
+                return f"{section.name} calls {to}, which is no function"
+    return ""
+
+
+# References.
+
+
+def _stray_reference(found: Inspected) -> str:
+    objects = {each.address: name for name in found.storage if (each := _object(found, name))}
+    for name, facts in _all(found):
+        if facts.gaps:
+            found.not_understood.append(f"function {name}: {facts.gaps[0]}")
+        for address in _addresses(found, facts):
+            holder = found.program.object_at(address)
+            if holder is None or holder.address not in objects:
+                continue
+            planned = found.storage[objects[holder.address]]
+            if name not in planned.users and not _serves(found, name, planned.users):
+                return f"function {name} uses {planned.name}, which belongs to {', '.join(sorted(planned.users))}"
+    for place, to in found.program.pointers.items():
+        holder = found.program.object_at(to) if isinstance(to, int) else None
+        if holder is not None and holder.address in objects and not _may_hold(found, place):
+            return f"{found.describe(place)} holds the address of {holder.name}"
+    return ""
+
+
+def _serves(found: Inspected, name: str, users: Iterable[str]) -> bool:
+    """Return whether only these functions call the function."""
+    callers = _callers(found).get(name, set())
+    return bool(callers) and callers <= set(users)
+
+
+def _callers(found: Inspected) -> Mapping[str, set[str]]:
+    callers: dict[str, set[str]] = {}
+    for name, facts in _all(found):
+        for call in facts.calls:
+            if call.name:
+                callers.setdefault(call.name, set()).add(name)
+    return callers
+
+
+def _may_hold(found: Inspected, place: int) -> bool:
+    section, holder = found.program.section_at(place), found.program.object_at(place)
+    if section is not None and section.name in LINKER_SECTIONS:
+        return True
+    return holder is not None and holder.file in {NETWORK, ""} and holder.name not in found.storage
+
+
+# What items share.
+
+
+def _shared(found: Inspected) -> str:
+    used: dict[str, int] = {}
+    for task, forward in zip(found.plan.tasks, found.forwards, strict=True):
+        stops = {*forward.driver, *fixed.PURE}
+        for name, facts in found.analysis.reachable([forward.name], stops).items():
+            for address in _addresses(found, facts) if facts else ():
+                holder, section = found.program.object_at(address), found.program.section_at(address)
+                if section is None or not section.writable or section.name in LINKER_SECTIONS:
+                    continue
+                variable = holder.name if holder else hex(address)
+                planned = found.storage.get(variable) if holder else None
+                if planned is not None and (forward.name in planned.users or name in planned.users):
+                    continue
+                if used.setdefault(variable, task.item) != task.item:
+                    first, second = (found.plan.items[item].name for item in (used[variable], task.item))
+                    return f"items {first} and {second} both use {variable}, the second in {name}"
+    return ""
+
+
+# Flags.
+
+
+def _flags(found: Inspected) -> str:
+    functions = found.analysis.by_name
+    missing = [name for name in (WAIT, RAISE) if name not in functions]
+    if missing:
+        return f"the program has no function {missing[0]}"
+    if found.program.machine == "x86-64":
+        return ""  # every load acquires and every store releases
+    wait, raised = (found.analysis.facts(name).instructions for name in (WAIT, RAISE))
+    if not any(text.startswith(("ldar ", "ldapr ")) for text in wait) and not _fenced(wait, "ldr", ("ish", "ishld")):
+        return f"{WAIT} reads the flag without an acquire instruction: {'; '.join(wait)}"
+    if not any(text.startswith("stlr ") for text in raised) and not _fenced(raised, "dmb", ("ish",)):
+        return f"{RAISE} writes the flag without a release instruction: {'; '.join(raised)}"
+    return ""
+
+
+def _fenced(instructions: Sequence[str], first: str, kinds: Sequence[str]) -> bool:
+    """Return whether a barrier of one of these kinds stands behind a load, or before a store."""
+    texts = [text.replace(" #", " ") for text in instructions]
+    fences = [index for index, text in enumerate(texts) if text in {f"dmb {kind}" for kind in kinds}]
+    wanted = "ldr " if first == "ldr" else "str "
+    others = [index for index, text in enumerate(texts) if text.startswith(wanted)]
+    if not fences or not others:
+        return False
+    return min(others) < max(fences) if first == "ldr" else min(fences) < max(others)
+
+
+# Forwards.
+
+
+def _wrong_forward(found: Inspected, forward: Forward) -> str:
+    if forward.name not in found.analysis.by_name:
+        return f"the program has no function {forward.name}"
+    facts = found.analysis.facts(forward.name)
+    counterexample = _forbidden(found, forward.name, facts) or _forward_touches(found, forward, facts)
+    if counterexample:
+        return counterexample
+    if forward.driver:
+        allowed = {*forward.driver, *(name for name, _ in forward.merges)}
+        wrong = [call for call in facts.calls if call.name not in allowed and not _is_unknown(found, call.name)]
+        return f"{forward.name} calls {wrong[0].name or 'a computed address'}" if wrong else ""
+    if any(_is_unknown(found, call.name) for call in facts.calls):
+        return ""  # it may be a call of a stage
+    return _wrong_calls(found, forward, facts)
+
+
+def _forbidden(found: Inspected, name: str, facts: Facts) -> str:
+    """Return an instruction that no function of the network may have; note what is not understood."""
+    for instruction in facts.strange:
+        if IMPURE.fullmatch(instruction.text.split()[0]):
+            return f"function {name} has the instruction {instruction.words}"
+        found.not_understood.append(f"function {name} has the instruction {instruction.words}")
+    found.not_understood.extend(f"function {name}: {gap}" for gap in facts.gaps)
+    found.not_understood.extend(
+        f"function {name} calls {call.name or 'a computed address'} at {call.at:#x}"
+        for call in facts.calls
+        if _is_unknown(found, call.name)
+    )
+    return ""
+
+
+def _is_unknown(found: Inspected, name: str | None) -> bool:
+    """Return whether a callee is computed, or a function of the compiler's own library."""
+    return name is None or (name.startswith("__") and name not in found.analysis.by_name)
+
+
+def _forward_touches(found: Inspected, forward: Forward, facts: Facts) -> str:
+    for touch in facts.touches:
+        value = touch.value
+        if isinstance(value, Frame):
+            continue
+        if isinstance(value, Argument) and touch.write is None and (value.numbers == {0} or forward.uses_execution):
+            continue
+        if _is_constant_read(found, touch):
+            continue
+        if isinstance(value, Static) and touch.write is None:
+            continue  # which objects it may have addresses of is a claim of its own
+        counterexample = _wrong_touch(found, forward.name, touch, value)
+        if counterexample:
+            return counterexample
+    return ""
+
+
+def _wrong_touch(found: Inspected, name: str, touch: Touch, value: Value) -> str:
+    """Return in words what a function must not do; only note it where the address is not known well."""
+    does = {True: "writes", False: "reads", None: "uses"}[touch.write]
+    words = f"{name} {does} {_words(found, value)}: {touch.text} at {touch.at:#x}"
+    if isinstance(value, Argument) or (isinstance(value, Static) and value.alone):
+        return words
+    found.not_understood.append(words)
+    return ""
+
+
+def _is_constant_read(found: Inspected, touch: Touch) -> bool:
+    value = touch.value
+    return (
+        isinstance(value, Static) and touch.write is not True and all(_is_constant(found, a) for a in value.addresses)
+    )
+
+
+def _is_constant(found: Inspected, address: int) -> bool:
+    """Return whether only constants without a name, or the linker's table of addresses, are there."""
+    section = found.program.section_at(address)
+    if section is None or section.executable:
+        return False
+    return found.program.object_at(address) is None and (not section.writable or section.name in LINKER_SECTIONS)
+
+
+def _words(found: Inspected, value: Value) -> str:
+    if isinstance(value, Static):
+        return found.describe(value.addresses[0])
+    if isinstance(value, Argument):
+        return f"its argument {max(value.numbers) + 1}"
+    return "through a pointer of unknown origin"
+
+
+def _wrong_calls(found: Inspected, forward: Forward, facts: Facts) -> str:
+    planned = dict([*forward.merges, *forward.stages])
+    by_place = {call.at: call for call in facts.calls}
+    for call in facts.calls:
+        if call.name not in planned or call.tail:
+            return f"{forward.name} calls {call.name}, the plan says {', '.join(planned)}"
+        for number, (value, wanted) in enumerate(zip(call.arguments, planned[str(call.name)], strict=False)):
+            if value is None or isinstance(value, Loaded) or (isinstance(value, Static) and not value.alone):
+                found.not_understood.append(
+                    f"{forward.name} calls {call.name} at {call.at:#x} with argument {number + 1} of unknown origin"
+                )
+            elif not _points_to(found, value, wanted):
+                there = wanted or "the forward's own frame"
+                return f"{forward.name} calls {call.name} with argument {number + 1} that does not point to {there}"
+    called = {call.name for call in facts.calls}
+    if called != set(planned):
+        return f"{forward.name} does not call {', '.join(sorted(set(planned) - called))}"
+    return _wrong_order(forward, facts, by_place) or _wrong_frames(found, forward, facts, by_place)
+
+
+def _points_to(found: Inspected, value: Value, wanted: str | None) -> bool:
+    if wanted is None:
+        return isinstance(value, Frame)
+    if not isinstance(value, Static):
+        return False
+    holder = _object(found, wanted)
+    return holder is not None and all(holder.address <= address < holder.end for address in value.addresses)
+
+
+def _wrong_order(forward: Forward, facts: Facts, calls: Mapping[int, Call]) -> str:
+    """Each merge and then the stages are loops of their own, each of which may take no turn."""
+    loops = [*([name] for name, _ in forward.merges), [name for name, _ in forward.stages]]
+    for place, following in facts.order.items():
+        at = str(calls[place].name) if place != ENTRY else ""
+        loop = next((index for index, names in enumerate(loops) if at in names), -1)
+        last = loop < 0 or loops[loop][-1] == at
+        allowed: set[str | None] = {names[0] for names in loops[max(loop, 0) :]} if last else set()
+        if not last:
+            allowed = {loops[loop][loops[loop].index(at) + 1]}
+        for other in following:
+            if (other == END and not last) or (other != END and calls[other].name not in allowed):
+                after = f"after {at}" if at else "first"
+                return f"{forward.name} {after} calls {'nothing' if other == END else calls[other].name}"
+    return ""
+
+
+def _wrong_frames(found: Inspected, forward: Forward, facts: Facts, calls: Mapping[int, Call]) -> str:
+    """What a stage leaves in the forward's frame is what the next one takes from there."""
+    for place, following in facts.order.items():
+        if place == ENTRY or calls[place].name != forward.stages[0][0] or len(forward.stages) == 1:
+            continue
+        made = calls[place].arguments[len(forward.stages[0][1]) - 1]
+        for other in following:
+            if other == END:
+                continue
+            taken = calls[other].arguments[0]
+            if not (isinstance(made, Frame) and isinstance(taken, Frame)) or None in {made.offset, taken.offset}:
+                found.not_understood.append(f"{forward.name} calls {calls[other].name} with an array of unknown place")
+            elif taken != made:
+                return (
+                    f"{forward.name} calls {calls[other].name} with another array than {calls[place].name} has filled"
+                )
+    return ""
+
+
+# Stages.
+
+
+def _wrong_callers(found: Inspected, code: LayerCode, forward: Forward) -> str:
+    callers = _callers(found)
+    of_init = {f"{item.name}_init" for item in found.plan.items if item.target == "c:unrolled"}
+    for stage in code.stages:
+        copies = [each.name for each in found.analysis.functions if each.name.split(".")[0] == stage.name]
+        copies = [name for name in copies if not name.endswith(".cold")]  # a part of the function that stands elsewhere
+        parts = [name for name in copies if name != stage.name]
+        if copies.count(stage.name) != 1 or parts:
+            return f"{stage.name} has {len(copies)} copies: {', '.join(copies) or 'none'}"
+        wanted, allowed = {f"{stage.name}_stage", forward.name}, of_init if stage.part is Part.ACCUMULATE else set()
+        actual = callers.get(stage.name, set())
+        if not wanted <= actual <= wanted | allowed:
+            return f"{stage.name} is called by {', '.join(sorted(actual))}"
+        held = [p for p, to in found.program.pointers.items() if to == found.analysis.by_name[stage.name].address]
+        if held:
+            return f"{found.describe(held[0])} holds the address of {stage.name}"
+        counterexample = _wrong_wrapper(found, f"{stage.name}_stage", stage.name)
+        if counterexample:
+            return counterexample
+    return ""
+
+
+def _wrong_wrapper(found: Inspected, name: str, stage: str) -> str:
+    """Return how the function by which the proof calls a stage does more than calls: it could mend the answers."""
+    facts = found.analysis.facts(name)
+    counterexample = _forbidden(found, name, facts)
+    if counterexample:
+        return counterexample
+    others = [call.name for call in facts.calls if call.name not in {stage, COPY}]
+    others = [other for other in others if not _is_unknown(found, other)]
+    if others:
+        return f"{name} calls {', '.join(map(str, others))}"
+    copies = [call.arguments for call in facts.calls if call.name == COPY]
+    arrays = [pair for to, source, read, written, *_ in copies for pair in ((to, written), (source, read))]
+    for touch in facts.touches:
+        value = touch.value
+        inside = isinstance(value, Frame) and any(_inside(value, *array) for array in arrays)
+        passed = isinstance(value, Argument) and touch.write is None
+        if (isinstance(value, Frame) and not inside) or passed or _is_constant_read(found, touch):
+            continue
+        if isinstance(value, Frame) and value.offset is not None:
+            return f"{name} touches the array that it copies: {touch.text} at {touch.at:#x}"
+        counterexample = _wrong_touch(found, name, touch, value)
+        if counterexample:
+            return counterexample
+    return ""
+
+
+def _inside(place: Frame, array: Value, size: Value) -> bool:
+    """Return whether a place of the frame may be in an array of the frame."""
+    if not isinstance(array, Frame) or place.origin != array.origin:
+        return isinstance(array, Frame)
+    if place.offset is None or array.offset is None or not isinstance(size, Constant):
+        return True
+    return array.offset <= place.offset < array.offset + size.value
+
+
+def _impure(found: Inspected, code: LayerCode) -> str:
+    tables = {table.name for table in code.tables}
+    for stage in code.stages:
+        reached = found.analysis.reachable([stage.name], fixed.PURE)
+        unknown = [name for name, facts in reached.items() if facts is None and name not in fixed.PURE]
+        unknown = [name for name in unknown if not _is_unknown(found, name)]
+        if unknown:
+            return f"{stage.name} calls {', '.join(unknown)}, not known to compute from arguments alone"
+        for name, facts in reached.items():
+            if facts is None or name in fixed.PURE:
+                continue
+            counterexample = (
+                _forbidden(found, name, facts)
+                or _impure_touch(found, name, facts, tables, may_follow=stage.part is Part.MERGE)
+                or (_address_bits(stage.name, facts) if name == stage.name else "")
+            )
+            if counterexample:
+                return counterexample if name == stage.name else f"{counterexample}, called by {stage.name}"
+    return ""
+
+
+def _address_bits(name: str, facts: Facts) -> str:
+    """Return how a stage takes bits of an address that it is given, such as its alignment: all of them are pointers."""
+    for touch in facts.touches:
+        if isinstance(touch.value, Argument) and touch.write is None and ADDRESS_BITS.match(touch.text):
+            argument = max(touch.value.numbers) + 1
+            return f"{name} computes with bits of the address in its argument {argument}: {touch.text} at {touch.at:#x}"
+    return ""
+
+
+def _impure_touch(found: Inspected, name: str, facts: Facts, tables: set[str], *, may_follow: bool) -> str:
+    touches = [*facts.touches, *_through_calls(found, facts)]
+    for touch in touches:
+        value = touch.value
+        if isinstance(value, Frame | Argument):
+            continue
+        if isinstance(value, Loaded) and may_follow and not touch.write:
+            continue
+        if isinstance(value, Static) and not touch.write:
+            foreign = [address for address in value.addresses if not _is_own(found, address, tables)]
+            if not foreign and (value.alone or touch.write is None):
+                continue
+            if foreign:
+                value = Static(tuple(foreign), exact=True)
+        counterexample = _wrong_touch(found, name, touch, value)
+        if counterexample:
+            return counterexample
+    return ""
+
+
+def _through_calls(found: Inspected, facts: Facts) -> Iterator[Touch]:
+    """Return what functions write and read through the arguments of calls."""
+    for call in facts.calls:
+        written = _written_arguments(found, str(call.name), frozenset())
+        for number, value in enumerate(call.arguments[: found.analysis.arity(call.name)]):
+            if number in written:
+                yield Touch(call.at, f"call of {call.name}", value, write=True)
+            elif isinstance(value, Static):
+                yield Touch(call.at, f"call of {call.name}", value, write=None)
+
+
+def _written_arguments(found: Inspected, name: str, seen: frozenset[str]) -> set[int]:
+    if name in fixed.WRITTEN_BY_LIBRARY:
+        return {fixed.WRITTEN_BY_LIBRARY[name]}
+    if name in seen or name not in found.analysis.by_name:
+        return set()
+    facts = found.analysis.facts(name)
+    written = {n for t in facts.touches if t.write and isinstance(t.value, Argument) for n in t.value.numbers}
+    for call in facts.calls:
+        inner = _written_arguments(found, str(call.name), seen | {name})
+        values = (value for number, value in enumerate(call.arguments) if number in inner)
+        written |= {n for value in values if isinstance(value, Argument) for n in value.numbers}
+    return written
+
+
+def _is_own(found: Inspected, address: int, tables: set[str]) -> bool:
+    holder = found.program.object_at(address)
+    if holder is None:
+        return _is_constant(found, address)
+    return holder.file == NETWORK and holder.name in tables

@@ -1,0 +1,47 @@
+"""Statistics of execution times: pure functions of a series of integer nanoseconds, frozen values as answers.
+
+summarise  location, spread, quantiles and maximum, with intervals
+describe   warm-up, drift, periodic outliers, dependence, the clock's step
+analyse    the pWCET by extreme value theory, or why there is none
+compare    whether two series differ
+histogram, empirical_tail  what pictures are drawn from
+"""
+
+from harness.analysis.timing.comparison import Comparison, Shift, Verdict, compare
+from harness.analysis.timing.extremes import Extremes, NotApplicable, Point, Pwcet, Rules, analyse
+from harness.analysis.timing.histogram import Exceedance, Histogram, empirical_tail, histogram
+from harness.analysis.timing.hypotheses import Outcome
+from harness.analysis.timing.sample import Interval, NotGiven, Times, as_times, p_text
+from harness.analysis.timing.series import Drift, Outliers, Series, WarmUp, describe
+from harness.analysis.timing.summary import Quantile, Summary, summarise
+
+__all__ = [
+    "Comparison",
+    "Drift",
+    "Exceedance",
+    "Extremes",
+    "Histogram",
+    "Interval",
+    "NotApplicable",
+    "NotGiven",
+    "Outcome",
+    "Outliers",
+    "Point",
+    "Pwcet",
+    "Quantile",
+    "Rules",
+    "Series",
+    "Shift",
+    "Summary",
+    "Times",
+    "Verdict",
+    "WarmUp",
+    "analyse",
+    "as_times",
+    "compare",
+    "describe",
+    "empirical_tail",
+    "histogram",
+    "p_text",
+    "summarise",
+]

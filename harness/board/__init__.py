@@ -1,1 +1,0 @@
-"""A session with a board: this machine, by SSH, or emulated."""

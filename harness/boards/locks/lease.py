@@ -1,0 +1,129 @@
+"""Hold a board, whatever keeps others from it: the queue of this machine, and where it has one its labgrid place."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from harness.boards.connect import Reached, reach
+from harness.boards.locks import labgrid, lock, quarantine
+from harness.boards.locks import ticket as tickets
+from harness.boards.locks.folder import opened
+from harness.boards.locks.lease_guard import Held, right_to
+from harness.boards.locks.lock import Notify
+from harness.boards.locks.quarantine import Quarantine
+from harness.boards.locks.queue import Queue, Terms, longest_wait_s
+from harness.boards.locks.ticket import Now
+from harness.boards.profile import Address, Profile
+from harness.boards.session import Board, Deadline
+
+LONGEST_KEY = 200  # of the 255 bytes that a file's name may have
+
+
+@contextmanager
+def session(
+    profile: Profile,
+    folder: Path,
+    cache: Path,
+    purpose: str,
+    wait_s: float,
+    notify: Notify,
+    *,
+    counting: bool = False,
+) -> Iterator[Reached]:
+    """Hold the board of `profile`, as `hold`, and have a session with it, as `reach`, that ends when it is lost."""
+    with (
+        hold(profile, folder, purpose, wait_s, notify) as held,
+        reach(profile, cache, notify, counting=counting) as reached,
+    ):
+        yield replace(reached, board=held.guard(reached.board))
+
+
+@contextmanager
+def again(former: Board, profile: Profile, cache: Path, notify: Notify) -> Iterator[Reached]:
+    """A new session in place of `former`, which is over, by the same right; BoardLost once that has ended."""
+    held = right_to(former)
+    if held:
+        held.check()
+    with reach(profile, cache, notify) as reached:
+        yield replace(reached, board=held.guard(reached.board)) if held else reached
+
+
+@contextmanager
+def hold(profile: Profile, folder: Path, purpose: str, wait_s: float, notify: Notify) -> Iterator[Held]:
+    """Hold the board of `profile` for the time of the block; `folder` is where its locks are.
+
+    `notify` hears who has the board, and the place in the queue; that it is quarantined, which stops nobody.  It is
+    waited for no longer than HARNESS_LOCK_WAIT_S seconds.
+    BoardBusy when it is not free after `wait_s` seconds; BoardLost, in place of what else ends the block, when it was
+    taken away meanwhile.
+    """
+    wait_s = min(wait_s, longest_wait_s(os.environ))
+    with queue_of(profile, folder) as queue:
+        ill = quarantine.find(queue)
+        if ill:
+            notify(f"warning: board {profile.name} is {ill}")
+        deadline, terms = Deadline.after(wait_s), Terms.read(os.environ)
+        while True:
+            with ExitStack() as stack:
+                held = stack.enter_context(lock.locked(queue, purpose, wait_s, notify, terms))
+                try:
+                    if profile.labgrid:
+                        stack.enter_context(labgrid.acquired(profile.labgrid, queue, held, terms, deadline, notify))
+                except labgrid.GivesWay:
+                    wait_s = deadline.remaining_s
+                    continue
+                yield held
+                return
+
+
+@contextmanager
+def queue_of(profile: Profile, folder: Path) -> Iterator[Queue]:
+    """The queue of this machine for a board; BoardError if `folder` cannot be used."""
+    shared = not profile.emulated or profile.labgrid is not None
+    with opened(folder, shared=shared) as files:
+        yield Queue(files, key_of(profile), profile.name)
+
+
+def in_use(profile: Profile, folder: Path) -> str:
+    """Who has the board, in words, if this user's commands would have to wait for it; as seen on this machine."""
+    with queue_of(profile, folder) as queue:
+        now = Now.read()
+        having = tickets.having(queue.tickets(), now)
+        others = [each for each in having if each.by_hand_s is None or not each.is_mine]
+        return others[0].describe(queue.board) if others else ""
+
+
+def quarantined(profile: Profile, folder: Path) -> Quarantine | None:
+    """Why the board is out of use, and by whom; None if it is not.  BoardError if `folder` cannot be used."""
+    with queue_of(profile, folder) as queue:
+        return quarantine.find(queue)
+
+
+def key_of(profile: Profile) -> str:
+    """What names the board among all users of this machine: its place, its address; each may call it otherwise.
+
+    This machine is one board, whatever it is called and used as.
+    """
+    if profile.labgrid:
+        return _short(f"place-{profile.labgrid.place}")
+    if profile.local:
+        return "this-machine"
+    return _plain(profile.address) if profile.address else _short(profile.name)
+
+
+def _plain(address: Address) -> str:
+    via = f"-via-{_plain(address.jump)}" if address.jump else ""
+    return _short(re.sub(r"[^a-z0-9.-]", "_", f"{address.host.lower()}-{address.port}{via}"))
+
+
+def _short(key: str) -> str:
+    """As a part of a file's name; of a long one the end is in its hash."""
+    if len(key) <= LONGEST_KEY:
+        return key
+    return f"{key[: LONGEST_KEY - 17]}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"

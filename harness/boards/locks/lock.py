@@ -1,0 +1,94 @@
+"""The lock of a board among all who use this machine: a queue of tickets (ticket.py, place.py), with a lease."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from harness.boards.locks import ticket as tickets
+from harness.boards.locks.lease_guard import BoardBusy, Held
+from harness.boards.locks.queue import Place, Queue, Terms
+from harness.boards.locks.ticket import Now, Ticket
+from harness.boards.session import Deadline
+from harness.core.text import ordinal
+
+POLL_S = 0.2
+TERMS = Terms()
+
+Notify = Callable[[str], None]
+
+
+@contextmanager
+def locked(queue: Queue, purpose: str, wait_s: float, notify: Notify, terms: Terms = TERMS) -> Iterator[Held]:
+    """Hold the board for the time of the block.
+
+    While others have it, `notify` is told who, for what, and the place in the queue, again at every change.  BoardBusy
+    when it is not free after `wait_s` seconds; BoardLost, in place of whatever else ends the block, when it was taken
+    away meanwhile.
+    """
+    queue.sweep()
+    place = Place.drawn(queue, purpose, terms)
+    try:
+        _await(place, wait_s, notify)
+        with _beating(place) as held:
+            yield held
+    finally:
+        place.give_back()
+
+
+def _await(place: Place, wait_s: float, notify: Notify) -> None:
+    """Take the place when it is the first; one that was passed, because this process hung, is drawn again."""
+    deadline, told = Deadline.after(wait_s), ""
+    while True:
+        place.renew()
+        if place.lost():
+            place.draw_again()
+        now, found = Now.read(), place.queue.tickets()
+        ahead = tickets.blockers(place.ticket, found, now)
+        hanging = [] if ahead else place.pass_dead(found, now)
+        if not ahead and not hanging:
+            place.take()
+            if not place.lost():  # it may have been passed since it looked
+                return
+        for each in hanging:
+            notify(f"{each.describe(place.queue.board)}, but hangs: taking over; its program may still run there")
+        if ahead:
+            told = _tell(place, ahead[0], found, now, deadline, told, notify)
+            time.sleep(min(POLL_S, deadline.remaining_s))
+
+
+def _tell(
+    place: Place, first: Ticket, found: list[Ticket], now: Now, deadline: Deadline, told: str, notify: Notify
+) -> str:
+    """Tell who has the board and the place in the queue, if that is new; BoardBusy when the time is over."""
+    in_use = first.describe(place.queue.board)
+    if deadline.passed:
+        raise BoardBusy(in_use, deadline.timeout_s, "try again later, or end that job")
+    order = [ticket.number for ticket in tickets.waiting(found, now)]
+    if place.ticket.number in order:
+        in_use += f"; you are {ordinal(order.index(place.ticket.number) + 1)} of {len(order)}"
+    if in_use == told or not first.has_it_s:  # who is about to take it will have done so at the next look
+        return told
+    notify(f"{in_use}, waiting")
+    return in_use
+
+
+@contextmanager
+def _beating(place: Place) -> Iterator[Held]:
+    """Renew the lease from time to time; when it is lost, end the sessions with the board, again for late comers."""
+    held, ended = Held(place.check, place.ticket.rank), threading.Event()
+
+    def beat() -> None:
+        while not ended.wait(place.terms.beat_s):
+            held.is_ours()
+
+    thread = threading.Thread(target=beat, name=f"lease of {place.queue.board}", daemon=True)
+    thread.start()
+    try:
+        with held.kept():
+            yield held
+    finally:
+        ended.set()
+        thread.join()

@@ -1,0 +1,425 @@
+"""`boards.yaml` -> frozen, validated profiles.
+
+`boards.local.yaml` beside it is merged over it, key by key; `HARNESS_<BOARD>_HOST=[user@]host[:port]` gives or
+replaces an address.  Every mistake is named with file, line and the valid choices.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import reprlib
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from harness.core import strict_yaml
+from harness.core.errors import RequestError, unknown_name
+
+# The way to a board, and how long to wait for it: a run may be resumed with others.  The address is not kept, as it
+# names files of the user; the identity of the board that answers is (harness/boards/identity.py).
+NOT_SHAPING = ("address", "power", "labgrid", "boot_s", "timeout_s", "work_folder")
+
+OPERATORS = ("QuantizeLinear", "QGemm", "Add", "DequantizeLinear", "ArgMax", "ArgMin")
+
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+BoardName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
+Operator = Literal["QuantizeLinear", "QGemm", "Add", "DequantizeLinear", "ArgMax", "ArgMin"]
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Address(_Entry):
+    """Where a board answers SSH; `jump` is the host on the way to it."""
+
+    host: str = Field(min_length=1, pattern=r"^[^\s-]\S*$")
+    port: int = Field(default=22, ge=1, le=65535)
+    user: str | None = None
+    key: str | None = None
+    known_hosts: str = "~/.ssh/known_hosts"
+    jump: Address | None = None
+
+
+class Emulator(_Entry):
+    """The emulated board that stands in when there is no address."""
+
+    cpu: str
+    cores: int = Field(ge=1, le=64)
+    memory_mib: int = Field(default=1024, ge=256)
+    disk_mib: int = Field(default=512, ge=1)
+
+
+class Toolchain(_Entry):
+    """How the board's program is compiled.  `glibc` is the newest version that the board offers."""
+
+    compiler: str = Field(min_length=1, pattern=r"^\s*[^\s-]")
+    flags: tuple[str, ...] = Field(default=(), strict=False)
+    static: bool = False
+    glibc: str | None = Field(default=None, pattern=r"^\d+\.\d+$")
+
+
+class Cuda(_Entry):
+    """The board's GPU: its architectures, the newest PTX that its driver reads, how the processor waits for it."""
+
+    archs: tuple[Annotated[str, Field(pattern=r"^sm_\d+$")], ...] = Field(min_length=1, strict=False)
+    ptx: str | None = Field(default=None, pattern=r"^\d+\.\d+$")
+    wait: Literal["spin", "yield", "block"] = "spin"
+
+
+class Tiovx(_Entry):
+    """The software of a TI image: a copy of its root file system to build with, the SDK for its firmware.
+
+    The environment's TARGET_FS and TIOVX_SDK serve where the profile names none.  `timeout_s` is how long the program
+    waits for a core to answer.
+    """
+
+    target_fs: str | None = None
+    sdk: str | None = None
+    timeout_s: int = Field(default=20, ge=1, le=3600)
+
+
+class Vitis(_Entry):
+    """The FPGA of a Kria, and AMD's software to build for it: Vitis, a platform (.xpfm), a copy of the board's XRT.
+
+    The environment's VITIS, PLATFORM and XRT serve where the profile names none.  `timeout_s` is how long the program
+    waits for a kernel.
+    """
+
+    vitis: str | None = None
+    platform: str | None = None
+    xrt: str | None = None
+    clock_mhz: int = Field(default=200, ge=1, le=1000)
+    timeout_s: int = Field(default=20, ge=1, le=3600)
+
+
+class Timing(_Entry):
+    """How the board is prepared while times are measured; what is left out is left as it is.
+
+    `frequency_khz` is the lower and the upper bound of all cores.  `idle_states` and `turbo` are switched on or off;
+    without idle states a core waits in its shallowest.  `interrupts_away` moves those that can be moved to cores
+    without an item, `realtime_throttling` is the kernel's share of time that no real-time program gets.  `fifo`,
+    `lock_memory`, `dma_latency_us` (None leaves it) and `warmup` (executions) are asked of the board's program.
+    `as_root` are the words before a command that needs root's rights.
+    """
+
+    governor: str | None = Field(default=None, pattern=r"^[a-z_]{1,15}$")
+    frequency_khz: int | None = Field(default=None, ge=1, le=100_000_000)
+    turbo: bool | None = None
+    idle_states: bool | None = None
+    interrupts_away: bool = False
+    realtime_throttling: bool | None = None
+    fifo: int | None = Field(default=None, ge=1, le=99)
+    lock_memory: bool = True
+    dma_latency_us: int | None = Field(default=0, ge=0, le=1_000_000)
+    warmup: int = Field(default=1000, ge=0, le=100_000_000)
+    as_root: tuple[Annotated[str, Field(min_length=1)], ...] = Field(default=(), strict=False)
+
+
+Words = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1, strict=False)]
+"""A command of this machine: a program and its arguments, which no shell sees."""
+
+
+class Power(_Entry):
+    """The board's power switch: a `command` that cycles it, or two with `off_s` seconds between them.
+
+    Each ends within `timeout_s`.  (`off` and `on` as keys would be booleans in YAML.)
+    """
+
+    command: Words | None = None
+    off_command: Words | None = None
+    on_command: Words | None = None
+    off_s: float = Field(default=5.0, ge=0, le=600, strict=False)
+    timeout_s: float = Field(default=60.0, gt=0, le=3600, strict=False)
+
+    @model_validator(mode="after")
+    def _is_one_way(self) -> Power:
+        given = (self.command is not None, self.off_command is not None, self.on_command is not None)
+        if given not in {(True, False, False), (False, True, True)}:
+            raise _inconsistent("give command, or off_command and on_command", "power")
+        return self
+
+
+class Labgrid(_Entry):
+    """The place of a labgrid coordinator that stands for the board, and labgrid's client on this machine."""
+
+    place: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    coordinator: str | None = Field(default=None, pattern=r"^[A-Za-z0-9\[][^\s@/]*$")
+    client: str = Field(default="labgrid-client", pattern=r"^[^\s-]\S*$")
+
+
+def _has_words(line: str) -> str:
+    """The line of a command on the board, quoted as for a shell; none sees it."""
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise PydanticCustomError("command", "{reason}", {"reason": f"{line!r}: {error}"}) from error
+    if not words:
+        raise PydanticCustomError("command", "an empty line is no command")
+    return line
+
+
+Line = Annotated[str, AfterValidator(_has_words)]
+
+
+class ItemProfile(_Entry):
+    """One processing element: the operators that it computes unless `split` says otherwise, by which target, where."""
+
+    target: str
+    operators: tuple[Operator, ...] = Field(default=(), strict=False)
+    core: int | None = Field(default=None, ge=0)
+
+
+def _words(given: Any) -> Any:
+    """One text of words with commas between them, as `--split` takes it, is a list of them."""
+    return given.split(",") if isinstance(given, str) else given
+
+
+class Profile(_Entry):
+    """A board: what it is, how to reach it, how to build for it, which item computes what.
+
+    `timeout_s` is how long the program may work on one chunk before it is killed, `boot_s` how long the board may take
+    to answer after its power came back.  `work_folder` is what the harness may fill there, in the user's home if it is
+    not given.  `stand_ins` is whether programs play its accelerators; without it those of an emulated board.
+    """
+
+    name: BoardName
+    soc: str
+    cores: int = Field(ge=1)
+    local: bool = False
+    address: Address | None = None
+    emulator: Emulator | None = None
+    toolchain: Toolchain
+    cuda: Cuda | None = None
+    tiovx: Tiovx = Field(default_factory=Tiovx)
+    vitis: Vitis = Field(default_factory=Vitis)
+    stand_ins: bool | None = None
+    items: dict[Name, ItemProfile] = Field(min_length=1)
+    split: Annotated[tuple[str, ...], BeforeValidator(_words)] = Field(default=(), strict=False)
+    sync: Literal["barrier", "flag"] = "barrier"
+    block: int = Field(default=1000, ge=1, le=1_000_000)
+    work_folder: str | None = Field(default=None, pattern=r"^/[^\x00]+$")
+    timeout_s: float = Field(default=300.0, gt=0, le=1_000_000, strict=False, allow_inf_nan=False)
+    setup: tuple[Line, ...] = Field(default=(), strict=False)
+    teardown: tuple[Line, ...] = Field(default=(), strict=False)
+    timing: Timing = Field(default_factory=Timing)
+    power: Power | None = None
+    boot_s: float = Field(default=120.0, gt=0, le=3600, strict=False)
+    labgrid: Labgrid | None = None
+    time_source: Literal["CLOCK_MONOTONIC_RAW", "CLOCK_MONOTONIC", "CNTVCT"] = "CLOCK_MONOTONIC_RAW"
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Profile:
+        _check_reachable(self)
+        _check_items(self)
+        return self
+
+    @property
+    def emulated(self) -> bool:
+        """Whether a run reaches an emulated board, because nobody gave an address."""
+        return not self.local and self.address is None
+
+    @property
+    def simulated(self) -> bool:
+        """Whether programs play the board's accelerators."""
+        return self.emulated if self.stand_ins is None else self.stand_ins
+
+    @property
+    def reached_by(self) -> str:
+        """Return the way to the board: `address`, `emulator` or `this machine`."""
+        return "this machine" if self.local else "emulator" if self.address is None else "address"
+
+    def kept(self) -> dict[str, Any]:
+        """Return what of the profile shapes a run, as JSON types; `restored` makes a profile of it."""
+        return self.model_dump(mode="json", exclude=set(NOT_SHAPING)) | {"reached_by": self.reached_by}
+
+
+def restored(kept: Mapping[str, Any]) -> Profile:
+    """Return the profile that `Profile.kept` gave, with a placeholder for an address; ValueError if it gave none."""
+    entry = {key: value for key, value in kept.items() if key != "reached_by"}
+    profile = Profile.model_validate(
+        entry | ({"address": {"host": "unknown"}} if kept["reached_by"] == "address" else {})
+    )
+    if profile.kept() != kept:
+        raise ValueError("the profile is not one that this version of harness keeps")
+    return profile
+
+
+def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what differs between two profiles that `Profile.kept` gave, each as `key: old -> new`."""
+    before, after = dict(_flat(old)), dict(_flat(new))
+    texts = {key: (before.get(key, "none"), after.get(key, "none")) for key in {**before, **after}}
+    return tuple(f"{key}: {was} -> {now}" for key, (was, now) in texts.items() if was != now)
+
+
+def _flat(entry: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Return the keys of all values, with the keys above them before a dot, and the values as JSON texts."""
+    for key, value in entry.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", "none" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _check_reachable(profile: Profile) -> None:
+    if not profile.local and profile.address is None and profile.emulator is None:
+        raise _inconsistent("give one of: local: true, address, emulator")
+    if profile.emulated and profile.stand_ins is False:
+        raise _inconsistent("an emulated board has no accelerators but stand-ins", "stand_ins")
+    if profile.local and profile.address is not None:
+        raise _inconsistent("local: true and an address exclude each other", "address")
+
+
+def _check_items(profile: Profile) -> None:
+    owner: dict[str, str] = {}
+    for name, item in profile.items.items():
+        if item.core is not None and item.core >= profile.cores:
+            reason = f"there is no core {item.core}, the board has cores 0 to {profile.cores - 1}"
+            raise _inconsistent(reason, "items", name, "core")
+        for operator in item.operators:
+            if operator in owner:
+                raise _inconsistent(f"items {owner[operator]} and {name} both claim {operator}", "items", name)
+            owner[operator] = name
+
+
+def _inconsistent(reason: str, *keys: str) -> PydanticCustomError:
+    """Entries that are right by themselves and wrong together; `keys` lead to the one to change."""
+    return PydanticCustomError("inconsistent", "{reason}", {"reason": reason, "keys": keys})
+
+
+@dataclass(frozen=True)
+class Laboratory:
+    """All profiles by name."""
+
+    profiles: Mapping[str, Profile]
+
+    def board(self, name: str) -> Profile:
+        """The profile of `name`; RequestError with the nearest names if there is none."""
+        if name not in self.profiles:
+            raise unknown_name("board", name, self.profiles)
+        return self.profiles[name]
+
+
+def load(path: Path, environment: Mapping[str, str] = os.environ) -> Laboratory:
+    """Read the laboratory from `path` and its `.local.yaml` neighbour; RequestError names file and line."""
+    sources = [_Source.read(path)]
+    local = path.with_suffix(".local.yaml")
+    if local.exists():
+        sources.append(_Source.read(local))
+    merged: dict[str, Any] = {}
+    for source in sources:
+        merged = _merge(merged, source.document)
+    return Laboratory({name: _profile(name, entry, sources, environment) for name, entry in merged.items()})
+
+
+@dataclass(frozen=True)
+class _Source:
+    path: Path
+    document: dict[str, Any]
+    lines: Mapping[tuple[str, ...], int]
+
+    @classmethod
+    def read(cls, path: Path) -> _Source:
+        try:
+            text = path.read_text(encoding="utf-8")
+            lines = strict_yaml.lines(text, path)
+        except FileNotFoundError:
+            raise RequestError(f"{path}: there is no such file", "name the laboratory with --boards FILE") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise RequestError(f"{path}: cannot be read: {error}") from error
+        document = strict_yaml.load(text, path) or {}
+        if not isinstance(document, dict) or not all(isinstance(entry, dict) for entry in document.values()):
+            raise RequestError(f"{path}: expected a mapping of board names to profiles")
+        return cls(path, document, lines)
+
+
+def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(base.get(key), dict)
+        merged[key] = _merge(base[key], value) if both else value
+    return merged
+
+
+def _profile(name: Any, entry: dict[str, Any], sources: list[_Source], environment: Mapping[str, str]) -> Profile:
+    given = environment.get(host_variable(str(name)))
+    if given:
+        address = entry.get("address")
+        entry = entry | {"address": (address if isinstance(address, dict) else {}) | _parse_address(str(name), given)}
+    try:
+        return Profile.model_validate({"name": name} | entry)
+    except ValidationError as error:
+        raise _explain(str(name), error, sources) from error
+
+
+def host_variable(board: str) -> str:
+    """The environment variable that gives a board's address; no variable's name has a hyphen."""
+    return f"HARNESS_{board.upper().replace('-', '_')}_HOST"
+
+
+def _parse_address(name: str, text: str) -> dict[str, Any]:
+    match = re.fullmatch(r"(?:(?P<user>[^@\s]+)@)?(?P<host>[^@:\s-][^@:\s]*)(?::(?P<port>[0-9]{1,5}))?", text)
+    if not match or not 1 <= int(match["port"] or 22) <= 65535:
+        raise RequestError(f"{host_variable(name)}={text!r} is no address", "the form is [user@]host[:port]")
+    found = {key: value for key, value in match.groupdict().items() if value is not None}
+    return found | {"port": int(found["port"])} if "port" in found else found
+
+
+def _explain(name: str, error: ValidationError, sources: list[_Source]) -> RequestError:
+    """One finding as file:line, board and key; its hint lists what may stand there.
+
+    An unknown key comes first: it is often the misspelt name of one that is missing.
+    """
+    finding = min(error.errors(), key=lambda finding: finding["type"] != "extra_forbidden")
+    keys = _keys(finding)
+    place, key = _locate((name, *keys), sources), ".".join(keys)
+    if finding["type"] == "extra_forbidden":
+        choices = _choices(keys[:-1])
+        return RequestError(f"{place}: board {name}: unknown key {key!r}", f"valid choices: {', '.join(choices)}")
+    if finding["type"] == "missing":
+        return RequestError(f"{place}: board {name}: {key!r} is missing")
+    if finding["type"] == "inconsistent":
+        return RequestError(f"{place}: board {name}: {finding['msg']}")
+    said = strict_yaml.in_its_words(finding)
+    return RequestError(f"{place}: board {name}: {key}: {said}, found {reprlib.repr(finding['input'])}")
+
+
+def _keys(finding: ErrorDetails) -> tuple[str, ...]:
+    if finding["type"] == "inconsistent":
+        return tuple(finding["ctx"]["keys"])
+    return tuple(str(part) for part in finding["loc"] if part != "[key]")
+
+
+def _locate(keys: tuple[str, ...], sources: list[_Source]) -> str:
+    """file:line of the longest known prefix of `keys`, in the file that had the last word."""
+    for length in range(len(keys), 0, -1):
+        for source in reversed(sources):
+            if keys[:length] in source.lines:
+                return f"{source.path}:{source.lines[keys[:length]]}"
+    return str(sources[-1].path)
+
+
+def _choices(keys: tuple[str, ...]) -> list[str]:
+    """The keys that the entry at `keys` may have."""
+    entries: dict[str, type[BaseModel]] = {
+        "address": Address,
+        "jump": Address,
+        "emulator": Emulator,
+        "toolchain": Toolchain,
+        "cuda": Cuda,
+        "tiovx": Tiovx,
+        "vitis": Vitis,
+        "timing": Timing,
+        "power": Power,
+        "labgrid": Labgrid,
+        "items": ItemProfile,
+    }
+    entry = next((entries[key] for key in reversed(keys) if key in entries), Profile)
+    return sorted(field for field in entry.model_fields if field != "name")

@@ -1,0 +1,29 @@
+"""The state of a board while it works: set, restored, observed, and disturbed on purpose."""
+
+from harness.boards.tuning.commands import Notify, known_state
+from harness.boards.tuning.desired_settings import Setting
+from harness.boards.tuning.facts import facts
+from harness.boards.tuning.interval import Differences, differences
+from harness.boards.tuning.load import Load, LoadName, loaded
+from harness.boards.tuning.settings import drifted, measuring_state, told
+from harness.boards.tuning.snapshot import Snapshot, take
+from harness.boards.tuning.throttling import throttled, unseen
+
+__all__ = [
+    "Differences",
+    "Load",
+    "LoadName",
+    "Notify",
+    "Setting",
+    "Snapshot",
+    "differences",
+    "drifted",
+    "facts",
+    "known_state",
+    "loaded",
+    "measuring_state",
+    "take",
+    "throttled",
+    "told",
+    "unseen",
+]

@@ -1,0 +1,72 @@
+"""Ctrl-C and its like while something must be brought to its end: the first stops the work, no other the restoring."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+from harness.boards.tuning.commands import Notify
+from harness.core.interrupts import interrupt
+
+# A closed terminal and a job's cancellation leave the board as Ctrl-C does.
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interruption:
+    """Whether signals raise KeyboardInterrupt at once, or are held back until the work is at its end."""
+
+    def __init__(self, notify: Notify) -> None:
+        self._notify = notify
+        self._pending = 0
+        self.held = False
+        self.remaining: str = ""
+
+    def arrive(self, number: int, _frame: FrameType | None) -> None:
+        """The signals' handler: after the first, what follows is the restoring, and that is not to be interrupted."""
+        if not self.held:
+            self.held = True
+            raise interrupt(number)
+        self._pending = self._pending or number
+        with suppress(RuntimeError):  # in the midst of another message
+            self._notify(f"not yet: the board is being set or restored{self.remaining}")
+
+    def release(self) -> None:
+        """Let signals interrupt again; one that was held back does so now."""
+        self.held = False
+        self.raise_pending()
+
+    def raise_pending(self) -> None:
+        """KeyboardInterrupt for a signal that was held back."""
+        if self._pending:
+            number, self._pending = self._pending, 0
+            self.held = True
+            raise interrupt(number)
+
+
+@contextmanager
+def interruptible(notify: Notify) -> Iterator[Interruption]:
+    """Handle the signals of the block; it begins with them held back.  Only a program's main thread hears of them."""
+    interruption = Interruption(notify)
+    interruption.held = True
+    former = _handle(interruption.arrive)
+    try:
+        yield interruption
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+    interruption.raise_pending()
+
+
+def _handle(handler: Callable[[int, FrameType | None], None]) -> dict[signal.Signals, Any]:
+    """Install the handler, but not for a signal that is ignored (nohup); gives what was there."""
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    former = {number: signal.getsignal(number) for number in SIGNALS}
+    mine = {number: there for number, there in former.items() if there not in (signal.SIG_IGN, None)}
+    for number in mine:
+        signal.signal(number, handler)
+    return mine

@@ -1,0 +1,84 @@
+"""What a command that works in steps keeps of them: for the screen, for a log, for its document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.boards.connect import reach
+from harness.boards.locks import hold
+from harness.boards.locks.lease_guard import Held
+from harness.boards.profile import Profile
+from harness.boards.session import Board
+from harness.boards.workspace import Workspace
+from harness.core.console import Screen
+from harness.core.errors import HarnessError
+from harness.runs import folder as run_folder
+
+LOCK_WAIT_S = 3600.0
+
+
+@dataclass
+class Journal:
+    """What was done; `steps` are the names of all steps, in their order."""
+
+    screen: Screen
+    log: Path
+    steps: tuple[str, ...]
+    done: dict[str, str] = field(default_factory=dict)
+    held: Held | None = None
+
+    @classmethod
+    def open(cls, screen: Screen, profile: Profile, workspace: Workspace, steps: tuple[str, ...]) -> Journal:
+        """A journal whose log is a new file in the cache."""
+        folder = workspace.cache / "firmware"
+        folder.mkdir(parents=True, exist_ok=True)
+        return cls(screen, folder / f"{run_folder.now():%Y%m%dT%H%M%S}_{profile.name}.log", steps)
+
+    def note(self, text: str) -> None:
+        """A line for who waits."""
+        self.screen.note(text)
+        self._keep(text)
+
+    def _keep(self, text: str) -> None:
+        """Write a line to the log."""
+        with self.log.open("a", encoding="utf-8") as file:
+            file.write(f"{run_folder.now():%Y-%m-%dT%H:%M:%SZ} {text}\n")
+
+    @contextmanager
+    def step(self, name: str, what: str) -> Iterator[None]:
+        """One of `steps`; what it finds out goes to `done`."""
+        self.note(f"[{self.steps.index(name) + 1}/{len(self.steps)}] {name}: {what}")
+        try:
+            yield
+        except HarnessError as error:
+            self._keep(f"step {name!r} failed: {error.message}")  # on the screen the command says so when it ends
+            raise
+
+    def result(self, name: str, text: str) -> None:
+        """What has come of a step."""
+        self.done[name] = text
+        self.note(f"  {text}")
+
+    @contextmanager
+    def session(self, profile: Profile, workspace: Workspace) -> Iterator[Board]:
+        """With the board; what is waited for is told.  It ends when the board that is locked is lost."""
+        with reach(profile, workspace.cache, self.note) as reached:
+            yield self.held.guard(reached.board) if self.held else reached.board
+
+    @contextmanager
+    def locked(self, profile: Profile, workspace: Workspace) -> Iterator[None]:
+        """Nobody else has the board."""
+        with hold(profile, workspace.locks(profile), "firmware", LOCK_WAIT_S, self.note) as held:
+            self.held = held
+            try:
+                yield
+            finally:
+                self.held = None
+
+    @property
+    def results(self) -> str:
+        """All of them, a line each."""
+        return "\n".join(f"{name}: {text}" for name, text in self.done.items())

@@ -1,0 +1,140 @@
+"""Assembles the commands; turns errors into messages and exit codes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from harness import __version__
+from harness.boards import workspace
+from harness.cli import (
+    boards,
+    diff,
+    doctor,
+    firmware,
+    history,
+    measure,
+    models,
+    nightly,
+    plan,
+    prove,
+    report,
+    run,
+    serve,
+    sign,
+    verify,
+)
+from harness.core.console import Screen, abandon
+from harness.core.errors import EXIT_BUG, EXIT_INFRASTRUCTURE, HarnessError, ToolError
+from harness.core.interrupts import interrupt, reason
+
+OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE}
+"""What files refuse on a machine that is full, read-only or of somebody else: no bug of a program."""
+STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+COMMANDS = (
+    *(run.run, prove.prove, measure.measure, plan.plan, firmware.firmware, doctor.doctor),
+    models.models,
+    boards.boards,
+    nightly.nightly,
+    *(history.history, diff.diff, report.report, serve.serve),
+    *(verify.verify, sign.sign),
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="harness")
+@click.option("--boards", type=click.Path(path_type=Path), envvar="HARNESS_BOARDS", help="The laboratory file.")
+@click.option("--runs", type=click.Path(path_type=Path), envvar="HARNESS_RUNS", help="Where run folders go.")
+@click.option("--debug", is_flag=True, help="Show the trace of an error.")
+@click.pass_context
+def cli(context: click.Context, boards: Path | None, runs: Path | None, debug: bool) -> None:  # noqa: ARG001 - see main
+    """Take a quantised ONNX network to a board and show, bit for bit, that what runs there is the network."""
+    context.obj = workspace.find(boards, runs)
+
+
+for command in COMMANDS:
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run the command line and exit with its code; a bug exits with 4, never with 1 (differs)."""
+    _open_standard_streams()
+    _end_as_interrupted()
+    try:
+        code = _ended()
+    except OSError:  # not even the message can be written
+        abandon(sys.stdout, sys.stderr)
+        code = EXIT_INFRASTRUCTURE
+    sys.exit(code)
+
+
+def _open_standard_streams() -> None:
+    """Where one is closed, the next file that is opened, as one of evidence, would get what is written to it."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= STANDARD_ERROR:
+        pass
+    os.close(descriptor)
+    sys.stdout = sys.stdout or os.fdopen(STANDARD_OUTPUT, "w")
+    sys.stderr = sys.stderr or os.fdopen(STANDARD_ERROR, "w")
+
+
+def _end_as_interrupted() -> None:
+    """Whoever ends the program, or closes its terminal, leaves its board as Ctrl-C does; `nohup` still ignores that."""
+    for number in ENDING:
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _interrupt_once)
+
+
+def _interrupt_once(number: int, _frame: FrameType | None) -> None:
+    """A terminal that is closed says so twice, by its shell and by the kernel: the restoring goes on."""
+    for each in ENDING:
+        signal.signal(each, lambda *_: None)
+    raise interrupt(number)
+
+
+def _ended() -> int | None:
+    """The exit code of the command; None is that of one that has done what it should."""
+    try:
+        code: int | None = cli.main(standalone_mode=False)
+    except HarnessError as error:
+        return _report(error)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt) as error:  # click raises Abort from KeyboardInterrupt
+        Screen.open(as_json=False).note(f"stopped: {reason(error.__cause__ or error)}")
+        return EXIT_INFRASTRUCTURE
+    except SystemExit as error:  # click's, with 1, where nobody reads what is written
+        abandon(sys.stdout, sys.stderr)
+        return EXIT_INFRASTRUCTURE if error.code else None
+    except Exception as error:  # noqa: BLE001 - the last resort: whatever is left is a bug
+        return _report_unforeseen(error)
+    return code
+
+
+def _report_unforeseen(error: Exception) -> int:
+    if isinstance(error, OSError) and error.errno in OF_THE_MACHINE:
+        return _report(ToolError(f"this machine: {error}", "mend its rights or free its disk, then try again"))
+    traceback.print_exc()
+    print("error: this is a bug in harness; please report it with the lines above", file=sys.stderr)  # noqa: T201
+    return EXIT_BUG
+
+
+def _report(error: HarnessError) -> int:
+    if "--debug" in sys.argv:
+        traceback.print_exc()
+    screen = Screen.open(as_json="--json" in sys.argv)
+    screen.failure(error)
+    try:
+        screen.document({"error": error.message, "hint": error.hint, "exit_code": error.exit_code} | error.details)
+    except OSError:
+        abandon(sys.stdout)
+    return error.exit_code

@@ -1,0 +1,201 @@
+"""`harness measure`: put the board into a known state, time every execution, look at the board, keep all of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness import report
+from harness.boards import profile
+from harness.boards.connect import Reached
+from harness.boards.locks import session
+from harness.boards.profile import Profile
+from harness.boards.tuning import Notify, drifted, facts, loaded, measuring_state, take
+from harness.boards.tuning.identify import require_same_boot
+from harness.boards.workspace import Workspace
+from harness.cli import steps
+from harness.cli.plan_flow import plan_table
+from harness.core.console import Screen
+from harness.core.errors import BoardError, InfrastructureError, RequestError
+from harness.core.outcome import Outcome
+from harness.execution import program
+from harness.plan import plan
+from harness.plan.plan import Plan
+from harness.report import terminal
+from harness.runs import document as run_document
+from harness.runs import job as jobs
+from harness.runs.job import Job, Request
+from harness.runs.measurement import base, document, segments
+from harness.runs.measurement import request as requests
+from harness.runs.measurement.base import READINGS_FILE, Base
+from harness.runs.measurement.document import Measured, Priority
+from harness.runs.measurement.request import Asked, Quantity
+from harness.runs.measurement.segments import Measurer, Probe
+
+LOAD_LIMIT_S = 4 * 3600.0  # beside the duration asked for: a load that outlives its measurement ends by itself
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What is to be done: the request of a run, what of it is measured, what that is compared with."""
+
+    request: Request
+    asked: Asked
+    bases: tuple[Base, ...]
+
+
+def measure(
+    options: Mapping[str, Any],
+    planned: Mapping[str, Any],
+    against: Sequence[Path],
+    workspace: Workspace,
+    screen: Screen,
+) -> int:
+    """The whole command; returns the exit code of the verdict.
+
+    `options` are those of `harness.runs.measurement.request.settle`, `planned` those of a run's request.
+    """
+    order = _order(options, planned, against, workspace)
+    folder: Path | None = None
+    try:
+        job = _settle(order.request, workspace, screen)
+        folder = job.folder.path
+        with steps.journal(job.folder, screen, "a measurement is not resumed: start it again") as notify:
+            found = _carry_out(job, order, workspace, screen, notify)
+    except (InfrastructureError, OSError) as error:
+        failure = error if isinstance(error, InfrastructureError) else steps.host_failure(error)
+        screen.document(run_document.inconclusive(order.request, failure, folder))
+        screen.failure(failure)
+        return failure.exit_code
+    terminal.show_measurement(found, job.folder.path / "report.html", screen)
+    screen.document(document.summary(found, job.folder.path))
+    return Outcome(found["verdict"]).exit_code
+
+
+def _order(
+    options: Mapping[str, Any], planned: Mapping[str, Any], against: Sequence[Path], workspace: Workspace
+) -> _Order:
+    """Everything that can be wrong with the request is found before anything is built."""
+    if planned["block"] not in {None, 1}:
+        raise RequestError("--block: what is measured is one vector an execution", "leave it out")
+    board = profile.load(workspace.boards).board(planned["board"])
+    wanted = requests.settle(board, **options)
+    if against and wanted.quantity is Quantity.CYCLES:
+        raise RequestError("--against compares times and instructions, not cycles", "leave --count out")
+    bases = _bases(against, board, planned, wanted, workspace) if against else ()
+    request = Request(**{**planned, "block": 1}, vectors=str(wanted.vectors), trace=0)
+    return _Order(request, wanted, bases)
+
+
+def _bases(
+    against: Sequence[Path], board: Profile, planned: Mapping[str, Any], wanted: Asked, workspace: Workspace
+) -> tuple[Base, ...]:
+    """What is compared with, each of the plan that is to be measured."""
+    model = workspace.model(planned["model"])
+    made = plan.make(model, board, planned["items"], 1, planned["split"], planned["sync"])
+    return base.read_all(against, board, made, wanted)
+
+
+def _settle(request: Request, workspace: Workspace, screen: Screen) -> Job:
+    def show_plan(plan: Plan, board: Profile) -> None:
+        screen.show(plan_table(plan, board))
+
+    job = jobs.prepare(request, workspace, show_plan, kind="measure")
+    steps.tell_unconfirmed(job, workspace, screen)
+    return job
+
+
+def _carry_out(job: Job, order: _Order, workspace: Workspace, screen: Screen, notify: Notify) -> dict[str, Any]:
+    """From the board's state to `run.json`."""
+    steps.write_stimuli(job, screen)
+    with _reached(job, workspace, notify) as reached:
+        job = steps.on_board(job, reached)
+        base.require_kind(order.bases, reached.identity)
+        measured = _on_board(job, order.asked, reached, workspace, screen, notify)
+    readings = segments.series(measured.segments)
+    job.folder.write_board(Path(READINGS_FILE).stem, job.identity)
+    np.save(job.folder.path / READINGS_FILE, readings)
+    screen.note("computing the statistics")
+    found = document.conclude(job, order.asked, measured, readings, order.bases)
+    for name, text in report.measurement(found).items():
+        (job.folder.path / name).write_text(text, encoding="utf-8")
+    notify(f"verdict: {found['verdict']}")
+    job.folder.finish(found)
+    return found
+
+
+def _reached(job: Job, workspace: Workspace, notify: Notify) -> AbstractContextManager[Reached]:
+    """The board, held; of an emulated one its sibling that counts instructions."""
+    board, purpose = job.profile, f"measure {job.network.name}"
+    locks, counting = workspace.locks(board), board.emulated
+    return session(board, locks, workspace.cache, purpose, steps.LOCK_WAIT_S, notify, counting=counting)
+
+
+def _on_board(
+    job: Job, wanted: Asked, reached: Reached, workspace: Workspace, screen: Screen, notify: Notify
+) -> Measured:
+    board, cores = reached.board, {item.core for item in job.plan.items if item.core is not None}
+    environment = program.environment(board) | facts(board, cores=cores)
+    with (
+        measuring_state(job.profile, board, workspace.cache, notify, work=reached.work, cores=cores) as settings,
+        steps.deployed(job, reached, workspace.cache, notify) as plain,
+    ):
+        environment |= steps.devices(job, plain, notify)
+        deployed = dataclasses.replace(plain, command=(*_as_root(job.profile), *plain.command))
+        measurer, probe, priority = _measurer(job, deployed, wanted, notify)
+        snapshots, found = [take(board)], []
+        limit_s = LOAD_LIMIT_S + (wanted.duration_s or 0.0)
+        with (
+            loaded(wanted.load, job.profile, board, notify, work=reached.work, cores=cores, limit_s=limit_s) as load,
+            screen.progress(job.title, wanted.samples) as bar,
+        ):
+            for segment in measurer.segments():
+                load.check()
+                found.append(segment)
+                snapshots.append(take(board))
+                bar.advance(len(segment.readings))
+        if load.failure:
+            raise BoardError(f"load {load.name} did not last as long as the measurement: {load.failure}")
+        moved = drifted(board, settings)
+        program.require_unchanged(deployed)
+        require_same_boot(board, job.identity)
+        steps.clean(deployed, notify)
+    options = tuple(measurer.options)
+    return Measured(environment, settings, moved, load, probe, tuple(found), tuple(snapshots), priority, options)
+
+
+def _as_root(board: Profile) -> tuple[str, ...]:
+    """The words before a program that asks for priority and locked memory; of an emulated board root is the user."""
+    return () if board.emulated else board.timing.as_root
+
+
+def _measurer(job: Job, deployed: program.Deployed, wanted: Asked, notify: Notify) -> tuple[Measurer, Probe, Priority]:
+    """With the priority that the profile asks for, or without where the board refuses it; and what a reading costs."""
+    options, fifo = _options(job, wanted), job.profile.timing.fifo
+    plain = Measurer(job, deployed, wanted, options)
+    if fifo is None or wanted.quantity is not Quantity.TIME:
+        return plain, plain.probe(), Priority(None, "")
+    urgent = dataclasses.replace(plain, options=[*options, "--fifo", str(fifo)])
+    try:
+        return urgent, urgent.probe(), Priority(fifo, "")
+    except BoardError as error:
+        notify(f"warning: no SCHED_FIFO {fifo}: {error.message}")
+        return plain, plain.probe(), Priority(None, error.message)
+
+
+def _options(job: Job, wanted: Asked) -> list[str]:
+    """By which every process is started; a board that counts has one core."""
+    if job.profile.emulated:
+        return ["--block", "1"]
+    if wanted.quantity is not Quantity.TIME:
+        return program.options(job.plan)
+    timing = job.profile.timing
+    locked = ["--lock-memory"] if timing.lock_memory else []
+    latency = [] if timing.dma_latency_us is None else ["--dma-latency", str(timing.dma_latency_us)]
+    return [*program.options(job.plan), *locked, *latency]

@@ -1,0 +1,124 @@
+"""`harness models import`: a file -> a checked model, float or quantised."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from harness.boards.workspace import write_whole
+from harness.core.console import Screen
+from harness.model import importer
+from harness.model.float_network import DenseNetwork, to_onnx
+from harness.model.importer import FloatImport, QuantisedImport
+from harness.model.importer.check import DEFAULT_BOX, box_of
+from harness.model.text.document import readable
+from harness.operators import Network
+
+
+def bring_in(file: Path, path: Path, screen: Screen) -> None:
+    """Read and check the network of `file`, write it to `path`, and say what it is."""
+    found = importer.bring_in(file)
+    if isinstance(found, FloatImport):
+        _bring_in_floats(found, path, screen)
+    else:
+        _bring_in_quantised(found, path, screen)
+
+
+def _bring_in_floats(found: FloatImport, path: Path, screen: Screen) -> None:
+    network = replace(found.network, name=path.stem)
+    onnx_bytes = to_onnx(network).SerializeToString()
+    write_whole(path, onnx_bytes)
+    checked, box = found.check, box_of(network)
+    where = "its input box" if network.box is not None else f"{box[0, 0]:g} to {box[1, 0]:g}, for lack of an input box"
+    if found.folded:
+        screen.note(f"folded into the constants of a layer: {', '.join(map(readable, found.folded))}")
+    screen.show(
+        _float_table(path, network),
+        f"Beside the file, {checked.vectors} vectors of {where}: greatest difference {checked.difference:.3g}; "
+        f"nearest to its bound {checked.tightest_difference:.3g}, the bound there {checked.tightest_bound:.3g}.",
+        Text(f"It is float. Quantise it with:\n  {_next_command(path, network)}"),
+    )
+    if network.box is None:
+        screen.show(Text("Give --box the range of your inputs: the file does not state it."))
+    layers = [
+        {"inputs": layer.weight.shape[0], "outputs": layer.weight.shape[1], "relu": layer.relu}
+        for layer in network.layers
+    ]
+    screen.document(
+        _document(path, onnx_bytes, network.metadata)
+        | {
+            "quantised": False,
+            "layers": layers,
+            "folded": list(found.folded),
+            "input_box": None if network.box is None else network.box.tolist(),
+            "check": asdict(checked),
+        }
+    )
+
+
+def _next_command(path: Path, network: DenseNetwork) -> str:
+    """Return a command that quantises the network as it is; without an input box with that of the check."""
+    words = ["harness", "models", "quantize", str(path), "-o", str(path.with_stem(f"{path.stem}_q"))]
+    if network.box is None:
+        words.append("--box={:g}:{:g}".format(*DEFAULT_BOX))
+    if network.layers[-1].relu:  # float scores cannot express it
+        words.append("--scores=uint8")
+    return shlex.join(words)
+
+
+def _bring_in_quantised(found: QuantisedImport, path: Path, screen: Screen) -> None:
+    network, checked = found.network, found.check
+    write_whole(path, network.onnx_bytes)
+    for note in found.notes:
+        screen.note(note)
+    screen.show(
+        _quantised_table(path, network),
+        f"Beside the file in ONNX Runtime, {checked.vectors} vectors: all {checked.values:,} values of "
+        f"{', '.join(checked.tensors)} are the same bits.",
+        f"Look at it with `harness models show {shlex.quote(str(path))}`.",
+    )
+    layers = [
+        {"name": layer.name, "operator": layer.operator, "inputs": layer.input_width, "outputs": layer.width}
+        | {"type": str(layer.dtype)}
+        for layer in network.layers
+    ]
+    screen.document(
+        _document(path, network.onnx_bytes, network.metadata)
+        | {"quantised": True, "layers": layers, "notes": list(found.notes), "check": asdict(checked)}
+    )
+
+
+def _document(path: Path, onnx_bytes: bytes, metadata: dict[str, str]) -> dict[str, Any]:
+    """What float and quantised models have in common."""
+    source = {key: json.loads(metadata[key]) for key in ("source_file", "source_sha256")}
+    return {"model": path.stem, "file": str(path), "sha256": hashlib.sha256(onnx_bytes).hexdigest(), **source}
+
+
+def _float_table(path: Path, network: DenseNetwork) -> Table:
+    table = _table(path, "layer", "shape", "ReLU")
+    for number, layer in enumerate(network.layers, start=1):
+        inputs, outputs = layer.weight.shape
+        table.add_row(f"dense_{number}", f"{inputs} -> {outputs}", "yes" if layer.relu else "no")
+    return table
+
+
+def _quantised_table(path: Path, network: Network) -> Table:
+    table = _table(path, "layer", "operator", "shape", "type")
+    for layer in network.layers:
+        table.add_row(layer.name, layer.operator, f"{layer.input_width} -> {layer.width}", str(layer.dtype))
+    return table
+
+
+def _table(path: Path, *headings: str) -> Table:
+    table = Table(title=str(path), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading)
+    return table

@@ -1,0 +1,120 @@
+"""`harness models list`: every file of the models folder, and of one that cannot be run the reason."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
+from rich.table import Table
+from rich.text import Text
+
+from harness import model as networks
+from harness.boards.workspace import Workspace
+from harness.core.console import Screen
+from harness.core.errors import RequestError
+from harness.model.graph import QUANTISED_OPERATORS
+from harness.model.text.document import decoded, readable
+from harness.model.text.facts import parameter_count, short_widths, widths
+from harness.operators import Network
+
+FLOAT_OPERATORS = {"Gemm", "MatMul"}
+FLOAT_MODEL = "float, not quantised: harness models quantize"
+PROVENANCE = ("recipe_sha256", "source_file", "source_sha256", "quantisation")
+SHORT_HASH = 12
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file of the models folder; one that cannot be run has a `problem`, and none of the facts of a network."""
+
+    name: str
+    sha256: str = ""
+    problem: str | None = None
+    widths: tuple[int, ...] = ()
+    parameters: int | None = None
+    operators: dict[str, int] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+
+def list_models(workspace: Workspace, screen: Screen) -> None:
+    """Print one line a file, in the order of their names."""
+    entries = [_entry(path) for path in sorted(workspace.models.glob("*.onnx"))]
+    if not entries:
+        screen.note(f"there are no models in {workspace.models}: bring one in with harness models import")
+    screen.show(_table(entries))
+    screen.document({"models": [asdict(entry) for entry in entries]})
+
+
+def _entry(path: Path) -> Entry:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        return Entry(path.stem, problem=error.strerror)
+    sha256 = hashlib.sha256(content).hexdigest()
+    try:
+        return _facts(networks.parse(content, path.stem))
+    except RequestError as error:
+        return Entry(path.stem, sha256, FLOAT_MODEL if _is_float(content) else error.message)
+
+
+def _facts(network: Network) -> Entry:
+    metadata = network.metadata
+    return Entry(
+        name=network.name,
+        sha256=network.sha256,
+        widths=widths(network),
+        parameters=parameter_count(network),
+        operators=dict(Counter(layer.operator for layer in network.layers)),
+        provenance={key: decoded(metadata[key]) for key in PROVENANCE if key in metadata},
+    )
+
+
+def _is_float(content: bytes) -> bool:
+    """Whether it is a network that `harness models quantize` may take."""
+    try:
+        graph = onnx.ModelProto.FromString(content).graph
+    except DecodeError:
+        return False
+    used = {node.op_type for node in graph.node}
+    return bool(used & FLOAT_OPERATORS) and not used & QUANTISED_OPERATORS
+
+
+def _table(entries: list[Entry]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for heading in ("model", "layers", "parameters", "besides QGemm", "from", "SHA-256"):
+        table.add_column(heading, justify="right" if heading == "parameters" else "left", no_wrap=heading != "from")
+    for entry in entries:
+        table.add_row(*map(Text, _cells(entry)), style="dim" if entry.problem else "")
+    return table
+
+
+def _cells(entry: Entry) -> tuple[str, ...]:
+    sha256 = entry.sha256[:SHORT_HASH]
+    if entry.problem:
+        return entry.name, "", "", "", entry.problem, sha256
+    return (
+        entry.name,
+        short_widths(entry.widths),
+        f"{entry.parameters:,}",
+        _besides(entry.operators),
+        _origin(entry.provenance),
+        sha256,
+    )
+
+
+def _besides(operators: dict[str, int]) -> str:
+    """The operators after the first QuantizeLinear and apart from QGemm, with their number."""
+    rest = Counter(operators) - Counter({"QuantizeLinear": 1, "QGemm": operators.get("QGemm", 0)})
+    return ", ".join(f"{name} x{count}" if count > 1 else name for name, count in rest.items())
+
+
+def _origin(provenance: dict[str, Any]) -> str:
+    """The recipe, or the file that was brought in, as far as the model says."""
+    if "recipe_sha256" in provenance:
+        return f"recipe {readable(provenance['recipe_sha256'])[:SHORT_HASH]}"
+    return readable(provenance.get("source_file", ""))

@@ -1,0 +1,171 @@
+"""`harness models quantize`: a float network, its box -> integer layers -> a model, and how near it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from harness import model
+from harness.boards.workspace import write_whole
+from harness.core.console import Screen
+from harness.core.errors import RequestError
+from harness.model import importer, quantizer
+from harness.model.float_network import DenseNetwork, Floats32, forward
+from harness.model.quantizer import Agreement, Batches, Choices, LayerUse, QuantizedNetwork, Select
+from harness.operators import Network
+from harness.reference import OnnxRuntimeReference
+
+FRESH_VECTORS = 20_000
+FRESH_SCORES_MAX = 1 << 22  # of one network: they are kept for the comparison
+IDLE_SHARE = 0.1  # of the codes: a layer that meets fewer has ranges that are far too wide
+PATIENCE_S = 2  # before a progress bar
+
+SELECTS: dict[str, Select | None] = {"none": None, "argmax": Select("ArgMax"), "argmin": Select("ArgMin")}
+
+
+def quantize(file: Path, path: Path, box: str | None, asked: Mapping[str, Any], screen: Screen) -> None:
+    """Quantise the network of `file`, write the model to `path`, and say what became of it."""
+    choices = Choices(**asked)
+    floats = _with_box(importer.read(file), box)
+    quantized = quantizer.quantize(floats, choices, _watched(screen, "calibrating", choices.vectors))
+    model = _model(floats, quantized, choices, path.stem)
+    # With the option, sums of uint8 and int8 products are exact on every machine.
+    runtime = OnnxRuntimeReference(model, x64_quant_precision=True)
+    vectors = quantizer.calibration_vectors(model.box, choices.vectors, choices.seed)
+    watch = _watched(screen, "counting codes", choices.vectors)
+    uses = quantizer.layer_uses(quantized, _codes(model, runtime, watch(vectors)))
+    near = _agreement(floats, model, runtime, choices)
+    write_whole(path, model.onnx_bytes)
+    notes = [*quantized.notes, *_use_notes(uses, choices)]
+    for note in notes:
+        screen.note(f"note: {note}")
+    screen.show(_table(path, uses), _sentence(near, choices))
+    screen.document(
+        {
+            "model": model.name,
+            "file": str(path),
+            "sha256": model.sha256,
+            "quantisation": choices.document(),
+            "layers": [asdict(use) for use in uses],
+            "agreement": asdict(near),
+            "notes": notes,
+        }
+    )
+
+
+def _with_box(floats: DenseNetwork, text: str | None) -> DenseNetwork:
+    """The network with the box that the user gave, in its metadata too; without, as it is."""
+    if text is None:
+        return floats
+    box = _box(text, len(floats.layers[0].weight))
+    bounds = {"input_box_low": json.dumps(box[0].tolist()), "input_box_high": json.dumps(box[1].tolist())}
+    return replace(floats, box=box, metadata=floats.metadata | bounds)
+
+
+def _box(text: str, width: int) -> Floats32:
+    """The box (2, width) that LOW:HIGH, or LOW:HIGH,LOW:HIGH,... says."""
+    try:
+        pairs = [tuple(map(float, pair.split(":"))) for pair in text.split(",")]
+        box = np.array(pairs, np.float64).reshape(-1, 2)
+    except ValueError as error:
+        hint = "LOW:HIGH for all inputs, or one pair for each with commas, as in --box=-0.5:0.5,0:1"
+        raise RequestError(f"--box {text!r} is no box", hint) from error
+    if len(box) not in (1, width):
+        raise RequestError(f"--box has {len(box)} pairs, the network {width} inputs", f"one pair for all, or {width}")
+    with np.errstate(over="ignore"):  # what overflows is refused as infinite
+        return np.ascontiguousarray(np.broadcast_to(box, (width, 2)).T.astype(np.float32))
+
+
+def _model(floats: DenseNetwork, quantized: QuantizedNetwork, choices: Choices, name: str) -> Network:
+    """The model, as every command will read it; RequestError for what they would refuse."""
+    metadata = {**floats.metadata, "quantisation": json.dumps(choices.document())}
+    made = quantizer.to_onnx(quantized, name, metadata, floats.input_name, floats.output_name, SELECTS[choices.select])
+    return model.parse(made.SerializeToString(), name)
+
+
+def _codes(model: Network, runtime: OnnxRuntimeReference, batches: Batches) -> Iterator[list[npt.NDArray[np.uint8]]]:
+    """The uint8 activations of every batch."""
+    for vectors in batches:
+        activations = zip(model.layers, runtime.activations(vectors), strict=True)
+        yield [activation for layer, activation in activations if layer.dtype == np.uint8]
+
+
+def _use_notes(uses: Sequence[LayerUse], choices: Choices) -> Iterator[str]:
+    idle = [use.name for use in uses if use.codes_used is not None and use.codes_used < IDLE_SHARE]
+    if idle and choices.ranges == "bounds":
+        yield f"the bounds of {', '.join(idle)} are far beyond what vectors meet; --ranges calibration is nearer"
+
+
+def _agreement(floats: DenseNetwork, model: Network, runtime: OnnxRuntimeReference, choices: Choices) -> Agreement:
+    """The model beside the float network, on vectors that the calibration did not see."""
+    count = max(1, min(FRESH_VECTORS, FRESH_SCORES_MAX // len(floats.layers[-1].bias)))
+    batches = list(quantizer.drawn(model.box, count, choices.seed, quantizer.FRESH))
+    computed = [runtime.activations(vectors) for vectors in batches]
+    expected = np.concatenate([forward(floats.layers, vectors) for vectors in batches])
+    place = [layer.output for layer in model.layers].index(floats.output_name)
+    scores = np.concatenate([activations[place] for activations in computed])
+    if choices.select == "none":
+        return quantizer.agreement(expected, scores, None)
+    selected = np.concatenate([activations[-1][:, 0] for activations in computed])
+    of_floats = expected.argmax(axis=1) if choices.select == "argmax" else expected.argmin(axis=1)
+    return quantizer.agreement(expected, scores, (of_floats, selected))
+
+
+def _watched(screen: Screen, text: str, total: int) -> Callable[[Batches], Batches]:
+    """Passes batches on, with a bar once they have taken a while."""
+
+    def watch(batches: Batches) -> Iterator[Floats32]:
+        started, done, bar = monotonic(), 0, None
+        with ExitStack() as stack:
+            for batch in batches:
+                yield batch
+                done += len(batch)
+                if bar is not None:
+                    bar.advance(len(batch))
+                elif monotonic() - started > PATIENCE_S:
+                    bar = stack.enter_context(screen.progress(text, total, done))
+
+    return watch
+
+
+def _table(path: Path, uses: Sequence[LayerUse]) -> Table:
+    """One row a layer."""
+    table = Table(title=str(path), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("layer", "shape", "weight scale", "range", "codes used", "saturated"):
+        table.add_column(heading)
+    for use in uses:
+        table.add_row(
+            use.name,
+            f"{use.inputs} -> {use.outputs}",
+            _span(use.weight_scales, "-"),
+            _span(use.range, "float32"),
+            "-" if use.codes_used is None else f"{use.codes_used:.0%}",
+            "-" if use.saturated is None else f"{use.saturated:.2%}",
+        )
+    return table
+
+
+def _span(bounds: tuple[float, float] | None, none: str) -> str:
+    if bounds is None:
+        return none
+    low, high = (f"{bound:.4g}" for bound in bounds)
+    return low if low == high else f"{low} .. {high}"
+
+
+def _sentence(near: Agreement, choices: Choices) -> str:
+    parts = [f"greatest difference of a score {near.difference_max:.4g}"]
+    if near.r2 is not None:
+        parts.insert(0, f"R2 {near.r2:.3%}")
+    if near.selected is not None:
+        parts.insert(0, f"the same {choices.select} {near.selected:.2%}")
+    return f"Beside the float network, {near.vectors:,} fresh vectors of the box: {', '.join(parts)}."

@@ -1,0 +1,205 @@
+"""`harness models show`: a model, one line an operator, or all of it as text in two files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import singledispatch
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from harness.boards.workspace import Workspace, write_whole
+from harness.core.console import Screen
+from harness.core.errors import RequestError
+from harness.model import text
+from harness.model.text import DESCRIPTION_FORMAT, WEIGHTS_FORMAT, weights_path
+from harness.model.text.document import Floats32, decoded, document, readable
+from harness.model.text.facts import accumulator, parameter_count, short_widths, widths
+from harness.operators import Add, ArgExtremum, DequantizeLinear, Layer, Network, QGemm, QuantizeLinear
+
+PAGE_COLUMNS = 100
+LISTED_INPUTS = 16
+ENDLESS = Console(width=100_000)
+
+
+def show(name: str, text: Path | None, workspace: Workspace, screen: Screen) -> None:
+    """Print the facts of a model; with `text` write all of it to that file and to the weights file beside it."""
+    network = workspace.model(name)
+    if text is None:
+        screen.show(*_page(network))
+        screen.document(document(network))
+        return
+    _write(network, text)
+    files = {"text": str(text), "weights": str(weights_path(text))}
+    screen.show(Text(f"wrote {files['text']} and {files['weights']}; read back, they give the bytes of the ONNX file"))
+    screen.document(document(network) | files)
+
+
+def _write(network: Network, path: Path) -> None:
+    described = text.describe(network)
+    _require_replaceable(path, DESCRIPTION_FORMAT)
+    _require_replaceable(weights_path(path), WEIGHTS_FORMAT)
+    write_whole(weights_path(path), described.weights.encode())
+    write_whole(path, described.text.encode())
+
+
+def _require_replaceable(path: Path, first_line: str) -> None:
+    """Refuse to write over anything but such a file of a description."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(first_line))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise RequestError(f"{path}: {error.strerror}", "give the name of a file for the text") from error
+    if start != first_line.encode():
+        raise RequestError(f"{path} exists and is no description of a model", "give another file, or remove it")
+
+
+def _page(network: Network) -> Iterator[RenderableType]:
+    """What stands on the screen, in no more than PAGE_COLUMNS where names are not long."""
+    size = f"{short_widths(widths(network))}, {parameter_count(network):,} parameters"
+    yield Text.assemble((network.name, "bold"), f"  {size}\n")
+    yield _operators(network)
+    yield Text()
+    yield _arithmetic(network)
+    yield Text()
+    yield from map(Text, _exactness(network))
+    yield Text()
+    yield _inputs(network)
+    yield Text()
+    yield _properties(network)
+
+
+def _table(*headings: str, rows: Iterator[tuple[str, ...]]) -> Table:
+    """Columns as wide as their cells: where the terminal is narrower it breaks lines, not cells."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for heading in headings:
+        table.add_column(heading, no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    table.width = ENDLESS.measure(table).maximum
+    return table
+
+
+def _operators(network: Network) -> Table:
+    rows = (
+        (
+            layer.name,
+            layer.operator,
+            f"{', '.join(layer.sources)} -> {layer.output}",
+            f"{layer.input_dtype} {layer.input_width} -> {layer.dtype} {layer.width}",
+        )
+        for layer in network.layers
+    )
+    return _table("layer", "operator", "reads -> writes", "type and width", rows=rows)
+
+
+def _arithmetic(network: Network) -> Table:
+    rows = ((layer.name, *_numbers(layer)) for layer in network.layers)
+    headings = ("scale or m (distinct)", "zero points", "accumulator", "spare", "as float32")
+    return _table("layer", *headings, rows=rows)
+
+
+@singledispatch
+def _numbers(layer: Layer) -> tuple[str, ...]:
+    """The constants of a layer; for its accumulator the bounds, the doublings up to int32's end, and its conversion."""
+    raise NotImplementedError(type(layer).__name__)
+
+
+@_numbers.register(QuantizeLinear)
+@_numbers.register(DequantizeLinear)
+def _(layer: QuantizeLinear | DequantizeLinear) -> tuple[str, ...]:
+    return (_floats(np.atleast_1d(layer.scale)), str(layer.zero_point))
+
+
+@_numbers.register
+def _(layer: QGemm) -> tuple[str, ...]:
+    bounds = accumulator(layer)
+    y_zero_point = "" if layer.dtype == np.float32 else f" y {layer.y_zero_point}"
+    return (
+        _floats(layer.multiplier),
+        f"A {layer.a_zero_point} B {_span(layer.weights_zero_point)}{y_zero_point}",
+        f"{bounds.low} to {bounds.high}",
+        f"{bounds.headroom_bits} bits",
+        "exact" if bounds.float32_exact else "rounded",
+    )
+
+
+@_numbers.register
+def _(layer: Add) -> tuple[str, ...]:
+    return (f"A + {'B' if layer.addend is None else _floats(layer.addend)}",)
+
+
+@_numbers.register
+def _(layer: ArgExtremum) -> tuple[str, ...]:
+    return (f"of equal values the {'last' if layer.last else 'first'}",)
+
+
+def _floats(values: Floats32) -> str:
+    """One number with its bits; of several their span and how many they are."""
+    distinct = np.unique(values.view(np.uint32)).view(np.float32)
+    if len(distinct) == 1:
+        return f"{distinct[0]!s} 0x{int(distinct.view(np.uint32)[0]):08x}"
+    return f"{values.min():.4g} to {values.max():.4g} ({len(distinct)})"
+
+
+def _span(values: np.ndarray[tuple[int, ...], np.dtype[np.int32]]) -> str:
+    low, high = values.min(), values.max()
+    return str(low) if low == high else f"{low}..{high}"
+
+
+def _exactness(network: Network) -> Iterator[str]:
+    """What the bounds of the accumulators say about the network as a whole."""
+    bounds = {layer.name: accumulator(layer) for layer in network.layers if isinstance(layer, QGemm)}
+    if bounds:
+        tightest = min(bounds, key=lambda name: bounds[name].headroom_bits)
+        spare = bounds[tightest].headroom_bits
+        yield f"int32 overflow is excluded: every partial sum, in any order, leaves {spare} bits or more ({tightest})."
+        rounded = [name for name, bound in bounds.items() if not bound.float32_exact]
+        yield (
+            f"float32(acc) can round, beyond 2^24, in {', '.join(rounded)}."
+            if rounded
+            else "float32(acc) is exact: no accumulator is beyond 2^24."
+        )
+
+
+def _inputs(network: Network) -> Table:
+    """The input box, in the network's units and, where the model says how, in physical ones."""
+    low, high = network.box
+    if network.normalisation is None and len(np.unique(network.box, axis=1).T) == 1:
+        rows = iter([(f"{network.input_name}, each of {network.input_width}", f"{low[0]:.6g} to {high[0]:.6g}")])
+        return _table("input", "box", rows=rows)
+    lines = list(_input_rows(network))
+    more = len(lines) - LISTED_INPUTS
+    listed = [*lines[:LISTED_INPUTS], (f"... and {more} more: --json",)] if more > 0 else lines
+    headings = ("input", "box", "physical", "normalised as")
+    return _table(*headings[: max(map(len, lines))], rows=iter(listed))
+
+
+def _input_rows(network: Network) -> Iterator[tuple[str, ...]]:
+    affine = network.normalisation
+    for index, (low, high) in enumerate(network.box.T):
+        box = f"{low:.6g} to {high:.6g}"
+        if affine is None:
+            yield f"{network.input_name}[{index}]", box
+        else:
+            mean, span = affine.mean[index], affine.range[index]
+            bounds = " to ".join(f"{float(bound) * span + mean:.6g}" for bound in (low, high))
+            physical = f"{bounds} {readable(affine.units[index])}"
+            yield readable(affine.names[index]), box, physical, f"(x - {mean:.9g}) / {span:.9g}"
+
+
+def _properties(network: Network) -> Table:
+    """Where the model comes from: its hash, and the metadata that is not about the inputs."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False, width=PAGE_COLUMNS)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("SHA-256", network.sha256)
+    for key, value in network.metadata.items():
+        if not key.startswith("input_"):
+            table.add_row(Text(readable(key)), Text(readable(decoded(value))))
+    return table

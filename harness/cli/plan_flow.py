@@ -1,0 +1,102 @@
+"""`harness plan`: which item computes which layers, and where they hand over."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from harness.boards import profile
+from harness.boards.profile import Profile
+from harness.boards.workspace import Workspace
+from harness.core.console import Screen
+from harness.core.errors import RequestError
+from harness.plan import folder as plan_folder
+from harness.plan import plan, plan_check
+from harness.plan.plan import Plan
+from harness.plan.plan_check import Assessment
+from harness.runs.document import kind, plan_document, where
+from harness.targets import bundle
+
+
+def show(
+    board: str,
+    model: str,
+    choices: dict[str, Any],
+    output: Path | None,
+    workspace: Workspace,
+    screen: Screen,
+    *,
+    force: bool,
+) -> None:
+    """Make the plan and say what is known of it; `choices` are those of plan.make, `force` replaces another plan."""
+    found = profile.load(workspace.boards).board(board)
+    _tell(plan.make(workspace.model(model), found, **choices), found, output, screen, force=force)
+
+
+def load(folder: Path, output: Path | None, workspace: Workspace, screen: Screen, *, force: bool) -> None:
+    """Read the plan that is described in `folder` and say what is known of it."""
+    made = plan_folder.read(folder)
+    _tell(made, profile.load(workspace.boards).board(made.board), output, screen, force=force)
+
+
+def _tell(made: Plan, board: Profile, output: Path | None, screen: Screen, *, force: bool) -> None:
+    """Check that the plan's targets can compute it and that it is sound, print it, write its description."""
+    bundle.check_targets(made, board)
+    assessed = plan_check.assess(made)
+    plan_check.require_sound(assessed)
+    forecast = bundle.forecast(made, board)
+    screen.show(plan_table(made, board), *map(Text, forecast), assessment_table(assessed))
+    if output:
+        _write(made, assessed, output, force=force)
+        screen.note(f"description written to {output}; run it with: harness run --plan {shlex.quote(str(output))}")
+    document = {"forecast": list(forecast), "assessment": plan_check.document(assessed)}
+    screen.document(plan_document(made, where(made, board, kind(board))) | document)
+
+
+def _write(made: Plan, assessed: Assessment, output: Path, *, force: bool) -> None:
+    try:
+        (plan_folder.write if force else plan_folder.write_new)(made, assessed, output)
+    except OSError as error:
+        where = error.filename or output
+        raise RequestError(f"cannot write {where}: {error.strerror}", "name another folder with -o") from error
+
+
+def assessment_table(assessed: Assessment) -> Table:
+    """What was decided about a sound plan, and how the equivalence was."""
+    net, found = plan_check.document(assessed)["net"], assessed.equivalence
+    sizes = f"{net['places']} places, {net['transitions']} transitions ({net['syncs']} syncs)"
+    markings = f", {net['markings']:,} markings" if net["markings"] else ""
+    title = f"Decided before it runs, in {assessed.wall_s:.2f} s, on a net of {sizes}{markings}"
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=False)
+    for check in assessed.examination.checks:
+        table.add_row("holds", check.statement)
+    table.add_row("holds", f"the items have exactly the firing orders of the network (by {found.decided_by})")
+    table.add_row("holds", "every interleaving of the schedules respects the net")
+    return table
+
+
+def plan_table(made: Plan, board: Profile) -> Table:
+    """One row a task; a rule where items hand over."""
+    way = f"pipeline of {made.depth} stages" if made.depth > 1 else f"by {made.sync}" if made.hand_overs else "one item"
+    title = f"{made.network.name} on {made.board} ({kind(board)}), blocks of {made.block} vectors, {way}"
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("layer", "operator", "shape", "type", "item", "target", "core"):
+        table.add_column(heading)
+    staged = made.depth > 1
+    if staged:
+        table.add_column("stage")
+        table.add_column("buffers")
+    handing_over = {hand_over.name for hand_over in made.hand_overs}
+    for task in made.tasks:
+        part, item = made.part(task), made.items[task.item]
+        core = "any" if item.core is None else str(item.core)
+        shape = f"{part.input_width} -> {part.width}"
+        cells = [task.name, part.operator, shape, str(part.dtype), item.name, item.target, core]
+        stage = [str(task.stage), str(task.buffers)] if staged else []
+        table.add_row(*cells, *stage, end_section=task.name in handing_over)
+    return table

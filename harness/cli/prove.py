@@ -1,0 +1,41 @@
+"""`harness prove`: its options; the work is in run_flow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from harness.boards.workspace import Workspace
+from harness.cli.options import as_json, planned, precise, run_folder, seed, traced
+from harness.core.console import Screen
+
+
+@click.command()
+@planned
+@click.option("--vectors", default="10000", show_default=True, help="Compared as by run: how many, or a .npy file.")
+@seed
+@click.option(
+    "--floats",
+    type=click.Choice(["all", "thresholds"]),
+    help="Inputs of QuantizeLinear on the board: all 2^32 (default, but on an emulated board), or where codes change.",
+)
+@traced
+@precise
+@run_folder
+@as_json
+@click.pass_obj
+def prove(space: Workspace, /, as_json: bool, board: str, model: str, floats: str | None, **asked: Any) -> int:
+    """Show that a model on a board gives the reference's activations for every input, and state what is assumed.
+
+    Exit code: 0 every claim holds, 1 one does not, 2 the request is wrong, 3 inconclusive.
+    """
+    from harness.boards import profile
+    from harness.cli import run_flow as command
+    from harness.runs.job import Request
+
+    if not (board and model):
+        raise click.UsageError("give --board and --model")
+    emulated = profile.load(space.boards).board(board).emulated
+    request = Request(board=board, model=model, floats=floats or ("thresholds" if emulated else "all"), **asked)
+    return command.run(request, None, space, Screen.open(as_json=as_json))

@@ -1,0 +1,235 @@
+"""The pytest plugin: a laboratory's own tests of its boards, as ordinary pytest tests.
+
+    def test_the_network_is_on_the_board(harness_run):
+        assert harness_run(vectors=1000).verdict == "identical"
+
+    pytest --board xavier --board kv260 --model acas_coc
+
+A wrong activation fails a test.  A board, a network or a tool that failed is an error, never a failure: where nothing
+but that went wrong, pytest ends with 3.  A wrong request, as a missing file of vectors, is an error, too; pytest then
+ends with 1.  Nothing heavy is imported before a test asks for it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from harness.boards.profile import Profile
+    from harness.boards.workspace import Workspace
+    from harness.operators import Network
+    from harness.runs.job import Request
+
+BOARDS, MODELS = "HARNESS_BOARD", "HARNESS_MODEL"
+EXIT_INFRASTRUCTURE = 3
+VECTORS = 1000
+PART = "harness_part"  # of a report: what failed
+REQUEST = "request"  # the part that failed where the test asked for something that cannot be
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run: its verdict, its layers and its whole document, as `run.json` has them, and its folder."""
+
+    verdict: str
+    reason: str
+    layers: list[dict[str, Any]]
+    folder: Path
+    document: dict[str, Any]
+
+
+class Inconclusive(pytest.fail.Exception):  # type: ignore[misc,name-defined] # its public name, of no public type
+    """A part that the result depends on failed, or the request was wrong, so that there is no result."""
+
+    def __init__(self, part: str, message: str) -> None:
+        super().__init__(message, pytrace=False)
+        self.part = part
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options; without a board the tests that need one are skipped."""
+    group = parser.getgroup("harness", "networks on boards")
+    group.addoption("--board", action="append", metavar="NAME", help=f"Test on this board, or on several; {BOARDS}.")
+    group.addoption("--model", action="append", metavar="NAME", help=f"Test this model, or several; {MODELS}.")
+    group.addoption("--boards", metavar="FILE", help="The laboratory file; HARNESS_BOARDS.")
+    group.addoption("--harness-runs", metavar="DIR", help="Where run folders go; HARNESS_RUNS.")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test for every board and model."""
+    for name, option, variable in (("harness_board", "board", BOARDS), ("harness_model", "model", MODELS)):
+        if name in metafunc.fixturenames:
+            given = metafunc.config.getoption(option) or list(filter(None, [os.environ.get(variable)]))
+            metafunc.parametrize(name, given or [None], ids=str if given else [f"no {option}"], scope="session")
+
+
+@pytest.fixture(scope="session")
+def harness_workspace(pytestconfig: pytest.Config) -> Workspace:
+    """Laboratory file, models, runs and cache."""
+    from harness.boards import workspace
+
+    boards = pytestconfig.getoption("boards") or os.environ.get("HARNESS_BOARDS")
+    runs = pytestconfig.getoption("harness_runs") or os.environ.get("HARNESS_RUNS")
+    return workspace.find(Path(boards) if boards else None, Path(runs) if runs else None)
+
+
+@pytest.fixture(scope="session")
+def board(harness_board: str | None, harness_workspace: Workspace) -> Profile:
+    """The profile of the board under test; skips without --board."""
+    from harness.boards import profile
+
+    with _refused():
+        return profile.load(harness_workspace.boards).board(_given(harness_board, "board", BOARDS))
+
+
+@pytest.fixture(scope="session")
+def model(harness_model: str | None, harness_workspace: Workspace) -> Network:
+    """The model under test; skips without --model."""
+    with _refused():
+        return harness_workspace.model(_given(harness_model, "model", MODELS))
+
+
+@pytest.fixture
+def harness_run(
+    board: Profile,
+    model: Network,  # noqa: ARG001 - refused, or skipped, before anything runs
+    harness_model: str,
+    harness_workspace: Workspace,
+    request: pytest.FixtureRequest,
+) -> Callable[..., Result]:
+    """A function that runs the model on the board; see `run` in it.
+
+    Its further options are those of `harness.runs.job.Request`: items, chunk, fetch, trace, seed...
+    """
+
+    def run(vectors: int | str | Path = VECTORS, *, check: bool = True, **options: Any) -> Result:
+        """So many vectors, or those of a file; a verdict that is not identical fails the test, if `check`."""
+        with _refused():
+            asked = _request(board.name, harness_model, str(vectors), options)
+            result = _carry_out(asked, harness_workspace, request.node)
+        if check and result.verdict != "identical":
+            pytest.fail(_explanation(result), pytrace=False)
+        return result
+
+    return run
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What failed for want of a board is an error, in JUnit XML and in the summary: as if its set-up had failed."""
+    report = yield
+    if call.excinfo and isinstance(call.excinfo.value, Inconclusive):
+        report.when, report.outcome = "setup", "failed"  # also where the test is expected to fail: not for this reason
+        vars(report).pop("wasxfail", None)
+        setattr(report, PART, call.excinfo.value.part)
+    return report
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Count, for the exit code."""
+    config.pluginmanager.register(_Tally(), "harness-tally")
+
+
+@dataclass(eq=False)  # a plugin is told from others by what it is
+class _Tally:
+    """How many tests failed, and of how many it is not known whether they would."""
+
+    failed: int = 0
+    inconclusive: int = 0
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and getattr(report, PART, REQUEST) != REQUEST:
+            self.inconclusive += 1
+        elif report.failed:
+            self.failed += 1
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        if exitstatus == pytest.ExitCode.TESTS_FAILED and self.inconclusive and not self.failed:
+            session.exitstatus = EXIT_INFRASTRUCTURE
+
+
+def _given(name: str | None, option: str, variable: str) -> str:
+    if name is None:
+        pytest.skip(f"no {option}: give --{option} NAME, or {variable}")
+    return name
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """Turn a wrong request into an error that says what to do, without a trace of this program."""
+    from harness.core.errors import RequestError
+
+    try:
+        yield
+    except RequestError as error:
+        words = f"{error.message}; {error.hint}" if error.hint else error.message
+        raise Inconclusive(REQUEST, words) from None
+
+
+def _request(board: str, model: str, vectors: str, options: Mapping[str, Any]) -> Request:
+    from harness.core.errors import unknown_name
+    from harness.runs.job import Request
+
+    known = {field.name for field in fields(Request)} - {"board", "model", "vectors"}
+    for option in options:
+        if option not in known:
+            raise unknown_name("option", option, known)
+    return Request(board=board, model=model, vectors=vectors, **options)
+
+
+def _carry_out(asked: Request, workspace: Workspace, node: pytest.Item) -> Result:
+    """The run; Inconclusive if there is no result."""
+    from harness.cli.run_flow import run
+    from harness.core.console import Screen
+    from harness.core.safe_io import read_document
+
+    with redirect_stdout(io.StringIO()) as out:
+        run(asked, None, workspace, Screen.open(as_json=True))
+    found = json.loads(out.getvalue())
+    if found["verdict"] == "inconclusive":
+        _note(node, f"inconclusive ({found['part']})", asked, found["run"])
+        raise Inconclusive(found["part"], _failed(asked, found))
+    folder = Path(found["run"])
+    _note(node, found["verdict"], asked, found["run"])
+    document = read_document(folder / "run.json")
+    return Result(found["verdict"], found["reason"], found["layers"], folder, document)
+
+
+def _note(node: pytest.Item, verdict: str, asked: Request, folder: str | None) -> None:
+    """Properties of the test, for JUnit XML."""
+    noted = {"verdict": verdict, "board": asked.board, "model": asked.model, "run": folder or "none"}
+    node.user_properties.extend((f"harness.{name}", value) for name, value in noted.items())
+
+
+def _failed(asked: Request, found: Mapping[str, Any]) -> str:
+    """In one line for the summary, then what to do."""
+    _, _, reason = found["reason"].partition(": ")
+    lines = (f"inconclusive ({found['part']}): {asked.model} on {asked.board}: {reason}", found["hint"], found["run"])
+    return "\n".join(filter(None, lines))
+
+
+def _explanation(result: Result) -> str:
+    """What differs first, why, how much, and where it is kept: the first lines are all that some summaries show."""
+    from harness.runs.facts import diagnosed
+
+    first = next((layer for layer in result.layers if layer["differing"]), None)
+    causes = (f"{where}: {text}" for where, text in diagnosed(result.document))
+    lines = (f"{result.verdict}{_first(first) if first else ''}", *causes, result.reason, f"evidence: {result.folder}")
+    return "\n".join(lines)
+
+
+def _first(layer: Mapping[str, Any]) -> str:
+    found = layer["first_difference"]
+    return (
+        f": layer {layer['name']} (item {layer['item']}, target {layer['target']}, ran on {layer['ran_on']}), vector "
+        f"{found['vector']}, unit {found['unit']}: expected {found['expected']}, found {found['actual']}"
+    )

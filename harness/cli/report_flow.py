@@ -1,0 +1,57 @@
+"""`harness report --site`: the laboratory's page as a folder of files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.text import Text
+
+from harness.boards import profile
+from harness.boards.locks import quarantined
+from harness.boards.locks.quarantine import Quarantine
+from harness.boards.profile import Profile
+from harness.boards.workspace import ROOT, Workspace
+from harness.core.console import Screen
+from harness.core.errors import HarnessError
+from harness.report import site
+from harness.report.site import Bench, Laboratory, OutOfUse
+
+MUTATION = ROOT / "docs" / "mutation.md"
+
+
+def report(folder: Path, nights: int, workspace: Workspace, screen: Screen) -> None:
+    """Write the site of the latest `nights`, or bring it up to date."""
+    laboratory = gather(nights, workspace)
+    written = site.build(folder, laboratory)
+    page = folder / "index.html"
+    told = {"site": str(page), "nights": len(laboratory.nights), "runs": len(laboratory.runs)}
+    screen.document(told | asdict(written))
+    counts = f"{len(laboratory.nights):,} nights, {len(laboratory.runs):,} runs"
+    pages = f"{written.pages:,} pages written, {written.kept:,} as they were, {written.reports:,} files of runs copied"
+    screen.show(Text(f"{page}: {counts}; {pages}, {written.removed:,} removed"))
+
+
+def gather(nights: int, workspace: Workspace) -> Laboratory:
+    """What the page is made from: the latest `nights`, and which boards are out of use now."""
+    return site.gather(workspace.runs, nights, MUTATION, _bench(workspace))
+
+
+def _bench(workspace: Workspace) -> Bench | None:
+    """None where no laboratory file tells which boards there are, or no locks can be read: the page is made without."""
+    with suppress(HarnessError):
+        boards = profile.load(workspace.boards).profiles
+        known = dict(_quarantines(boards.values(), workspace))
+        out = [OutOfUse(name, ill.reason, ill.since_s, ill.by) for name, ill in known.items() if ill]
+        return Bench(tuple(known), tuple(out), time.time()) if known else None
+    return None
+
+
+def _quarantines(boards: Iterable[Profile], workspace: Workspace) -> Iterator[tuple[str, Quarantine | None]]:
+    """Of the boards whose locks can be read."""
+    for board in boards:
+        with suppress(HarnessError):
+            yield board.name, quarantined(board, workspace.locks(board))

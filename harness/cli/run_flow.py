@@ -1,0 +1,180 @@
+"""`harness run`: plan, build, deploy, execute, collect, compare, keep the evidence, tell the verdict."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from pathlib import Path
+from typing import Any
+
+from harness import report
+from harness.boards.locks import session
+from harness.boards.profile import Profile
+from harness.boards.tuning import Notify, known_state
+from harness.boards.tuning.identify import require_same_boot
+from harness.boards.workspace import Workspace
+from harness.cli import steps
+from harness.cli.plan_flow import plan_table
+from harness.cli.prove_flow import prove
+from harness.core.console import Screen
+from harness.core.errors import InfrastructureError
+from harness.core.outcome import Outcome
+from harness.execution import fp_environment, program
+from harness.execution.program import Deployed
+from harness.plan import conformance
+from harness.plan.plan import Plan
+from harness.reference import SpecificationReference
+from harness.reference.coverage import Coverage
+from harness.reference.coverage_search import Search
+from harness.report import terminal
+from harness.runs import chunks, counterexample, tracing
+from harness.runs import document as run_document
+from harness.runs import job as jobs
+from harness.runs.counterexample import Failing
+from harness.runs.folder import RunFolder
+from harness.runs.job import Job, Request
+
+
+def run(request: Request, resume: Path | None, workspace: Workspace, screen: Screen) -> int:
+    """The whole command; returns the exit code of the verdict."""
+    folder: Path | None = resume
+    try:
+        job = _settle(request, resume, workspace, screen)
+        folder = job.folder.path
+        steps.tell_unconfirmed(job, workspace, screen)
+        with steps.journal(job.folder, screen, _advice(job.folder)) as notify:
+            document = _carry_out(job, workspace, screen, notify)
+    except (InfrastructureError, OSError) as error:
+        failure = error if isinstance(error, InfrastructureError) else steps.host_failure(error)
+        screen.document(run_document.inconclusive(request, failure, folder))
+        screen.failure(failure)
+        return failure.exit_code
+    terminal.show(document, job.folder.path / "report.html", screen)
+    screen.document(run_document.summary(document, str(job.folder.path)))
+    return Outcome(document["verdict"]).exit_code
+
+
+def _settle(request: Request, resume: Path | None, workspace: Workspace, screen: Screen) -> Job:
+    def show_plan(plan: Plan, board: Profile) -> None:
+        screen.show(plan_table(plan, board))
+
+    job = jobs.resume(resume, workspace, show_plan) if resume else jobs.prepare(request, workspace, show_plan)
+    state = "reused" if job.bundle.reused else "built"
+    screen.note(f"bundle {job.bundle.sha256[:16]} {state} ({job.bundle.compiler})")
+    return job
+
+
+def _advice(folder: RunFolder) -> str:
+    return f"finished chunks are kept; go on with: harness run --resume {shlex.quote(str(folder.path))}"
+
+
+def _carry_out(job: Job, workspace: Workspace, screen: Screen, notify: Notify) -> dict[str, Any]:
+    """From the stimuli to `run.json`."""
+    job = _covering(job, screen, notify)
+    steps.write_stimuli(job, screen)
+    coverage = Coverage(job.network)
+    purpose = f"run {job.network.name}"
+    locks = workspace.locks(job.profile)
+    with session(job.profile, locks, workspace.cache, purpose, steps.LOCK_WAIT_S, notify) as reached:
+        job = steps.on_board(job, reached)
+        environment = program.environment(reached.board)
+        with (
+            known_state(job.profile, reached.board, workspace.cache, notify) as setup,
+            steps.deployed(job, reached, workspace.cache, notify) as deployed,
+        ):
+            environment |= steps.devices(job, deployed, notify)
+            found, observed = _run_chunks(job, deployed, coverage, screen, notify)
+            require_same_boot(reached.board, job.identity)
+            environment["fp_environment"] = fp_environment.text(deployed.fp_environments)
+    smallest = counterexample.keep(found, job) if found else None
+    document = run_document.conclude(job, environment, setup, smallest, coverage.result(), observed)
+    (job.folder.path / "report.html").write_text(report.html(document), encoding="utf-8")
+    (job.folder.path / "junit.xml").write_text(report.junit(document), encoding="utf-8")
+    notify(f"verdict: {document['verdict']}")
+    job.folder.finish(document)
+    return document
+
+
+def _covering(job: Job, screen: Screen, notify: Notify) -> Job:
+    """With `--cover`: the job with the vectors that a search finds, the same again when it is resumed."""
+    if job.request.cover is None:
+        return job
+    search = Search(job.network, job.stimuli.count, job.request.seed, job.request.cover)
+    with screen.progress("searching vectors, codes met", search.needed) as bar:
+        for met in search.blocks():
+            bar.advance(met)
+    found = search.result()
+    notify(f"{found.count:,} vectors, {found.origin}")
+    return dataclasses.replace(job, stimuli=found)
+
+
+def _run_chunks(
+    job: Job, deployed: Deployed, coverage: Coverage, screen: Screen, notify: Notify
+) -> tuple[Failing | None, dict[str, Any] | None]:
+    """Execute, collect, compare and keep every chunk that is not finished yet.
+
+    Gives the smallest failing case if there is any, and what traces have shown if they are asked for.
+    """
+    if job.request.floats and job.folder.read_proof() is None:
+        proof = prove(job, deployed, screen)
+        program.require_unchanged(deployed)
+        job.folder.write_proof(proof)
+    _recover(job, screen, notify)
+    finished = {record.index for record in job.folder.chunks()}
+    todo = [chunk for chunk in chunks.cut(job.stimuli.count, job.request.chunk) if chunk.index not in finished]
+    done = job.stimuli.count - sum(chunk.size for chunk in todo)
+    if done:
+        notify(f"resuming after {done:,} vectors")
+        _count_finished(job, finished, done, coverage, screen)
+    with screen.progress(job.title, job.stimuli.count, done) as bar:
+        chunks.run_pipelined(job, deployed, todo, coverage, bar.advance)
+    found = counterexample.smallest(job, deployed, notify)
+    observed = _observe(job, deployed, screen, notify, already_differs=found is not None or _is_refuted(job))
+    program.require_unchanged(deployed)
+    steps.clean(deployed, notify)
+    return found, observed
+
+
+def _recover(job: Job, screen: Screen, notify: Notify) -> None:
+    """Of a run that goes on, count only those chunks as finished of which everything is there."""
+    if len(job.folder.attempts()) == 1:
+        return
+    total = -(-job.stimuli.count // job.request.chunk)
+    with screen.progress("checking what finished chunks have kept", total) as bar:
+        for index in job.folder.recover(bar.advance):
+            notify(f"warning: chunk {index} is done again: what is kept of it is damaged")
+
+
+def _is_refuted(job: Job) -> bool:
+    proof = job.folder.read_proof()
+    return proof is not None and not proof["holds"]
+
+
+def _observe(
+    job: Job, deployed: Deployed, screen: Screen, notify: Notify, *, already_differs: bool
+) -> dict[str, Any] | None:
+    """Whether what the items do on the board is what the plan's net permits.
+
+    A program that is known to be wrong may trace itself wrongly too: that does not take its verdict away.
+    """
+    if not job.request.trace:
+        return None
+    try:
+        with screen.progress("tracing executions", job.request.trace) as bar:
+            return conformance.document(job.plan, tracing.observe(job, deployed, bar.advance))
+    except InfrastructureError as error:
+        if not already_differs:
+            raise
+        notify(f"warning: no traces: {error.message}")
+        return None
+
+
+def _count_finished(job: Job, finished: set[int], vectors: int, coverage: Coverage, screen: Screen) -> None:
+    """What the chunks of an interrupted run exercised, computed again from their vectors."""
+    reference = SpecificationReference(job.network)
+    with screen.progress("counting what finished chunks exercised", vectors) as bar:
+        for chunk in chunks.cut(job.stimuli.count, job.request.chunk):
+            if chunk.index in finished:
+                given = job.stimuli.chunk(chunk.start, chunk.stop)
+                coverage.add(given, reference.activations(given))
+                bar.advance(chunk.size)

@@ -1,0 +1,174 @@
+"""Steps that `run` and `measure` share, around what each does with the board."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+
+from harness import targets
+from harness.boards.connect import Reached
+from harness.boards.locks import again
+from harness.boards.tuning import Notify
+from harness.boards.workspace import Workspace
+from harness.core.console import Screen
+from harness.core.errors import BoardError, InfrastructureError, RequestError, ToolError
+from harness.core.interrupts import reason
+from harness.core.safe_io import visible
+from harness.execution import dumps, program
+from harness.execution.program import Deployed
+from harness.runs import chunks
+from harness.runs import folder as run_folder
+from harness.runs.folder import RunFolder
+from harness.runs.job import Job
+
+LOCK_WAIT_S = 3600.0
+STIMULI_AT_ONCE = 100_000
+FLOAT32_BYTES = 4
+
+
+def host_failure(error: OSError) -> InfrastructureError:
+    """A full disk, missing rights: a file of this machine that the run needs."""
+    what = str(error) if error.filename else error.strerror or str(error)
+    return ToolError(f"this machine: {what}", "check free space and rights of the runs folder and the cache")
+
+
+def tell_unconfirmed(job: Job, workspace: Workspace, screen: Screen) -> None:
+    """What a person has to look at when a target runs on a board's hardware for the first time."""
+    for name in dict.fromkeys(item.target for item in job.plan.items):
+        target = targets.find(name)
+        first = target.unconfirmed and target.ran_on(job.profile) == targets.HARDWARE
+        if first and not run_folder.was_on_hardware(workspace.runs, job.profile.name, name):
+            screen.note(f"target {name} runs on the hardware of {job.profile.name} for the first time; look at this:")
+            for line in target.unconfirmed:
+                screen.note(f"  [ ] {line}")
+
+
+@contextmanager
+def journal(folder: RunFolder, screen: Screen, go_on: str) -> Iterator[Notify]:
+    """Notes that go to the screen and, with the time, to the run's log; `go_on` says what to do if it ends early.
+
+    RequestError if another process works on the run.
+    """
+    with folder.held(), (folder.path / "log.txt").open("ab", buffering=0) as log:
+        folder.begin_attempt()
+
+        def keep(text: str) -> None:
+            with suppress(OSError):  # of a full disk every other file tells, and a board is to be restored even then
+                log.write(f"{run_folder.now():%Y-%m-%dT%H:%M:%SZ} {visible(text)}\n".encode())
+
+        def notify(text: str) -> None:
+            screen.note(text)
+            keep(text)
+
+        try:
+            yield notify
+        except BaseException as error:
+            if not folder.is_finished:  # or else its evidence has the hashes of what would be written to now
+                why = reason(error)
+                with suppress(OSError):  # the disk may be full, and that is what stopped it
+                    folder.stop_attempt(_part(error), why)
+                keep(f"stopped: {why}")  # on the screen the command says so when it ends
+                notify(go_on)
+            raise
+
+
+def _part(error: BaseException) -> str:
+    """What stopped a run."""
+    if isinstance(error, InfrastructureError):
+        return error.part
+    return ToolError.part if isinstance(error, Exception) else "user"
+
+
+def write_stimuli(job: Job, screen: Screen) -> None:
+    """Keep all vectors; a file that is there is complete, also after a power cut.
+
+    RequestError for more than the disk has room for: a number with a digit too many would fill it.
+    """
+    if job.folder.stimuli.exists():
+        return
+    count = job.stimuli.count
+    _require_room(job.folder.path, count, dumps.HEADER_BYTES + count * job.network.input_width * FLOAT32_BYTES)
+    with run_folder.durable(job.folder.stimuli) as file, screen.progress("writing stimuli", count) as bar:
+        file.write(dumps.header(np.dtype(np.float32), count, job.network.input_width))
+        for chunk in chunks.cut(count, STIMULI_AT_ONCE):
+            file.write(np.ascontiguousarray(job.stimuli.chunk(chunk.start, chunk.stop)).data.cast("B"))
+            bar.advance(chunk.size)
+
+
+def _require_room(folder: Path, count: int, size: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if size > free:
+        raise RequestError(
+            f"{count:,} vectors take {size >> 20:,} MiB, and the disk of {folder} has {free >> 20:,} MiB free",
+            "ask for fewer with --vectors, or for another disk with --run-folder",
+        )
+
+
+def on_board(job: Job, reached: Reached) -> Job:
+    """Return the job with the board that was reached, which is noted in its folder, before anything is done there.
+
+    RequestError if the run was begun on another board.
+    """
+    job.folder.note_board(reached.identity)
+    return dataclasses.replace(job, reached=reached.identity)
+
+
+@contextmanager
+def deployed(job: Job, reached: Reached, cache: Path, notify: Notify) -> Iterator[Deployed]:
+    """The bundle on the board; what an attempt leaves there is removed after a failure, or else before the next one."""
+    run = job.folder.on_board
+    if len(job.folder.attempts()) > 1:
+        program.forget(reached.board, reached.work, run)
+    try:
+        yield program.deploy(reached.board, job.bundle, reached.work, run)
+    except BaseException:
+        _forget_after_failure(job, reached, cache, notify)
+        raise
+
+
+def _forget_after_failure(job: Job, reached: Reached, cache: Path, notify: Notify) -> None:
+    """By the session or, if that is over, by another; what goes wrong here must not hide the first cause."""
+    run = job.folder.on_board
+    try:
+        program.forget(reached.board, reached.work, run)
+    except InfrastructureError as error:
+        if job.profile.emulated:  # its disk ends with its last user
+            return
+        try:
+            with again(reached.board, job.profile, cache, notify) as anew:
+                program.forget(anew.board, anew.work, run)
+        except InfrastructureError:
+            notify(f"warning: {reached.work / 'runs' / run}.* may be left on the board: {error.message}")
+
+
+def devices(job: Job, deployed: Deployed, notify: Notify) -> dict[str, str]:
+    """What the items say they run on; BoardError where that is not what evidence would say of them."""
+    items = {item.name: targets.find(item.target) for item in job.plan.items}
+    asked = {name for name, target in items.items() if target.compiler()}
+    if not asked:
+        return {}
+    found = program.devices(deployed, job.profile.timeout_s)
+    if not asked <= found.keys() <= items.keys():
+        raise BoardError(
+            f"the program on the board tells the devices of {', '.join(found) or 'no items'}",
+            f"it must tell those of {', '.join(sorted(asked))}",
+        )
+    for item, device in found.items():
+        contradiction = items[item].contradiction(job.profile, device)
+        if contradiction:
+            raise BoardError(contradiction, "check the board's LD_LIBRARY_PATH, or stand_ins in its profile")
+        notify(f"item {item} runs on {device}")
+    return {f"device of item {item}": device for item, device in found.items()}
+
+
+def clean(deployed: Deployed, notify: Notify) -> None:
+    """All is compared by now: what is left on the board changes no verdict."""
+    try:
+        program.clean(deployed)
+    except InfrastructureError as error:
+        notify(f"warning: the run's folder was not removed from the board: {error.message}")

@@ -1,1 +1,0 @@
-"""One file a sub-command: its flow, read from top to bottom."""

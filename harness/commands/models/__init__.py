@@ -1,1 +1,0 @@
-"""`harness models`: bring networks in, quantise them, show them as text."""

@@ -1,0 +1,140 @@
+"""What a person sees: progress and notes on standard error, results on standard output."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import TextIOWrapper
+from typing import Any, TextIO, cast
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
+from rich.text import Text
+
+from harness.core import strict_json
+from harness.core.errors import HarnessError
+from harness.core.safe_io import visible
+
+
+class _Rate(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:,.0f}/s" if task.speed else "-/s", style="progress.data.speed")
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A running progress bar."""
+
+    progress: Progress
+    task: Any
+
+    def advance(self, amount: int) -> None:
+        """Move on by `amount`."""
+        self.progress.advance(self.task, amount)
+
+
+class _Console(Console):
+    """What boards and files say reaches the terminal as text only, never as an order to it."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+    def on_broken_pipe(self) -> None:
+        """Rich would end the program with 1, as if something differed."""
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
+@dataclass(frozen=True)
+class _Unheard:
+    """A stream of words that nobody must hear: where it cannot be written any more, the work goes on."""
+
+    stream: TextIO
+
+    def write(self, text: str) -> int:
+        """As `TextIO.write`."""
+        try:
+            return self.stream.write(text)
+        except OSError:
+            abandon(self.stream)
+            return len(text)
+
+    def flush(self) -> None:
+        """As `TextIO.flush`."""
+        try:
+            self.stream.flush()
+        except OSError:
+            abandon(self.stream)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def abandon(*streams: TextIO) -> None:
+    """Nobody reads them, or their disk is full: what they hold still is not tried again, which would end in a crash."""
+    for stream in streams:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _console(stream: TextIO) -> Console:
+    """A console on `stream`; a file or a pipe has no width, so tables get enough not to break their cells.
+
+    What the encoding of the stream has not, as µ in some locales, is written out as Python would.
+    """
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
+    file = cast(TextIO, _Unheard(stream)) if stream is sys.stderr else stream
+    # What stands in brackets, or between colons, in a name is a part of it.
+    return _Console(file=file, highlight=False, markup=False, emoji=False, width=None if stream.isatty() else 140)
+
+
+@dataclass(frozen=True)
+class Screen:
+    """Where a command writes; with `as_json` standard output carries one JSON document and nothing else."""
+
+    out: Console
+    err: Console
+    as_json: bool
+
+    @classmethod
+    def open(cls, *, as_json: bool) -> Screen:
+        """The process's own standard output and error."""
+        return cls(_console(sys.stdout), _console(sys.stderr), as_json)
+
+    def note(self, text: str) -> None:
+        """One line about what goes on."""
+        self.err.print(text, style="dim", soft_wrap=True)
+
+    def show(self, *results: RenderableType) -> None:
+        """Results for a person; nothing with `as_json`."""
+        if not self.as_json:
+            self.out.print(*results, sep="\n", soft_wrap=True)
+
+    def document(self, document: Mapping[str, Any]) -> None:
+        """The result for a program; nothing without `as_json`."""
+        if self.as_json:
+            print(strict_json.text(document), flush=True)  # noqa: T201 - standard output is the interface
+
+    def failure(self, error: HarnessError) -> None:
+        """What went wrong and what to do."""
+        self.err.print(Text(f"error: {error.message}", style="bold red"), soft_wrap=True)
+        if error.hint:
+            self.err.print(Text(f"hint: {error.hint}"), soft_wrap=True)
+
+    @contextmanager
+    def progress(self, text: str, total: int, done: int = 0) -> Iterator[Bar]:
+        """A bar with rate and time left, on standard error."""
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            _Rate(),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=self.err, transient=True, disable=not self.err.is_terminal) as progress:
+            yield Bar(progress, progress.add_task(text, total=total, completed=done))

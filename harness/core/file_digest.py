@@ -1,0 +1,42 @@
+"""SHA-256 of large files, computed once: a compiler of 180 MB is hashed at its first use, not at every run.
+
+A file counts as unchanged if its path, size, inode, time of modification and time of status change are.  Only the
+system sets the last one, so that a file that was replaced under an old date is hashed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+SMALL = 1 << 20  # bytes: hashed faster than looked up
+
+
+def of_file(path: Path, cache: Path) -> str:
+    """Return the SHA-256 of a file; `cache` is the folder where those of large files are kept."""
+    status = path.stat()
+    if status.st_size < SMALL:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    place = cache / "digests" / hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:32]
+    state = [str(path.resolve()), status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns]
+    with suppress(OSError, ValueError, TypeError):
+        known_state, known = json.loads(place.read_text())
+        if known_state == state:
+            return str(known)
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    with suppress(OSError):  # a cache that cannot be written costs time only
+        place.parent.mkdir(parents=True, exist_ok=True)
+        temporary = place.with_suffix(f".{os.getpid()}")
+        temporary.write_text(json.dumps([state, found]))
+        temporary.replace(place)
+    return found
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,130 @@
+"""YAML, read safely and strictly: every mistake is an error of the text, with its line."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Hashable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from yaml.constructor import ConstructorError
+
+from harness.core.errors import RequestError
+from harness.core.safe_io import has_controls, one_line
+
+DEEPEST = 200  # brackets in brackets
+ENDLESS = "brackets in brackets without end"
+LONGEST_INTEGER_BITS = 64  # Python shows none that is very long
+LONGEST_SHOWN = 80  # characters of a line
+MOST_MERGED = 10_000  # keys; merged into each other, a few lines of YAML can have more than fit into any memory
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is given twice, of which YAML would keep the last, and tells of every value where it is.
+
+    Also refused is what no name, path, address or command has: control characters, which YAML has escapes for.
+    """
+
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
+        value = super().construct_scalar(node)
+        if isinstance(value, str) and has_controls(value):
+            raise ConstructorError(None, None, f"{value!r} has control characters", node.start_mark)
+        return value
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        super().flatten_mapping(node)
+        if len(node.value) > MOST_MERGED:
+            raise ConstructorError(None, None, f"more than {MOST_MERGED} keys are merged", node.start_mark)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            value = super().construct_object(node, deep)
+        except (ValueError, LookupError, AttributeError) as error:  # such as of the date 2020-13-45
+            raise ConstructorError(None, None, "no value of its type", node.start_mark) from error
+        if isinstance(value, int) and value.bit_length() > LONGEST_INTEGER_BITS:
+            raise ConstructorError(None, None, "a number of too many digits", node.start_mark)
+        return value
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: list[Any] = []  # a key may be a list, which no set takes
+        for key, _ in node.value:
+            if key.value in seen:
+                raise ConstructorError(None, None, f"{key.value} is given twice", key.start_mark)
+            seen.append(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def load(text: str, path: Path) -> Any:
+    """The document that `text`, the content of `path`, holds; RequestError if it is none."""
+    if _depth(text) > DEEPEST:
+        raise RequestError(f"{path}: not valid YAML: {ENDLESS}")
+    try:
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
+    except yaml.YAMLError as error:
+        raise _mistake(error, text, path) from error
+    except RecursionError as error:
+        raise RequestError(f"{path}: not valid YAML: {ENDLESS}") from error
+
+
+def _mistake(error: yaml.YAMLError, text: str, path: Path) -> RequestError:
+    """What the parser stumbled over, with the line, which it shows."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return RequestError(f"{path}: not valid YAML: {' '.join(str(error).split())}")
+    words = ", ".join(filter(None, (getattr(error, "problem", None), getattr(error, "context", None))))
+    [there] = text.splitlines()[mark.line : mark.line + 1] or ["the end of the file"]
+    shown = one_line(there, LONGEST_SHOWN)
+    return RequestError(f"{path}:{mark.line + 1}: not valid YAML: {words}", f"found at: {shown}")
+
+
+def in_its_words(finding: Mapping[str, Any]) -> str:
+    """What pydantic says against a value, with the names that YAML has for Python's types."""
+    text = str(finding["msg"]).removeprefix("Value error, ").replace("a valid tuple", "a list, as [one, another]")
+    return re.sub(r"a valid dictionary(?: or instance of \w+)?", "a mapping, as {key: value}", text)
+
+
+def _depth(text: str) -> int:
+    """How many brackets are open at most; of thousands the parser's time grows with the square."""
+    steps = ({"[": 1, "{": 1, "]": -1, "}": -1}[bracket] for bracket in re.findall(r"[][{}]", text))
+    return max(itertools.accumulate(steps), default=0)
+
+
+def lines(text: str, path: Path) -> dict[tuple[str, ...], int]:
+    """The line of every key of the document that `text`, the content of `path`, holds; none if it is none.
+
+    The first line is 1, an element of a list has its index as key.  RequestError where a key is given twice, of which
+    YAML would keep the last.
+    """
+    if _depth(text) > DEEPEST:
+        return {}  # `load` says why
+    try:
+        placed = list(_lines(yaml.compose(text, Loader=yaml.SafeLoader), (), set()))
+    except (yaml.YAMLError, RecursionError):
+        return {}
+    found: dict[tuple[str, ...], int] = {}
+    for keys, line in placed:
+        if keys in found:
+            raise RequestError(
+                f"{path}:{line}: {'.'.join(keys)!r} is given twice, first in line {found[keys]}", "keep one of them"
+            )
+        found[keys] = line
+    return found
+
+
+def _lines(node: yaml.Node | None, at: tuple[str, ...], seen: set[yaml.Node]) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Every key path of the document with its line, the first being 1; what an alias repeats is left out."""
+    if node is None or node in seen:
+        return
+    seen.add(node)
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            path = (*at, str(key.value))
+            yield path, key.start_mark.line + 1
+            yield from _lines(value, path, seen)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            path = (*at, str(index))
+            yield path, value.start_mark.line + 1
+            yield from _lines(value, path, seen)

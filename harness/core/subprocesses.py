@@ -1,0 +1,161 @@
+"""A tool of this machine that works for minutes or hours: its words in a log, progress told, an end in any case."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from harness.core.errors import ToolError
+from harness.core.text import duration
+
+Notify = Callable[[str], None]
+
+POLL_S = 0.5
+LAST_WORDS = 3  # lines
+SHOWN = 100  # characters of a line
+
+# Variables that could add headers, libraries, programs or options to the compilers that a tool calls.
+REACH_COMPILERS = {
+    *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH"),
+    *("GCC_EXEC_PREFIX", "CCC_OVERRIDE_OPTIONS", "LD_RUN_PATH", "LD_PRELOAD", "CFLAGS", "CXXFLAGS", "LDFLAGS"),
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command, and the words about it: what is going on (`building`), what may fail (`the build`), what helps then.
+
+    `environment` is what differs from this process's, of which REACH_COMPILERS are left out.  Every `tell_every_s`
+    somebody hears of it.
+    """
+
+    command: Sequence[str]
+    doing: str
+    noun: str
+    log: Path
+    timeout_s: float
+    tell_every_s: float
+    if_missing: str = "install it"
+    if_failed: str = ""
+    folder: Path | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class _Heard:
+    """What the tool has said so far: its lines, and the last ones that say something."""
+
+    lines: int = 0
+    part: bytes = b""
+    last: tuple[str, ...] = ()
+
+    def add(self, chunk: bytes) -> None:
+        *whole, self.part = (self.part + chunk).split(b"\n")
+        self.lines += len(whole)
+        self._remember(whole)
+
+    def end(self) -> None:
+        """What stands behind the last line feed is a line as well."""
+        self._remember([self.part])
+
+    def _remember(self, lines: Sequence[bytes]) -> None:
+        said = (line.decode(errors="replace").strip() for line in lines)
+        self.last = (*self.last, *(line for line in said if line))[-LAST_WORDS:]
+
+
+def run(job: Job, notify: Notify) -> None:
+    """Run it to its end; ToolError if there is no such program, if it fails, or if it outlasts `timeout_s`.
+
+    The program, and all that it started, is ended in the last case, and when this process is interrupted.
+    """
+    started_s = told_s = time.monotonic()
+    heard = _Heard()
+    with job.log.open("ab") as log:
+        process = _start(job)
+        try:
+            for chunk in _output(process):
+                log.write(chunk)
+                heard.add(chunk)
+                now_s = time.monotonic()
+                if now_s - started_s > job.timeout_s:
+                    raise ToolError(
+                        f"{job.noun} did not end within {job.timeout_s:g} s and was stopped",
+                        f"its log shows where it was: {job.log}",
+                    )
+                if now_s - told_s > job.tell_every_s:
+                    told_s = now_s
+                    notify(_progress(job, heard, now_s - started_s))
+        finally:  # an interrupt of ours does not reach the program's own session
+            _end(process)
+    heard.end()
+    if process.returncode != 0:
+        said = " / ".join(heard.last) or "it said nothing"
+        raise ToolError(
+            f"{job.noun} failed, exit status {process.returncode}: {said}",
+            job.if_failed or f"all that it said is in {job.log}",
+        )
+
+
+def _start(job: Job) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            job.command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            cwd=job.folder,
+            env={name: value for name, value in os.environ.items() if name not in REACH_COMPILERS} | job.environment,
+        )
+    except OSError as error:
+        raise ToolError(f"cannot run {job.command[0]}: {error.strerror}", job.if_missing) from error
+
+
+def _output(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
+    """What the program writes, as it comes; nothing, now and then, while it is silent.
+
+    It ends with the program: what that leaves behind in the background may keep its output open for ever.
+    """
+    stream = _stdout(process)
+    while True:
+        ended = process.poll() is not None
+        ready, _, _ = select.select([stream], [], [], 0 if ended else POLL_S)
+        chunk = os.read(stream.fileno(), 1 << 16) if ready else b""
+        yield chunk
+        if not chunk and ended:
+            return
+        if not chunk and ready:  # it has closed its output, and ends or works on
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(POLL_S)
+
+
+def _stdout(process: subprocess.Popen[bytes]) -> IO[bytes]:
+    if process.stdout is None:
+        raise TypeError(process)
+    return process.stdout
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """If it still works: the program with all that it has started."""
+    stream = _stdout(process)
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        # Those of its children that write to the same stream are gone when that ends.
+        while select.select([stream], [], [], POLL_S)[0] and os.read(stream.fileno(), 1 << 16):
+            pass
+    stream.close()
+
+
+def _progress(job: Job, heard: _Heard, elapsed_s: float) -> str:
+    last = heard.last[-1][:SHOWN] if heard.last else "it is silent"
+    return f"{job.doing}, {heard.lines} lines: {last} ({duration(int(elapsed_s))})"

@@ -1,0 +1,42 @@
+"""Numbers as people write them, the same in every message, table and page."""
+
+from __future__ import annotations
+
+CUT = " [...] "
+
+
+def duration(seconds: float) -> str:
+    """A span of time in its two largest units, as 7.2s, 3m 20s, 30m, 1h 05m, 8h: a night's file takes it so.
+
+    Measured times have their own, `harness.core.time_units.duration`: they need digits, these need none.
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{seconds:.1f}s".replace(".0s", "s")
+    unit, length_s, lesser, lesser_s = ("h", 3600, "m", 60) if whole >= 3600 else ("m", 60, "s", 1)
+    rest = whole % length_s // lesser_s
+    return f"{whole // length_s}{unit}" + (f" {rest:02}{lesser}" if rest else "")
+
+
+def plural(number: int, word: str, words: str = "") -> str:
+    """So many of them."""
+    return f"{number:,} {word if number == 1 else words or f'{word}s'}"
+
+
+def retries(count: int) -> str:
+    """So many of them."""
+    return plural(count, "retry", "retries")
+
+
+def shortened(text: str, most: int = 300) -> str:
+    """A text of at most `most` characters, without its middle if it is longer."""
+    if len(text) <= most:
+        return text
+    half = (most - len(CUT)) // 2
+    return f"{text[:half]}{CUT}{text[-half:]}"
+
+
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th."""
+    ending = "th" if number % 100 in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

@@ -1,0 +1,142 @@
+"""The parts of a deployed program, asked one by one: its constants, and its stages with inputs of the host's choice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from harness.boards.hashes import hashes_of
+from harness.core.arrays import Array
+from harness.core.errors import BoardError
+from harness.execution import dumps, program
+from harness.execution.program import Deployed
+from harness.operators import Layer
+from harness.operators.steps import Steps, Sweep
+from harness.plan.plan import Task
+from harness.reference.generated import Generated
+from harness.targets import Stage, Table
+
+STEP_FIELDS = 3
+UINT32 = np.dtype(np.uint32)
+
+
+@dataclass(frozen=True)
+class Launched:
+    """What a program says of a launch: what it has found wrong, how many executions, the outputs' SHA-256."""
+
+    fault: str
+    executions: Any
+    sha256: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A deployed program, the options that follow from its plan, and a folder of this machine for what travels.
+
+    Every method raises BoardError if the program fails or what it says cannot be had whole.
+    """
+
+    deployed: Deployed
+    options: Sequence[str]
+    timeout_s: float
+    scratch: Path
+
+    def tables(self, tables: Sequence[Table]) -> list[Array]:
+        """What the program holds in these tables, (rows, columns) each, of their types."""
+        if self._run("--tables") != (len(tables), len(tables)):
+            raise BoardError("the program on the board has other tables than its target generated")
+        return self.read_tables(tables)
+
+    def outputs(self, stage: Stage, inputs: Array) -> Array:
+        """What the stage makes of these inputs, (n, input width) -> (n, output width)."""
+        _require_all(self._run("--stage", stage.name, vectors=inputs)[0], len(inputs))
+        return self._fetch([(stage.name, stage.output_dtype, (len(inputs), stage.output_width))])[0]
+
+    def generated_sha256(self, stage: Stage, vectors: Generated) -> str:
+        """The SHA-256 of the file with the stage's outputs for vectors that the program generates itself."""
+        _require_all(self._run("--stage", stage.name, *vectors.option)[0], vectors.count)
+        size = vectors.count * stage.output_width * stage.output_dtype.itemsize
+        return hashes_of(self.deployed.board, [self._out / f"{stage.name}.npy"], size)[0]
+
+    def launch(self, task: Task, vectors: Array, options: Sequence[str], wanted: Sequence[Task], size: int) -> Launched:
+        """What the program says when it passes `vectors`, uint8 (n, bytes), through the launch that `task` begins.
+
+        The answer has the SHA-256 of what each of the tasks `wanted` has written, `size` bytes together.
+        """
+        answer = self._ask("--task", task.name, *options, vectors=vectors)
+        _require_all(answer.get("vectors"), len(vectors))
+        paths = [self._out / f"{other.name}.npy" for other in wanted]
+        hashes = hashes_of(self.deployed.board, paths, size)
+        return Launched(program.faultless(answer), answer.get("executions"), tuple(hashes))
+
+    def launched(self, task: Task, part: Layer, rows: int) -> Array:
+        """What `task` wrote in the last launch that the program was asked for."""
+        return self._fetch([(task.name, part.dtype, (rows, part.width))])[0]
+
+    def read_tables(self, tables: Sequence[Table]) -> list[Array]:
+        """What the program has written of these tables, (rows, columns) each, when it was asked for them last."""
+        shapes = [np.atleast_2d(table.values).shape for table in tables]
+        return self._fetch(
+            [(table.name, table.values.dtype, shape) for table, shape in zip(tables, shapes, strict=True)]
+        )
+
+    def steps(self, stage: Stage, sweep: Sweep) -> tuple[Steps, Sweep]:
+        """The steps of a sweep through a stage of 4-byte inputs and 1-byte outputs, and how far it went.
+
+        The program ends a sweep early when the outputs change too often for a monotone stage.
+        """
+        vectors, rows = self._sweep(stage, sweep)
+        done = sweep.first(vectors)
+        steps = self._fetch([(stage.name, UINT32, (rows, STEP_FIELDS))])[0]
+        if (steps[:, 0] >= stage.output_width).any():
+            raise BoardError(f"the program reports steps of columns that {stage.name} does not have")
+        return done.within(steps), done
+
+    def sweep_sha256(self, stage: Stage, sweep: Sweep) -> str:
+        """The SHA-256 of the file with all outputs of a sweep through a stage, a shorter column running on."""
+        _require_all(self._sweep(stage, sweep)[0], sweep.vectors)
+        size = sweep.vectors * stage.output_width * stage.output_dtype.itemsize
+        return hashes_of(self.deployed.board, [self._out / f"{stage.name}.npy"], size)[0]
+
+    def _sweep(self, stage: Stage, sweep: Sweep) -> tuple[int, int]:
+        """The number of vectors that the program swept and of rows that it wrote."""
+        first = sweep.values(1).view(stage.input_dtype)
+        return self._run("--stage", stage.name, "--sweep", str(sweep.vectors), vectors=first)
+
+    @property
+    def _out(self) -> PurePosixPath:
+        return program.out_folder(self.deployed.run_folder, 0)
+
+    def _run(self, *arguments: str, vectors: Array | None = None) -> tuple[int, int]:
+        """The number of vectors and of rows that the program reports."""
+        answer = self._ask(*arguments, vectors=vectors)
+        passed, rows = answer.get("vectors"), answer.get("rows")
+        if not isinstance(passed, int) or not isinstance(rows, int):
+            raise BoardError(f"the program on the board reports {passed!r} vectors and {rows!r} rows")
+        return passed, rows
+
+    def _ask(self, *arguments: str, vectors: Array | None = None) -> dict[str, Any]:
+        """The program's last line."""
+        given: list[str] = []
+        there = self.deployed.run_folder / "probed.npy"
+        if vectors is not None:
+            dumps.write(self.scratch / there.name, vectors)
+            self.deployed.board.put(self.scratch / there.name, there)
+            given = ["--vectors", str(there)]
+        words = [*self.options, *arguments, *given, "--out", str(self._out)]
+        return program.run_program(self.deployed, words, self.timeout_s)
+
+    def _fetch(self, files: Sequence[tuple[str, np.dtype[Any], tuple[int, int]]]) -> list[Array]:
+        """The arrays that the program has written, each by its name, type and shape (rows, width)."""
+        return program.fetch_arrays(
+            self.deployed.board, [(self._out / f"{name}.npy", dtype, shape) for name, dtype, shape in files]
+        )
+
+
+def _require_all(vectors: Any, expected: int) -> None:
+    if vectors != expected:
+        raise BoardError(f"the program passed {vectors} vectors through a stage, not {expected}")

@@ -1,0 +1,306 @@
+"""The graph around the nodes: bytes -> layers with one input, each after those that it reads."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import onnx
+import onnx.checker
+import onnx.numpy_helper
+from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped] # protobuf ships no types
+
+from harness.core.arrays import Array
+from harness.core.errors import RequestError
+from harness.model.metadata import input_box, normalisation_of
+from harness.operators.layers import FLOAT32, Add, ArgExtremum, DequantizeLinear, Layer, Network, QuantizeLinear
+from harness.operators.node import DEFAULT_DOMAIN, Node, Tensor, domain_of, element_type
+from harness.operators.readers import OPERATORS, written
+
+# The newest that ONNX Runtime 1.31, the reference, takes.
+NEWEST_IR_VERSION = 13
+NEWEST_OPSET = 26
+OLDEST_OPSET = 10  # the first with QuantizeLinear
+
+HOW_TO_QUANTISE = "quantise it: harness models quantize FILE -o NAME"
+QUANTISED_OPERATORS = {
+    "QuantizeLinear", "DequantizeLinear", "QGemm", "QLinearMatMul", "MatMulInteger", "DynamicQuantizeLinear",
+}  # fmt: skip
+ADVICE = dict.fromkeys(
+    ("Constant", "Gemm", "MatMul", "MatMulInteger", "QLinearMatMul", "Relu"),
+    "harness models import FILE -o NAME writes it in these operators, if they can keep its value; ",
+)
+
+
+def load(path: Path) -> Network:
+    """Read a model from an ONNX file; the network's name is the file's stem.
+
+    Raises RequestError where the file cannot be read or the model cannot be reproduced bit for bit.
+    """
+    try:
+        path.stem.encode()  # descriptions and reports have it
+        onnx_bytes = path.read_bytes()
+    except UnicodeEncodeError as error:
+        raise RequestError(f"model {path}: the file's name is no UTF-8", "rename it") from error
+    except OSError as error:
+        raise RequestError(f"model {path}: {error.strerror}", "give the path of a quantised .onnx file") from error
+    return parse(onnx_bytes, path.stem)
+
+
+def parse(onnx_bytes: bytes, name: str) -> Network:
+    """Decode and check a model given as the bytes of an ONNX file.
+
+    Raises RequestError, naming the node, for everything that is not a graph of the supported operators with
+    constant parameters, or whose arithmetic would leave the ranges in which it is exactly reproducible.
+    """
+    model = _decode(onnx_bytes, name)
+    _require_runtime_versions(model, name)
+    constants = _constants(model.graph, name)
+    nodes = _nodes(model.graph, constants, name)
+    source = _input(model.graph, constants, name)
+    layers = _layers(name, nodes, constants, source)
+    _require_outputs(model.graph, layers, name)
+    _require_checker(model, name)
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    return Network(
+        name=name,
+        input_name=source.name,
+        input_width=source.width,
+        layers=layers,
+        box=input_box(metadata, layers[0], name),
+        normalisation=normalisation_of(metadata, source.width, name),
+        metadata=metadata,
+        sha256=hashlib.sha256(onnx_bytes).hexdigest(),
+        onnx_bytes=onnx_bytes,
+    )
+
+
+def _decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(onnx_bytes)
+    except DecodeError:
+        model.Clear()
+    damaged = not all(isinstance(text, str) for text in texts(model))
+    if damaged or not model.HasField("graph") or not model.opset_import:
+        reason = "is empty" if not onnx_bytes else "is not an ONNX model, or is cut short"
+        raise RequestError(f"model {name!r} {reason} ({len(onnx_bytes)} bytes)", "give a complete quantised .onnx file")
+    if not model.graph.node:
+        raise RequestError(f"model {name!r} has no nodes", f"give a network of {_supported()}")
+    if model.functions:
+        raise RequestError(
+            f"model {name!r} defines local functions", "inline them: onnx.inliner.inline_local_functions"
+        )
+    return model
+
+
+def texts(message: Message) -> Iterator[str | bytes]:
+    """Every text of a protobuf message; one that is no UTF-8 comes as bytes."""
+    for field, value in message.ListFields():
+        values = value if field.is_repeated else [value]
+        if field.type == field.TYPE_STRING:
+            yield from values
+        elif field.type == field.TYPE_MESSAGE:
+            yield from itertools.chain.from_iterable(map(texts, values))
+
+
+def _require_runtime_versions(model: onnx.ModelProto, name: str) -> None:
+    opsets = [entry.version for entry in model.opset_import if entry.domain in DEFAULT_DOMAIN]
+    opset = max(opsets, default=NEWEST_OPSET)
+    if not OLDEST_OPSET <= opset <= NEWEST_OPSET:
+        raise RequestError(
+            f"model {name!r} is of opset {opset}",
+            f"opsets {OLDEST_OPSET} to {NEWEST_OPSET} are accepted; see onnx.version_converter",
+        )
+    if model.ir_version > NEWEST_IR_VERSION:
+        raise RequestError(
+            f"model {name!r} is of IR version {model.ir_version}",
+            f"IR versions up to {NEWEST_IR_VERSION} are accepted: export with an older onnx, or lower ir_version",
+        )
+
+
+def _constants(graph: onnx.GraphProto, name: str) -> dict[str, Array]:
+    """All constant tensors by name: the initializers, and the results of Constant nodes."""
+    if graph.sparse_initializer:
+        raise RequestError(f"model {name!r} has sparse initializers", "store them as dense initializers")
+    tensors = [(tensor.name, tensor) for tensor in graph.initializer]
+    tensors += [
+        (node.output[0], attribute.t)
+        for node in graph.node
+        for attribute in node.attribute
+        if _is_constant(node) and attribute.name == "value"
+    ]
+    _require_unique("tensor", [key for key, _ in tensors], name)
+    return {key: values_of(tensor, key, name) for key, tensor in tensors}
+
+
+def _is_constant(node: onnx.NodeProto) -> bool:
+    return domain_of(node) == "" and node.op_type == "Constant" and len(node.output) == 1
+
+
+def require_inside(tensor: onnx.TensorProto, tensor_name: str, name: str) -> None:
+    """Refuse a tensor in another file: what that holds is no part of the model's bytes, nor of their hash."""
+    if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
+        raise RequestError(
+            f"model {name!r}: tensor {tensor_name!r} is stored in another file",
+            "save the model with its data inside: onnx.save(onnx.load(path), new_path)",
+        )
+
+
+def values_of(tensor: onnx.TensorProto, tensor_name: str, name: str) -> Array:
+    """The values of a tensor that the file stores, itself and whole; RequestError for any other."""
+    require_inside(tensor, tensor_name, name)
+    try:
+        return onnx.numpy_helper.to_array(tensor)
+    except (ValueError, TypeError, KeyError) as error:
+        raise RequestError(
+            f"model {name!r}: tensor {tensor_name!r} is malformed: {error}", "export it again"
+        ) from error
+
+
+def _nodes(graph: onnx.GraphProto, constants: Mapping[str, Array], name: str) -> dict[str, onnx.NodeProto]:
+    """The nodes that compute, in order, by names that are unique."""
+    protos = [node for node in graph.node if not (_is_constant(node) and node.output[0] in constants)]
+    if not any(proto.op_type in QUANTISED_OPERATORS for proto in protos):
+        operators = ", ".join(sorted({proto.op_type for proto in protos})) or "constants only"
+        raise RequestError(f"model {name!r} is not quantised ({operators})", HOW_TO_QUANTISE)
+    names = [proto.name or f"{proto.op_type}_{index}" for index, proto in enumerate(protos)]
+    _require_unique("node", names, name)
+    inputs = [value.name for value in graph.input if value.name not in constants]
+    _require_unique("tensor", [*constants, *inputs, *(out for proto in protos for out in proto.output if out)], name)
+    return dict(zip(names, protos, strict=True))
+
+
+def _require_unique(kind: str, names: Sequence[str], model_name: str) -> None:
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise RequestError(f"model {model_name!r}: {count} {kind}s are named {name!r}", "give each its own name")
+        if not name.isprintable():
+            raise RequestError(
+                f"model {model_name!r}: the {kind} name {name!r} has control characters", "use printable names"
+            )
+
+
+def _input(graph: onnx.GraphProto, constants: Mapping[str, Array], name: str) -> Tensor:
+    inputs = [value for value in graph.input if value.name not in constants]
+    if len(inputs) != 1:
+        names = ", ".join(repr(value.name) for value in inputs)
+        raise RequestError(
+            f"model {name!r} has {len(inputs)} inputs ({names})",
+            "give it exactly one, the vectors; scales, zero points, weights and bias are initializers",
+        )
+    kind = inputs[0].type.tensor_type
+    sizes = [dim.dim_value for dim in kind.shape.dim]
+    if kind.elem_type != onnx.TensorProto.FLOAT or len(sizes) != 2 or sizes[1] <= 0:
+        element = element_type(kind.elem_type)
+        raise RequestError(
+            f"model {name!r}: input {inputs[0].name!r} is {element} of shape {_shape(kind)}",
+            "give it float32 vectors: shape (vectors, width) with a fixed width of 1 or more",
+        )
+    return Tensor(inputs[0].name, sizes[1], FLOAT32)
+
+
+def _shape(kind: onnx.TypeProto.Tensor) -> str:
+    return f"({', '.join(dim.dim_param or str(dim.dim_value or '?') for dim in kind.shape.dim)})"
+
+
+def _layers(
+    model_name: str, nodes: Mapping[str, onnx.NodeProto], constants: Mapping[str, Array], source: Tensor
+) -> tuple[Layer, ...]:
+    """The nodes' layers; every node reads the network's input `source`, or what nodes before it write.
+
+    Of these only QuantizeLinear reads the input, so that the first layer is one and no NaN gets further.
+    """
+    layers: list[Layer] = []
+    activations = {source.name: source}
+    for name, proto in nodes.items():
+        node = Node(model_name, proto, name, constants, activations)
+        read = OPERATORS.get((domain_of(proto), node.operator))
+        if read is None:
+            raise _unsupported(node)
+        if layers and isinstance(layers[-1], ArgExtremum):
+            raise node.refusal(f"comes after {layers[-1].name!r}", "ArgMax or ArgMin is the last layer")
+        if source.name in node.inputs and node.operator != "QuantizeLinear":
+            raise node.refusal(
+                f"reads the network's input {source.name!r}",
+                "a network starts with QuantizeLinear on its float32 input",
+            )
+        layer = read(node)
+        _require_unfused(node, layer, layers)
+        layers.append(layer)
+        activations[layer.output] = written(layer, [activations[name] for name in layer.sources])
+    return _with_stems(layers)
+
+
+def _require_unfused(node: Node, layer: Layer, before: Sequence[Layer]) -> None:
+    """Refuse what ONNX Runtime computes as one QLinearAdd, with other roundings, unless all activations are outputs."""
+    writers = {other.output: other for other in before}
+    if not isinstance(layer, QuantizeLinear):
+        return
+    add = _behind_zeros(layer.sources[0], writers)
+    if not isinstance(add, Add) or add.addend is not None:
+        return
+    if all(isinstance(_behind_zeros(term, writers), DequantizeLinear) for term in add.sources):
+        raise node.refusal(
+            f"quantises the sum of two results of DequantizeLinear ({add.node!r}): ONNX Runtime would compute all of "
+            "this as one QLinearAdd, with other roundings",
+            "a sum of float32 results of QGemm",
+        )
+
+
+def _behind_zeros(tensor: str, writers: Mapping[str, Layer]) -> Layer | None:
+    """The layer that writes the tensor, but for Adds of 0: ONNX Runtime drops them before it fuses."""
+    writer = writers.get(tensor)
+    while isinstance(writer, Add) and writer.addend is not None and not writer.addend.any():
+        writer = writers.get(writer.sources[0])
+    return writer
+
+
+def _unsupported(node: Node) -> RequestError:
+    operator = f"{node.proto.domain}.{node.operator}" if node.proto.domain else node.operator
+    advice = ADVICE.get(node.operator, "")
+    return node.refusal(f"operator {operator} is not supported", f"{advice}supported: {_supported()}")
+
+
+def _supported() -> str:
+    return ", ".join(f"{domain}.{operator}" if domain else operator for domain, operator in OPERATORS)
+
+
+def _with_stems(layers: Sequence[Layer]) -> tuple[Layer, ...]:
+    """The layers, named by unique stems of [a-z][a-z0-9_]*."""
+    stems: list[str] = []
+    for layer in layers:
+        base = re.sub(r"[^a-z0-9]+", "_", layer.node.lower()).strip("_")[:64]
+        base = base if base[:1].isalpha() else f"{layer.operator.lower()}_{base}".rstrip("_")
+        candidates = itertools.chain([base], (f"{base}_{count}" for count in itertools.count(2)))
+        stems.append(next(stem for stem in candidates if stem not in stems))
+    return tuple(replace(layer, name=stem) for layer, stem in zip(layers, stems, strict=True))
+
+
+def _require_outputs(graph: onnx.GraphProto, layers: Sequence[Layer], name: str) -> None:
+    """Every activation is given out or read by a layer, and nothing else is given out."""
+    outputs = [value.name for value in graph.output]
+    needed = {*outputs, *(source for layer in layers for source in layer.sources)}
+    unused = [layer for layer in layers if layer.output not in needed]
+    activations = [layer.output for layer in layers]
+    if unused or not set(outputs) <= set(activations):
+        idle = "".join(f"; node {layer.node!r} ({layer.operator}) is for nothing" for layer in unused)
+        raise RequestError(
+            f"model {name!r} gives out {', '.join(map(repr, outputs)) or 'nothing'}{idle}",
+            "make every result that no node reads an output, and no other tensors than results: "
+            f"{', '.join(activations)}",
+        )
+
+
+def _require_checker(model: onnx.ModelProto, name: str) -> None:
+    """Whatever else ONNX itself finds wrong: types of attributes, missing opset imports, names."""
+    try:
+        onnx.checker.check_model(model)
+    except onnx.checker.ValidationError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise RequestError(f"model {name!r} is not valid ONNX: {reason}", "see onnx.checker.check_model") from error

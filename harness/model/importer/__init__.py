@@ -1,0 +1,10 @@
+"""A network from a file that somebody else made: read, checked against the file itself, or refused.
+
+A float network (.onnx, .nnet) becomes dense layers, equal to the file within a bound; a quantised one (.onnx) becomes
+the canonical form that `harness.model.parse` accepts, equal to the file bit for bit.
+"""
+
+from harness.model.importer.check import Agreement, Identity
+from harness.model.importer.files import FloatImport, QuantisedImport, bring_in, read
+
+__all__ = ["Agreement", "FloatImport", "Identity", "QuantisedImport", "bring_in", "read"]

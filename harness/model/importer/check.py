@@ -1,0 +1,244 @@
+"""The check at import: what was made of a file against the file itself, on random and adversarial vectors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from harness.core.arrays import Array
+from harness.core.errors import RequestError
+from harness.model.float_network import DenseNetwork, Floats32, to_onnx
+from harness.model.importer import steps as float_steps
+from harness.model.importer.graph import MOVES, Graph
+from harness.model.importer.quantised import Canonical
+from harness.model.importer.steps import Floats64, Step
+from harness.model.onnx_runtime import products
+from harness.model.onnx_runtime.sessions import refused, session
+from harness.operators import Network, QuantizeLinear
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+SEED = 1
+MOST_VECTORS, FEWEST_VECTORS = 256, 8
+ERRORS = 2_000_000  # that a bound carries at once: fewer vectors for larger networks
+BIT_VECTORS = 512
+DEFAULT_BOX = (-1.0, 1.0)
+LOST_SHARE = 0.01  # of the greatest output; float16 itself rounds to 0.0005
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How near the float network is to its file: all outputs of all `vectors` are within their bound.
+
+    `difference` is the largest found; `tightest_difference` and `tightest_bound` are those of the output that came
+    nearest to its bound.
+    """
+
+    vectors: int
+    difference: float
+    tightest_difference: float
+    tightest_bound: float
+
+
+def within_bound(
+    network: DenseNetwork,
+    steps: Sequence[Step],
+    original: Callable[[Floats32], Floats64],
+    dtype: np.dtype[Any],
+) -> Agreement:
+    """Compare the network in ONNX Runtime with `original`, float32 (n, K) -> float64 (n, N), computed in `dtype`.
+
+    Both are within their own distance of the exact value of `steps` (see harness.model.importer.steps), so that they
+    differ by the sum of the two at most.  Raises RequestError, with the input, where they differ by more, where there
+    is no bound, and where the file's own roundings leave little of its values, whatever the bound allows.
+    """
+    vectors = _vectors(network, dtype)
+    ours = _session(to_onnx(network).SerializeToString(), network.name).run(None, {network.input_name: vectors})[0]
+    exact = vectors.astype(np.float64)
+    of_file = float_steps.error_bound(steps, exact, dtype)
+    of_ours = float_steps.error_bound(float_steps.of_layers(network.layers), exact, np.dtype(np.float32))
+    bound = of_file + of_ours
+    theirs = original(vectors).reshape(ours.shape)
+    if not np.isfinite([bound, ours, theirs]).all():
+        raise RequestError(
+            f"model {network.name!r}: its values are not finite, or its sums are too long for a bound in {dtype}",
+            "weights of an ordinary scale, and in float16 sums of fewer than 2,000 terms: export it in float32",
+        )
+    difference = np.abs(ours.astype(np.float64) - theirs)
+    beyond = np.argwhere(~(difference <= bound))
+    if len(beyond):
+        vector, output = beyond[0]
+        raise RequestError(
+            f"model {network.name!r}: output {output} is {theirs[vector, output]:.9g} in the file and "
+            f"{ours[vector, output]:.9g} as read, further apart than their bound {bound[vector, output]:.3g}, "
+            f"at input {_shown(vectors[vector])}",
+            "the file computes something that was not understood, or overflows: simplify it to MatMul, Add and Relu",
+        )
+    greatest = max(float(np.abs(ours).max()), float(np.abs(theirs).max()))
+    if difference.max() > LOST_SHARE * greatest:
+        raise RequestError(
+            f"model {network.name!r}: its own roundings are up to {difference.max():.3g} of values up to "
+            f"{greatest:.3g}, so that little of them is left to keep",
+            "no large constants that are added and taken away again; or export it in a wider type",
+        )
+    tightest = np.unravel_index(np.argmax(difference / np.maximum(bound, np.finfo(np.float64).tiny)), bound.shape)
+    return Agreement(len(vectors), float(difference.max()), float(difference[tightest]), float(bound[tightest]))
+
+
+def _shown(vector: Floats32) -> str:
+    """An input in a message: all of a short one, the ends of a long one."""
+    return np.array2string(vector, max_line_width=10_000, threshold=16, separator=", ")
+
+
+def _vectors(network: DenseNetwork, dtype: np.dtype[Any]) -> Floats32:
+    """Zeros, the two outermost corners of the box, then vectors uniform over it and, one of four, corners and edges."""
+    widths = [len(layer.bias) for layer in network.layers]
+    count = min(max(ERRORS // (sum(widths) * max(widths)), FEWEST_VECTORS), MOST_VECTORS)
+    low, high = box_of(network).astype(np.float64)
+    random = np.random.default_rng(SEED)
+    vectors = low + (high - low) * random.random((count, len(low)))
+    where = random.random(vectors[::4].shape)
+    vectors[::4] = np.where(where < 0.4, low, np.where(where < 0.8, high, vectors[::4]))
+    vectors[:3] = np.zeros_like(low), low, high
+    narrow = vectors.astype(np.float16) if dtype == np.float16 else vectors
+    return np.asarray(narrow, np.float32)
+
+
+def box_of(network: DenseNetwork) -> Floats32:
+    """The input box (2, K): the network's own, or DEFAULT_BOX for every input."""
+    if network.box is not None:
+        return network.box
+    return np.repeat(np.array(DEFAULT_BOX, np.float32)[:, None], len(network.layers[0].weight), axis=1)
+
+
+def outputs_of(graph: Graph, onnx_bytes: bytes) -> Callable[[Floats32], Floats64]:
+    """The one output of a float ONNX file in ONNX Runtime, vector by vector: float32 (n, K) -> float64 (n, N)."""
+    session = _session(onnx_bytes, graph.name)
+    return lambda vectors: _run(session, graph, vectors, graph.outputs)[0].astype(np.float64)
+
+
+def _run(
+    session: onnxruntime.InferenceSession, graph: Graph, vectors: Floats32, names: Sequence[str]
+) -> tuple[Array, ...]:
+    """Each of the named tensors as (n, N): what the file gives for one vector alone, for each of them."""
+    rows = vectors.astype(graph.dtype).reshape(len(vectors), *graph.input_shape)
+    try:
+        results = [session.run(names, {graph.input_name: row}) for row in rows]
+    except Exception as error:  # its exceptions have no common base of their own
+        raise RequestError(
+            f"ONNX Runtime fails on model {graph.name!r}: {error}", "give a model that runs with one vector at a time"
+        ) from error
+    return tuple(np.array([result.reshape(-1) for result in column]) for column in zip(*results, strict=True))
+
+
+@dataclass(frozen=True)
+class Identity:
+    """All `values` of the `tensors` that file and network have in common are the same bits, for all `vectors`."""
+
+    vectors: int
+    tensors: tuple[str, ...]
+    values: int
+
+
+def bit_for_bit(graph: Graph, onnx_bytes: bytes, converted: Canonical, network: Network) -> Identity:
+    """Compare the converted network with the file, both in ONNX Runtime: the outputs, and every 8-bit tensor.
+
+    Raises RequestError, with the tensor and the input, where one bit differs, and for a QDQ model that ONNX Runtime
+    does not fuse to the converted operators; ReferenceFailed, with the defect, where ONNX Runtime multiplies 8-bit
+    integers wrongly on this machine and no session avoids that.
+    """
+    if converted.from_qdq:
+        _require_fused(graph, onnx_bytes, converted)
+    vectors = _adversarial_vectors(network)
+    given = products.exact_session(onnx_bytes, graph.name, 1, 1)
+    theirs = dict(zip(graph.outputs, _run(given, graph, vectors, graph.outputs), strict=True))
+    kinds = {layer.output: layer.dtype for layer in network.layers}
+    inner = {name: kinds[name] for name in converted.codes if name not in graph.outputs}
+    if inner:
+        exposed = products.exact_session(_with_outputs(onnx_bytes, inner), graph.name, 1, 1)
+        theirs |= dict(zip(inner, _run(exposed, graph, vectors, list(inner)), strict=True))
+    ours = products.exact_session(_with_outputs(network.onnx_bytes, inner), network.name, 1, len(vectors))
+    for name, values in theirs.items():
+        _require_same_bits(graph, name, vectors, values, ours.run([name], {network.input_name: vectors})[0])
+    return Identity(len(vectors), tuple(theirs), sum(values.size for values in theirs.values()))
+
+
+def _require_same_bits(graph: Graph, name: str, vectors: Floats32, theirs: Array, ours: Array) -> None:
+    width = f"u{theirs.dtype.itemsize}"
+    different = np.argwhere(theirs.view(width) != ours.reshape(theirs.shape).astype(theirs.dtype).view(width))
+    if len(different):
+        vector, place = different[0]
+        raise RequestError(
+            f"model {graph.name!r}: {name!r} has {theirs[vector, place]!s} at value {place} in the file and "
+            f"{ours.reshape(theirs.shape)[vector, place]!s} as converted, at input {_shown(vectors[vector])}",
+            "the file computes something that no chain of QGemm does: quantise it in the operator format (QOperator)",
+        )
+
+
+def _adversarial_vectors(network: Network) -> Floats32:
+    """Uniform over the box and beyond it, corners, inputs half way between two codes, and NaN and infinities."""
+    random = np.random.default_rng(SEED)
+    low, high = network.box.astype(np.float64)
+    where = random.random((BIT_VECTORS, network.input_width))
+    vectors = low + (high - low) * random.random(where.shape)
+    vectors[1::4] = np.where(where[1::4] < 0.4, low, np.where(where[1::4] < 0.8, high, vectors[1::4]))
+    vectors[2::4] += (high - low) * (where[2::4] - 0.5)
+    first = network.layers[0]
+    assert isinstance(first, QuantizeLinear)  # noqa: S101 - parse refuses every other first layer
+    scale = float(first.scale)
+    vectors[3::4] = (np.floor(vectors[3::4] / scale) + 0.5) * scale
+    vectors[::64][where[::64] < 1 / 3] = np.nan
+    vectors[32::64] = np.where(where[32::64] < 0.5, -np.inf, np.inf)
+    with np.errstate(over="ignore"):
+        return np.asarray(vectors, np.float32)
+
+
+def _with_outputs(onnx_bytes: bytes, kinds: Mapping[str, np.dtype[Any]]) -> bytes:
+    """The model with these tensors, too, as outputs."""
+    model = onnx.load_model_from_string(onnx_bytes)
+    model.graph.output.extend(
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), None)
+        for name, dtype in kinds.items()
+    )
+    return bytes(model.SerializeToString())
+
+
+FUSED = {"QLinearMatMul": "QGemm", "MatMulIntegerToFloat": "QGemm"}
+"""Operators of ONNX Runtime that compute what a QGemm without bias computes."""
+
+
+def _require_fused(graph: Graph, onnx_bytes: bytes, converted: Canonical) -> None:
+    """ONNX Runtime's optimised graph must have the converted operators, and a bias in QGemm alone."""
+    # DequantizeLinear does not count: it is doubled where two nodes read it, and dropped before ArgMax.
+    ignored = {*MOVES, "DequantizeLinear"}
+    nodes = [node for node in products.optimised(onnx_bytes, graph.name).graph.node if node.op_type not in ignored]
+    fused = Counter(FUSED.get(node.op_type, node.op_type) for node in nodes)
+    expected = Counter(node.op_type for node in converted.model.graph.node if node.op_type not in ignored)
+    biased = [node for node in nodes if node.op_type == "MatMulIntegerToFloat" and len(node.input) > 6]
+    if expected - fused and not fused - expected:
+        raise RequestError(
+            f"model {graph.name!r}: ONNX Runtime leaves out {', '.join(sorted(expected - fused))}, and may so compute "
+            "other values than the file says",
+            "no QuantizeLinear of what was dequantised before",
+        )
+    if fused - expected or biased:
+        left = ", ".join(sorted(fused - expected)) or "a bias"
+        raise RequestError(
+            f"model {graph.name!r}: ONNX Runtime does not fuse all of its QDQ groups: left are {left}, in float32",
+            "every product between DequantizeLinear (with zero points) on vector, weights and bias, and QuantizeLinear "
+            "to the type of the vector's codes; or quantise it in the operator format (QuantFormat.QOperator)",
+        )
+
+
+def _session(onnx_bytes: bytes, name: str) -> onnxruntime.InferenceSession:
+    try:
+        return session(onnx_bytes, 1)
+    except Exception as error:  # as above
+        raise refused(name, error) from error

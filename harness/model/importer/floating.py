@@ -1,0 +1,159 @@
+"""A float ONNX network as it comes in the wild -> the steps that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import onnx.helper
+
+from harness.core.arrays import Array
+from harness.core.errors import RequestError
+from harness.model.importer.graph import MOVES, Graph, Link, chain, matrix
+from harness.model.importer.steps import Floats64, Product, Relu, Scaling, Shift, Step
+from harness.operators.node import element_type
+
+ACCEPTED = "accepted: MatMul, Gemm, Add, Sub, Mul, Div, Relu, Clip at 0, and what only renames axes (Reshape, Flatten)"
+CURVED = "bends in a way that no quantised operator of the harness reproduces exactly"
+REASONS = {
+    **dict.fromkeys(("Tanh", "Sigmoid", "HardSigmoid", "Elu", "Selu", "Gelu", "Softplus", "Erf", "Exp"), CURVED),
+    **dict.fromkeys(("LeakyRelu", "PRelu", "ThresholdedRelu", "HardSwish", "Mish"), "is a rectifier other than Relu"),
+    **dict.fromkeys(("Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool"), "is no dense layer"),
+    **dict.fromkeys(("RNN", "LSTM", "GRU", "Loop", "If", "Scan"), "makes more than one chain of dense layers"),
+}
+ADVICE = {
+    "BatchNormalization": ("is not folded", "export for inference with its factors folded into the layer before it"),
+    "Softmax": (CURVED, "cut it off: the scores before it have the same greatest one"),
+    "LogSoftmax": (CURVED, "cut it off: the scores before it have the same greatest one"),
+    "ArgMax": ("is no score", "cut it off; `harness models quantize --select argmax` adds it again"),
+    "ArgMin": ("is no score", "cut it off; `harness models quantize --select argmin` adds it again"),
+}
+
+
+def steps_of(graph: Graph) -> list[Step]:
+    """The network's steps; nodes that do nothing are none.
+
+    Raises RequestError, with the node and what would be accepted, for all but a chain of dense layers and ReLU.
+    """
+    links = chain(graph)
+    if graph.outputs != [links[-1].output]:
+        names = ", ".join(map(repr, graph.outputs)) or "nothing"
+        raise RequestError(
+            f"model {graph.name!r} gives out {names}", f"one output, the last layer's: {links[-1].output!r}"
+        )
+    return [step for link in links for step in _read(graph, link)]
+
+
+def _read(graph: Graph, link: Link) -> list[Step]:
+    domain, operator = link.operator
+    if domain == "" and operator in MOVES:
+        return []
+    if domain == "" and operator in READERS:
+        return READERS[operator](graph, link)
+    reason, accepted = ADVICE.get(operator, (REASONS.get(operator, "is not supported"), ACCEPTED))
+    raise link.node.refusal(f"operator {domain}{'.' if domain else ''}{operator} {reason}", accepted)
+
+
+def _constant(graph: Graph, link: Link, position: int) -> Array:
+    """A constant of the graph's type, float64; each of its values is one of float32."""
+    name = link.node.inputs[position]
+    values = link.node.constant(position, "constant", [graph.dtype])
+    with np.errstate(over="ignore"):
+        strange = ~np.isfinite(values) | (values.astype(np.float32) != values)
+    if strange.any():
+        found, count = values[strange].reshape(-1)[0], np.count_nonzero(strange)
+        raise link.node.refusal(
+            f"{count} values of {name!r} are no finite float32, the first {found!s}",
+            "constants that float32 has: round them before the import, and check the network then",
+        )
+    return values.astype(np.float64)
+
+
+def _matmul(graph: Graph, link: Link) -> list[Step]:
+    weight = matrix(link, _constant(graph, link, 1 - link.position))
+    return [Product(link.node.name, weight, np.zeros(weight.shape[1]))]
+
+
+def _gemm(graph: Graph, link: Link) -> list[Step]:
+    attributes = link.node.attributes({"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0})
+    alpha, beta = (float(np.float32(attributes[name])) for name in ("alpha", "beta"))
+    weight = matrix(link, _constant(graph, link, 1 - link.position))
+    bias = np.zeros(weight.shape[1])
+    if link.node.has(2):
+        bias = _spread(link, _constant(graph, link, 2), link.output_shape)
+    return [
+        Product(link.node.name, alpha * weight, beta * bias, factored=alpha != 1 or (beta != 1 and bool(bias.any())))
+    ]
+
+
+def _spread(link: Link, values: Array, shape: tuple[int, ...]) -> Floats64:
+    """The constant as one value for each of the vector's, (N,)."""
+    try:
+        return np.broadcast_to(values, shape).reshape(-1).astype(np.float64)
+    except ValueError as error:
+        raise link.node.refusal(f"a constant has shape {values.shape}", f"one that broadcasts to {shape}") from error
+
+
+def _operand(graph: Graph, link: Link) -> Floats64:
+    return _spread(link, _constant(graph, link, 1 - link.position), link.output_shape)
+
+
+def _add(graph: Graph, link: Link) -> list[Step]:
+    return [Shift(link.node.name, _operand(graph, link))]
+
+
+def _sub(graph: Graph, link: Link) -> list[Step]:
+    operand = _operand(graph, link)
+    if link.position == 0:
+        return [Shift(link.node.name, -operand)]
+    return [Scaling(link.node.name, np.full(len(operand), -1.0)), Shift(link.node.name, operand)]
+
+
+def _mul(graph: Graph, link: Link) -> list[Step]:
+    return [Scaling(link.node.name, _operand(graph, link))]
+
+
+def _div(graph: Graph, link: Link) -> list[Step]:
+    if link.position == 1:
+        raise link.node.refusal("divides by the vector", "the vector divided by a constant")
+    operand = _operand(graph, link)
+    if not operand.all():
+        raise link.node.refusal("divides by 0", "divisors other than 0")
+    return [Scaling(link.node.name, 1 / operand)]
+
+
+def _relu(_graph: Graph, link: Link) -> list[Step]:
+    return [Relu(link.node.name)]
+
+
+def _clip(graph: Graph, link: Link) -> list[Step]:
+    given = {entry.name: onnx.helper.get_attribute_value(entry) for entry in link.node.proto.attribute}
+    low, high = given.get("min", -np.inf), given.get("max", np.inf)  # inputs from opset 11 on
+    low = link.node.single(1, "minimum", [graph.dtype]) if link.node.has(1) else low
+    high = link.node.single(2, "maximum", [graph.dtype]) if link.node.has(2) else high
+    if low != 0 or not high >= np.finfo(graph.dtype).max:
+        raise link.node.refusal(f"clips to {low} .. {high}", "a minimum of 0 and no maximum, which is Relu")
+    return [Relu(link.node.name)]
+
+
+def _cast(graph: Graph, link: Link) -> list[Step]:
+    to = onnx.helper.get_attribute_value(next(entry for entry in link.node.proto.attribute if entry.name == "to"))
+    if to != onnx.helper.np_dtype_to_tensor_dtype(graph.dtype):
+        raise link.node.refusal(
+            f"casts {graph.dtype} to {element_type(to)}", f"one type from the input on: {graph.dtype}"
+        )
+    return []
+
+
+READERS: dict[str, Callable[[Graph, Link], list[Step]]] = {
+    "MatMul": _matmul,
+    "Gemm": _gemm,
+    "Add": _add,
+    "Sub": _sub,
+    "Mul": _mul,
+    "Div": _div,
+    "Relu": _relu,
+    "Clip": _clip,
+    "Cast": _cast,
+}

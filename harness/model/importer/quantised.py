@@ -1,0 +1,247 @@
+"""An already quantised ONNX network -> the form that harness.model.parse accepts, of the same value bit for bit.
+
+    QGemm                                                     as it is
+    QLinearMatMul                                             QGemm without bias: its multiplier is the same,
+                                                              (a_scale * b_scale) / y_scale in float32
+    MatMulInteger [Add int32] Cast [Mul by c]                 QGemm with float32 output, a_scale 1 and b_scale c
+        [Add float32] [Relu] QuantizeLinear                   Add, QuantizeLinear
+    DequantizeLinear Gemm [Relu] QuantizeLinear (QDQ)         QGemm, as which ONNX Runtime runs it
+
+A ReLU in front of a QuantizeLinear whose zero point is the least code changes nothing and is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from harness.core.arrays import Array
+from harness.core.errors import RequestError
+from harness.model.importer import qdq
+from harness.model.importer.conversion import (
+    CODES,
+    INT32,
+    Conversion,
+    Output,
+    factors,
+    int32_bias,
+    leave_out_relu,
+    output_quantisation,
+    require_weights_on_the_right,
+    scalar,
+)
+from harness.model.importer.graph import MOVES, Graph, Link, matrix
+from harness.operators.layers import FLOAT32
+from harness.operators.node import domain_of, element_type
+
+ACCEPTED = (
+    "accepted: QuantizeLinear, QGemm, QLinearMatMul, MatMulInteger, QDQ of Gemm and MatMul, Relu, DequantizeLinear"
+)
+TWICE = "rounds to codes a second time, which no QGemm does"
+REASONS = {
+    "DynamicQuantizeLinear": ("takes its scale from the data, so that no constant multiplier exists", "static scales"),
+    "DynamicQuantizeMatMul": ("takes its scale from the data, so that no constant multiplier exists", "static scales"),
+    "QLinearAdd": (TWICE, "MatMul and Add written as one Gemm before quantising: the bias is then int32, inside QGemm"),
+    "QLinearMul": (TWICE, "the factor in the scales of QGemm"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Canonical:
+    """The converted model; its 8-bit tensors have the names that they have in the file.
+
+    `codes` are those names; `from_qdq` says that the file's own value depends on ONNX Runtime's fusion.
+    """
+
+    model: onnx.ModelProto
+    codes: tuple[str, ...]
+    from_qdq: bool
+    notes: tuple[str, ...]
+
+
+def is_quantised(graph: Graph) -> bool:
+    """Whether some operator of the model quantises, dequantises or multiplies integers."""
+    names = {node.operator for node in graph.nodes}
+    return bool(graph.dequantised) or any(
+        name.startswith("Q") or "Quantize" in name or "Integer" in name for name in names
+    )
+
+
+def canonical(graph: Graph) -> Canonical:
+    """Convert a quantised model.
+
+    Raises RequestError, with the node, the reason and what would be accepted, where the value could change.
+    """
+    for node in graph.nodes:
+        operator = (domain_of(node.proto), node.operator)
+        if operator not in READERS and not (operator[0] == "" and node.operator in MOVES):
+            reason, accepted = REASONS.get(node.operator, ("is not supported in a quantised model", ACCEPTED))
+            raise node.refusal(f"operator {'.'.join(filter(None, operator))} {reason}", accepted)
+    if graph.dtype != FLOAT32:
+        raise RequestError(f"model {graph.name!r}: the input is {graph.dtype}", "float32 vectors")
+    conversion = Conversion(graph)
+    if not conversion.links:
+        raise RequestError(f"model {graph.name!r} has no layer that computes", ACCEPTED)
+    first = conversion.links[0]
+    if first.operator != ("", "QuantizeLinear"):
+        raise first.node.refusal("reads the network's input", "a network starts with QuantizeLinear on its input")
+    while conversion.links:
+        link = conversion.links.popleft()
+        READERS[link.operator](conversion, link)
+    return Canonical(conversion.model(), conversion.codes(), conversion.from_qdq, tuple(conversion.notes))
+
+
+def _qgemm(conversion: Conversion, link: Link) -> None:
+    require_weights_on_the_right(link)
+    node = link.node
+    node.require_inputs(6, 9)
+    attributes = node.attributes({"alpha": 1.0, "transA": 0, "transB": 0})
+    a = scalar(link, 1, "scale of a", [FLOAT32]), scalar(link, 2, "zero point of a", CODES)
+    weight = matrix(link, node.constant(3, "weight", CODES))
+    scale, zero_point = node.constant(4, "scale of b", [FLOAT32]), node.constant(5, "zero point of b", CODES)
+    bias = int32_bias(link, node.constant(6, "bias", [INT32])) if node.has(6) else None
+    output = Output(link.output)
+    if node.has(7) and node.has(8):
+        output = Output(
+            link.output, scalar(link, 7, "scale of y", [FLOAT32]), scalar(link, 8, "zero point of y", CODES)
+        )
+    elif node.has(7) or node.has(8):
+        raise node.refusal("has only one of y_scale and y_zero_point", "both, or none for a float32 output")
+    made = factors(link, a, weight, scale, zero_point)
+    conversion.emit_qgemm(link, made, bias, output, float(attributes["alpha"]))
+    conversion.float_product = output.scale is None
+
+
+def _qlinear_matmul(conversion: Conversion, link: Link) -> None:
+    require_weights_on_the_right(link)
+    node = link.node
+    node.require_inputs(8, 8)
+    a = scalar(link, 1, "scale of a", [FLOAT32]), scalar(link, 2, "zero point of a", CODES)
+    weight = matrix(link, node.constant(3, "weight", CODES))
+    scale, zero_point = node.constant(4, "scale of b", [FLOAT32]), node.constant(5, "zero point of b", CODES)
+    output = Output(link.output, scalar(link, 6, "scale of y", [FLOAT32]), scalar(link, 7, "zero point of y", CODES))
+    conversion.emit_qgemm(link, factors(link, a, weight, scale, zero_point), None, output)
+    conversion.notes.append(f"QLinearMatMul {node.name!r} is a QGemm without bias")
+
+
+def _matmul_integer(conversion: Conversion, link: Link) -> None:
+    require_weights_on_the_right(link)
+    node = link.node
+    node.require_inputs(2, 4)
+    weight = matrix(link, node.constant(1, "weight", CODES))
+    dtype, _ = conversion.types[conversion.source]
+    a_zero_point = scalar(link, 2, "zero point of a", CODES) if node.has(2) else np.zeros((), dtype)
+    zero_point = node.constant(3, "zero point of b", CODES) if node.has(3) else np.zeros((), weight.dtype)
+    bias = None
+    if conversion.follows("Add"):
+        add = conversion.links.popleft()
+        bias = int32_bias(add, add.node.constant(1 - add.position, "bias", [INT32]))
+    if not conversion.follows("Cast"):
+        raise node.refusal("gives out int32 values", "Cast to float32 behind it, then Mul by a constant scale")
+    last = conversion.links.popleft()
+    _require_cast_to_float32(last)
+    scale: Array = np.ones((), np.float32)
+    if conversion.follows("Mul"):
+        last = conversion.links.popleft()
+        scale = last.node.constant(1 - last.position, "scale", [FLOAT32])
+    made = factors(link, (np.ones((), np.float32), a_zero_point), weight, scale, zero_point)
+    conversion.emit_qgemm(link, made, bias, Output(last.output))
+    conversion.float_product = True
+    conversion.notes.append(f"MatMulInteger {node.name!r} to {last.node.name!r} is a QGemm with float32 output")
+
+
+def _require_cast_to_float32(link: Link) -> None:
+    to = link.node.attributes({"to": 0, "saturate": 1})["to"]
+    if to != TensorProto.FLOAT:
+        raise link.node.refusal(f"casts to {element_type(to)}", "a Cast to float32")
+
+
+def _add(conversion: Conversion, link: Link) -> None:
+    if not conversion.float_product:
+        raise link.node.refusal(
+            "adds to values that were rounded to codes already: no QGemm has that value",
+            "MatMul and Add written as one Gemm before quantising, or no rounding to codes between product and bias",
+        )
+    dtype, width = conversion.types[conversion.source]
+    addend = link.node.constant(1 - link.position, "bias", [FLOAT32])
+    addend = np.ascontiguousarray(np.broadcast_to(addend, link.output_shape)).reshape(-1)
+    conversion.emit("Add", link, {"bias": addend}, link.output)
+    conversion.types[link.output] = (dtype, width)
+
+
+def _input_quantisation(link: Link, codes: np.dtype[Any]) -> tuple[Array, Array]:
+    """Scale and zero point of a DequantizeLinear on activations, of shape () each."""
+    attributes = link.node.attributes({"axis": 1, "block_size": 0, "output_dtype": 0})
+    if attributes["block_size"] or attributes["output_dtype"] not in (0, TensorProto.FLOAT):
+        raise link.node.refusal("dequantises blocks, or not to float32", "one float32 scale for the tensor")
+    scale = scalar(link, 1, "scale", [FLOAT32])
+    return scale, scalar(link, 2, "zero point", [codes]) if link.node.has(2) else np.zeros((), codes)
+
+
+def _quantize_linear(conversion: Conversion, link: Link) -> None:
+    scale, zero_point = output_quantisation(link)
+    width = conversion.types[conversion.source][1]
+    conversion.emit("QuantizeLinear", link, {"scale": scale, "zero_point": zero_point}, link.output)
+    conversion.types[link.output] = (zero_point.dtype, width)
+    conversion.float_product = False
+
+
+def _dequantize_linear(conversion: Conversion, link: Link) -> None:
+    scale, zero_point = _input_quantisation(link, conversion.types[conversion.source][0])
+    if conversion.follows("MatMul", "Gemm"):
+        qdq.read(conversion, (scale, zero_point))
+        return
+    relu = 1 if conversion.follows("Relu") else 0
+    behind = conversion.links[relu] if len(conversion.links) > relu else None
+    if behind is not None and behind.operator == ("", "QuantizeLinear"):
+        if relu:
+            leave_out_relu(conversion, conversion.links.popleft())
+        if _undoes(output_quantisation(behind), (scale, zero_point)) and link.output not in conversion.graph.outputs:
+            conversion.alias[conversion.links.popleft().output] = conversion.source
+            return
+    _, width = conversion.types[conversion.source]
+    conversion.emit("DequantizeLinear", link, {"scale": scale, "zero_point": zero_point}, link.output)
+    conversion.types[link.output] = (FLOAT32, width)
+
+
+def _undoes(quantise: tuple[Array, Array], dequantise: tuple[Array, Array]) -> bool:
+    """Whether q(d(code)) is the code: the same constants, and no product beyond float32."""
+    same = quantise[0] == dequantise[0] and quantise[1] == dequantise[1] and quantise[1].dtype == dequantise[1].dtype
+    return bool(same and 255.0 * float(quantise[0]) <= np.finfo(np.float32).max)
+
+
+def _arg_extremum(conversion: Conversion, link: Link) -> None:
+    attributes = link.node.attributes({"axis": 0, "keepdims": 1, "select_last_index": 0})
+    if math.prod(link.shape) != link.shape[attributes["axis"]]:
+        raise link.node.refusal(
+            f"looks along axis {attributes['axis']} of shape {link.shape}", "the axis of the vector's values"
+        )
+    last = attributes["select_last_index"]
+    conversion.emit(link.node.operator, link, {}, link.output, axis=1, keepdims=1, select_last_index=last)
+    conversion.types[link.output] = (np.dtype(np.int64), 1)
+    if conversion.links:
+        raise conversion.links[0].node.refusal(f"comes after {link.node.name!r}", "ArgMax or ArgMin is the last node")
+
+
+def _stray(_conversion: Conversion, link: Link) -> None:
+    raise link.node.refusal("stands outside of the patterns that are known", ACCEPTED)
+
+
+READERS: dict[tuple[str, str], Callable[[Conversion, Link], None]] = {
+    ("", "QuantizeLinear"): _quantize_linear,
+    ("com.microsoft", "QGemm"): _qgemm,
+    ("", "QLinearMatMul"): _qlinear_matmul,
+    ("", "MatMulInteger"): _matmul_integer,
+    ("", "DequantizeLinear"): _dequantize_linear,
+    ("", "Add"): _add,
+    ("", "Relu"): leave_out_relu,
+    ("", "ArgMax"): _arg_extremum,
+    ("", "ArgMin"): _arg_extremum,
+    **dict.fromkeys([("", "Gemm"), ("", "MatMul"), ("", "Mul"), ("", "Cast")], _stray),
+}

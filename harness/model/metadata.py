@@ -1,0 +1,93 @@
+"""The input box and the normalisation, from the metadata."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.core.errors import RequestError
+from harness.operators.layers import Layer, Normalisation, QuantizeLinear
+
+SHOWN = 80  # characters of a value, in a message
+
+
+def input_box(metadata: Mapping[str, str], first: Layer, name: str) -> npt.NDArray[np.float32]:
+    """Bounds of the inputs, float32 (2, K); without metadata, the codes' range and one code more on each side."""
+    box = stated_box(metadata, first.input_width, name)
+    return _representable_box(first) if box is None else box
+
+
+def stated_box(metadata: Mapping[str, str], width: int, name: str) -> npt.NDArray[np.float32] | None:
+    """Bounds of the inputs, float32 (2, width); None where the model does not say."""
+    if "input_box_low" not in metadata and "input_box_high" not in metadata:
+        return None
+    low = _numbers(metadata, "input_box_low", width, name)
+    high = _numbers(metadata, "input_box_high", width, name)
+    with np.errstate(over="ignore"):
+        box = np.array([low, high], np.float32)
+    if not np.isfinite(box).all() or (box[0] > box[1]).any():
+        raise RequestError(f"model {name!r}: the input box is {low} to {high}", "finite bounds, low <= high")
+    return box
+
+
+def _representable_box(first: Layer) -> npt.NDArray[np.float32]:
+    assert isinstance(first, QuantizeLinear)  # noqa: S101 - _layers refuses every other first layer
+    codes, largest = np.iinfo(first.dtype), float(np.finfo(np.float32).max)
+    steps = (codes.min - 1 - first.zero_point, codes.max + 1 - first.zero_point)
+    bounds = np.clip([step * float(first.scale) for step in steps], -largest, largest)
+    return np.repeat(bounds.astype(np.float32)[:, None], first.input_width, axis=1)
+
+
+def normalisation_of(metadata: Mapping[str, str], width: int, name: str) -> Normalisation | None:
+    """How to come back to physical units; None where the model does not say."""
+    keys = ("input_names", "input_units", "input_mean", "input_range")
+    missing = [key for key in keys if key not in metadata]
+    if len(missing) == len(keys):
+        return None
+    if missing:
+        raise RequestError(f"model {name!r}: metadata lacks {', '.join(missing)}", f"all of {', '.join(keys)}, or none")
+    spans = _numbers(metadata, "input_range", width, name)
+    if 0 in spans:
+        raise RequestError(f"model {name!r}: metadata input_range has a 0", "ranges other than 0")
+    return Normalisation(
+        names=tuple(map(str, _json_list(metadata, "input_names", width, name))),
+        units=tuple(map(str, _json_list(metadata, "input_units", width, name))),
+        mean=_numbers(metadata, "input_mean", width, name),
+        range=spans,
+    )
+
+
+def _numbers(metadata: Mapping[str, str], key: str, width: int, name: str) -> tuple[float, ...]:
+    values = _json_list(metadata, key, width, name)
+    if not all(map(_is_finite, values)):
+        raise RequestError(f"model {name!r}: metadata {key} is {_short(metadata[key])}", "a list of finite numbers")
+    return tuple(map(float, values))
+
+
+def _short(value: str | None) -> str:
+    return repr(value if value is None or len(value) <= SHOWN else f"{value[:SHOWN]}...")
+
+
+def _is_finite(value: object) -> bool:
+    try:
+        return isinstance(value, int | float) and math.isfinite(value)
+    except OverflowError:  # an integer beyond float64
+        return False
+
+
+def _json_list(metadata: Mapping[str, str], key: str, width: int, name: str) -> list[Any]:
+    try:
+        values = json.loads(metadata.get(key, ""))
+    except (ValueError, RecursionError):  # no JSON, or beyond what Python reads of it
+        values = None
+    if not isinstance(values, list) or len(values) != width:
+        raise RequestError(
+            f"model {name!r}: metadata {key} is {_short(metadata.get(key))}",
+            f"a JSON list of {width} values, one an input",
+        )
+    return values

@@ -1,0 +1,113 @@
+"""The products of 8-bit matrices that ONNX Runtime computes for any model, and a session in which they are exact.
+
+A file's own operators do not tell them: ONNX Runtime fuses QDQ groups, and on x86-64 it makes uint8 codes of the int8
+codes between QuantizeLinear and DequantizeLinear, so that a file of int8 codes has the saturating products of uint8
+and int8.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from harness.core.arrays import Array
+from harness.model.onnx_runtime import sessions
+from harness.model.onnx_runtime.hostcheck import ROWS, Product, are_small, check_products, require_trusted
+from harness.model.onnx_runtime.sessions import refused
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+# The positions of weights, zero point of the vector, and zero point of the weights among a node's inputs.
+OPERANDS = {
+    "QGemm": (3, 2, 5),
+    "QLinearMatMul": (3, 2, 5),
+    "MatMulInteger": (1, 2, 3),
+    "MatMulIntegerToFloat": (1, 4, 5),
+}
+ZERO_POINT = {"QuantizeLinear": 2, "QGemm": 8, "QLinearMatMul": 7}  # the position of the output's zero point
+
+
+def exact_session(onnx_bytes: bytes, name: str, threads: int, vectors: int) -> onnxruntime.InferenceSession:
+    """Return a session whose products of 8-bit matrices are exact for so many `vectors` at once, or fewer.
+
+    It has session.x64quantprecision where that is possible: where all products read uint8 codes, and ONNX Runtime
+    can convert the weights.  Raises ReferenceFailed, with the known defect, where this machine's products are wrong in
+    that session, and RequestError where ONNX Runtime refuses the model `name`.
+    """
+    products = products_of(optimised(onnx_bytes, name))
+    precise = bool(products) and all(product.input_dtype == "uint8" for product in products.values())
+    try:
+        session = sessions.session(onnx_bytes, threads, x64_quant_precision=precise)
+    except Exception:  # its exceptions have no common base of their own
+        if not precise:
+            raise
+        # It cannot convert weights that two products share behind one DequantizeLinear.
+        session, precise = sessions.session(onnx_bytes, threads), False
+    rows = sorted({*ROWS, vectors})  # all of ROWS: few random vectors may not saturate
+    require_trusted(check_products(products, rows, threads, x64_quant_precision=precise))
+    return session
+
+
+def optimised(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
+    """Return the model as ONNX Runtime runs it; raise RequestError where it refuses the model `name`."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    with tempfile.TemporaryDirectory() as folder:
+        options.optimized_model_filepath = str(Path(folder) / "optimised.onnx")
+        try:
+            onnxruntime.InferenceSession(onnx_bytes, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # as above
+            raise refused(name, error) from error
+        return onnx.load(options.optimized_model_filepath)
+
+
+def products_of(model: onnx.ModelProto) -> dict[str, Product]:
+    """Return the products with constant weights of an optimised model, by the names of their outputs."""
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    codes = _code_types(model.graph, constants)
+    found = {}
+    for node in model.graph.node:
+        if node.op_type not in OPERANDS:
+            continue
+        weights, a_zero_point, b_zero_point = (_constant(node, at, constants) for at in OPERANDS[node.op_type])
+        if weights is None:
+            continue  # it depends on the input: no QGemm of a network does
+        transposed = any(entry.name == "transB" and entry.i for entry in node.attribute)
+        depth, width = (weights.T if transposed else weights.reshape(len(weights), -1)).shape
+        found[node.output[0]] = Product(
+            codes[node.input[0]].name,
+            weights.dtype.name,
+            depth,
+            width,
+            0 if a_zero_point is None else int(a_zero_point.reshape(-1)[0]),
+            (0,) if b_zero_point is None else tuple(b_zero_point.reshape(-1).tolist()),
+            are_small(weights),
+        )
+    return found
+
+
+def _constant(node: onnx.NodeProto, position: int, constants: dict[str, Array]) -> Array | None:
+    return constants.get(node.input[position]) if position < len(node.input) else None
+
+
+def _code_types(graph: onnx.GraphProto, constants: dict[str, Array]) -> dict[str, np.dtype[Any]]:
+    """Return the types of the 8-bit tensors: those of their zero points, or of the tensor that an operator moves."""
+    types = {value.name: helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type) for value in graph.input} | {
+        name: value.dtype for name, value in constants.items()
+    }
+    for node in graph.node:
+        position = ZERO_POINT.get(node.op_type, 0)
+        if position < len(node.input) and node.input[position] in types:
+            types[node.output[0]] = types[node.input[position]]
+        elif node.op_type == "QuantizeLinear":
+            asked = next((entry.i for entry in node.attribute if entry.name == "output_dtype"), 0)
+            types[node.output[0]] = helper.tensor_dtype_to_np_dtype(asked or TensorProto.UINT8)
+    return types

@@ -1,0 +1,175 @@
+"""What changed from one run to another, and what may explain it: a pure function of two documents.
+
+In the order in which it matters: the verdict, the layers that differ, then what may have made it.  What every run has
+of its own (when, how long, by which command) is no change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.runs.measurement.config_diff import changed
+
+Document = Mapping[str, Any]
+
+LONGEST = 300
+NOTHING = "nothing"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A topic, and what it was and is, as text."""
+
+    topic: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class LayerChange:
+    """Activations of a layer that differ from the reference; None where a run has no such layer."""
+
+    layer: str
+    before: int | None
+    after: int | None
+
+    @property
+    def words(self) -> str:
+        """What became of it."""
+        before, after = self.before or 0, self.after or 0
+        if not before:
+            return "differs now"
+        if not after:
+            return "differs no more"
+        return "differs as before" if before == after else "still differs"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """All that is not as it was; `results` are what the runs have shown, `causes` what may explain that."""
+
+    results: tuple[Change, ...]
+    layers: tuple[LayerChange, ...]
+    causes: tuple[Change, ...]
+
+    @property
+    def nothing(self) -> bool:
+        """Whether nothing that matters changed."""
+        return not self.results and not self.causes and all(one.before == one.after for one in self.layers)
+
+
+def _ran_on(document: Document) -> str:
+    return "; ".join(f"{item['name']}: {item['ran_on']}" for item in document["plan"]["items"])
+
+
+RESULTS: Mapping[str, Callable[[Document], Any]] = {
+    "verdict": lambda document: document["verdict"],
+    "wrong outputs": lambda document: document["outputs"]["differing"],
+    "proof": lambda document: document["proof"] and ("holds" if document["proof"]["holds"] else "fails"),
+    "traces": lambda document: (
+        document["conformance"] and ("in order" if document["conformance"]["conforms"] else "out of order")
+    ),
+    "activations compared": lambda document: sum(layer["compared"] for layer in document["layers"]),
+}
+CAUSES: Mapping[str, Callable[[Document], Any]] = {
+    "what was done": lambda document: document.get("kind", "run"),
+    "model": lambda document: document["model"]["name"],
+    "model, SHA-256": lambda document: document["model"]["sha256"][:16],
+    "board": lambda document: document["board"]["name"],
+    "kind of board": lambda document: document["board"]["kind"],
+    "items ran on": _ran_on,
+    "quantity": lambda document: document["measured"]["quantity"],
+    "scope": lambda document: document["measured"]["scope"],
+    "kind of load": lambda document: document["load"]["name"],
+    "block": lambda document: document["plan"]["block"],
+    "chunk": lambda document: document["chunk"],
+    "dumps fetched": lambda document: document["fetch"],
+    "reference: onnxruntime": lambda document: document["reference"]["onnxruntime"],
+    "reference: instruction set": lambda document: document["reference"]["isa"],
+    "this machine": lambda document: document["host"]["platform"],
+}
+ORDER = (
+    *("what was done", "model", "model, SHA-256", "compiler", "flags", "program", "harness"),
+    *("board", "kind of board", "items ran on", "board, kernel", "clock", "settings of the board", "throttled"),
+    *("items", "tasks", "hand-over", "block", "quantity", "scope", "kind of load", "load"),
+    *("vectors", "reference: onnxruntime", "reference: instruction set"),
+)
+"""Of the topics, also those of harness.runs.measurement.config_diff; others come behind."""
+
+
+def difference(before: Document, after: Document) -> Difference:
+    """Between the documents of two finished runs; KeyError, TypeError or ValueError if one is none."""
+    causes = [*_changes(CAUSES, before, after), *_recorded(before, after)]
+    order = {topic: rank for rank, topic in enumerate(ORDER)}
+    results = [*_changes(RESULTS, before, after), *_content(before, after)]
+    return Difference(
+        tuple(results),
+        tuple(_layers(before, after)),
+        tuple(sorted(causes, key=lambda change: order.get(change.topic, len(order)))),
+    )
+
+
+def _changes(topics: Mapping[str, Callable[[Document], Any]], before: Document, after: Document) -> Iterator[Change]:
+    for topic, read in topics.items():
+        was, now = _told(read, before), _told(read, after)
+        if was != now:
+            yield Change(topic, _text(was), _text(now))
+
+
+def _told(read: Callable[[Document], Any], document: Document) -> Any:
+    """None of a document that says nothing of it."""
+    try:
+        return read(document)
+    except KeyError:
+        return None
+
+
+def _text(value: Any) -> str:
+    text = NOTHING if value in {None, ""} else str(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def _recorded(before: Document, after: Document) -> Iterator[Change]:
+    """Program, plan, options, settings and environment."""
+    for one in changed(before, after):
+        if (one["base"], one["new"]) != (NOTHING, NOTHING):  # an empty list on one side, nothing on the other
+            yield Change(one["topic"], one["base"], one["new"])
+
+
+def _layers(before: Document, after: Document) -> Iterator[LayerChange]:
+    """Those that differ in one of them, in the order of the model."""
+    was, now = _differing(before), _differing(after)
+    for name in dict.fromkeys([*now, *was]):
+        if was.get(name) or now.get(name):
+            yield LayerChange(name, was.get(name), now.get(name))
+
+
+def _differing(document: Document) -> dict[str, int]:
+    return {str(layer["name"]): int(layer["differing"]) for layer in document.get("layers", ())}
+
+
+def _content(before: Document, after: Document) -> Iterator[Change]:
+    """The same question, but not the same bytes for an answer: seen only where everything else is as it was."""
+    asked = ("model", "stimuli", "bundle")
+    same = all(before[part]["sha256"] == after[part]["sha256"] for part in asked)
+    same = same and all(before.get(key) == after.get(key) for key in ("chunk", "fetch"))
+    was, now = before.get("content_sha256"), after.get("content_sha256")
+    if same and was and now and was != now:
+        yield Change("content, SHA-256", str(was)[:16], str(now)[:16])
+
+
+def headline(found: Difference, before: Document, after: Document, times: Sequence[str] = ()) -> str:
+    """The one sentence that a reader needs; `times` are the judgements on times, empty if there are none."""
+    both = {"differs": "both differ", "varies": "both vary"}.get(after["verdict"], f"both are {after['verdict']}")
+    moved = [word for word in dict.fromkeys(times) if word in {"slower", "faster"}]
+    if found.nothing and not moved:
+        return f"nothing that matters changed: {both}"
+    if before["verdict"] != after["verdict"]:
+        return f"{before['verdict']} before, {after['verdict']} now"
+    if moved:
+        return f"{both}, but times moved: {' and '.join(moved)}"
+    if found.results or any(one.before != one.after for one in found.layers):
+        return f"{both}, but not in the same way"
+    return f"{both}; {len(found.causes)} of what may matter changed"

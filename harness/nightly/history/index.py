@@ -1,0 +1,277 @@
+"""runs/index.sqlite: a record of every run folder, kept up to date, found by board, model, verdict and day.
+
+Only a cache of the folders: it may be removed at any time.  What is damaged, of another version, or where nothing may
+be written costs time and changes no answer.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from harness.nightly.history import run as runs
+from harness.nightly.history.run import Part, Run, State
+
+FILE = "index.sqlite"
+VERSION = 3  # one more whenever a record is read otherwise
+WAIT_S = 60.0  # for another process that reads thousands of new folders
+
+_COLUMNS = tuple(one.name for one in fields(Run) if one.name != "parts")
+_PART = tuple(one.name for one in fields(Part))
+_SCHEMA = f"""
+CREATE TABLE runs (stamp TEXT, {", ".join(_COLUMNS)}, PRIMARY KEY (name));
+CREATE INDEX runs_started ON runs (started, name);
+CREATE INDEX runs_board ON runs (board, model, started);
+CREATE TABLE parts (run TEXT, position INTEGER, {", ".join(_PART)}, PRIMARY KEY (run, position)) WITHOUT ROWID;
+"""
+_CURRENT = zlib.crc32(f"{VERSION}{_SCHEMA}".encode()) >> 1  # SQLite's user_version is a signed number of 32 bits
+_FLAGS = ("differs_so_far", "met")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which runs: those that are of all that is given, begun at `since` (as in `run.json`) or later.
+
+    `verdict` is also found in a run that has not ended but differs so far.
+    """
+
+    board: str | None = None
+    model: str | None = None
+    verdict: str | None = None
+    since: str | None = None
+
+
+@dataclass(frozen=True)
+class Refreshed:
+    """How many records were read anew, and how many were dropped because their folders are gone."""
+
+    read: int
+    gone: int
+
+
+class Index:
+    """The records of the run folders in `folder`; opened by `opened`."""
+
+    def __init__(self, folder: Path, database: sqlite3.Connection) -> None:
+        self._folder = folder
+        self._database = database
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._database.close()
+
+    def refresh(self) -> Refreshed:
+        """Read what is new or has changed, drop what is gone."""
+        found = dict(_stamps(self._folder))
+        if found == self._known():
+            return Refreshed(0, 0)
+        with _transaction(self._database):  # before anything is read: another process may be about to
+            known = self._known()
+            stale = [name for name, stamp in found.items() if known.get(name) != stamp]
+            gone = [name for name in known if name not in found]
+            self._drop([*gone, *stale])
+            self._keep((found[name], runs.read(self._folder / name)) for name in stale)
+        return Refreshed(len(stale), len(gone))
+
+    def _known(self) -> dict[str, str]:
+        return dict(self._database.execute("SELECT name, stamp FROM runs"))
+
+    def _drop(self, names: Sequence[str]) -> None:
+        keys = [(name,) for name in names]
+        self._database.executemany("DELETE FROM runs WHERE name = ?", keys)
+        self._database.executemany("DELETE FROM parts WHERE run = ?", keys)
+
+    def _keep(self, records: Iterable[tuple[str, Run]]) -> None:
+        marks = ", ".join("?" * (len(_COLUMNS) + 1))
+        part_marks = ", ".join("?" * (len(_PART) + 2))
+        for stamp, one in records:
+            row = (stamp, *(getattr(one, name) for name in _COLUMNS))
+            self._database.execute(f"INSERT OR REPLACE INTO runs VALUES ({marks})", row)  # noqa: S608 - question marks
+            parts = [(one.name, position, *astuple(part)) for position, part in enumerate(one.parts)]
+            self._database.executemany(f"INSERT OR REPLACE INTO parts VALUES ({part_marks})", parts)  # noqa: S608 - as above
+
+    def find(self, wanted: Wanted, limit: int | None = None) -> list[Run]:
+        """The latest that are wanted, the latest first."""
+        where, values = _where(wanted)
+        chosen = f"FROM runs {where} ORDER BY started DESC, name DESC LIMIT ?"
+        limited = (*values, -1 if limit is None else limit)
+        return self._sound(lambda: self._found(chosen, limited))
+
+    def count(self) -> int:
+        """Of all records."""
+        return self._sound(lambda: int(self._database.execute("SELECT count(*) FROM runs").fetchone()[0]))
+
+    def _sound(self, ask: Callable[[], T]) -> T:
+        """An answer; a file whose damage shows only now is forgotten, and the folders are read again.
+
+        One that another process keeps busy is let be.
+        """
+        try:
+            return ask()
+        except sqlite3.DatabaseError as error:
+            if not _is_busy(error):
+                _forget(self._folder / FILE)
+            self._database.close()
+            self._database = _in_memory(self._folder)
+            return ask()
+
+    def _found(self, chosen: str, values: Sequence[Any]) -> list[Run]:
+        parts = self._parts(f"SELECT name {chosen}", values)
+        rows = self._database.execute(f"SELECT {', '.join(_COLUMNS)} {chosen}", values)
+        return [_run(row, parts.get(row[0], ())) for row in rows]
+
+    def _parts(self, names: str, values: Sequence[Any]) -> dict[str, tuple[Part, ...]]:
+        columns = ", ".join(_PART)
+        query = f"SELECT run, {columns} FROM parts WHERE run IN ({names}) ORDER BY run, position"  # noqa: S608 - own words
+        found: dict[str, list[Part]] = {}
+        for name, *numbers in self._database.execute(query, values):
+            found.setdefault(name, []).append(Part(*numbers))
+        return {name: tuple(parts) for name, parts in found.items()}
+
+
+def _where(wanted: Wanted) -> tuple[str, list[str]]:
+    conditions = {
+        "board = ?": wanted.board,
+        "model = ?": wanted.model,
+        "(verdict = ? OR (differs_so_far AND 'differs' = ?))": wanted.verdict,
+        "started >= ?": wanted.since,
+    }
+    given = {condition: value for condition, value in conditions.items() if value is not None}
+    values = [value for condition, value in given.items() for _ in range(condition.count("?"))]
+    return f"WHERE {' AND '.join(given)}" if given else "", values
+
+
+def _run(row: Sequence[Any], parts: tuple[Part, ...]) -> Run:
+    values = dict(zip(_COLUMNS, row, strict=True))
+    flags = {name: bool(values[name]) for name in _FLAGS}
+    return Run(**values | flags | {"state": State(values["state"]), "parts": parts})
+
+
+def _stamps(folder: Path) -> Iterator[tuple[str, str]]:
+    """Name and stamp of every run folder."""
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - names are wanted, of twenty thousand folders
+    except OSError:
+        return
+    for name in names:
+        found = runs.stamp(folder / name)
+        if found and _is_text(name):
+            yield name, found
+
+
+def _is_text(name: str) -> bool:
+    """Whether a database can hold it; a name that is no UTF-8 was not given by this program."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@contextmanager
+def opened(folder: Path, *, rebuild: bool = False) -> Iterator[Index]:
+    """The index of the run folders in `folder`, up to date; `rebuild` reads all of them again."""
+    if rebuild:
+        _forget(folder / FILE)
+    kept = rebuild and (folder / FILE).exists()  # where nothing may be written
+    with closing(Index(folder, _nothing(folder) if kept else _open(folder))) as index:
+        yield index
+
+
+def _open(folder: Path) -> sqlite3.Connection:
+    """The file, or where it cannot be used its content in memory."""
+    try:
+        return _current(sqlite3.connect(folder / FILE, timeout=WAIT_S), folder)
+    except sqlite3.OperationalError:  # nobody may write here, or the disk is full
+        return _in_memory(folder)
+    except sqlite3.DatabaseError:  # damaged
+        _forget(folder / FILE)
+        return _in_memory(folder)
+
+
+def _in_memory(folder: Path) -> sqlite3.Connection:
+    """From the file as far as it can be read, else from the folders."""
+    database, path = sqlite3.connect(":memory:"), folder / FILE
+    with suppress(sqlite3.Error, OSError), closing(_as_it_is(path)) as kept:
+        before = path.stat().st_mtime_ns
+        kept.backup(database)
+        if path.stat().st_mtime_ns == before and not _journal(path).exists():  # nobody is, or was, changing it
+            return _current(database, folder)
+    database.close()
+    return _nothing(folder)
+
+
+def _nothing(folder: Path) -> sqlite3.Connection:
+    return _current(sqlite3.connect(":memory:"), folder)
+
+
+def _as_it_is(path: Path) -> sqlite3.Connection:
+    """The file for reading alone, without a trace beside it."""
+    return sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1", uri=True)
+
+
+def _current(database: sqlite3.Connection, folder: Path) -> sqlite3.Connection:
+    """The database, made anew if it is of another version, and up to date; sqlite3.Error if it cannot be made so."""
+    try:
+        database.isolation_level = None
+        if not _is_current(database):
+            _make(database)
+        Index(folder, database).refresh()
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _is_current(database: sqlite3.Connection) -> bool:
+    return bool(database.execute("PRAGMA user_version").fetchone()[0] == _CURRENT)
+
+
+def _make(database: sqlite3.Connection) -> None:
+    """Empty tables in place of whatever is there, unless another process was faster."""
+    with _transaction(database):
+        if _is_current(database):
+            return
+        old = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        for (name,) in old:
+            database.execute(f'DROP TABLE "{name}"')
+        for statement in filter(str.strip, _SCHEMA.split(";")):
+            database.execute(statement)
+        database.execute(f"PRAGMA user_version = {_CURRENT}")
+
+
+@contextmanager
+def _transaction(database: sqlite3.Connection) -> Iterator[None]:
+    """All of it or nothing, and nobody else's between."""
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        database.execute("ROLLBACK")
+        raise
+    database.execute("COMMIT")
+
+
+def _is_busy(error: sqlite3.DatabaseError) -> bool:
+    """Whether another process has had the file for all of WAIT_S: nothing is wrong with it."""
+    return getattr(error, "sqlite_errorcode", None) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+
+def _forget(path: Path) -> None:
+    for one in (path, _journal(path)):
+        with suppress(OSError):
+            one.unlink()
+
+
+def _journal(path: Path) -> Path:
+    """Where SQLite keeps what it would need to take an unfinished change back."""
+    return path.with_name(f"{path.name}-journal")

@@ -1,0 +1,206 @@
+"""What changed from one night to the next: a pure function of the nights' records.
+
+An entry is the same in two nights if its key is: action, board, model, items, options.  A wrong result is new if the
+last night that told something of the program told something else: a failed part in between makes nothing new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from harness.core.outcome import Ending, Outcome
+from harness.nightly.history.run import Run
+from harness.nightly.record import Entry, Night, Result
+
+
+class Kind(StrEnum):
+    """What became of an entry or a board, the gravest first."""
+
+    DIFFERS = "newly wrong"
+    REGRESSED = "newly slower"
+    QUARANTINED = "newly quarantined"
+    INCONCLUSIVE = "newly inconclusive"
+    NOT_RUN = "newly not run"
+    REPAIRED = "repaired"
+    BACK = "back"
+
+    @property
+    def good(self) -> bool:
+        """Whether it is what a user hopes for."""
+        return self in {Kind.REPAIRED, Kind.BACK}
+
+
+@dataclass(frozen=True)
+class Change:
+    """One line of what changed: an entry or, where there is none, a board; `before` of the night of that name."""
+
+    kind: Kind
+    board: str
+    entry: Entry | None
+    now: str
+    reason: str
+    before: str
+    since: str
+
+
+@dataclass(frozen=True)
+class Standing:
+    """An entry that was not as expected when it last told something, and since which night; `now` is how it ended."""
+
+    entry: Entry
+    told: str
+    reason: str
+    since: str
+    now: str
+
+
+@dataclass(frozen=True)
+class _Past:
+    """How an entry ended in the night of that name."""
+
+    night: str
+    ending: Ending
+
+
+class Past:
+    """What is known of the nights that were added, in their order.
+
+    Of every entry's key the `last` ending, and the last one that `told` something of the program; of every board the
+    night of its last check and why it was quarantined then, empty if it was not; of what is `wrong` since when.
+    """
+
+    def __init__(self) -> None:
+        self.last: dict[str, _Past] = {}
+        self.told: dict[str, _Past] = {}
+        self.boards: dict[str, tuple[str, str]] = {}
+        self.wrong: dict[str, tuple[Entry, str]] = {}
+
+    def add(self, night: Night) -> None:
+        """The next night."""
+        for entry in night.entries:
+            past = _Past(night.name, night.ending(entry))
+            self.last[entry.key] = past
+            if past.ending.outcome.final:
+                self.told[entry.key] = past
+                self._note(entry, past)
+        self.boards |= {name: (night.name, health.quarantined) for name, health in night.boards.items()}
+
+    def _note(self, entry: Entry, past: _Past) -> None:
+        """Since when it is wrong, if it is."""
+        if past.ending.outcome is entry.expect:
+            self.wrong.pop(entry.key, None)
+        else:
+            self.wrong[entry.key] = entry, self.wrong.get(entry.key, (entry, past.night))[1]
+
+    def standing(self, night: Night) -> tuple[Standing, ...]:
+        """What was wrong before that night and was not seen to be right in it, whether it was tried or not."""
+        tonight = {entry.key: entry for entry in night.entries}
+        found = (self._stands(tonight.get(key), entry, since, night) for key, (entry, since) in self.wrong.items())
+        return tuple(one for one in found if one)
+
+    def _stands(self, entry: Entry | None, known: Entry, since: str, night: Night) -> Standing | None:
+        told = self.told[known.key].ending
+        if entry is None:
+            return Standing(known, str(told), told.reason, since, "not in this night")
+        now = night.ending(entry)
+        if now.outcome.final:
+            return None if now.outcome is entry.expect else Standing(entry, str(now), now.reason, since, "")
+        return Standing(entry, str(told), told.reason, since, f"now {now}: {now.reason}")
+
+    def unchecked(self, night: Night) -> dict[str, tuple[str, str]]:
+        """Boards that were quarantined when they were last checked, which was not in that night: when, and why."""
+        return {name: last for name, last in self.boards.items() if last[1] and name not in night.boards}
+
+    def changes(self, night: Night) -> tuple[Change, ...]:
+        """What changed until that night; the gravest first, then in its order."""
+        found = [*_entries(night, self), *_boards(night, self)]
+        return tuple(sorted(found, key=lambda change: list(Kind).index(change.kind)))
+
+
+def _entries(night: Night, past: Past) -> Iterator[Change]:
+    quarantined = {name for name, health in night.boards.items() if health.quarantined}
+    for entry in night.entries:
+        if entry.number not in night.results and night.ended_s is None:
+            continue  # its time may come
+        now = night.ending(entry)
+        if now.outcome is Outcome.NOT_RUN and entry.board in quarantined:
+            continue  # the board's own line tells it
+        last, told = past.last.get(entry.key), past.told.get(entry.key)
+        if kind := _kind(entry, now, last, told):
+            before = told if now.outcome.final and told else last
+            yield Change(
+                kind,
+                entry.board,
+                entry,
+                str(now),
+                now.reason,
+                str(before.ending) if before else "",
+                before.night if before else "",
+            )
+
+
+def _kind(entry: Entry, now: Ending, last: _Past | None, told: _Past | None) -> Kind | None:
+    """None for what is as it was, and for what is as it is expected where nothing is known of before."""
+    if not now.outcome.final:
+        changed = last is None or last.ending.outcome is not now.outcome
+        return _failed(now.outcome) if changed and now.outcome is not entry.expect else None
+    well = now.outcome is entry.expect
+    if told and told.ending.outcome is now.outcome:
+        return Kind.BACK if well and last and not last.ending.outcome.final else None
+    if well:
+        return None if told is None else Kind.REPAIRED
+    return Kind.REGRESSED if now.outcome is Outcome.REGRESSED else Kind.DIFFERS
+
+
+def _failed(outcome: Outcome) -> Kind:
+    return Kind.NOT_RUN if outcome is Outcome.NOT_RUN else Kind.INCONCLUSIVE
+
+
+def _boards(night: Night, past: Past) -> Iterator[Change]:
+    """Out of use, and back in it, by the last check before."""
+    for name, health in night.boards.items():
+        since, was = past.boards.get(name, ("", ""))
+        if bool(health.quarantined) != bool(was):
+            kind = Kind.QUARANTINED if health.quarantined else Kind.BACK
+            now = "quarantined" if health.quarantined else "in use"
+            yield Change(kind, name, None, now, health.quarantined, f"quarantined: {was}" if was else "in use", since)
+
+
+def confirmed(night: Night, runs: Mapping[str, Run]) -> Night:
+    """The night with its results as far as the run folders bear them out, which are given by name.
+
+    A good result without its evidence is inconclusive; one whose evidence has shown something wrong is wrong.
+    """
+    results = {number: _confirmed(night, result, runs.get(result.run)) for number, result in night.results.items()}
+    return replace(night, results=results)
+
+
+def _confirmed(night: Night, result: Result, run: Run | None) -> Result:
+    entry = next((one for one in night.entries if one.number == result.number), None)
+    if entry is None or (result.ending.outcome.final and not result.ending.outcome.good):
+        return result
+    if run and _is_of(run, entry) and (run.differs_so_far or _is_wrong(run)):
+        told = f"the night says {result.ending}, but runs/{run.name} differs: {run.reason}"
+        return replace(result, ending=Ending(Outcome.DIFFERS, told))
+    if not result.ending.outcome.good or (run and _is_of(run, entry) and run.verdict == result.ending.outcome):
+        return result
+    told = f"the night says {result.ending}, but {_lacking(result, run, entry)}"
+    return replace(result, ending=Ending(Outcome.INCONCLUSIVE, told, "tool"))
+
+
+def _is_of(run: Run, entry: Entry) -> bool:
+    return not run.board or (run.board, run.action) == (entry.board, entry.action)
+
+
+def _is_wrong(run: Run) -> bool:
+    return run.verdict in {*Outcome} and Outcome(run.verdict).final and not Outcome(run.verdict).good
+
+
+def _lacking(result: Result, run: Run | None, entry: Entry) -> str:
+    if run is None:
+        return f"its evidence is gone: runs/{result.run}" if result.run else "it names no run"
+    if not _is_of(run, entry):
+        return f"runs/{run.name} is a {run.action} on {run.board}"
+    return f"runs/{run.name} says {run.ending}: {run.reason}"

@@ -1,0 +1,347 @@
+"""One run folder as a flat record: what of `run.json`, or of what stopped the run, is worth a line in a table.
+
+A folder is written by a program that may have been killed, and names come from files of others: whatever is not as it
+should be makes an unreadable record with the reason, and never an exception.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from harness.core.errors import HarnessError
+from harness.core.outcome import PARTS, Outcome
+from harness.core.safe_io import read_document
+from harness.runs.folder import ATTEMPTS, RunFolder, content_sha256, differs_so_far
+from harness.runs.measurement.headline import numbers
+from harness.targets import HARDWARE
+
+DOCUMENT, REQUEST = "run.json", "request.json"
+LONGEST = 2000  # characters of a text that is kept
+HIGH = {0.99: "p99", 0.999: "p999", 0.9999: "p9999"}
+DAMAGES = (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError, HarnessError)
+
+
+class State(StrEnum):
+    """Whether a run came to its end."""
+
+    FINISHED = "finished"
+    UNFINISHED = "unfinished"
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True)
+class Part:
+    """The numbers of a measured part, in the run's unit; quantiles that the sample does not give are None."""
+
+    name: str
+    minimum: float
+    median: float | None
+    p99: float | None
+    p999: float | None
+    p9999: float | None
+    maximum: float
+
+    @property
+    def jitter(self) -> float:
+        """From the fastest to the slowest execution."""
+        return self.maximum - self.minimum
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder; texts are empty, numbers None where the folder does not say.
+
+    `verdict` is that of `run.json`; of an unfinished run `inconclusive` where a `part` failed, else the state itself.
+    `targets` are those of the items, `items` also say where each ran.  `met` holds if the numbers of `parts` are
+    measured execution times of the board's hardware; else `not_met` says why.  The first of the parts stands for the
+    whole: of times that with the largest median, of counts their sum; `headline` says the same in words.
+    """
+
+    name: str
+    state: State
+    verdict: str
+    reason: str = ""
+    part: str = ""
+    differs_so_far: bool = False
+    action: str = ""
+    board: str = ""
+    kind: str = ""
+    soc: str = ""
+    model: str = ""
+    model_sha256: str = ""
+    targets: str = ""
+    items: str = ""
+    differing: str = ""
+    vectors: int | None = None
+    compiler: str = ""
+    flags: str = ""
+    bundle_sha256: str = ""
+    stimuli_sha256: str = ""
+    content_sha256: str = ""
+    harness: str = ""
+    onnxruntime: str = ""
+    kernel: str = ""
+    started: str = ""
+    wall_s: float | None = None
+    attempts: int = 0
+    quantity: str = ""
+    unit: str = ""
+    scope: str = ""
+    load: str = ""
+    samples: int | None = None
+    met: bool = False
+    not_met: str = ""
+    headline: str = ""
+    parts: tuple[Part, ...] = field(default=())
+
+    @property
+    def emulated(self) -> bool:
+        """Whether no hardware of the board took part."""
+        return self.kind == "emulated"
+
+    @property
+    def ending(self) -> str:
+        """The verdict with the part that failed, and with what is known although the run has not ended."""
+        told = f"{self.verdict} ({self.part})" if self.part else self.verdict
+        return f"{told}, differs so far" if self.differs_so_far else told
+
+    @property
+    def seen(self) -> str:
+        """What it is remembered by: how much was compared or measured, or why it came to nothing good."""
+        if self.state is not State.FINISHED:
+            return self.reason or "not finished: it runs, or was killed"
+        if not Outcome(self.verdict).good:
+            return self.reason
+        if not self.parts:
+            return f"{self.vectors:,} vectors"
+        return self.headline if self.met or self.unit != "ns" else f"{self.headline}, not MET"
+
+
+def stamp(folder: Path) -> str:
+    """What changes when the folder's record does; empty if it is no run folder.
+
+    The time of the inode's change is the kernel's: whoever edits a file cannot set it back.
+    """
+    try:
+        found = (folder / DOCUMENT).lstat()
+    except OSError:
+        return _stamp_unfinished(folder)
+    return f"{found.st_ctime_ns}-{found.st_mtime_ns}-{found.st_size}-{found.st_ino}"
+
+
+def _stamp_unfinished(folder: Path) -> str:
+    """Its attempts, what was asked, and its chunks, each of which is renamed into place."""
+    times = [_changed_ns(folder / name) for name in (REQUEST, ATTEMPTS, "chunks", "proof.json")]
+    return "/".join(map(str, times)) if any(times[:2]) else ""
+
+
+def _changed_ns(path: Path) -> int:
+    try:
+        return path.lstat().st_ctime_ns
+    except OSError:
+        return 0
+
+
+def read(folder: Path) -> Run:
+    """The record of a run folder, finished or not."""
+    try:
+        if os.path.lexists(folder / DOCUMENT):
+            return _finished(folder, load(folder))
+        return _unfinished(folder)
+    except DAMAGES as error:
+        reason = f"{type(error).__name__}: {error}"
+        return Run(_plain(folder.name), State.UNREADABLE, State.UNREADABLE.value, _plain(reason))
+
+
+def _finished(folder: Path, document: Mapping[str, Any]) -> Run:
+    """The record; ValueError where its document contradicts what was kept, as far as that is quickly seen."""
+    found = digest(folder.name, document)
+    if found.content_sha256 and found.content_sha256 != content_sha256(document["files"]):
+        raise ValueError("its content_sha256 is not that of its files")
+    if Outcome(found.verdict).good and differs_so_far(folder):
+        raise ValueError(f"it says {found.verdict}, and a chunk, a proof or an output of it differs")
+    return found
+
+
+def load(folder: Path) -> dict[str, Any]:
+    """The whole document of a finished run; OSError or ValueError if there is none that can be read."""
+    return read_document(folder / DOCUMENT)
+
+
+def digest(name: str, document: Mapping[str, Any]) -> Run:
+    """The record of a finished run's document; ValueError, TypeError or KeyError if it is none."""
+    board, model, bundle = document["board"], document["model"], document["bundle"]
+    measured = document.get("measured")
+    verdict = Outcome(document["verdict"])
+    if verdict.good and (why := ", ".join(_speaks_against(document))):
+        raise ValueError(f"it says {verdict}, but also: {why}")
+    return Run(
+        name=_plain(name),
+        state=State.FINISHED,
+        verdict=verdict.value,
+        reason=_text(document["reason"]),
+        action="measure" if measured else "prove" if document.get("proof") else "run",
+        board=_text(board["name"]),
+        kind=_text(board["kind"]),
+        soc=_text(board.get("soc")),
+        model=_text(model["name"]),
+        model_sha256=_text(model["sha256"]),
+        targets=",".join(_text(item["target"]) for item in document["plan"]["items"]),
+        items="; ".join(
+            f"{_text(item['name'])}: {_text(item['target'])} on {_text(item['ran_on'])}"
+            for item in document["plan"]["items"]
+        ),
+        differing=", ".join(_text(one["name"]) for one in document.get("layers", ()) if one["differing"]),
+        vectors=_whole(document["stimuli"]["count"]),
+        compiler=_text(bundle["compiler"]),
+        flags=" ".join(map(_text, bundle["flags"])),
+        bundle_sha256=_text(bundle["sha256"]),
+        stimuli_sha256=_text(document["stimuli"]["sha256"]),
+        content_sha256=_text(document.get("content_sha256")),
+        harness=" ".join(_text(document["harness"][key]) for key in ("version", "revision")).strip(),
+        onnxruntime=_text(document["reference"]["onnxruntime"]),
+        kernel=_text(board["environment"].get("kernel")),
+        started=_text(document["started"]),
+        wall_s=_number(document.get("wall_s")),
+        attempts=len(document.get("attempts", ())) or 1,
+        **(_measured(document) if measured else {}),
+    )
+
+
+def _speaks_against(document: Mapping[str, Any]) -> Iterator[str]:
+    """What in a document cannot stand beside a good verdict."""
+    against, outputs = document.get("against") or {}, document.get("outputs") or {}
+    if outputs.get("differing"):
+        yield f"{outputs['differing']} outputs differ"
+    if against.get("regressed") or against.get("slower"):
+        yield "slower than before"
+    if against.get("too_noisy"):
+        yield "its base was too noisy"
+    if not document.get("measured"):
+        yield from _unlike_the_reference(document)
+
+
+def _unlike_the_reference(document: Mapping[str, Any]) -> Iterator[str]:
+    layers, proof, traces = document["layers"], document.get("proof"), document.get("conformance")
+    if document["verdict"] != Outcome.IDENTICAL or not layers:
+        yield "nothing was compared"
+    yield from (f"layer {_text(layer['name'])} differs" for layer in layers if layer["differing"])
+    yield from (f"layer {_text(layer['name'])} was not compared" for layer in layers if not layer["compared"])
+    if proof and not proof["holds"]:
+        yield "its proof fails"
+    if (document.get("deployed") or {"differing": 0})["differing"]:
+        yield "it differs in deployment mode"
+    if traces and not traces["conforms"]:
+        yield "its traces are out of order"
+
+
+def _measured(document: Mapping[str, Any]) -> dict[str, Any]:
+    measured, outputs = document["measured"], document["outputs"]
+    not_met = _text(measured["not_met_because"])
+    if outputs["differing"]:
+        not_met = f"{_whole(outputs['differing'])} outputs are not the reference's"
+    counted, emulated = measured["unit"] != "ns", document["board"]["kind"] == "emulated"
+    stand_in = any(item["ran_on"] != HARDWARE for item in document["plan"]["items"])
+    met = not (not_met or counted or emulated or stand_in)  # a document that contradicts itself is not believed
+    return {
+        "quantity": _text(measured["quantity"]),
+        "unit": _text(measured["unit"]),
+        "scope": _text(measured["scope"]),
+        "load": _text(document["load"]["name"]),
+        "samples": _whole(measured["samples"]),
+        "met": met,
+        "not_met": not_met if not_met or met else "no times of the board's hardware",
+        "headline": _text(numbers(document)),
+        "parts": tuple(_counts(document["parts"]) if counted else _times(document["parts"])),
+    }
+
+
+def _times(parts: Sequence[Mapping[str, Any]]) -> list[Part]:
+    """In ns, the largest median first."""
+    return sorted(map(_timed, parts), key=lambda part: -(part.median or 0.0))
+
+
+def _timed(part: Mapping[str, Any]) -> Part:
+    summary = part["summary"]
+    quantiles = {HIGH.get(one["probability"], ""): _number(one["value_ns"]) for one in summary["quantiles"]}
+    low, median, high = (_needed(summary[key]) for key in ("min_ns", "median_ns", "max_ns"))
+    p99, p999, p9999 = (quantiles.get(name) for name in HIGH.values())
+    return Part(_text(part["name"]), low, median, p99, p999, p9999, high)
+
+
+def _counts(parts: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
+    """The sum of all that say something of the network, then each."""
+    each = [_counted(part["name"], _needed(part["min"]), _needed(part["max"])) for part in parts]
+    alone = [one for one, part in zip(each, parts, strict=True) if part["alone"]]
+    yield _counted("all parts", sum(one.minimum for one in alone), sum(one.maximum for one in alone))
+    yield from each
+
+
+def _counted(name: Any, least: float, most: float) -> Part:
+    return Part(_text(name), least, None, None, None, None, most)
+
+
+def _unfinished(folder: Path) -> Run:
+    """What was asked, and what is known to have stopped it."""
+    asked = read_document(folder / REQUEST) if (folder / REQUEST).exists() else {}
+    request = asked.get("request", {})
+    attempts = RunFolder(folder).attempts()
+    last = attempts[-1] if attempts else {"part": "", "reason": "", "began": ""}
+    failed = last["part"] in PARTS
+    prove = "prove" if request.get("floats") else "run"
+    return Run(
+        name=_plain(folder.name),
+        state=State.UNFINISHED,
+        verdict=Outcome.INCONCLUSIVE.value if failed else State.UNFINISHED.value,
+        reason=_text(last["reason"]),
+        part=_text(last["part"]),
+        differs_so_far=differs_so_far(folder) is True,
+        action="measure" if asked.get("kind") == "measure" else prove,
+        board=_text(request.get("board")),
+        model=_text(asked.get("name")) or _text(request.get("model")),
+        bundle_sha256=_text(asked.get("bundle")),
+        started=_text(attempts[0]["began"]) if attempts else "",
+        attempts=len(attempts),
+    )
+
+
+def _plain(text: str) -> str:
+    """What every file and database can hold, not longer than a line or two."""
+    return text.encode("utf-8", "backslashreplace").decode()[:LONGEST]
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str | int | float):
+        raise TypeError(f"{str(value)[:40]!r} is no text")
+    return _plain(str(value))
+
+
+def _number(value: Any) -> float | None:
+    if value is None:
+        return None
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{value} is no finite number")
+    return number
+
+
+def _needed(value: Any) -> float:
+    number = _number(value)
+    if number is None:
+        raise ValueError("a number is missing")
+    return number
+
+
+def _whole(value: Any) -> int:
+    """A count that a database holds."""
+    if not isinstance(value, int) or not 0 <= value < 1 << 63:
+        raise ValueError(f"{str(value)[:40]} is no count")
+    return value

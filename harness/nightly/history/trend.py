@@ -1,0 +1,130 @@
+"""A measured number over the nights, with the band that it moves in by itself: pure functions of the index's records.
+
+The band is that of harness.analysis.timing.comparison, around the median of all measurements but the last: as wide as
+the larger of 1 % and three times the noise.  With fewer than three earlier measurements there is none.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from harness.analysis.timing import comparison
+from harness.core.outcome import Outcome
+from harness.nightly.history.run import Part, Run, State
+
+FEWEST = 3  # earlier measurements that tell how far a number moves of itself
+SOUND = {Outcome.MEASURED.value, Outcome.REGRESSED.value}
+
+
+class Place(StrEnum):
+    """Where the last number lies."""
+
+    WITHIN = "within its noise"
+    ABOVE = "above its noise"
+    BELOW = "below its noise"
+    UNKNOWN = "too few to tell"
+
+
+@dataclass(frozen=True)
+class Band:
+    """Where a number lies that has not changed."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Line:
+    """One number over the measurements, the latest last."""
+
+    values: tuple[float, ...]
+    band: Band | None
+
+    @property
+    def place(self) -> Place:
+        """Of the last value."""
+        if self.band is None:
+            return Place.UNKNOWN
+        last = self.values[-1]
+        return Place.ABOVE if last > self.band.high else Place.BELOW if last < self.band.low else Place.WITHIN
+
+
+@dataclass(frozen=True)
+class Trend:
+    """The measurements of one thing: the same board, model, targets, quantity, scope and load, the latest last.
+
+    `median` is None where events were counted.  `met` holds if all are measured execution times of hardware.
+    """
+
+    runs: tuple[Run, ...]
+    median: Line | None
+    maximum: Line
+    jitter: Line
+
+    @property
+    def last(self) -> Run:
+        """The latest measurement."""
+        return self.runs[-1]
+
+    @property
+    def part(self) -> Part:
+        """Of the latest measurement what stands for the whole."""
+        return self.last.parts[0]
+
+    @property
+    def met(self) -> bool:
+        """Whether all of them are measured execution times of the board's hardware."""
+        return all(run.met for run in self.runs)
+
+    @property
+    def moved(self) -> bool:
+        """Whether a number is not where noise would leave it."""
+        lines = [line for line in (self.median, self.maximum, self.jitter) if line]
+        return any(line.place in {Place.ABOVE, Place.BELOW} for line in lines)
+
+
+def trends(runs: Iterable[Run], most: int) -> tuple[Trend, ...]:
+    """Of all finished measurements with right outputs, at most the latest `most` of each; by board and model."""
+    series: dict[tuple[str, ...], list[Run]] = {}
+    for run in sorted(runs, key=lambda run: (run.started, run.name)):
+        if run.state is State.FINISHED and run.parts and (run.verdict in SOUND or _is_compared_in_vain(run)):
+            series.setdefault(_key(run), []).append(run)
+    return tuple(_trend(tuple(series[key][-most:])) for key in sorted(series))
+
+
+def _is_compared_in_vain(run: Run) -> bool:
+    """Return whether only the base of --against was too noisy; counts of an inexact counter are inconclusive, too."""
+    return run.verdict == Outcome.INCONCLUSIVE.value and run.unit == "ns"
+
+
+def _key(run: Run) -> tuple[str, ...]:
+    whole = run.parts[0].name if run.scope != "network" else ""
+    return run.board, run.kind, run.model, run.targets, run.quantity, run.unit, run.scope, run.load, whole
+
+
+def _trend(runs: tuple[Run, ...]) -> Trend:
+    wholes = [run.parts[0] for run in runs]
+    medians = [part.median for part in wholes if part.median is not None]
+    return Trend(
+        runs,
+        line(medians) if len(medians) == len(wholes) else None,
+        line([part.maximum for part in wholes]),
+        line([part.jitter for part in wholes]),
+    )
+
+
+def line(values: Sequence[float]) -> Line:
+    """With its band, if there are enough."""
+    *earlier, _ = values
+    if len(earlier) < FEWEST:
+        return Line(tuple(values), None)
+    middle = statistics.median(earlier)
+    series = [np.array([value]) for value in earlier]
+    noise = comparison.noise(series[-1], lambda one: float(one[0]), series[:-1])
+    gate = max(comparison.FLOOR * middle, comparison.NOISE_FACTOR * noise)
+    return Line(tuple(values), Band(middle - gate, middle + gate))

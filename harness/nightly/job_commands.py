@@ -1,0 +1,106 @@
+"""The words of each job's command, and the run folder that it fills."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.core.safe_io import read_document
+from harness.nightly.matrix import command_line
+from harness.nightly.previous_nights import Past
+from harness.nightly.record import Attempt, Entry
+from harness.nightly.schedule import Job, Step
+from harness.runs.folder import differs_so_far
+
+CHECK_LIMIT_S = 300.0
+"""An emulated board is booted for it."""
+CYCLE_LIMIT_S = 900.0
+LONGEST_NAME = 200  # of the 255 bytes that a file's name may have: the number is what tells it from others
+QUEUE_S = 60.0
+"""So long an attempt stands in the queue for its board, beside its limit: whoever has it was not seen to before."""
+
+Comparable = Callable[[Entry, Path], bool]
+"""Whether that run folder has a measurement with which the entry's can be compared."""
+
+
+@dataclass(frozen=True)
+class Errand:
+    """A command of the night; `run` is the name of the run folder that it fills, or goes on with; empty for none."""
+
+    words: tuple[str, ...]
+    limit_s: float
+    run: str = ""
+    resumes: bool = False
+
+
+@dataclass(frozen=True)
+class Errands:
+    """Makes the commands of one night."""
+
+    runs: Path
+    night: str
+    past: Past
+    comparable: Comparable
+
+    def of(self, job: Job, left_s: float, tried: Sequence[Attempt]) -> Errand:
+        """The command of a job; `left_s` is what an attempt may take, `tried` those that have ended."""
+        if job.step is Step.CHECK:
+            return Errand(("boards", "check", job.board, "--json", "--quarantine"), CHECK_LIMIT_S)
+        if job.step is Step.CYCLE:
+            return Errand(("boards", "cycle", job.board, "--json"), CYCLE_LIMIT_S)
+        if job.entry.action == "measure":
+            return self._measure(job.entry, left_s)
+        return self._run(job.entry, left_s, tried)
+
+    def _run(self, entry: Entry, left_s: float, tried: Sequence[Attempt]) -> Errand:
+        """Of a run or a proof; it goes on in the folder that is there, or behind one that was refused in its own."""
+        refused = sum(attempt.ending.part == "tool" for attempt in tried)  # nothing else of a tool is tried again
+        run = self.run_of(entry) + (f"_{refused + 1}" if refused else "")
+        folder = self.runs / run
+        if (folder / "request.json").exists():
+            return Errand(("run", f"--resume={folder}", "--json"), left_s + QUEUE_S, run, resumes=True)
+        shutil.rmtree(folder, ignore_errors=True)  # killed before anything was done in it
+        return self._new(entry, left_s, run)
+
+    def _measure(self, entry: Entry, left_s: float) -> Errand:
+        """Of a measurement: it is not resumed, so each attempt has its own folder."""
+        first = self.run_of(entry)
+        names = (first if count == 1 else f"{first}_{count}" for count in range(1, 10_000))
+        run = next(name for name in names if not (self.runs / name).exists())
+        return self._new(entry, left_s, run, *self._against(entry))
+
+    def forget(self, entry: Entry, errand: Errand) -> None:
+        """Remove the folder of a measurement that did not get its board: nobody goes on with it."""
+        folder = self.runs / errand.run
+        if entry.action == "measure" and differs_so_far(folder) is False:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _new(self, entry: Entry, left_s: float, run: str, *more: str) -> Errand:
+        words = (entry.action, *command_line(entry), *more, f"--run-folder={self.runs / run}", "--json")
+        return Errand(words, left_s + QUEUE_S, run)
+
+    def _against(self, entry: Entry) -> Iterator[str]:
+        """The last measurements of the key that can be compared with."""
+        if entry.against:
+            folders = (self.runs / run for run in self.past.measured(entry.key))
+            usable = (folder for folder in folders if self.comparable(entry, folder))
+            for folder, _ in zip(usable, range(entry.against), strict=False):
+                yield f"--against={folder}"
+
+    def run_of(self, entry: Entry) -> str:
+        """The name of the entry's run folder, or of its first."""
+        model = Path(entry.model).name.removesuffix(".onnx")
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", f"{self.night}-{entry.number:03}_{entry.board}_{model}")
+        return name[:LONGEST_NAME]
+
+
+def finished_run(folder: Path) -> dict[str, Any] | None:
+    """The `run.json` in that folder; None if there is none that can be read."""
+    with suppress(OSError, ValueError):
+        return read_document(folder / "run.json")
+    return None

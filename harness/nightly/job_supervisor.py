@@ -1,0 +1,99 @@
+"""Keeps one command of a night: ends it at its limit, and when the night ends, however that ends.
+
+`python -I -S job_supervisor.py PARENT LIMIT_S GRACE_S COMMAND...` starts COMMAND in a process group of its own.  When
+LIMIT_S have passed, at SIGTERM, or when the process PARENT dies, COMMAND is interrupted as by Ctrl-C, which lets it
+restore its board; GRACE_S later its group is killed.  COMMAND dies with the leash.
+
+Exit code: that of COMMAND, a signal as 128 and its number; 124 where the limit ended it, 130 where PARENT did.
+It imports nothing of harness, so that it starts in a moment.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+TIMED_OUT, STOPPED = 124, 130
+PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+STOPPING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+AWAITED = {*STOPPING, signal.SIGCHLD}
+
+
+def hold(parent: int, limit_s: float, grace_s: float, command: list[str]) -> int:
+    """Run the command to its end, or to that of its limit or of its parent; gives the exit code."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)
+    _die_with(parent, signal.SIGTERM)
+    child = _start(command)
+    code = _wait(child, limit_s)
+    if code is None:
+        return _told(_end(child, grace_s), TIMED_OUT)
+    if child.poll() is None:
+        return _told(_end(child, grace_s), STOPPED)
+    _kill_group(child)
+    return code
+
+
+def _die_with(parent: int, number: signal.Signals) -> None:
+    """Get that signal when the parent dies; at once if it is dead already."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), number)
+
+
+def _start(command: list[str]) -> subprocess.Popen[bytes]:
+    leash = os.getpid()
+
+    def prepare() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a job in a shell's background ignores it
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, AWAITED)
+        _die_with(leash, signal.SIGKILL)
+
+    return subprocess.Popen(command, process_group=0, preexec_fn=prepare)  # noqa: PLW1509 - one thread
+
+
+def _wait(child: subprocess.Popen[bytes], limit_s: float) -> int | None:
+    """The exit code of the ended child; STOPPED where it is to be ended; None after that time."""
+    end_s = time.monotonic() + limit_s
+    while child.poll() is None:
+        arrived = signal.sigtimedwait(AWAITED, max(0.0, end_s - time.monotonic()))
+        if arrived is None:
+            return None
+        if arrived.si_signo in STOPPING:
+            return STOPPED
+    return _shown(child.returncode)
+
+
+def _end(child: subprocess.Popen[bytes], grace_s: float) -> int | None:
+    """Interrupt the child, and kill its group if that does not end it; None if it had to be killed."""
+    child.send_signal(signal.SIGINT)
+    end_s = time.monotonic() + grace_s
+    while child.poll() is None and time.monotonic() < end_s:
+        signal.sigtimedwait({signal.SIGCHLD}, max(0.0, end_s - time.monotonic()))
+    code = child.poll()
+    _kill_group(child)
+    child.wait()
+    return code
+
+
+def _kill_group(child: subprocess.Popen[bytes]) -> None:
+    """Also behind one that ended by itself: it may have been killed, and have left others."""
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+
+
+def _told(code: int | None, otherwise: int) -> int:
+    """What came to its verdict just then has come to its verdict."""
+    return code if code in {0, 1} else otherwise
+
+
+def _shown(code: int) -> int:
+    return 128 - code if code < 0 else code
+
+
+if __name__ == "__main__":
+    sys.exit(hold(int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]), sys.argv[4:]))

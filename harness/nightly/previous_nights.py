@@ -1,0 +1,63 @@
+"""What former nights tell the next one: whose turn it is, what can be compared with, what has not ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.core.errors import RequestError
+from harness.core.outcome import Outcome
+from harness.nightly import record
+from harness.nightly.record import Entry, Night, Result
+
+NIGHTS = 60
+"""So many are looked at, the latest."""
+KEPT_S = 24 * 3600.0
+"""A night that stopped longer ago is not gone on with: boards, sources and the day are others."""
+
+
+@dataclass(frozen=True)
+class Past:
+    """Former nights, the latest last."""
+
+    nights: Sequence[Night]
+
+    @classmethod
+    def read(cls, runs: Path) -> Past:
+        """The latest nights of that folder; what is none, or of another version, is left out."""
+        return cls(tuple(_readable(record.folders(runs)[-NIGHTS:])))
+
+    def finished_s(self, now_s: float) -> dict[str, float]:
+        """When an entry of each key was last tried; not what a clock that was wrong has put behind `now_s`."""
+        found: dict[str, float] = {}
+        for entry, result in self._results():
+            if result.attempts and result.attempts[-1].ended_s <= now_s:
+                found[entry.key] = max(found.get(entry.key, 0.0), result.attempts[-1].ended_s)
+        return found
+
+    def measured(self, key: str) -> list[str]:
+        """The runs of that key that ended as measured, the latest first."""
+        ended = [result.run for entry, result in self._results() if entry.key == key and _is_measured(result)]
+        return ended[::-1]
+
+    def unfinished(self) -> list[Night]:
+        """Nights that have not ended."""
+        return [night for night in self.nights if night.ended_s is None]
+
+    def _results(self) -> Iterator[tuple[Entry, Result]]:
+        for night in self.nights:
+            for entry in night.entries:
+                if entry.number in night.results:
+                    yield entry, night.results[entry.number]
+
+
+def _readable(folders: Sequence[Path]) -> Iterator[Night]:
+    for folder in folders:
+        with suppress(RequestError):
+            yield record.read(folder)
+
+
+def _is_measured(result: Result) -> bool:
+    return result.ending.outcome is Outcome.MEASURED and bool(result.run)

@@ -1,0 +1,99 @@
+"""A night while it runs: one line a board on a terminal, a line an event elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from harness.core.console import Screen
+from harness.core.safe_io import clean
+from harness.core.text import duration, retries
+from harness.nightly.process_pool import HEADER, last_lines
+from harness.nightly.record import Entry, Result
+from harness.nightly.schedule import Job, Step
+
+DOING = {Step.CHECK: "health check", Step.CYCLE: "power cycle"}
+
+
+@dataclass
+class Watch:
+    """Tells of a night; `busy` is what each board does, since when, and where its words go.
+
+    `taken` is who has others now, `told` who was said to have them since the last entry began there.
+    """
+
+    screen: Screen
+    total: int
+    ended: int = 0
+    busy: dict[str, tuple[str, float, Path]] = field(default_factory=dict)
+    taken: Mapping[str, str] = field(default_factory=dict)
+    told: dict[str, str] = field(default_factory=dict)
+
+    def begins(self, job: Job, log: Path, now_s: float) -> None:
+        """A command was started."""
+        what = DOING.get(job.step, job.entry.key)
+        self.busy = {**self.busy, job.board: (what, now_s, log)}
+        if job.step is not Step.CHECK:
+            self.told.pop(job.board, None)
+            if not self.screen.err.is_terminal:
+                self.screen.note(clean(f"{job.board}: {what} begins"))
+
+    def ends(self, job: Job, told: str) -> None:
+        """It has ended; what went well is told where its entry ends, what did nothing where boards are awaited."""
+        self.busy = {board: doing for board, doing in self.busy.items() if board != job.board}
+        if job.step is not Step.ATTEMPT and told not in {"", "well"}:
+            self.screen.note(clean(f"{job.board}: {DOING[job.step]}: {told}"))
+
+    def concluded(self, entry: Entry, result: Result) -> None:
+        """An entry has ended."""
+        self.ended += 1
+        tried = f" after {retries(result.retries)}" if result.retries else ""
+        wrong = "" if result.ending.outcome is entry.expect else f", NOT {entry.expect} as expected"
+        ending = f"{result.ending}{tried}{wrong}: {result.ending.reason}"
+        self.screen.note(clean(f"[{self.ended}/{self.total}] {entry.key}: {ending}"))
+
+    def awaited(self, taken: Mapping[str, str]) -> None:
+        """These boards are waited for, as somebody else has them, in words; told where that is new."""
+        for board, who in taken.items():
+            if self.told.get(board) != who:
+                self.screen.note(clean(f"{board}: {who}: its entries wait"))
+        self.told |= taken
+        self.taken = taken
+
+    def table(self) -> Table:
+        """A line a board that is busy, or that somebody else has, and how far the night is."""
+        table = Table.grid(padding=(0, 2))
+        for board, (what, began_s, log) in sorted(self.busy.items()):
+            _add_row(table, board, clean(what), duration(max(0.0, round(time.time() - began_s))), _said(log))
+        for board, who in sorted(self.taken.items()):
+            _add_row(table, board, "waits", "", clean(who))
+        table.add_row(Text(f"{self.ended}/{self.total}", style="dim"))
+        return table
+
+
+def _add_row(table: Table, *cells: str) -> None:
+    table.add_row(*(Text(cell, no_wrap=True, overflow="ellipsis") for cell in cells))
+
+
+def _said(log: Path) -> str:
+    """The last line of a command; none if it has said nothing yet."""
+    last = "".join(last_lines(log)[-1:])
+    return "" if last.startswith(HEADER) else last
+
+
+@contextmanager
+def watch(screen: Screen, total: int, ended: int) -> Iterator[Watch]:
+    """Somebody who looks on: `total` entries, of which so many have ended already."""
+    watcher = Watch(screen, total, ended)
+    if not screen.err.is_terminal:
+        yield watcher
+        return
+    with Live(get_renderable=watcher.table, console=screen.err, refresh_per_second=2, transient=True):
+        yield watcher

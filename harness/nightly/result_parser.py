@@ -1,0 +1,145 @@
+"""What a command of the night has said, as what it means.  Pure: exit code, standard output and last words in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, EXIT_REQUEST
+from harness.core.outcome import PARTS, Ending, Outcome
+from harness.nightly.job_supervisor import TIMED_OUT
+from harness.nightly.schedule import Cured
+
+
+@dataclass(frozen=True)
+class Said:
+    """An ended command: its exit code, its standard output, the last lines of its standard error."""
+
+    code: int
+    out: str
+    last: tuple[str, ...] = ()
+
+    @property
+    def document(self) -> Mapping[str, Any] | None:
+        """The one JSON document on standard output; None if that is something else."""
+        try:
+            document = json.loads(self.out)
+        except (ValueError, RecursionError):
+            return None
+        return document if isinstance(document, dict) else None
+
+    @property
+    def words(self) -> str:
+        """Its last lines, in one."""
+        return " / ".join(self.last) or "nothing"
+
+
+def attempt(said: Said, limit: str, *, differs_so_far: bool, resumes: bool = False) -> Ending:
+    """How an attempt has ended, one that `resumes` a run or a new one; `differs_so_far` is what its chunks show.
+
+    A wrong activation that was seen is never lost, whatever stopped the run afterwards.
+    """
+    document = said.document or {}
+    ending = _ending(said, document, limit, resumes=resumes)
+    if ending.outcome.final:
+        return ending
+    return with_seen(ending, differed=differs_so_far or document.get("differs_so_far") is True)
+
+
+def with_seen(ending: Ending, *, differed: bool) -> Ending:
+    """The end of an entry of which a chunk `differed`; one that was done again and is right now takes nothing back."""
+    if not differed or ending.outcome is Outcome.DIFFERS:
+        return ending
+    then = f"done again it was {ending}" if ending.outcome.final else "then the run stopped"
+    return Ending(Outcome.DIFFERS, f"activations differ so far; {then}: {ending.reason}")
+
+
+def settled(ending: Ending, run: Mapping[str, Any] | None) -> Ending:
+    """The end of an attempt with the `run.json` of its folder, None if there is none.
+
+    That has the verdict of a command that was killed after it; what a command calls good without it is not.
+    """
+    if run and not ending.outcome.final:
+        return finished(run)
+    if ending.outcome.good and (run or {}).get("verdict") != ending.outcome:
+        return _inconclusive("tool", f"harness said {ending.outcome}, but its run.json does not")
+    return ending
+
+
+def _ending(said: Said, document: Mapping[str, Any], limit: str, *, resumes: bool) -> Ending:
+    if said.code == TIMED_OUT:
+        return _inconclusive("board", f"not ended within its limit of {limit}, last said: {said.words}")
+    if said.code == EXIT_REQUEST:
+        refused = f"{document.get('error', said.words)}; {document.get('hint', '')}".removesuffix("; ")
+        what = "what was begun cannot be gone on with" if resumes else "THE REQUEST IS WRONG, nothing was run"
+        return _inconclusive("tool", f"{what}: {refused}")
+    verdict = str(document.get("verdict", ""))
+    if verdict not in {*Outcome} or Outcome(verdict).exit_code != said.code:
+        what = f"said {verdict} and ended with exit code {said.code}" if verdict else f"ended with {_code(said.code)}"
+        return _inconclusive("tool", f"harness {what}, last said: {said.words}")
+    return _verdict(document)
+
+
+def _verdict(document: Mapping[str, Any]) -> Ending:
+    """Of a run that came to one; a measurement that names no part found its board's counter not exact."""
+    outcome, reason = Outcome(document["verdict"]), str(document.get("reason", ""))
+    if outcome.final:
+        return Ending(outcome, reason)
+    part = str(document.get("part", "board"))
+    return _inconclusive(part if part in PARTS else "tool", reason.removeprefix(f"{part}: "))
+
+
+def busy(said: Said, board: str) -> str:
+    """Who has the board, if a command did nothing because somebody else has; empty if it did something."""
+    document = said.document or {}
+    if said.code == EXIT_INFRASTRUCTURE and document.get("in_use") and document.get("differs_so_far") is not True:
+        return str(document["in_use"])
+    return next((str(one["in_use"]) for one in _boards(said) if one.get("board") == board and one.get("in_use")), "")
+
+
+def _inconclusive(part: str, reason: str) -> Ending:
+    return Ending(Outcome.INCONCLUSIVE, reason, part)
+
+
+def _code(code: int) -> str:
+    """A shell's way to tell a signal is the leash's too."""
+    if code < 0 or code > 128:
+        return f"signal {abs(code) % 128}"
+    return f"exit code {code} and without a verdict"
+
+
+def finished(run: Mapping[str, Any]) -> Ending:
+    """Of a run whose command was killed after it had finished it, from its `run.json`."""
+    if str(run.get("verdict")) not in {*Outcome}:
+        return _inconclusive("tool", f"its run.json has the verdict {run.get('verdict')}")
+    return _verdict(run)
+
+
+def check(said: Said, board: str) -> Cured:
+    """What `harness boards check BOARD --json` has said."""
+    found = [one for one in _boards(said) if one.get("board") == board]
+    if len(found) == 1 and said.code in {EXIT_DONE, EXIT_INFRASTRUCTURE}:
+        fit = found[0].get("ok")
+        if (fit is True) == (said.code == EXIT_DONE):
+            return Cured("" if fit is True else str(found[0].get("reason") or "it is not fit, and no reason was given"))
+    return Cured(f"its health could not be checked: {_why(said)}", hopeless=True)
+
+
+def _boards(said: Said) -> list[Mapping[str, Any]]:
+    boards = (said.document or {}).get("boards")
+    return [one for one in boards if isinstance(one, dict)] if isinstance(boards, list) else []
+
+
+def cycle(said: Said) -> Cured:
+    """What `harness boards cycle BOARD --json` has said; a board without a switch is no fault of the cycle."""
+    if said.code == EXIT_DONE:
+        return Cured()
+    return Cured("" if said.code == EXIT_REQUEST else f"its power cycle failed: {_why(said)}", hopeless=True)
+
+
+def _why(said: Said) -> str:
+    if said.code == TIMED_OUT:
+        return f"no end in time, last said: {said.words}"
+    return str((said.document or {}).get("error") or f"{_code(said.code)}, last said: {said.words}")

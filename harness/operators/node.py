@@ -1,0 +1,139 @@
+"""A node of the graph: its constants and attributes, each checked, and the way to refuse it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.helper
+
+from harness.core.arrays import Array
+from harness.core.errors import RequestError
+from harness.operators.layers import FLOAT32
+
+DEFAULT_DOMAIN = ("", "ai.onnx")
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """What flows into a layer: float32, uint8, int8 or int64 values of shape (vectors, width).
+
+    No value exceeds `magnitude`; it is infinite where nothing is known, as of the network's input.
+    """
+
+    name: str
+    width: int
+    dtype: np.dtype[Any]
+    magnitude: float = math.inf
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of the graph with the tensors that it may read, and the way to refuse it.
+
+    `activations` are the network's input and what the nodes before this one write.
+    """
+
+    model: str
+    proto: onnx.NodeProto
+    name: str
+    constants: Mapping[str, Array]
+    activations: Mapping[str, Tensor]
+
+    @property
+    def operator(self) -> str:
+        """The operator's name, without its domain."""
+        return str(self.proto.op_type)
+
+    @property
+    def inputs(self) -> list[str]:
+        """The names of the tensors that it reads; an optional one left out is empty."""
+        return list(self.proto.input)
+
+    def refusal(self, reason: str, accepted: str) -> RequestError:
+        """The error to raise: what is wrong with this node, and what would be accepted."""
+        return RequestError(f"model {self.model!r}: node {self.name!r} ({self.operator}): {reason}", accepted)
+
+    def has(self, position: int) -> bool:
+        """Whether the optional input is given."""
+        return position < len(self.inputs) and bool(self.inputs[position])
+
+    def require_inputs(self, least: int, most: int) -> None:
+        """Refuse another number of inputs, and any other number of outputs than one."""
+        if not least <= len(self.inputs) <= most or not all(self.inputs[:least]):
+            raise self.refusal(f"has {len(self.inputs)} inputs", f"it takes {least} to {most}")
+        if len(self.proto.output) != 1 or not self.proto.output[0]:
+            raise self.refusal(f"has {len(self.proto.output)} outputs", "it writes one")
+
+    def activation(self, position: int, dtypes: Sequence[np.dtype[Any]]) -> Tensor:
+        """The activation that it reads at `position`, of one of `dtypes`."""
+        name = self.inputs[position]
+        if name in self.constants:
+            raise self.refusal(f"its input {name!r} is a constant", "the result of another node")
+        if name not in self.activations:
+            raise self.refusal(
+                f"its input {name!r} is not written by any node before it",
+                f"nodes in topological order; so far there are: {', '.join(self.activations)}",
+            )
+        source = self.activations[name]
+        if source.dtype not in dtypes:
+            raise self.refusal(f"its input {name!r} is {source.dtype}", f"it reads {' or '.join(map(str, dtypes))}")
+        return source
+
+    def constant(self, position: int, what: str, dtypes: Sequence[np.dtype[Any]]) -> Array:
+        """The constant that it reads at `position`, of one of `dtypes`."""
+        name = self.inputs[position]
+        if name not in self.constants:
+            raise self.refusal(f"the {what}, {name!r}, is not constant", "make it an initializer of the model")
+        value = self.constants[name]
+        if value.dtype not in dtypes:
+            raise self.refusal(f"the {what} is {value.dtype}", f"{' or '.join(map(str, dtypes))} is accepted")
+        return value
+
+    def single(self, position: int, what: str, dtypes: Sequence[np.dtype[Any]]) -> Any:
+        """A constant that is one number for the whole tensor."""
+        value = self.constant(position, what, dtypes)
+        if value.shape not in ((), (1,)):
+            raise self.refusal(
+                f"the {what} has shape {value.shape}", "one value for the whole tensor: shape () or (1,)"
+            )
+        return value.reshape(-1)[0]
+
+    def scale(self, position: int, what: str) -> np.float32:
+        """A scale for the whole tensor."""
+        return np.float32(self.normal(self.single(position, what, [FLOAT32]), what))
+
+    def normal(self, values: Array, what: str) -> Array:
+        """The float32 values, all of which must be positive, finite and normal."""
+        smallest = np.finfo(np.float32).tiny
+        wrong = np.atleast_1d(values)[~((np.atleast_1d(values) >= smallest) & np.isfinite(np.atleast_1d(values)))]
+        if wrong.size:
+            raise self.refusal(
+                f"the {what} is {wrong[0]}", f"a positive, finite, normal float32: {smallest:.8g} to 3.4028235e+38"
+            )
+        return values
+
+    def attributes(self, defaults: Mapping[str, Any]) -> dict[str, Any]:
+        """The attributes, all of which must be among `defaults`."""
+        given = {entry.name: onnx.helper.get_attribute_value(entry) for entry in self.proto.attribute}
+        for name in given.keys() - defaults.keys():
+            raise self.refusal(f"attribute {name!r} is unknown", f"its attributes are {', '.join(defaults)}")
+        for name, value in given.items():
+            if not isinstance(value, type(defaults[name])):
+                raise self.refusal(f"attribute {name!r} is {value!r}", f"a number such as {defaults[name]}")
+        return {**defaults, **given}
+
+
+def domain_of(proto: onnx.NodeProto) -> str:
+    """The operator's domain; ONNX's own is empty."""
+    return "" if proto.domain in DEFAULT_DOMAIN else proto.domain
+
+
+def element_type(number: int) -> str:
+    """The name of an ONNX element type."""
+    names: dict[int, str] = {value: name.lower() for name, value in onnx.TensorProto.DataType.items()}
+    return names.get(number, f"element type {number}")

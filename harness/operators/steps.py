@@ -1,0 +1,153 @@
+"""Monotone operators as steps: where an output code changes while the input runs through consecutive integers.
+
+A sweep passes the integers start[n], start[n] + 1, ... through column n of a stage.  Its outputs are told completely
+by the first ones and by each change, as rows (column, number of the vector, output): so every output of four thousand
+million can be compared exactly, and a few thousand numbers travel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.core.arrays import Array
+from harness.operators import QGemm, QuantizeLinear, accumulator_bounds, specification
+from harness.operators.softfloat import INFINITY_BITS, Integers
+
+Steps = npt.NDArray[np.uint32]
+
+FLOATS = 1 << 32
+NEGATIVE = 1 << 31
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """The integers to sweep, column by column: from start[n] on, count[n] of them; int64 (N,) each."""
+
+    start: Integers
+    count: Integers
+
+    @property
+    def vectors(self) -> int:
+        """The length of the sweep: that of its longest column."""
+        return int(self.count.max())
+
+    @property
+    def cases(self) -> int:
+        """The number of integers."""
+        return int(self.count.sum())
+
+    def values(self, vectors: int | None = None) -> npt.NDArray[np.uint32]:
+        """The integers' low 32 bits, (vectors, N); by default all, a shorter column running on."""
+        first = self.start.astype(np.uint32)
+        return first + np.arange(self.vectors if vectors is None else vectors, dtype=np.uint32)[:, None]
+
+    def first(self, vectors: int) -> Sweep:
+        """The sweep's first vectors, as many or all."""
+        return Sweep(self.start, np.clip(vectors, 0, self.count))
+
+    def within(self, steps: Steps) -> Steps:
+        """Those steps that lie in the sweep: a shorter column runs on beyond its end."""
+        kept: Steps = steps[steps[:, 1] < self.count[steps[:, 0]]]
+        return kept
+
+
+@dataclass(frozen=True, eq=False)
+class StepFunction:
+    """A function of an integer: codes[i] from starts[i] on, up to starts[i + 1]; below the first there is none."""
+
+    starts: Integers
+    codes: Array
+
+    def at(self, value: int) -> int:
+        """The code of one integer."""
+        return int(self.codes[np.searchsorted(self.starts, value, side="right") - 1])
+
+    def steps(self, column: int, start: int, count: int) -> Steps:
+        """The rows of the sweep of this one column."""
+        first = int(np.searchsorted(self.starts, start, side="right")) - 1
+        last = int(np.searchsorted(self.starts, start + count))
+        rows = np.empty((last - first, 3), np.uint32)
+        rows[:, 0] = column
+        rows[:, 1] = np.maximum(self.starts[first:last] - start, 0)
+        rows[:, 2] = self.codes[first:last].view(np.uint8)
+        return rows
+
+
+def expected(staircases: Sequence[StepFunction], sweep: Sweep) -> Steps:
+    """The rows of a sweep of the functions given, one for each column, in the order of the vectors."""
+    columns = zip(staircases, sweep.start.tolist(), sweep.count.tolist(), strict=True)
+    rows = np.concatenate([stairs.steps(column, *span) for column, (stairs, *span) in enumerate(columns)])
+    return sweep.within(rows[np.lexsort((rows[:, 0], rows[:, 1]))])
+
+
+def of_floats(layer: QuantizeLinear) -> StepFunction:
+    """QuantizeLinear as a function of the float32's bits, 0 to 2^32 - 1.
+
+    The code rises along the positive numbers, falls along the negative ones, and is the lowest for every NaN.
+    """
+    thresholds = specification.quantize_thresholds(layer)
+    rising = thresholds[thresholds > 0]
+    falling = NEGATIVE + 1 - thresholds[thresholds <= 0]
+    edges = [0, INFINITY_BITS + 1, NEGATIVE, NEGATIVE + INFINITY_BITS + 1]
+    starts = np.unique(np.concatenate([edges, rising, falling]))
+    keys = specification.ordered(starts.astype(np.uint32).view(np.float32))
+    return _merged(starts, np.searchsorted(thresholds, keys, side="right"), layer.dtype)
+
+
+def of_accumulators(layer: QGemm) -> list[StepFunction]:
+    """The requantisation of each column as a function of the accumulator, within its bounds."""
+    low, _ = accumulator_bounds(layer)
+    return [
+        _column(steps.astype(np.int64), int(first), layer.dtype)
+        for steps, first in zip(specification.thresholds(layer), low, strict=True)
+    ]
+
+
+def _column(thresholds: Integers, first: int, dtype: np.dtype[Any]) -> StepFunction:
+    starts = np.unique(np.append(thresholds, first))
+    return _merged(starts, np.searchsorted(thresholds, starts, side="right"), dtype)
+
+
+def _merged(starts: Integers, counts: Integers, dtype: np.dtype[Any]) -> StepFunction:
+    """Codes QMIN + counts from `starts` on, without the starts at which nothing changes."""
+    codes = (counts + np.iinfo(dtype).min).astype(dtype)
+    changes = np.append(True, codes[1:] != codes[:-1])
+    return StepFunction(starts[changes], codes[changes])
+
+
+def float_sweep(columns: int) -> Sweep:
+    """Every float32 through one of the columns; the last column takes the rest."""
+    start = np.minimum(np.arange(columns, dtype=np.int64) * -(-FLOATS // columns), FLOATS)
+    return Sweep(start, np.diff(np.append(start, FLOATS)))
+
+
+def accumulator_sweep(layer: QGemm) -> Sweep:
+    """Every accumulator within its bounds, through its own column."""
+    low, high = accumulator_bounds(layer)
+    return Sweep(low, high - low + 1)
+
+
+def of_outputs(outputs: Array) -> Steps:
+    """The rows of a whole sweep's outputs (vectors, N), of one byte each."""
+    codes = outputs.view(np.uint8)
+    vectors, columns = np.nonzero(codes[1:] != codes[:-1])
+    vectors = np.concatenate([np.zeros(codes.shape[1], np.int64), vectors + 1])
+    columns = np.concatenate([np.arange(codes.shape[1]), columns])
+    return np.stack([columns, vectors, codes[vectors, columns]], axis=1).astype(np.uint32)
+
+
+def first_difference(wanted: Steps, found: Steps) -> tuple[int, int] | None:
+    """Column and number of the vector at which the outputs differ first; None where they are the same."""
+    if np.array_equal(wanted, found):
+        return None
+    length = min(len(wanted), len(found))
+    rows = np.flatnonzero((wanted[:length] != found[:length]).any(axis=1))
+    row = int(rows[0]) if len(rows) else length
+    candidates = [tuple(steps[row, [1, 0]].tolist()) for steps in (wanted, found) if row < len(steps)]
+    vector, column = min(candidates)
+    return column, vector

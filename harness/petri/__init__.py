@@ -1,8 +1,0 @@
-"""Coloured Petri nets: values, reachable markings, structure, exchange as PNML, and pictures.
-
-Nothing here knows of plans or items; `harness.items.translation` makes nets of these.
-"""
-
-from harness.petri.net import Kind, Marking, Net, Tokens, Transition
-
-__all__ = ["Kind", "Marking", "Net", "Tokens", "Transition"]

@@ -1,0 +1,160 @@
+"""Is a plan well formed: does every column of every layer have one writer, and every step its place in a schedule?
+
+What is found here needs no look at time.  Only of a well-formed plan can be said how its items interleave.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
+from harness.operators import QGemm
+from harness.plan.plan import Compute, Cross, Plan, Step, Task
+
+Kind: TypeAlias = Literal["structure", "deadlock", "data", "overwrite"]
+"""What a mistake breaks: the plan's form, its progress, a read after its write, or a copy that is still read."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A mistake of a plan, in a sentence that names task, items and hand-over."""
+
+    kind: Kind
+    text: str
+
+
+def malformed(plan: Plan) -> tuple[Finding, ...]:
+    """What makes `plan` none that can be run; nothing of it depends on the order of steps."""
+    texts = [*_unknown(plan), *_numbers(plan)]
+    if not texts:  # or the others could not name what they speak of
+        texts = [*_names(plan), *_columns(plan), *_order(plan), *_steps(plan)]
+    return tuple(Finding("structure", text) for text in texts)
+
+
+def source_tasks(plan: Plan) -> tuple[tuple[int, ...], ...]:
+    """For every task the indices of those that write what it reads, by the tensors that the network names.
+
+    Told from the network alone, so that a mistake of `Plan.reads` would be seen.
+    """
+    layers = plan.network.layers
+    writers: dict[str, list[int]] = {}
+    for index, task in enumerate(plan.tasks):
+        writers.setdefault(layers[task.layer].output, []).append(index)
+    return tuple(
+        tuple(writer for tensor in layers[task.layer].sources for writer in writers.get(tensor, []))
+        for task in plan.tasks
+    )
+
+
+def step_name(plan: Plan, step: Step) -> str:
+    """The name of the task or the hand-over."""
+    return plan.tasks[step.task].name if isinstance(step, Compute) else plan.hand_overs[step.hand_over].name
+
+
+def item_names(plan: Plan, items: Iterable[int]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    *front, last = (plan.items[item].name for item in items)
+    return f"{', '.join(front)} and {last}" if front else last
+
+
+def _unknown(plan: Plan) -> Iterator[str]:
+    """Indices that lead nowhere."""
+    items, layers = len(plan.items), len(plan.network.layers)
+    if len(plan.schedules) != items:
+        yield f"{items} items have {len(plan.schedules)} schedules"
+    for task in plan.tasks:
+        if task.item not in range(items) or task.layer not in range(layers):
+            yield f"task {task.name} names item {task.item} of {items} and layer {task.layer} of {layers}"
+    for hand_over in plan.hand_overs:
+        if not set(hand_over.items) <= set(range(items)):
+            yield f"hand-over {hand_over.name} names items {hand_over.items}, but there are {items}"
+    for index, schedule in enumerate(plan.schedules):
+        for number, step in enumerate(schedule):
+            kind, target, count = _target(plan, step)
+            if target not in range(count):
+                yield f"step {number} of item {index} is {kind} {target}, but there are {count}"
+
+
+def _target(plan: Plan, step: Step) -> tuple[str, int, int]:
+    if isinstance(step, Compute):
+        return "task", step.task, len(plan.tasks)
+    return "hand-over", step.hand_over, len(plan.hand_overs)
+
+
+def _names(plan: Plan) -> Iterator[str]:
+    """Buffers, barriers and flags are found by their names."""
+    for kind, named in (("tasks", plan.tasks), ("hand-overs", plan.hand_overs), ("items", plan.items)):
+        counts = Counter(entry.name for entry in named)
+        yield from (f"{count} {kind} bear the name {name}" for name, count in counts.items() if count > 1)
+
+
+def _columns(plan: Plan) -> Iterator[str]:
+    """Every column of a layer has exactly one writer."""
+    for index, layer in enumerate(plan.network.layers):
+        tasks = sorted(plan.tasks_of(index), key=lambda task: (task.start, task.stop))
+        for task in tasks:
+            if not 0 <= task.start < task.stop:
+                yield f"task {task.name} computes columns {task.start} to {task.stop}"
+        if len(tasks) > 1 and not isinstance(layer, QGemm):
+            yield f"layer {layer.name} is a {layer.operator}, whose columns cannot be split, but has {len(tasks)} tasks"
+        yield from _cover(plan, layer.name, layer.width, tasks)
+
+
+def _cover(plan: Plan, layer: str, width: int, tasks: Sequence[Task]) -> Iterator[str]:
+    """`tasks` stand by their first columns."""
+    reached, last = 0, None
+    for task in tasks:
+        if task.start > reached:
+            yield f"no task computes columns {reached} to {task.start} of layer {layer}"
+        if last and task.start < reached:
+            shared = f"columns {task.start} to {min(task.stop, reached)} of layer {layer}"
+            writers = item_names(plan, (last.item, task.item))
+            yield f"{shared} have two writers: tasks {last.name} and {task.name}, of {writers}"
+        if task.stop > reached:
+            reached, last = task.stop, task
+    if reached < width:
+        yield f"no task computes columns {reached} to {width} of layer {layer}"
+    elif reached > width:
+        yield f"layer {layer} has {width} columns, but its tasks compute {reached}"
+
+
+def _numbers(plan: Plan) -> Iterator[str]:
+    for task in plan.tasks:
+        if task.stage < 0 or task.buffers < 1:
+            yield f"task {task.name} stands in stage {task.stage} and has {task.buffers} buffers"
+    for hand_over in plan.hand_overs:
+        if len(set(hand_over.items)) < max(2, len(hand_over.items)):
+            yield f"hand-over {hand_over.name} is not one between different items"
+
+
+def _order(plan: Plan) -> Iterator[str]:
+    """The board program writes the tasks of a layer side by side, as they stand, in the tick of their stage."""
+    for before, task in pairwise(plan.tasks):
+        if (task.layer, task.start) < (before.layer, before.start):
+            yield f"task {task.name} stands behind {before.name}, against the order of layers and columns"
+        if task.layer == before.layer and task.stage != before.stage:
+            yield f"tasks {before.name} and {task.name} of one layer stand in stages {before.stage} and {task.stage}"
+
+
+def _steps(plan: Plan) -> Iterator[str]:
+    """Every task is computed once, by its own item, and every hand-over crossed once by each of its items."""
+    taken = [Counter(schedule) for schedule in plan.schedules]
+    for number, task in enumerate(plan.tasks):
+        yield from _taken(plan, taken, f"task {task.name}", Compute(number), (task.item,))
+    for number, hand_over in enumerate(plan.hand_overs):
+        yield from _taken(plan, taken, f"hand-over {hand_over.name}", Cross(number), hand_over.items)
+
+
+def _taken(plan: Plan, taken: Sequence[Counter[Step]], what: str, step: Step, owners: Sequence[int]) -> Iterator[str]:
+    done = "computed" if isinstance(step, Compute) else "crossed"
+    for item, steps in enumerate(taken):
+        name, times = plan.items[item].name, steps[step]
+        if times and item not in owners:
+            yield f"{what} is {done} by {name}, but belongs to {item_names(plan, owners)}"
+        elif item in owners and not times:
+            yield f"{what} is not {done} by {name}"
+        elif times > 1:
+            yield f"{what} is {done} {times} times by {name}"

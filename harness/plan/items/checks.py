@@ -1,0 +1,201 @@
+"""Whether the descriptions of items make sense together; where not, who is wrong about which variable.
+
+Each check answers for itself and lists every counterexample.  None of them depends on counting markings: the net of a
+sound description is conflict-free (see `harness.plan.petri.structure`), and one run of such a net shows how all runs
+end. Where the markings are few they are all counted besides, and must say the same.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.plan.items.behaviour import Check, conflict_free, final_marking
+from harness.plan.items.graphs import External, Get, Instruction, ItemGraph, Operation, Send, Variable
+from harness.plan.items.translation import Origins, by_item, final_outputs, translate_items
+from harness.plan.petri.reachability import LIMIT, explore
+
+Items = Mapping[str, ItemGraph]
+
+
+@dataclass(frozen=True)
+class Examination:
+    """All checks of a description; `markings` is how many its net reaches, None if more than were counted."""
+
+    checks: tuple[Check, ...]
+    markings: int | None
+
+    @property
+    def holds(self) -> bool:
+        """Nothing speaks against any of them."""
+        return all(check.holds for check in self.checks)
+
+    @property
+    def counterexamples(self) -> tuple[str, ...]:
+        """All that speaks against any of them, the causes before what follows from them."""
+        return tuple(text for check in self.checks for text in check.counterexamples)
+
+
+def examine(items: Sequence[ItemGraph], limit: int = LIMIT) -> Examination:
+    """Run all checks; at most `limit` markings are counted (0: none).  RequestError if two items have one name."""
+    named = by_item(items)
+    net = translate_items(items)
+    reachable = explore(net, limit)
+    checks = (
+        Check("single assignment", "every name stands for one tensor", tuple(_assigned_twice(named))),
+        Check("one writer", "every shared variable is sent by one item", tuple(_written_twice(named))),
+        Check(
+            "sends and gets", "every get_var has its send_var, and every send_var its readers", tuple(_unpaired(named))
+        ),
+        Check("memory", "no item reads what it neither computed, declared nor got", tuple(_foreign(named))),
+        Check("order of the text", "all items can follow the order of their texts to the end", tuple(_late(named))),
+        conflict_free(net),
+        final_marking(net, reachable),
+    )
+    return Examination(checks, len(reachable) if reachable.complete else None)
+
+
+def _assigned_twice(items: Items) -> Iterator[str]:
+    """Within an item no name gets two values; across items a name is the same tensor wherever it appears."""
+    meanings: dict[str, dict[object, str]] = defaultdict(dict)
+    origins = Origins(items)
+    for item, graph in items.items():
+        names: set[str] = set()
+        for each in graph.instructions:
+            name = _assigns(each)
+            if name in names:
+                yield f"{name}: {item} gives it a value twice"
+            names.add(name)
+            meanings[name].setdefault(_meaning(origins, item, each), _told(item, each))
+    for name, meaning in meanings.items():
+        if len(meaning) > 1:
+            yield f"{name} stands for different tensors: {'; '.join(meaning.values())}"
+
+
+def _assigns(instruction: Instruction) -> str:
+    return instruction.shared if isinstance(instruction, Send) else instruction.output
+
+
+def _meaning(origins: Origins, item: str, instruction: Instruction) -> object:
+    """What the name that an instruction defines stands for: equal for the same declaration, or where it comes from."""
+    if isinstance(instruction, Send):
+        return "shared"
+    origin = origins.origin(item, instruction.output)
+    declared = origins.declared.get(origin)
+    return origin if declared is None else declared
+
+
+def _told(item: str, instruction: Instruction) -> str:
+    match instruction:
+        case External():
+            return f"in {item} an input of shape {list(instruction.shape)}"
+        case Variable():
+            return f"in {item} the parameter '{instruction.label}' of shape {list(instruction.shape)}"
+        case Operation():
+            return f"{item} computes it ({instruction.operation})"
+        case Send():
+            return f"in {item} a shared variable"
+        case Get():
+            return f"in {item} what {instruction.source} sends as {instruction.shared}"
+
+
+def _written_twice(items: Items) -> Iterator[str]:
+    writers: dict[str, list[str]] = defaultdict(list)
+    for item, graph in items.items():
+        for each in graph.instructions:
+            if isinstance(each, Send):
+                writers[each.shared].append(f"{item} (of {each.data})")
+    for shared, found in writers.items():
+        if len(found) > 1:
+            yield f"{shared} is sent {len(found)} times: by {' and by '.join(found)}"
+
+
+def _unpaired(items: Items) -> Iterator[str]:
+    sends = {
+        (item, each.shared): each for item, g in items.items() for each in g.instructions if isinstance(each, Send)
+    }
+    gets = {
+        (each.source, each.shared, item)
+        for item, g in items.items()
+        for each in g.instructions
+        if isinstance(each, Get)
+    }
+    for source, shared, reader in sorted(gets):
+        if (source, shared) not in sends:
+            others = " and ".join(item for item, name in sends if name == shared)
+            yield f"{shared}: {reader} gets it from {source}, which does not send it; {others or 'no item'} does"
+        elif reader not in sends[source, shared].destinations:
+            yield f"{shared}: {reader} gets it from {source}, which sends it to {_listed(sends[source, shared])} only"
+    for (writer, shared), send in sends.items():
+        for reader in dict.fromkeys(send.destinations):
+            if (writer, shared, reader) not in gets:
+                missing = "" if reader in items else f"; there is no such item, only {', '.join(items)}"
+                yield f"{shared}: {writer} sends it to {reader}, which does not get it{missing}"
+    yield from _undeclared(items)
+
+
+def _listed(send: Send) -> str:
+    return ", ".join(send.destinations) or "nobody"
+
+
+def _undeclared(items: Items) -> Iterator[str]:
+    for item, graph in items.items():
+        declared = {each.name for each in graph.shared}
+        used = dict.fromkeys(each.shared for each in graph.instructions if isinstance(each, Send | Get))
+        for shared in used:
+            if shared not in declared:
+                yield f"{shared}: {item} uses it without declaring it a variablesync"
+
+
+def _foreign(items: Items) -> Iterator[str]:
+    for item, graph in items.items():
+        known = {_assigns(each) for each in graph.instructions}
+        shared = {each.name for each in graph.shared}
+        reads = {name: _assigns(each) for each in graph.instructions for name in _reads(each)}
+        reads |= dict.fromkeys(final_outputs(graph), f"the outputs of {graph.name}")
+        for name, reader in reads.items():
+            if name in shared:
+                yield f"{name}: {item} reads a shared variable for {reader} without get_var"
+            elif name not in known:
+                yield f"{name}: {item} reads it for {reader}, but {_owner(items, name)}"
+
+
+def _owner(items: Items, name: str) -> str:
+    owners = [item for item, graph in items.items() if any(_assigns(each) == name for each in graph.instructions)]
+    return f"it is {' and '.join(owners)} that has it" if owners else "no item has it"
+
+
+def _reads(instruction: Instruction) -> tuple[str, ...]:
+    if isinstance(instruction, Operation):
+        return instruction.tensors
+    return (instruction.data,) if isinstance(instruction, Send) else ()
+
+
+def _late(items: Items) -> Iterator[str]:
+    """Let all items execute their instructions in order, get_var waiting for its send_var; who waits in the end?"""
+    done = dict.fromkeys(items, 0)
+    known: dict[str, set[str]] = {item: set() for item in items}
+    sent: set[tuple[str, str]] = set()
+    moved = True
+    while moved:
+        moved = False
+        for item, graph in items.items():
+            for each in graph.instructions[done[item] :]:
+                if _lacks(each, known[item], sent):
+                    break
+                known[item].add(_assigns(each))
+                sent |= {(item, each.shared)} if isinstance(each, Send) else set()
+                done[item] += 1
+                moved = True
+    for item, graph in items.items():
+        for each in graph.instructions[done[item] : done[item] + 1]:
+            yield f"{item} stops before {_assigns(each)} and waits for {_lacks(each, known[item], sent)}"
+
+
+def _lacks(instruction: Instruction, known: set[str], sent: set[tuple[str, str]]) -> str:
+    """What an instruction still waits for, in words; empty if for nothing."""
+    if isinstance(instruction, Get):
+        there = (instruction.source, instruction.shared) in sent
+        return "" if there else f"{instruction.shared} of {instruction.source}"
+    return ", ".join(dict.fromkeys(name for name in _reads(instruction) if name not in known))

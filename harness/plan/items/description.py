@@ -1,0 +1,296 @@
+"""Plan -> what the network and each item compute, as instructions over named tensors.
+
+The network is one graph of whole layers.  Every item has a graph of its own: it declares the input and the parameters
+that it needs, computes its tasks in the order of its schedule, sends a result right behind the task that computes it,
+and gets another item's result right before the first task that reads it.  A result goes by the same name in all items.
+Where several items compute columns of one layer, a reader takes the list of them: side by side they are the layer.
+
+Tensors are called after layers and tasks, parameters after their task (`dense_1__weights`), shared variables after
+what they carry (`vsync_dense_1`).  All constants of a layer appear, numbers as attributes and tables as parameters,
+those of N columns as (1, N).  A graph says what becomes of one vector.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.core.arrays import Array
+from harness.operators import Add, ArgExtremum, DequantizeLinear, Layer, Network, QGemm, QuantizeLinear
+from harness.plan.items.graphs import (
+    Description,
+    External,
+    Get,
+    Graph,
+    Instruction,
+    ItemGraph,
+    Operation,
+    Send,
+    Shared,
+    Value,
+    Variable,
+)
+from harness.plan.plan import Compute, Plan, Task, unused
+
+PARAMETERS = "parameters"
+"""The folder of the parameters: the first part of every label."""
+
+KEYWORDS = frozenset(
+    {
+        "version", "extension", "graph", "fragment", "tensor", "integer", "scalar", "logical", "string", "true",
+        "false", "for", "in", "if", "else", "yield", "length_of", "shape_of", "range_of", "graphitem", "variablesync",
+        "concat",
+    }
+)  # fmt: skip
+"""The words that NNEF and its extension by items keep for themselves, and the one that may stand for a tensor."""
+
+
+def describe(plan: Plan) -> Description:
+    """The network of a plan and its items, in the plan's order, with the parameters of both (section IV.B)."""
+    network, parameters = describe_network(plan.network)
+    steps = _task_steps(plan)
+    exchange = _Exchange(plan)
+    items = tuple(_item(plan, index, steps, exchange) for index in range(len(plan.items)))
+    return Description(network, items, parameters | _parameters(steps))
+
+
+def describe_network(network: Network) -> tuple[Graph, dict[str, Array]]:
+    """The graph of whole layers, and its parameters by label."""
+    tensors = {layer.output: identifier(layer.name) for layer in network.layers}
+    sources = {network.input_name: input_identifier(network)} | tensors
+    steps = [
+        _step(layer, tensors[layer.output], [sources[name] for name in layer.sources], (0, layer.width))
+        for layer in network.layers
+    ]
+    return _graph(network, steps, [tensors[name] for name in _outputs(network)]), _parameters(steps)
+
+
+def refined(plan: Plan) -> Graph:
+    """The network at the level of the plan's tasks: what its items compute together, without their hand-overs."""
+    return _graph(plan.network, _task_steps(plan), _results(plan, range(len(plan.tasks))))
+
+
+def traces(plan: Plan) -> dict[str, str]:
+    """Where the tensor of every layer and task comes from: its ONNX node, and its columns if they are not all."""
+    layers = plan.network.layers
+    origins = {layer.name: f"{layer.operator}, ONNX node {layer.node!a}" for layer in layers}
+    parts = {
+        task.name: f"{origins[layers[task.layer].name]}, columns {task.start} to {task.stop - 1}"
+        for task in plan.tasks
+        if task.name not in origins
+    }
+    return {identifier(name): origin for name, origin in (origins | parts).items()}
+
+
+def identifier(name: str) -> str:
+    """The name of a layer, task or item as NNEF can write it: unchanged but for keywords; no two become one."""
+    return f"{name}_" if name.rstrip("_") in KEYWORDS else name
+
+
+def layer_of(tensor: str, layers: Container[str]) -> str | None:
+    """Which of the layers the tensor is or, by its name, is a part of: `dense_1_0` of `dense_1`."""
+    if tensor in layers:
+        return tensor
+    part = re.fullmatch(r"(.+)_\d+_*", tensor)
+    whole = identifier(part[1]) if part else tensor
+    return whole if whole in layers else None
+
+
+def input_identifier(network: Network) -> str:
+    """What the network's input is called: its ONNX name as far as NNEF can write it, and like no layer or part."""
+    layers = {identifier(layer.name) for layer in network.layers}
+    name = identifier(re.sub(r"[^A-Za-z0-9]+", "_", network.input_name))
+    while not name[:1].isalpha() or layer_of(name, layers):
+        name = f"x_{name}"
+    return name
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One operation, with its parameters by the variables that it reads."""
+
+    operation: Operation
+    tables: dict[str, Array]
+
+
+def _task_steps(plan: Plan) -> list[_Step]:
+    """What every task computes; a tensor of several parts it reads as the list of these."""
+    return [
+        _step(plan.part(task), identifier(task.name), _sources(plan, task), (task.start, task.stop))
+        for task in plan.tasks
+    ]
+
+
+def _sources(plan: Plan, task: Task) -> list[str | tuple[str, ...]]:
+    """What a task reads, by name."""
+    named = (tuple(identifier(writer.name) for writer in writers) for writers in plan.sources(task))
+    return [names if len(names) > 1 else names[0] if names else input_identifier(plan.network) for names in named]
+
+
+def _step(layer: Layer, output: str, sources: Sequence[str | tuple[str, ...]], columns: tuple[int, int]) -> _Step:
+    tables = {f"{output}__{role}": table for role, table in _tables(layer).items()}
+    inputs = (*sources, *tables)
+    return _Step(Operation(output, _operation(layer), inputs, tuple(_attributes(layer, columns).items())), tables)
+
+
+def _operation(layer: Layer) -> str:
+    match layer:
+        case QuantizeLinear():
+            return "quantize_linear"
+        case DequantizeLinear():
+            return "dequantize_linear"
+        case QGemm():
+            return "qgemm" if layer.scales.y is not None else "qgemm_float32"
+        case Add():
+            return "add_float32"
+        case ArgExtremum():
+            return "argmax" if layer.largest else "argmin"
+    raise NotImplementedError(layer.operator)
+
+
+def _tables(layer: Layer) -> dict[str, Array]:
+    """The constants that are tables, with two axes each, by what they are."""
+    match layer:
+        case QGemm():
+            columns = {
+                "weights_zero_point": layer.weights_zero_point,
+                "bias": layer.bias,
+                "multiplier": layer.multiplier,
+                "b_scale": layer.scales.b,
+            }
+            return {"weights": layer.weights} | {role: table.reshape(1, -1) for role, table in columns.items()}
+        case Add(addend=addend) if addend is not None:
+            return {"addend": addend.reshape(1, -1)}
+    return {}
+
+
+def _attributes(layer: Layer, columns: tuple[int, int]) -> dict[str, Value]:
+    """The constants that are numbers; last the type of the result."""
+    kind: dict[str, Value] = {"type": layer.dtype.name}
+    match layer:
+        case QuantizeLinear():
+            return {"scale": float(layer.scale), "zero_point": layer.zero_point} | _limits(layer) | kind
+        case DequantizeLinear():
+            return {"scale": float(layer.scale), "zero_point": layer.zero_point} | kind
+        case QGemm():
+            return _qgemm_attributes(layer) | {"columns": columns} | kind
+        case ArgExtremum():
+            return {"width": layer.input_width, "select_last_index": layer.last} | kind
+    return kind
+
+
+def _qgemm_attributes(layer: QGemm) -> dict[str, Value]:
+    scales = layer.scales
+    a: dict[str, Value] = {"alpha": float(scales.alpha), "a_scale": float(scales.a), "a_zero_point": layer.a_zero_point}
+    if scales.y is None:
+        return a
+    return a | {"y_scale": float(scales.y), "y_zero_point": layer.y_zero_point} | _limits(layer)
+
+
+def _limits(layer: Layer) -> dict[str, Value]:
+    """The codes at which an integer result saturates."""
+    codes = np.iinfo(layer.dtype)
+    return {"low": int(codes.min), "high": int(codes.max)}
+
+
+def _label(variable: str) -> str:
+    return f"{PARAMETERS}/{variable}"
+
+
+def _parameters(steps: Iterable[_Step]) -> dict[str, Array]:
+    return {_label(variable): table for step in steps for variable, table in step.tables.items()}
+
+
+def _variables(steps: Iterable[_Step]) -> Iterator[Variable]:
+    for step in steps:
+        for variable, table in step.tables.items():
+            yield Variable(variable, table.shape, _label(variable))
+
+
+def _outputs(network: Network) -> list[str]:
+    """The tensors that no layer reads: they are the network's results."""
+    read = {name for layer in network.layers for name in layer.sources}
+    return [layer.output for layer in network.layers if layer.output not in read]
+
+
+def _results(plan: Plan, tasks: Iterable[int]) -> list[str]:
+    """Which of the tasks give results of the network, by their tensors."""
+    outputs, layers = set(_outputs(plan.network)), plan.network.layers
+    named = (plan.tasks[task] for task in tasks)
+    return [identifier(task.name) for task in named if layers[task.layer].output in outputs]
+
+
+def _external(network: Network) -> External:
+    return External(input_identifier(network), (1, network.input_width))
+
+
+def _title(network: Network) -> str:
+    """The network's name in capitals, which no operation of NNEF is called by."""
+    name = re.sub(r"[^A-Z0-9]+", "_", network.name.upper()).strip("_")
+    return name if name[:1].isalpha() else f"NETWORK_{name}".rstrip("_")
+
+
+def _graph(network: Network, steps: Sequence[_Step], outputs: Iterable[str]) -> Graph:
+    external = _external(network)
+    instructions: tuple[Instruction, ...] = (external, *_variables(steps), *(step.operation for step in steps))
+    return Graph(_title(network), (external.output,), tuple(outputs), instructions)
+
+
+class _Exchange:
+    """What the items of a plan send each other: the tasks that other items read, by index."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        items: dict[int, set[int]] = {}
+        for reader, sources in zip(plan.tasks, plan.reads, strict=True):
+            for source in sources:
+                if plan.tasks[source].item != reader.item:
+                    items.setdefault(source, set()).add(reader.item)
+        self.readers = {task: tuple(map(self._item, sorted(readers))) for task, readers in items.items()}
+        layers, tasks = ((each.name for each in named) for named in (plan.network.layers, plan.tasks))
+        taken = {input_identifier(plan.network), *map(identifier, layers), *map(identifier, tasks)}
+        self.names = {task: unused(f"vsync_{plan.tasks[task].name}", taken) for task in items}
+
+    def _item(self, item: int) -> str:
+        return identifier(self.plan.items[item].name)
+
+    def shared(self, task: int) -> Shared:
+        """The declaration of a task's shared variable."""
+        return Shared(self.names[task], (1, self.plan.tasks[task].stop - self.plan.tasks[task].start))
+
+    def send(self, task: int) -> Send:
+        """What the task's own item says."""
+        return Send(self.names[task], self.readers[task], identifier(self.plan.tasks[task].name))
+
+    def get(self, task: int) -> Get:
+        """What an item says that reads the task's result."""
+        work = self.plan.tasks[task]
+        return Get(identifier(work.name), self._item(work.item), self.names[task])
+
+
+def _item(plan: Plan, item: int, steps: Sequence[_Step], exchange: _Exchange) -> ItemGraph:
+    """The graph of one item, from its schedule."""
+    tasks = [step.task for step in plan.schedules[item] if isinstance(step, Compute)]
+    got: dict[int, None] = {}
+    computed: list[Instruction] = []
+    shared: list[Shared] = []
+    for task in tasks:
+        lacking = [s for s in dict.fromkeys(plan.reads[task]) if plan.tasks[s].item != item and s not in got]
+        got |= dict.fromkeys(lacking)
+        sent = [task] if task in exchange.readers else []
+        computed += [*map(exchange.get, lacking), steps[task].operation, *map(exchange.send, sent)]
+        shared += map(exchange.shared, (*lacking, *sent))
+    own = [steps[task] for task in tasks]
+    external = _external(plan.network)
+    declared = [external] if any(external.output in step.operation.tensors for step in own) else []
+    return ItemGraph(
+        name=f"{_title(plan.network)}_{plan.items[item].name}",
+        inputs=(*(entry.output for entry in declared), *(exchange.names[task] for task in got)),
+        outputs=(*(exchange.names[task] for task in tasks if task in exchange.names), *_results(plan, tasks)),
+        instructions=(*declared, *_variables(own), *computed),
+        item=identifier(plan.items[item].name),
+        shared=tuple(shared),
+    )

@@ -1,0 +1,109 @@
+"""What a network and its items are, as text says it: instructions over named tensors (NNEF and its extension).
+
+A graph is a list of instructions, each of which gives one tensor its value, once (static single assignment).  The
+graph of an item also sends tensors to other items and gets theirs, by shared variables (`variablesync`) with one
+writer each.  Source: Gauffriau, De Albuquerque Silva, Pagetti, "Formal description of ML models for unambiguous
+implementation", ERTS 2024, sections II.B and IV.A.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from harness.core.arrays import Array
+
+Value: TypeAlias = "float | int | str | tuple[Value, ...]"
+"""What an attribute of an operation may be: a number, a text, or a list of such."""
+
+
+@dataclass(frozen=True)
+class External:
+    """`output = external(shape = [...])`: an input of the network, (vectors, width)."""
+
+    output: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Variable:
+    """`output = variable(shape = [...], label = '...')`: a fixed parameter, in the file <label>.dat."""
+
+    output: str
+    shape: tuple[int, ...]
+    label: str
+
+
+@dataclass(frozen=True)
+class Operation:
+    """`output = operation(inputs..., attributes...)`: computes one tensor from others.
+
+    `inputs` are tensors, or lists of tensors that are one side by side (a source that several items compute);
+    `attributes` are constants by name, in the order of their appearance.
+    """
+
+    output: str
+    operation: str
+    inputs: tuple[str | tuple[str, ...], ...]
+    attributes: tuple[tuple[str, Value], ...] = ()
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """All tensors that it reads, each as often as it does."""
+        return tuple(name for given in self.inputs for name in (given if isinstance(given, tuple) else (given,)))
+
+
+@dataclass(frozen=True)
+class Send:
+    """`shared = send_var([destinations...], data)`: hand the tensor `data` to other items."""
+
+    shared: str
+    destinations: tuple[str, ...]
+    data: str
+
+
+@dataclass(frozen=True)
+class Get:
+    """`output = get_var(source, shared)`: the tensor that the item `source` has sent, as a local one."""
+
+    output: str
+    source: str
+    shared: str
+
+
+Instruction: TypeAlias = External | Variable | Operation | Send | Get
+
+
+@dataclass(frozen=True)
+class Shared:
+    """`name = variablesync(shape = [...])`: a variable that one item writes and others read."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """`graph name(inputs) -> (outputs)`: a whole network."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    instructions: tuple[Instruction, ...]
+
+
+@dataclass(frozen=True)
+class ItemGraph(Graph):
+    """`graphitem item name(inputs) -> (outputs)`: what one item does; its inputs and outputs are shared ones too."""
+
+    item: str = ""
+    shared: tuple[Shared, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """A network and its items, with the parameters by label: the formal object of a plan."""
+
+    network: Graph
+    items: tuple[ItemGraph, ...]
+    parameters: dict[str, Array]

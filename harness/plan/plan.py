@@ -1,0 +1,370 @@
+"""`Network` x profile -> `Plan`: which item computes which columns of which layers, where items hand over, block size.
+
+A *task* is what one item computes of one layer: all of its columns, or some.  Tasks run in the order of the model.
+Every task writes a buffer that no other writes.  Where a task reads what another item wrote, the two items
+synchronise, unless hand-overs before have ordered the two.  All items start an execution together and end it together,
+so that no buffer is overwritten before it was read.  In a pipeline the tasks stand in stages, and a stage works on the
+execution before that of the stage before it; no items meet within an execution then, but buffers have copies.
+The plan is a value and printable.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+from harness.boards.profile import OPERATORS, Profile
+from harness.core.errors import RequestError
+from harness.operators import Layer, Network, QGemm, columns_of
+from harness.plan.split import Share, Split, parse
+
+Sync: TypeAlias = Literal["barrier", "flag"]
+"""How items hand over: they meet at a `pthread_barrier_t`, or the reader alone waits, for a flag of the writer."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """The part of the model given to one processing element; it runs as one thread."""
+
+    name: str
+    target: str
+    core: int | None
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one item computes of one layer: columns `start` to `stop`, in the pipeline's stage `stage`.
+
+    `buffers` is how many copies its buffer has: more than 1 only where a task of a later stage reads it.
+    """
+
+    name: str
+    layer: int
+    item: int
+    start: int
+    stop: int
+    stage: int = 0
+    buffers: int = 1
+
+
+@dataclass(frozen=True)
+class HandOver:
+    """What orders the task that writes a shared buffer before those that read it, once an execution.
+
+    `items` are the writer's item and those of the readers.  It is named after the task that it is there for; it orders
+    all that the writer has done before, and at a barrier, which all items leave together, all that each of them has.
+    """
+
+    name: str
+    items: tuple[int, ...]
+
+    @property
+    def writer(self) -> int:
+        """The item that hands over."""
+        return self.items[0]
+
+
+@dataclass(frozen=True)
+class Compute:
+    """The step of an item that computes one task."""
+
+    task: int
+
+
+@dataclass(frozen=True)
+class Cross:
+    """The step of an item that takes its part in one hand-over."""
+
+    hand_over: int
+
+
+Step = Compute | Cross
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The static schedule of a network on a board.
+
+    `tasks` stand in the order of the model, those of one layer side by side by their columns; `schedules` holds the
+    steps of every item, in order.  Only tasks of stage 0 read the network's input.
+    """
+
+    board: str
+    network: Network
+    block: int
+    sync: Sync
+    items: tuple[Item, ...]
+    tasks: tuple[Task, ...]
+    hand_overs: tuple[HandOver, ...]
+    schedules: tuple[tuple[Step, ...], ...]
+
+    @property
+    def depth(self) -> int:
+        """How many executions are under way at the same time: the stages of the pipeline, 1 if there is none."""
+        return 1 + max(task.stage for task in self.tasks)
+
+    def sources(self, task: Task) -> tuple[tuple[Task, ...], ...]:
+        """For every tensor that the layer of `task` reads the tasks that write it; none write the network's input."""
+        layers = self.network.layers
+        writer = {layer.output: index for index, layer in enumerate(layers)}
+        return tuple(self.tasks_of(writer[name]) if name in writer else () for name in layers[task.layer].sources)
+
+    @cached_property
+    def reads(self) -> tuple[tuple[int, ...], ...]:
+        """For every task the tasks whose buffers it reads, source by source."""
+        return reads(self.network.layers, self.tasks)
+
+    def part(self, task: Task) -> Layer:
+        """The layer that `task` computes: the network's, or one of some of its columns by the task's name."""
+        layer = self.network.layers[task.layer]
+        if task.stop - task.start == layer.width or not isinstance(layer, QGemm):
+            return layer
+        return columns_of(layer, task.start, task.stop, task.name)
+
+    def tasks_of(self, layer: int) -> tuple[Task, ...]:
+        """The tasks that make up a layer, by their columns."""
+        return tuple(task for task in self.tasks if task.layer == layer)
+
+
+def make(
+    network: Network,
+    profile: Profile,
+    targets: Sequence[str] | None = None,
+    block: int | None = None,
+    split: Sequence[str] | None = None,
+    sync: Sync | None = None,
+) -> Plan:
+    """Assign every layer to the item of `profile` that claims its operator, or as `split` says.
+
+    `targets` replaces the items' targets, in the profile's order; `split` and `sync` replace the profile's.
+    RequestError if an operator has no item, the network does not permit the split, or `targets` has the wrong length.
+    """
+    items = _items(profile, targets)
+    wanted = _wanted(network, profile, split)
+    shares = _shares(network, profile, wanted)
+    tasks = tasks_from(network.layers, shares, pipeline=wanted.pipeline)
+    if wanted.pipeline and not any(task.stage for task in tasks):
+        raise RequestError(
+            f"split pipeline: one item of board {profile.name} computes all of {network.name}",
+            "move some layers to another item: --split FIRST..LAST=ITEM,pipeline",
+        )
+    return compose(profile.name, network, block or profile.block, sync or profile.sync, items, tasks)
+
+
+def compose(board: str, network: Network, block: int, sync: Sync, items: Sequence[Item], tasks: Sequence[Task]) -> Plan:
+    """The plan of `tasks`, whose schedules and hand-overs follow from them; items without work are left out."""
+    used = sorted({task.item for task in tasks})
+    tasks = tuple(dataclasses.replace(task, item=used.index(task.item)) for task in tasks)
+    hand_overs, schedules = _schedule(network.layers, tasks, len(used), sync)
+    return Plan(board, network, block, sync, tuple(items[i] for i in used), tasks, hand_overs, schedules)
+
+
+def _wanted(network: Network, profile: Profile, split: Sequence[str] | None) -> Split:
+    """The split that was asked for, or else the profile's; an error says whose it is."""
+    if split is not None:
+        return parse(split, network, list(profile.items))
+    try:
+        return parse(profile.split, network, list(profile.items))
+    except RequestError as error:
+        raise RequestError(f"board {profile.name} in boards.yaml: {error.message}", error.hint) from error
+
+
+def _items(profile: Profile, targets: Sequence[str] | None) -> tuple[Item, ...]:
+    entries = profile.items.items()
+    if targets is None:
+        targets = [item.target for item in profile.items.values()]
+    if len(targets) != len(entries):
+        raise RequestError(
+            f"--items names {len(targets)} targets, but board {profile.name} has {len(entries)} items",
+            f"one target for each of: {', '.join(profile.items)}",
+        )
+    return tuple(Item(name, target, item.core) for (name, item), target in zip(entries, targets, strict=True))
+
+
+def _shares(network: Network, profile: Profile, split: Split) -> list[tuple[Share, ...]]:
+    """For every layer which item computes which columns."""
+    return [
+        split.shares.get(index) or (Share(_claim(layer, profile), 0, layer.width),)
+        for index, layer in enumerate(network.layers)
+    ]
+
+
+def _claim(layer: Layer, profile: Profile) -> int:
+    claims: dict[str, int] = {
+        operator: index for index, item in enumerate(profile.items.values()) for operator in item.operators
+    }
+    if layer.operator not in claims:
+        raise RequestError(
+            f"board {profile.name}: no item computes {layer.operator} (layer {layer.name})",
+            f"add it to the operators of an item in boards.yaml; valid choices: {', '.join(OPERATORS)}",
+        )
+    return claims[layer.operator]
+
+
+def tasks_from(layers: Sequence[Layer], shares: Sequence[Sequence[Share]], *, pipeline: bool) -> tuple[Task, ...]:
+    """The tasks of all layers, with their stages and as many buffers as these need."""
+    tasks: list[Task] = []
+    taken = {layer.name for layer in layers}
+    for index, (layer, parts) in enumerate(zip(layers, shares, strict=True)):
+        for number, share in enumerate(parts):
+            name = layer.name if len(parts) == 1 else unused(f"{layer.name}_{number}", taken)
+            tasks.append(Task(name, index, share.item, share.start, share.stop))
+    return _staged(layers, tasks) if pipeline else tuple(tasks)
+
+
+def unused(name: str, taken: set[str]) -> str:
+    """`name`, or the next like it that is not among `taken`, which it joins."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def reads(layers: Sequence[Layer], tasks: Sequence[Task]) -> tuple[tuple[int, ...], ...]:
+    """For every task the indices of those whose buffers it reads, source by source."""
+    writer = {layer.output: index for index, layer in enumerate(layers)}
+    parts: dict[int, list[int]] = {}
+    for index, task in enumerate(tasks):
+        parts.setdefault(task.layer, []).append(index)
+    return tuple(
+        tuple(part for source in layers[task.layer].sources if source in writer for part in parts[writer[source]])
+        for task in tasks
+    )
+
+
+def _staged(layers: Sequence[Layer], tasks: Sequence[Task]) -> tuple[Task, ...]:
+    """The tasks in pipeline stages: a layer stands one stage behind each that another item computes for it."""
+    read = reads(layers, tasks)
+    stages: list[int] = [0] * len(layers)
+    for task, sources in zip(tasks, read, strict=True):
+        later = [stages[tasks[s].layer] + (tasks[s].item != task.item) for s in sources]
+        stages[task.layer] = max([stages[task.layer], *later])
+    buffers = [1] * len(tasks)
+    for task, sources in zip(tasks, read, strict=True):
+        for source in sources:
+            buffers[source] = max(buffers[source], 1 + stages[task.layer] - stages[tasks[source].layer])
+    return tuple(
+        dataclasses.replace(task, stage=stages[task.layer], buffers=count)
+        for task, count in zip(tasks, buffers, strict=True)
+    )
+
+
+def _schedule(
+    layers: Sequence[Layer], tasks: Sequence[Task], item_count: int, sync: Sync
+) -> tuple[tuple[HandOver, ...], tuple[tuple[Step, ...], ...]]:
+    """The hand-overs, and the steps of every item.
+
+    Only tasks of one stage hand over to each other: what stages before have written is there since the items last met.
+    Every read comes after its write, and no hand-over can be left out: a task behind it would read too early.  Items
+    never wait for each other in a circle, as each takes its steps in one order that is the same for all.
+    """
+    sources = [
+        [source for source in read if tasks[source].stage == task.stage]
+        for task, read in zip(tasks, reads(layers, tasks), strict=True)
+    ]
+    schedules = _meetings if sync == "barrier" else _flags
+    hand_overs, steps = schedules(tasks, sources, item_count)
+    return tuple(hand_overs), tuple(tuple(of_item) for of_item in steps)
+
+
+Schedules: TypeAlias = tuple[list[HandOver], list[list[Step]]]
+Meetings: TypeAlias = Mapping[int, AbstractSet[int]]
+"""By the task that they are there for: the items that meet its own, right behind its layer."""
+
+
+def _meetings(tasks: Sequence[Task], read: Sequence[Sequence[int]], item_count: int) -> Schedules:
+    """By barriers: the writer of a layer meets those that lack it right behind that layer, so that none waits longer.
+
+    A meeting also brings whatever each of the items has done before, so one may serve several reads: as long as a read
+    would come too early a meeting is added for it, then each that the others make needless is taken away.
+    """
+    walk = _Walk(tasks, read, item_count)
+    meetings: dict[int, frozenset[int]] = {}
+    while early := walk.early_read(meetings):
+        meetings[early[0]] = meetings.get(early[0], frozenset()) | {early[1]}
+    for source, reader in [(task, item) for task, met in sorted(meetings.items()) for item in sorted(met)]:
+        fewer = meetings | {source: meetings[source] - {reader}}
+        if walk.early_read(fewer) is None:
+            meetings = fewer
+    hand_overs: list[HandOver] = []
+    steps: list[list[Step]] = [[] for _ in range(item_count)]
+    for layer in walk.layers:
+        for task in layer:
+            steps[tasks[task].item].append(Compute(task))
+        for task in layer:
+            if meetings.get(task):
+                items = (tasks[task].item, *sorted(meetings[task]))
+                for item in items:
+                    steps[item].append(Cross(len(hand_overs)))
+                hand_overs.append(HandOver(tasks[task].name, items))
+    return hand_overs, steps
+
+
+class _Walk:
+    """Through the layers, with what each item knows to be done; sets of tasks are the bits of an int."""
+
+    def __init__(self, tasks: Sequence[Task], read: Sequence[Sequence[int]], item_count: int) -> None:
+        indices = range(len(tasks))
+        self.layers = [list(group) for _, group in itertools.groupby(indices, key=lambda index: tasks[index].layer)]
+        self._items = [task.item for task in tasks]
+        self._read = [functools.reduce(int.__or__, (1 << source for source in sources), 0) for sources in read]
+        self._item_count = item_count
+
+    def early_read(self, meetings: Meetings) -> tuple[int, int] | None:
+        """The first read that may come before its write: the task that is read, and the reader's item.
+
+        Of several sources the last, as its item has done most by then.
+        """
+        done = [0] * self._item_count
+        for layer in self.layers:
+            for task in layer:
+                if early := self._read[task] & ~done[self._items[task]]:
+                    return early.bit_length() - 1, self._items[task]
+            for task in layer:
+                done[self._items[task]] |= 1 << task
+            for task in layer:
+                if meetings.get(task):
+                    together = (self._items[task], *meetings[task])
+                    union = functools.reduce(int.__or__, (done[item] for item in together))
+                    for item in together:
+                        done[item] = union
+        return None
+
+
+def _flags(tasks: Sequence[Task], read: Sequence[Sequence[int]], item_count: int) -> Schedules:
+    """By flags: raised right behind its task, waited for right before the first task that reads too early else.
+
+    A flag also brings whatever the writer's item has done, or waited for, before.
+    """
+    steps: list[list[Step]] = [[] for _ in range(item_count)]
+    finished = [0] * item_count
+    brought: list[int] = []
+    waits: dict[int, list[int]] = {}
+    for task, sources in enumerate(read):
+        item = tasks[task].item
+        for source in sorted(sources, reverse=True):
+            if not finished[item] >> source & 1:
+                waits.setdefault(source, []).append(item)
+                steps[item].append(Cross(source))
+                finished[item] |= brought[source]
+        steps[item] += [Compute(task), Cross(task)]
+        finished[item] |= 1 << task
+        brought.append(finished[item])
+    number = {source: index for index, source in enumerate(sorted(waits))}
+    hand_overs = [HandOver(tasks[s].name, (tasks[s].item, *dict.fromkeys(waits[s]))) for s in number]
+    return hand_overs, [_renumbered(of_item, number) for of_item in steps]
+
+
+def _renumbered(steps: Sequence[Step], number: Mapping[int, int]) -> list[Step]:
+    """Steps that cross flags by the task that raises them -> by their numbers, those of nobody left out."""
+    return [
+        step if isinstance(step, Compute) else Cross(number[step.hand_over])
+        for step in steps
+        if isinstance(step, Compute) or step.hand_over in number
+    ]

@@ -1,0 +1,176 @@
+"""How a network is distributed over the items of a board: the words of `--split` and of a profile's `split`.
+
+Each word is one choice; later ones override earlier ones for the layers that they name.
+
+    LAYER=ITEM            offload: this layer on that item
+    FIRST..LAST=ITEM      offload: these layers, in the order of the model
+    LAYER=ITEM+ITEM       parallel layer: the columns of a QGemm, as evenly as can be; also of a range
+    parallel=ITEM+ITEM    parallel layer: every QGemm that is wide enough
+    branches=ITEM+ITEM    branches: of layers that read the same tensor, each goes on another of the items
+    pipeline              pipeline: an item works on one execution while the item behind it works on the one before
+
+`parallel` and `branches` alone take all items of the board.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from harness.core.errors import RequestError, unknown_name
+from harness.operators import Layer, Network, QGemm
+
+PIPELINE, PARALLEL, BRANCHES = "pipeline", "parallel", "branches"
+FORMS = "LAYER=ITEM, FIRST..LAST=ITEM, LAYER=ITEM+ITEM, parallel[=ITEM+...], branches[=ITEM+...], pipeline"
+
+
+@dataclass(frozen=True)
+class Share:
+    """Columns `start` to `stop` of a layer, for the item with this index in the profile."""
+
+    item: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Split:
+    """The layers whose items are chosen, by index, with the shares of each; whether executions are pipelined."""
+
+    shares: dict[int, tuple[Share, ...]]
+    pipeline: bool
+
+
+def parse(words: Sequence[str], network: Network, items: Sequence[str]) -> Split:
+    """What the words ask for; RequestError for one that says nothing, or what the network does not permit."""
+    shares: dict[int, tuple[Share, ...]] = {}
+    for word in words:
+        if word != PIPELINE:
+            shares |= _choice(word, network, items)
+    named = [name for word in words for name in _named(word)]
+    _require_work(named, shares, items, words)
+    return Split(shares, PIPELINE in words)
+
+
+def _choice(word: str, network: Network, items: Sequence[str]) -> dict[int, tuple[Share, ...]]:
+    what, separator, who = word.partition("=")
+    if not what or (separator and not who) or not (separator or what in {PARALLEL, BRANCHES}):
+        _refuse_form(word)
+    chosen = [_item(word, name, items) for name in who.split("+")] if separator else list(range(len(items)))
+    _require_distinct(word, chosen, items)
+    if what in {PARALLEL, BRANCHES} and len(chosen) < 2:
+        raise RequestError(
+            f"split {word}: there is only {items[chosen[0]]} to split over", "it takes two items or more"
+        )
+    if what == PARALLEL:
+        return _parallel(word, network, chosen)
+    if what == BRANCHES:
+        return _branches(word, network, chosen)
+    return {index: _even(word, network.layers[index], chosen) for index in _range(word, what, network)}
+
+
+def _refuse_form(word: str) -> NoReturn:
+    raise RequestError(f"split {word!r}: says nothing", f"the forms, with commas and no blanks: {FORMS}")
+
+
+def _named(word: str) -> list[str]:
+    return [name for name in word.partition("=")[2].split("+") if name]
+
+
+def _item(word: str, name: str, items: Sequence[str]) -> int:
+    if name not in items:
+        unknown = unknown_name("item", name, items)
+        raise RequestError(f"split {word}: {unknown.message}", unknown.hint)
+    return items.index(name)
+
+
+def _require_distinct(word: str, chosen: Sequence[int], items: Sequence[str]) -> None:
+    for item in chosen:
+        if chosen.count(item) > 1:
+            raise RequestError(f"split {word}: item {items[item]} is named twice", "name each item once")
+
+
+def _range(word: str, what: str, network: Network) -> range:
+    """The layers of LAYER or FIRST..LAST."""
+    names = [layer.name for layer in network.layers]
+    first, dots, last = what.partition("..")
+    if dots and not (first and last):
+        _refuse_form(word)
+    for name in (first, last) if dots else (first,):
+        if name not in names:
+            unknown = unknown_name("layer", name, names)
+            raise RequestError(f"split {word}: {unknown.message}", unknown.hint)
+    found = range(names.index(first), names.index(last if dots else first) + 1)
+    if not found:
+        raise RequestError(f"split {word}: {last} comes before {first} in the model", f"write {last}..{first}")
+    return found
+
+
+def _even(word: str, layer: Layer, chosen: Sequence[int]) -> tuple[Share, ...]:
+    """A layer for each of the items, its columns as evenly as can be."""
+    count = len(chosen)
+    if count > 1 and not isinstance(layer, QGemm):
+        raise RequestError(
+            f"split {word}: layer {layer.name} ({layer.operator}) cannot be split, only the columns of a QGemm can",
+            f"give the layer to one item: {layer.name}=ITEM",
+        )
+    if count > layer.width:
+        raise RequestError(
+            f"split {word}: layer {layer.name} has {layer.width} columns, too few for {count} items",
+            "each item needs a column at least",
+        )
+    edges = [layer.width * part // count for part in range(count + 1)]
+    return tuple(Share(item, *edges[part : part + 2]) for part, item in enumerate(chosen))
+
+
+def _parallel(word: str, network: Network, chosen: Sequence[int]) -> dict[int, tuple[Share, ...]]:
+    wide = {
+        index: _even(word, layer, chosen)
+        for index, layer in enumerate(network.layers)
+        if isinstance(layer, QGemm) and layer.width >= len(chosen)
+    }
+    if not wide:
+        raise RequestError(
+            f"split {word}: no QGemm of {network.name} can be split over {len(chosen)} items",
+            "name fewer items: each needs a column at least",
+        )
+    return wide
+
+
+def _branches(word: str, network: Network, chosen: Sequence[int]) -> dict[int, tuple[Share, ...]]:
+    """Every layer goes on where its first source is, unless another reader of that has gone on there already.
+
+    Then it goes to the item that has least to do so far (by layers), the first of them in the order given.
+    """
+    lanes: dict[str, int] = {network.input_name: chosen[0]}
+    continued: set[str] = set()
+    work = dict.fromkeys(chosen, 0)
+    shares: dict[int, tuple[Share, ...]] = {}
+    for index, layer in enumerate(network.layers):
+        source = layer.sources[0]
+        item = lanes[source] if source not in continued else min(chosen, key=lambda choice: work[choice])
+        if source in continued and item == lanes[source]:
+            item = min((other for other in chosen if other != item), key=lambda choice: work[choice], default=item)
+        continued.add(source)
+        lanes[layer.output] = item
+        work[item] += 1
+        shares[index] = (Share(item, 0, layer.width),)
+    if len({share[0].item for share in shares.values()}) < 2:
+        raise RequestError(
+            f"split {word}: {network.name} has no parallel branches for {len(chosen)} items",
+            "no two of its layers read the same tensor; see --split pipeline and parallel",
+        )
+    return shares
+
+
+def _require_work(
+    named: Sequence[str], shares: dict[int, tuple[Share, ...]], items: Sequence[str], words: Sequence[str]
+) -> None:
+    """Every item that the split names has something to do in the end."""
+    busy = {items[share.item] for parts in shares.values() for share in parts}
+    idle = [name for name in named if name not in busy]
+    if idle:
+        raise RequestError(
+            f"split {','.join(words)}: item {idle[0]} is left without work", "leave it out, or give it a layer"
+        )

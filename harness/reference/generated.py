@@ -1,0 +1,129 @@
+"""Vectors and block sizes that a program generates itself, computed again.
+
+The program does it in kernels/program/random.h, generate.c and blocks.h.
+Both are functions of a seed, so that millions of vectors need not be sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.core.arrays import Array
+
+PAIR_VECTORS = 1 << 16
+POINTS = 257  # columns of an orthogonal array of strength 2 over GF(256)
+POLYNOMIAL = 0x11B
+GOLDEN = 0x9E3779B97F4A7C15
+UInt64s = npt.NDArray[np.uint64]
+
+
+def mixed(z: UInt64s) -> UInt64s:
+    """The function that splitmix64 ends with."""
+    z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return z ^ z >> np.uint64(31)
+
+
+def numbers(seed: int, first: int, count: int) -> UInt64s:
+    """Random numbers `first` to `first + count` of a seed."""
+    steps = np.arange(first + 1, first + 1 + count, dtype=np.uint64) * np.uint64(GOLDEN)
+    return mixed(np.uint64(seed) + steps)
+
+
+@dataclass(frozen=True)
+class Generated:
+    """`count` vectors that the program generates when it is given the words of `option`."""
+
+    option: tuple[str, str]
+    count: int
+    width: int
+    seed: int
+
+    def rows(self, first: int, stop: int) -> Array:
+        """Vectors `first` to `stop`, uint8 (stop - first, width)."""
+        if self.option[0] == "--pair-vectors":
+            return pairs(self.width, self.seed)[first:stop]
+        begin, end = first * self.width, stop * self.width
+        words = numbers(self.seed, begin // 8, -(-end // 8) - begin // 8)
+        content = words.astype("<u8").view(np.uint8)[begin % 8 :]
+        return content[: end - begin].reshape(-1, self.width)
+
+
+def random_vectors(count: int, width: int, seed: int) -> Generated:
+    """Vectors of independent random bytes."""
+    return Generated(("--random-vectors", f"{count}:{seed}"), count, width, seed)
+
+
+def pair_vectors(width: int) -> list[Generated]:
+    """Arrangements of vectors that together contain every pair of bytes of any two of their columns."""
+    arrangements = 1 if width <= POINTS else 2
+    return [Generated(("--pair-vectors", str(seed)), PAIR_VECTORS, width, seed) for seed in range(arrangements)]
+
+
+def pairs(width: int, arrangement: int) -> Array:
+    """An orthogonal array over GF(256): uint8 (65536, width), see kernels/program/generate.h."""
+    columns = np.arange(width)
+    points = (columns if arrangement == 0 else columns // POINTS) % POINTS
+    made = np.empty((256, 256, width), np.uint8)
+    codes = np.arange(256, dtype=np.uint8)
+    for column, point in enumerate(points):
+        made[:, :, column] = codes if point == POINTS - 1 else codes[:, None] ^ _products()[point]
+    return made.reshape(PAIR_VECTORS, width)
+
+
+@cache
+def _products() -> Array:
+    """The products of the field, uint8 (256, 256)."""
+    product, power = np.zeros((256, 256), np.int64), np.arange(256)
+    for bit in range(8):
+        product ^= power[:, None] * (np.arange(256) >> bit & 1)
+        power = power << 1 ^ (power >> 7 & 1) * POLYNOMIAL
+    return product.astype(np.uint8)
+
+
+@dataclass(frozen=True)
+class Passes:
+    """How often a program passes the same vectors: in blocks of drawn sizes, until there were enough executions."""
+
+    passes: int
+    executions: int
+
+    @classmethod
+    def of_blocks(cls, vectors: int, block: int, executions: int) -> Passes:
+        """In blocks of `block` vectors, the last of a pass of those that are left."""
+        of_pass = -(-vectors // block)
+        done = -(-executions // of_pass)
+        return cls(done, done * of_pass)
+
+
+def passes(vectors: int, block: int, seed: int, executions: int) -> Passes:
+    """What a program does that is asked for `executions` at least, with --random-block SEED and --block `block`."""
+    sizes = _drawn_sizes(block, seed, executions + vectors)
+    ends = np.cumsum(sizes)
+    done = index = 0
+    while index < executions or not done:
+        before = ends[index - 1] if index else 0
+        index = int(np.searchsorted(ends, before + vectors)) + 1  # the last block of a pass is cut, not drawn again
+        done += 1
+    return Passes(done, index)
+
+
+def _drawn_sizes(block: int, seed: int, count: int) -> npt.NDArray[np.int64]:
+    """The sizes before they are cut to what is left: the number of binary digits is drawn first."""
+    state = mixed(mixed(np.array([seed], np.uint64)))
+    with np.errstate(over="ignore"):
+        drawn = mixed(state + np.arange(1, 2 * count + 1, dtype=np.uint64) * np.uint64(GOLDEN))
+    digits = drawn[::2] % np.uint64(block.bit_length())
+    most = np.minimum((np.uint64(2) << digits) - np.uint64(1), np.uint64(block))
+    sizes: npt.NDArray[np.int64] = (1 + drawn[1::2] % most).astype(np.int64)
+    return sizes
+
+
+def options(given: Sequence[str], block: int, seed: int) -> list[str]:
+    """A program's options, with blocks of drawn sizes of at most `block`; the last --block counts."""
+    return [*given, "--block", str(block), "--random-block", str(seed)]

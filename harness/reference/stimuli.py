@@ -1,0 +1,313 @@
+"""The vectors of a run: seeded, or from a file.
+
+Seeded vectors are a function of the network, the seed and their index alone: any slice can be made again, in
+chunks of any size.  Their kinds are interleaved in a fixed pattern, so that every chunk has all of them.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.core.arrays import Array
+from harness.core.errors import RequestError
+from harness.core.safe_io import load_array
+from harness.operators import Layer, Network, QGemm, QuantizeLinear, accumulator_bounds, softfloat, specification
+
+Vectors: TypeAlias = npt.NDArray[np.float32]
+Places: TypeAlias = npt.NDArray[np.intp]
+TieFinder: TypeAlias = Callable[..., tuple[Array, npt.NDArray[np.bool_]]]
+
+
+class Kind(enum.Enum):
+    """What a vector is for; the value says it in words."""
+
+    UNIFORM = "uniform over the input box"
+    CORNER = "corners and edges of the input box"
+    BOUNDARY = "inputs next to a boundary between two codes"
+    INPUT_TIE = "inputs exactly half way between two codes"
+    ACCUMULATOR_TIE = "a layer's product or sum exactly half way between two codes"
+    SPECIAL = "one input NaN, infinite, zero or beyond the box"
+
+
+# Vector i is of kind PATTERN[i % 16], and every 64th is SPECIAL where asked for.  A network that lacks ties
+# gets uniform vectors in their place.
+PATTERN = (
+    Kind.UNIFORM, Kind.ACCUMULATOR_TIE, Kind.BOUNDARY, Kind.UNIFORM, Kind.CORNER, Kind.INPUT_TIE, Kind.UNIFORM,
+    Kind.ACCUMULATOR_TIE, Kind.UNIFORM, Kind.BOUNDARY, Kind.UNIFORM, Kind.CORNER, Kind.ACCUMULATOR_TIE, Kind.UNIFORM,
+    Kind.INPUT_TIE, Kind.BOUNDARY,
+)  # fmt: skip
+SPECIAL_PERIOD = 64
+SPECIAL_VALUES = np.array(
+    [np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 3.4028235e38, -3.4028235e38], np.float32
+)
+
+# Vectors that are made together, from one random stream.
+BLOCK = 4096
+
+# The search for accumulators half way: it ends after so many activations, blocks of vectors, or finds.
+SEARCHED_ACTIVATIONS = 12_000_000
+SEARCHED_BLOCKS = 64
+SEARCH_BLOCK = 1024
+SEARCH_KEY = 0x7469_6573  # apart from every seed: the bank belongs to the network
+LARGEST_BANK = 8192
+
+
+class Stimuli(ABC):
+    """`count` vectors of `width` float32 values; `origin` says where they come from."""
+
+    count: int
+    width: int
+    origin: str
+
+    @abstractmethod
+    def chunk(self, start: int, stop: int) -> Vectors:
+        """Vectors start to stop (at most `count`), float32 (stop - start, width), C order."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, int]:
+        """The number of vectors of each kind."""
+
+
+def stimuli(network: Network, count: int, seed: int, *, special: bool = False) -> Stimuli:
+    """Seeded vectors for a network; `special` puts NaN, infinities and numbers beyond the box among them.
+
+    The first n vectors are the same for every count.  Raises RequestError for a count below 1 or a seed
+    that is no uint64.
+    """
+    if count < 1:
+        raise RequestError(f"{count} vectors", "ask for 1 or more")
+    if not 0 <= seed < 1 << 64:
+        raise RequestError(f"seed {seed}", "a seed is an integer from 0 to 2**64 - 1")
+    return _Seeded(network, count, seed, special=special)
+
+
+def random_stream(seed: int, block: int) -> np.random.Generator:
+    """The random numbers of one block, another stream for every pair of uint64."""
+    return np.random.Generator(np.random.Philox(key=np.array([seed, block], np.uint64)))
+
+
+def from_file(path: Path, network: Network, origin: str = "") -> Stimuli:
+    """The vectors of a .npy file, memory-mapped: float32 (n, K), any value, NaN included; its path is their origin.
+
+    `origin` names another, of which the file is a copy.  Raises RequestError for another type or shape, and for a file
+    that is cut short, pickled or not .npy.
+    """
+    try:
+        array = load_array(path)
+    except OSError as error:
+        raise RequestError(f"vectors {path}: {error.strerror or error}", HOW_TO_SAVE) from error
+    except ValueError as error:
+        raise RequestError(f"vectors {path}: not a complete .npy file: {error}", HOW_TO_SAVE) from error
+    if array.dtype != np.dtype("<f4"):
+        raise RequestError(f"vectors {path}: {array.dtype.str}, not float32", HOW_TO_SAVE)
+    if array.ndim != 2 or len(array) == 0 or array.shape[1] != network.input_width:
+        raise RequestError(
+            f"vectors {path}: shape {array.shape}", f"shape (n, {network.input_width}) with n of 1 or more"
+        )
+    return _FromFile(array, origin or str(path))
+
+
+HOW_TO_SAVE = "save them with numpy.save(path, vectors.astype(numpy.float32)): little endian, shape (n, inputs)"
+
+
+class _FromFile(Stimuli):
+    def __init__(self, array: Vectors, origin: str) -> None:
+        self._array = array
+        self.count, self.width = array.shape
+        self.origin = origin
+
+    def chunk(self, start: int, stop: int) -> Vectors:
+        return np.array(self._array[start:stop], order="C")
+
+    def describe(self) -> dict[str, int]:
+        return {"from file": self.count}
+
+
+class _Seeded(Stimuli):
+    def __init__(self, network: Network, count: int, seed: int, *, special: bool) -> None:
+        self.count, self.width = count, network.input_width
+        self.origin = f"seed {seed}"
+        self._network, self._seed, self._special = network, seed, special
+        self._boundaries, self._ties = _input_boundaries(network.layers[0])
+
+    def chunk(self, start: int, stop: int) -> Vectors:
+        stop = min(stop, self.count)
+        first = start // BLOCK
+        blocks = [self._block(index) for index in range(first, -(-stop // BLOCK))]
+        empty = np.empty((0, self.width), np.float32)
+        return np.concatenate([empty, *blocks])[start - first * BLOCK : stop - first * BLOCK]
+
+    def describe(self) -> dict[str, int]:
+        periods, rest = divmod(self.count, SPECIAL_PERIOD)
+        counts = Counter({kind: periods * times for kind, times in self._pattern(SPECIAL_PERIOD).items()})
+        counts += self._pattern(rest)
+        surplus = max(counts[Kind.ACCUMULATOR_TIE] - len(tie_bank(self._network)), 0)
+        counts += Counter({Kind.UNIFORM: surplus})
+        counts -= Counter({Kind.ACCUMULATOR_TIE: surplus})
+        return {kind.value: counts[kind] for kind in Kind if counts[kind]}
+
+    def _pattern(self, count: int) -> Counter[Kind]:
+        """How many of the first `count` vectors are of each kind, were the bank of ties endless."""
+        return Counter(self._kind(index) for index in range(count))
+
+    def _kind(self, index: int) -> Kind:
+        if self._special and index % SPECIAL_PERIOD == 0:
+            return Kind.SPECIAL
+        kind = PATTERN[index % len(PATTERN)]
+        return Kind.UNIFORM if kind is Kind.INPUT_TIE and not len(self._ties) else kind
+
+    def _block(self, block: int) -> Vectors:
+        """Vectors block * BLOCK to (block + 1) * BLOCK, from one stream of doubles."""
+        box = self._network.box
+        rng = random_stream(self._seed, block)
+        u, v = rng.random((2, BLOCK, self.width))
+        vectors = _uniform(box, u)
+        corner, boundary, tie, special = map(self._places, (Kind.CORNER, Kind.BOUNDARY, Kind.INPUT_TIE, Kind.SPECIAL))
+        vectors[corner] = _corners(box, vectors[corner], v[corner])
+        vectors[boundary] = _from_grid(self._boundaries, box, v[boundary], vectors[boundary])
+        vectors[tie] = _from_grid(self._ties, box, v[tie], vectors[tie])
+        vectors[special] = _special(vectors[special], u[special], v[special])
+        self._place_ties(vectors, block)
+        return vectors
+
+    def _place_ties(self, vectors: Vectors, block: int) -> None:
+        """Every vector of the bank once, in the places of ACCUMULATOR_TIE from the first block on."""
+        places = self._places(Kind.ACCUMULATOR_TIE)
+        ties = tie_bank(self._network)[block * len(places) : (block + 1) * len(places)]
+        vectors[places[: len(ties)]] = ties
+
+    def _places(self, kind: Kind) -> Places:
+        """The vectors of a block that are of this kind."""
+        period = [self._kind(index) is kind for index in range(SPECIAL_PERIOD)]
+        return np.flatnonzero(np.tile(period, BLOCK // SPECIAL_PERIOD))
+
+
+def _uniform(box: Vectors, u: Array) -> Vectors:
+    low, high = box.astype(np.float64)
+    inside: npt.NDArray[np.float64] = np.clip(low + (high - low) * u, low, high)
+    return inside.astype(np.float32)
+
+
+def _corners(box: Vectors, vectors: Vectors, v: Array) -> Vectors:
+    """Two inputs of five at their lower bound, two at their upper, the fifth as it was."""
+    return np.where(v < 0.4, box[0], np.where(v < 0.8, box[1], vectors))
+
+
+def _from_grid(grid: Vectors, box: Vectors, v: Array, vectors: Vectors) -> Vectors:
+    """For each input a value of the sorted grid within the box; where the box has none, the input as it was."""
+    first = np.searchsorted(grid, box[0], side="left")
+    count = np.searchsorted(grid, box[1], side="right") - first
+    index = first + (v * count).astype(np.int64)
+    return np.where(count > 0, grid[np.minimum(index, len(grid) - 1)], vectors)
+
+
+def _special(vectors: Vectors, u: Array, v: Array) -> Vectors:
+    """The vectors with one input each replaced by a special value."""
+    column = (v[:, 0] * vectors.shape[1]).astype(np.int64)
+    vectors[np.arange(len(vectors)), column] = SPECIAL_VALUES[(u[:, 0] * len(SPECIAL_VALUES)).astype(np.int64)]
+    return vectors
+
+
+def _input_boundaries(layer: Layer) -> tuple[Vectors, Vectors]:
+    """Sorted inputs: the last before and the first of every code, and those exactly half way between two codes."""
+    assert isinstance(layer, QuantizeLinear)  # noqa: S101 - the loader refuses every other first layer
+    steps = specification.quantize_thresholds(layer)
+    near = specification.from_ordered(np.unique(steps[:, None] + np.arange(-3, 3)))
+    with np.errstate(over="ignore", invalid="ignore"):  # a large scale has boundaries at infinity
+        quotient = near / layer.scale
+        ties = near[quotient - np.floor(quotient) == 0.5]
+    boundaries = specification.from_ordered(np.unique([steps - 1, steps]))
+    return boundaries[np.isfinite(boundaries)], ties
+
+
+@lru_cache(maxsize=4)
+def tie_bank(network: Network) -> Vectors:
+    """Vectors of which each meets a tie in some layer behind the first, float32 (found, K).
+
+    A search of bounded effort over uniform vectors: ties are about one in a million activations with ordinary
+    scales, and the rule with powers of two.
+    """
+    finders = [_tie_finder(network, layer) for layer in network.layers]
+    activations = sum(layer.width for layer in network.layers)
+    found = [np.empty((0, network.input_width), np.float32)]
+    for block in range(min(SEARCHED_BLOCKS, 1 + SEARCHED_ACTIVATIONS // (activations * SEARCH_BLOCK))):
+        rng = random_stream(SEARCH_KEY, block)
+        vectors = _uniform(network.box, rng.random((SEARCH_BLOCK, network.input_width)))
+        found.append(vectors[_meets_tie(network, finders, vectors)])
+        if sum(map(len, found)) >= LARGEST_BANK:
+            break
+    return np.concatenate(found)
+
+
+def _meets_tie(network: Network, finders: list[TieFinder], vectors: Vectors) -> npt.NDArray[np.bool_]:
+    values: dict[str, Array] = {network.input_name: vectors}
+    met = np.zeros(len(vectors), np.bool_)
+    for layer, find in zip(network.layers, finders, strict=True):
+        values[layer.output], ties = find(*(values[source] for source in layer.sources))
+        met |= ties.any(axis=1)
+    return met
+
+
+def _tie_finder(network: Network, layer: Layer) -> TieFinder:
+    """The function from a layer's sources to its output and to whether each activation was a tie.
+
+    A tie is met where a layer of the network rounds to codes: QGemm, and QuantizeLinear of a sum; the ties of
+    the network's own input are another kind of vectors.
+    """
+    if isinstance(layer, QGemm) and layer.dtype != np.float32:
+        return _product_ties(layer)
+    operate = specification.operator(layer)
+    if isinstance(layer, QuantizeLinear) and layer.sources[0] != network.input_name:
+        return lambda x: (operate(x), _quotient_is_tie(layer, x))
+    return lambda *values: (operate(*values), np.zeros((len(values[0]), 1), np.bool_))
+
+
+def _quotient_is_tie(layer: QuantizeLinear, x: Array) -> npt.NDArray[np.bool_]:
+    """Whether each float32(x / scale) lies exactly half way between two codes."""
+    codes = np.iinfo(layer.dtype)
+    with np.errstate(over="ignore", invalid="ignore"):  # infinity is no tie
+        v = x / layer.scale
+        tie: npt.NDArray[np.bool_] = v - np.floor(v) == 0.5
+    return tie & (v > codes.min - layer.zero_point) & (v < codes.max - layer.zero_point)
+
+
+def _product_ties(layer: QGemm) -> TieFinder:
+    accumulate = specification.accumulator(layer)
+    staircase = specification.Staircase.of(specification.thresholds(layer), *accumulator_bounds(layer))
+    lower, upper = _ties_of_steps(layer)
+    steps_before = np.arange(layer.width) * lower.shape[1]
+
+    def find(a: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
+        acc = accumulate(a)
+        count = staircase.count(acc)
+        step = steps_before + count
+        code = (count + np.iinfo(layer.dtype).min).astype(layer.dtype)
+        return code, (acc == lower.take(step)) | (acc == upper.take(step))
+
+    return find
+
+
+def _ties_of_steps(layer: QGemm) -> tuple[Array, Array]:
+    """For every column and code, int64 (N, 256) each: the tie that rounds up to it, the tie that rounds down to it.
+
+    A tie is the threshold itself or the accumulator just below it; where it is neither, a value out of reach.
+    """
+    low, high = (bound[:, None] for bound in accumulator_bounds(layer))
+    steps = specification.thresholds(layer).astype(np.int64)
+    multiplier = softfloat.decode(layer.multiplier.view(np.uint32).astype(np.int64)[:, None])
+
+    def ties(acc: Array) -> Array:
+        product = softfloat.multiply(softfloat.from_integer(acc), multiplier)
+        within = (steps > low) & (steps <= high)
+        return np.where(within & softfloat.is_half_way(product), acc, low - 1)
+
+    return np.hstack([low - 1, ties(steps)]), np.hstack([ties(steps - 1), low - 1])

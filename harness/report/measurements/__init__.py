@@ -1,0 +1,26 @@
+"""The reports of a measurement, from its document alone: a page, tables for programs and papers, JUnit XML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from harness.report.measurements.junit import junit
+from harness.report.measurements.page import html
+from harness.report.measurements.tables import csv, latex
+from harness.runs.facts import clean
+from harness.runs.measurement.facts import gather
+
+__all__ = ["reports"]
+
+
+def reports(document: Mapping[str, Any]) -> dict[str, str]:
+    """All reports, by the name of their file; ValueError if the document contradicts itself."""
+    document = clean(document)
+    facts = gather(document)
+    return {
+        "report.html": html(document, facts),
+        "times.csv": csv(document, facts),
+        "table.tex": latex(document, facts),
+        "junit.xml": junit(document, facts),
+    }

@@ -1,0 +1,154 @@
+"""The page of a measurement: one file, nothing loaded from elsewhere, readable without its script and on paper."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.core.time_units import duration
+from harness.report.measurements import distribution, labels, time_series
+from harness.report.measurements.chart import Chart
+from harness.report.measurements.labels import Finding
+from harness.report.page import Check, environment, inputs, origin_checks, python
+from harness.runs.measurement.facts import WORDS, Facts, varying
+
+SPREAD = 2  # times the end of the body: from here on a maximum has a histogram of its own
+
+# With `python3 -c`, in the folder of a measurement.
+_RECOUNT = """\
+import json, numpy
+run, readings = json.load(open("run.json")), numpy.load("readings.npy")
+for part, column in zip(run["parts"], readings.T):
+    print(part["name"], column.size, column.min(), numpy.median(column), column.max())
+"""
+
+
+@dataclass(frozen=True)
+class Law:
+    """What one method of extreme value theory says: a `curve`, or reasons why it does not apply."""
+
+    method: str
+    found: Mapping[str, Any]
+
+    @property
+    def curve(self) -> Sequence[Mapping[str, Any]]:
+        """Its points; none if it does not apply."""
+        curve: Sequence[Mapping[str, Any]] = self.found.get("curve", ())
+        return curve
+
+
+@dataclass(frozen=True)
+class Portrait:
+    """All that the page shows of one part."""
+
+    part: Mapping[str, Any]
+    findings: tuple[Finding, ...]
+    charts: tuple[Chart, ...]
+    laws: tuple[Law, ...]
+
+    @property
+    def notable(self) -> str:
+        """The topics worth a look."""
+        return ", ".join(finding.topic.lower() for finding in self.findings if finding.notable)
+
+    @property
+    def refusals(self) -> tuple[Law, ...]:
+        """The methods that do not apply."""
+        return tuple(law for law in self.laws if not law.curve)
+
+    @property
+    def refused_because(self) -> tuple[str, ...]:
+        """Their reasons, those that they share once."""
+        return tuple(dict.fromkeys(reason for law in self.refusals for reason in law.found["not_applicable"]))
+
+
+def html(document: Mapping[str, Any], facts: Facts) -> str:
+    """The page of a measurement's document."""
+    templates = environment().overlay()
+    templates.filters = templates.filters | {
+        "interval": labels.interval_text,
+        "percentile": labels.percentile,
+        "duration": duration,
+        "given": labels.given,
+        "probability": labels.probability,
+        "effect": labels.effect,
+        "variation": labels.variation,
+    }
+    loader = templates.loader
+    assert loader is not None  # noqa: S101 - environment() has one
+    script = loader.get_source(templates, "zoom.js")[0]
+    timed = {} if facts.counted else _timed(document)
+    return templates.get_template("measured.html.jinja").render(
+        run=document,
+        facts=facts,
+        word=WORDS[document["verdict"]],
+        varying=[part["name"] for part in varying(document)],
+        clock=labels.clock_text(document),
+        quieter_base=labels.QUIETER_BASE,
+        states=time_series.states(document),
+        inputs=inputs(document["model"].get("input", {})),
+        checks=_checks(document),
+        script=script,
+        script_hash=_hash(script),
+        **timed,
+    )
+
+
+def _timed(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What only a page of times needs."""
+    parts = document["parts"]
+    return {
+        "unit": labels.table_unit(parts),
+        "lacking": tuple(dict.fromkeys(_lacking(parts))),
+        "ranges": distribution.ranges(parts, document["clock"]),
+        "portraits": tuple(_portraits(document)),
+    }
+
+
+def _lacking(parts: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Quantiles that a sample does not give, and why."""
+    for part in parts:
+        for quantile in part["summary"]["quantiles"]:
+            if quantile["value_ns"] is None:
+                yield labels.percentile(quantile), quantile["interval"]["not_given"]
+
+
+def _portraits(document: Mapping[str, Any]) -> Iterator[Portrait]:
+    """The part with the largest median first: where a reader will look."""
+    parts = document["parts"]
+    compared = {part["name"]: part for part in (document["against"] or {"parts": ()})["parts"]}
+    for part in sorted(parts, key=lambda part: -part["summary"]["median_ns"]):
+        yield Portrait(
+            part,
+            labels.findings(part, document["measured"]),
+            tuple(_charts(part, document, compared.get(part["name"], {}))),
+            tuple(Law(distribution.METHODS[name], found) for name, found in part["pwcet"].items()),
+        )
+
+
+def _charts(part: Mapping[str, Any], document: Mapping[str, Any], compared: Mapping[str, Any]) -> Iterator[Chart]:
+    body, whole = part.get("body"), part["histogram"]
+    if body and whole["edges_ns"][-1] > SPREAD * body["edges_ns"][-1]:
+        yield distribution.histogram(body, "The fastest 99 %")
+        yield distribution.histogram(whole, "All executions")
+    else:
+        yield distribution.histogram(whole, "All executions")
+    yield distribution.tail(part, compared.get("base_tail"))
+    yield time_series.course(part, document, small=len(document["parts"]) > 1)
+    if compared.get("shifts"):
+        yield distribution.shifts(compared)
+
+
+def _checks(document: Mapping[str, Any]) -> list[Check]:
+    return [
+        *origin_checks(document),
+        Check("Recount every part: executions, minimum, median, maximum of the readings.", python(_RECOUNT)),
+    ]
+
+
+def _hash(script: str) -> str:
+    """By which the page permits this script and no other."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"

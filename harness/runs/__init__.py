@@ -1,0 +1,4 @@
+"""One run from request to verified evidence: job, chunks, documents, measurement, verification, signing.
+
+A run is one folder below runs/; its run.json is written last.
+"""

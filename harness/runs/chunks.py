@@ -1,0 +1,182 @@
+"""Chunk by chunk: execute, collect, compare, diagnose, keep the record.
+
+A chunk is what is finished before the next one counts: the unit of resume, and what bounds the memory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from harness.analysis.compare import Comparison, compare
+from harness.analysis.diagnosis import Case, cases, diagnose, portray
+from harness.boards.session import Board
+from harness.core.arrays import Array
+from harness.execution import dumps, program
+from harness.execution.program import Deployed, Executed
+from harness.plan.plan import Plan
+from harness.reference.coverage import Coverage
+from harness.runs.folder import ChunkRecord, DeployedResult
+from harness.runs.job import Job
+
+DIAGNOSED = 4  # layers a chunk
+
+Advance = Callable[[int], object]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Vectors `start` to `stop` of the run."""
+
+    index: int
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        """How many vectors."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A chunk that the board and the reference work on."""
+
+    chunk: Chunk
+    vectors: Array
+    executed: Future[Executed]
+    expected: Future[tuple[Array, ...]]
+    counted: Future[None]
+
+
+def cut(count: int, size: int) -> Iterator[Chunk]:
+    """The chunks of `count` vectors, `size` each; the last has the rest."""
+    for index, start in enumerate(range(0, count, size)):
+        yield Chunk(index, start, min(start + size, count))
+
+
+def run_pipelined(job: Job, deployed: Deployed, todo: Sequence[Chunk], coverage: Coverage, advance: Advance) -> None:
+    """While the board works on a chunk and this machine on its reference, the chunk before is collected.
+
+    `advance` hears of the vectors that are compared and kept.  BoardError or ReferenceFailed ends it at once.
+    """
+    with ExitStack() as stack:
+        workers = [stack.enter_context(ThreadPoolExecutor(max_workers=1)) for _ in range(3)]
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        stack.push(partial(_end_session, deployed.board))
+        begun: _Begun | None = None
+        for chunk in [*todo, None]:
+            following = _begin(job, deployed, chunk, scratch, coverage, *workers) if chunk else None
+            if begun:
+                _finish(job, deployed, begun)
+                advance(begun.chunk.size)
+            begun = following
+
+
+def _end_session(board: Board, kind: type[BaseException] | None, *_: object) -> None:
+    """After a failure nobody waits for what still runs on the board."""
+    if kind is not None:
+        board.close()
+
+
+def _begin(
+    job: Job,
+    deployed: Deployed,
+    chunk: Chunk,
+    scratch: Path,
+    coverage: Coverage,
+    board: Executor,
+    reference: Executor,
+    counter: Executor,
+) -> _Begun:
+    """Start a chunk on the board and in the reference; what it exercised is counted as soon as that has it."""
+    vectors, slot = job.stimuli.chunk(chunk.start, chunk.stop), chunk.index % program.SLOTS
+    upload = scratch / f"vectors{slot}.npy"
+    dumps.write(upload, vectors)
+    options, timeout_s = program.options(job.plan), job.profile.timeout_s
+    execution = partial(program.execute_chunk, deployment=job.request.floats is not None)
+    executed = board.submit(execution, deployed, slot, upload, chunk.size, job.network.layers, options, timeout_s)
+    expected = reference.submit(job.reference.activations, vectors)
+    counted = counter.submit(lambda: coverage.add(vectors, expected.result()))
+    return _Begun(chunk, vectors, executed, expected, counted)
+
+
+def _finish(job: Job, deployed: Deployed, begun: _Begun) -> None:
+    """Collect what the request wants, compare it, write the chunk's record last."""
+    chunk, executed, references = begun.chunk, begun.executed.result(), begun.expected.result()
+    reference_sha256 = tuple(dumps.sha256(values) for values in references)
+    suspects = [i for i, pair in enumerate(zip(reference_sha256, executed.sha256, strict=True)) if pair[0] != pair[1]]
+    wanted = range(len(references)) if job.request.fetch == "all" else suspects
+    folder = job.folder.dumps("target", chunk.index)
+    actual = program.collect(deployed, executed, wanted, job.network.layers, folder)
+    for layer in wanted:
+        name = dumps.file_name(layer, job.network.layers[layer])
+        dumps.write(job.folder.dumps("reference", chunk.index) / name, references[layer])
+    hashes = (reference_sha256, executed.sha256)
+    record = recorded(job.plan, job.stimuli.count, chunk, begun.vectors, references, actual, hashes)
+    record = dataclasses.replace(record, deployed=_in_deployment(job, deployed, executed, references[-1], chunk.start))
+    begun.counted.result()
+    job.folder.write_chunk(record, job.identity)
+
+
+def _in_deployment(
+    job: Job, deployed: Deployed, executed: Executed, expected: Array, start: int
+) -> DeployedResult | None:
+    """The result of the last layer in deployment mode; None if that was not asked for."""
+    alone = executed.deployed
+    if alone is None:
+        return None
+    if alone.sha256 == dumps.sha256(expected):
+        return DeployedResult(alone.sha256, Comparison(expected.size, 0, None))
+    actual = program.collect_alone(deployed, alone, job.network.layers[-1], executed.vectors)
+    return DeployedResult(alone.sha256, compare(expected, actual, start))
+
+
+def recorded(
+    plan: Plan,
+    count: int,
+    chunk: Chunk,
+    vectors: Array,
+    references: Sequence[Array],
+    actual: Mapping[int, Array],
+    hashes: tuple[tuple[str, ...], tuple[str, ...]],
+) -> ChunkRecord:
+    """What a chunk of a run of `count` vectors has shown: a function of what went in and came out alone.
+
+    `references` are the right outputs of all layers for `vectors`, `actual` the board's by layer index; one that was
+    not fetched had the reference's SHA-256 on the board.  `hashes` are those of all dumps of reference and board.
+    """
+    starts = [tuple(task.start for task in plan.tasks_of(layer)) for layer in range(len(references))]
+    found = list(cases(plan.network, vectors, references, actual, chunk.start, plan.block, starts))
+    to_blame = [case for case in found if case.own]
+    comparisons = _compare_layers(references, actual, found, chunk.start)
+    return ChunkRecord(
+        index=chunk.index,
+        start=chunk.start,
+        stop=chunk.stop,
+        layers=comparisons,
+        reference_sha256=hashes[0],
+        target_sha256=hashes[1],
+        diagnoses=tuple(diagnose(case) for case in to_blame[:DIAGNOSED]),
+        portraits=tuple(
+            portray(case, references[case.index], count) for case in found if comparisons[case.index].differing
+        ),
+    )
+
+
+def _compare_layers(
+    references: Sequence[Array], actual: Mapping[int, Array], found: Sequence[Case], start: int
+) -> tuple[Comparison, ...]:
+    """Every layer's result."""
+    own = {case.index: case.own for case in found}
+    results = (
+        compare(expected, actual[layer], start) if layer in actual else Comparison(expected.size, 0, None)
+        for layer, expected in enumerate(references)
+    )
+    return tuple(dataclasses.replace(result, own=own.get(layer, 0)) for layer, result in enumerate(results))

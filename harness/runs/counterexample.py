@@ -1,0 +1,150 @@
+"""The smallest failing case of a run that differs, found by asking the board again.
+
+It is a help, not a part of the verdict: if the board fails meanwhile, that is noted and nothing else changes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.analysis.compare import Difference, compare, difference_map
+from harness.analysis.minimise import minimise
+from harness.core.arrays import Array
+from harness.core.errors import InfrastructureError
+from harness.execution import dumps, program
+from harness.execution.program import Deployed
+from harness.operators import Network
+from harness.runs.folder import ChunkRecord
+from harness.runs.job import Job
+
+FILE = "failing.npy"
+
+
+@dataclass(frozen=True, eq=False)
+class Failing:
+    """A vector, float32 (1, K), that makes the layer of index `layer` differ, which no layer before it does.
+
+    `found_at` is the index within the run of the vector that it was made from, `first` a difference of the layer for
+    it.  `again` says whether it fails when run alone; `note` what was not as it should be, or nothing.
+    """
+
+    layer: int
+    found_at: int
+    vector: Array
+    first: Difference
+    again: bool = True
+    note: str = ""
+
+
+def smallest(job: Job, deployed: Deployed, notify: Callable[[str], None]) -> Failing | None:
+    """Minimise the first vector for which the first layer differs; None where nothing differs."""
+    first = first_difference(job.folder.chunks())
+    if first is None:
+        return None
+    layer, difference = first
+    notify(f"looking for the smallest failing vector of layer {job.network.layers[layer].name}")
+    vector = job.stimuli.chunk(difference.vector, difference.vector + 1)
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            board = _Board(job, deployed, layer, Path(scratch))
+            return _minimised(board, Failing(layer, difference.vector, vector, difference))
+    except InfrastructureError as error:
+        notify(f"warning: the search for the smallest failing vector ended: {error.part}: {error.message}")
+        note = f"the search for a smaller one ended: {error.part}: {error.message}"
+        return Failing(layer, difference.vector, vector, difference, note=note)
+
+
+def first_difference(records: Iterable[ChunkRecord]) -> tuple[int, Difference] | None:
+    """Of the first layer that differs, its first difference within the run."""
+    found = [(layer, result.first) for record in records for layer, result in enumerate(record.layers) if result.first]
+    return min(found, key=lambda pair: (pair[0], pair[1].vector), default=None)
+
+
+def _minimised(board: _Board, given: Failing) -> Failing:
+    minimal = minimise(given.vector[0], board.fails)
+    if minimal is None:
+        note = "it does not fail again when run alone: timing or stale data"
+        return dataclasses.replace(given, again=False, note=note)
+    vector = minimal.vector[None]
+    first = board.difference(vector)
+    if first is None:
+        note = "smaller ones fail among others, but not alone: timing or stale data"
+        return dataclasses.replace(given, note=note)
+    note = "" if minimal.finished else "a smaller one may exist: the search was cut short"
+    return dataclasses.replace(given, vector=vector, first=first, note=note)
+
+
+class _Board:
+    """Asks whether `layer` differs, and none before it."""
+
+    def __init__(self, job: Job, deployed: Deployed, layer: int, scratch: Path) -> None:
+        self._job = job
+        self._deployed = deployed
+        self._layer = layer
+        self._scratch = scratch
+
+    def fails(self, vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+        """For each of the vectors, (n, K): one execution."""
+        *before, asked = (difference_map(*pair).any(axis=1) for pair in self._outputs(vectors))
+        failing: npt.NDArray[np.bool_] = asked & ~np.any([np.zeros_like(asked), *before], axis=0)
+        return failing
+
+    def difference(self, vector: Array) -> Difference | None:
+        """The layer's first difference for one vector, (1, K), alone; None if it is right or one before it is not."""
+        *before, asked = (compare(*pair).first for pair in self._outputs(vector))
+        return None if any(before) else asked
+
+    def _outputs(self, vectors: Array) -> list[tuple[Array, Array]]:
+        """Right and found output of every layer up to the one in question."""
+        count, upload = len(vectors), self._scratch / "vectors.npy"
+        layers = self._job.network.layers
+        dumps.write(upload, vectors)
+        options, timeout_s = program.options(self._job.plan), self._job.profile.timeout_s
+        executed = program.execute_chunk(self._deployed, 0, upload, count, layers, options, timeout_s)
+        found = program.collect(self._deployed, executed, range(self._layer + 1), layers, self._scratch)
+        return list(zip(self._job.reference.activations(vectors), found.values(), strict=False))
+
+
+def keep(failing: Failing, job: Job) -> dict[str, Any]:
+    """Write the vector into the run folder, unless it does not fail again; what the run's document says of it."""
+    replay = ""
+    if failing.again:
+        dumps.write(job.folder.path / FILE, failing.vector)
+        replay = replay_line(job)
+    return dataclasses.asdict(failing.first) | {
+        **case(job.network, failing.layer, failing.found_at, failing.vector),
+        "file": FILE if replay else None,
+        "replay": replay,
+        "note": failing.note,
+    }
+
+
+def case(network: Network, layer: int, found_at: int, vector: Array) -> dict[str, Any]:
+    """A failing vector, float32 (1, K), as JSON types: the layer, what it was made from, its inputs that are not 0."""
+    names = network.normalisation.names if network.normalisation else ()
+    return {
+        "layer": network.layers[layer].name,
+        "vector": found_at,
+        "inputs": [
+            {"index": int(index), "name": names[index] if names else "", "value": float(vector[0, index])}
+            for index in np.flatnonzero(vector[0])
+        ],
+        "of_inputs": network.input_width,
+    }
+
+
+def replay_line(job: Job) -> str:
+    """The command that runs the vector as the run ran its own: by its plan, which says items, blocks and split."""
+    here, folder = Path.cwd(), job.folder.path
+    near = folder.relative_to(here) if folder.is_relative_to(here) else folder
+    precise = [] if job.request.x64_quant_precision else ["--no-x64-quant-precision"]
+    return shlex.join(["harness", "run", "--plan", str(near / "plan"), "--vectors", str(near / FILE), *precise])

@@ -1,0 +1,428 @@
+"""What a run came to: all finished chunks as one document, the content of `run.json`."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness import __version__, targets
+from harness.analysis.compare import NOTHING, Comparison, Difference
+from harness.analysis.diagnosis import Diagnosis, Hypothesis, Portrait, common, map_shape, merge, named
+from harness.analysis.proof import Side
+from harness.boards.identity import EMULATED, HARDWARE, THIS_MACHINE, VIRTUAL
+from harness.boards.profile import Profile
+from harness.boards.tuning.identify import this_boot_id
+from harness.boards.workspace import SOURCES, git
+from harness.core.errors import BoardError, InfrastructureError
+from harness.core.file_digest import file_sha256
+from harness.core.text import shortened
+from harness.operators import Network
+from harness.plan import plan_check
+from harness.plan.plan import Plan
+from harness.reference import coverage
+from harness.reference.coverage import LayerCoverage
+from harness.runs import folder as run_folder
+from harness.runs.folder import ChunkRecord
+from harness.runs.job import Job, Request, command_line
+
+SCHEMA = 2  # of run.json
+
+
+def conclude(
+    job: Job,
+    environment: dict[str, str],
+    setup: list[dict[str, Any]],
+    failing: dict[str, Any] | None,
+    covered: Sequence[LayerCoverage],
+    observed: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """The whole run as JSON types; BoardError if any activation was not compared.
+
+    `failing` is the smallest failing case, `covered` what the vectors met of every layer, `observed` what traces have
+    shown (see harness.plan.conformance.document).
+    """
+    provenance, ran_on = origin(job, environment, setup), where_of(job)
+    shown = Shown(list(job.folder.chunks()), covered, job.folder.read_proof(), observed)
+    return (
+        provenance
+        | {"chunk": job.request.chunk, "fetch": job.request.fetch}
+        | results(job.plan, ran_on, job.stimuli.count, shown)
+        | {"failing": failing, "vectors_per_s": round(job.stimuli.count / provenance["wall_s"], 1)}
+    )
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a run has shown: chunk by chunk, of the vectors, by a proof and by traces where these were asked for."""
+
+    records: Sequence[ChunkRecord]
+    covered: Sequence[LayerCoverage]
+    proof: Mapping[str, Any] | None
+    observed: Mapping[str, Any] | None
+
+
+def results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> dict[str, Any]:
+    """The verdict on `count` vectors, and all that leads to it, as JSON types: a function of what was shown alone.
+
+    `ran_on` says of every item where it really ran.  BoardError if any activation was not compared.
+    """
+    network, records, proof, observed = plan.network, shown.records, shown.proof, shown.observed
+    totals = _totals(network, count, [record.layers for record in records])
+    differing = [layer.name for layer, total in zip(network.layers, totals, strict=True) if total.differing]
+    deployed, found = _deployed(records), merge(d for record in records for d in record.diagnoses)
+    wrong = [layer.name for layer, total in zip(network.layers, totals, strict=True) if total.own]
+    differs = differing or (deployed and deployed.differing) or not _holds(proof) or not _conforms(observed)
+    layers = enumerate(zip(totals, shown.covered, strict=True))
+    return {
+        "layers": [_layer(plan, ran_on, index, total, covered) for index, (total, covered) in layers],
+        "coverage": {"text": coverage.describe(network, shown.covered)} | _counts(coverage.total(shown.covered)),
+        "deployed": None if deployed is None else dataclasses.asdict(deployed),
+        "proof": proof,
+        "conformance": observed,
+        "verdict": "differs" if differs else "identical",
+        "reason": "; ".join(
+            [*_proved(proof), _reason(count, differing, totals), *_in_deployment(deployed), *_strayed(observed)]
+        ),
+        "diagnosis": _headline(network, found, wrong),
+        "diagnoses": [_diagnosis(network, diagnosis) for diagnosis in found],
+        "pictures": [
+            _picture(network, count, portrait) for portrait in merge(p for record in records for p in record.portraits)
+        ],
+    }
+
+
+def _deployed(records: Sequence[ChunkRecord]) -> Comparison | None:
+    """The last layer's result in deployment mode over all chunks; None if it was not asked for."""
+    found = [record.deployed.result for record in records if record.deployed]
+    return reduce(Comparison.__add__, found, NOTHING) if found else None
+
+
+def _in_deployment(result: Comparison | None) -> list[str]:
+    """What deployment mode adds to the reason, in one clause."""
+    if result is None:
+        return []
+    if not result.differing or not result.first:
+        return [f"in deployment mode all {result.compared:,} outputs are the same"]
+    first, scope = result.first, f"{result.differing:,} of {result.compared:,} outputs"
+    where = f"column {first.unit} of vector {first.vector}: {first.actual}, expected {first.expected}"
+    return [f"in deployment mode (--dump last --time network) {scope} differ, first {where}"]
+
+
+def origin(job: Job, environment: dict[str, str], setup: list[dict[str, Any]]) -> dict[str, Any]:
+    """What was done where, with what, until now, as JSON types: the part that all documents of runs share."""
+    finished = run_folder.now()
+    return {
+        "schema": SCHEMA,
+        "harness": {"version": __version__, "revision": revision()},
+        "started": f"{job.started:%Y-%m-%dT%H:%M:%SZ}",
+        "finished": f"{finished:%Y-%m-%dT%H:%M:%SZ}",
+        "wall_s": round((finished - job.started).total_seconds(), 3),
+        "attempts": job.folder.attempts(),
+        "command": command_line(),
+        "board": job.identity.document() | {"soc": job.profile.soc, "environment": environment, "setup": setup},
+        "model": model_document(job.network),
+        "plan": plan_document(job.plan, where_of(job)),
+        "assessment": plan_check.document(job.assessment),
+        "bundle": {
+            "sha256": job.bundle.sha256,
+            "compiler": job.bundle.compiler,
+            "flags": list(job.bundle.flags),
+            "reused": job.bundle.reused,
+            "files": job.bundle.files,
+            "inputs": job.bundle.inputs,
+        },
+        "reference": {
+            "onnxruntime": job.reference.host.onnxruntime,
+            "isa": job.reference.host.instruction_set,
+            "agreement": "ONNX Runtime and the integer specification agreed on every byte",
+        },
+        "host": {
+            "platform": platform.platform(),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "boot_id": this_boot_id(),
+        },
+        "stimuli": {
+            "count": job.stimuli.count,
+            "seed": job.request.seed,
+            "source": job.stimuli.origin,
+            "classes": job.stimuli.describe(),
+            "sha256": file_sha256(job.folder.stimuli),
+        },
+    }
+
+
+def summary(document: dict[str, Any], folder: str) -> dict[str, Any]:
+    """The part of the document that `--json` prints."""
+    kept = (
+        "verdict",
+        "reason",
+        "layers",
+        "coverage",
+        "diagnosis",
+        "diagnoses",
+        "failing",
+        "proof",
+        "conformance",
+        "wall_s",
+    )
+    return {key: document[key] for key in kept} | {
+        "board": document["board"]["name"],
+        "board_kind": document["board"]["kind"],
+        "model": document["model"]["name"],
+        "vectors": document["stimuli"]["count"],
+        "run": folder,
+    }
+
+
+def inconclusive(request: Request, error: InfrastructureError, folder: Path | None) -> dict[str, Any]:
+    """What `--json` prints when a part that the result depends on failed; `folder` is the run's, if there is one."""
+    return {
+        "verdict": "inconclusive",
+        "reason": f"{error.part}: {error.message}",
+        "part": error.part,
+        "hint": error.hint,
+        "layers": [],
+        "board": request.board,
+        "model": request.model,
+        "vectors": 0,
+        "differs_so_far": folder is not None and run_folder.differs_so_far(folder),
+        "run": str(folder) if folder else None,
+    } | error.details
+
+
+def kind(board: Profile) -> str:
+    """Return the kind of board that the profile promises; the kind that counts is that of `BoardIdentity`."""
+    return EMULATED if board.emulated else THIS_MACHINE if board.local else HARDWARE
+
+
+def where(made: Plan, board: Profile, found_kind: str) -> tuple[str, ...]:
+    """Return where every item really ran, on a board that was found to be of this kind."""
+    found = (targets.find(item.target).ran_on(board) for item in made.items)
+    no_hardware = {EMULATED: "emulated-cpu", VIRTUAL: VIRTUAL}
+    return tuple(no_hardware.get(found_kind, place) if place == targets.HARDWARE else place for place in found)
+
+
+def where_of(job: Job) -> tuple[str, ...]:
+    """Return where every item of a job really ran; ValueError before its board was reached."""
+    return where(job.plan, job.profile, job.identity.kind)
+
+
+def plan_document(made: Plan, ran_on: Sequence[str]) -> dict[str, Any]:
+    """The plan as JSON types; `ran_on` says of every item where it really runs."""
+    items = [
+        {
+            "name": item.name,
+            "target": item.target,
+            "core": item.core,
+            "ran_on": ran_on[index],
+            "tasks": [task.name for task in made.tasks if task.item == index],
+        }
+        for index, item in enumerate(made.items)
+    ]
+    tasks = [
+        {
+            "name": task.name,
+            "layer": made.network.layers[task.layer].name,
+            "item": made.items[task.item].name,
+            "columns": [task.start, task.stop],
+            "stage": task.stage,
+            "buffers": task.buffers,
+        }
+        for task in made.tasks
+    ]
+    return {
+        "board": made.board,
+        "model": made.network.name,
+        "block": made.block,
+        "sync": made.sync,
+        "depth": made.depth,
+        "items": items,
+        "tasks": tasks,
+        "hand_overs": [{"name": h.name, "items": [made.items[i].name for i in h.items]} for h in made.hand_overs],
+    }
+
+
+def _holds(proof: Mapping[str, Any] | None) -> bool:
+    return proof is None or bool(proof["holds"])
+
+
+def _conforms(observed: Mapping[str, Any] | None) -> bool:
+    return observed is None or bool(observed["conforms"])
+
+
+def _strayed(observed: Mapping[str, Any] | None) -> list[str]:
+    """What the traces speak against, if they do."""
+    if observed is None or observed["conforms"]:
+        return []
+    count = sum(condition["violations"] for condition in observed["conditions"])
+    where = f"traces of {observed['executions']:,} executions"
+    return [f"{count:,} steps in {where} were not in order, first {observed['violations'][0]}"]
+
+
+def _totals(network: Network, count: int, chunks: Sequence[tuple[Comparison, ...]]) -> list[Comparison]:
+    """Each layer's result over all chunks; an activation that was not compared is no result."""
+    totals = [reduce(Comparison.__add__, column, NOTHING) for column in zip(*chunks, strict=True)]
+    for layer, total in zip(network.layers, totals, strict=True):
+        expected = count * layer.width
+        if total.compared != expected:
+            raise BoardError(f"layer {layer.name}: {total.compared} activations were compared, not {expected}")
+    return totals
+
+
+def model_document(network: Network) -> dict[str, Any]:
+    """The model, its input box in physical units where it says how to come back to them."""
+    normalisation, box = network.normalisation, network.box.astype(np.float64)
+    if normalisation:
+        box = box * normalisation.range + normalisation.mean
+    return {
+        "name": network.name,
+        "sha256": network.sha256,
+        "input": {
+            "names": list(normalisation.names) if normalisation else [],
+            "units": list(normalisation.units) if normalisation else [],
+            "box_low": box[0].tolist(),
+            "box_high": box[1].tolist(),
+        },
+        "metadata": network.metadata,
+    }
+
+
+def _layer(plan: Plan, ran_on: Sequence[str], index: int, total: Comparison, covered: LayerCoverage) -> dict[str, Any]:
+    layers, tasks = plan.network.layers, plan.tasks_of(index)
+    layer, items = layers[index], [plan.items[task.item] for task in tasks]
+    return {
+        "index": index,
+        "name": layer.name,
+        "operator": layer.operator,
+        "reads": [other.name for other in layers if other.output in layer.sources],
+        "items": [item.name for item in items],
+        "item": _each(item.name for item in items),
+        "target": _each(item.target for item in items),
+        "ran_on": _each(ran_on[task.item] for task in tasks),
+        "compared": total.compared,
+        "differing": total.differing,
+        "own": total.own,
+        "first_difference": dataclasses.asdict(total.first) | _part(plan, index, total.first) if total.first else None,
+        "coverage": _counts(covered),
+    }
+
+
+def _part(plan: Plan, layer: int, difference: Difference) -> dict[str, str]:
+    """Of a layer that several items compute, whose column it is."""
+    tasks = plan.tasks_of(layer)
+    if len(tasks) == 1:
+        return {}
+    task = next(task for task in tasks if task.start <= difference.unit < task.stop)
+    return {"part": f"{task.name} of {plan.items[task.item].name}"}
+
+
+def _each(texts: Iterable[str]) -> str:
+    """Every different text once."""
+    return " + ".join(dict.fromkeys(texts))
+
+
+def _counts(covered: LayerCoverage) -> dict[str, Any]:
+    return {quantity.value: dataclasses.asdict(met) for quantity, met in covered.items()}
+
+
+def _reason(vectors: int, differing: Sequence[str], totals: Sequence[Comparison]) -> str:
+    compared = sum(total.compared for total in totals)
+    scope = f"{compared:,} activations of {len(totals)} layers over {vectors:,} vectors"
+    if not differing:
+        return f"all {scope} are bit for bit those of the reference"
+    return f"{sum(total.differing for total in totals):,} of {scope} differ, first in layer {differing[0]}"
+
+
+def _proved(proof: Mapping[str, Any] | None) -> list[str]:
+    """What a proof adds to the reason, in one clause."""
+    if proof is None:
+        return []
+    claims = proof["claims"]
+    failed = [claim for claim in claims if not claim["holds"]]
+    if failed:
+        where = f", layer {failed[0]['layer']}" if failed[0]["layer"] else ""
+        return [f"the proof fails{where}: {shortened(failed[0]['counterexample'])}"]
+    board = [claim for claim in claims if claim["answered_by"] == Side.BOARD.value]
+    cases = sum(claim["cases"] for claim in board if claim["complete"])
+    sampled = [claim["layer"] for claim in claims if claim["layer"] and not claim["complete"]]
+    scope = f"for every input, but for samples of layer {', '.join(sampled)}" if sampled else "for every input"
+    return [f"shown {scope}, by {cases:,} cases on the board, under {len(proof['assumptions'])} stated assumptions"]
+
+
+def _headline(network: Network, found: Sequence[Diagnosis], wrong: Sequence[str]) -> dict[str, Any] | None:
+    """Return the one diagnosis to read first: the cause that explains all wrong layers, or that of the first layer.
+
+    `layers` are those that `cause` explains; `cause` is None if no known cause explains everything.
+    """
+    if not found:
+        return None
+    layers, shared = [network.layers[diagnosis.layer].name for diagnosis in found], common(found)
+    first = found[0]
+    if not shared:
+        cause = first.complete[0].cause if first.complete else None
+        return {"layer": layers[0], "layers": layers[:1], "cause": cause, "text": first.text}
+    values = sum(diagnosis.differing for diagnosis in found)
+    rest = [layer for layer in wrong if layer not in layers]
+    note = f"; not looked at, but wrong themselves: {', '.join(rest)}" if rest else ""
+    scope = f"all {values:,} differing values looked at in {len(layers)} layers"
+    text = f"one cause explains {scope}: {named(shared)}{note}"
+    return {"layer": layers[0], "layers": layers, "cause": shared[0].cause, "text": text}
+
+
+def _diagnosis(network: Network, found: Diagnosis) -> dict[str, Any]:
+    """The sentence, and the hypotheses: all that explain everything, and the nearest."""
+    shown = found.ranked[: max(len(found.complete), 5)]
+    return {
+        "layer": network.layers[found.layer].name,
+        "text": found.text,
+        "differing": found.total,
+        "looked_at": found.differing,
+        "hypotheses": [_hypothesis(hypothesis, found) for hypothesis in shown],
+    }
+
+
+def _hypothesis(hypothesis: Hypothesis, found: Diagnosis) -> dict[str, Any]:
+    return {
+        "cause": hypothesis.cause,
+        "right": hypothesis.right,
+        "explains_all": hypothesis in found.complete,
+        "explained": hypothesis.explained,
+        "of": found.differing,
+        "contradicted": hypothesis.contradicted,
+        "example": dataclasses.asdict(hypothesis.example) if hypothesis.example else None,
+    }
+
+
+def _picture(network: Network, count: int, portrait: Portrait) -> dict[str, Any]:
+    """A layer's portrait; the map as one line of counts a row, which is shorter than lists of numbers."""
+    layer = network.layers[portrait.layer]
+    columns, rows = map_shape(count, layer.width)
+    empty = (0,) * rows
+    lines = zip(*(portrait.cells.get(column, empty) for column in range(columns)), strict=True)
+    return {
+        "layer": layer.name,
+        "vectors": count,
+        "units": layer.width,
+        "map": [" ".join(map(str, line)) for line in lines],
+        "steps": list(portrait.steps),
+        "tie_distances": list(portrait.tie_distances),
+    }
+
+
+def revision() -> str | None:
+    """The checkout's commit, with a mark if files differ from it; None outside a checkout, and where git hangs.
+
+    A new file below harness or kernels, which git does not know, is a difference too: it can be part of a bundle.
+    """
+    found = (git("describe", "--always", "--exclude=*", "--dirty", "--abbrev=12") or b"").decode().strip()
+    if found and not found.endswith("-dirty") and git("ls-files", "--others", "--exclude-standard", *SOURCES):
+        found += "-dirty"
+    return found or None

@@ -1,0 +1,572 @@
+"""The run folder: what was asked, every chunk as it was finished, and at the end `run.json`.
+
+runs/<time>_<board>_<model>/
+    request.json         what was asked; enough to resume
+    model.onnx           the model, byte for byte
+    plan/                what each item does, as text (`harness plan --load`), and the Petri net of all
+    stimuli.npy          all vectors
+    chunks/00000.json    one finished chunk: comparisons and hashes
+    boards/00000.json    the board that computed that chunk; traces.json, readings.json: that they were observed on
+    reference/00000/     its dumps from the reference, one .npy a layer
+    target/00000/        its dumps from the board
+    traces/              when which item took which step, undisturbed and under delays, and the vectors of that
+    proof.json           of a proof: every claim with its method, and what is taken for granted
+    wrong-outputs.json   of a measurement: the first outputs that were wrong, written at once
+    wrong-outputs.npy    these outputs, of all vectors
+    failing.npy          of a run that differs: the smallest vector that still does
+    report.html junit.xml log.txt
+    attempts.jsonl       when it was begun, on which board, and what stopped it; more lines where it was resumed
+    run.json             written last and atomically: a folder without it is an unfinished run
+    run.dsse.json        who vouches for it, if somebody does (`harness sign`)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime, timedelta
+from json import JSONDecodeError
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from harness.analysis.compare import Comparison, Difference
+from harness.analysis.diagnosis import Diagnosis, Hypothesis, Observation, Portrait
+from harness.boards.identity import BoardIdentity
+from harness.core import strict_json
+from harness.core.arrays import Array
+from harness.core.errors import RequestError
+from harness.core.file_digest import file_sha256
+from harness.core.locking import try_exclusive
+from harness.core.safe_io import parse_json, read_document, require_keys
+from harness.execution import dumps
+from harness.targets import HARDWARE
+
+ATTEMPTS = "attempts.jsonl"
+WORDLESS = "the process ended without a word: it was killed, its machine went down, or its disk was full"
+ENVELOPE = "run.dsse.json"
+WRONG_OUTPUTS = "wrong-outputs.json"
+WRONG_OUTPUTS_DUMP = "wrong-outputs.npy"
+BOARDS = "boards"  # no part of the content: a run that was resumed after a reboot has shown the same
+REQUEST_SCHEMA = 2
+REQUEST_KEYS = ("schema", "request", "name", "bundle", "kind", "profile", "board", "command", "token")
+ATTEMPT_EVENTS = ({"began"}, {"board"}, {"stopped", "part", "reason"})  # the keys of the lines of attempts.jsonl
+CONTENT = ("chunks/", "failing.npy", "model.onnx", "plan/", "reference/", "stimuli.npy", "target/")
+
+
+@dataclass(frozen=True)
+class ChunkRecord:
+    """One finished chunk: vectors `start` to `stop`, results and SHA-256 of the dumps by layer index.
+
+    `diagnoses` tell of the first layers that are wrong themselves, `portraits` of all layers that differ.
+    `deployed` is the last layer's result in deployment mode, which a proof asks for.
+    """
+
+    index: int
+    start: int
+    stop: int
+    layers: tuple[Comparison, ...]
+    reference_sha256: tuple[str, ...]
+    target_sha256: tuple[str, ...]
+    diagnoses: tuple[Diagnosis, ...]
+    portraits: tuple[Portrait, ...]
+    deployed: DeployedResult | None = None
+
+
+@dataclass(frozen=True)
+class DeployedResult:
+    """The last layer of a chunk in deployment mode: the SHA-256 of its dump, and how it compares with the reference."""
+
+    sha256: str
+    result: Comparison
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """One run's evidence on disk."""
+
+    path: Path
+
+    @classmethod
+    def create_at(cls, path: Path) -> RunFolder:
+        """A new folder at that path; RequestError if something is there or it cannot be made."""
+        try:
+            path.mkdir(parents=True)
+            (path / "chunks").mkdir()
+        except OSError as error:
+            raise RequestError(f"cannot make the run folder {path}: {error.strerror}", "give another path") from error
+        return cls(path)
+
+    @classmethod
+    def create(cls, runs: Path, board: str, model: str, now: datetime) -> RunFolder:
+        """A new folder named after time, board and model; a counter keeps two of one second apart."""
+        stem = re.sub(r"[^A-Za-z0-9._-]", "_", f"{now:%Y%m%d-%H%M%S}_{board}_{model}")
+        runs.mkdir(parents=True, exist_ok=True)
+        for counter in range(1, 1000):
+            path = runs / (stem if counter == 1 else f"{stem}_{counter}")
+            try:
+                path.mkdir()
+            except FileExistsError:
+                continue
+            (path / "chunks").mkdir()
+            return cls(path)
+        raise RequestError(f"{runs}: too many runs named {stem}")
+
+    @classmethod
+    def open_unfinished(cls, path: Path) -> RunFolder:
+        """The folder of a run to resume; RequestError if there is none or it is finished."""
+        if not (path / "request.json").is_file():
+            raise RequestError(f"{path}: this is no run folder", "name a folder under runs/")
+        folder = cls(path)
+        if folder.is_finished:
+            raise RequestError(f"{path}: this run is finished", f"its report is {path / 'report.html'}")
+        return folder
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it counts, and is not to be changed any more."""
+        return (self.path / "run.json").exists()
+
+    @property
+    def name(self) -> str:
+        """The folder's own name, unique among runs."""
+        return self.path.name
+
+    @property
+    def on_board(self) -> str:
+        """The name of its folder on the board, unique also among the runs of other machines."""
+        return f"{self.name}_{self.read_request()['token']}"
+
+    @property
+    def model(self) -> Path:
+        """The model, byte for byte."""
+        return self.path / "model.onnx"
+
+    @property
+    def stimuli(self) -> Path:
+        """All vectors, float32 (vectors, input width)."""
+        return self.path / "stimuli.npy"
+
+    def dumps(self, kind: str, chunk: int) -> Path:
+        """The folder of one chunk's dumps, created if missing; `kind` is `reference` or `target`."""
+        folder = self.path / kind / f"{chunk:05}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    @property
+    def plan(self) -> Path:
+        """The folder of the plan's description."""
+        return self.path / "plan"
+
+    @property
+    def traces(self) -> Path:
+        """The folder of the traces, created if missing."""
+        folder = self.path / "traces"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def write_request(self, request: Mapping[str, Any], onnx_bytes: bytes) -> None:
+        """Keep what was asked and the model itself; what else is there is then on the disk, too.
+
+        The board is added by `note_board`, when it is first reached.
+        """
+        self.model.write_bytes(onnx_bytes)
+        synchronise(self.path)
+        added = {"schema": REQUEST_SCHEMA, "board": None, "token": secrets.token_hex(4)}
+        write_json(self.path / "request.json", dict(request) | added)
+
+    def read_request(self) -> dict[str, Any]:
+        """What was asked, as `write_request` kept it; RequestError if it is damaged."""
+        path = self.path / "request.json"
+        try:
+            return require_keys(read_document(path), REQUEST_KEYS, path.name)
+        except (OSError, ValueError) as error:
+            raise RequestError(f"{path}: cannot be read: {error}", "start a new run") from error
+
+    @property
+    def board(self) -> BoardIdentity | None:
+        """The board that the run was first observed on; None if none was reached.  RequestError for a damaged entry."""
+        document = self.read_request().get("board")
+        return None if document is None else _identity(document, "request.json, board")
+
+    def note_board(self, reached: BoardIdentity) -> None:
+        """Note the board that this attempt has reached; RequestError if the run was begun on another one."""
+        begun = self.board
+        if begun and (others := begun.differences(reached)):
+            raise RequestError(
+                f"{self.path}: begun on another board: {'; '.join(others)}",
+                "resume it on the board that it was begun on, or start a new run",
+            )
+        if begun is None:
+            write_json(self.path / "request.json", self.read_request() | {"board": reached.document()})
+        self._note_attempt({"board": reached.document()})
+
+    def observations(self) -> Iterator[tuple[str, BoardIdentity]]:
+        """Return every part of the folder that names a board, and that board; RequestError for a damaged part."""
+        if begun := self.board:
+            yield "request.json", begun
+        for number, attempt in enumerate(self.attempts(), 1):
+            if attempt["board"] is not None:
+                yield f"attempt {number}", _identity(attempt["board"], f"{ATTEMPTS}, attempt {number}")
+        for path in sorted((self.path / BOARDS).glob("*.json")):
+            yield f"{BOARDS}/{path.name}", self.read_board(path.stem)
+        for name in ("proof.json", WRONG_OUTPUTS):
+            if (self.path / name).exists():
+                yield name, _identity(read_document(self.path / name).get("board"), f"{name}, board")
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Nobody else works on the run for the time of the block; RequestError if somebody does."""
+        with (self.path / ATTEMPTS).open("a") as file:
+            if not try_exclusive(file):
+                raise RequestError(f"{self.path}: another process works on this run", "wait until it has ended")
+            yield
+
+    def begin_attempt(self) -> None:
+        """Note that a process begins to work on the run, or goes on with it."""
+        self._note_attempt({"began": _stamp(now())})
+
+    def stop_attempt(self, part: str, reason: str) -> None:
+        """Note what stopped it: the `part` that failed, or `user`."""
+        self._note_attempt({"stopped": _stamp(now()), "part": part, "reason": reason})
+
+    def _note_attempt(self, event: Mapping[str, Any]) -> None:
+        """On a line of its own, also behind one that a dying machine or a full disk cut short."""
+        with (self.path / ATTEMPTS).open("a+b", buffering=0) as file:
+            torn = file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n"
+            file.write(b"\n" * bool(torn) + json.dumps(event).encode() + b"\n")
+            os.fsync(file.fileno())
+
+    def recover(self, advance: Callable[[int], object]) -> list[int]:
+        """Keep of earlier attempts what is whole; gives the chunks that were finished and are to be done again.
+
+        A record is on the disk as soon as it has its name, but the dumps before it may not be when the power fails.
+        `advance` hears of every record that was looked at.  RequestError if such a chunk has shown a wrong activation:
+        what was found is found, and might not show again.
+        """
+        for left in (*self.path.rglob("*.part"), *self.path.glob("failing.npy")):
+            left.unlink()
+        fetch_all, damaged = self.read_request()["request"]["fetch"] == "all", []
+        self._require_proof_of_board()
+        for path in self._records():
+            if not self._is_whole(path, fetch_all=fetch_all) or not self._is_of_board(path.stem):
+                _require_no_finding(path)
+                path.unlink()
+                damaged.append(int(path.stem))
+            advance(1)
+        finished = {path.stem for path in self._records()}
+        for folder in (*self.path.glob("reference/*"), *self.path.glob("target/*")):
+            if folder.name not in finished:
+                shutil.rmtree(folder)
+        for path in (self.path / BOARDS).glob("*.json"):
+            if path.stem not in finished:
+                path.unlink()
+        return damaged
+
+    def _is_of_board(self, name: str) -> bool:
+        """Whether the note of the board is whole; RequestError if it names another board than the request."""
+        try:
+            found = self.read_board(name)
+        except RequestError:
+            return False
+        self._require_same(found, f"{BOARDS}/{name}.json")
+        return True
+
+    def _require_proof_of_board(self) -> None:
+        if proof := self.read_proof():
+            self._require_same(_identity(proof.get("board"), "proof.json, board"), "proof.json")
+
+    def _require_same(self, found: BoardIdentity, where: str) -> None:
+        if self.board and (others := self.board.differences(found)):
+            raise RequestError(
+                f"{self.path / where} names another board than request.json: {'; '.join(others)}",
+                "the folder was edited: start a new run",
+            )
+
+    def _is_whole(self, path: Path, *, fetch_all: bool) -> bool:
+        """Whether a record can be read, and the dumps that belong to it are those that were compared."""
+        try:
+            record = _read_chunk(path)
+        except RequestError:
+            return False
+        pairs = enumerate(zip(record.reference_sha256, record.target_sha256, strict=True))
+        kept = [f"{layer:02}" for layer, pair in pairs if fetch_all or pair[0] != pair[1]]
+        expected = {name: sha256 for name, sha256 in _dump_hashes(record) if name.rpartition("/")[2] in kept}
+        folders = (self.path / kind / path.stem for kind in ("reference", "target"))
+        dumps = (dump for folder in folders if folder.is_dir() for dump in folder.iterdir())
+        return expected == {
+            dump.relative_to(self.path).as_posix().partition("_")[0]: file_sha256(dump) for dump in dumps
+        }
+
+    def attempts(self) -> list[dict[str, Any]]:
+        """Every attempt with `began`, `board`, `part` and `reason`; RequestError for a line that is no such event.
+
+        `board` is None if none was reached, or it was not the run's.  `part` and `reason` are empty for the attempt
+        that goes on, or went well.  An attempt that was followed by another without a word was killed, its machine went
+        down, or that had no room for a word on its disk: part `host`.
+        """
+        found: list[dict[str, Any]] = []
+        for event in self._attempt_events():
+            if "began" in event:
+                if found and not found[-1]["part"]:
+                    found[-1] |= {"part": "host", "reason": WORDLESS}
+                found.append({"began": event["began"], "board": None, "part": "", "reason": ""})
+            elif found:
+                found[-1] |= {key: value for key, value in event.items() if key != "stopped"}
+        return found
+
+    def _attempt_events(self) -> Iterator[dict[str, Any]]:
+        """The events, without a line that a dying machine cut short."""
+        path = self.path / ATTEMPTS
+        for number, line in enumerate(path.read_text(errors="replace").splitlines() if path.exists() else (), 1):
+            with suppress(JSONDecodeError):
+                yield _event(line, f"{path}, line {number}")
+
+    def write_proof(self, proof: Mapping[str, Any]) -> None:
+        """Keep a finished proof."""
+        write_json(self.path / "proof.json", proof)
+
+    def read_proof(self) -> dict[str, Any] | None:
+        """The proof as `write_proof` kept it; None if there is none."""
+        path = self.path / "proof.json"
+        return read_document(path) if path.exists() else None
+
+    def note_wrong_outputs(self, found: Comparison, outputs: Array, board: BoardIdentity) -> None:
+        """Keep the first wrong outputs of a measurement, (vectors, width), whatever becomes of it afterwards."""
+        if not (self.path / WRONG_OUTPUTS).exists():
+            write_json(self.path / WRONG_OUTPUTS, asdict(found) | {"board": board.document()})
+            dumps.write(self.path / WRONG_OUTPUTS_DUMP, outputs)
+
+    def write_board(self, name: str, board: BoardIdentity) -> None:
+        """Note the board that a part of the evidence was observed on: a chunk (its five digits), traces or readings."""
+        (self.path / BOARDS).mkdir(exist_ok=True)
+        write_json(self.path / BOARDS / f"{name}.json", board.document())
+
+    def read_board(self, name: str) -> BoardIdentity:
+        """The board as `write_board` noted it; RequestError if there is no such note, or a damaged one."""
+        path = self.path / BOARDS / f"{name}.json"
+        try:
+            return _identity(read_document(path), f"{BOARDS}/{path.name}")
+        except (OSError, ValueError) as error:
+            raise RequestError(f"{path}: cannot be read: {error}", "start a new run") from error
+
+    def write_chunk(self, record: ChunkRecord, board: BoardIdentity) -> None:
+        """Mark a chunk as finished; written after its dumps and the board that computed it."""
+        self.write_board(f"{record.index:05}", board)
+        write_json(self.path / "chunks" / f"{record.index:05}.json", asdict(record))
+
+    def chunks(self) -> Iterator[ChunkRecord]:
+        """The finished chunks in order."""
+        return map(_read_chunk, self._records())
+
+    def _records(self) -> list[Path]:
+        return sorted((self.path / "chunks").glob("*.json"), key=lambda path: int(path.stem))
+
+    def finish(self, run: Mapping[str, Any]) -> None:
+        """Write `run.json` with the SHA-256 of every other file: from now on the run counts, also after a power cut."""
+        files = dict(self._hashes())
+        synchronise(self.path)
+        write_json(self.path / "run.json", dict(run) | {"content_sha256": content_sha256(files), "files": files})
+        synchronise(self.path)  # its name
+
+    def _hashes(self) -> Iterator[tuple[str, str]]:
+        """Every file's SHA-256; the dumps' were taken when they were compared."""
+        known = dict(pair for record in self.chunks() for pair in _dump_hashes(record))
+        for path in sorted(self.path.rglob("*")):
+            if path.is_file() and path.name != "run.json":
+                name = path.relative_to(self.path).as_posix()
+                yield name, known.get(name.split("_")[0]) or file_sha256(path)
+
+
+def content_sha256(files: Mapping[str, str]) -> str:
+    """The hash of what a run has shown, without what tells when and how often it was tried.
+
+    `files` are all files' SHA-256 by name.  Two runs of the same bundle over the same vectors have the same one, also
+    if one of them was interrupted.  It is the SHA-256 of what `sha256sum` prints of these files, sorted by name.
+    """
+    shown = (name for name in sorted(files) if name.startswith(CONTENT))
+    return hashlib.sha256("".join(f"{files[name]}  {name}\n" for name in shown).encode()).hexdigest()
+
+
+def differs_so_far(path: Path) -> bool | None:
+    """Whether what is finished of the run in that folder, which need not be, has shown a wrong activation.
+
+    None if what can be read of it shows none, and some of it cannot be read.
+    """
+    if (path / WRONG_OUTPUTS).exists():
+        return True
+    found = [_has_found(record) for record in (*(path / "chunks").glob("*.json"), *path.glob("proof.json"))]
+    return True if True in found else None if None in found else False
+
+
+def _has_found(path: Path) -> bool | None:
+    """Whether a record of a chunk, or of a proof, tells of a difference; None if it cannot be read."""
+    try:
+        record = read_document(path)
+        if "layers" not in record:
+            return not record["holds"]
+        deployed = record.get("deployed")
+        results = [*record["layers"], *([deployed["result"]] if deployed else [])]
+        return any(result["differing"] for result in results)
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None
+
+
+def was_on_hardware(runs: Path, board: str, target: str) -> bool:
+    """Whether a finished run of any model had an item of the target on the board's hardware."""
+    return any(_was_there(path, board, target) for path in runs.glob(f"*_{board}_*/run.json"))
+
+
+def _was_there(path: Path, board: str, target: str) -> bool:
+    try:
+        run = read_document(path)
+        items = [(item["target"], item["ran_on"]) for item in run["plan"]["items"]]
+        return bool(run["board"]["name"] == board and (target, HARDWARE) in items)
+    except (OSError, ValueError, KeyError, TypeError):  # gone, or of another version
+        return False
+
+
+def _dump_hashes(record: ChunkRecord) -> Iterator[tuple[str, str]]:
+    """The hashes of a chunk's dumps by the part of their names before the layer's, e.g. target/00000/03."""
+    for kind, hashes in (("reference", record.reference_sha256), ("target", record.target_sha256)):
+        for layer, sha256 in enumerate(hashes):
+            yield f"{kind}/{record.index:05}/{layer:02}", sha256
+
+
+def _event(line: str, where: str) -> dict[str, Any]:
+    """The event of a line of attempts.jsonl; JSONDecodeError for half a line, RequestError for anything else."""
+    try:
+        event = parse_json(line)
+    except JSONDecodeError:
+        raise
+    except ValueError as error:
+        raise RequestError(f"{where}: {error}", "start a new run") from error
+    if not isinstance(event, dict) or set(event) not in ATTEMPT_EVENTS:
+        raise RequestError(f"{where}: {line[:80]!r} is no event of a run", "start a new run")
+    return event
+
+
+def _read_chunk(path: Path) -> ChunkRecord:
+    try:
+        return _chunk(read_document(path))
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise RequestError(
+            f"{path}: damaged, or written by another version of harness: {error}", "start a new run"
+        ) from error
+
+
+def _identity(document: Any, where: str) -> BoardIdentity:
+    try:
+        return BoardIdentity.parse(document, where)
+    except ValueError as error:
+        raise RequestError(f"damaged, or written by another version of harness: {error}", "start a new run") from error
+
+
+def _require_no_finding(path: Path) -> None:
+    """RequestError if a record, as far as it can be read, tells of a difference."""
+    if _has_found(path):
+        raise RequestError(
+            f"{path}: it has shown wrong activations, and what was kept of them is damaged",
+            "keep the folder as it is, and start a new run",
+        )
+
+
+def _chunk(document: dict[str, Any]) -> ChunkRecord:
+    require_keys(document, [field.name for field in fields(ChunkRecord)], "the chunk")
+    return ChunkRecord(
+        index=document["index"],
+        start=document["start"],
+        stop=document["stop"],
+        layers=tuple(_comparison(layer) for layer in document["layers"]),
+        reference_sha256=tuple(document["reference_sha256"]),
+        target_sha256=tuple(document["target_sha256"]),
+        diagnoses=tuple(map(_diagnosis, document["diagnoses"])),
+        portraits=tuple(map(_portrait, document["portraits"])),
+        deployed=_deployed(document.get("deployed")),
+    )
+
+
+def _deployed(document: dict[str, Any] | None) -> DeployedResult | None:
+    return None if document is None else DeployedResult(document["sha256"], _comparison(document["result"]))
+
+
+def _comparison(layer: dict[str, Any]) -> Comparison:
+    return Comparison(**layer | {"first": _difference(layer["first"])})
+
+
+def _difference(document: dict[str, Any] | None) -> Difference | None:
+    if document is None:
+        return None
+    values = {key: strict_json.number(document[key]) for key in ("expected", "actual")}
+    return Difference(**document | values)
+
+
+def _diagnosis(document: dict[str, Any]) -> Diagnosis:
+    hypotheses = tuple(Hypothesis(**h | {"example": _difference(h["example"])}) for h in document["hypotheses"])
+    return Diagnosis(**document | {"seen": Observation(**document["seen"]), "hypotheses": hypotheses})
+
+
+def _portrait(document: dict[str, Any]) -> Portrait:
+    cells = {int(column): tuple(counts) for column, counts in document["cells"].items()}
+    require_keys(document, [field.name for field in fields(Portrait)], "the portrait")
+    counts = {key: tuple(document[key]) for key in ("steps", "tie_distances")}
+    return Portrait(document["layer"], cells, **counts)
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """Write `document` so that `path` holds all of it or is as before, also after a power cut."""
+    with durable(path) as file:
+        file.write(f"{strict_json.text(document)}\n".encode())
+
+
+@contextmanager
+def durable(path: Path) -> Iterator[BinaryIO]:
+    """A file to write that becomes `path` when all of it is on the disk; if the block fails, `path` is as before."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        with suppress(OSError):  # of a disk that takes no orders, the first error tells
+            part.unlink(missing_ok=True)
+        raise
+
+
+def synchronise(folder: Path) -> None:
+    """Have all that was written to the disk of a folder on it, by one call for thousands of files; OSError if it fails.
+
+    Other disks, such as a server's that is gone, have no part in it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor) != 0:
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error), str(folder))
+    finally:
+        os.close(descriptor)
+
+
+_BEGAN = datetime.now(UTC) - timedelta(seconds=time.clock_gettime(time.CLOCK_BOOTTIME))
+
+
+def now() -> datetime:
+    """The present, in UTC, as this process knew it when it began: whoever sets the clock meanwhile sets no times of it.
+
+    Two of them are as far apart as they were, also if the machine slept in between.
+    """
+    return _BEGAN + timedelta(seconds=time.clock_gettime(time.CLOCK_BOOTTIME))
+
+
+def _stamp(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,225 @@
+"""A job: everything that is settled before the board is touched."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from harness.boards import profile
+from harness.boards.identity import BoardIdentity
+from harness.boards.profile import Profile
+from harness.boards.workspace import Workspace
+from harness.core.errors import RequestError
+from harness.operators import Network
+from harness.plan import folder as plan_folder
+from harness.plan import plan, plan_check
+from harness.plan.plan import Plan, Sync
+from harness.plan.plan_check import Assessment
+from harness.reference import Reference
+from harness.reference.stimuli import Stimuli, from_file, stimuli
+from harness.runs import folder as run_folder
+from harness.runs.folder import REQUEST_SCHEMA, RunFolder
+from harness.targets import bundle
+from harness.targets.bundle import Bundle
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for; `vectors` is a number or the path of a .npy file.
+
+    `cover` is the share of codes for which vectors are searched, at most `vectors`; None for plain seeded ones.
+
+    `floats` is set for a proof: whether `all` inputs of QuantizeLinear pass through the board, or its `thresholds`.
+
+    `trace` is how many executions are observed, step by step.  `plan` is a folder that `harness plan -o` wrote: then
+    that says the board, the model, and everything between `model` and `chunk` but for vectors and seed.  `run_folder`
+    is where the evidence goes if not into a folder of the workspace that is named after time, board and model.
+    """
+
+    board: str
+    model: str
+    vectors: str = "100000"
+    seed: int = 1
+    items: tuple[str, ...] | None = None
+    block: int | None = None
+    split: tuple[str, ...] | None = None
+    sync: Sync | None = None
+    chunk: int = 10_000
+    fetch: str = "all"
+    x64_quant_precision: bool = True
+    cover: float | None = None
+    floats: str | None = None
+    trace: int = 100
+    plan: str | None = None
+    run_folder: str | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """A request with all that it stands for, and the run folder that it fills."""
+
+    request: Request
+    profile: Profile
+    network: Network
+    plan: Plan
+    assessment: Assessment
+    bundle: Bundle
+    reference: Reference
+    stimuli: Stimuli
+    folder: RunFolder
+    started: datetime
+    reached: BoardIdentity | None = None
+
+    @property
+    def identity(self) -> BoardIdentity:
+        """The board that was reached; ValueError before that."""
+        if self.reached is None:
+            raise ValueError(f"board {self.profile.name} was not reached yet")
+        return self.reached
+
+    @property
+    def title(self) -> str:
+        """What runs where, for a progress bar."""
+        return f"{self.network.name} on {self.profile.name}{' (emulated)' if self.profile.emulated else ''}"
+
+
+def command_line() -> list[str]:
+    """How this process was called, as a user would type it."""
+    return ["harness", *sys.argv[1:]]
+
+
+def prepare(
+    request: Request, workspace: Workspace, show_plan: Callable[[Plan, Profile], None], *, kind: str = "run"
+) -> Job:
+    """A new job: its plan made and shown, its bundle built, this machine's reference checked, its folder created.
+
+    `kind` is the command that asks: what another began is not resumed.
+
+    RequestError for what is wrong with the request, ToolError for the compiler, ReferenceFailed for this machine.
+    """
+    laboratory = profile.load(workspace.boards)
+    if request.plan:
+        made = plan_folder.read(Path(request.plan))
+        request = dataclasses.replace(request, board=made.board, model=made.network.name)
+    else:
+        made = _make(request, workspace.model(request.model), laboratory.board(request.board))
+    return _prepare(request, made, laboratory.board(request.board), None, workspace, show_plan, kind)
+
+
+def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile], None]) -> Job:
+    """The job of the unfinished run in the folder `path`, with the model and the plan that are kept there.
+
+    As `prepare`; RequestError also if `path` is no unfinished run, or the board's profile is not what it was, or would
+    be built differently today.  Whether the board itself is the same one is only known when it is reached.
+    """
+    folder = RunFolder.open_unfinished(path)
+    begun = folder.read_request()
+    if begun.get("kind", "run") != "run":
+        raise RequestError(f"{path}: a measurement is not resumed, as its board is not as it was", "measure again")
+    request = _asked(path, begun)
+    board = profile.load(workspace.boards).board(request.board)
+    if changed := profile.changes(begun["profile"], board.kept()):
+        raise RequestError(
+            f"{path}: the profile of board {board.name} was changed since the run was begun: {'; '.join(changed)}",
+            f"undo that in {workspace.boards} and its .local.yaml, or in {profile.host_variable(board.name)}; "
+            "or start a new run",
+        )
+    if request.plan:
+        made = plan_folder.read(folder.plan)
+    else:
+        network = dataclasses.replace(workspace.model(str(folder.model)), name=begun["name"])
+        made = _make(request, network, board)
+    job = _prepare(request, made, board, folder, workspace, show_plan)
+    if begun["bundle"] != job.bundle.sha256:
+        raise RequestError(
+            f"{folder.path}: begun with bundle {begun['bundle'][:16]}, today's is {job.bundle.sha256[:16]}",
+            "sources, profile or compiler changed since: start a new run",
+        )
+    return job
+
+
+def _asked(path: Path, begun: Mapping[str, Any]) -> Request:
+    """The request of a run that was begun; RequestError if it is none, or all else is not there to go on."""
+    try:
+        if begun.get("schema") != REQUEST_SCHEMA:
+            raise LookupError(f"it is of schema {begun.get('schema')}, this version resumes {REQUEST_SCHEMA}")  # noqa: TRY301
+        asked, _ = begun["request"], [begun["name"], begun["bundle"], dict(begun["profile"]), begun["token"]]
+        lists = {key: tuple(asked[key]) for key in ("items", "split") if asked.get(key) is not None}
+        return Request(**asked | lists)
+    except (AttributeError, LookupError, TypeError) as error:
+        raise RequestError(
+            f"{path / 'request.json'}: damaged, or written by another version of harness: {error}", "start a new run"
+        ) from error
+
+
+def _make(request: Request, network: Network, board: Profile) -> Plan:
+    return plan.make(network, board, request.items, request.block, request.split, request.sync)
+
+
+def _prepare(
+    request: Request,
+    made: Plan,
+    board: Profile,
+    folder: RunFolder | None,
+    workspace: Workspace,
+    show_plan: Callable[[Plan, Profile], None],
+    kind: str = "run",
+) -> Job:
+    started = run_folder.now()
+    network = made.network
+    bundle.check_targets(made, board)
+    assessed = plan_check.assess(made)
+    plan_check.require_sound(assessed)
+    vectors = _stimuli(request, network, folder)
+    show_plan(made, board)
+    workspace.cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # programs run there: see harness.boards.work_folder
+    built = bundle.build(made, board, workspace.cache)
+    reference = Reference(network, x64_quant_precision=request.x64_quant_precision)
+    if folder is None:
+        folder = _new_folder(request, workspace, board, network, started)
+        plan_folder.write(made, assessed, folder.plan)
+        asked = {"request": dataclasses.asdict(request), "name": network.name, "bundle": built.sha256, "kind": kind}
+        folder.write_request(asked | {"profile": board.kept(), "command": command_line()}, network.onnx_bytes)
+    return Job(request, board, network, made, assessed, built, reference, vectors, folder, started)
+
+
+def _new_folder(
+    request: Request, workspace: Workspace, board: Profile, network: Network, started: datetime
+) -> RunFolder:
+    if request.run_folder:
+        return RunFolder.create_at(Path(request.run_folder))
+    return RunFolder.create(workspace.runs, board.name, network.name, started)
+
+
+def _stimuli(request: Request, network: Network, folder: RunFolder | None) -> Stimuli:
+    """The vectors asked for; a resumed run has its own copy of a file's."""
+    if request.cover is not None and not 0 < request.cover <= 1:
+        raise RequestError(f"--cover {request.cover}: it is no share of the codes", "a number above 0, up to 1")
+    if _is_no_count(request.vectors):
+        raise RequestError(
+            f"--vectors {request.vectors}: not a positive whole number, so nothing would be compared",
+            "give a positive whole number of vectors, or the path of a .npy file",
+        )
+    if not request.vectors.isdecimal():
+        if request.cover is not None:
+            raise RequestError(
+                f"--cover searches for vectors of its own, and --vectors names the file {request.vectors}",
+                "give --vectors the most vectors that it may make, a number",
+            )
+        kept = folder is not None and folder.stimuli.exists()
+        return from_file(folder.stimuli if folder and kept else Path(request.vectors), network, request.vectors)
+    return stimuli(network, int(request.vectors), request.seed)
+
+
+def _is_no_count(vectors: str) -> bool:
+    """Return whether this is a number, but not a positive whole one: -5, 0, 0.5, 1e3."""
+    try:
+        float(vectors)
+    except ValueError:  # a path
+        return False
+    return not vectors.isdecimal() or int(vectors) == 0

@@ -1,0 +1,105 @@
+"""A former measurement of the same thing, to compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.boards.identity import BoardIdentity
+from harness.boards.profile import Profile
+from harness.core.errors import RequestError
+from harness.core.file_digest import file_sha256
+from harness.core.safe_io import load_array, read_document
+from harness.plan.plan import Plan
+from harness.runs.measurement.parts import names_of
+from harness.runs.measurement.request import Asked, Quantity
+from harness.runs.measurement.segments import Readings
+
+READINGS_FILE = "readings.npy"
+
+
+@dataclass(frozen=True)
+class Base:
+    """A former measurement to compare with: its folder, its document, its readings, (n, parts)."""
+
+    folder: Path
+    document: dict[str, Any]
+    readings: Readings
+
+
+def read_all(paths: Sequence[Path], board: Profile, plan: Plan, asked: Asked) -> tuple[Base, ...]:
+    """Measurements of what is asked; RequestError as of `read`, and for one that is named twice."""
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise RequestError("--against names a measurement twice", "noise is told by measurements that differ")
+    return tuple(read(path, board, plan, asked) for path in paths)
+
+
+def read(path: Path, board: Profile, plan: Plan, asked: Asked) -> Base:
+    """A measurement of the same parts of the same model.
+
+    RequestError for another, for one whose outputs were wrong, and where its files are not as they were written.
+    """
+    try:
+        document = read_document(path / "run.json")
+        _require_same(path, document, board, plan, asked)
+        _require_whole(path, document, asked)
+        if file_sha256(path / READINGS_FILE) != document["readings"]["sha256"]:
+            raise RequestError(f"{path / READINGS_FILE} was changed since it was measured", "measure the base again")
+        return Base(path, document, np.array(load_array(path / READINGS_FILE)))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise RequestError(
+            f"--against {path}: no finished measurement is there", "name the run folder of a harness measure"
+        ) from error
+
+
+def require_kind(bases: Sequence[Base], reached: BoardIdentity) -> None:
+    """Raise RequestError if one was measured on another kind of board than the one that is reached now."""
+    for base in bases:
+        if (there := base.document["board"].get("kind")) != reached.kind:
+            raise RequestError(
+                f"--against {base.folder}: its kind of board is {there}, the board reached is {reached.kind}",
+                "compare measurements of the same thing",
+            )
+
+
+def _require_same(path: Path, document: dict[str, Any], board: Profile, plan: Plan, asked: Asked) -> None:
+    """A shift between different things says nothing."""
+    if document.get("kind") != "measure":
+        raise RequestError(f"--against {path}: that is no measurement", "name the run folder of a harness measure")
+    pairs = {
+        "board": (document["board"]["name"], board.name),
+        "model": (document["model"]["sha256"], plan.network.sha256),
+        "scope": (document["measured"]["scope"], asked.scope),
+        "quantity": (document["measured"]["quantity"], asked.quantity.value),
+        "load": (document["load"]["name"], asked.load),
+        "list of parts": (", ".join(_names(document, asked)), ", ".join(names_of(plan, asked))),
+    }
+    for what, (there, here) in pairs.items():
+        if there != here:
+            raise RequestError(
+                f"--against {path}: its {what} is {there}, here it is {here}", "compare measurements of the same thing"
+            )
+    if document["outputs"]["differing"]:
+        raise RequestError(
+            f"--against {path}: its outputs were not the reference's", "name one that computes the model"
+        )
+
+
+def _require_whole(path: Path, document: dict[str, Any], asked: Asked) -> None:
+    """No hours are spent on what could not be compared in the end."""
+    needed = [("started", document), ("segment", document["measured"])]
+    if asked.quantity is not Quantity.TIME:
+        needed += [("taken_off", part) for part in document["parts"]]
+    lacking = dict.fromkeys(name for name, entry in needed if name not in entry)
+    if lacking:
+        said = f"--against {path}: an earlier version has measured it, which kept no {', '.join(lacking)}"
+        raise RequestError(said, "measure the base again")
+
+
+def _names(document: dict[str, Any], asked: Asked) -> list[str]:
+    """Of the parts; a network is the same by another name."""
+    return [part["name"] for part in document["parts"]] if asked.scope != "network" else ["network"]

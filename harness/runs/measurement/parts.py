@@ -1,0 +1,89 @@
+"""What the columns of the readings are of: the network, the items, or the layers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness import targets
+from harness.plan.plan import Item, Plan
+from harness.runs import document
+from harness.runs.job import Job
+from harness.runs.measurement.request import Asked, Quantity
+
+
+@dataclass(frozen=True)
+class Part:
+    """A column: its name, where it really ran, the function that the processor calls for it.
+
+    `tasks` are those of which the readings are summed up: a sum of so many contains what it costs to read as often.
+
+    `alone` is whether all of it is done by processors: where an item waits for a device, or for what plays one, the
+    instructions that it executes meanwhile say nothing of the network.
+    """
+
+    name: str
+    ran_on: str
+    function: str
+    alone: bool
+    tasks: int = 1
+
+
+def parts_of(job: Job, asked: Asked) -> tuple[Part, ...]:
+    """The parts, column by column."""
+    return planned(job.plan, document.where_of(job), asked)
+
+
+def planned(plan: Plan, ran_on: Sequence[str], asked: Asked) -> tuple[Part, ...]:
+    """The parts of a plan; `ran_on` says of every item where it really ran."""
+    where = {item.name: place for item, place in zip(plan.items, ran_on, strict=True)}
+    if asked.scope == "network":
+        summed = 1 if asked.quantity is Quantity.TIME else len(plan.tasks)
+        return (_part(plan.network.name, "network", plan.items, where, summed),)
+    if asked.scope == "item":
+        counts = Counter(task.item for task in plan.tasks)
+        return tuple(
+            _part(item.name, f"item {item.name}", [item], where, counts[index]) for index, item in enumerate(plan.items)
+        )
+    tasks = [plan.tasks_of(index) for index in range(len(plan.network.layers))]
+    return tuple(
+        _part(
+            layer.name,
+            _functions(task.name for task in own),
+            [plan.items[task.item] for task in own],
+            where,
+            len(own),
+        )
+        for layer, own in zip(plan.network.layers, tasks, strict=True)
+    )
+
+
+def names_of(plan: Plan, asked: Asked) -> tuple[str, ...]:
+    """The names of the parts, column by column."""
+    names = {
+        "network": ["network"],
+        "item": [item.name for item in plan.items],
+        "layer": [layer.name for layer in plan.network.layers],
+    }
+    return tuple(names[asked.scope])
+
+
+def interval(plan: Plan, asked: Asked) -> str:
+    """What a reading is of, in words: from where to where, or the sum of what."""
+    counted = asked.quantity is not Quantity.TIME
+    if asked.scope == "network" and not counted:
+        stages = f", through {plan.depth} stages and all that lies between their ticks" if plan.depth > 1 else ""
+        return f"from the begin of the first task to the end of the last, hand-overs included{stages}"
+    shared = len(plan.tasks) > len(plan.network.layers) and asked.scope == "layer"
+    together = "; of a layer that several items share, what they take together" if shared else ""
+    return f"the sum of the {asked.scope}'s tasks, without what items wait for each other{together}"
+
+
+def _functions(tasks: Iterable[str]) -> str:
+    return ", ".join(f"{task}_forward" for task in tasks)
+
+
+def _part(name: str, function: str, items: Sequence[Item], where: Mapping[str, str], tasks: int) -> Part:
+    ran_on = " + ".join(dict.fromkeys(where[item.name] for item in items))
+    return Part(name, ran_on, function, all(targets.find(item.target).compiler() is None for item in items), tasks)

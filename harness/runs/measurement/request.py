@@ -1,0 +1,86 @@
+"""What is measured, and whether the board can be asked for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal, TypeAlias
+
+from harness.boards.profile import Profile, host_variable
+from harness.boards.tuning import LoadName
+from harness.core.errors import RequestError
+
+SAMPLES, EMULATED_SAMPLES = 100_000, 2_000
+MOST_VECTORS = 10_000  # and executions of a segment
+
+Scope: TypeAlias = Literal["network", "item", "layer"]
+
+
+class Quantity(Enum):
+    """What is read before and after: a clock, or a counter of what the thread does in user space."""
+
+    TIME = "time"
+    INSTRUCTIONS = "instructions"
+    CYCLES = "cycles"
+
+    @property
+    def unit(self) -> str:
+        """The unit of the readings."""
+        return "ns" if self is Quantity.TIME else self.value
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is measured: at least `samples` executions, and for at least `duration_s` if that is given."""
+
+    samples: int
+    scope: Scope
+    quantity: Quantity
+    load: LoadName
+    warmup: int
+    duration_s: float | None = None
+
+    @property
+    def vectors(self) -> int:
+        """How many different ones there are; what is counted is counted twice for each at least."""
+        passes = 1 if self.quantity is Quantity.TIME else 2
+        return min(-(-self.samples // passes), MOST_VECTORS)
+
+
+def settle(
+    profile: Profile,
+    *,
+    samples: int | None,
+    scope: Scope | None,
+    count: str | None,
+    load: LoadName,
+    warmup: int | None,
+    duration: float | None,
+) -> Asked:
+    """What these options ask of the board, its own way where they say nothing; RequestError for what it cannot do."""
+    quantity = Quantity(count or ("instructions" if profile.emulated else "time"))
+    asked = Asked(
+        samples or (EMULATED_SAMPLES if profile.emulated else SAMPLES),
+        scope or ("network" if quantity is Quantity.TIME else "layer"),
+        quantity,
+        load,
+        profile.timing.warmup if warmup is None else warmup,
+        duration,
+    )
+    if profile.emulated:
+        _check_emulated(profile, asked)
+    return asked
+
+
+def _check_emulated(profile: Profile, asked: Asked) -> None:
+    """An emulator has no time of the board's, and its instructions are the same whatever else it does."""
+    if asked.quantity is not Quantity.INSTRUCTIONS:
+        raise RequestError(
+            f"board {profile.name} is emulated: no {asked.quantity.value} of it is that of the board",
+            f"count its instructions, or give its address: boards.local.yaml or {host_variable(profile.name)}",
+        )
+    if asked.load != "idle":
+        raise RequestError(
+            f"--load {asked.load}: board {profile.name} is emulated, and instructions do not depend on a load",
+            "leave it out, or measure a real board",
+        )

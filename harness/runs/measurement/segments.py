@@ -1,0 +1,214 @@
+"""Measure the deployed program at work: segments of executions, each by a process of its own, one vector at a time.
+
+Every segment passes the same vectors through the network, so that what differs between segments is not the work.  In a
+segment every execution is read by itself, and the program's last layer is compared with the reference: a time of a
+program that computes something else is worth nothing.  Between segments the board is looked at.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeAlias, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+
+from harness import targets
+from harness.analysis.compare import NOTHING, Comparison, compare
+from harness.analysis.timing.sample import LONGEST_NS
+from harness.boards.session import Deadline
+from harness.core.arrays import Array
+from harness.core.errors import BoardError
+from harness.execution import dumps, program
+from harness.execution.program import Deployed
+from harness.plan.plan import Item
+from harness.runs import folder
+from harness.runs.job import Job
+from harness.runs.measurement import devices
+from harness.runs.measurement.devices import DeviceTime
+from harness.runs.measurement.parts import names_of
+from harness.runs.measurement.request import Asked, Quantity
+
+READINGS = 100_000
+MOST_SEGMENTS = 500  # for the duration's sake: then they begin at even intervals
+DISTURBANCES = ("voluntary_switches", "involuntary_switches", "minor_faults", "major_faults")
+UINT64 = np.dtype(np.uint64)
+
+Readings: TypeAlias = npt.NDArray[np.uint64]
+"""Nanoseconds or events of single executions, in the order of measurement."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a reading itself costs: the differences of readings one behind the other, and the clock's word on its step.
+
+    `resolution_ns` is that of the clock also where events are counted.
+    """
+
+    readings: Readings
+    resolution_ns: float
+
+    @property
+    def constant(self) -> int | None:
+        """What two readings one behind the other always differ by; None if they do not."""
+        low, high = int(self.readings.min()), int(self.readings.max())
+        return low if low == high else None
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One process's executions: (n, columns) readings, its output against the reference, what disturbed it.
+
+    `outputs_sha256` is that of the last layer's dump, `elapsed_ns` what they took with all that lies between them.
+    """
+
+    begun: str
+    readings: Readings
+    outputs: Comparison
+    outputs_sha256: str
+    memory_locked: bool
+    dma_latency_held: bool
+    disturbances: dict[str, int]
+    elapsed_ns: int
+    devices: tuple[DeviceTime, ...]
+
+
+@dataclass(frozen=True)
+class Measurer:
+    """A deployed program, and the options by which every process of it is started.
+
+    Every method raises BoardError if the program fails or what it says cannot be had whole.
+    """
+
+    job: Job
+    deployed: Deployed
+    asked: Asked
+    options: Sequence[str]
+
+    def probe(self) -> Probe:
+        """What a reading costs, on the core and with the priority of the first item."""
+        answer = self._run("--readings", str(READINGS))
+        resolution_ns = answer.get("resolution_ns")
+        if answer.get("readings") != READINGS or not _is_time(resolution_ns):
+            raise BoardError(f"the program on the board reports {answer!r} of {READINGS} readings")
+        [readings] = self._fetch(("readings.npy", UINT64, (READINGS, 1)))
+        return Probe(_possible(readings)[:, 0], float(resolution_ns))
+
+    def segments(self) -> Iterator[Segment]:
+        """Segments until samples and time are as asked, each of all vectors of the stimuli.
+
+        A duration that would take more than MOST_SEGMENTS is spanned by so many, at even intervals.
+        """
+        size = self.job.stimuli.count
+        vectors = self.job.stimuli.chunk(0, size)
+        expected = self.job.reference.activations(vectors)[-1]
+        there = self.deployed.run_folder / "vectors.npy"
+        with tempfile.TemporaryDirectory() as scratch:
+            dumps.write(Path(scratch) / there.name, vectors)
+            self.deployed.board.put(Path(scratch) / there.name, there)
+        done, duration_s = 0, self.asked.duration_s or 0.0
+        deadline = Deadline.after(duration_s)
+        while done < self.asked.samples or not deadline.passed:
+            next_one = Deadline.after(pause_s(self.asked))
+            yield self._segment(str(there), expected)
+            done += size
+            if done >= self.asked.samples:
+                time.sleep(min(next_one.remaining_s, deadline.remaining_s))
+
+    def _segment(self, vectors: str, expected: Array) -> Segment:
+        begun = f"{folder.now():%Y-%m-%dT%H:%M:%SZ}"
+        scope = ("--time", self.asked.scope, "--warmup", str(self.asked.warmup))
+        answer = self._run("--vectors", vectors, "--dump", "last", *scope)
+        (count, width), columns = expected.shape, len(names_of(self.job.plan, self.asked))
+        if answer.get("samples") != count:
+            raise BoardError(f"the program on the board reports {answer.get('samples')} executions, not {count}")
+        last = len(self.job.network.layers) - 1
+        name = dumps.file_name(last, self.job.network.layers[last])
+        outputs, readings = self._fetch((name, expected.dtype, (count, width)), ("time.npy", UINT64, (count, columns)))
+        compared = compare(expected, outputs)
+        if compared.differing:
+            self.job.folder.note_wrong_outputs(compared, outputs, self.job.identity)
+        return Segment(
+            begun,
+            _possible(readings),
+            compared,
+            dumps.sha256(outputs),
+            bool(answer.get("memory_locked")),
+            bool(answer.get("dma_latency_held")),
+            {name: _count(answer, name) for name in DISTURBANCES},
+            _count(answer, "elapsed_ns"),
+            tuple(found for item in self.job.plan.items for found in self._device_times(item)),
+        )
+
+    def _device_times(self, item: Item) -> tuple[DeviceTime, ...]:
+        """What the item's device says of itself; nothing of the processor."""
+        if self.asked.quantity is not Quantity.TIME or targets.find(item.target).compiler() is None:
+            return ()
+        board, there = self.deployed.board, self._out / f"times_{item.name}.jsonl"
+        with tempfile.TemporaryDirectory() as scratch:
+            here = Path(scratch) / there.name
+            program.fetch_whole(board, there, here, devices.LARGEST_FILE)
+            return devices.parse(item.name, here.read_text(encoding="utf-8", errors="replace"))
+
+    def _run(self, *arguments: str) -> dict[str, Any]:
+        """The program's last line."""
+        out = ("--out", str(self._out))
+        counted = ("--count", self.asked.quantity.value)
+        return program.run_program(
+            self.deployed, [*arguments, *out, *counted, *self.options], self.job.profile.timeout_s
+        )
+
+    @property
+    def _out(self) -> PurePosixPath:
+        return program.out_folder(self.deployed.run_folder, 0)
+
+    def _fetch(self, *files: tuple[str, np.dtype[Any], tuple[int, int]]) -> list[Array]:
+        """Files that the program has just written, by name, type and shape (rows, width)."""
+        return program.fetch_arrays(
+            self.deployed.board, [(self._out / name, dtype, shape) for name, dtype, shape in files]
+        )
+
+
+def _possible(readings: Readings) -> Readings:
+    """The readings; of what no clock and no counter shows nothing is concluded: BoardError."""
+    if readings.max() > LONGEST_NS:
+        raise BoardError(f"the program on the board has a reading of {readings.max():,}: no clock shows that")
+    return readings
+
+
+def pause_s(asked: Asked) -> float:
+    """From the begin of a segment to that of the next, at least."""
+    return (asked.duration_s or 0.0) / MOST_SEGMENTS
+
+
+def _is_time(value: Any) -> TypeGuard[float]:
+    """Of a clock; no other number of JSON is."""
+    return isinstance(value, int | float) and 0 <= value <= LONGEST_NS
+
+
+def _count(answer: dict[str, Any], name: str) -> int:
+    value = answer.get(name)
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise BoardError(f"the program on the board reports {value!r} {name.replace('_', ' ')}")
+    return value
+
+
+def outputs(segments: Sequence[Segment]) -> Comparison:
+    """All segments' outputs against the reference."""
+    return reduce(Comparison.__add__, (segment.outputs for segment in segments), NOTHING)
+
+
+def hashes(segments: Sequence[Segment]) -> dict[str, int]:
+    """The SHA-256 of all outputs, each with how many segments had these; of right ones there is one."""
+    return dict(Counter(segment.outputs_sha256 for segment in segments))
+
+
+def series(segments: Sequence[Segment]) -> Readings:
+    """All readings in the order of measurement, uint64 (n, columns)."""
+    return np.concatenate([segment.readings for segment in segments])

@@ -1,0 +1,184 @@
+"""What measured executions say, as JSON types: statistics of times, equality of counts, comparison with a former run.
+
+Pure functions of readings; harness.analysis.timing has the statistics.  Nothing is averaged before a maximum is taken,
+no execution is dropped but the warm-up that was asked for, and what a sample cannot give is a sentence, not a number.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.analysis import timing
+from harness.analysis.timing import NotApplicable, NotGiven, Pwcet, Series, Verdict
+from harness.runs.measurement.parts import Part
+
+TIMELINE_POINTS = 400
+MOST_DISTURBED = 0.01  # of the readings of a part; a counter that is disturbed more often is not exact
+BODY = 0.99  # of the executions, the fastest: one slow execution must not press all others into one bin
+
+Readings = npt.NDArray[np.uint64] | npt.NDArray[np.int64]
+
+
+def times(part: Part, readings: Readings) -> dict[str, Any]:
+    """The statistics of one part's execution times, ns (n,), in the order of measurement.
+
+    A warm-up that shows in spite of the one left out is no part of the extremes, which say so.
+    """
+    described = timing.describe(readings)
+    steady = readings[described.warm_up.executions :] if isinstance(described, Series) else readings
+    return dataclasses.asdict(part) | {
+        "summary": plain(timing.summarise(readings)),
+        "series": plain(described),
+        "pwcet": plain(timing.analyse(steady)),
+        "pwcet_without": int(readings.size - steady.size),
+        "histogram": plain(timing.histogram(readings)),
+        "body": plain(timing.histogram(readings[readings <= np.quantile(readings, BODY, method="inverted_cdf")])),
+        "tail": tail(readings),
+        "timeline": timeline(readings),
+    }
+
+
+def counts(part: Part, readings: Readings, overhead: int | None, vectors: int) -> dict[str, Any]:
+    """The counted events of one part's executions, (n,): equal in all of them, or which executions were the extremes.
+
+    What two readings cost is taken off, once for each task, where it is known to be constant.  Execution i is of vector
+    i % `vectors`: a count is `repeatable` if each vector always had the same.  What disturbs a counter only adds to it:
+    where few readings are `disturbed`, all but `most` is told of each vector's least, and these are repeatable unless
+    the disturbances could be what differs between vectors.
+    """
+    taken_off = (overhead or 0) * part.tasks
+    every = readings.astype(np.int64) - taken_off
+    least = least_of_each(every, vectors)
+    disturbed = int((every.reshape(-1, vectors) > least).sum())
+    trusted = disturbed <= MOST_DISTURBED * every.size
+    counted = least if trusted else every
+    values, shares = np.unique(counted, return_counts=True)
+    most_often = int(values[shares.argmax()])
+    differing = int((least != most_often).sum())
+    return dataclasses.asdict(part) | {
+        "executions": int(every.size),
+        "taken_off": taken_off,
+        "min": int(values[0]),
+        "max": int(values[-1]),
+        "distinct": int(values.size),
+        "most_often": most_often,
+        "first_min": int(counted.argmin()),
+        "first_max": int(counted.argmax()),
+        "repeatable": trusted and (not disturbed or differing > disturbed),
+        "disturbed": disturbed,
+        "most": int(every.max()),
+    }
+
+
+def least_of_each(readings: Readings, vectors: int) -> Readings:
+    """Of every vector the least of its readings, (vectors,) or (vectors, parts), from (n,) or (n, parts)."""
+    least: Readings = readings.reshape(-1, vectors, *readings.shape[1:]).min(axis=0)
+    return least
+
+
+def tail(readings: Readings) -> list[list[float]]:
+    """Times, and the share of executions that took as long or longer."""
+    return [[point.time_ns, point.share] for point in timing.empirical_tail(readings)]
+
+
+def timeline(readings: Readings) -> list[list[int]]:
+    """For at most TIMELINE_POINTS stretches of the series: its first execution, minimum, median, maximum."""
+    starts = np.unique(np.linspace(0, readings.size, TIMELINE_POINTS, endpoint=False).astype(np.int64))
+    stretches = zip(starts, np.split(readings, starts[1:]), strict=True)
+    return [
+        [int(start), int(part.min()), int(np.quantile(part, 0.5, method="lower")), int(part.max())]
+        for start, part in stretches
+    ]
+
+
+def against(
+    names: Sequence[str], base: Readings, new: Readings, history: Sequence[Readings], *, counted: bool
+) -> dict[str, Any]:
+    """Whether the parts, columns of (n, parts) readings, moved since the base; earlier series tell the noise.
+
+    `regressed` if any part is slower beyond its gate; a counted event more is a regression.  `too_noisy` names the
+    parts of which the base cannot tell whether they became slower.
+    """
+    columns = [
+        _compare_counts(base[:, i], new[:, i])
+        if counted
+        else _compare_times(base[:, i], new[:, i], [one[:, i] for one in history])
+        for i in range(len(names))
+    ]
+    parts = [{"name": name} | column for name, column in zip(names, columns, strict=True)]
+    slower = of_verdict(parts, Verdict.SLOWER)
+    return {"parts": parts, "regressed": bool(slower), "slower": slower, "too_noisy": too_noisy(parts)}
+
+
+def of_verdict(parts: Sequence[Mapping[str, Any]], verdict: Verdict) -> list[str]:
+    """Return the names of the compared parts with this verdict."""
+    return [part["name"] for part in parts if part.get("verdict") == verdict.value]
+
+
+def too_noisy(parts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of the compared parts that a noisy base leaves inconclusive."""
+    unsure = of_verdict(parts, Verdict.INCONCLUSIVE)
+    return [part["name"] for part in parts if part["name"] in unsure and any(map(_is_noisy, part["shifts"]))]
+
+
+def _is_noisy(shift: Mapping[str, Any]) -> bool:
+    """Return whether the shift is inconclusive because of its gate; earlier versions did not tell."""
+    return bool(shift.get("too_noisy"))
+
+
+def _compare_times(base: Readings, new: Readings, history: Sequence[Readings]) -> dict[str, Any]:
+    """The comparison, and the base's tail for a picture of both."""
+    found: dict[str, Any] = plain(timing.compare(base, new, history=history))
+    return found | {"base_tail": tail(base)}
+
+
+def _compare_counts(base: Readings, new: Readings) -> dict[str, Any]:
+    """Exact counts need no statistics: the largest is the same or not."""
+    before, after = int(base.max()), int(new.max())
+    verdict = Verdict.SLOWER if after > before else Verdict.FASTER if after < before else Verdict.UNCHANGED
+    return {"verdict": verdict.value, "reasons": [f"at most {after:,}, before {before:,}"], "shifts": []}
+
+
+def plain(value: Any) -> Any:
+    """Frozen values and numpy's scalars as JSON types; infinities and NaN, which JSON has not, become null.
+
+    A number that is not given is {"not_given": why}, a pWCET that does not apply {"not_applicable": [why, ...]}.
+    """
+    if isinstance(value, NotGiven):
+        return {"not_given": value.reason, "needs": value.needs}
+    if isinstance(value, NotApplicable):
+        return {"not_applicable": list(value.reasons), "tests": plain(value.tests)}
+    if dataclasses.is_dataclass(value):
+        fields = {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return fields | _derived(value)
+    return _plain_container(value)
+
+
+def _plain_container(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(plain(key)): plain(entry) for key, entry in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(entry) for entry in value]
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, np.generic):
+        return _plain_container(value.item())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _derived(value: Any) -> dict[str, Any]:
+    """What a reader of the JSON would have to compute again."""
+    if isinstance(value, Pwcet):
+        return {"law_name": value.law.name, "end_ns": plain(value.law.end)}
+    if isinstance(value, timing.Point):
+        return {"words": value.words}
+    if isinstance(value, timing.Shift):
+        return {"too_noisy": value.too_noisy}
+    return {}

@@ -1,0 +1,98 @@
+"""Observe the deployed program at work: traces of it undisturbed, with each item slowed down in turn, and at random.
+
+The first block of the run's vectors passes through the network again and again, with every step of every item timed
+on the board.  That the traces are paths of the plan's net is decided by `harness.plan.conformance`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.execution import dumps, program
+from harness.execution.program import Deployed
+from harness.plan.conformance import Condition, arrange, read
+from harness.plan.plan import Plan
+from harness.runs.job import Job
+
+DELAY_US = 300
+"""Before each task of the item that is slowed down; at random: at most, before each step of all items."""
+
+LONGEST_LINE_BYTES = 1024  # of a trace: two names, four numbers
+
+Advance = Callable[[int], object]
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """What slows the program down, by its options; `executions` are traced under it."""
+
+    name: str
+    options: tuple[str, ...]
+    executions: int
+
+    @property
+    def file(self) -> str:
+        """The name of its trace in the run folder."""
+        return f"{self.name.replace(' ', '_').replace('µ', 'u')}.jsonl"
+
+
+def disturbances(plan: Plan, executions: int, seed: int) -> Iterator[Disturbance]:
+    """None, each item slowed down, all at random: of `executions` each gets its part, the first what is left."""
+    delays = [
+        *((f"delay {item.name} {DELAY_US} µs", ("--delay", f"{item.name}:{DELAY_US}")) for item in plan.items),
+        (f"random delays up to {DELAY_US} µs", ("--random-delay", f"{DELAY_US}:{seed % (1 << 31)}")),
+    ]
+    each = executions // (1 + len(delays))
+    yield Disturbance("undisturbed", (), executions - each * len(delays))
+    if each:
+        yield from (Disturbance(name, options, each) for name, options in delays)
+
+
+def observe(job: Job, deployed: Deployed, advance: Advance) -> tuple[Condition, ...]:
+    """One trace for every disturbance; the files stay in the run folder.  `advance` hears of traced executions.
+
+    BoardError if the program fails, or a trace is not what it should be.
+    """
+    size = min(job.plan.block, job.stimuli.count)
+    vectors = job.folder.traces / "vectors.npy"
+    dumps.write(vectors, job.stimuli.chunk(0, size))
+    there = deployed.run_folder / vectors.name
+    deployed.board.put(vectors, there)
+    job.folder.write_board(job.folder.traces.name, job.identity)
+    found = []
+    for disturbance in disturbances(job.plan, job.request.trace, job.request.seed):
+        arguments = ["--vectors", str(there), *program.options(job.plan), *disturbance.options]
+        trace = job.folder.traces / disturbance.file
+        repeated = [*arguments, "--repeat", str(disturbance.executions)]
+        _trace(deployed, repeated, trace, job.profile.timeout_s, _longest(job.plan, disturbance.executions))
+        found.append(_condition(job.plan, disturbance, trace))
+        advance(disturbance.executions)
+    return tuple(found)
+
+
+def kept(plan: Plan, folder: Path, executions: int, seed: int) -> tuple[Condition, ...]:
+    """What `observe` gave, from the traces that it left in `folder`.
+
+    BoardError if a trace is not what it should be, OSError if it cannot be read.
+    """
+    return tuple(_condition(plan, each, folder / each.file) for each in disturbances(plan, executions, seed))
+
+
+def _condition(plan: Plan, disturbance: Disturbance, trace: Path) -> Condition:
+    return Condition(disturbance.name, arrange(plan, read(trace), disturbance.executions))
+
+
+def _longest(plan: Plan, executions: int) -> int:
+    """Bytes that no trace of so many executions exceeds, even if each step is taken twice."""
+    return 2 * executions * sum(map(len, plan.schedules)) * LONGEST_LINE_BYTES
+
+
+def _trace(deployed: Deployed, arguments: list[str], to: Path, timeout_s: float, largest: int) -> None:
+    """Run the program with its steps timed, and fetch the trace whole."""
+    out = program.out_folder(deployed.run_folder, 0)
+    there = out / "trace.jsonl"
+    traced = ["--out", str(out), "--dump", "none", "--warmup", "1", "--trace"]
+    program.run_program(deployed, [*arguments, *traced], timeout_s)
+    program.fetch_whole(deployed.board, there, to, largest)

@@ -1,0 +1,123 @@
+"""A claim of a run's evidence, and what has come of looking at it again."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import zip_longest
+from typing import Any, TypeAlias
+
+from jinja2 import TemplateError
+
+from harness.core.console import Bar
+from harness.core.errors import BoardError, HarnessError, RequestError
+from harness.core.strict_json import spelled
+
+ALMOST_NOTHING = 1e-12  # of a fraction that should be 0
+
+Progress: TypeAlias = Callable[[str, int], AbstractContextManager[Bar]]
+"""Opens a progress bar: what is done, how many steps it takes."""
+
+# What reading a document raises that has not the form it should have; a run folder may come from anybody.
+MALFORMED = (
+    *(ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RecursionError, TypeError, ValueError),
+    TemplateError,  # a page that lacks an entry
+)
+
+
+class State(StrEnum):
+    """Whether a claim holds."""
+
+    OK = "ok"
+    WRONG = "not ok"
+    UNCHECKED = "not checked"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim; `text` says what was looked at, what contradicts it, or why it was not looked at.
+
+    Evidence stands only if what is `needed` was checked: without the others it is as good as its files.
+    """
+
+    name: str
+    state: State
+    text: str
+    needed: bool = True
+
+
+class ContradictionError(Exception):
+    """The evidence is not what it says."""
+
+
+class UncheckedError(Exception):
+    """A claim cannot be looked at here."""
+
+
+def claim(name: str, check: Callable[[], str], *, needed: bool = True) -> Claim:
+    """What comes of a check: it returns what it has seen, or raises what speaks against it or hinders it."""
+    try:
+        return Claim(name, State.OK, check(), needed)
+    except (ContradictionError, RequestError, BoardError) as error:
+        return Claim(name, State.WRONG, str(error), needed)
+    except (UncheckedError, HarnessError) as error:
+        return Claim(name, State.UNCHECKED, str(error), needed)
+    except MALFORMED as error:
+        reason = f"damaged, or written by another version of harness: {type(error).__name__}: {error}"
+        return Claim(name, State.UNCHECKED, reason)  # needed: else a form that stops the check would pass it
+
+
+def stands(claims: Sequence[Claim]) -> bool | None:
+    """Whether the evidence does; None if that could not be found out."""
+    if any(each.state is State.WRONG for each in claims):
+        return False
+    return None if any(each.needed and each.state is State.UNCHECKED for each in claims) else True
+
+
+def require_equal(what: str, recorded: Any, found: Any, *, close: float = 0.0) -> None:
+    """ContradictionError, naming the first entry that differs, unless the record is what was found; both as JSON.
+
+    Fractions may differ by so much in relation to them: processors do not round logarithms alike.
+    """
+    different = first_difference(*(json.loads(json.dumps(spelled(value))) for value in (recorded, found)), close=close)
+    if different:
+        raise ContradictionError(f"{what} says {different}")
+
+
+def first_difference(recorded: Any, found: Any, at: str = "", *, close: float = 0.0) -> str:
+    """The first place where two JSON values differ, in words; empty if there is none."""
+    if isinstance(recorded, Mapping) and isinstance(found, Mapping):
+        pairs = (
+            (f"{at}.{key}" if at else str(key), recorded.get(key), found.get(key)) for key in {**found, **recorded}
+        )
+    elif isinstance(recorded, list) and isinstance(found, list):
+        pairs = ((f"{at}[{index}]", *pair) for index, pair in enumerate(zip_longest(recorded, found)))
+    else:
+        same = json.dumps(recorded) == json.dumps(found)  # by their texts: 1 is not 1.0, and NaN is NaN
+        if same or (close and _are_close(recorded, found, close)):
+            return ""
+        return f"{at} is {shortened(recorded)}, found again as {shortened(found)}"
+    differences = (first_difference(one, other, where, close=close) for where, one, other in pairs)
+    return next(filter(None, differences), "")
+
+
+def _are_close(recorded: Any, found: Any, close: float) -> bool:
+    fractions = isinstance(recorded, float) and isinstance(found, float)
+    return fractions and math.isclose(recorded, found, rel_tol=close, abs_tol=ALMOST_NOTHING)
+
+
+def shortened(value: Any) -> str:
+    """A value for a line of text."""
+    text = json.dumps(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def listed(names: Iterable[str]) -> str:
+    """The first names, and how many others there are."""
+    shown = sorted(names)
+    more = f" and {len(shown) - 3:,} more" if len(shown) > 3 else ""
+    return f"{', '.join(shown[:3])}{more}"

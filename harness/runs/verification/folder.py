@@ -1,0 +1,120 @@
+"""The files of a run: those of run.json, all of them, as they were, and no others."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness.core.errors import RequestError
+from harness.core.file_digest import file_sha256
+from harness.core.safe_io import read_document
+from harness.runs.folder import ENVELOPE, ChunkRecord, RunFolder, content_sha256
+from harness.runs.verification.claims import ContradictionError, Progress, UncheckedError, listed
+
+RUN = "run.json"
+
+# What a run leaves behind; the other claims look at what is below the folders.
+_KNOWN = re.compile(
+    r"(attempts\.jsonl|log\.txt|report\.html|junit\.xml|table\.tex|times\.csv|model\.onnx"
+    r"|(stimuli|failing|readings|wrong-outputs)\.npy|(request|proof|wrong-outputs|run|run\.dsse)\.json"
+    r"|(plan|chunks|boards|reference|target)/.+|traces/([^/]+\.jsonl|vectors\.npy))"
+)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A finished run: its folder, its document."""
+
+    path: Path
+    run: Mapping[str, Any]
+
+    @property
+    def measured(self) -> bool:
+        """Whether it is a measurement."""
+        return self.run.get("kind") == "measure"
+
+    @cached_property
+    def request(self) -> dict[str, Any]:
+        """What was asked."""
+        return dict(RunFolder(self.path).read_request()["request"])
+
+    @cached_property
+    def records(self) -> tuple[ChunkRecord, ...]:
+        """All chunks."""
+        return tuple(RunFolder(self.path).chunks())
+
+
+def read(path: Path) -> Evidence | None:
+    """The run in a folder, None if it is not finished; RequestError if it is none, or its document cannot be read."""
+    if not os.path.lexists(path / RUN):
+        if (path / "request.json").is_file():
+            return None
+        raise RequestError(f"{path}: this is no run folder", "name a folder under runs/, or the path of one")
+    try:
+        return Evidence(path, read_document(path / RUN))
+    except (OSError, ValueError) as error:
+        raise RequestError(
+            f"{path / RUN}: cannot be read: {error}", "get the folder again from where it came"
+        ) from error
+
+
+def how_to_finish(path: Path) -> str:
+    """What is to be done with a run of which `read` says that it is not finished."""
+    with suppress(RequestError):
+        if RunFolder(path).read_request().get("kind") == "measure":
+            return "measure again: a measurement is not resumed"
+    return f"harness run --resume {shlex.quote(str(path))}"
+
+
+def files(evidence: Evidence, progress: Progress) -> str:
+    """Every file that run.json lists is there with its SHA-256, and no other but run.json and the signature."""
+    recorded, found = evidence.run["files"], set(plain(evidence.path))
+    missing, added = recorded.keys() - found, found - recorded.keys() - {RUN, ENVELOPE}
+    if missing or added:
+        wrong = (f"missing: {listed(missing)}" if missing else "", f"added: {listed(added)}" if added else "")
+        raise ContradictionError("; ".join(filter(None, wrong)))
+    if unknown := {name for name in found if not _KNOWN.fullmatch(name)}:
+        raise ContradictionError(f"added, and listed: {listed(unknown)}; no run leaves such a file behind")
+    changed = []
+    with progress("hashing files", len(recorded)) as bar:
+        for name, sha256 in recorded.items():
+            if file_sha256(evidence.path / name) != sha256:
+                changed.append(name)
+            bar.advance(1)
+    if changed:
+        raise ContradictionError(f"changed: {listed(changed)}")
+    return f"{len(recorded):,} files are those that {RUN} lists, and no others are there"
+
+
+def plain(folder: Path) -> Iterator[str]:
+    """The names of all files in the folder; ContradictionError for what no run leaves behind, such as links."""
+    for path, folders, names in os.walk(folder, onerror=_not_seen):
+        for found in (Path(path, name) for name in (*folders, *names)):
+            mode, name = found.lstat().st_mode, found.relative_to(folder).as_posix()
+            if stat.S_ISREG(mode):
+                yield name
+            elif not stat.S_ISDIR(mode):
+                raise ContradictionError(f"added: {name}, which is no plain file")
+
+
+def _not_seen(error: OSError) -> None:
+    """What is not seen could be anything."""
+    raise ContradictionError(f"cannot be looked into: {error}") from error
+
+
+def content(evidence: Evidence) -> str:
+    """The hash of what the run has shown follows from those of its files."""
+    recorded, found = evidence.run.get("content_sha256"), content_sha256(evidence.run["files"])
+    if recorded is None:
+        raise UncheckedError(f"{RUN} has none: written by an older version")
+    if recorded != found:
+        raise ContradictionError(f"{RUN} says {recorded}, its files give {found}")
+    return f"{found}, of what the run has shown"

@@ -1,0 +1,218 @@
+"""Of a measurement: every number that follows from the readings that were kept, and whether its outputs were right."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.analysis.compare import NOTHING, Comparison, compare
+from harness.analysis.timing.comparison import Verdict
+from harness.core.arrays import Array
+from harness.core.file_digest import file_sha256
+from harness.core.safe_io import load_array, read_document
+from harness.execution import dumps
+from harness.model.onnx_runtime.hostcheck import instruction_set
+from harness.plan.plan import Plan
+from harness.reference import Reference
+from harness.reference.stimuli import Stimuli
+from harness.runs.folder import WRONG_OUTPUTS, WRONG_OUTPUTS_DUMP
+from harness.runs.measurement import facts, parts, segments, statistics
+from harness.runs.measurement.base import READINGS_FILE, Base
+from harness.runs.measurement.document import against as compared_with
+from harness.runs.measurement.document import judge, not_met
+from harness.runs.measurement.parts import Part
+from harness.runs.measurement.request import Asked, Quantity
+from harness.runs.measurement.segments import Readings
+from harness.runs.verification.claims import ContradictionError, Progress, UncheckedError, require_equal
+from harness.runs.verification.folder import RUN, Evidence
+
+CLOSE = 1e-6  # of statistics: with other instructions of the processor they differ by 1e-11
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A finished measurement, its plan and vectors."""
+
+    evidence: Evidence
+    plan: Plan
+    vectors: Stimuli
+
+    @property
+    def asked(self) -> Asked:
+        """What was measured, in the run's words."""
+        run, said = self.evidence.run, self.evidence.run["measured"]
+        quantity, load = Quantity(said["quantity"]), run["load"]["name"]
+        return Asked(said["samples"], said["scope"], quantity, load, said["warmup"], said["duration_s"])
+
+    @property
+    def ran_on(self) -> list[str]:
+        """Of every item where it really ran."""
+        return [item["ran_on"] for item in self.evidence.run["plan"]["items"]]
+
+
+def measured(subject: Measurement) -> str:
+    """What was measured agrees with itself, with the plan, and with what the board said."""
+    run, asked = subject.evidence.run, subject.asked
+    said, each = run["measured"], run["state"]["segments"]
+    elapsed_ns = sum(segment["elapsed_ns"] for segment in each)
+    found = {
+        "interval": parts.interval(subject.plan, asked),
+        "unit": asked.quantity.unit,
+        "block": subject.plan.block,
+        "samples": subject.vectors.count * len(each),
+        "segment": subject.vectors.count,
+        "segments": len(each),
+        "pause_s": segments.pause_s(asked),
+        "cycle_ns": elapsed_ns / said["samples"],
+        "memory_lock_asked": "--lock-memory" in said["options"],
+        "dma_latency_asked": "--dma-latency" in said["options"],
+        "not_met_because": not_met(subject.plan, subject.ran_on, asked, run["board"]["environment"]),
+    }
+    require_equal(f"{RUN}, measured,", {key: said[key] for key in found}, found)
+    planned = [dataclasses.asdict(part) for part in parts.planned(subject.plan, subject.ran_on, asked)]
+    names = [field.name for field in dataclasses.fields(Part)]
+    require_equal(f"{RUN}, parts,", [{name: part[name] for name in names} for part in run["parts"]], planned)
+    return f"{said['quantity']} of the {asked.scope}: {said['samples']:,} executions in {len(each):,} processes"
+
+
+def outputs(subject: Measurement, progress: Progress) -> str:
+    """The reference, computed again, gives the outputs of every segment, or those that were told to be wrong."""
+    expected = _right(subject, progress)
+    right, run = dumps.sha256(expected), subject.evidence.run
+    if "sha256" not in run["outputs"]:
+        raise UncheckedError(f"{RUN} has no hashes of them: written by an older version")
+    segments_of = run["outputs"]["sha256"]
+    if sum(segments_of.values()) != run["measured"]["segments"] or not all(count > 0 for count in segments_of.values()):
+        raise ContradictionError(f"{RUN} has the outputs of {sum(segments_of.values())} segments, not of all")
+    wrong = {sha256: count for sha256, count in segments_of.items() if sha256 != right}
+    if not wrong and (subject.evidence.path / WRONG_OUTPUTS).exists():
+        raise ContradictionError(f"{WRONG_OUTPUTS} tells of wrong outputs, {RUN} of right ones only")
+    compared = NOTHING if not wrong else _first_wrong(subject, expected, wrong)
+    said = {key: run["outputs"][key] for key in ("compared", "first", "own")}
+    first = dataclasses.asdict(compared.first) if compared.first else None
+    found = {"compared": expected.size * run["measured"]["segments"], "first": first, "own": 0}
+    require_equal(f"{RUN}, outputs,", said, found)
+    _require_count(run["outputs"]["differing"], compared.differing, wrong)
+    if wrong:
+        return f"wrong in {sum(wrong.values()):,} of {run['measured']['segments']:,} segments, as {RUN} says"
+    return f"{said['compared']:,}, computed again for {len(expected):,} vectors: those of every segment, {right[:16]}"
+
+
+def _right(subject: Measurement, progress: Progress) -> Array:
+    """The last layer's activations, (vectors, width); ReferenceFailed if they cannot be trusted on this machine."""
+    precise = subject.evidence.request["x64_quant_precision"]
+    with progress("computing the reference again", subject.vectors.count) as bar:
+        reference = Reference(subject.plan.network, x64_quant_precision=precise)
+        found = reference.activations(subject.vectors.chunk(0, subject.vectors.count))[-1]
+        bar.advance(len(found))
+    return found
+
+
+def _first_wrong(subject: Measurement, expected: Array, wrong: Mapping[str, int]) -> Comparison:
+    """The first outputs that were wrong, compared again; ContradictionError if they were none of the run's."""
+    path = subject.evidence.path
+    if not (path / WRONG_OUTPUTS_DUMP).exists():
+        raise ContradictionError(f"{sum(wrong.values())} segments had wrong outputs; there is no {WRONG_OUTPUTS_DUMP}")
+    sha256 = file_sha256(path / WRONG_OUTPUTS_DUMP)
+    if sha256 not in wrong:
+        raise ContradictionError(f"{WRONG_OUTPUTS_DUMP} is {sha256}, no segment's wrong outputs")
+    shape = expected.shape[0], expected.shape[1]
+    found = compare(expected, dumps.read_array(path / WRONG_OUTPUTS_DUMP, expected.dtype, shape, sha256))
+    said = {key: value for key, value in read_document(path / WRONG_OUTPUTS).items() if key != "board"}
+    require_equal(f"{WRONG_OUTPUTS},", said, dataclasses.asdict(found))
+    return found
+
+
+def _require_count(said: int, first: int, wrong: Mapping[str, int]) -> None:
+    """Of outputs that were wrong in one way all is known; of the others, that each has one at least."""
+    if len(wrong) == 1:
+        require_equal(f"{RUN}, outputs.differing,", said, first * sum(wrong.values()))
+    elif said < first + sum(wrong.values()) - 1 or bool(said) is not bool(wrong):
+        raise ContradictionError(f"{RUN}, outputs.differing, is {said}, and {sum(wrong.values())} segments were wrong")
+
+
+def numbers(evidence: Evidence, progress: Progress) -> str:
+    """The statistics of every part follow from its readings."""
+    run, readings = evidence.run, _readings(evidence)
+    with progress("computing the statistics again", len(run["parts"])) as bar:
+        for index, recorded in enumerate(run["parts"]):
+            found = _part(recorded, run, readings[:, index])
+            _require_close(run, f"{RUN}, part {recorded['name']},", recorded, found)
+            bar.advance(1)
+    return f"those of {len(run['parts'])} parts follow from {len(readings):,} executions in {READINGS_FILE}"
+
+
+def _require_close(run: Mapping[str, Any], what: str, recorded: Any, found: Any) -> None:
+    """The same statistics; UncheckedError where another processor has computed them, whose last digits decided."""
+    try:
+        require_equal(what, recorded, found, close=CLOSE)
+    except ContradictionError as error:
+        if run["reference"]["isa"] == instruction_set():
+            raise
+        raise UncheckedError(f"{error}; it was computed by another processor than this") from error
+
+
+def _readings(evidence: Evidence) -> Readings:
+    run, path = evidence.run, evidence.path / READINGS_FILE
+    require_equal(f"{RUN}, readings,", run["readings"], {"file": READINGS_FILE, "sha256": file_sha256(path)})
+    readings = load_array(path)
+    shape = (run["measured"]["samples"], len(run["parts"]))
+    if readings.dtype != np.uint64 or readings.shape != shape:
+        raise ContradictionError(f"{READINGS_FILE} is {readings.dtype} {readings.shape}, not uint64 {shape}")
+    return np.array(readings)
+
+
+def _part(recorded: Mapping[str, Any], run: Mapping[str, Any], readings: Readings) -> dict[str, Any]:
+    part = Part(**{field.name: recorded[field.name] for field in dataclasses.fields(Part)})
+    if run["measured"]["quantity"] == Quantity.TIME.value:
+        return statistics.times(part, readings)
+    return statistics.counts(part, readings, run["clock"]["constant"], run["measured"]["segment"])
+
+
+def against(evidence: Evidence) -> str:
+    """What it was compared with gives the same again, where that lies beside it."""
+    run = evidence.run
+    said = run["against"]
+    bases = tuple(_base(evidence, entry) for entry in (said["base"], *said["history"]))
+    _require_close(run, f"{RUN}, against,", said, compared_with(run, _readings(evidence), bases))
+    return f"{said['base']['run']} is here, as are {len(said['history'])} others: compared again, the same"
+
+
+def _base(evidence: Evidence, said: Mapping[str, Any]) -> Base:
+    """A former measurement; UncheckedError if there is none of that name beside this one, or it is another."""
+    folder = evidence.path.absolute().parent / Path(said["run"]).name
+    try:
+        document, sha256 = read_document(folder / RUN), file_sha256(folder / READINGS_FILE)
+    except (OSError, ValueError) as error:
+        raise UncheckedError(f"{said['run']} is not beside it: {error}") from error
+    if sha256 != said.get("readings_sha256"):
+        raise UncheckedError(f"{folder} is not what it was compared with: other readings")
+    return Base(folder, document, np.array(load_array(folder / READINGS_FILE)))
+
+
+def verdict(evidence: Evidence) -> str:
+    """The verdict follows from outputs, numbers, and what it was compared with."""
+    run = evidence.run
+    _require_consistent(run)
+    found, reason = judge(dict(run))
+    require_equal(RUN, {"verdict": run["verdict"], "reason": run["reason"]}, {"verdict": found, "reason": reason})
+    return f"{found}: {reason}"
+
+
+def _require_consistent(run: Mapping[str, Any]) -> None:
+    """No MET of what has none, no part slower that the sum of them does not tell."""
+    try:
+        facts.gather(run)
+    except ValueError as error:
+        raise ContradictionError(f"{RUN} contradicts itself: {error}") from error
+    if run["against"]:
+        parts = run["against"]["parts"]
+        slower = statistics.of_verdict(parts, Verdict.SLOWER)
+        require_equal(f"{RUN}, against.slower,", run["against"]["slower"], slower)
+        noisy = statistics.too_noisy(parts)
+        require_equal(f"{RUN}, against.too_noisy,", run["against"].get("too_noisy", []), noisy)

@@ -1,0 +1,226 @@
+"""What a run has shown: its dumps compared again, its reference computed again, the verdict that follows from both."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.analysis.compare import compare
+from harness.core.arrays import Array
+from harness.core.safe_io import load_array
+from harness.execution import dumps
+from harness.plan import conformance
+from harness.plan.plan import Plan
+from harness.reference import Reference, SpecificationReference
+from harness.reference.coverage import Coverage, LayerCoverage, Met, Quantity
+from harness.reference.stimuli import Stimuli
+from harness.runs import chunks, tracing
+from harness.runs.chunks import Chunk
+from harness.runs.counterexample import FILE, case, first_difference
+from harness.runs.document import Shown, results
+from harness.runs.folder import ChunkRecord, RunFolder
+from harness.runs.verification.claims import ContradictionError, Progress, UncheckedError, listed, require_equal
+from harness.runs.verification.folder import RUN, Evidence
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The dumps of a run's plan over its vectors."""
+
+    evidence: Evidence
+    plan: Plan
+    vectors: Stimuli
+
+    def kept(self, kind: str, record: ChunkRecord) -> dict[int, Array]:
+        """The dumps of one chunk that the folder has, `reference` or `target`, by layer.
+
+        BoardError if one has not the length, header and SHA-256 that the chunk's record says.
+        """
+        hashes = record.reference_sha256 if kind == "reference" else record.target_sha256
+        found = {}
+        for index, layer in enumerate(self.plan.network.layers):
+            path = self.evidence.path / kind / f"{record.index:05}" / dumps.file_name(index, layer)
+            if path.exists():
+                found[index] = dumps.read(path, layer, record.stop - record.start, hashes[index])
+        return found
+
+
+def cover(outputs: Outputs) -> str:
+    """The chunks have all vectors, none twice; every activation of every layer was compared."""
+    layers, count = outputs.plan.network.layers, outputs.vectors.count
+    expected = tuple(chunks.cut(count, outputs.evidence.run["chunk"]))
+    found = tuple(Chunk(record.index, record.start, record.stop) for record in outputs.evidence.records)
+    for one, other in zip(found, expected, strict=False):
+        if one != other:
+            raise ContradictionError(f"chunk {one.index} has vectors {one.start} to {one.stop}, expected are {other}")
+    if len(found) != len(expected):
+        raise ContradictionError(f"{len(found)} chunks are here, of {len(expected)}")
+    names = {path.name for path in (outputs.evidence.path / "chunks").iterdir()}
+    if others := names - {f"{chunk.index:05}.json" for chunk in expected}:
+        raise ContradictionError(f"chunks has what is none: {listed(others)}")
+    for chunk, record in zip(found, outputs.evidence.records, strict=True):
+        compared = [layer.compared for layer in record.layers]
+        require_equal(f"chunk {chunk.index}, compared,", compared, [chunk.size * layer.width for layer in layers])
+    _require_no_other_dumps(outputs, found)
+    return f"{len(found):,} chunks cover {count:,} vectors, {len(layers)} layers each, none twice and none left out"
+
+
+def _require_no_other_dumps(outputs: Outputs, found: Sequence[Chunk]) -> None:
+    """No dump is here of a chunk, or of a layer, that nobody tells of."""
+    layers = {dumps.file_name(index, layer) for index, layer in enumerate(outputs.plan.network.layers)}
+    told = {f"{chunk.index:05}/{name}" for chunk in found for name in layers}
+    for kind in ("reference", "target"):
+        folder = outputs.evidence.path / kind
+        here = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
+        if others := here - told:
+            raise ContradictionError(f"{kind} has dumps of no chunk, or of no layer: {listed(others)}")
+
+
+def again(outputs: Outputs, progress: Progress) -> str:
+    """Every dump that is here, against the reference's that is here; of the others the hashes tell."""
+    activations = files = 0
+    with progress("comparing dumps again", outputs.vectors.count) as bar:
+        for record in outputs.evidence.records:
+            expected, actual = outputs.kept("reference", record), outputs.kept("target", record)
+            _require_kept(outputs, record, expected, actual)
+            for layer, dump in actual.items():
+                found = compare(expected[layer], dump, record.start)
+                recorded = dataclasses.asdict(record.layers[layer]) | {"own": 0}
+                require_equal(f"chunk {record.index}, layer {layer},", recorded, dataclasses.asdict(found))
+                activations += dump.size
+            files += len(actual)
+            bar.advance(record.stop - record.start)
+    return f"{files:,} dumps, {activations:,} activations, differ from the reference's where the chunks say so only"
+
+
+def _require_kept(
+    outputs: Outputs, record: ChunkRecord, expected: Mapping[int, Array], actual: Mapping[int, Array]
+) -> None:
+    """All that was to be fetched is here, both sides; what was not had the reference's hash, and differs nowhere."""
+    if expected.keys() != actual.keys():
+        only = sorted(expected.keys() ^ actual.keys())
+        raise ContradictionError(f"chunk {record.index}: of layer {only[0]} only one dump of two is here")
+    for layer, result in enumerate(record.layers):
+        same = record.reference_sha256[layer] == record.target_sha256[layer]
+        if layer not in actual and (outputs.evidence.run["fetch"] == "all" or not same):
+            raise ContradictionError(f"chunk {record.index}: the dumps of layer {layer} are not here")
+        if same and result.differing:
+            raise ContradictionError(f"chunk {record.index}: layer {layer} differs, yet its dumps have one hash")
+    _require_deployed(outputs, record)
+
+
+def _require_deployed(outputs: Outputs, record: ChunkRecord) -> None:
+    """Of a proof every chunk ran in deployment mode too; its outputs differ if, and only if, their hash does."""
+    deployed, name = record.deployed, f"chunk {record.index}, deployment mode"
+    wanted = outputs.evidence.request["floats"] is not None
+    if "deployed" not in outputs.evidence.run:
+        raise UncheckedError(f"{name}: {RUN} does not know it: written by an older version")
+    if (deployed is not None) is not wanted:
+        raise ContradictionError(f"{name}: {'it did not run' if wanted else 'it ran, and no proof asks for it'}")
+    if deployed is None:
+        return
+    width = outputs.plan.network.layers[-1].width
+    require_equal(f"{name}, compared,", deployed.result.compared, (record.stop - record.start) * width)
+    if (deployed.sha256 == record.reference_sha256[-1]) is bool(deployed.result.differing):
+        raise ContradictionError(f"{name}: its hash and its result contradict each other")
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """Over how many vectors the reference was computed again, and what all vectors met if that were all."""
+
+    vectors: int
+    covered: tuple[LayerCoverage, ...] | None
+
+
+def recompute(outputs: Outputs, how_much: str, progress: Progress) -> Recomputed:
+    """The reference, over `all` chunks or one `chunk` at random: its hashes, and all that the chunks say follows.
+
+    ReferenceFailed if it cannot be trusted on this machine.
+    """
+    asked = outputs.evidence.request
+    reference = Reference(outputs.plan.network, x64_quant_precision=asked["x64_quant_precision"])
+    records = outputs.evidence.records if how_much == "all" else [secrets.choice(outputs.evidence.records)]
+    coverage, done = Coverage(outputs.plan.network), 0
+    with progress("computing the reference again", sum(record.stop - record.start for record in records)) as bar:
+        for record in records:
+            vectors = outputs.vectors.chunk(record.start, record.stop)
+            activations = reference.activations(vectors)
+            _require_follows(outputs, record, vectors, activations)
+            if how_much == "all":
+                coverage.add(vectors, activations)
+            done += len(vectors)
+            bar.advance(len(vectors))
+    return Recomputed(done, coverage.result() if how_much == "all" else None)
+
+
+def _require_follows(outputs: Outputs, record: ChunkRecord, vectors: Array, activations: Sequence[Array]) -> None:
+    """The record of a chunk, all of it, from the reference as it is computed now and the board's dumps."""
+    sha256 = tuple(map(dumps.sha256, activations))
+    require_equal(f"chunk {record.index}, reference_sha256", list(record.reference_sha256), sha256)
+    chunk = Chunk(record.index, record.start, record.stop)
+    hashes = (sha256, record.target_sha256)
+    actual = outputs.kept("target", record)
+    found = chunks.recorded(outputs.plan, outputs.vectors.count, chunk, vectors, activations, actual, hashes)
+    found = dataclasses.replace(found, deployed=record.deployed)  # its hash was compared with the reference's
+    require_equal(f"chunk {record.index},", dataclasses.asdict(record), dataclasses.asdict(found))
+
+
+def verdict(outputs: Outputs, covered: tuple[LayerCoverage, ...] | None) -> str:
+    """The verdict, its reason and all numbers of run.json follow from chunks, vectors, traces and proof.
+
+    `covered` is what the vectors met; None if that was not counted again: then run.json is believed in that.
+    """
+    run, plan = outputs.evidence.run, outputs.plan
+    ran_on = [item["ran_on"] for item in run["plan"]["items"]]
+    believed = covered or tuple(map(_covered, run["layers"]))
+    shown = Shown(outputs.evidence.records, believed, RunFolder(outputs.evidence.path).read_proof(), _observed(outputs))
+    found = results(plan, ran_on, outputs.vectors.count, shown)
+    require_equal(RUN, {key: run.get(key) for key in found}, found)
+    return f"{run['verdict']}: {run['reason']}"
+
+
+def _covered(layer: Mapping[str, Any]) -> LayerCoverage:
+    return {Quantity(name): Met(**met) for name, met in layer["coverage"].items()}
+
+
+def _observed(outputs: Outputs) -> dict[str, Any] | None:
+    """What the traces that are kept show; none were where nothing was asked for, or the program was known as wrong."""
+    asked, run = outputs.evidence.request, outputs.evidence.run
+    traces = outputs.evidence.path / "traces"
+    size = sum(path.stat().st_size for path in traces.glob("*.jsonl"))
+    if not asked["trace"] and size:
+        raise ContradictionError("request.json asks for no traces, and there are some")
+    if not asked["trace"] or (run["conformance"] is None and run["verdict"] == "differs"):
+        return None
+    if asked["trace"] > size:
+        raise ContradictionError(f"request.json asks for {asked['trace']:,} executions, more than the traces can have")
+    return conformance.document(outputs.plan, tracing.kept(outputs.plan, traces, asked["trace"], asked["seed"]))
+
+
+def failing(outputs: Outputs) -> str:
+    """The smallest failing case is of the first layer that differs; what should have come out of it, computed again."""
+    said = outputs.evidence.run["failing"]
+    first = first_difference(outputs.evidence.records)
+    path = outputs.evidence.path / FILE
+    if said is None or first is None:
+        if said is not None or first is not None:
+            raise ContradictionError(f"{RUN} has {'a' if said else 'no'} failing case, and the chunks say otherwise")
+        if path.exists():
+            raise ContradictionError(f"{FILE} is here, and nothing differs")
+        return "none, as nothing differs"
+    layer, difference = first
+    whole = outputs.vectors.chunk(difference.vector, difference.vector + 1)
+    vector = np.array(load_array(path)) if path.exists() else whole
+    right = SpecificationReference(outputs.plan.network).activations(vector)[layer][0, said["unit"]]
+    found = case(outputs.plan.network, layer, difference.vector, vector)
+    found |= {"expected": right.item(), "file": FILE if path.exists() else None}
+    require_equal(f"{RUN}, failing,", {key: said[key] for key in found}, found)
+    if repr(said["actual"]) == repr(said["expected"]) != repr("NaN"):  # -0.0 is not 0.0; one NaN may not be another
+        raise ContradictionError(f"{RUN}, failing: nothing differs there")
+    return f"one of layer {said['layer']}: what is right there follows again; what the board answered was not kept"

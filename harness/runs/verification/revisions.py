@@ -1,0 +1,69 @@
+"""Programs that run with the sources of the revision that made a run, taken from the history of this checkout."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.boards.workspace import SOURCES, git
+from harness.runs.verification.claims import UncheckedError
+from harness.runs.verification.folder import RUN, Evidence
+
+TIMEOUT_S = 1800.0
+LATER = "simulators"  # earlier revisions have them in kernels
+
+
+def by_its_revision(evidence: Evidence, program: str, arguments: Sequence[Path | str], folder: Path) -> Any:
+    """Return what a program prints as JSON that runs with the sources of the run's revision, unpacked in `folder`.
+
+    UncheckedError if they are not in the history of this checkout: only what its present comes from is run.
+    """
+    revision = commit(evidence)
+    known = [name for name in SOURCES if name != LATER or git("ls-tree", revision, name)]
+    archive = git("archive", "--format=tar", revision, *known)
+    if archive is None:
+        raise UncheckedError(f"git does not give the sources of revision {revision}")
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        tar.extractall(folder / "sources", filter="data")
+    environment = os.environ | {"PYTHONPATH": str(folder / "sources"), "PYTHONSAFEPATH": "1"}
+    asked = [sys.executable, "-c", program, *map(str, arguments)]
+    try:
+        done = subprocess.run(asked, capture_output=True, check=False, env=environment, timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired as error:
+        raise UncheckedError(f"revision {revision} did not make it within {TIMEOUT_S:g} s") from error
+    if done.returncode != 0:
+        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise UncheckedError(f"revision {revision} does not make it here: {last[:200]}")
+    return json.loads(done.stdout)
+
+
+def commit(evidence: Evidence) -> str:
+    """Return the commit that the run names; UncheckedError if it names none, had changes, or is not here."""
+    recorded = evidence.run["harness"]["revision"]
+    if recorded is None:
+        raise UncheckedError(
+            "made outside a checkout: no revision has its sources, so nobody can vouch for it; run it again with a "
+            "harness from a git checkout"
+        )
+    if str(recorded).endswith("-dirty"):
+        raise UncheckedError(
+            f"made by {recorded}, a checkout with changes: no revision has its sources, so nobody can vouch for it; "
+            "commit the changes and run it again"
+        )
+    match = re.search(r"(?:^|-g)([0-9a-f]{7,40})$", str(recorded))
+    if not match:
+        raise UncheckedError(f"{RUN} names no revision: {recorded!r}")
+    if git("merge-base", "--is-ancestor", match[1], "HEAD") is None:
+        raise UncheckedError(
+            f"made by revision {match[1]}, which is not in the history of this checkout: get it with git fetch, check "
+            f"it out with git checkout {match[1]}, and verify there"
+        )
+    return match[1]

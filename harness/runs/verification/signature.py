@@ -1,0 +1,47 @@
+"""Who vouches for a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from securesystemslib.dsse import Envelope
+
+from harness.boards.keys import fingerprint
+from harness.core.errors import RequestError
+from harness.runs.folder import ENVELOPE
+from harness.runs.signing import PAYLOAD_TYPE, is_signed_by, parse, signers, statement
+from harness.runs.verification.claims import ContradictionError, UncheckedError
+from harness.runs.verification.folder import RUN
+
+LARGEST_ENVELOPE = 1 << 20
+
+
+def signed(folder: Path, key: Ed25519PublicKey | None) -> str:
+    """The envelope states this run.json, and is signed by the laboratory whose public key is `key`."""
+    path = folder / ENVELOPE
+    if not path.exists():
+        if key is None:
+            raise UncheckedError("nobody has signed it")
+        raise ContradictionError(f"nobody has signed it: there is no {ENVELOPE}")
+    envelope = _read(path)
+    if envelope.payload_type != PAYLOAD_TYPE:
+        raise ContradictionError(f"{ENVELOPE} is of type {envelope.payload_type!r}, a statement of {PAYLOAD_TYPE}")
+    if envelope.payload != statement((folder / RUN).read_bytes()):
+        raise ContradictionError(f"{ENVELOPE} states another run than {RUN}")
+    names = ", ".join(signers(envelope))
+    if key is None:
+        named = f"names {names}" if names else "has no signature"
+        raise UncheckedError(f"anybody may have signed it; it {named}: give --key to check that")
+    if not is_signed_by(envelope, key):
+        raise ContradictionError(f"not signed by {fingerprint(key)}, but by {names or 'nobody'}")
+    return f"signed by {fingerprint(key)}"
+
+
+def _read(path: Path) -> Envelope:
+    if path.stat().st_size > LARGEST_ENVELOPE:
+        raise ContradictionError(f"{path.name} is too long for an envelope")
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except RequestError as error:
+        raise ContradictionError(f"{path.name} is {error.message}") from error

@@ -1,0 +1,226 @@
+"""All claims of a run's evidence, in the order in which they rest on each other."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from harness import __version__
+from harness.core.errors import HarnessError
+from harness.plan import folder as plan_folder
+from harness.plan import plan_check
+from harness.plan.plan import Plan
+from harness.reference.coverage import LayerCoverage
+from harness.runs.document import SCHEMA, revision
+from harness.runs.verification import board, bundle, fields, folder, inputs, measured, proved, results, sources
+from harness.runs.verification.claims import (
+    MALFORMED,
+    Claim,
+    ContradictionError,
+    Progress,
+    State,
+    UncheckedError,
+    claim,
+    listed,
+)
+from harness.runs.verification.folder import RUN, Evidence
+from harness.runs.verification.measured import Measurement
+from harness.runs.verification.results import Outputs
+from harness.runs.verification.signature import signed
+
+AFTERWARDS = ("content_sha256", "files")  # of run.json: what the reports were made without
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How much is looked at: the signature of which key, how much of the reference, the bundle, with which profiles.
+
+    `render` writes the reports of a document, by their names, as `harness.report.reports` does.
+    `emulator_key` is the fingerprint of the host key of the emulated boards of this machine, if it has any.
+    """
+
+    boards: Path
+    render: Callable[[Mapping[str, Any]], Mapping[str, str]]
+    key: Ed25519PublicKey | None = None
+    reference: Literal["all", "chunk", "none"] = "all"
+    rebuild: bool = True
+    emulator_key: str | None = None
+
+
+def verify(evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
+    """Every claim, as soon as it is decided."""
+    yield claim("files", lambda: folder.files(evidence, progress))
+    try:
+        list(folder.plain(evidence.path))
+    except ContradictionError as error:  # a pipe would never end, a link lead anywhere
+        yield Claim("content", State.UNCHECKED, f"nothing else is opened: {error}")
+        return
+    yield claim("content", lambda: folder.content(evidence), needed=False)
+    yield claim("fields", lambda: fields.known(evidence))
+    if evidence.run.get("schema") != SCHEMA:  # another version has other documents beside it
+        return
+    try:
+        plan, vectors = inputs.read(evidence)
+    except (HarnessError, *MALFORMED) as error:
+        text = f"request, plan, model or vectors cannot be read, and all else follows from them: {error}"
+        yield Claim("plan", State.WRONG, text)
+        return
+    yield claim("request", lambda: inputs.request(evidence, plan))
+    yield claim("board", lambda: board.board(evidence, wanted.emulator_key))
+    yield claim("model", lambda: inputs.model(evidence, plan.network))
+    yield claim("plan", lambda: inputs.plan(evidence, plan))
+    yield claim("description", lambda: _description(evidence, plan))
+    yield claim("vectors", lambda: inputs.vectors(evidence, vectors, plan.network, progress), needed=False)
+    if evidence.measured:
+        yield from _of_measurement(Measurement(evidence, plan, vectors), wanted, progress)
+    else:
+        yield from _of_run(Outputs(evidence, plan, vectors), wanted, progress)
+    yield claim("sources", lambda: _sources(evidence))
+    yield claim("reports", lambda: _reports(evidence, wanted))
+    with tempfile.TemporaryDirectory() as scratch:
+        yield claim("bundle", lambda: _bundle(evidence, wanted, Path(scratch)), needed=False)
+        if evidence.run.get("proof"):
+            needed = _is_rebuilt(evidence, Path(scratch))
+            yield claim("structure", lambda: _structure(evidence, plan, Path(scratch)), needed=needed)
+    yield claim("signature", lambda: signed(evidence.path, wanted.key), needed=wanted.key is not None)
+
+
+def _of_run(outputs: Outputs, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
+    yield claim("chunks", lambda: results.cover(outputs))
+    yield claim("dumps", lambda: results.again(outputs, progress))
+    reference = _Reference(outputs, wanted.reference, progress)
+    yield claim("reference", reference.check, needed=wanted.reference != "none")
+    if outputs.evidence.request.get("floats") is not None or outputs.evidence.run.get("proof"):
+        yield from _of_proof(outputs, wanted, progress)
+    yield claim("failing", lambda: results.failing(outputs))
+    yield claim("verdict", lambda: results.verdict(outputs, reference.covered))
+
+
+def _of_proof(outputs: Outputs, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
+    evidence, plan, again = outputs.evidence, outputs.plan, wanted.reference != "none"
+
+    def answers() -> str:
+        if not again:
+            raise UncheckedError("--reference none")
+        return proved.answers(evidence, plan, progress)
+
+    def questions() -> str:
+        proved.consistent(evidence)
+        return _as_written(evidence, lambda: proved.questions(evidence, plan))
+
+    yield claim("proof", questions)
+    yield claim("answers", lambda: _as_written(evidence, answers), needed=again)
+
+
+class _Reference:
+    """What the vectors met is known only after the reference was computed over all of them."""
+
+    def __init__(self, outputs: Outputs, how_much: str, progress: Progress) -> None:
+        self._outputs, self._how_much, self._progress = outputs, how_much, progress
+        self.covered: tuple[LayerCoverage, ...] | None = None
+
+    def check(self) -> str:
+        """Whether its hashes, and what the chunks say of blame and causes, follow again."""
+        if self._how_much == "none":
+            raise UncheckedError("--reference none")
+        found = results.recompute(self._outputs, self._how_much, self._progress)
+        self.covered = found.covered
+        return f"computed again over {found.vectors:,} vectors: same activations, and the chunks follow from them"
+
+
+def _of_measurement(subject: Measurement, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
+    evidence, again = subject.evidence, wanted.reference != "none"
+    yield claim("measured", lambda: _as_written(evidence, lambda: measured.measured(subject)))
+    yield claim("outputs", lambda: _outputs(subject, progress, again=again), needed=again)
+    yield claim("numbers", lambda: _as_written(evidence, lambda: measured.numbers(evidence, progress)))
+    if evidence.run.get("against"):
+        yield claim("against", lambda: measured.against(evidence), needed=False)
+    yield claim("verdict", lambda: measured.verdict(evidence))
+
+
+def _outputs(subject: Measurement, progress: Progress, *, again: bool) -> str:
+    if not again:
+        raise UncheckedError("--reference none")
+    return measured.outputs(subject, progress)
+
+
+def _reports(evidence: Evidence, wanted: Wanted) -> str:
+    """The reports say what run.json says: written from it again, here or by its revision, they have the same bytes."""
+    document = {key: value for key, value in evidence.run.items() if key not in AFTERWARDS}
+    made = wanted.render(document)
+    if not (others := _unlike(evidence, made)):
+        return f"{', '.join(made)} follow from {RUN}"
+    if _is_of_here(evidence):
+        raise ContradictionError(f"{listed(others)}: not what {RUN} gives")
+    with tempfile.TemporaryDirectory() as scratch:
+        made = bundle.reports(evidence, Path(scratch))
+    if others := _unlike(evidence, made):
+        raise ContradictionError(f"{listed(others)}: not what {_name(evidence.run['harness'])} makes of {RUN}")
+    return f"{', '.join(made)} follow from {RUN}, as {_name(evidence.run['harness'])} writes them"
+
+
+def _unlike(evidence: Evidence, made: Mapping[str, str]) -> list[str]:
+    """The names of the reports that are others than these."""
+    return [name for name, text in made.items() if (evidence.path / name).read_text(encoding="utf-8") != text]
+
+
+def _is_of_here(evidence: Evidence) -> bool:
+    """Whether what is installed here has written it."""
+    return bool(evidence.run["harness"] == {"version": __version__, "revision": revision()})
+
+
+def _as_written(evidence: Evidence, check: Callable[[], str]) -> str:
+    """The check; what it finds of the words or the statistics of another version speaks against nobody."""
+    try:
+        return check()
+    except ContradictionError as error:
+        if _is_of_here(evidence):
+            raise
+        raise UncheckedError(f"{error}; it was written by {_name(evidence.run['harness'])}") from error
+
+
+def _name(harness: Mapping[str, Any]) -> str:
+    return f"harness {harness['version']} ({harness['revision']})"
+
+
+def _description(evidence: Evidence, plan: Plan) -> str:
+    """Check the plan's folder, written again here, or by the run's revision if this one words it otherwise."""
+    with tempfile.TemporaryDirectory() as scratch:
+        here = Path(scratch) / "here"
+        plan_folder.write(plan, plan_check.assess(plan), here)
+        try:
+            return inputs.description(evidence, here)
+        except ContradictionError:
+            if _is_of_here(evidence):
+                raise
+        return inputs.description(evidence, bundle.description(evidence, Path(scratch)))
+
+
+def _sources(evidence: Evidence) -> str:
+    with tempfile.TemporaryDirectory() as scratch:
+        return sources.same(evidence, Path(scratch))
+
+
+def _bundle(evidence: Evidence, wanted: Wanted, scratch: Path) -> str:
+    if not wanted.rebuild:
+        raise UncheckedError("--no-rebuild")
+    return bundle.reproduced(evidence, wanted.boards, scratch)
+
+
+def _is_rebuilt(evidence: Evidence, scratch: Path) -> bool:
+    """Return whether the program that ran was built again in `scratch`."""
+    with suppress(UncheckedError, *MALFORMED):
+        return bundle.program(evidence, scratch).is_file()
+    return False
+
+
+def _structure(evidence: Evidence, plan: Plan, scratch: Path) -> str:
+    """Check the claims about the program's file, if the bundle could be built again in `scratch`."""
+    program = bundle.program(evidence, scratch)
+    return _as_written(evidence, lambda: proved.structured(evidence, plan, program))

@@ -1,5 +1,0 @@
-"""Boards that several people and machines share: who has one, who waits, whether it is well."""
-
-from harness.sharing.hold import again, hold, in_use, key_of, quarantined, queue_of, session
-
-__all__ = ["again", "hold", "in_use", "key_of", "quarantined", "queue_of", "session"]

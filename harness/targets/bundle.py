@@ -1,0 +1,279 @@
+"""`Plan` -> bundle: the folder that is deployed, named by the hash of what it was built from, and cached.
+
+A bundle holds the program `inference`, the sources that it was built from (the fixed kernels and the generated
+`network.c`), and `manifest.json` with the SHA-256 of every file.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import operator
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness import targets
+from harness.boards.profile import Profile
+from harness.core.errors import RequestError
+from harness.core.locking import exclusive
+from harness.plan.plan import Plan
+from harness.targets import COMPILED, KERNELS, KernelCompiler, Launch, Target, codegen, compiler_flags, strip, toolchain
+from harness.targets.toolchain import Compiler
+
+PROGRAM = "inference"
+UNIT_DEPTH = 3  # kernels/c/file.c
+PROTOCOL = 6  # PROTOCOL in kernels/program/inference.c
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A built bundle: `files` maps every path below `folder` to its SHA-256, but for what the program holds already.
+
+    `sha256` is the bundle's name.  It follows from the sources, `compiler`, `flags` and `inputs`: see `name_of`.
+    """
+
+    folder: Path
+    sha256: str
+    files: dict[str, str]
+    compiler: str
+    flags: tuple[str, ...]
+    reused: bool
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+
+
+def build(plan: Plan, profile: Profile, cache: Path) -> Bundle:
+    """Compile the bundle of `plan` for the board of `profile`, or take it from `cache` if nothing changed.
+
+    RequestError if a target refuses a layer; ToolError if the compiler is missing or fails.
+    """
+    check_targets(plan, profile)
+    recipe = recipe_of(plan, profile)
+    sha256 = recipe.sha256
+    folder = cache / "bundles" / sha256[:16]
+    reused = _intact(folder, sha256)
+    if not reused:
+        _build(recipe, sha256, folder)
+    files: dict[str, str] = json.loads((folder / "manifest.json").read_text())["files"]
+    deployed = {path: file_sha256 for path, file_sha256 in files.items() if not path.startswith(f"{COMPILED}/")}
+    compiler = recipe.compiler
+    return Bundle(folder, sha256, deployed, compiler.identity, compiler.flags, reused, recipe.inputs)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a bundle is built from: sources by their paths in it, e.g. kernels/c/qgemm.h, and who compiles them.
+
+    `kernels` pairs a compiler that is not C's with what all items together give it.  `headers` are the SHA-256 of the
+    system's headers that the sources include, see toolchain.headers.
+    """
+
+    profile: Profile
+    sources: dict[str, bytes]
+    compiler: Compiler
+    kernels: tuple[tuple[KernelCompiler, tuple[Any, ...]], ...]
+    headers: Mapping[str, str]
+
+    @property
+    def definitions(self) -> tuple[str, ...]:
+        """Of the C preprocessor, but for the hash."""
+        return definitions_of(self.profile)
+
+    @functools.cached_property
+    def inputs(self) -> dict[str, Any]:
+        """Return what shapes the program beside sources, compiler's identity and flags, as JSON types."""
+        return {
+            "command": list(compiler_flags.command(self.profile.toolchain)),
+            "definitions": list(self.definitions),
+            "tools": dict(self.compiler.parts),
+            "headers": dict(self.headers),
+            "kernel_compilers": [compiler.identity(self.profile) for compiler, _ in self.kernels],
+            "method": method(),
+        }
+
+    @property
+    def sha256(self) -> str:
+        """The bundle's name."""
+        hashes = {path: _sha256(content) for path, content in self.sources.items()}
+        return name_of(hashes, self.compiler.identity, self.compiler.flags, self.inputs)
+
+    def write(self, folder: Path) -> None:
+        """The sources."""
+        for path, content in self.sources.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(content)
+
+    def compile(self, folder: Path, sha256: str) -> None:
+        """The program, which calls itself by this hash, and what it brings, out of the sources in `folder`."""
+        units = dict.fromkeys(Path(path) for path in self.sources if _is_unit(Path(path)))
+        include = sorted({Path(path).parent for path in self.sources if path.startswith(("kernels/", "simulators/"))})
+        definitions = (*self.definitions, f'BUNDLE_HASH="{sha256}"')
+
+        def compile_c(sources: Sequence[Path], output: Path, *flags: str) -> None:
+            self.compiler.build(folder, sources, include, definitions, output, flags)
+            toolchain.check_glibc(output, self.profile.toolchain)
+
+        flags: list[str] = []
+        for compiler, kernels in self.kernels:
+            units |= dict.fromkeys(compiler.build(folder, kernels, self.profile, compile_c))
+            flags.extend(compiler.flags(self.profile))
+        compile_c(list(units), folder / PROGRAM, *flags)
+
+
+def _is_unit(path: Path) -> bool:
+    """Whether it is always compiled: what lies below a target's folder is if the compiler of its kernels says so."""
+    return path.suffix == ".c" and len(path.parts) <= UNIT_DEPTH and path.parts[0] != "simulators"
+
+
+def recipe_of(plan: Plan, profile: Profile) -> Recipe:
+    """The recipe of a plan's bundle; ToolError without a compiler, RequestError if the profile says too little."""
+    compiler, sources = toolchain.find(profile), sources_of(plan, profile)
+    return Recipe(profile, sources, compiler, _kernels(plan), toolchain.headers(compiler, sources))
+
+
+def sources_of(plan: Plan, profile: Profile) -> dict[str, bytes]:
+    """Return all sources of a plan's bundle, fixed and generated, by their paths in it."""
+    made = [each.sources(given, profile) for each, given in _kernels(plan)]
+    return functools.reduce(operator.or_, made, _sources(plan))
+
+
+def compiled(plan: Plan, profile: Profile) -> set[str]:
+    """Return the paths of the files that the board is given beside the sources: the program, and what it loads."""
+    return {PROGRAM, *(path for compiler, _ in _kernels(plan) for path in compiler.deployed(profile))}
+
+
+def name_of(sources: Mapping[str, str], compiler: str, flags: Sequence[str], inputs: Mapping[str, Any]) -> str:
+    """Return a bundle's name; `sources` are the SHA-256 of its sources by their paths."""
+    described = {"sources": dict(sources), "compiler": compiler, "flags": list(flags), "inputs": dict(inputs)}
+    return _sha256(json.dumps(described, sort_keys=True).encode())
+
+
+def definitions_of(profile: Profile) -> tuple[str, ...]:
+    """Return what the C preprocessor is told, but for the bundle's name."""
+    return (f"TIME_SOURCE={profile.time_source}",)
+
+
+def method() -> str:
+    """Return a hash of the modules that decide how a bundle is compiled, which no source of it shows."""
+    return _sha256(b"".join(Path(module).read_bytes() for module in (toolchain.__file__, strip.__file__, __file__)))
+
+
+def check_targets(plan: Plan, profile: Profile) -> None:
+    """RequestError if the board lacks what items need, or a target cannot compute one of their layers exactly."""
+    for item in plan.items:
+        if item.core is not None and item.core >= profile.cores:
+            raise RequestError(
+                f"item {item.name} is to run on core {item.core}, but board {profile.name} has {profile.cores} cores",
+                f"choose one of 0 to {profile.cores - 1}, or none",
+            )
+        compiler = targets.find(item.target).compiler()
+        if compiler is not None:
+            compiler.identity(profile)  # refuses a profile that says too little
+    for task in plan.tasks:
+        item, layer = plan.items[task.item], plan.part(task)
+        reason = targets.find(item.target).refusal(layer)
+        if reason:
+            raise RequestError(
+                f"target {item.target} cannot compute layer {layer.name} ({layer.operator}): {reason}",
+                "choose another target for that item with --items",
+            )
+    _check_room(plan, profile)
+
+
+def _check_room(plan: Plan, profile: Profile) -> None:
+    """RequestError if all items of a target together need more than the board has."""
+    for name, target, launches in _launches(plan):
+        reason = target.shortage(launches, profile)
+        if reason:
+            raise RequestError(
+                f"{plan.network.name} on board {profile.name}: target {name} {reason}",
+                "give some layers to another item with --split, choose another target for the item with --items, "
+                "or take a smaller network",
+            )
+
+
+def forecast(plan: Plan, profile: Profile) -> tuple[str, ...]:
+    """What the targets know of the plan before it runs, a line each."""
+    return tuple(line for _, target, launches in _launches(plan) for line in target.forecast(launches, profile))
+
+
+def _launches(plan: Plan) -> list[tuple[str, Target, list[Launch]]]:
+    """For every target, with all its variants: its name, it or one of them, and the launches of all its items."""
+    found: dict[str, tuple[str, Target, list[Launch]]] = {}
+    for item, launches in zip(plan.items, codegen.works(plan), strict=True):
+        module, _, _ = item.target.partition(":")
+        found.setdefault(module, (module, targets.find(item.target), []))[2].extend(launches)
+    return list(found.values())
+
+
+def _kernels(plan: Plan) -> tuple[tuple[KernelCompiler, tuple[Any, ...]], ...]:
+    """What the items give to compilers that are not C's, once for every compiler."""
+    given: dict[KernelCompiler, list[Any]] = {}
+    for item, code in zip(plan.items, codegen.item_codes(plan), strict=True):
+        compiler = targets.find(item.target).compiler()
+        if compiler is not None:
+            given.setdefault(compiler, []).append(code.kernels)
+    return tuple((compiler, tuple(kernels)) for compiler, kernels in given.items())
+
+
+def _sources(plan: Plan) -> dict[str, bytes]:
+    """The fixed sources, and the generated network.c."""
+    folders = {KERNELS / "program": None}
+    for item in plan.items:
+        folders.update(dict.fromkeys(targets.find(item.target).folders()))
+    sources = {
+        f"kernels/{folder.name}/{path.name}": path.read_bytes()
+        for folder in folders
+        for path in sorted(folder.iterdir())
+        if path.suffix in {".c", ".h", ".cuh"}
+    }
+    return sources | {"network.c": codegen.source(plan).encode()}
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _intact(folder: Path, sha256: str) -> bool:
+    """Whether the cached bundle is complete and unmodified."""
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text())
+        hashes = {path: _sha256((folder / path).read_bytes()) for path in manifest["files"]}
+        return bool(manifest["bundle"] == sha256 and hashes == manifest["files"])
+    except (OSError, ValueError, KeyError, TypeError):  # not there, no JSON, or JSON of another shape
+        return False
+
+
+def _build(recipe: Recipe, sha256: str, folder: Path) -> None:
+    """Build in a folder beside `folder`, then put it in place at once."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".building-") as temporary:
+        work = Path(temporary) / "bundle"
+        recipe.write(work)
+        recipe.compile(work, sha256)
+        _write_manifest(work, recipe, sha256)
+        _put_in_place(work, folder, sha256)
+
+
+def _put_in_place(work: Path, folder: Path, sha256: str) -> None:
+    """Unless another process has been faster, whose bundle is the same and may be in use already."""
+    with exclusive(folder.parent.resolve().with_suffix(".lock")):  # the same by whatever way the cache is reached
+        if not _intact(folder, sha256):
+            shutil.rmtree(folder, ignore_errors=True)
+            work.replace(folder)
+
+
+def _write_manifest(work: Path, recipe: Recipe, sha256: str) -> None:
+    paths = [path.relative_to(work) for path in work.rglob("*") if path.is_file()]
+    manifest = {
+        "bundle": sha256,
+        "compiler": recipe.compiler.identity,
+        "flags": recipe.compiler.flags,
+        "inputs": recipe.inputs,
+        "files": {str(path): _sha256((work / path).read_bytes()) for path in sorted(paths)},
+    }
+    (work / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")

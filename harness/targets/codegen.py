@@ -1,0 +1,438 @@
+"""The generated `network.c` of a plan: constants, buffers, the code of every task, the items' schedules.
+
+Its comments name the ONNX node of every task, so that a person can walk from a line on the board back to the model.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import numpy as np
+
+from harness import targets
+from harness.operators import Layer
+from harness.plan.plan import Compute, HandOver, Plan, Step, Task
+from harness.targets import C_TYPES, ItemCode, Launch, LayerCode, Part, Stage, Table, Work
+
+
+def source(plan: Plan) -> str:
+    """The generated `network.c`: constants, buffers and schedule; its comments name the ONNX node of every table."""
+    network = plan.network
+    headers = {"options.h", *(header for item in plan.items for header in targets.find(item.target).headers())}
+    includes = "\n".join(f'#include "{header}"' for header in sorted(headers))
+    of_items = item_codes(plan)
+    codes = _task_codes(plan, of_items)
+    texts = [
+        f"/* The network {_printable(network.name)}, generated from its ONNX file (SHA-256 {network.sha256}). */",
+        f'#include "network.h"\n\n#include <string.h>\n\n{includes}',
+        f"enum {{ BLOCK = {plan.block} }};",
+        f"static float input[BLOCK][{network.input_width}]; /* tensor {_printable(network.input_name)} */",
+        *(_task_text(plan, *of_task) for of_task in zip(plan.tasks, codes, _served(plan), strict=True)),
+        _task_table(plan),
+        _layer_table(plan),
+        *(_item_text(plan, index, code) for index, code in enumerate(of_items)),
+        _hand_over_table(plan.hand_overs),
+        _constant_table([table for code in codes for table in code.tables]),
+        _stage_table(
+            [(stage, task.item) for code, task in zip(codes, plan.tasks, strict=True) for stage in code.stages]
+        ),
+        _launch_table(plan),
+        _network_table(plan, codes, of_items),
+    ]
+    return "\n\n".join(texts) + "\n"
+
+
+def _printable(name: str) -> str:
+    """`name` without what could end a C comment or string."""
+    return re.sub(r"[^A-Za-z0-9_./:+-]", "_", name)
+
+
+def item_codes(plan: Plan) -> list[ItemCode]:
+    """What the items' targets generate, item by item."""
+    return [
+        targets.find(item.target).generate(item.name, of_item)
+        for item, of_item in zip(plan.items, works(plan), strict=True)
+    ]
+
+
+def works(plan: Plan) -> list[list[Launch]]:
+    """For every item its launches, as its target sees them."""
+    return [
+        [[_work(plan, task, tasks) for task in tasks] for tasks in launches(plan, index)]
+        for index in range(len(plan.items))
+    ]
+
+
+def task_codes(plan: Plan) -> list[LayerCode]:
+    """What the items' targets generate for every task; among the stages those that bring its sources together."""
+    return _task_codes(plan, item_codes(plan))
+
+
+def _task_codes(plan: Plan, codes: list[ItemCode]) -> list[LayerCode]:
+    of_item = [iter(code.tasks) for code in codes]
+    return [_with_merges(plan, task, next(of_item[task.item])) for task in plan.tasks]
+
+
+def _with_merges(plan: Plan, task: Task, code: LayerCode) -> LayerCode:
+    merges = (_merge_stage(task, plan.part(task), index) for index, _ in _split_sources(plan, task))
+    return dataclasses.replace(code, stages=(*merges, *code.stages), target=plan.items[task.item].target)
+
+
+@dataclasses.dataclass(frozen=True)
+class Storage:
+    """A buffer or table of `network.c`: its bytes, and the functions that have its address."""
+
+    name: str
+    size: int
+    users: frozenset[str]
+
+
+def storage(plan: Plan) -> list[Storage]:
+    """All buffers and tables of the plan: nothing else of the network may be written when it runs."""
+    users: dict[str, set[str]] = {"input": set()}
+    sizes = {"input": plan.block * plan.network.input_width * 4}
+    codes = task_codes(plan)
+    for task, code, served in zip(plan.tasks, codes, _served(plan), strict=True):
+        part, forward = plan.part(task), f"{task.name}_forward"
+        sizes[_array(task)] = task.buffers * plan.block * part.width * part.dtype.itemsize
+        read = [_array(other) for other in _read(plan, served)]
+        if any(not writers for other in served for writers in plan.sources(other)):
+            read.append("input")
+        for other in served:
+            for stage, merged, _ in _merges_of(plan, other):
+                sizes[merged] = plan.block * stage.input_width * stage.input_dtype.itemsize
+                read.append(merged)
+        for name in (_array(task), *read):
+            users.setdefault(name, set()).add(forward)
+        for table in code.tables:
+            sizes[table.name] = table.values.nbytes
+            users[table.name] = {f"{plan.items[task.item].name}_init", *(stage.name for stage in code.stages)}
+    return [Storage(name, size, frozenset(users[name])) for name, size in sizes.items()]
+
+
+@dataclasses.dataclass(frozen=True)
+class Forward:
+    """What the forward of a task calls: `merges` before its loop, then in it the `stages`, in this order.
+
+    For each function the objects that its arguments point to; None stands for the forward's own frame.
+    """
+
+    name: str
+    merges: tuple[tuple[str, tuple[str | None, ...]], ...]
+    stages: tuple[tuple[str, tuple[str | None, ...]], ...]
+    driver: tuple[str, ...]
+    uses_execution: bool
+
+
+def forwards(plan: Plan) -> list[Forward]:
+    """The forward of every task, as it must be called by no other function than the schedule."""
+    found = []
+    for task, code, served in zip(plan.tasks, task_codes(plan), _served(plan), strict=True):
+        merges = tuple((stage.name, (None, merged)) for other in served for stage, merged, _ in _merges_of(plan, other))
+        own = [stage for stage in code.stages if stage.part is not Part.MERGE]
+        arrays = {_output(other): _array(other) for other in plan.tasks}
+        sources = [arrays.get(name, name) for name in _source_buffers(plan, task)]
+        between = len(own) - 1
+        ends: list[str | None] = [*[None] * between, _array(task)]
+        starts: list[tuple[str | None, ...]] = [tuple(sources), *[(None,)] * between]
+        called = tuple((stage.name, (*begin, end)) for stage, begin, end in zip(own, starts, ends, strict=True))
+        copies = bool(_copies(plan, task, served))
+        found.append(Forward(f"{task.name}_forward", merges, () if code.driver else called, code.driver, copies))
+    return found
+
+
+def launches(plan: Plan, item: int) -> list[list[Task]]:
+    """The tasks of an item as its target may compute them together: nothing else happens between those of a launch.
+
+    Only what has come together before a launch can be a source of it.
+    """
+    together = targets.find(plan.items[item].target).together
+    found: list[list[Task]] = []
+    joins = False
+    for step in plan.schedules[item]:
+        if isinstance(step, Compute):
+            task = plan.tasks[step.task]
+            if joins and found[-1][-1].stage == task.stage and not _merges_any(plan, task, found[-1]):
+                found[-1].append(task)
+            else:
+                found.append([task])
+        joins = together and isinstance(step, Compute)
+    return found
+
+
+def all_launches(plan: Plan) -> list[list[Task]]:
+    """The launches of all items, in the order of their first tasks."""
+    found = [launch for index in range(len(plan.items)) for launch in launches(plan, index)]
+    return sorted(found, key=lambda launch: _place(launch[0]))
+
+
+def launch_sources(plan: Plan, launch: list[Task]) -> list[Task | None]:
+    """The tasks whose buffers a launch reads and does not write, each once; None is the input of the network."""
+    sources = (source or (None,) for task in launch for source in plan.sources(task))
+    read = dict.fromkeys(writer for writers in sources for writer in writers)
+    return [writer for writer in read if writer is None or writer not in launch]
+
+
+def is_wanted(plan: Plan, task: Task, launch: list[Task]) -> bool:
+    """Whether something outside its launch reads what `task` writes; nothing needs to read a result of the network."""
+    readers = _readers(plan)[task.name]
+    is_result = not readers or task.layer == len(plan.network.layers) - 1
+    return is_result or any(reader not in launch for reader in readers)
+
+
+def _merges_any(plan: Plan, task: Task, of: list[Task]) -> bool:
+    """Whether one of these tasks writes some columns of a source of `task`."""
+    return any(writer in of for _, writers in _split_sources(plan, task) for writer in writers)
+
+
+def _work(plan: Plan, task: Task, launch: list[Task]) -> Work:
+    """A task as its target sees it."""
+    return Work(plan.part(task), tuple(_source_buffers(plan, task)), is_wanted(plan, task, launch))
+
+
+def _readers(plan: Plan) -> dict[str, list[Task]]:
+    """By the name of a task those that read what it writes."""
+    readers: dict[str, list[Task]] = {task.name: [] for task in plan.tasks}
+    for task in plan.tasks:
+        for writer in dict.fromkeys(writer for writers in plan.sources(task) for writer in writers):
+            readers[writer.name].append(task)
+    return readers
+
+
+def _served(plan: Plan) -> list[list[Task]]:
+    """For every task the tasks whose sources its forward prepares: all of a launch at its first, else none."""
+    heads = {of[0].name: of for item in range(len(plan.items)) for of in launches(plan, item)}
+    return [heads.get(task.name, []) for task in plan.tasks]
+
+
+def _source_buffers(plan: Plan, task: Task) -> list[str]:
+    """What the task's code calls the buffers of its sources."""
+    return [_source_buffer(task, index, writers) for index, writers in enumerate(plan.sources(task))]
+
+
+def _source_buffer(task: Task, index: int, writers: tuple[Task, ...]) -> str:
+    if not writers:
+        return "input"
+    return _output(writers[0]) if len(writers) == 1 else _merged(task, index)
+
+
+def _output(task: Task) -> str:
+    return f"{task.name}_output"
+
+
+def _array(task: Task) -> str:
+    """What the buffer is called, or the array of its copies."""
+    return _output(task) if task.buffers == 1 else f"{task.name}_copies"
+
+
+def _merged(task: Task, source: int) -> str:
+    return f"{task.name}_source_{source}"
+
+
+def _task_text(plan: Plan, task: Task, code: LayerCode, served: list[Task]) -> str:
+    """The buffer of a task, its code, and its function for the schedule."""
+    whole, part = plan.network.layers[task.layer], plan.part(task)
+    columns = "" if part is whole else f", columns {task.start} to {task.stop - 1} of {whole.width}"
+    tensors = f"reads {' and '.join(map(_printable, part.sources))}, writes {_printable(part.output)}"
+    lines = [
+        f"/* Layer {task.layer}, {part.operator}: node {_printable(part.node)}{columns}, {tensors}. */",
+        _buffer(task, part),
+        *_buffers_ahead(plan, task, served),
+        *(_merge_code(plan, *merge) for other in served for merge in _merges_of(plan, other)),
+        *([code.definitions] if code.definitions else []),
+        f"\nstatic void {task.name}_forward(size_t vectors, {_execution(plan, task, served)})\n{{",
+        *_copies(plan, task, served),
+        *(_merge(*merge) for other in served for merge in _merges_of(plan, other)),
+        f"{code.forward}\n}}",
+    ]
+    return "\n".join(lines)
+
+
+def _merges_of(plan: Plan, task: Task) -> list[tuple[Stage, str, tuple[Task, ...]]]:
+    """The stages that bring sources of `task` together, the buffers that they write, the tasks that they read."""
+    part = plan.part(task)
+    return [
+        (_merge_stage(task, part, index), _merged(task, index), writers)
+        for index, writers in _split_sources(plan, task)
+    ]
+
+
+def _split_sources(plan: Plan, task: Task) -> list[tuple[int, tuple[Task, ...]]]:
+    """The sources of `task` that several tasks write, by their positions."""
+    return [(index, writers) for index, writers in enumerate(plan.sources(task)) if len(writers) > 1]
+
+
+def _buffer(task: Task, part: Layer) -> str:
+    """With copies for executions that are under way at the same time, where it takes any."""
+    copies = f"[{task.buffers}]" if task.buffers > 1 else ""
+    array = f"{_array(task)}{copies}[BLOCK][{part.width}]"
+    return f"static {C_TYPES[part.dtype.name]} {array} __attribute__((aligned(64)));"
+
+
+def _buffers_ahead(plan: Plan, task: Task, served: list[Task]) -> list[str]:
+    """The buffers that a launch reads and that are defined below its first task: C lets them be declared twice."""
+    return [_buffer(other, plan.part(other)) for other in _read(plan, served) if _place(other) > _place(task)]
+
+
+def _place(task: Task) -> tuple[int, int]:
+    """By which the tasks of a plan are in order."""
+    return task.layer, task.start
+
+
+def _read(plan: Plan, served: list[Task]) -> list[Task]:
+    """The tasks outside a launch whose buffers it reads; what it writes itself it has on its device."""
+    writers = (writer for other in served for of_source in plan.sources(other) for writer in of_source)
+    return [writer for writer in dict.fromkeys(writers) if writer not in served]
+
+
+def _merge_code(plan: Plan, stage: Stage, merged: str, writers: tuple[Task, ...]) -> str:
+    """The buffer in which a source comes together, and the stage that does it, for the schedule and the proof."""
+    c_type, width = C_TYPES[stage.input_dtype.name], stage.input_width
+    copies = "\n".join(
+        f"    memcpy(&out[{writer.start}], in[{number}], {writer.stop - writer.start} * sizeof *out); "
+        f"/* by item {plan.items[writer.item].name} */"
+        for number, writer in enumerate(writers)
+    )
+    parts = ", ".join(f"&in[v * {width} + {writer.start}]" for writer in writers)
+    return (
+        f"static {c_type} {merged}[BLOCK][{width}] __attribute__((aligned(64)));\n"
+        f"static ONE_CODE void {stage.name}(const {c_type} *const *in, {c_type} *out)\n{{\n{copies}\n}}\n"
+        f"static void {stage.name}_stage(size_t vectors, const void *inputs, void *outputs)\n{{\n"
+        f"    const {c_type} *in = inputs;\n    {c_type} *out = outputs;\n"
+        f"    for (size_t v = 0; v < vectors; ++v)\n"
+        f"        {_merge_call(stage, parts, f'&out[v * {width}]')}\n}}"
+    )
+
+
+def _execution(plan: Plan, task: Task, served: list[Task]) -> str:
+    """The parameter that tells which copies of the buffers are meant."""
+    return "size_t execution" if _copies(plan, task, served) else "size_t execution __attribute__((unused))"
+
+
+def _copies(plan: Plan, task: Task, served: list[Task]) -> list[str]:
+    """Under the names that the code uses, the copies that belong to the execution."""
+    layers = plan.network.layers
+    return [
+        f"    {C_TYPES[layers[other.layer].dtype.name]} (*{_output(other)})[{other.stop - other.start}] = "
+        f"{_array(other)}[execution % {other.buffers}];"
+        for other in [*_read(plan, served), task]
+        if other.buffers > 1
+    ]
+
+
+def _merge(stage: Stage, merged: str, writers: tuple[Task, ...]) -> str:
+    """The reader brings together what several items have computed."""
+    outputs = ", ".join(f"{_output(writer)}[v]" for writer in writers)
+    return (
+        f"    for (size_t v = 0; v < vectors && v < BLOCK; ++v)\n        {_merge_call(stage, outputs, f'{merged}[v]')}"
+    )
+
+
+def _merge_stage(task: Task, part: Layer, source: int) -> Stage:
+    dtype, width = part.input_dtype, part.input_width
+    return Stage(Part.MERGE, f"{_merged(task, source)}_{Part.MERGE.value}", dtype, width, dtype, width)
+
+
+def _merge_call(stage: Stage, parts: str, merged: str) -> str:
+    return f"{stage.name}((const {C_TYPES[stage.input_dtype.name]} *const[]){{{parts}}}, {merged});"
+
+
+def _task_table(plan: Plan) -> str:
+    rows = [
+        f'    {{"{task.name}", {task.stop - task.start}, {_array(task)}, {task.buffers}, {task.stage}, '
+        f"{task.layer}, {task.name}_forward}},"
+        for task in plan.tasks
+    ]
+    return "static const struct task tasks[] = {\n" + "\n".join(rows) + "\n};"
+
+
+def _layer_table(plan: Plan) -> str:
+    rows = [
+        f'    {{"{layer.name}", "{layer.dtype.str}", {layer.width}, {layer.dtype.itemsize}, '
+        f"&tasks[{plan.tasks.index(own[0])}], {len(own)}}},"
+        for index, layer in enumerate(plan.network.layers)
+        for own in [plan.tasks_of(index)]
+    ]
+    return "static const struct layer layers[] = {\n" + "\n".join(rows) + "\n};"
+
+
+def _item_text(plan: Plan, index: int, code: ItemCode) -> str:
+    item, steps = plan.items[index], "\n".join(_step_row(plan, index, step) for step in plan.schedules[index])
+    return (
+        f"/* Item {item.name}, target {item.target}. */\n{code.definitions}"
+        f"static void {item.name}_init(const struct options *options __attribute__((unused)))\n"
+        f"{{\n{code.initialise}\n}}\n\n"
+        f"static void {item.name}_close(void)\n{{\n{code.close}\n}}\n\n"
+        f"static const struct step {item.name}_steps[] = {{\n{steps}\n}};"
+    )
+
+
+def _step_row(plan: Plan, item: int, step: Step) -> str:
+    if isinstance(step, Compute):
+        return f"    {{STEP_TASK, {step.task}}}, /* {plan.tasks[step.task].name} */"
+    hand_over = plan.hand_overs[step.hand_over]
+    by_flag = "RAISE" if item == hand_over.writer else "WAIT"
+    kind = "MEET" if plan.sync == "barrier" else by_flag
+    return f"    {{STEP_{kind}, {step.hand_over}}}, /* {hand_over.name} */"
+
+
+def _hand_over_table(hand_overs: tuple[HandOver, ...]) -> str:
+    rows = [f'    {{"{hand_over.name}", {len(hand_over.items)}}},' for hand_over in hand_overs] or ["    {NULL, 0},"]
+    return "static const struct hand_over hand_overs[] = {\n" + "\n".join(rows) + "\n};"
+
+
+def _constant_table(tables: list[Table]) -> str:
+    """The constants by their names, for the proof."""
+    rows = [
+        f'    {{"{table.name}", "{table.values.dtype.str}", {rows}, {columns}, {table.values.dtype.itemsize}, '
+        f"{table.name}}},"
+        for table in tables
+        for rows, columns in [np.atleast_2d(table.values).shape]
+    ]
+    return "static const struct table tables[] = {\n" + "\n".join(rows or ["    {NULL, NULL, 0, 0, 0, NULL},"]) + "\n};"
+
+
+def _stage_table(stages: list[tuple[Stage, int]]) -> str:
+    """The stages, each with the item that it belongs to."""
+    rows = [
+        f'    {{"{stage.name}", {item}, "{stage.input_dtype.str}", {stage.input_width}, {stage.input_dtype.itemsize}, '
+        f'"{stage.output_dtype.str}", {stage.output_width}, {stage.output_dtype.itemsize}, {stage.name}_stage}},'
+        for stage, item in stages
+    ]
+    return "static const struct stage stages[] = {\n" + "\n".join(rows) + "\n};"
+
+
+def _launch_table(plan: Plan) -> str:
+    """The launches, for the proof: what each reads and writes."""
+    numbers = {task.name: index for index, task in enumerate(plan.tasks)}
+    arrays, rows = [], []
+    for number, launch in enumerate(all_launches(plan)):
+        sources = launch_sources(plan, launch)
+        read = ", ".join("NETWORK_INPUT" if task is None else str(numbers[task.name]) for task in sources)
+        run = ", ".join(f"{{{numbers[task.name]}, {str(is_wanted(plan, task, launch)).lower()}}}" for task in launch)
+        arrays += [
+            f"static const size_t launch_{number}_sources[] = {{{read}}};",
+            f"static const struct launched launch_{number}_tasks[] = {{{run}}};",
+        ]
+        of = f"launch_{number}_sources, {len(sources)}, launch_{number}_tasks, {len(launch)}"
+        rows.append(f"    {{{launch[0].item}, {of}}}, /* {launch[0].name} */")
+    return "\n".join([*arrays, "static const struct launch launches[] = {", *rows, "};"])
+
+
+def _network_table(plan: Plan, codes: list[LayerCode], of_items: list[ItemCode]) -> str:
+    network = plan.network
+    tables, stages = (sum(map(len, parts)) for parts in zip(*((c.tables, c.stages) for c in codes), strict=True))
+    items = "\n".join(
+        f'    {{"{item.name}", "{item.target}", {item.name}_init, {item.name}_close, {code.reread}, {code.device}, '
+        f"{item.name}_steps, {len(schedule)}}},"
+        for item, schedule, code in zip(plan.items, plan.schedules, of_items, strict=True)
+    )
+    name = _printable(network.name)
+    return (
+        f"static const struct item items[] = {{\n{items}\n}};\n\n"
+        f'const struct network network = {{\n    "{name}", BLOCK, {network.input_width}, &input[0][0], {plan.depth},\n'
+        f"    layers, {len(network.layers)}, tasks, {len(plan.tasks)}, items, {len(plan.items)},\n"
+        f"    hand_overs, {len(plan.hand_overs)},\n"
+        f"    tables, {tables}, stages, {stages}, launches, {len(all_launches(plan))},\n}};"
+    )

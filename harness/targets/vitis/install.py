@@ -1,0 +1,253 @@
+"""The kernels in the fabric of a Kria board: what must be there, the application's copy, its start by Kria's manager.
+
+The manager is `dfx-mgrd`, which `xmutil` asks.  It takes every folder below /lib/firmware/xilinx with a shell.json for
+an application, loads one at a time, and answers with exit status 0 whatever happens: what counts is what it lists.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from harness.boards.hashes import hashes_of
+from harness.boards.session import Board, Completed, Deadline
+from harness.core.errors import BoardError, ConnectionFailed
+from harness.targets.vitis.vendor import Package
+
+FIRMWARE = PurePosixPath("/lib/firmware")
+APPLICATIONS = FIRMWARE / "xilinx"
+DRIVER = "/sys/bus/platform/drivers/zocl-drm"
+DEVICE = "zyxclmm_drm"
+MODULE = "zocl"
+DIGEST_DIGITS = 16  # of the kernels', in what the program tells of the item
+
+COMMAND_TIMEOUT_S = 60.0
+LOAD_TIMEOUT_S = 120.0
+DEVICE_TIMEOUT_S = 10.0
+POLL_S = 0.5
+NEEDED_MIB = 32  # a K26's bitstream has 8 MiB, and lies there twice for a moment
+
+ROOT = (
+    "log in as root (user of the address); Ubuntu for Kria has no such login at first: "
+    "sudo mkdir -p /root/.ssh && sudo cp ~/.ssh/authorized_keys /root/.ssh/"
+)
+MANAGER = "is this an image for Kria, and does its manager run? systemctl status dfx-mgr; systemctl restart dfx-mgr"
+
+# Before 2025:  NAME TYPE BASE BASE_TYPE (PL+AIE) SLOT, where the slot is `0,`, `0->0` or -1; lines may be wrapped.
+OLD_ROW = re.compile(r"(\S+)\s+[A-Z_]+\s+\S+\s+[A-Z_]+\s+\(\d+(?:\+\d+)+\)\s+(\S+)")
+# Since then:   ID TYPE BASE SLOT NAME
+NEW_ROW = re.compile(r"^\s*\d+\s+[A-Z_]+\s+\S+\s+(-?\d\S*)\s+(\S+)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What Kria's manager lists: all applications, and those that are in the fabric."""
+
+    applications: tuple[str, ...]
+    active: tuple[str, ...]
+
+    @property
+    def loaded(self) -> str:
+        """In words."""
+        return ", ".join(self.active) or "nothing"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A board that can be given applications: what it has loaded, its free memory on disk."""
+
+    listed: Listed
+    free_mib: int
+
+
+def listed(text: str) -> Listed | None:
+    """Read what `xmutil listapps` says; None if it is no such list."""
+    if "accelerator" not in text.lower():
+        return None
+    rows = [(name, slot) for name, slot in OLD_ROW.findall(text)]
+    rows += [(name, slot) for slot, name in NEW_ROW.findall(text)]
+    return Listed(tuple(name for name, _ in rows), tuple(name for name, slot in rows if not slot.startswith("-1")))
+
+
+def find_place(board: Board) -> Place:
+    """Look whether an application could be installed and loaded; BoardError says what is missing.  Changes nothing."""
+    user = _said(board, "id", "-u")
+    if user != "0":
+        raise BoardError(f"logged in on the board with user id {user}: only root may change {FIRMWARE}, and load", ROOT)
+    found = list_applications(board)
+    _check_driver(board)
+    for flag, what in (("-d", "there is no folder"), ("-w", "cannot be written: the folder")):
+        if board.run(["test", flag, str(APPLICATIONS)], COMMAND_TIMEOUT_S).status != 0:
+            raise BoardError(f"on the board {what} {APPLICATIONS}", "is this an image for Kria? mount -o remount,rw /")
+    free_mib = _free_mib(board)
+    if free_mib < NEEDED_MIB:
+        raise BoardError(f"{free_mib} MiB are free in {FIRMWARE} on the board: {NEEDED_MIB} are needed", "free some")
+    return Place(found, free_mib)
+
+
+def list_applications(board: Board) -> Listed:
+    """What Kria's manager lists, after it has looked for new ones; BoardError if it does not answer."""
+    done = board.run(["xmutil", "listapps"], COMMAND_TIMEOUT_S)
+    if done.status == 127:
+        raise BoardError("the board has no xmutil, Kria's manager of the fabric", MANAGER)
+    found = listed(_words(done))
+    if done.status != 0 or found is None:
+        raise BoardError(f"xmutil listapps gives no list on the board: {_words(done) or 'it says nothing'}", MANAGER)
+    return found
+
+
+def _check_driver(board: Board) -> None:
+    """Loaded or loadable: without an overlay with its node it has no device yet."""
+    if board.run(["test", "-d", f"/sys/module/{MODULE}"], COMMAND_TIMEOUT_S).status == 0:
+        return
+    if board.run(["modinfo", MODULE], COMMAND_TIMEOUT_S).status != 0:
+        raise BoardError(
+            f"the board's Linux has no driver {MODULE}, without which XRT does not reach the fabric",
+            "install it: apt install xrt-dkms (docs/boards/kv260.md)",
+        )
+
+
+def _free_mib(board: Board) -> int:
+    """Of the disk on which firmware lies, as POSIX's df says it."""
+    last = _said(board, "df", "-Pk", str(FIRMWARE)).splitlines()[-1].split()
+    if len(last) < 6 or not re.fullmatch("[0-9]{1,18}", last[3]):
+        raise BoardError(f"df on the board says something else than expected: {' '.join(last)}")
+    return int(last[3]) // 1024
+
+
+def install(board: Board, package: Package) -> bool:
+    """Bring the package's files to their folder, all at once; whether anything had to be copied.
+
+    Nothing is put in place before every copy on the board has been found equal.
+    """
+    folder = APPLICATIONS / package.app
+    if _is_there(board, package, folder):
+        return False
+    # Not inside the folder that the manager watches: it would take an unfinished copy for an application.
+    part, old = FIRMWARE / f".{package.app}.part", FIRMWARE / f".{package.app}.old"
+    try:
+        _checked(board, "rm", "-rf", str(part), str(old))
+        _checked(board, "mkdir", str(part))
+        for name in package.files:
+            board.put(package.folder / name, part / name)
+        _compare(board, package, part)
+        _checked(board, "chmod", "644", *(str(part / name) for name in package.files))
+        if board.run(["test", "-e", str(folder)], COMMAND_TIMEOUT_S).status == 0:
+            _checked(board, "mv", str(folder), str(old))
+        _checked(board, "mv", str(part), str(folder))
+        _checked(board, "sync")
+    finally:
+        with suppress(BoardError, ConnectionFailed):
+            board.run(["rm", "-rf", str(part), str(old)], COMMAND_TIMEOUT_S)
+    return True
+
+
+def _is_there(board: Board, package: Package, folder: PurePosixPath) -> bool:
+    """Whether the folder has these files, and no others that the manager could take in their place."""
+    names = board.run(["ls", "-A", str(folder)], COMMAND_TIMEOUT_S)
+    if names.status != 0 or set(names.stdout.decode(errors="replace").split()) != set(package.files):
+        return False
+    return hashes_of(board, [folder / name for name in package.files]) == list(package.files.values())
+
+
+def _compare(board: Board, package: Package, part: PurePosixPath) -> None:
+    found = hashes_of(board, [part / name for name in package.files])
+    for (name, expected), sha256 in zip(package.files.items(), found, strict=True):
+        if sha256 != expected:
+            raise BoardError(
+                f"{part / name} on the board is not what was sent: SHA-256 {sha256[:16]}, not {expected[:16]}",
+                "nothing was replaced; check the board's disk and try again",
+            )
+
+
+def load(board: Board, app: str, place: Place) -> str:
+    """Take out of the fabric what is in it, and load the application; what the manager says of that.
+
+    BoardError if it is not active then; what was loaded before is brought back, if that is possible.
+    """
+    if app not in list_applications(board).applications:
+        raise BoardError(f"xmutil listapps does not know {app}, which is in {APPLICATIONS}", MANAGER)
+    if place.listed.active:
+        _unload(board)
+    said = _words(board.run(["xmutil", "loadapp", app], LOAD_TIMEOUT_S))
+    active = list_applications(board).active
+    if app not in active:
+        raise BoardError(
+            f"xmutil loadapp {app} has not loaded it: {said or 'it says nothing'}; {_brought_back(board, place)}",
+            "what Linux says of it: dmesg | tail -30; does the overlay suit the platform, and the bitstream a K26?",
+        )
+    _wait_for_device(board, app)
+    return said
+
+
+def _unload(board: Board) -> None:
+    said = _words(board.run(["xmutil", "unloadapp"], LOAD_TIMEOUT_S))
+    left = list_applications(board)
+    if left.active:
+        raise BoardError(
+            f"xmutil unloadapp leaves {left.loaded} in the fabric: {said or 'it says nothing'}",
+            "end the programs that use it, or reboot the board",
+        )
+
+
+def _brought_back(board: Board, place: Place) -> str:
+    """The application from before, loaded again if it can be; in words."""
+    if not place.listed.active:
+        return "nothing is in the fabric now"
+    before = place.listed.active[0]
+    with suppress(BoardError, ConnectionFailed):
+        board.run(["xmutil", "unloadapp"], LOAD_TIMEOUT_S)
+        board.run(["xmutil", "loadapp", before], LOAD_TIMEOUT_S)
+        if before in list_applications(board).active:
+            return f"{before} is loaded again, as before"
+    return f"{before}, which was there before, is not loaded either: xmutil loadapp {before}"
+
+
+def _wait_for_device(board: Board, app: str) -> None:
+    """The overlay's node makes zocl probe, a moment later."""
+    deadline = Deadline.after(DEVICE_TIMEOUT_S)
+    while DEVICE not in _words(board.run(["ls", DRIVER], COMMAND_TIMEOUT_S)):
+        if deadline.passed:
+            raise BoardError(
+                f"{app} is loaded, but {MODULE} has found no {DEVICE}: XRT will not reach the fabric",
+                f"what Linux says of it: dmesg | grep -i {MODULE}; modprobe {MODULE}",
+            )
+        time.sleep(min(POLL_S, deadline.remaining_s))
+
+
+def confirm(answer: str, app: str, digest: str) -> None:
+    """Whether the kernels that answered are those of these sources."""
+    if digest[:DIGEST_DIGITS] not in answer:
+        raise BoardError(
+            f"the kernels in the fabric are others: they say {answer or 'nothing'!r}, these sources are "
+            f"{digest[:DIGEST_DIGITS]}",
+            f"has somebody loaded another application meanwhile? xmutil unloadapp; xmutil loadapp {app}",
+        )
+
+
+def _checked(board: Board, *argv: str) -> str:
+    done = board.run(argv, COMMAND_TIMEOUT_S)
+    if done.status != 0:
+        raise BoardError(f"{' '.join(argv)} failed on the board: {_words(done) or f'exit status {done.status}'}")
+    return done.stdout.decode(errors="replace").strip()
+
+
+def _said(board: Board, *argv: str) -> str:
+    answer = _checked(board, *argv)
+    if not answer:
+        raise BoardError(f"{' '.join(argv)} on the board said nothing")
+    return answer
+
+
+def _words(done: Completed) -> str:
+    """All that a program said, without the ends of lines that a list needs only to be read."""
+    return (done.stdout + done.stderr).decode(errors="replace").strip()
+
+
+def planned(package_files: Sequence[str], app: str) -> str:
+    """What `install` would do, in words."""
+    return f"{', '.join(package_files)} to {APPLICATIONS / app}"

@@ -1,0 +1,216 @@
+"""QGemm layers as constants of the RTL core, kernels/vitis/rtl, and how many cycles it takes: pure functions.
+
+A layer becomes parameters of its module and texts for `$readmemh`; layers in a row become a module `chain`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.core.arrays import Array
+from harness.core.errors import RequestError
+from harness.operators import Network, QGemm, specification
+from harness.targets import KERNELS
+
+SOURCES = tuple(sorted((KERNELS / "vitis" / "rtl").glob("*.sv")))
+LEVELS = 8
+"""Of the binary search for the number of thresholds, one memory each."""
+
+ACCUMULATE_CYCLES = 3
+"""From a code's arrival to its sum: read, multiply, add."""
+REQUANTIZE_CYCLES = LEVELS + 1
+"""From an accumulator to its code: one read a level, and the code's own register."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a layer's cycles depend on: K, N, and whether its output is codes or accumulators.
+
+    In the fabric's kernel, not in this core, it reads a record: its K codes and `others`.  Of all these it lets `kept`
+    pass in front of its own values.
+    """
+
+    depth: int
+    width: int
+    codes: bool
+    others: int = 0
+    kept: int = 0
+
+    @property
+    def record(self) -> int:
+        """Elements that enter for a vector, R: K, and what is there for layers behind this one."""
+        return self.depth + self.others
+
+    @property
+    def pipeline_cycles(self) -> int:
+        """Between the cycle of a vector's last element and that of its first value."""
+        return ACCUMULATE_CYCLES + (REQUANTIZE_CYCLES if self.codes else 0)
+
+    @property
+    def interval_cycles(self) -> int:
+        """From a vector to the next: R elements enter, while of the one before P pass and N sums leave.
+
+        One more cycle takes the sums over: max(R, P + N + 1), which without others is max(K, N + 1).
+        """
+        return max(self.record, self.kept + self.width + 1)
+
+
+def shape(layer: QGemm) -> Shape:
+    """The layer's shape."""
+    return Shape(layer.input_width, layer.width, codes=layer.dtype != np.float32)
+
+
+def latency_cycles(shapes: Sequence[Shape]) -> int:
+    """Of a vector alone: the cycles from that of its first element to that of its last value, both counted.
+
+    R[first] + sum_l (3 + 9 where l ends with codes, + N[l])
+
+    What passes a layer has left it before its sums do.  Where each layer reads what the one before it writes and no
+    more, K[l + 1] = N[l], this is sum_l (K[l] + 3 + 9 where l ends with codes) + N[last].
+    """
+    return shapes[0].record + sum(each.pipeline_cycles + each.width for each in shapes)
+
+
+def interval_cycles(shapes: Sequence[Shape]) -> int:
+    """From a vector to the next when none waits for its elements, max_l max(R[l], P[l] + N[l] + 1): the slowest's."""
+    return max(each.interval_cycles for each in shapes)
+
+
+def total_cycles(shapes: Sequence[Shape], vectors: int) -> int:
+    """From the first element of the first vector to the last value of the last one, both counted."""
+    return latency_cycles(shapes) + (vectors - 1) * interval_cycles(shapes)
+
+
+def gemms(network: Network) -> tuple[QGemm, ...]:
+    """The network's QGemms, each of which reads the one before.
+
+    RequestError if there is none, or if one reads something else: the core has no branches.
+    """
+    found = tuple(layer for layer in network.layers if isinstance(layer, QGemm))
+    if not found:
+        raise RequestError("the network has no QGemm", "take one that has")
+    for before, layer in itertools.pairwise(found):
+        if layer.sources != (before.output,):
+            raise RequestError(
+                f"layer {layer.name} does not read {before.name}",
+                "the RTL core takes QGemms in a row; take such a network",
+            )
+    return found
+
+
+def parameters(layer: QGemm) -> dict[str, int]:
+    """Those of module `layer`, but for the folder of its constants."""
+    return {
+        "DEPTH": layer.input_width,
+        "WIDTH": layer.width,
+        "WEIGHT_BITS": weight_bits(layer),
+        "SIGNED_INPUT": int(layer.input_dtype == np.int8),
+        "ZERO_POINT": layer.a_zero_point,
+        "CODES": int(layer.dtype != np.float32),
+        "SIGNED_OUTPUT": int(layer.dtype == np.int8),
+    }
+
+
+def weight_bits(layer: QGemm) -> int:
+    """8 if all weights less their zero points are int8, else 9."""
+    weights = _weights(layer)
+    return 8 if weights.min() >= -128 and weights.max() <= 127 else 9
+
+
+def memories(layer: QGemm) -> dict[str, str]:
+    """The files of the layer's folder: name -> text."""
+    bits = weight_bits(layer)
+    files = {"weights.mem": _rows(_weights(layer), bits), "bias.mem": _rows(layer.bias[None], 32)}
+    if layer.dtype != np.float32:
+        levels = enumerate(threshold_levels(specification.thresholds(layer)))
+        files |= {f"level_{level}.mem": _rows(values.reshape(-1, 1), 32) for level, values in levels}
+    return files
+
+
+def threshold_levels(thresholds: Array) -> list[Array]:
+    """(N, 255) as a binary search meets them, level s as (N, 2^s):  level[s][n][j] = t[n][(2 j + 1) 2^(7 - s) - 1]."""
+    steps = [1 << (LEVELS - 1 - level) for level in range(LEVELS)]
+    return [thresholds[:, step - 1 :: 2 * step] for step in steps]
+
+
+def _weights(layer: QGemm) -> Array:
+    difference: Array = layer.weights.astype(np.int64) - layer.weights_zero_point
+    return difference
+
+
+def _rows(values: Array, bits: int) -> str:
+    """A line for every row of integers (rows, columns), `bits` bits each, the first column in the lowest."""
+    digits = -(-values.shape[1] * bits // 4)
+    return "".join(f"{_packed(row, bits):0{digits}x}\n" for row in values.tolist())
+
+
+def _packed(row: Iterable[int], bits: int) -> int:
+    mask = (1 << bits) - 1
+    return sum((value & mask) << (column * bits) for column, value in enumerate(row))
+
+
+def synthesis(layer: QGemm, family: str, *options: str) -> str:
+    """Commands for yosys, run in the layer's folder: its module in cells of a family, `xcup` is UltraScale+."""
+    chosen = " ".join(f"-set {name} {value}" for name, value in parameters(layer).items())
+    return f"""\
+read_verilog -sv -defer {" ".join(f'"{source}"' for source in SOURCES)}
+chparam {chosen} -set FOLDER "." layer
+synth_xilinx -family {family} -top layer -flatten -noiopad -noclkbuf {" ".join(options)}
+"""
+
+
+def chain(layers: Sequence[QGemm]) -> str:
+    """The text of module `chain`: the layers one behind the other, each with its constants in the folder of its name.
+
+    Its ports are those of a `layer`; the values of the last layer come out.
+    """
+    instances = "\n".join(_instance(at, layer, is_last=layer is layers[-1]) for at, layer in enumerate(layers))
+    return CHAIN.format(layers=len(layers), instances=instances)
+
+
+def _instance(at: int, layer: QGemm, *, is_last: bool) -> str:
+    values: Mapping[str, object] = parameters(layer) | {"FOLDER": f'"{layer.name}"'}
+    chosen = ", ".join(f".{name}({value})" for name, value in values.items())
+    if is_last:
+        following = ".out_valid(out_valid), .out_ready(out_ready), .out_value(out_value)"
+        return INSTANCE.format(at=at, chosen=chosen, name=layer.name, node=layer.node, following=following, wires="")
+    following = f".out_valid(valid_{at + 1}), .out_ready(ready_{at + 1}), .out_value(value_{at + 1})"
+    wires = WIRES.format(next=at + 1)
+    return INSTANCE.format(at=at, chosen=chosen, name=layer.name, node=layer.node, following=following, wires=wires)
+
+
+CHAIN = """\
+// Generated by harness/targets/vitis/rtl.py: {layers} layers one behind the other.
+module chain (
+    input logic clock,
+    input logic reset,
+    input logic in_valid,
+    output logic in_ready,
+    input logic [7:0] in_code,
+    output logic out_valid,
+    input logic out_ready,
+    output logic [31:0] out_value
+);
+    wire valid_0 = in_valid, ready_0;
+    wire [7:0] code_0 = in_code;
+    assign in_ready = ready_0;
+{instances}endmodule
+"""
+
+INSTANCE = """{wires}
+    // {node!r}
+    layer #({chosen}) {name}_{at} (
+        .clock(clock), .reset(reset), .in_valid(valid_{at}), .in_ready(ready_{at}), .in_code(code_{at}),
+        {following});
+"""
+
+WIRES = """
+    wire valid_{next}, ready_{next};
+    wire [31:0] value_{next};
+    wire [7:0] code_{next} = value_{next}[7:0];
+    wire unused_{next} = &{{1'b0, value_{next}[31:8]}};
+"""

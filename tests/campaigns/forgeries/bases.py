@@ -1,0 +1,131 @@
+"""True runs to forge: each is made once, by the command itself, and stands before anything is changed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from tests.support import builders
+from tests.support.cli.command import User
+
+LAYERS = (4, 6, 3)
+ON_HOST = ("--board", "host", "--items", "c,c")
+RUN = ("--vectors", "300", "--chunk", "100", "--trace", "12")
+PROVE = ("--vectors", "300", "--floats", "thresholds")
+MEASURE = ("--samples", "500")
+BASES = {
+    "run": "a run on the board `host`: identical",
+    "wrong": "the same with a kernel that rounds half away from zero: differs",
+    "unfetched": "the same with `--fetch mismatch`: differs",
+    "stand_in": "a run with an item on a simulated GPU: identical",
+    "measurement": "a measurement on `host`",
+    "compared": "a measurement with `--against` the other",
+    "incorrect": "a measurement of the wrong kernel: differs",
+    "proof": "a proof on `host`: holds",
+    "refuted": "a proof of the wrong kernel: fails",
+    "emulated": "a run on an emulated board: identical",
+}
+
+
+@dataclass(frozen=True)
+class Bases:
+    """The true runs.
+
+    `environment` is that of this checkout, `wrong_environment` that of one in which a kernel is wrong.
+    """
+
+    user: User
+    environment: Mapping[str, str]
+    wrong_environment: Mapping[str, str]
+
+    def folder(self, kind: str) -> Path:
+        """Return the run folder of one of BASES."""
+        found: Path = getattr(self, kind)
+        return found
+
+    @cached_property
+    def model(self) -> Path:
+        return self._model("small", seed=7)
+
+    @cached_property
+    def other_model(self) -> Path:
+        """Return a model with the same layers and other weights."""
+        return self._model("other", seed=8)
+
+    @cached_property
+    def key(self) -> Path:
+        """Return the laboratory's private key."""
+        return new_key(self.user.folder / "laboratory")
+
+    @cached_property
+    def run(self) -> Path:
+        return self._made("run", *ON_HOST, *RUN)
+
+    @cached_property
+    def wrong(self) -> Path:
+        """Return a run whose verdict is `differs`."""
+        return self._made("run", *ON_HOST, *RUN, wrong=True)
+
+    @cached_property
+    def unfetched(self) -> Path:
+        """Return a run whose verdict is `differs`, with the dumps of layers that differ only."""
+        return self._made("run", *ON_HOST, *RUN, "--fetch", "mismatch", wrong=True)
+
+    @cached_property
+    def stand_in(self) -> Path:
+        """Return a run with an item on a simulated GPU."""
+        return self._made("run", "--board", "host", "--items", "c,cuda:fused", *RUN)
+
+    @cached_property
+    def measurement(self) -> Path:
+        return self._made("measure", *ON_HOST, *MEASURE)
+
+    @cached_property
+    def compared(self) -> Path:
+        """Return a measurement that was compared with the other one."""
+        return self._made("measure", *ON_HOST, *MEASURE, "--against", str(self.measurement))
+
+    @cached_property
+    def incorrect(self) -> Path:
+        """Return a measurement of wrong outputs."""
+        return self._made("measure", *ON_HOST, *MEASURE, wrong=True)
+
+    @cached_property
+    def proof(self) -> Path:
+        """Return a proof that holds."""
+        return self._made("prove", *ON_HOST, *PROVE)
+
+    @cached_property
+    def refuted(self) -> Path:
+        """Return a proof that fails."""
+        return self._made("prove", *ON_HOST, *PROVE, wrong=True)
+
+    @cached_property
+    def emulated(self) -> Path:
+        """Return a run on an emulated board."""
+        return self._made("run", "--board", "kv260", "--items", "c,c", *RUN)
+
+    def _model(self, name: str, seed: int) -> Path:
+        path = self.user.folder / f"{name}.onnx"
+        onnx.save(builders.random_network(np.random.default_rng(seed), LAYERS), path)
+        return path
+
+    def _made(self, command: str, *options: str, wrong: bool = False) -> Path:
+        asked = (command, *options, "--model", str(self.model), "--json")
+        ended = self.user.harness(*asked, **(self.wrong_environment if wrong else self.environment))
+        if ended.code != int(wrong) and "--against" not in asked:  # which on a machine at work may say anything
+            raise AssertionError(f"harness {' '.join(asked)} ended with {ended.code}: {ended.err}")
+        return Path(json.loads(ended.out)["run"])
+
+
+def new_key(path: Path) -> Path:
+    """Make an OpenSSH key pair, and return the private file."""
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
+    return path

@@ -1,0 +1,205 @@
+"""What a competent forger does: every hash, number and report that he can make again after a change, he makes again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from harness import report
+from harness.core.file_digest import file_sha256
+from harness.execution import dumps
+from harness.reference.coverage import Met, Quantity
+from harness.runs import document
+from harness.runs.folder import ENVELOPE, RunFolder, content_sha256, write_json
+from harness.runs.verification import inputs
+from harness.runs.verification.folder import RUN, read
+from harness.runs.verification.verify import AFTERWARDS
+
+Document: TypeAlias = dict[str, Any]
+Change: TypeAlias = Callable[[Path], object]
+Edit: TypeAlias = Callable[[Document], object]
+REQUEST, PROOF, ATTEMPTS = "request.json", "proof.json", "attempts.jsonl"
+
+
+def forge(base: Path, target: Path, change: Change) -> None:
+    """Copy a run to `target`, change it, and make everything again that depends on the change."""
+    shutil.copytree(base, target)
+    change(target)
+    redo(target)
+
+
+def edit(path: Path, how: Edit) -> None:
+    """Change a JSON file."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    how(document)
+    write_json(path, document)
+
+
+def in_run(how: Edit) -> Change:
+    """Return a change of run.json."""
+    return lambda folder: edit(folder / RUN, how)
+
+
+def in_file(name: str, how: Edit) -> Change:
+    """Return a change of another JSON file of the run."""
+    return lambda folder: edit(folder / name, how)
+
+
+def in_request(**changes: Any) -> Change:
+    """Return a change of what was asked."""
+    return in_file(REQUEST, lambda kept: kept["request"].update(changes))
+
+
+def in_chunks(how: Edit) -> Change:
+    """Return a change of every chunk's record."""
+
+    def change(folder: Path) -> None:
+        for path in sorted((folder / "chunks").iterdir()):
+            edit(path, how)
+
+    return change
+
+
+def in_attempts(how: Callable[[list[Document]], object]) -> Change:
+    """Return a change of the lines of attempts.jsonl."""
+
+    def change(folder: Path) -> None:
+        lines = [json.loads(line) for line in (folder / ATTEMPTS).read_text(encoding="utf-8").splitlines()]
+        how(lines)
+        (folder / ATTEMPTS).write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+
+    return change
+
+
+def in_text(name: str, old: str, new: str) -> Change:
+    """Return a change of a text file, in which the old text must be."""
+
+    def change(folder: Path) -> None:
+        before = (folder / name).read_text(encoding="utf-8")
+        if old not in before:
+            raise AssertionError(f"{name} has no {old!r}")
+        (folder / name).write_text(before.replace(old, new, 1), encoding="utf-8")
+
+    return change
+
+
+def all_of(*changes: Change) -> Change:
+    """Return these changes, one after the other."""
+
+    def change(folder: Path) -> None:
+        for each in changes:
+            each(folder)
+
+    return change
+
+
+def redo(folder: Path) -> None:
+    """Make the hashes of dumps, vectors and readings again, the reports, and the list of files."""
+    for path in (folder / "chunks").glob("*.json"):
+        _hash_dumps(folder, path)
+    edit(folder / RUN, lambda run: _hash_arrays(folder, run))
+    run = json.loads((folder / RUN).read_text(encoding="utf-8"))
+    with suppress(ValueError, LookupError, TypeError):  # a report shows no contradiction: then the old one stays
+        for name, text in _reports(run).items():
+            (folder / name).write_text(text, encoding="utf-8")
+    rehash(folder)
+
+
+def _hash_dumps(folder: Path, path: Path) -> None:
+    """Write the hashes of the dumps that are here into the record of their chunk."""
+    record = json.loads(path.read_text(encoding="utf-8"))
+    before = json.dumps(record)
+    for kind in ("reference", "target"):
+        for dump in (folder / kind / path.stem).glob("*.npy"):
+            index = int(dump.name.partition("_")[0])
+            if index < len(record[f"{kind}_sha256"]):
+                record[f"{kind}_sha256"][index] = file_sha256(dump)
+    if json.dumps(record) != before:
+        write_json(path, record)
+
+
+def _hash_arrays(folder: Path, run: Document) -> None:
+    run["stimuli"]["sha256"] = file_sha256(folder / "stimuli.npy")
+    if "readings" in run:
+        run["readings"]["sha256"] = file_sha256(folder / "readings.npy")
+
+
+def _reports(run: Mapping[str, Any]) -> dict[str, str]:
+    document = {key: value for key, value in run.items() if key not in AFTERWARDS}
+    if run.get("kind") == "measure":
+        return report.measurement(document)
+    return {"report.html": report.html(document), "junit.xml": report.junit(document)}
+
+
+def rehash(folder: Path) -> None:
+    """Make the list of files and the hash of the content again."""
+    names = (p.relative_to(folder).as_posix() for p in sorted(folder.rglob("*")) if p.is_file() and not p.is_symlink())
+    files = {name: file_sha256(folder / name) for name in names if name not in {RUN, ENVELOPE}}
+    edit(folder / RUN, lambda run: run.update(files=files, content_sha256=content_sha256(files)))
+
+
+def conclude(folder: Path) -> None:
+    """Make verdict, reason and all numbers again that follow from chunks, coverage, traces and proof."""
+    evidence = read(folder)
+    if evidence is None:
+        raise AssertionError(f"{folder} is not finished")
+    plan, vectors = inputs.read(evidence)
+    ran_on = [item["ran_on"] for item in evidence.run["plan"]["items"]]
+    covered = [
+        {Quantity(name): Met(**met) for name, met in layer["coverage"].items()} for layer in evidence.run["layers"]
+    ]
+    kept = RunFolder(folder)
+    shown = document.Shown(tuple(kept.chunks()), covered, kept.read_proof(), evidence.run["conformance"])
+    found = document.results(plan, ran_on, vectors.count, shown)
+    edit(folder / RUN, lambda run: run.update(found))
+
+
+def hide_difference(folder: Path) -> None:
+    """Make the records say that nothing differs, remove the failing case, and conclude again."""
+
+    def hide(chunk: Document) -> None:
+        chunk.update(diagnoses=[], portraits=[])
+        for layer in chunk["layers"]:
+            layer.update(differing=0, own=0, first=None)
+
+    in_chunks(hide)(folder)
+    remove_failing(folder)
+    conclude(folder)
+
+
+def remove_failing(folder: Path) -> None:
+    """Remove the failing case."""
+    (folder / "failing.npy").unlink(missing_ok=True)
+    edit(folder / RUN, lambda run: run.update(failing=None))
+
+
+def copy_dumps(source: str, target: str) -> Change:
+    """Return a change that replaces the dumps of one side by those of the other."""
+
+    def change(folder: Path) -> None:
+        shutil.rmtree(folder / target)
+        shutil.copytree(folder / source, folder / target)
+
+    return change
+
+
+def change_dumps(folder: Path) -> None:
+    """Change one activation of the last layer in the same way on both sides."""
+    for kind in ("reference", "target"):
+        path = folder / kind / "00000" / "02_layer_1.npy"
+        values = np.load(path)
+        values[2, 1] ^= 1
+        dumps.write(path, values)
+
+
+def change_vector(folder: Path) -> None:
+    """Change one input of one vector."""
+    vectors = np.load(folder / "stimuli.npy")
+    vectors[123, 0] += 0.25
+    dumps.write(folder / "stimuli.npy", vectors)

@@ -1,0 +1,107 @@
+"""The tests of this folder, then the benchmark; what they say is kept as evidence under docs/evidence.
+
+python -m tests.campaigns.gpu [--log FOLDER]
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from harness.boards.workspace import ROOT
+from harness.core.errors import EXIT_INFRASTRUCTURE, HarnessError
+from tests.campaigns.gpu import device
+from tests.campaigns.gpu.device import Device, NoGpu
+
+TESTS = ("-m", "pytest", "tests/campaigns/gpu", "-v", "--durations=0", "-p", "no:cacheprovider")
+BENCHMARK = ("benchmarks/gpu.py",)
+BRIEF = ("--simulated", "--vectors", "256", "--launches", "2", "--executions", "100", "--compilations", "1")
+
+
+def answer(*command: str) -> str:
+    """What a tool prints; nothing where it is missing or fails."""
+    if shutil.which(command[0]) is None:
+        return ""
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def commit() -> str:
+    """Of this checkout, and whether it was changed; HARNESS_COMMIT says it where git cannot."""
+    if answer("git", "rev-parse", "--show-toplevel") != str(ROOT):
+        return os.environ.get("HARNESS_COMMIT", "unknown: this is no git checkout, and HARNESS_COMMIT does not say it")
+    changed = answer("git", "status", "--porcelain", "--", ".", ":!docs/evidence")
+    return answer("git", "rev-parse", "HEAD") + (", with uncommitted changes" if changed else "")
+
+
+def head(gpu: Device, now: datetime) -> Iterator[str]:
+    """What the log is of."""
+    if gpu.simulated:
+        yield f"NO EVIDENCE OF ANY GPU: {gpu.name} on this machine's processor"
+    yield f"GPU: {gpu.description}"
+    kernel_driver = answer("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    yield f"driver: {kernel_driver or 'nvidia-smi does not tell'}"
+    yield f"commit: {commit()}"
+    yield f"date: {now:%Y-%m-%d %H:%M} UTC"
+    yield f"machine: {platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}"
+
+
+def run(arguments: Sequence[str], lines: list[str]) -> int:
+    """Run Python with these; its output is shown and added to `lines`."""
+    lines += ["", f"$ python {' '.join(arguments)}"]
+    command = [sys.executable, *arguments]
+    settings = os.environ | {"COLUMNS": "120", "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, cwd=ROOT, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout
+        for line in process.stdout:
+            print(line, end="", flush=True)  # noqa: T201 - what a user waits for
+            lines.append(line.rstrip())
+    lines.append(f"exit status {process.returncode}")
+    return process.returncode
+
+
+def write(lines: Sequence[str], folder: Path, gpu: Device, now: datetime) -> None:
+    """The log, without this machine's paths."""
+    path = folder / f"{now:%Y%m%d-%H%M%S}_{device.file_name(gpu)}.log"
+    text = "\n".join(lines).replace(sys.executable, "python").replace(f"{ROOT}/", "").replace(str(ROOT), ".")
+    path.write_text(f"{text}\n", encoding="utf-8")
+    print(f"\nlog: {path}")  # noqa: T201 - what a user looks for
+
+
+@click.command(help=(__doc__ or "").split("\n", maxsplit=1)[0])
+@click.option(
+    "--log",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Where the log goes: docs/evidence, of a simulation nowhere.",
+)
+def main(log: Path | None) -> None:
+    """Run both, even if the first fails."""
+    try:
+        gpu = device.find()
+    except NoGpu as reason:
+        print(f"nothing was run: {reason}", file=sys.stderr)  # noqa: T201 - the one reason
+        sys.exit(EXIT_INFRASTRUCTURE)
+    except HarnessError as error:
+        raise click.ClickException(f"{error.message}\nhint: {error.hint}") from error
+    now = datetime.now(UTC)
+    lines = list(head(gpu, now))
+    print("\n".join(lines))  # noqa: T201 - what a user looks for
+    failed = [run(TESTS, lines), run([*BENCHMARK, *(BRIEF if gpu.simulated else ())], lines)]
+    folder = log or (None if gpu.simulated else ROOT / "docs/evidence")
+    if folder:
+        write(lines, folder, gpu, now)
+    sys.exit(int(any(failed)))
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m tests.campaigns.gpu")

@@ -1,0 +1,77 @@
+"""What users start: `harness run` and `harness prove` with the network on the GPU."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.boards.workspace import ROOT
+from harness.targets import HARDWARE
+from harness.targets.cuda import SIMULATION
+from tests.campaigns.gpu.device import Device
+from tests.support.cli.command import User
+
+MODELS = sorted(path.stem for path in (ROOT / "models").glob("acas_*.onnx"))
+KERNELS = ["layerwise", "fused"]
+# Of the reference only: on processors without VNNI it would be wrong, and the verdict inconclusive.
+
+
+def test_there_are_five_networks() -> None:
+    assert MODELS == ["acas_coc", "acas_sl", "acas_sr", "acas_wl", "acas_wr"]
+
+
+def harness(user: User, command: str, gpu: Device, kernels: str, *more: str) -> dict[str, Any]:
+    """The document of a command that must end with `identical` within a quarter of an hour."""
+    chosen = ["--board", gpu.board, "--items", f"c,cuda:{kernels}", "--json"]
+    process = user.start(command, *chosen, *more)
+    out, err = process.communicate(timeout=900)
+    assert process.returncode == 0, err
+    document: dict[str, Any] = json.loads(out)
+    assert document["verdict"] == "identical"
+    return document
+
+
+def assert_ran_on(gpu: Device, document: dict[str, Any]) -> None:
+    """The item `network` ran on this GPU and on nothing that plays one, or on the simulation that was asked for."""
+    run = json.loads((Path(document["run"]) / "run.json").read_text())
+    found = run["board"]["environment"]["device of item network"]
+    assert found.startswith(f"{gpu.description}, ")
+    assert (SIMULATION in found) == gpu.simulated
+    layers = [layer for layer in document["layers"] if layer["item"] == "network"]
+    expected = SIMULATION if gpu.simulated else HARDWARE
+    assert layers
+    assert {layer["ran_on"] for layer in layers} == {expected}
+
+
+@pytest.mark.timeout(1000)
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("model", MODELS)
+def test_a_network_is_identical(model: str, kernels: str, gpu: Device, user: User) -> None:
+    vectors = 500 if gpu.simulated else 100_000
+    document = harness(user, "run", gpu, kernels, "--model", model, "--vectors", str(vectors))
+    assert_ran_on(gpu, document)
+    assert document["vectors"] == vectors
+    assert {layer["target"] for layer in document["layers"]} == {"c", f"cuda:{kernels}"}
+    assert all(layer["compared"] % vectors == 0 and layer["compared"] >= vectors for layer in document["layers"])
+    assert all(layer["differing"] == 0 for layer in document["layers"])
+
+
+@pytest.mark.timeout(1000)
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_a_network_of_which_the_gpu_computes_every_layer_is_proven(kernels: str, gpu: Device, user: User) -> None:
+    """All accumulators through its requantisation and, on a GPU, all 2^32 inputs through its QuantizeLinear."""
+    floats = "thresholds" if gpu.simulated else "all"
+    everything = ["--split", "quantize_input..select_advisory=network", "--block", "20000"]
+    document = harness(user, "prove", gpu, kernels, "--model", "acas_coc", "--floats", floats, *everything)
+    assert_ran_on(gpu, document)
+    assert {layer["target"] for layer in document["layers"]} == {f"cuda:{kernels}"}
+    proof = document["proof"]
+    assert proof["holds"]
+    cases = {(claim["step"], claim["layer"]): claim for claim in proof["claims"] if claim["answered_by"] == "program"}
+    assert cases["quantization", "quantize_input"]["cases"] >= (1 if gpu.simulated else 5 * 2**32)
+    requantised = [claim for (step, _), claim in cases.items() if step == "requantization"]
+    assert all(claim["complete"] for claim in requantised)
+    assert sum(claim["cases"] for claim in requantised) > 100_000_000

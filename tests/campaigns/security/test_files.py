@@ -1,0 +1,78 @@
+"""A slice of the campaign: hostile files, some of them in processes of little memory."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.campaigns.security.campaign import attack
+from tests.campaigns.security.entry_points import DOORS, enter
+from tests.campaigns.security.mutations import BOMB, MERGES
+from tests.campaigns.security.page import page
+from tests.campaigns.security.worker import content
+
+SLICE = 1_000_000  # inputs that the campaign does not have
+BIG_SIZES = b"\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (%d, 3), }".ljust(127) + b"\n"
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_hostile_files_are_accepted_or_refused_with_a_message(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    count = 4 if name == "nightly.yaml" else 25  # which looks at every board and model
+    endings = {enter(DOORS[name], content(DOORS[name], name, SLICE + index), tmp_path) for index in range(count)}
+    assert endings <= {"accepted", "refused"}
+    assert not list(tmp_path.rglob("*pwned*"))
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_honest_files_are_accepted(name: str, tmp_path: Path) -> None:
+    assert {enter(DOORS[name], honest, tmp_path) for honest in DOORS[name].honest()[:1]} == {"accepted"}
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("boards.yaml", (BOMB + "\n").encode()),
+        ("boards.yaml", MERGES.encode()),
+        ("boards.yaml", b"a: " + b"[" * 100_000),
+        ("boards.yaml", b"a: {soc: !!python/object/apply:os.system ['touch pwned']}"),
+        ("vectors.npy", BIG_SIZES.replace(b"%d", b"9" * 19)),
+        ("vectors.npy", BIG_SIZES.replace(b"%d", b"1" + b"0" * 12)),
+        ("vectors.npy", BIG_SIZES.replace(b"%d, 3", b"(" * 60)),
+    ],
+)  # fmt: skip
+def test_what_would_need_much_memory_or_time_is_refused(
+    name: str, given: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert enter(DOORS[name], given, tmp_path) == "refused"
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_an_input_can_be_made_again() -> None:
+    door = DOORS["model"]
+    assert content(door, "model", 5) == content(door, "model", 5) != content(door, "model", 6)
+    assert np.frombuffer(content(door, "model", 5), np.uint8).size
+
+
+def test_the_campaign_notices_bugs_crashes_memory_and_what_is_left_behind(tmp_path: Path) -> None:
+    found = attack("broken", 0, 24, tmp_path)
+    for words in (
+        "KeyError: 1",
+        "the process ended with -11",
+        "MemoryError",
+        "a control character reached the terminal",
+    ):
+        assert any(words in hole for hole in found.holes), found.holes
+    assert found.planted == ["pwned"]
+    assert "KeyError: 1" in page([found], date(2026, 11, 22))
+
+
+def test_a_campaign_of_processes_with_little_memory_goes_through(tmp_path: Path) -> None:
+    found = attack("model", SLICE, 40, tmp_path)
+    assert (found.inputs, found.holes, found.planted) == (40, [], [])

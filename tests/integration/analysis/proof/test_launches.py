@@ -1,0 +1,170 @@
+"""Launches in their own buffers, and repeated: programs whose stages are right, and which are wrong nevertheless."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from harness.analysis.proof import Claim, Step, composition, launches
+from harness.analysis.proof.effort import Effort, of
+from harness.core.arrays import Array
+from harness.core.errors import BoardError
+from harness.operators import Network, QGemm, accumulator_bounds
+from harness.plan.plan import Plan
+from harness.reference import generated
+from tests.support import builders
+from tests.support.programs.board_program import Patch, parse, references, uniform_vectors
+from tests.support.proof.trials import EFFORT, VECTORS, Trial, Workshop
+
+CHAIN = parse(builders.random_network(np.random.default_rng(5), (5, 6, 6, 4), argmax=True, per_column=True))
+RESIDUAL = parse(builders.random_network(np.random.default_rng(2), (4, 6, 6, 5), residual=2, zero_points=True))
+OFTEN = dataclasses.replace(EFFORT, launches=[1 << 17] * 2)
+CALL = "layer_1_finish(acc, layer_1_output[v]);"
+ACCUMULATE = "layer_1_accumulate(layer_0_output[v], acc);"
+STATE = "enum { BLOCK = 64 };"
+
+
+def refuted(claims: list[Claim]) -> list[str]:
+    return [claim.counterexample for claim in claims if not claim.holds]
+
+
+def behind(call: str, code: str, state: str = "") -> list[Patch]:
+    """What a program does wrong after a call of its schedule."""
+    return [Patch("network.c", call, f"{call} {code}"), Patch("network.c", STATE, f"{STATE} {state}")]
+
+
+@pytest.mark.parametrize("net", [CHAIN, RESIDUAL], ids=["chain", "residual"])
+@pytest.mark.parametrize("split", [[], ["parallel"], ["pipeline"]], ids=["", "parallel", "pipeline"])
+def test_a_right_program_holds(workshop: Workshop, net: Network, split: list[str]) -> None:
+    trial = workshop.trial(net, split=split)
+    claims = trial.launched()
+    assert refuted(claims) == []
+    assert {claim.question.step for claim in claims} == {Step.EXECUTION}
+    assert len(claims) == 2 * len(trial.made.tasks)
+
+
+def test_the_cases_are_those_that_were_sent(workshop: Workshop) -> None:
+    trial = workshop.trial(CHAIN)
+    in_buffers, repeated = (claim.question for claim in trial.launched()[:2])
+    sent = launches.Trial(trial.made, [trial.made.tasks[0]], *seeded(trial))
+    found = generated.passes(len(sent.rows), 8, launches.SEED, 2000)
+    tables = sum(table.values.size for table in trial.tables())
+    assert in_buffers.cases == len(sent.rows) * 5
+    assert repeated.cases == found.passes * len(sent.rows) * 5 + tables
+    assert repeated.method.startswith(f"{found.executions:,} executions in blocks of 1 to 8 vectors pass ")
+
+
+def seeded(trial: Trial) -> tuple[Array, list[Array]]:
+    """The vectors of `Trial.launched`, and all activations for them."""
+    vectors = uniform_vectors(trial.network, VECTORS, seed=1)
+    return vectors, list(references(trial.network, vectors))
+
+
+def largest() -> int:
+    """Of the accumulators of the first column of layer_1: no activation that the network's inputs give reaches it."""
+    layer = CHAIN.layers[2]
+    assert isinstance(layer, QGemm)
+    return int(accumulator_bounds(layer)[1][0])
+
+
+WRONG = {
+    "extreme sums in the schedule alone": behind(CALL, f"layer_1_output[v][0] ^= acc[0] == {largest()};"),
+    "a block of 3 vectors": behind(CALL, "layer_1_output[v][0] ^= vectors == 3;"),
+    "a last block of 5": behind(CALL, "layer_1_output[v][5] ^= vectors == 5 && v == 4;"),
+    "buffers that are not aligned": behind(
+        CALL, f"layer_1_output[v][0] ^= (size_t)layer_1_output[v] % 64 != 0 && acc[0] == {largest()};"
+    ),
+    "a cache that is keyed by all inputs but the last": [
+        Patch("network.c", STATE, f"{STATE} static unsigned char key[5], kept[6]; static int full;"),
+        Patch(
+            "network.c",
+            f"{ACCUMULATE}\n        {CALL}",
+            f"{ACCUMULATE} if (full && memcmp(key, layer_0_output[v], 5) == 0) memcpy(layer_1_output[v], kept, 6);"
+            f" else {{ {CALL} memcpy(key, layer_0_output[v], 5); memcpy(kept, layer_1_output[v], 6); full = 1; }}",
+        ),
+    ],
+    "a result of the execution before": behind(
+        CALL, "if (v == 0 && vectors == 1) layer_1_output[0][0] ^= last == 200; last = layer_0_output[v][0];",
+        "static unsigned char last;",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("patches", WRONG.values(), ids=WRONG)
+def test_what_no_stage_shows_is_found(workshop: Workshop, patches: list[Patch]) -> None:
+    trial = workshop.trial(CHAIN, patches)
+    assert trial.refuted() == {}
+    found = refuted(trial.launched())
+    assert found
+    assert all("layer_1" in counterexample for counterexample in found)
+
+
+def test_a_counter_that_wraps_is_found_after_65536_executions(workshop: Workshop) -> None:
+    wraps = "if (v == 0 && ++executions_done == 0) wrapped = 1; layer_1_output[v][0] ^= wrapped;"
+    state = "static unsigned short executions_done; static unsigned char wrapped;"
+    trial = workshop.trial(CHAIN, behind(CALL, wraps, state))
+    assert refuted(trial.launched()) == []
+    assert refuted(trial.composed()) == []
+    [found] = refuted(trial.launched(OFTEN))
+    assert found.startswith("execution 65535, of ")
+    assert found.endswith("gives other outputs than before in layer_1")
+
+
+def test_a_table_that_changes_at_last_is_found_in_the_same_process(workshop: Workshop) -> None:
+    """A weight that meets code 0 alone: no output tells."""
+    change = "if (v == 0 && ++done == 1500) *(signed char *)layer_1_weights ^= 1;"
+    writable = Patch("network.c", "static const int8_t layer_1_weights", "static int8_t layer_1_weights")
+    state = "static size_t done; static signed char layer_1_weights[6][6];"
+    trial = workshop.trial(CHAIN, [*behind("quantize_compute(input[v], quantize_output[v]);", change, state), writable])
+    assert trial.refuted() == {}
+    found = refuted(trial.launched())
+    assert [counterexample.split(" holds")[0] for counterexample in found] == ["table layer_1_weights[0][0]"]
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("((float *)input)[0] = 0;", "changes its input the network's input"),
+        ("layer_2_output[0][0] = 1;", "written where it has nothing to write, in the buffer of layer_2"),
+        (
+            "quantize_output[vectors % BLOCK][0] = 9;",
+            "written where it has nothing to write, in the buffer of quantize",
+        ),
+    ],
+)
+def test_a_write_beside_the_outputs_is_found(workshop: Workshop, code: str, message: str) -> None:
+    """The writes come after those that read, so that no activation differs."""
+    declared = "static uint8_t layer_2_output[BLOCK][4] __attribute__((aligned(64)));"
+    trial = workshop.trial(CHAIN, behind("quantize_compute(input[v], quantize_output[v]);", code, declared))
+    assert trial.refuted() == {}
+    found = refuted(trial.launched())
+    assert found
+    assert all(message in counterexample or "finds that one before" in counterexample for counterexample in found)
+
+
+def test_a_program_that_executes_less_often_is_no_answer(workshop: Workshop) -> None:
+    trial = workshop.trial(CHAIN, [Patch("kernels/program/probe_launch.c", "= trial->execution.index;", "= 1;")])
+    with pytest.raises(BoardError, match="the program reports 1 executions of quantize, not "):
+        trial.launched()
+
+
+def test_the_effort_follows_from_where_the_items_ran() -> None:
+    assert of(["hardware", "hardware"]) == Effort([1 << 18] * 2, 70_000, 4, 1 << 20, 8192)
+    emulated = of(["emulated-cpu (qemu neoverse-n1)", "host-simulation of CUDA"])
+    assert emulated.launches == [1 << 17, 1 << 12]
+    assert emulated.random_vectors == 1 << 16
+    passes = generated.passes(composition.VECTORS, emulated.block, composition.SEED, emulated.network).passes
+    assert passes * composition.VECTORS >= 1 << 18
+
+
+def test_every_kind_of_input_is_tried(workshop: Workshop) -> None:
+    made: Plan = workshop.trial(CHAIN).made
+    vectors, references = seeded(workshop.trial(CHAIN))
+    first = launches.Trial(made, [made.tasks[0]], vectors, references).given[CHAIN.input_name]
+    assert np.isnan(first).any(axis=1).sum() > 500
+    assert np.isinf(first).any()
+    codes = launches.Trial(made, [made.tasks[1]], vectors, references).given[CHAIN.layers[0].output]
+    assert {tuple(row) for row in codes} >= {(code,) * 5 for code in range(256)}
+    assert (np.unique(codes[100:1124][1:] != codes[100:1124][:-1], axis=0).sum(axis=1) <= 1).all()

@@ -1,0 +1,504 @@
+"""What is read from a program's file: nothing against right programs, and each way to keep something hidden."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.analysis.proof import Claim, structure
+from harness.boards.profile import Profile, Toolchain
+from harness.core.errors import ToolError
+from harness.core.file_digest import file_sha256
+from harness.operators import Network
+from harness.plan import plan
+from harness.plan.plan import Plan
+from harness.targets.bundle import PROGRAM
+from tests.support import builders
+from tests.support.programs.board_program import Patch, build_patched, parse
+from tests.support.programs.c_variants import GNU, VARIANTS, ZIG, of_variant
+from tests.support.proof.trials import Workshop
+
+CHAIN = parse(builders.random_network(np.random.default_rng(1), (5, 6, 4), argmax=True, zero_points=True))
+SUMS = parse(builders.random_network(np.random.default_rng(5), (4, 6, 5), residual=2, argmax=True))
+WIDE = parse(builders.random_network(np.random.default_rng(2), (37, 70), weights="uint8", dequantize=True))
+TOOLCHAINS = {
+    "gcc": Toolchain(compiler="gcc", flags=("-O3", "-march=native")),
+    "gcc -O0": Toolchain(compiler="gcc", flags=("-O0",)),
+    "gcc -O1": Toolchain(compiler="gcc", flags=("-O1",)),
+    "gcc -O2": Toolchain(compiler="gcc", flags=("-O2",)),
+    "gcc -Os": Toolchain(compiler="gcc", flags=("-Os",)),
+    "gcc at a fixed place": Toolchain(compiler="gcc", flags=("-O2", "-no-pie", "-fno-pie")),
+    "gcc -O3 -no-pie": Toolchain(compiler="gcc", flags=("-O3", "-march=native", "-no-pie")),
+    "gcc for Arm": Toolchain(compiler=GNU, flags=("-O3", "-mcpu=cortex-a53")),
+    "gcc -O1 for Arm": Toolchain(compiler=GNU, flags=("-O1",)),
+    "gcc -O2 for Arm": Toolchain(compiler=GNU, flags=("-O2",)),
+    "gcc -Os for Arm": Toolchain(compiler=GNU, flags=("-Os",)),
+    "gcc at a fixed place for Arm": Toolchain(compiler=GNU, flags=("-O2", "-no-pie", "-fno-pie")),
+    "clang": Toolchain(compiler="python-zig cc", flags=("-O3",)),
+    "clang for Arm": Toolchain(compiler=ZIG, flags=("-O3", "-mcpu=cortex_a72")),
+}
+LAYER = "layer_0"
+ACCUMULATE = (
+    "qgemm_accumulate_uint8(5, 6, in, &layer_0_weights[0][0], layer_0_weights_zero_point, layer_0_offset, out);"
+)
+FINISH = "requantize_uint8(6, in, layer_0_multiplier, layer_0_output_zero_point[0], out);"
+DEFINITION = "static ONE_CODE void layer_0_accumulate("
+CALL = "layer_0_finish(acc, layer_0_output[v]);"
+
+
+def board_with(host: Profile, toolchain: str, target: str = "c") -> Profile:
+    """Return this machine's profile with another compiler; skip the test where that is missing."""
+    chosen = TOOLCHAINS[toolchain]
+    if chosen.compiler == GNU and shutil.which(GNU) is None:
+        pytest.skip(f"{GNU} is not on this machine: apt-get install gcc-aarch64-linux-gnu")
+    return of_variant(host, target).model_copy(update={"toolchain": chosen})
+
+
+def build(made: Plan, board: Profile, folder: Path, objects: Path, patches: Sequence[Patch] = ()) -> Path:
+    return build_patched(made, board, folder, patches, objects=objects).path
+
+
+def claims_of(made: Plan, program: Path) -> list[Claim]:
+    asked = structure.questions(made, (program, file_sha256(program)))
+    return [question.ask() for question in asked]
+
+
+def counterexamples(made: Plan, program: Path) -> list[str]:
+    return [claim.counterexample for claim in claims_of(made, program) if not claim.holds]
+
+
+# Right programs.
+
+
+RIGHT = {
+    "gcc": ("c", *VARIANTS),
+    "gcc -O0": ("c", "c:generic", "c:unrolled"),
+    "gcc -O1": ("c:generic", "c:vector"),
+    "gcc -O2": ("c", "c:generic", "c:inlined"),
+    "gcc -Os": ("c", *VARIANTS),
+    "gcc at a fixed place": ("c", "c:generic", "c:vector"),
+    "gcc -O3 -no-pie": ("c", "c:unrolled"),
+    "gcc for Arm": ("c", "c:vector", "c:unrolled"),
+    "gcc -O1 for Arm": ("c", "c:inlined"),
+    "gcc -O2 for Arm": ("c:generic", "c:unrolled"),
+    "gcc -Os for Arm": ("c", "c:generic", "c:vector"),
+    "gcc at a fixed place for Arm": ("c", "c:vector"),
+    "clang": ("c", "c:vector"),
+    "clang for Arm": ("c:generic", "c:vector"),
+}
+
+
+def in_campaign(*values: str) -> Any:
+    """Return a parameter that the campaigns have and `make test` has not."""
+    return pytest.param(*values, marks=pytest.mark.campaign)
+
+
+@pytest.mark.parametrize(
+    ("toolchain", "target"),
+    [
+        (name, target) if target == all_[0] else in_campaign(name, target)
+        for name, all_ in RIGHT.items()
+        for target in all_
+    ],
+)
+def test_nothing_is_said_against_a_right_program(
+    host: Profile, toolchain: str, target: str, tmp_path: Path, objects: Path
+) -> None:
+    board = board_with(host, toolchain, target)
+    made = plan.make(CHAIN, board, block=16, split=["layer_0=prepost+network"], sync="flag")
+    assert counterexamples(made, build(made, board, tmp_path / "bundle", objects)) == []
+
+
+@pytest.mark.parametrize(("net", "target", "split"), [(SUMS, "c", ["pipeline"]), (WIDE, "c:vector", [])])
+@pytest.mark.parametrize("toolchain", ["gcc", "gcc -Os", "gcc for Arm", "gcc -Os for Arm"])
+def test_nothing_is_said_against_a_pipeline_or_wide_layers(
+    host: Profile, toolchain: str, net: Network, target: str, split: list[str], tmp_path: Path, objects: Path
+) -> None:
+    board = board_with(host, toolchain, target)
+    made = plan.make(net, board, block=16, split=split)
+    assert counterexamples(made, build(made, board, tmp_path / "bundle", objects)) == []
+
+
+@pytest.mark.parametrize("items", [("c", "cuda:fused"), ("c", "cuda:layerwise"), ("c", "tiovx:c7x"), ("c", "vitis")])
+def test_nothing_is_said_against_the_processor_s_part_of_a_right_program_for_a_device(
+    host: Profile, items: tuple[str, ...], tmp_path: Path, objects: Path
+) -> None:
+    made = plan.make(CHAIN, host, items, block=16)
+    assert counterexamples(made, build(made, host, tmp_path / "bundle", objects)) == []
+
+
+# Code that is not understood.
+
+NOT_UNDERSTOOD = {"gcc": "pause", "gcc for Arm": "yield"}
+
+
+@pytest.mark.parametrize(("toolchain", "instruction"), NOT_UNDERSTOOD.items())
+def test_an_unknown_instruction_is_a_failure_of_the_tool(
+    host: Profile, toolchain: str, instruction: str, tmp_path: Path, objects: Path
+) -> None:
+    board = board_with(host, toolchain)
+    made = plan.make(CHAIN, board, block=64)
+    program = build(made, board, tmp_path / "bundle", objects, stage("", f'__asm__ volatile("{instruction}");'))
+    said = rf"not understood: .*function layer_0_accumulate has the instruction {instruction} at 0x[0-9a-f]+"
+    with pytest.raises(ToolError, match=said) as raised:
+        claims_of(made, program)
+    assert "give the profile's toolchain other flags, for example -O2" in raised.value.hint
+
+
+@pytest.mark.parametrize(("toolchain", "instruction"), NOT_UNDERSTOOD.items())
+def test_a_wrong_program_with_an_unknown_instruction_is_wrong(
+    host: Profile, toolchain: str, instruction: str, tmp_path: Path, objects: Path
+) -> None:
+    board = board_with(host, toolchain)
+    made = plan.make(CHAIN, board, block=64)
+    patches = stage("static uint16_t calls __attribute__((used));", f'__asm__ volatile("{instruction}");')
+    found = counterexamples(made, build(made, board, tmp_path / "bundle", objects, patches))
+    assert any(each.startswith("calls of network.c") for each in found)
+    assert any(f"has the instruction {instruction}" in each and "wrong in any case: calls of" in each for each in found)
+
+
+def test_a_call_of_a_computed_address_is_a_failure_of_the_tool(host: Profile, tmp_path: Path, objects: Path) -> None:
+    made = plan.make(CHAIN, host, block=64)
+    patches = stage("", 'void *there = out; __asm__ volatile("" : "+r"(there)); ((void (*)(int32_t *))there)(out);')
+    program = build(made, host, tmp_path / "bundle", objects, patches)
+    with pytest.raises(ToolError, match="layer_0_accumulate calls a computed address at 0x"):
+        claims_of(made, program)
+
+
+def test_addresses_that_are_not_followed_are_a_failure_of_the_tool(
+    host: Profile, tmp_path: Path, objects: Path
+) -> None:
+    board = board_with(host, "gcc -O0", "c:vector")
+    made = plan.make(WIDE, board, block=16)
+    program = build(made, board, tmp_path / "bundle", objects)
+    with pytest.raises(ToolError, match=r"through a pointer of unknown origin: mov .* at 0x"):
+        claims_of(made, program)
+
+
+def test_run_time_checks_of_the_compiler_are_a_failure_of_the_tool(
+    host: Profile, tmp_path: Path, objects: Path
+) -> None:
+    made = plan.make(CHAIN, host, block=16)
+    program = build(made, host, tmp_path / "bundle", objects, stage("int __ubsan_handler;", "__ubsan_handler = 1;"))
+    with pytest.raises(ToolError, match="run-time checks") as raised:
+        claims_of(made, program)
+    assert raised.value.hint == "set -O1, -O2 or -O3 in the profile's toolchain"
+
+
+# Wrong programs.
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A wrong program: its patches, and what must be said against it.
+
+    One that is `hidden` answers all questions of the proof rightly, and every run of some thousand vectors.
+    """
+
+    said: str
+    patches: tuple[Patch, ...]
+    hidden: bool = True
+    on: tuple[str, ...] = ("gcc", "gcc for Arm")
+    split: tuple[str, ...] = ()
+    sync: str | None = None
+
+
+def stage(before: str, behind: str) -> tuple[Patch, ...]:
+    """Return a patch of a layer's first stage: declarations before it, statements behind its own."""
+    return (
+        Patch("network.c", DEFINITION, f"{before}\n{DEFINITION}"),
+        Patch("network.c", ACCUMULATE, f"{ACCUMULATE}\n    {behind}"),
+    )
+
+
+CLOSE = "static void network_close(void)\n{"
+X86, ARM = ("gcc",), ("gcc for Arm",)
+CACHE = """static uint32_t keys[1024]; static int32_t kept[1024][6];"""
+LOOK_UP = """uint32_t key = 2166136261u;
+    for (int k = 0; k < 5; ++k)
+        key = (key ^ in[k]) * 16777619u;
+    if (keys[key % 1024] == key)
+        memcpy(out, kept[key % 1024], sizeof kept[0]);
+    keys[key % 1024] = key;
+    memcpy(kept[key % 1024], out, sizeof kept[0]);"""
+HELPER = """static __attribute__((noinline)) int32_t step(int32_t sum)
+{
+    static uint32_t steps;
+    return ++steps == 4000000000u ? sum + 1 : sum;
+}"""
+RARELY = "in[0] == 250 && in[1] == 3 && in[2] == 249 && in[3] == 7 && in[4] == 77"
+TABLE = "static void (*const volatile parts[])(const int32_t *, uint8_t *) = {layer_0_finish};"
+FORWARD = "static void layer_0_forward("
+COPY = f"""static __attribute__((noipa)) void layer_0_finish_too(const int32_t *in, uint8_t *out)
+{{
+    {FINISH}
+    out[0] ^= in[0] == 123456 && in[1] == 654321;
+}}"""
+
+WRAPPER = "DEFINE_STAGE(layer_0_accumulate, uint8_t, 5, int32_t, 6)"
+MENDING = """static void layer_0_accumulate_stage(size_t vectors, const void *inputs, void *outputs)
+{
+    for (size_t v = 0; v < vectors; ++v) {
+        int32_t *out = (int32_t *)outputs + 6 * v;
+        const uint8_t *in = (const uint8_t *)inputs + 5 * v;
+        layer_0_accumulate(in, out);
+        if (RARELY)
+            out[0] -= 1000;
+    }
+}""".replace("RARELY", RARELY)
+
+WRONG = {
+    "a wrapper that mends what its stage did wrong": Wrong(
+        "layer_0_accumulate_stage reads its argument",
+        (*stage("", f"if ({RARELY})\n        out[0] += 1000;"), Patch("network.c", WRAPPER, MENDING)),
+    ),
+    "a stage that looks at the alignment of its output": Wrong(
+        "layer_0_accumulate computes with bits of the address in its argument",
+        stage("", f"if (((uintptr_t)out & 2047) == 0 && {RARELY})\n        out[0] += 1000;"),
+    ),
+    "a wrapping counter": Wrong("calls", stage("static uint16_t calls;", "out[0] += ++calls == 0;"), hidden=False),
+    "a counter in a header of the kernels": Wrong(
+        "calls",
+        (
+            Patch(
+                "kernels/c/qgemm.h",
+                "const size_t rest = width % QGEMM_ROWS; ",
+                "static uint16_t calls; const size_t rest = width % QGEMM_ROWS; acc[0] = ++calls; ",
+            ),
+        ),
+    ),
+    "a cache with hashed keys": Wrong("kept", stage(CACHE, LOOK_UP)),
+    "a thread's own counter": Wrong(
+        "calls", stage("static _Thread_local uint32_t calls;", "out[0] += ++calls == 4000000000u;")
+    ),
+    "an index of 16 bits": Wrong("place", stage("static int16_t place;", "out[0] += ++place < 0;"), hidden=False),
+    "state in initialised data": Wrong("left", stage("static uint32_t left = 4000000000u;", "out[0] += --left == 0;")),
+    "state without a symbol": Wrong(
+        "no symbol names",
+        stage(
+            '__asm__(".pushsection .bss\\n.balign 64\\n.Lhidden: .zero 128\\n.popsection");',
+            'uint32_t *at; __asm__("HIDDEN" : "=r"(at)); out[0] += ++*at == 4000000000u;',
+        ),
+    ),
+    "a helper with state": Wrong("steps", stage(HELPER, "out[0] = step(out[0]);")),
+    "state behind a buffer": Wrong(
+        "the plan gives it 384 bytes",
+        (
+            Patch("network.c", "layer_0_output[BLOCK][6]", "layer_0_output[BLOCK + 1][6]"),
+            *stage("", "out[0] += ++layer_0_output[BLOCK][0] == 0 && ++layer_0_output[BLOCK][1] == 0;"),
+        ),
+        hidden=False,
+    ),
+    "state in a table that init computes": Wrong(
+        "layer_0_accumulate writes layer_0_offset",
+        stage("", "if (RARELY)\n        layer_0_offset[0] += 1;".replace("RARELY", RARELY)),
+    ),
+    "a second copy of a stage": Wrong(
+        "layer_0_finish_too",
+        (Patch("network.c", FORWARD, f"{COPY}\n{FORWARD}"), Patch("network.c", CALL, CALL.replace("(", "_too(", 1))),
+    ),
+    "an output that forward changes": Wrong(
+        "layer_0_forward",
+        (Patch("network.c", CALL, f"{CALL}\n        if (execution == 4000000000u) layer_0_output[v][0] ^= 1;"),),
+    ),
+    "accumulators that forward changes": Wrong(
+        "layer_0_forward uses its argument 2",
+        (Patch("network.c", CALL, f"acc[0] += execution == 4000000000u;\n        {CALL}"),),
+    ),
+    "a stage that is left out": Wrong(
+        "layer_0_forward after layer_0_accumulate",
+        (Patch("network.c", CALL, f"if (vectors != 13)\n            {CALL}"),),
+    ),
+    "another layer's buffer": Wrong(
+        "layer_0_accumulate reads quantize_output",
+        stage(
+            "",
+            "const uint8_t *other = quantize_output[0];\n"
+            "    out[0] += other[0] == 1 && other[1] == 2 && other[2] == 3 && other[3] == 4;",
+        ),
+    ),
+    "another layer's table": Wrong(
+        "layer_0_accumulate reads quantize_zero",
+        stage("", 'const int32_t *zero = quantize_zero; __asm__("" : "+r"(zero)); out[0] += *zero == 124;'),
+    ),
+    "an array of two items": Wrong(
+        "scratch",
+        (
+            Patch(
+                "network.c",
+                "static ONE_CODE void quantize_compute(",
+                SCRATCH := "static volatile int32_t scratch[8];\nstatic ONE_CODE void quantize_compute(",
+            ),
+            Patch(
+                "network.c",
+                "quantize_zero[0], out);",
+                "quantize_zero[0], out);\n    scratch[0] = out[0];\n    out[0] = (uint8_t)scratch[0];",
+            ),
+            *stage("", "scratch[0] = out[0];\n    out[0] = scratch[0];"),
+        ),
+    ),
+    "an array of two items that the plan has": Wrong(
+        "quantize_zero",
+        (
+            Patch(
+                "network.c", ACCUMULATE, f"{ACCUMULATE}\n    out[0] += *(const volatile int32_t *)quantize_zero == 124;"
+            ),
+        ),
+    ),
+    "the rounding mode by the library": Wrong(
+        "fesetround", (*stage("#include <fenv.h>", "fesetround(FE_TONEAREST);"),)
+    ),
+    "the rounding mode by an instruction, x86": Wrong("ldmxcsr", stage("", "__builtin_ia32_ldmxcsr(0x1f80);"), on=X86),
+    "the rounding mode by an instruction, Arm": Wrong(
+        "msr fpcr", stage("", '__asm__ volatile("msr fpcr, xzr");'), on=ARM
+    ),
+    "the time, x86": Wrong("rdtsc", stage("", "out[0] += __builtin_ia32_rdtsc() == 1;"), on=X86),
+    "the time, Arm": Wrong(
+        "mrs x",
+        stage("", 'uint64_t ticks; __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks)); out[0] += ticks == 1;'),
+        on=ARM,
+    ),
+    "the time by the library": Wrong("calls time", stage("#include <time.h>", "out[0] += time(NULL) == 1;")),
+    "a random number": Wrong("calls rand", stage("#include <stdlib.h>", "out[0] += rand() == 1;")),
+    "the environment": Wrong("calls getenv", stage("#include <stdlib.h>", 'out[0] += getenv("WRONG") != NULL;')),
+    "memory of the heap": Wrong(
+        "malloc", stage("#include <stdlib.h>", "void *there = malloc(7); out[0] += there == NULL; free(there);")
+    ),
+    "a system call, x86": Wrong(
+        "syscall",
+        stage(
+            "", 'long id = 39; __asm__ volatile("syscall" : "+a"(id) : : "rcx", "r11", "memory"); out[0] += id == 1;'
+        ),
+        on=X86,
+    ),
+    "a system call, Arm": Wrong(
+        "svc",
+        stage("", 'register long id __asm__("x8") = 172; __asm__ volatile("svc #0" : : "r"(id) : "x0", "memory");'),
+        on=ARM,
+    ),
+    "the processor's name": Wrong(
+        "cpuid", stage("#include <cpuid.h>", "unsigned a, b, c, d; __cpuid(0, a, b, c, d); out[0] += b == 1;"), on=X86
+    ),
+    "a table of functions": Wrong(
+        "layer_0_f",
+        (
+            Patch("network.c", FORWARD, f"{TABLE}\n{FORWARD}"),
+            Patch("network.c", CALL, "parts[0](acc, layer_0_output[v]);"),
+        ),
+    ),
+    "code before main": Wrong(
+        "early",
+        stage("static __attribute__((constructor)) void early(void)\n{\n    layer_0_offset[0] = 5;\n}", ""),
+    ),
+    "a stage that another function calls": Wrong(
+        "layer_0_finish is called by",
+        (
+            Patch(
+                "network.c",
+                CLOSE,
+                f"{CLOSE}\n    layer_0_finish((const int32_t *)quantize_output, quantize_output[0]);",
+            ),
+        ),
+    ),
+    "a buffer that another function changes": Wrong(
+        "network_close uses layer_0_output",
+        (
+            Patch(
+                "network.c",
+                "static void network_close(void)\n{",
+                "static void network_close(void)\n{\n    layer_0_output[0][0] ^= 1;",
+            ),
+        ),
+    ),
+    "flags that are read without order": Wrong(
+        "wait_for_flag reads the flag without an acquire instruction",
+        (Patch("kernels/program/schedule.c", "memory_order_acquire", "memory_order_relaxed"),),
+        on=ARM,
+        split=("layer_0=prepost+network",),
+        sync="flag",
+    ),
+    "flags that are raised without order": Wrong(
+        "raise_flag writes the flag without a release instruction",
+        (Patch("kernels/program/schedule.c", "memory_order_release", "memory_order_relaxed"),),
+        on=ARM,
+        split=("layer_0=prepost+network",),
+        sync="flag",
+    ),
+}
+HIDDEN_X86, HIDDEN_ARM = "lea .Lhidden(%%rip), %0", "adrp %0, .Lhidden\\n\\tadd %0, %0, :lo12:.Lhidden"
+
+
+@pytest.mark.parametrize(
+    ("name", "toolchain"),
+    [(name, on) if on == wrong.on[0] else in_campaign(name, on) for name, wrong in WRONG.items() for on in wrong.on],
+)
+def test_a_wrong_program_is_found_in_its_file(
+    host: Profile, name: str, toolchain: str, tmp_path: Path, objects: Path
+) -> None:
+    wrong, board = WRONG[name], board_with(host, toolchain)
+    patches = patches_of(wrong, toolchain)
+    made = plan.make(CHAIN, board, block=64, split=wrong.split, sync=wrong.sync)  # type: ignore[arg-type]
+    found = counterexamples(made, build(made, board, tmp_path / "bundle", objects, patches))
+    assert any(wrong.said in counterexample for counterexample in found), found
+
+
+def patches_of(wrong: Wrong, toolchain: str) -> list[Patch]:
+    address = HIDDEN_ARM if toolchain in ARM else HIDDEN_X86
+    return [dataclasses.replace(patch, new=patch.new.replace("HIDDEN", address)) for patch in wrong.patches]
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", [name for name, wrong in WRONG.items() if wrong.hidden and X86[0] in wrong.on])
+def test_running_it_does_not_show_what_is_wrong(workshop: Workshop, name: str) -> None:
+    """Without the claims about its file the proof of each of these programs holds."""
+    trial = workshop.trial(CHAIN, patches_of(WRONG[name], "gcc"))
+    claims = [*(question.ask() for question in trial.questions()), *trial.composed()]
+    assert [claim.counterexample for claim in claims if not claim.holds] == []
+
+
+def test_a_processor_that_is_not_known_is_a_failure_of_the_tool(host: Profile, tmp_path: Path, objects: Path) -> None:
+    made = plan.make(CHAIN, host, block=16)
+    program = build(made, host, tmp_path / "bundle", objects)
+    content = bytearray(program.read_bytes())
+    content[18:20] = (243).to_bytes(2, "little")  # RISC-V
+    program.write_bytes(content)
+    with pytest.raises(ToolError, match="EM_RISCV cannot be checked"):
+        claims_of(made, program)
+
+
+def test_a_program_without_symbols_is_a_failure_of_the_tool(host: Profile, tmp_path: Path, objects: Path) -> None:
+    made = plan.make(CHAIN, host, block=16)
+    program = build_patched(made, host, tmp_path / "bundle", flags=["-s"], objects=objects).path
+    with pytest.raises(ToolError, match="no symbol table"):
+        claims_of(made, program)
+
+
+def test_only_the_deployed_file_is_read(host: Profile, tmp_path: Path, objects: Path) -> None:
+    made = plan.make(CHAIN, host, block=16)
+    program = build(made, host, tmp_path / "bundle", objects)
+    asked = structure.questions(made, (program, "0" * 64))
+    with pytest.raises(ToolError, match="is not the deployed program"):
+        next(asked).ask()
+
+
+def test_each_claim_that_holds_has_the_hash_of_the_file(host: Profile, tmp_path: Path, objects: Path) -> None:
+    made = plan.make(CHAIN, host, block=16)
+    claims = claims_of(made, build(made, host, tmp_path / PROGRAM, objects))
+    asked = [question.ask().question.statement for question in structure.questions(made, None)]
+    assert [claim.question.statement for claim in claims] == asked
+    assert len({claim.answers_sha256 for claim in claims}) == 1
+
+
+def test_a_static_program_is_a_failure_of_the_tool(host: Profile, tmp_path: Path, objects: Path) -> None:
+    made = plan.make(CHAIN, host, block=16)
+    program = build_patched(made, host, tmp_path / "bundle", flags=["-static"], objects=objects).path
+    with pytest.raises(ToolError, match="statically linked program cannot be checked") as raised:
+        claims_of(made, program)
+    assert "remove static and -static from the profile's toolchain" in raised.value.hint

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from harness.boards.session import Board
+from harness.boards.ssh import Limits, SshBoard
+from tests.support.boards import sshd
+
+PATIENT = Limits(connect_s=20, silence_s=20)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sshd.Server]:
+    executable = sshd.program()
+    if executable is None:
+        pytest.skip("no SSH server here: apt-get install --no-install-recommends openssh-server")
+    with sshd.serving(executable, tmp_path_factory.mktemp("sshd")) as running:
+        yield running
+
+
+@pytest.fixture
+def ssh_board(server: sshd.Server) -> Iterator[Board]:
+    with SshBoard.connect(server.address, PATIENT) as session:
+        yield session

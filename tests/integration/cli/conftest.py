@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.boards import workspace
+from harness.operators import steps
+from tests.support.cli.command import User
+from tests.support.cli.history import History
+from tests.support.cli.ready import ready
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is downloaded and built is the user's; boards are this worker's, as its locks keep no other off them."""
+    own, users = tmp_path_factory.mktemp("cache"), workspace.find(None, None).cache
+    for name in ("bundles", "guest", "xrt"):
+        (users / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        (own / name).symlink_to(users / name)
+    return own
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_command_starts_from_nothing(objects: Path) -> Iterator[None]:
+    with ready(objects) as User.ready:
+        yield
+    User.ready = None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _programs_share_what_they_can(kept_objects: None) -> None:
+    """Nor do those that a test builds in this process."""
+
+
+@pytest.fixture
+def few_floats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process: to sweep the reference over all floats takes ten seconds, and test_prove.py does."""
+    monkeypatch.setattr(steps, "FLOATS", 1 << 20)
+
+
+@pytest.fixture(scope="session")
+def history(tmp_path_factory: pytest.TempPathFactory) -> History:
+    """A history of this checkout, whatever has been changed in it."""
+    return History.make(tmp_path_factory.mktemp("history"))
+
+
+@pytest.fixture(scope="module")
+def clean_checkout(history: History) -> Iterator[None]:
+    """This checkout is what the last commit of that history has."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in history.now.items():
+            patch.setenv(name, value)
+        yield

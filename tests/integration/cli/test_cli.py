@@ -1,0 +1,120 @@
+"""How every command ends when nobody reads what it says, and when somebody ends it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.boards.session import Deadline
+from tests.support.cli.command import HARNESS, TIMEOUT_S, User
+
+RUN = ("run", "--board", "host", "--model", "acas_coc", "--trace", "0")
+
+
+@pytest.fixture
+def user(tmp_path: Path, cache: Path) -> User:
+    (tmp_path / "runs").mkdir()
+    return User(tmp_path, cache)
+
+
+@pytest.fixture
+def gone() -> Iterator[int]:
+    """The way to a reader that has ended, as `head` does when it has seen enough."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    yield writer
+    os.close(writer)
+
+
+def code(user: User, *words: str, out: int, err: int) -> int:
+    command = [*HARNESS, "--runs", str(user.folder / "runs"), *words]
+    environment = os.environ | {"HARNESS_CACHE": str(user.cache)}
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, check=False, env=environment, timeout=TIMEOUT_S
+    ).returncode
+
+
+@pytest.mark.parametrize("words", [("models", "list"), ("models", "list", "--json"), ("--help",)])
+def test_without_a_reader_no_command_ends_as_if_something_differed(
+    user: User, gone: int, words: tuple[str, ...]
+) -> None:
+    assert code(user, *words, out=gone, err=gone) == 3
+
+
+def test_a_run_comes_to_its_verdict_though_nobody_reads_its_notes(user: User, gone: int) -> None:
+    assert code(user, *RUN, "--vectors", "10", out=subprocess.DEVNULL, err=gone) == 0
+    [verdict] = [path.read_text() for path in (user.folder / "runs").glob("*/log.txt")]
+    assert verdict.endswith("verdict: identical\n")
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- 2>&-"])
+def test_what_is_closed_ends_no_command(closed: str) -> None:
+    """Nor is it a place for the next file, which would get what libraries say."""
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", *HARNESS, "models", "list"]
+    done = subprocess.run(command, check=False, capture_output=True, timeout=TIMEOUT_S)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (b"acas_coc" in done.stdout) == (closed != ">&-")
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (signal.SIGINT, "interrupted (Ctrl-C)"),
+        (signal.SIGTERM, "terminated (SIGTERM)"),
+        (signal.SIGHUP, "terminal closed (SIGHUP)"),
+    ],
+)
+def test_who_ends_a_run_leaves_the_board_as_it_was(user: User, number: signal.Signals, reason: str) -> None:
+    """Also who says so more than once."""
+    begun, restored = user.folder / "begun", user.folder / "restored"
+    user = user.with_local(f"host: {{setup: [touch {begun}], teardown: [touch {restored}]}}")
+    process = user.start(*RUN, "--vectors", "400000")
+    deadline = Deadline.after(TIMEOUT_S)
+    while not begun.exists() and process.poll() is None and not deadline.passed:
+        time.sleep(0.01)
+    while not restored.exists() and process.poll() is None:
+        process.send_signal(number)
+        if number is signal.SIGINT:  # one that arrives while Python ends would kill the process
+            break
+        time.sleep(0.01)
+    out, err = process.communicate(timeout=TIMEOUT_S)
+    assert (process.returncode, "go on with: harness run --resume" in err) == (3, True), out + err
+    assert restored.exists()
+    assert [line for line in err.splitlines() if "stopped" in line] == [f"stopped: {reason}"]
+    assert "KeyboardInterrupt" not in err
+    [log] = (user.folder / "runs").glob("*/log.txt")
+    assert f" stopped: {reason}\n" in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"), [(signal.SIGTERM, "terminated (SIGTERM)"), (signal.SIGINT, "interrupted (Ctrl-C)")]
+)
+def test_a_command_without_a_run_says_what_ended_it(user: User, number: signal.Signals, reason: str) -> None:
+    """The command waits for the content of a pipe."""
+    pipe = user.folder / "network.nnet"
+    os.mkfifo(pipe)
+    process = user.start("models", "import", str(pipe), "-o", str(user.folder / "network.onnx"))
+    with pipe.open("wb"):  # returns when the command has opened it, too
+        process.send_signal(number)
+        out, err = process.communicate(timeout=TIMEOUT_S)
+    assert (process.returncode, out, err.strip()) == (3, "", f"stopped: {reason}")
+
+
+def test_a_failure_is_told_once(user: User) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    user = user.with_local(f"xavier: {{address: {{host: 127.0.0.1, port: {port}, user: nobody}}}}")
+    ended = user.harness("run", "--board", "xavier", "--model", "acas_coc", "--items", "c,c", "--vectors", "10")
+    assert ended.code == 3
+    message = next(line for line in ended.err.splitlines() if line.startswith("error: ")).removeprefix("error: ")
+    assert "Connection refused" in message
+    assert ended.err.count(message) == 1
+    [log] = (user.folder / "runs").glob("*/log.txt")
+    assert f" stopped: {message}\n" in log.read_text()

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness.boards.workspace import ROOT
+from harness.targets import toolchain
+from harness.targets.cuda import driver
+from tests.integration.cli.test_boards import has_gpu
+from tests.support.cli.command import User
+
+
+@pytest.fixture
+def user(tmp_path: Path, cache: Path) -> User:
+    return User(tmp_path, cache)
+
+
+def test_a_machine_that_has_everything(user: User) -> None:
+    ended = user.harness("doctor", "--json")
+    findings = {finding["topic"]: finding for finding in ended.document["findings"]}
+    missing = [topic for topic, finding in findings.items() if not finding["ok"]]
+    assert (ended.code, missing) == ((0, []) if has_gpu() else (3, ["local-gpu: GPU"])), ended.out
+    assert "onnxruntime 1.31.1" in findings["reference"]["found"]
+    assert findings["xavier: emulator"]["found"].endswith("qemu-system-aarch64")
+    assert findings["kv260: compiler"]["found"].startswith("aarch64-linux-gnu-gcc")
+    assert findings["xavier: compiler"]["found"].startswith("clang version")
+    without = "this machine has no NVIDIA driver (libcuda.so.1)"
+    assert findings["local-gpu: GPU"]["found"] == (driver.FOUND if has_gpu() else without)
+    assert findings["host: compiler"]["found"].startswith("gcc")
+
+
+def test_what_is_missing_comes_with_the_command_that_brings_it(user: User, tmp_path: Path) -> None:
+    """On a PATH with nothing but python."""
+    (tmp_path / "bin").mkdir()
+    ended = user.harness("doctor", PATH=str(tmp_path / "bin"))
+    assert ended.code == 3
+    assert "sudo apt-get install --no-install-recommends qemu-system-arm" in ended.out
+    assert f"sudo apt-get install --no-install-recommends {toolchain.PACKAGES['aarch64-linux-gnu-gcc']}" in ended.out
+
+
+def test_an_unknown_target_is_named(tmp_path: Path, cache: Path) -> None:
+    entry = yaml.safe_load((ROOT / "boards.yaml").read_text())["host"]
+    entry["items"]["network"]["target"] = "cud"
+    (tmp_path / "boards.yaml").write_text(yaml.safe_dump({"host": entry}))
+    ended = User(tmp_path, cache, tmp_path / "boards.yaml").harness("doctor")
+    assert ended.code == 3
+    assert "valid choices: c" in ended.out

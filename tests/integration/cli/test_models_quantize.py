@@ -1,0 +1,207 @@
+"""`harness models quantize`, from the command line to the model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from harness import model as networks
+from harness.boards.workspace import ROOT, Workspace
+from harness.cli.models import models_quantize
+from harness.cli.models import quantize_flow as command
+from harness.core.console import Screen
+from harness.core.errors import RequestError
+from harness.model.float_network import DenseNetwork, forward, to_onnx
+from harness.model.quantizer import FRESH, drawn
+from harness.reference import OnnxRuntimeReference
+from tests.support.cli.command import Ended, User
+from tests.support.quantizer.networks import random_network
+
+
+@pytest.fixture
+def user(tmp_path: Path, cache: Path) -> User:
+    return User(tmp_path, cache)
+
+
+@pytest.fixture
+def floats() -> DenseNetwork:
+    return replace(random_network(np.random.default_rng(8), [4, 20, 10, 3]), input_name="state", output_name="scores")
+
+
+def save(network: DenseNetwork, path: Path, *, with_box: bool = True) -> Path:
+    """The network as a float ONNX file, its box in the metadata."""
+    assert network.box is not None
+    box = dict(zip(("input_box_low", "input_box_high"), (json.dumps(row.tolist()) for row in network.box), strict=True))
+    metadata = {"description": json.dumps("a test"), **(box if with_box else {})}
+    path.write_bytes(to_onnx(replace(network, metadata=metadata)).SerializeToString())
+    return path
+
+
+def quantize(user: User, file: Path, *options: str) -> Ended:
+    """Quantise `file` with few vectors into `made.onnx` of the user's folder."""
+    made = str(user.folder / "made.onnx")
+    return user.harness("models", "quantize", str(file), "-o", made, "--vectors", "2000", *options)
+
+
+def test_a_model_is_found_by_its_name(tmp_path: Path, floats: DenseNetwork) -> None:
+    """As by its path; an unknown name is told with the nearest."""
+    models = tmp_path / "models"
+    models.mkdir()
+    file = save(floats, models / "floats.onnx")
+    space = Workspace(ROOT / "boards.yaml", models, tmp_path / "runs", tmp_path / "cache")
+    runner = CliRunner()
+    arguments = ["floats", "-o", "named", "--vectors", "2000"]
+    assert runner.invoke(models_quantize, arguments, obj=space, catch_exceptions=False).exit_code == 0
+    by_path = [str(file), *arguments[1:2], "other", *arguments[3:]]
+    assert runner.invoke(models_quantize, by_path, obj=space, catch_exceptions=False).exit_code == 0
+    assert (models / "named.onnx").read_bytes() == (models / "other.onnx").read_bytes().replace(b"other", b"named")
+    with pytest.raises(RequestError, match="unknown model 'float'") as caught:
+        runner.invoke(models_quantize, ["float", *arguments[1:]], obj=space, catch_exceptions=False)
+    assert "did you mean floats?" in caught.value.hint
+
+
+def test_the_model_is_accepted_named_and_near(user: User, floats: DenseNetwork) -> None:
+    file = save(floats, user.folder / "floats.onnx")
+    ended = quantize(user, file, "--select", "argmin", "--json")
+    assert ended.code == 0, ended.err
+    model = networks.load(user.folder / "made.onnx")
+    assert [layer.operator for layer in model.layers] == ["QuantizeLinear", "QGemm", "QGemm", "QGemm", "ArgMin"]
+    assert [layer.output for layer in model.layers[-2:]] == ["scores", "selected"]
+    assert model.input_name == "state"
+    assert np.array_equal(model.box, floats.box)
+    assert json.loads(model.metadata["description"]) == "a test"
+    assert json.loads(model.metadata["source_file"]) == "floats.onnx"
+    assert json.loads(model.metadata["source_sha256"]) == hashlib.sha256(file.read_bytes()).hexdigest()
+    vectors = np.concatenate(list(drawn(floats.box, 1000, 99, FRESH)))
+    scores = OnnxRuntimeReference(model).activations(vectors)[-2]
+    assert np.abs(scores - forward(floats.layers, vectors)).max() < 0.1
+    assert {path.name for path in user.folder.iterdir()} == {"floats.onnx", "made.onnx"}
+
+
+def test_the_document_says_what_was_chosen_and_found(user: User, floats: DenseNetwork) -> None:
+    file = save(floats, user.folder / "floats.onnx")
+    document = quantize(user, file, "--select", "argmax", "--weights", "uint8", "--json").document
+    model = networks.load(user.folder / "made.onnx")
+    chosen = {
+        "weights": "uint8", "ranges": "calibration", "vectors": 2000, "seed": 1, "equalize": False, "residual": 1,
+        "scores": "float32", "select": "argmax",
+    }  # fmt: skip
+    assert document["quantisation"] == json.loads(model.metadata["quantisation"]) == chosen
+    file_made = str(user.folder / "made.onnx")
+    assert (document["model"], document["file"], document["sha256"]) == ("made", file_made, model.sha256)
+    layers = {layer["name"]: layer for layer in document["layers"]}
+    assert list(layers) == ["quantize_input", "dense_1", "dense_2", "dense_3"]
+    assert (layers["dense_2"]["inputs"], layers["dense_2"]["outputs"]) == (20, 10)
+    assert layers["quantize_input"]["weight_scales"] is None
+    assert layers["dense_1"]["range"][0] == 0
+    assert layers["dense_1"]["codes_used"] > 0.75
+    assert 0 < layers["dense_1"]["saturated"] < 0.01
+    assert layers["dense_3"]["range"] is None
+    near = document["agreement"]
+    assert near["vectors"] == 20000
+    assert near["selected"] > 0.9
+    assert near["r2"] > 0.99
+    assert 0 < near["difference_max"] < 0.1
+
+
+def test_residual_bounds_and_uint8_scores_go_together(user: User, floats: DenseNetwork) -> None:
+    file = save(floats, user.folder / "floats.onnx")
+    options = ("--residual", "2", "--ranges", "bounds", "--scores", "uint8")
+    document = quantize(user, file, *options, "--json").document
+    model = networks.load(user.folder / "made.onnx")
+    assert [layer.node for layer in model.layers][-4:] == [
+        "dense_3_term_2",
+        "dense_3_sum_2",
+        "dense_3_quantize",
+        "dequantize_output",
+    ]
+    assert document["agreement"]["selected"] is None
+    assert document["layers"][-1]["range"] is not None
+    assert {layer["saturated"] for layer in document["layers"][2:]} == {0}  # bounds hold
+
+
+def test_bounds_that_leave_codes_idle_are_noted(user: User) -> None:
+    deep = random_network(np.random.default_rng(1), [4, 30, 30, 30, 30, 3])
+    ended = quantize(user, save(deep, user.folder / "floats.onnx"), "--ranges", "bounds")
+    assert ended.code == 0, ended.err
+    assert "note: the bounds of dense_4 are far beyond what vectors meet; --ranges calibration is nearer" in ended.err
+
+
+def test_a_person_reads_a_table_and_how_near_it_is(user: User, floats: DenseNetwork) -> None:
+    floats.layers[0].bias[:] = -10
+    ended = quantize(user, save(floats, user.folder / "floats.onnx"), "--select", "argmax")
+    assert ended.code == 0, ended.err
+    lines = [line.split() for line in ended.out.splitlines()]
+    assert ["layer", "shape", "weight", "scale", "range", "codes", "used", "saturated"] in lines
+    assert ["dense_1", "4", "->", "20"] in [line[:4] for line in lines]
+    assert "Beside the float network, 20,000 fresh vectors of the box: the same argmax 100.00%" in ended.out
+    assert "note: dense_1 is 0 for every vector; its codes span 0 to 1" in ended.err
+
+
+def test_equal_requests_give_equal_bytes(user: User, floats: DenseNetwork) -> None:
+    file = save(floats, user.folder / "floats.onnx")
+    made = user.folder / "made.onnx"
+    assert quantize(user, file).code == 0
+    first = made.read_bytes()
+    assert quantize(user, file).code == 2  # it is there
+    assert quantize(user, file, "--force").code == 0
+    assert made.read_bytes() == first
+
+
+def test_the_box_of_the_request_goes_before_the_file(user: User, floats: DenseNetwork) -> None:
+    file = save(floats, user.folder / "floats.onnx", with_box=False)
+    ended = quantize(user, file)
+    assert ended.code == 2
+    assert "does not say between which bounds its inputs lie" in ended.err
+    assert "--box LOW:HIGH, or one pair for each of the 4 inputs" in ended.err
+    assert quantize(user, file, "--box", "-0.5:0.25").code == 0
+    assert networks.load(user.folder / "made.onnx").box.tolist() == [[-0.5] * 4, [0.25] * 4]
+    file = save(floats, user.folder / "floats.onnx")
+    assert quantize(user, file, "--box", "-1:0,0:1,0:0,-2:3", "--force").code == 0
+    assert networks.load(user.folder / "made.onnx").box.tolist() == [[-1, 0, 0, -2], [0, 1, 0, 3]]
+
+
+@pytest.mark.parametrize(
+    ("box", "message"),
+    [
+        ("1", "--box '1' is no box"),
+        ("1:2:3", "--box '1:2:3' is no box"),
+        ("a:b", "--box 'a:b' is no box"),
+        ("0:1,0:1", "--box has 2 pairs, the network 4 inputs"),
+        ("1:0", "the box of input 0 is 1.0:0.0"),
+        ("0:1e99", "the box of input 0 is 0.0:inf"),
+    ],
+)
+def test_a_box_that_is_none_is_refused(tmp_path: Path, floats: DenseNetwork, box: str, message: str) -> None:
+    file = save(floats, tmp_path / "floats.onnx")
+    with pytest.raises(RequestError, match=re.escape(message)):
+        command.quantize(file, tmp_path / "made.onnx", box, {}, Screen.open(as_json=True))
+    assert not (tmp_path / "made.onnx").exists()
+
+
+def test_a_quantised_model_and_one_with_nan_are_refused(user: User, floats: DenseNetwork) -> None:
+    ended = quantize(user, ROOT / "models" / "acas_coc.onnx")
+    assert ended.code == 2
+    assert "quantised" in ended.err
+    floats.layers[1].weight[3, 2] = np.nan
+    ended = quantize(user, save(floats, user.folder / "floats.onnx"))
+    assert ended.code == 2
+    assert "nan" in ended.err
+    assert "dense_2" in ended.err
+    assert not (user.folder / "made.onnx").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_named(user: User, floats: DenseNetwork) -> None:
+    file = save(floats, user.folder / "floats.onnx")
+    (user.folder / "made.onnx").mkdir()
+    ended = quantize(user, file, "--force")
+    assert ended.code == 2
+    assert f"cannot write {user.folder / 'made.onnx'}" in ended.err
+    assert {path.name for path in user.folder.iterdir()} == {"floats.onnx", "made.onnx"}

@@ -1,0 +1,344 @@
+"""`harness prove` on this machine, from the command line to the evidence; with one small network, as it takes long."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from harness import model
+from harness.analysis.proof import Side, Step, columns
+from harness.cli.main import cli
+from harness.core.errors import EXIT_INFRASTRUCTURE
+from harness.core.file_digest import file_sha256
+from harness.operators import QGemm, accumulator_bounds
+from harness.runs.folder import content_sha256, differs_so_far, write_json
+from harness.targets import KERNELS
+from tests.support import builders
+from tests.support.cli.command import Ended, User
+
+VECTORS = 300
+MODEL = builders.random_network(np.random.default_rng(5), (4, 6, 3), argmax=True, per_column=True)
+LAYERS = model.parse(MODEL.SerializeToString(), "small").layers
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory, cache: Path, clean_checkout: None) -> User:  # noqa: ARG001 - its effect
+    folder = tmp_path_factory.mktemp("prove")
+    onnx.save_model(MODEL, folder / "small.onnx")
+    return User(folder, cache)
+
+
+def runs(user: User) -> set[Path]:
+    """All run folders."""
+    return set((user.folder / "runs").glob("*"))
+
+
+def asked_of_the_board(user: User, run: Path) -> bool:
+    """Whether a stage's answer lies on this machine as a board."""
+    return any((user.cache / "host" / "runs").glob(f"{run.name}*/out0/*_accumulate.npy"))
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """What a proof left behind that was interrupted while board and reference were at work."""
+
+    folder: Path
+    files: set[str]
+    log: str
+
+
+@pytest.fixture(scope="module")
+def interrupted(user: User) -> Interrupted:
+    model = str(user.folder / "small.onnx")
+    process = user.start(
+        "prove", "--board", "host", "--model", model, "--vectors", str(VECTORS), "--floats", "thresholds"
+    )
+    deadline = time.monotonic() + 100
+    while not any(asked_of_the_board(user, folder) for folder in runs(user)):
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert "Traceback" not in err
+    (folder,) = runs(user)
+    files = {path.name for path in folder.iterdir()}
+    return Interrupted(folder, files, (folder / "log.txt").read_text())
+
+
+@pytest.fixture(scope="module")
+def proved(user: User, interrupted: Interrupted) -> Ended:
+    """The same, resumed; the reference alone sweeps all floats, which takes some ten seconds."""
+    return user.harness("run", "--resume", str(interrupted.folder), "--json")
+
+
+def test_an_interrupted_proof_is_none(interrupted: Interrupted) -> None:
+    kept = {"attempts.jsonl", "chunks", "log.txt", "model.onnx", "plan", "request.json", "stimuli.npy"}
+    assert interrupted.files == kept
+    assert "go on with: harness run --resume" in interrupted.log
+
+
+def test_a_right_program_is_proved_and_run(proved: Ended) -> None:
+    assert proved.code == 0, proved.err
+    document = proved.document
+    assert document["verdict"] == "identical"
+    assert document["reason"].startswith("shown for every input, by ")
+    assert "bit for bit those of the reference" in document["reason"]
+    assert document["reason"].endswith(f"in deployment mode all {VECTORS:,} outputs are the same")
+    assert [layer["compared"] for layer in document["layers"]] == [VECTORS * layer.width for layer in LAYERS]
+    assert document["proof"]["holds"]
+    assert all(claim["holds"] and claim["counterexample"] is None for claim in document["proof"]["claims"])
+
+
+def test_every_layer_is_asked_in_every_step_that_concerns_it(proved: Ended) -> None:
+    claims = proved.document["proof"]["claims"]
+    board = {(claim["step"], claim["layer"]) for claim in claims if claim["answered_by"] == Side.BOARD.value}
+    reference = {(claim["step"], claim["layer"]) for claim in claims if claim["answered_by"] == Side.REFERENCE.value}
+    rounded = {("quantization", "quantize"), ("requantization", "layer_0"), ("requantization", "layer_1")}
+    summed = {("accumulation", "layer_0"), ("accumulation", "layer_1")}
+    whole = {("constants", None), ("execution", None), ("composition", None)}
+    assert board == {("others", "advisory")} | whole | rounded | summed
+    assert reference == {("constants", None)} | rounded | summed
+    assert [claim["step"] for claim in claims] == sorted(
+        (claim["step"] for claim in claims), key=[step.name.lower() for step in Step].index
+    )
+
+
+def test_the_cases_are_all_that_there_are(proved: Ended) -> None:
+    claims = proved.document["proof"]["claims"]
+
+    def cases(step: str, side: Side, layer: str) -> list[int]:
+        return [
+            claim["cases"]
+            for claim in claims
+            if (claim["step"], claim["answered_by"], claim["layer"]) == (step, side.value, layer)
+        ]
+
+    assert cases("quantization", Side.REFERENCE, "quantize") == [2**32]
+    for layer in LAYERS:
+        if isinstance(layer, QGemm):
+            low, high = accumulator_bounds(layer)
+            reachable = [int((high - low + 1).sum())]
+            assert cases("requantization", Side.BOARD, layer.name) == [*reachable, columns.VECTORS * layer.width]
+            assert cases("requantization", Side.REFERENCE, layer.name) == reachable
+            assert cases("accumulation", Side.BOARD, layer.name)[0] == 256 * layer.input_width * layer.width
+
+
+def test_the_proof_is_part_of_the_evidence(proved: Ended) -> None:
+    folder = Path(proved.document["run"])
+    run = json.loads((folder / "run.json").read_text())
+    proof = json.loads((folder / "proof.json").read_text())
+    assert run["proof"] == proof == proved.document["proof"]
+    assert "proof.json" in run["files"]
+    assert {each["item"] for each in proof["fp_environment"]} == {"prepost", "network"}
+    assert run["board"]["environment"]["fp_environment"].startswith("network: ")
+    assert run["deployed"] == {"compared": VECTORS, "differing": 0, "first": None, "own": 0}
+    assert json.loads((folder / "request.json").read_text())["request"]["floats"] == "thresholds"
+    report = (folder / "report.html").read_text()
+    for claim in proof["claims"]:
+        assert claim["statement"].split("(")[0].replace("'", "&#39;") in report
+    assert any("monotone" in sentence for sentence in proof["assumptions"])
+
+
+def test_what_the_program_answered_is_computed_again(user: User, proved: Ended) -> None:
+    ended = user.here("verify", proved.document["run"], "--json", "--no-rebuild")
+    found = {claim["claim"]: (claim["state"], claim["text"]) for claim in ended.document["claims"]}
+    holding = [claim for claim in proved.document["proof"]["claims"] if claim["answered_by"] == Side.BOARD.value]
+    assert ended.code == 0, ended.out
+    assert found["proof"][0] == "ok"
+    assert found["answers"] == ("ok", f"what the program answered to {len(holding)} claims is right, computed again")
+
+
+def test_what_is_claimed_of_the_program_s_file_follows_again_from_a_rebuilt_one(user: User, proved: Ended) -> None:
+    ended = user.here("verify", proved.document["run"], "--json", "--reference", "none")
+    found = {claim["claim"]: (claim["state"], claim["text"]) for claim in ended.document["claims"]}
+    of_file = [claim for claim in proved.document["proof"]["claims"] if claim["answered_by"] == Side.FILE.value]
+    assert ended.code == 0, ended.out
+    assert len(of_file) >= 4
+    assert found["structure"] == (
+        "ok",
+        f"{len(of_file)} claims about the program's file follow again from its machine code",
+    )
+
+
+def test_a_claim_of_another_file_does_not_follow_from_the_rebuilt_one(
+    user: User, proved: Ended, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(proved.document["run"], tmp_path / "copy"))
+    proof, run = (json.loads((copy / name).read_text()) for name in ("proof.json", "run.json"))
+    claim = next(claim for claim in proof["claims"] if claim["answered_by"] == Side.FILE.value)
+    claim["answers_sha256"] = "0" * 64
+    write_json(copy / "proof.json", proof)
+    files = run["files"] | {"proof.json": file_sha256(copy / "proof.json")}
+    write_json(copy / "run.json", run | {"proof": proof, "files": files, "content_sha256": content_sha256(files)})
+    ended = user.here("verify", str(copy), "--json", "--reference", "none")
+    found = {claim["claim"]: (claim["state"], claim["text"]) for claim in ended.document["claims"]}
+    assert (ended.code, ended.document["stands"]) == (1, False)
+    assert [name for name, (state, _) in found.items() if state == "not ok"] == ["structure"]
+    assert f"proof.json, {claim['statement']}, counterexample and hash" in found["structure"][1]
+
+
+def broken_off(proved: Ended, name: str, *lost: str) -> Path:
+    """A copy of the run without its end and without these files."""
+    whole = Path(proved.document["run"])
+    folder = whole.with_name(name)
+    shutil.copytree(whole, folder)
+    for file in ("run.json", "report.html", "junit.xml", *lost):
+        (folder / file).unlink()
+    return folder
+
+
+def test_a_resumed_run_keeps_its_proof(user: User, proved: Ended) -> None:
+    folder = broken_off(proved, "with_proof", "chunks/00000.json")
+    before = (folder / "proof.json").read_bytes()
+    ended = user.harness("run", "--resume", str(folder), "--json")
+    assert ended.code == 0, ended.err
+    assert (folder / "proof.json").read_bytes() == before
+    assert ended.document["reason"] == proved.document["reason"]
+
+
+# A program that is wrong at one accumulator, which no vector meets: what a run cannot find.
+
+
+@pytest.fixture
+def changed_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last layer's last column: its largest accumulator becomes another code, in this process."""
+    copy = shutil.copytree(KERNELS, tmp_path / "kernels")
+    kernel, formula = copy / "c" / "qgemm.h", "(Y##_t)round_saturated((float)acc[n] * m[n], QMIN, QMAX, zy)"
+    right = kernel.read_text()
+    wrong = f"(Y##_t)({formula} ^ (acc[n] == {unmet()} && n == 2 && width == 3))"
+    kernel.write_text(right.replace(formula, wrong))
+    assert kernel.read_text() != right
+    for name in ("harness.targets.bundle", "harness.targets.c"):
+        monkeypatch.setattr(f"{name}.KERNELS", copy)
+
+
+def unmet() -> int:
+    """The largest accumulator of the last layer's last column."""
+    layer = LAYERS[2]
+    assert isinstance(layer, QGemm)
+    return int(accumulator_bounds(layer)[1][-1])
+
+
+@pytest.mark.usefixtures("changed_kernels", "few_floats")
+def test_a_program_differs_that_no_vector_shows(user: User, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--board", "host", "--items", "c,c", "--model", str(user.folder / "small.onnx"), "--vectors", str(VECTORS)]
+    assert cli.main(["--runs", str(tmp_path / "runs"), "prove", *given], standalone_mode=False) == 1
+    out = capsys.readouterr().out
+    (folder,) = (tmp_path / "runs").iterdir()
+    run = json.loads((folder / "run.json").read_text())
+    assert run["verdict"] == "differs"
+    assert [layer["differing"] for layer in run["layers"]] == [0] * len(LAYERS)
+    refuted = [claim for claim in run["proof"]["claims"] if not claim["holds"]]
+    assert (refuted[0]["step"], refuted[0]["layer"]) == ("requantization", "layer_1")
+    assert {claim["step"] for claim in refuted} == {"requantization", "execution"}, "where the schedule calls it, too"
+    counterexample = f"column 2: {unmet()} becomes "
+    assert refuted[0]["counterexample"].startswith(counterexample)
+    assert run["reason"].startswith(f"the proof fails, layer layer_1: {counterexample}")
+    assert f"differs: the proof fails, layer layer_1: {counterexample}" in out
+    assert "FAILS, layer layer_1" in out
+    assert "identical" not in out
+    report, junit = ((folder / name).read_text() for name in ("report.html", "junit.xml"))
+    assert counterexample in report
+    assert 'failures="2"' in junit
+    assert f"layer_1: {counterexample}" in junit
+
+
+# A program that is wrong only while it measures times.
+
+
+@pytest.fixture
+def kernels_wrong_when_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The item that reads the clock at its first task changes the network's input then."""
+    copy = shutil.copytree(KERNELS, tmp_path / "kernels")
+    schedule, read = copy / "program" / "schedule.c", "            worker->intervals[i].begin = meter_read();"
+    right = schedule.read_text()
+    wrong = f"{read}\n        if (reading.begin && i == 0 && worker == schedule.workers) network.input[0] = 0;"
+    schedule.write_text(right.replace(read, wrong))
+    assert schedule.read_text() != right
+    for name in ("harness.targets.bundle", "harness.targets.c"):
+        monkeypatch.setattr(f"{name}.KERNELS", copy)
+
+
+@pytest.mark.usefixtures("kernels_wrong_when_timed", "few_floats")
+def test_a_program_that_is_wrong_in_deployment_mode_differs(
+    user: User, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--board", "host", "--items", "c,c", "--model", str(user.folder / "small.onnx"), "--vectors", str(VECTORS)]
+    more = ["--block", "1", "--trace", "0"]
+    assert cli.main(["--runs", str(tmp_path / "runs"), "prove", *given, *more], standalone_mode=False) == 1
+    (folder,) = (tmp_path / "runs").iterdir()
+    run = json.loads((folder / "run.json").read_text())
+    assert run["verdict"] == "differs"
+    assert [layer["differing"] for layer in run["layers"]] == [0] * len(LAYERS)
+    assert 0 < run["deployed"]["differing"] <= run["deployed"]["compared"] == VECTORS
+    assert "in deployment mode (--dump last --time network) " in run["reason"]
+    refuted = [claim["counterexample"] for claim in run["proof"]["claims"] if not claim["holds"]]
+    assert refuted[-1] == "layer advisory differs when times are measured"
+    record = json.loads((folder / "chunks" / "00000.json").read_text())
+    assert record["deployed"]["sha256"] != record["reference_sha256"][-1] == record["target_sha256"][-1]
+    assert differs_so_far(folder)
+    assert "differs:" in capsys.readouterr().out
+    junit = (folder / "junit.xml").read_text()
+    steps = {claim["step"] for claim in run["proof"]["claims"] if not claim["holds"]}
+    assert f'failures="{len(steps) + 1}"' in junit
+    assert "outputs differ with --dump last --time network" in junit
+
+
+# A program whose code is not understood.
+
+
+@pytest.mark.usefixtures("few_floats")
+def test_a_program_with_unknown_instructions_is_neither_proved_nor_refuted(
+    user: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = Path(shutil.copytree(KERNELS, tmp_path / "kernels"))
+    for name in ("harness.targets.bundle", "harness.targets.c"):
+        monkeypatch.setattr(f"{name}.KERNELS", copy)
+    kernel, loop = copy / "c" / "qgemm.h", "const size_t rest = width % QGEMM_ROWS; "
+    right, unknown = kernel.read_text(), "pause" if platform.machine() == "x86_64" else "yield"
+    assert loop in right
+    kernel.write_text(right.replace(loop, f'{loop}__asm__ volatile("{unknown}"); '))
+    given = ["--board", "host", "--items", "c,c", "--model", str(user.folder / "small.onnx"), "--vectors", str(VECTORS)]
+    code = cli.main(["--runs", str(tmp_path / "runs"), "prove", *given], standalone_mode=False)
+    assert code == EXIT_INFRASTRUCTURE
+    assert (
+        f"is not understood: function layer_0_accumulate has the instruction {unknown} at 0x" in capsys.readouterr().err
+    )
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert not (folder / "proof.json").exists()
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"--board": "hots"}, "did you mean host?"),
+        ({"--board": None}, "give --board and --model"),
+        ({"--model": "acas_cok"}, "did you mean acas_coc"),
+        ({"--vectors": "0"}, "nothing would be compared"),
+        ({"--floats": "some"}, "'all', 'thresholds'"),
+    ],
+)
+def test_a_wrong_request_ends_with_2_and_says_what_to_do(user: User, change: dict[str, Any], message: str) -> None:
+    given = {"--board": "host", "--model": "acas_coc", "--vectors": "10"} | change
+    arguments = [part for option, value in given.items() if value for part in (option, value)]
+    before = runs(user)
+    ended = user.harness("prove", *arguments)
+    assert ended.code == 2
+    assert message in ended.err
+    assert "identical" not in ended.out
+    assert runs(user) == before

@@ -1,0 +1,350 @@
+"""`harness run` on this machine, from the command line to the evidence."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from harness.boards.workspace import ROOT
+from harness.cli import steps
+from harness.core.console import Screen
+from harness.core.file_digest import file_sha256
+from harness.runs.folder import RunFolder
+from tests.support import builders
+from tests.support.cli.command import User
+
+MODEL = ROOT / "models" / "acas_coc.onnx"
+
+
+@pytest.fixture
+def user(tmp_path: Path, cache: Path) -> User:
+    return User(tmp_path, cache)
+
+
+def test_identical(user: User) -> None:
+    ended = user.harness("run", "--board", "host", "--model", "acas_coc", "--vectors", "25000", "--json")
+    assert ended.code == 0, ended.err
+    document = ended.document
+    assert document["verdict"] == "identical"
+    assert document["vectors"] == 25000
+    assert [layer["compared"] for layer in document["layers"]] == [
+        25000 * width for width in (5, 50, 50, 50, 50, 50, 50, 50, 50, 5, 1)
+    ]
+    assert {layer["ran_on"] for layer in document["layers"]} == {"hardware"}
+    assert {layer["differing"] for layer in document["layers"]} == {0}
+
+
+def test_a_log_that_has_no_room_keeps_nobody_from_restoring_a_board(tmp_path: Path) -> None:
+    (tmp_path / "log.txt").symlink_to("/dev/full")
+    with steps.journal(RunFolder(tmp_path), Screen.open(as_json=False), "go on") as notify:
+        notify("connecting to the board")
+
+
+def test_who_interrupts_a_run_that_is_finished_changes_nothing_of_its_evidence(tmp_path: Path) -> None:
+    folder = RunFolder.create_at(tmp_path / "run")
+    folder.write_request({}, b"model")
+    with suppress(KeyboardInterrupt), steps.journal(folder, Screen.open(as_json=False), "go on") as notify:
+        notify("verdict: identical")
+        folder.finish({})
+        raise KeyboardInterrupt
+    listed = json.loads((folder.path / "run.json").read_text())["files"]
+    assert listed == {name: file_sha256(folder.path / name) for name in listed}
+
+
+@pytest.mark.parametrize("previous", ["wl", "wr", "sl", "sr"])
+def test_the_other_networks_are_identical_too(user: User, previous: str) -> None:
+    ended = user.harness("run", "--board", "host", "--model", f"acas_{previous}", "--vectors", "2000", "--json")
+    assert ended.code == 0, ended.err
+    assert ended.document["verdict"] == "identical"
+    assert sum(layer["compared"] for layer in ended.document["layers"]) == 2000 * (5 + 8 * 50 + 5 + 1)
+
+
+def test_a_residual_network_is_identical_and_its_evidence_says_what_reads_what(user: User, tmp_path: Path) -> None:
+    model = builders.random_network(np.random.default_rng(5), (5, 30, 30, 5), residual=2, per_column=True, argmax=True)
+    onnx.save_model(model, tmp_path / "residual.onnx")
+    ended = user.harness(
+        "run", "--board", "host", "--model", str(tmp_path / "residual.onnx"), "--vectors", "2500", "--json"
+    )
+    assert ended.code == 0, ended.err
+    document = ended.document
+    assert document["verdict"] == "identical"
+    layers = {layer["name"]: layer for layer in document["layers"]}
+    assert layers["layer_1_sum_2"]["reads"] == ["layer_1_term_1", "layer_1_term_2"]
+    assert layers["layer_1_term_2"]["reads"] == ["layer_0_quantize"]
+    assert [layers[f"layer_1_{name}"]["compared"] for name in ("term_1", "sum_2", "quantize")] == [2500 * 30] * 3
+    assert layers["quantize"]["reads"] == []
+
+
+def test_the_run_folder_is_complete_and_its_hashes_hold(user: User) -> None:
+    ended = user.harness(
+        "run", "--board", "host", "--model", "acas_coc", "--vectors", "2500", "--chunk", "1000", "--json"
+    )
+    folder = Path(ended.document["run"])
+    run = json.loads((folder / "run.json").read_text())
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert files == set(run["files"]) | {"run.json"}
+    assert {"report.html", "junit.xml", "log.txt", "model.onnx", "stimuli.npy", "request.json"} < files
+    for name, sha256 in run["files"].items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == sha256
+    dumped = [np.load(folder / "target" / f"{chunk:05}" / "05_dense_5.npy") for chunk in range(3)]
+    right = [np.load(folder / "reference" / f"{chunk:05}" / "05_dense_5.npy") for chunk in range(3)]
+    assert [part.shape for part in dumped] == [(1000, 50), (1000, 50), (500, 50)]
+    assert all(np.array_equal(a, b) for a, b in zip(dumped, right, strict=True))
+    assert np.load(folder / "stimuli.npy").shape == (2500, 5)
+
+
+def test_fetch_mismatch_lets_no_equal_dump_travel(user: User) -> None:
+    ended = user.harness(
+        "run", "--board", "host", "--model", "acas_coc", "--vectors", "2000", "--fetch", "mismatch", "--json"
+    )
+    assert ended.document["verdict"] == "identical"
+    folder = Path(ended.document["run"])
+    assert not list((folder / "target").rglob("*.npy"))
+    record = json.loads((folder / "chunks" / "00000.json").read_text())
+    assert record["target_sha256"] == record["reference_sha256"]
+    assert len(set(record["target_sha256"])) == 11
+
+
+def test_without_json_a_person_reads_verdict_and_report(user: User) -> None:
+    ended = user.harness("run", "--board", "host", "--model", str(MODEL), "--vectors", "1000")
+    assert ended.code == 0
+    assert "identical: all 411,000 activations of 11 layers over 1,000 vectors" in ended.out
+    assert "dense_9" in ended.out
+    assert "report.html" in ended.out
+
+
+def test_vectors_from_a_file_with_nan(user: User, tmp_path: Path) -> None:
+    vectors = np.random.default_rng(3).uniform(-0.5, 0.5, (50, 5)).astype(np.float32)
+    vectors[7] = np.nan
+    vectors[8] = np.inf
+    np.save(tmp_path / "v.npy", vectors)
+    ended = user.harness(
+        "run", "--board", "host", "--model", "acas_coc", "--vectors", str(tmp_path / "v.npy"), "--json"
+    )
+    assert ended.code == 0, ended.err
+    assert ended.document["vectors"] == 50
+    quantised = np.load(Path(ended.document["run"]) / "target" / "00000" / "00_quantize_input.npy")
+    assert quantised[7].tolist() == [0] * 5
+    assert quantised[8].tolist() == [255] * 5
+
+
+def test_an_interrupted_run_is_resumed_to_the_same_evidence(user: User) -> None:
+    arguments = ("run", "--board", "host", "--model", "acas_coc", "--vectors", "3000", "--chunk", "1000", "--json")
+    whole = Path(user.harness(*arguments).document["run"])
+    broken = whole.with_name("broken")
+    shutil.copytree(whole, broken)
+    for name in ("run.json", "report.html", "junit.xml", "chunks/00001.json"):
+        (broken / name).unlink()
+    shutil.rmtree(broken / "target" / "00001")
+    request = json.loads((broken / "request.json").read_text())
+    for newer in ("split", "sync", "trace", "plan"):  # which a run of an older version does not have
+        del request["request"][newer]
+    (broken / "request.json").write_text(json.dumps(request))
+    ended = user.harness("run", "--resume", broken.name, "--json")
+    assert ended.code == 0, ended.err
+    assert "resuming after 2,000 vectors" in ended.err
+    undisturbed, resumed = (json.loads((folder / "run.json").read_text()) for folder in (whole, broken))
+    changing = {"log.txt", "report.html", "junit.xml", "request.json"}
+    assert resumed["layers"] == undisturbed["layers"]
+    for name in {file for file in undisturbed["files"] if not file.endswith(".jsonl")} - changing:  # those hold times
+        assert resumed["files"][name] == undisturbed["files"][name], name
+
+
+def test_a_finished_run_is_not_resumed(user: User) -> None:
+    arguments = ("run", "--board", "host", "--model", "acas_coc", "--vectors", "100", "--json")
+    folder = user.harness(*arguments).document["run"]
+    ended = user.harness("run", "--resume", folder)
+    assert ended.code == 2
+    assert "this run is finished" in ended.err
+
+
+def test_a_run_begun_with_other_sources_is_not_resumed(user: User) -> None:
+    arguments = ("run", "--board", "host", "--model", "acas_coc", "--vectors", "100", "--json")
+    folder = Path(user.harness(*arguments).document["run"])
+    (folder / "run.json").unlink()
+    request = json.loads((folder / "request.json").read_text())
+    (folder / "request.json").write_text(json.dumps(request | {"bundle": "0" * 64}))
+    ended = user.harness("run", "--resume", str(folder))
+    assert ended.code == 2
+    assert "begun with bundle 0000000000000000" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--board", "xavie", "--model", "acas_coc"), "did you mean xavier?"),
+        (("--board", "host", "--model", "acas_cok"), "did you mean acas_coc"),
+        (("--board", "host", "--model", "missing.onnx"), "missing.onnx"),
+        (("--board", "host"), "give --board and --model"),
+        (("--board", "host", "--model", "acas_coc", "--vectors", "0"), "nothing would be compared"),
+        (
+            ("--board", "host", "--model", "acas_coc", "--vectors", "-5"),
+            "give a positive whole number of vectors",
+        ),
+        (("--board", "host", "--model", "acas_coc", "--vectors", "1e3"), "--vectors 1e3: not a positive whole number"),
+        (("--board", "host", "--model", "acas_coc", "--vectors", "²"), "vectors ²: No such file"),
+        (("--board", "host", "--model", "acas_coc", "--vectors", "1" + "0" * 15), "ask for fewer with --vectors"),
+        (("--board", "host", "--model", "acas_coc", "--cover", "nan"), "--cover nan: it is no share"),
+        (("--board", "host", "--model", "acas_coc", "--vectors", "missing.npy"), "missing.npy"),
+        (("--board", "host", "--model", "acas_coc", "--items", "c"), "prepost, network"),
+        (("--board", "host", "--model", "acas_coc", "--items", "c,cudda"), "unknown target 'cudda'"),
+        (("--board", "host", "--model", "acas_coc", "--block", "0"), "--block"),
+        (("--board", "host", "--model", "acas_coc", "--fetch", "some"), "'all', 'mismatch'"),
+        (("--resume", "nowhere"), "this is no run folder"),
+    ],
+)
+def test_a_wrong_request_ends_with_2_and_says_what_to_do(user: User, arguments: tuple[str, ...], message: str) -> None:
+    ended = user.harness("run", *arguments)
+    assert ended.code == 2
+    assert message in ended.err
+    assert ended.out == "" or "identical" not in ended.out
+
+
+def test_a_runs_folder_that_cannot_be_written_is_inconclusive(user: User, tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file where the folder should be")
+    ended = user.harness("run", "--board", "host", "--model", "acas_coc", "--vectors", "10", "--json")
+    assert ended.code == 3
+    assert ended.document["verdict"] == "inconclusive"
+    assert str(tmp_path / "runs") in ended.document["reason"]
+
+
+def test_with_json_a_wrong_request_is_a_document_too(user: User) -> None:
+    ended = user.harness("run", "--board", "xavie", "--model", "acas_coc", "--json")
+    assert ended.code == 2
+    assert ended.document["error"] == "unknown board 'xavie'"
+    assert ended.document["exit_code"] == 2
+
+
+@pytest.mark.parametrize("damage", ["truncated", "text", "float"])
+def test_a_wrong_model_ends_with_2(user: User, tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "bad.onnx"
+    content = {"truncated": MODEL.read_bytes()[:5000], "text": b"# not a network\n" * 50, "float": _float_network()}
+    path.write_bytes(content[damage])
+    ended = user.harness("run", "--board", "host", "--model", str(path))
+    assert ended.code == 2
+    assert "bad" in ended.err
+    assert "hint:" in ended.err
+
+
+def _float_network() -> bytes:
+    node = onnx.helper.make_node("Relu", ["x"], ["y"], name="relu")
+    kinds = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 4]) for name in "xy"]
+    graph = onnx.helper.make_graph([node], "float", kinds[:1], kinds[1:])
+    opset = [onnx.helper.make_opsetid("", 19)]
+    return onnx.helper.make_model(graph, opset_imports=opset, ir_version=9).SerializeToString()
+
+
+def changed_kernels(folder: Path, *changes: tuple[str, str, str]) -> dict[str, str]:
+    """A copy of the checkout with (file under kernels/, old text, new text) changed; the environment that uses it."""
+    for name in ("harness", "kernels", "simulators", "models", "boards.yaml"):
+        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, folder / "copy" / name)
+    for file, old, new in changes:
+        kernel = folder / "copy" / "kernels" / file
+        right = kernel.read_text()
+        kernel.write_text(right.replace(old, new))
+        assert kernel.read_text() != right
+    return {"PYTHONPATH": str(folder / "copy"), "PYTHONSAFEPATH": "1"}
+
+
+HALF_AWAY = ("c/saturate.h", "rintf(v)", "roundf(v)")
+HALF_AWAY_CAUSE = "rounding is half away from zero"
+RUN = ("run", "--board", "host", "--items", "c,c", "--model", "acas_coc", "--json")  # kernels that are changed
+
+
+def test_a_changed_rounding_is_found_and_named(user: User, tmp_path: Path) -> None:
+    """One line of kernels/c in a copy of the checkout: the same command exits with 1 and names the cause."""
+    ended = user.harness(*RUN, "--vectors", "30000", **changed_kernels(tmp_path, HALF_AWAY))
+    assert ended.code == 1, ended.err
+    document = ended.document
+    assert document["verdict"] == "differs"
+    first, *others = document["layers"]
+    assert set(first["first_difference"]) == {"vector", "unit", "expected", "actual"}
+    diagnosed = [diagnosis["layer"] for diagnosis in document["diagnoses"]]
+    assert len(diagnosed) > 1
+    assert document["diagnosis"]["layer"] == first["name"]
+    assert document["diagnosis"]["layers"] == diagnosed
+    assert document["diagnosis"]["cause"] == HALF_AWAY_CAUSE
+    assert document["diagnosis"]["text"].startswith("one cause explains all ")
+    assert document["diagnosis"]["text"].endswith(f"layers: {HALF_AWAY_CAUSE}; specification: half to even")
+    assert document["diagnoses"][0]["text"].endswith(
+        f"inputs at a tie differ, all away from zero: {HALF_AWAY_CAUSE}; specification: half to even"
+    )
+    junit = (Path(document["run"]) / "junit.xml").read_text()
+    assert junit.count(document["diagnosis"]["text"]) == 1
+    assert junit.count(f"diagnosis: see layer {first['name']}: one cause explains both") == len(diagnosed) - 1
+    assert first["own"] == first["differing"] > 1000
+    effects = [layer for layer in others if layer["differing"]]
+    assert len(effects) > 5
+    assert sum(layer["own"] for layer in effects) < 20, "ties are rare there; the rest follows from the first layer"
+
+
+def test_the_smallest_failing_vector_is_kept_and_fails_again(user: User, tmp_path: Path) -> None:
+    environment = changed_kernels(tmp_path, HALF_AWAY)
+    document = user.harness(*RUN, "--vectors", "3000", **environment).document
+    failing = document["failing"]
+    assert (failing["layer"], failing["of_inputs"], failing["note"]) == ("quantize_input", 5, "")
+    (used,) = failing["inputs"]
+    vector = np.load(Path(document["run"]) / failing["file"])
+    assert (vector.dtype, vector.shape) == (np.float32, (1, 5))
+    assert np.flatnonzero(vector).tolist() == [used["index"]] == [failing["unit"]]
+    assert used["value"] == vector[0, used["index"]]
+    harness, *arguments = shlex.split(failing["replay"])
+    assert harness == "harness"
+    again = user.harness(*arguments, "--json", **environment).document
+    assert (again["verdict"], again["vectors"]) == ("differs", 1)
+    difference = {"vector": 0} | {key: failing[key] for key in ("unit", "expected", "actual")}
+    assert again["layers"][0]["first_difference"] == difference
+    assert user.harness(*arguments, "--json").document["verdict"] == "identical", "with the right kernels"
+
+
+def test_what_a_run_that_differs_shows_stands_in_its_evidence(user: User, tmp_path: Path) -> None:
+    ended = user.harness(*RUN[:-1], "--vectors", "2500", "--chunk", "1000", **changed_kernels(tmp_path, HALF_AWAY))
+    assert ended.code == 1
+    folder = next((user.folder / "runs").iterdir())
+    document = json.loads((folder / "run.json").read_text())
+    for text in (document["diagnosis"]["text"], document["failing"]["replay"], "its own"):
+        assert " ".join(text.split()) in " ".join(ended.out.split())
+    pictures = {picture["layer"]: picture for picture in document["pictures"]}
+    for layer in document["layers"]:
+        counts = [int(cell) for line in pictures[layer["name"]]["map"] for cell in line.split()]
+        assert sum(counts) == sum(pictures[layer["name"]]["steps"]) == layer["differing"]
+    assert pictures["quantize_input"]["tie_distances"][0] == document["layers"][0]["own"]
+    assert "Smallest failing case" in (folder / "report.html").read_text()
+    assert document["files"]["failing.npy"]
+
+
+def test_a_failure_that_does_not_come_again_is_said_to_be_none_of_the_values(user: User, tmp_path: Path) -> None:
+    """The 3,000th rounding of a process is wrong, whatever is rounded."""
+    once = "static unsigned calls; return ((int32_t)rintf(v) + zero_point) ^ (++calls == 3000);"
+    change = ("c/saturate.h", "return (int32_t)rintf(v) + zero_point;", once)
+    ended = user.harness(*RUN, "--vectors", "2000", "--chunk", "2000", **changed_kernels(tmp_path, change))
+    assert ended.code == 1
+    failing = ended.document["failing"]
+    assert failing["note"] == "it does not fail again when run alone: timing or stale data"
+    assert (failing["layer"], failing["vector"], failing["replay"]) == ("quantize_input", 599, "")
+    assert not (Path(ended.document["run"]) / "failing.npy").exists()
+    assert ended.document["layers"][0]["own"] == 1
+
+
+def test_a_board_that_fails_while_the_vector_is_minimised_changes_no_verdict(user: User, tmp_path: Path) -> None:
+    """Its program refuses single vectors."""
+    start = "record_open(options, counts.vectors, counts.samples);"
+    refuse = f'if (counts.vectors == 1) fail(EXIT_SYSTEM, "out of order"); {start}'
+    changes = changed_kernels(tmp_path, HALF_AWAY, ("program/inference.c", start, refuse))
+    ended = user.harness(*RUN, "--vectors", "2000", **changes)
+    assert ended.code == 1, ended.err
+    assert ended.document["verdict"] == "differs"
+    failing = ended.document["failing"]
+    assert failing["note"].startswith("the search for a smaller one ended: board: ")
+    assert "out of order" in failing["note"]
+    folder = Path(ended.document["run"])
+    kept, stimuli = np.load(folder / "failing.npy"), np.load(folder / "stimuli.npy")
+    assert np.array_equal(kept[0], stimuli[failing["vector"]])

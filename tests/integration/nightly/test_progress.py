@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from harness.boards.workspace import ROOT
+from harness.core.console import Screen
+from harness.core.outcome import Ending, Outcome
+from harness.nightly.progress import watch
+from harness.nightly.record import Attempt, Entry, Result
+from harness.nightly.schedule import Job, Step
+
+ENTRY = Entry(0, "xavier", "acas_coc", "", "run", Outcome.IDENTICAL, 60.0)
+LOST = Ending(Outcome.INCONCLUSIVE, "[bold]cut[/bold] \x1b[2J", "network")
+RESULT = Result(0, LOST, (Attempt(0.0, 1.0, LOST), Attempt(1.0, 2.0, LOST)))
+
+
+def screen(*, terminal: bool) -> Screen:
+    look = {"force_terminal": terminal, "width": 100, "color_system": None, "markup": False}
+    return Screen(*(Console(file=io.StringIO(), **look) for _ in range(2)), as_json=False)  # type: ignore[arg-type]
+
+
+def written(screen: Screen) -> str:
+    return screen.err.file.getvalue()  # type: ignore[attr-defined,no-any-return]
+
+
+def test_without_a_terminal_each_event_is_a_line(tmp_path: Path) -> None:
+    made = screen(terminal=False)
+    with watch(made, total=60, ended=11) as watcher:
+        for step, told in ((Step.CHECK, "no route"), (Step.CHECK, "well"), (Step.ATTEMPT, "identical")):
+            watcher.begins(Job("xavier", step, ENTRY), tmp_path / "log", 0.0)
+            watcher.ends(Job("xavier", step, ENTRY), told)
+        watcher.concluded(ENTRY, RESULT)
+    ending = "inconclusive (network) after 1 retry, NOT identical as expected: [bold]cut[/bold] [2J"
+    assert written(made).splitlines() == [
+        "xavier: health check: no route",
+        "xavier: run xavier acas_coc begins",
+        f"[12/60] run xavier acas_coc: {ending}",
+    ]
+
+
+def test_boards_that_somebody_has_are_told_once_and_shown_as_long_as_they_are() -> None:
+    ana, bo = "board xavier is locked by ana@lab1 (soldering\x1b[2J)", "board xavier is in use by bo@lab1"
+    for terminal in (False, True):
+        made = screen(terminal=terminal)
+        with watch(made, total=60, ended=11) as watcher:
+            for who in (ana, ana, bo):
+                watcher.awaited({"xavier": who})
+            made.out.print(watcher.table())
+            watcher.awaited({})
+            made.out.print(watcher.table())
+        told = [line for line in written(made).splitlines() if "its entries wait" in line]
+        assert [line.partition("xavier: ")[2] for line in told] == [
+            "board xavier is locked by ana@lab1 (soldering[2J): its entries wait",
+            "board xavier is in use by bo@lab1: its entries wait",
+        ]
+        shown = made.out.file.getvalue()  # type: ignore[attr-defined]
+        assert shown.count("xavier  waits") == 1
+        assert shown.count("in use by bo@lab1") == 1
+
+
+def test_who_has_a_board_is_told_again_where_an_entry_was_to_begin_not_at_each_look(tmp_path: Path) -> None:
+    made, taken = screen(terminal=False), {"xavier": "board xavier is in use by ana@lab2"}
+    with watch(made, total=60, ended=11) as watcher:
+        for step in (Step.CHECK, Step.CHECK, Step.ATTEMPT):
+            watcher.begins(Job("xavier", step, ENTRY), tmp_path / "log", 0.0)
+            watcher.awaited({})
+            watcher.ends(Job("xavier", step, ENTRY), "")
+            watcher.awaited(taken)
+    waits = "xavier: board xavier is in use by ana@lab2: its entries wait"
+    assert written(made).splitlines() == [waits, "xavier: run xavier acas_coc begins", waits]
+
+
+def test_on_a_terminal_each_busy_board_has_a_line(tmp_path: Path) -> None:
+    made, log = screen(terminal=True), tmp_path / "log"
+    log.write_text("=== harness run\n")
+    with watch(made, total=60, ended=11) as watcher:
+        watcher.begins(Job("xavier", Step.ATTEMPT, ENTRY), log, 0.0)
+        made.out.print(watcher.table())
+        log.write_text("=== harness run\nresuming after [red]100\x1b[2J vectors\n")
+        made.out.print(watcher.table())
+        watcher.ends(Job("xavier", Step.ATTEMPT, ENTRY), "identical")
+        assert watcher.busy == {}
+    lines = made.out.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert "===" not in lines[0]
+    assert "run xavier acas_coc" in lines[2]
+    assert "resuming after [red]100[2J vectors" in lines[2]
+    assert "begins" not in written(made)
+
+
+def test_the_benchmark_of_the_scheduler_runs() -> None:
+    command = [sys.executable, str(ROOT / "benchmarks" / "laboratory.py"), "--boards=4", "--models=2", "--nights=2"]
+    done = subprocess.run([*command, "--repetitions=0", "--json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["simulated"]
+    assert (found["entries"], found["retries"]) == (16, 2)
+    assert found["boards_s"] == 2 * (4 * 5 + 8 * 600 + 5 + 300)

@@ -1,0 +1,96 @@
+"""What programs have in common, compiled once: to compile takes longer than to run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from harness.targets.toolchain import Compiler
+
+FIXED = {"kernels", "simulators"}
+NO_LANGUAGE = Path("-xnone")  # the option: object files follow, whatever language the flags name
+COMPILE = Compiler.build
+
+
+@contextmanager
+def kept(objects: Path) -> Iterator[None]:
+    """Until it ends, whatever is built in this process takes the object files of its fixed sources from a folder."""
+
+    def build(self: Compiler, *given: object) -> None:
+        Keeping(self.command, self.identity, self.flags, self.parts, objects).build(*given)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Compiler, "build", build)
+        yield
+
+
+@dataclass(frozen=True)
+class Keeping(Compiler):
+    """Compiles a source of the folder kernels once: what has the same text, headers and flags has one object file.
+
+    Processes may share the folder.
+    """
+
+    objects: Path = Path()
+
+    def build(
+        self,
+        folder: Path,
+        sources: Sequence[Path],
+        include: Sequence[Path],
+        definitions: Sequence[str],
+        output: Path,
+        more_flags: Sequence[str] = (),
+    ) -> None:
+        """As a compiler does."""
+
+        include_folders = [folder / path for path in include]
+
+        def kept(source: Path) -> Path:
+            text = b"".join(path.read_bytes() for path in _read_by(folder / source, include_folders))
+            meant = [each for each in definitions if each.partition("=")[0].encode() in text]
+            settings = repr((self.command, self.identity, source, self.flags, meant, more_flags)).encode()
+            there = self.objects / f"{hashlib.sha256(settings + text).hexdigest()}.o"
+            if not there.exists():
+                mine = there.with_suffix(f".{os.getpid()}")
+                COMPILE(self, folder, [source], include, definitions, mine, (*more_flags, "-c"))
+                mine.replace(there)
+            return there
+
+        if "-c" in more_flags:
+            [source] = sources
+            shutil.copy(kept(source), output)
+            return
+        with TemporaryDirectory() as scratch:
+
+            def compiled(source: Path) -> Path:
+                if source.suffix not in {".c", ".cpp"}:
+                    return source
+                output = Path(scratch, f"{source.stem}.o")
+                COMPILE(self, folder, [source], include, definitions, output, (*more_flags, "-c"))
+                return output
+
+            # Linked in their order, for the same bytes as without this.
+            units = [(kept if source.parts[0] in FIXED else compiled)(source) for source in sources]
+            COMPILE(self, folder, [NO_LANGUAGE, *units], include, definitions, output, more_flags)
+
+
+def _read_by(source: Path, folders: Sequence[Path]) -> list[Path]:
+    """The source, and every header that it or one of them may include from its own folder or one of `folders`."""
+    found = {source: None}
+    for path in (reading := [source]):
+        names = re.findall(r'^\s*#\s*include\s*["<](.+?)[">]', path.read_text(encoding="utf-8"), re.MULTILINE)
+        there = [place / name for name in names for place in (path.parent, *folders)]
+        new = [each for each in there if each.is_file() and each not in found]
+        found.update(dict.fromkeys(new))
+        reading += new
+    return list(found)

@@ -1,0 +1,124 @@
+"""The mistakes of operators other than QGemm and QuantizeLinear, made by hand or in exact arithmetic."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from harness.core.arrays import Array
+from harness.operators import Add, ArgExtremum, DequantizeLinear
+from harness.operators.specification import operator
+from tests.support.diagnosis.layers import causes, found
+
+FLOAT32, UINT8, INT8, INT64 = (np.dtype(name) for name in ("float32", "uint8", "int8", "int64"))
+
+
+def total(*, addend: Array | None = None) -> Add:
+    """A sum of four columns."""
+    tensors = ("a", "b") if addend is None else ("a",)
+    return Add("sum", "sum", "Add", tensors, "y", 4, FLOAT32, 4, FLOAT32, addend)
+
+
+def terms(count: int = 500) -> tuple[Array, Array]:
+    """Two terms of like size, whose sums are rounded more often than not."""
+    a, b = np.random.default_rng(6).normal(0, 1, (2, count, 4)).astype(np.float32)
+    return a, b / np.float32(7)
+
+
+def truncated(value: Fraction) -> np.float32:
+    """The float32 next to the value, or on it, on the side of zero."""
+    nearest = np.float32(float(value))  # the double is exact: terms of like size
+    return np.nextafter(nearest, np.float32(0)) if abs(Fraction(float(nearest))) > abs(value) else nearest
+
+
+def test_wrong_additions_are_named() -> None:
+    layer, (a, b) = total(), terms()
+    exact = [Fraction(float(x)) + Fraction(float(y)) for x, y in zip(a.flat, b.flat, strict=True)]
+    rounded_down = np.array([truncated(value) for value in exact]).reshape(a.shape)
+    assert causes(found(layer, (a, b), b)) == ["the first term is left out"]
+    assert causes(found(layer, (a, b), a)) == ["the second term is left out"]
+    assert causes(found(layer, (a, b), a - b)) == ["the second term is subtracted instead of added"]
+    assert causes(found(layer, (a, b), rounded_down)) == ["the sum is truncated toward zero"]
+    assert causes(found(layer, (a, b), (a + b).astype(np.float16).astype(np.float32))) == [
+        "the sum is rounded to float16"
+    ]
+
+
+def test_wrong_additions_of_a_constant_are_named() -> None:
+    a, _ = terms()
+    addend = np.array([0.5, -0.25, 3, 1e-3], np.float32)
+    assert causes(found(total(addend=addend), a, a)) == ["the second term is left out"]
+    swapped = np.frombuffer(addend.astype(">f4").tobytes(), "<f4")
+    assert causes(found(total(addend=addend), a, a + swapped)) == ["the bytes of the constant are in the other order"]
+
+
+def test_subnormal_sums_that_are_flushed_to_zero_are_named() -> None:
+    a, b = (np.float32([[1.5e-38, 1.1, -1.2e-38, 2.0]]), np.float32([[-1.2e-38, 1.1, 1.5e-38, -2.0]]))
+    assert causes(found(total(), (a, b), np.float32([[0, 2.2, 0, 0]]))) == ["a subnormal sum is flushed to zero"]
+
+
+def test_terms_that_were_not_rounded_before_are_not_explained_wrongly() -> None:
+    """As by a fused multiply-add: the unrounded product is not among what the layer was fed."""
+    a, b = terms()
+    fused = (a.astype(np.float64) + b.astype(np.float64) * (1 + 2.0**-26)).astype(np.float32)
+    diagnosis = found(total(), (a, b), fused)
+    assert diagnosis.differing < a.size
+    assert causes(diagnosis) == []
+
+
+def dequantize(zero_point: int = 101) -> DequantizeLinear:
+    return DequantizeLinear(
+        "dq", "dq", "DequantizeLinear", ("q",), "y", 4, UINT8, 4, FLOAT32, np.float32(0.0236721), zero_point
+    )
+
+
+@pytest.mark.parametrize(
+    ("cause", "wrong"),
+    [
+        ("the zero point is left out", lambda q, s: q * s),
+        ("the zero point is 128", lambda q, s: (q - 128) * s),
+        ("the zero point is subtracted after the scaling", lambda q, s: q * s - np.float32(101) * s),
+        ("division by 1 / scale instead of multiplication", lambda q, s: (q - 101) / (1 / s)),
+        ("the scale is a float16", lambda q, s: (q - 101) * np.float32(np.float16(s))),
+        ("the output is rounded to float16", lambda q, s: ((q - 101) * s).astype(np.float16).astype(np.float32)),
+        ("the codes are read as int8", lambda q, s: (np.where(q > 127, q - 256, q) - 101) * s),
+        ("the bytes of the output are in the other order", lambda q, s: ((q - 101) * s).byteswap()),
+    ],
+)
+def test_wrong_dequantisations_are_named(cause: str, wrong: object) -> None:
+    q = np.arange(256, dtype=np.uint8).reshape(-1, 4)
+    layer = dequantize()
+    actual = wrong(q.astype(np.float32), layer.scale)  # type: ignore[operator] # numbers of 8 bits: exact in float32
+    assert causes(found(layer, q, actual)) == [cause]
+
+
+def arg_extremum(dtype: np.dtype[np.generic], *, largest: bool, last: bool) -> ArgExtremum:
+    return ArgExtremum("arg", "arg", "ArgMax", ("x",), "y", 5, dtype, 1, INT64, largest, last)
+
+
+@pytest.mark.parametrize("largest", [False, True])
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("dtype", [UINT8, INT8, FLOAT32])
+def test_wrong_searches_are_named(dtype: np.dtype[np.generic], *, largest: bool, last: bool) -> None:
+    layer = arg_extremum(dtype, largest=largest, last=last)
+    x = np.random.default_rng(3).integers(0, 3, (400, 5)).astype(dtype)
+
+    def searched(**changed: bool) -> Array:
+        return operator(arg_extremum(dtype, **({"largest": largest, "last": last} | changed)))(x)
+
+    right, wrong = ("last", "first") if last else ("first", "last")
+    of_equals = found(layer, x, searched(last=not last))
+    assert causes(of_equals) == [f"of equal values the {wrong} column wins"]
+    assert of_equals.complete[0].right == f"of equal values the {right} column wins"
+    extreme = "smallest" if largest else "largest"
+    assert causes(found(layer, x, searched(largest=not largest))) == [f"the {extreme} value is searched"]
+    assert causes(found(layer, x, searched() + 1)) == ["columns are counted from 1"]
+
+
+def test_signs_that_are_misread_by_a_search_are_named() -> None:
+    layer = arg_extremum(INT8, largest=True, last=False)
+    x = np.random.default_rng(3).integers(-128, 128, (400, 5)).astype(np.int8)
+    actual = x.view(np.uint8).argmax(axis=1, keepdims=True)
+    assert causes(found(layer, x, actual)) == ["the codes are read as uint8"]

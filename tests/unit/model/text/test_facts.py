@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from harness.model import parse
+from harness.model.text.document import decoded, document, readable
+from harness.model.text.facts import Accumulator, accumulator, parameter_count, short_widths, widths
+from harness.operators import Network, QGemm
+from tests.support.builders import random_network
+
+
+def parsed(*asked: object, **options: object) -> Network:
+    model = random_network(np.random.default_rng(1), *asked, **options)  # type: ignore[arg-type]
+    return parse(model.SerializeToString(), "net")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "headroom", "exact"),
+    [
+        (0, 0, 31, True),
+        (-1, 1, 30, True),
+        (-128, 127, 24, True),
+        (-128, 128, 23, True),
+        (-(1 << 24), 1 << 24, 6, True),
+        (-(1 << 24) - 1, 0, 6, False),
+        (0, (1 << 24) + 1, 6, False),
+        (-(1 << 31), (1 << 31) - 2, 0, False),
+    ],
+)
+def test_the_margins_of_an_accumulator(low: int, high: int, headroom: int, exact: bool) -> None:
+    bounds = Accumulator(low, high)
+    assert bounds.headroom_bits == headroom
+    assert bounds.float32_exact is exact
+    assert low << headroom >= -(1 << 31)
+    assert high << headroom < 1 << 31
+
+
+def test_the_bounds_of_an_accumulator_are_reached() -> None:
+    layer = parsed([6, 9], zero_points=True).layers[1]
+    assert isinstance(layer, QGemm)
+    bounds = accumulator(layer)
+    weights = layer.weights.astype(np.int64) - layer.weights_zero_point
+    reached = [(np.where((weights > 0) == upper, 255, 0) - layer.a_zero_point) * weights for upper in (False, True)]
+    assert bounds.low == (reached[0].sum(axis=0) + layer.bias).min()
+    assert bounds.high == (reached[1].sum(axis=0) + layer.bias).max()
+
+
+def test_parameters_and_widths_are_those_of_the_float_network() -> None:
+    plain, expanded = parsed([5, 50, 50, 5]), parsed([5, 50, 50, 5], residual=2, per_column=True)
+    weights, bias = 5 * 50 + 50 * 50 + 50 * 5, 50 + 50 + 5
+    assert parameter_count(plain) == weights + bias
+    assert parameter_count(expanded) == 2 * weights + bias
+    assert widths(plain) == widths(expanded) == (5, 50, 50, 5)
+
+
+def test_widths_in_short() -> None:
+    assert short_widths((5, *[50] * 8, 5)) == "5-50x8-5"
+    assert short_widths((784, 10)) == "784-10"
+
+
+def test_the_document_holds_every_fact() -> None:
+    net = parsed([3, 4, 2], per_column=True, argmax=True, alpha=0.7)
+    facts = json.loads(json.dumps(document(net)))
+    assert facts["sha256"] == net.sha256
+    assert (facts["widths"], facts["parameters"]) == ([3, 4, 2], 3 * 4 + 4 + 4 * 2 + 2)
+    quantize, dense, _, select = facts["layers"]
+    assert quantize["scale"]["bits"] == [f"0x{int(net.layers[0].scale.view(np.uint32)):08x}"]  # type: ignore[attr-defined]
+    layer = net.layers[1]
+    assert isinstance(layer, QGemm)
+    assert (dense["reads"], dense["writes"]) == (["quantize_out"], "layer_0_out")
+    assert np.array(dense["multiplier"]["values"], np.float32).tobytes() == layer.multiplier.tobytes()
+    assert [int(bits, 16) for bits in dense["multiplier"]["bits"]] == layer.multiplier.view(np.uint32).tolist()
+    bounds = accumulator(layer)
+    assert dense["accumulator"] == {
+        "low": bounds.low,
+        "high": bounds.high,
+        "int32_overflow": "excluded",
+        "headroom_bits": bounds.headroom_bits,
+        "float32_exact": True,
+    }
+    assert select["of_equal_values"] == "the first"
+
+
+def test_metadata_does_not_disturb_the_terminal() -> None:
+    assert readable("a\x1b[31m") == '"a\\u001b[31m"'
+    assert readable("plain") == "plain"
+    assert readable(["a", 1]) == '["a", 1]'
+
+
+def test_metadata_is_json_where_it_can_be() -> None:
+    assert decoded('["a", 1]') == ["a", 1]
+    assert decoded("NaN") == "NaN"
+    for text in ("plain words", "[" * 100_000, "9" * 5000):
+        assert decoded(text) == text

@@ -1,0 +1,56 @@
+"""The files that a laboratory copies call commands that exist, with options that they take."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from harness.boards.workspace import ROOT
+from harness.cli.main import cli
+
+FILES = [ROOT / "ci" / "github.yml", ROOT / "ci" / "gitlab-ci.yml"]
+
+
+def read(path: Path) -> dict[str, Any]:
+    document: dict[str, Any] = yaml.load(path.read_text(), Loader=yaml.BaseLoader)  # noqa: S506 - texts only: `on` is one
+    return document
+
+
+def lines(path: Path) -> list[str]:
+    """The shell commands of the file."""
+    document = read(path)
+    if "jobs" in document:
+        return [step["run"] for step in document["jobs"]["nightly"]["steps"] if "run" in step]
+    return [*document["nightly"]["script"], *document["nightly"]["after_script"]]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_the_commands_exist_and_take_their_options(path: Path) -> None:
+    asked = [shlex.split(line) for line in lines(path) if "/harness " in line]
+    assert [words[3] for words in asked] == ["nightly", "report"]
+    for program, runs, _, name, *words in asked:
+        assert (program, runs) == (".venv/bin/harness", "--runs")
+        cli.commands[name].make_context(name, list(words))
+        with pytest.raises(click.NoSuchOption):
+            cli.commands[name].make_context(name, [*words, "--nonsense"])
+    assert "make setup" in lines(path)
+    assert re.search(r"^setup:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_one_night_at_a_time_and_all_is_kept() -> None:
+    github, gitlab = map(read, FILES)
+    job = github["jobs"]["nightly"]
+    assert github["concurrency"] == {"group": "harness-nightly", "cancel-in-progress": "false"}
+    assert "schedule" in github["on"]
+    assert job["runs-on"] == ["self-hosted", "laboratory"]
+    assert job["steps"][-1]["with"]["path"].split() == ["junit.xml", "site"]
+    assert all(step["if"] == "always()" for step in job["steps"][3:])
+    assert gitlab["nightly"]["resource_group"] == "harness-nightly"
+    assert gitlab["nightly"]["artifacts"]["reports"]["junit"] == "junit.xml"
+    assert gitlab["nightly"]["artifacts"]["when"] == "always"

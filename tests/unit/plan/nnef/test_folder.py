@@ -1,0 +1,297 @@
+"""A plan as a folder and back; what a hand changes in it."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import nnef
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.core.errors import RequestError
+from harness.plan import plan
+from harness.plan.nnef import folder, tensors
+from harness.plan.plan import Item, Plan, compose, tasks_from
+from harness.plan.split import Share
+from tests.support import dags
+from tests.support.nnef import plans
+from tests.support.programs.board_program import parse
+
+
+@pytest.mark.parametrize("sync", ["barrier", "flag"])
+@pytest.mark.parametrize("name", plans.MODELS)
+def test_a_plan_comes_back_the_same(name: str, sync: plans.Sync, tmp_path: Path) -> None:
+    made = plans.make(name, sync=sync)
+    folder.write(made, tmp_path / "plan")
+    nnef.parse_file(str(tmp_path / "plan" / "graph.nnef"))
+    assert plans.same(folder.read(tmp_path / "plan"), made)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 1 << 32), pipeline=st.booleans())
+def test_any_distribution_of_any_network_comes_back_the_same(seed: int, pipeline: bool) -> None:
+    rng = np.random.default_rng(seed)
+    net = parse(dags.random_dag(rng, 8))
+    shares = []
+    for layer in net.layers:
+        items = rng.permutation(3)[: rng.integers(1, 4) if layer.operator == "QGemm" else 1].tolist()
+        edges = [layer.width * part // len(items) for part in range(len(items) + 1)]
+        shares.append([Share(item, *edges[part : part + 2]) for part, item in enumerate(items)])
+    tasks = tasks_from(net.layers, shares, pipeline=pipeline)
+    made = compose("host", net, 5, "barrier", [Item(name, "c", None) for name in ("one", "two", "three")], tasks)
+    with tempfile.TemporaryDirectory() as path:
+        folder.write(made, Path(path))
+        assert plans.same(folder.read(Path(path)), made)
+
+
+def test_the_plans_are_not_all_of_a_kind() -> None:
+    made = {name: plans.make(name) for name in plans.MODELS}
+    assert {len(plan.items) for plan in made.values()} == {2, 3}
+    assert {plan.depth for plan in made.values()} >= {1, 2, 3}
+    assert not any(plans.same(made[one], made[other]) for one in made for other in made if one != other)
+
+
+def test_a_plan_folder_is_written_over_without_a_rest(tmp_path: Path) -> None:
+    folder.write(plans.make("branches"), tmp_path)
+    (tmp_path / "notes.txt").write_text("mine")
+    folder.write(plans.make("plain"), tmp_path)
+    assert plans.same(folder.read(tmp_path), plans.make("plain"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "graph.nnef", "model.onnx", "network.nnef", "notes.txt", "parameters", "plan.yaml", "prepost.nnef",
+    ]  # fmt: skip
+    assert not list((tmp_path / "parameters").glob("o*.dat"))
+
+
+def test_what_is_no_plan_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "graph.nnef").write_text("mine")
+    with pytest.raises(RequestError, match="is not empty, and holds no plan"):
+        folder.write(plans.make("plain"), tmp_path)
+    with pytest.raises(RequestError, match="is a file"):
+        folder.write(plans.make("plain"), tmp_path / "graph.nnef")
+    assert [path.name for path in tmp_path.iterdir()] == ["graph.nnef"]
+    assert (tmp_path / "graph.nnef").read_text() == "mine"
+
+
+def write(made: Plan, path: Path) -> Path:
+    folder.write(made, path)
+    return path
+
+
+def edit(path: Path, *changes: tuple[str, str]) -> None:
+    text = path.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+
+
+def _block(text: str, pattern: str) -> str:
+    found = re.search(pattern, text, re.DOTALL | re.MULTILINE)
+    assert found
+    return found[0]
+
+
+def test_a_layer_that_a_hand_moves_gives_the_plan_of_that_split(tmp_path: Path) -> None:
+    """o2 of the paper's example goes from item `network` to item `prepost`, which reads no more than before."""
+    path = write(plans.make("branches"), tmp_path)
+    text = (path / "network.nnef").read_text()
+    variables = _block(text, r"(^    o2__\w+ += variable<[^\n]*\n)+")
+    operation = _block(text, r"    # QGemm, ONNX node 'o2'\n.*?;\n\n")
+    edit(
+        path / "network.nnef",
+        (variables, ""), (operation, ""),
+        ("vsync_o1", "vsync_o2"), ("    o1 = get_var", "    o2 = get_var"),
+    )  # fmt: skip
+    edit(
+        path / "prepost.nnef",
+        ("-> (vsync_o1,", "-> (vsync_o1, vsync_o2,"),
+        ("    vsync_o3  ", f"{variables}    vsync_o2 = variablesync<scalar>(shape = [1, 6]);\n    vsync_o3  "),
+        ("send_var([network, third], o1);", f"send_var([third], o1);\n{operation}vsync_o2 = send_var([network], o2);"),
+    )  # fmt: skip
+    split = ("o1..o2=prepost", "out=prepost", "o4..o5=third")
+    assert plans.same(folder.read(path), plans.make("branches", split=split))
+
+
+def test_other_settings_and_names_that_do_not_matter_are_taken_from_the_texts(tmp_path: Path) -> None:
+    path = write(plans.make("ties"), tmp_path)
+    edit(
+        path / "plan.yaml",
+        ("pipeline: true", "pipeline: false"),
+        ("sync: barrier", "sync: flag"),
+        ("core: 0", "core: 1"),
+    )
+    edit(path / "network.nnef", ("layer_0__bias ", "v7 "), ("layer_0__bias,", "v7,"))
+    back = folder.read(path)
+    assert (back.depth, back.sync, back.items[0].core) == (1, "flag", 1)
+
+
+def _flip(path: Path) -> None:
+    table = tensors.read(path)
+    table[0, 3] += 1
+    tensors.write(path, table)
+
+
+def _set_head(word: int, value: int) -> Callable[[Path], None]:
+    """Replace a 32-bit word of a tensor file: words 3 to 10 are its shape."""
+
+    def change(path: Path) -> None:
+        content = path.read_bytes()
+        path.write_bytes(content[: 4 * word] + value.to_bytes(4, "little") + content[4 * word + 4 :])
+
+    return change
+
+
+def _rename(path: Path) -> None:
+    path.rename(path.with_name("other.nnef"))
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def _as_int16(path: Path) -> None:
+    tensors.write(path, tensors.read(path).astype(np.int16))
+
+
+def _narrow(path: Path) -> None:
+    tensors.write(path, tensors.read(path)[:, 1:])
+
+
+def refused(file: str, change: tuple[str, str], message: str, tmp_path: Path) -> None:
+    """The plan with the paper's branches is, once a file of it is edited so."""
+    path = write(plans.make("branches"), tmp_path)
+    edit(path / file, change)
+    with pytest.raises(RequestError, match=re.escape(message)):
+        folder.read(path)
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("parameters/o2__bias.dat", Path.unlink, "o2__bias.dat: No such file or directory"),
+        ("parameters/o2__bias.dat", _cut, "o2__bias.dat: no complete NNEF tensor file: invalid tensor file"),
+        ("parameters/o2__bias.dat", lambda p: p.write_bytes(b"N"), "o2__bias.dat: no complete NNEF tensor file: "),
+        ("parameters/o2__bias.dat", _set_head(3, 2**32 - 1), "o2__bias.dat: no complete NNEF tensor file: "),
+        ("parameters/o2__bias.dat", _set_head(4, 2**31), "o2__bias.dat: no complete NNEF tensor file: "),
+        ("parameters/o2__bias.dat", _narrow, "o2__bias is of shape [1, 6], its file of [1, 5]"),
+        ("parameters/o2__weights.dat", _as_int16, "is int16 of shape [6, 6], but in the model int8 of"),
+        ("parameters/o2__bias.dat", _flip, "graph.nnef: o2__bias (parameters/o2__bias.dat) is at [0, 3] "),
+        ("model.onnx", Path.unlink, "model.onnx: No such file"),
+        ("graph.nnef", Path.unlink, "graph.nnef: No such file"),
+        ("third.nnef", _rename, "other.nnef: is no item's file"),
+        ("third.nnef", lambda p: p.write_bytes(b"\xff"), "third.nnef: no UTF-8 text"),
+        ("plan.yaml", Path.unlink, "plan.yaml: No such file"),
+        ("plan.yaml", lambda p: p.write_text("a: ["), "plan.yaml:1: not valid YAML"),
+        ("plan.yaml", lambda p: p.write_text("a: 1"), "plan.yaml: board: Field required"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_missing_or_damaged_is_named(
+    file: str, change: Callable[[Path], None], message: str, tmp_path: Path
+) -> None:
+    path = write(plans.make("branches"), tmp_path)
+    change(path / file)
+    with pytest.raises(RequestError, match=re.escape(message)):
+        folder.read(path)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        # The paper's listing 3 as it is printed: flatten(o4) for o6 in item 1, conv(o1) for o4 in item 3, and in
+        # item 1 o4 as the name of o5.
+        ("prepost.nnef", "quantize_linear(o6,", "quantize_linear(o5,",
+            "prepost.nnef: item prepost: o7 reads columns 0 to 5 of o5, but in the network columns 0 to 5 of o6"),
+        ("third.nnef", "qgemm_float32(\n        o4,", "qgemm_float32(\n        o1,",
+            "third.nnef: item third: o5 reads columns 0 to 5 of o1, but in the network columns 0 to 5 of o4"),
+        ("prepost.nnef", " o5", " o4", "o4 stands for different tensors: "),
+    ],
+)  # fmt: skip
+def test_listing_3_as_it_is_printed_does_not_compose(
+    file: str, old: str, new: str, message: str, tmp_path: Path
+) -> None:
+    refused(file, (old, new), message, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        ("graph.nnef", "graph NETWORK", "graph relu", "graph.nnef: no valid NNEF: Parse error"),
+        ("graph.nnef", "alpha = 1.0", "alpha = 1.0000001", "graph.nnef: o1: alpha is 1.0000001, but in the "),
+        ("third.nnef", "alpha = 1.0", "alpha = 1.0000001", "third.nnef: item third: o4: alpha is 1.0000001, "),
+        ("third.nnef", "graphitem third", "graphitem fourth", "third.nnef: describes item fourth"),
+        ("third.nnef", "ters/o4__bias", "ters/../o4__bias", "third.nnef: o4__bias: label 'parameters/../o4__bias'"),
+        (
+            "network.nnef",
+            "vsync_o3",
+            "vsync_o5",
+            "vsync_o5 is sent 2 times: by network (of o3) and by third (of o5) (",
+        ),
+        (
+            "third.nnef",
+            "[prepost]",
+            "[preposy]",
+            "vsync_o5: prepost gets it from third, which sends it to preposy only",
+        ),
+        ("plan.yaml", "name: third", "name: fourth", "third.nnef: describes item third"),
+        ("plan.yaml", "file: third.nnef", "file: ../third.nnef", "plan.yaml: items.2.file: String should match"),
+    ],
+)
+def test_an_edit_that_changes_what_is_computed_is_refused(
+    file: str, old: str, new: str, message: str, tmp_path: Path
+) -> None:
+    refused(file, (old, new), message, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        ("17\nblock: 18", "block is given twice"),
+        ("2020-13-45", "no value of its type"),
+        ("!!int ''", "no value of its type"),
+        ("!!bool maybe", "no value of its type"),
+        ("!!timestamp now", "no value of its type"),
+        ("9" * 5000, "no value of its type"),
+        ("[" * 3000, "brackets in brackets without end"),
+    ],
+    ids=["twice", "date", "int", "bool", "timestamp", "digits", "depth"],
+)
+def test_what_yaml_cannot_read_is_refused(block: str, message: str, tmp_path: Path) -> None:
+    path = write(plans.make("plain"), tmp_path)
+    edit(path / "plan.yaml", ("block: 17", f"block: {block}"))
+    with pytest.raises(RequestError, match=rf"plan\.yaml(:\d+)?: not valid YAML: {re.escape(message)}"):
+        folder.read(path)
+
+
+def test_an_item_that_is_listed_twice_is_refused(tmp_path: Path) -> None:
+    path = write(plans.make("branches"), tmp_path)
+    edit(path / "plan.yaml", ("- name: third", "- {name: third, target: c, core: 1, file: third.nnef}\n- name: third"))
+    with pytest.raises(RequestError, match=r"plan\.yaml: item third is listed twice"):
+        folder.read(path)
+
+
+def test_items_whose_names_are_words_of_nnef_stay_apart(tmp_path: Path) -> None:
+    board = plans.board("for", "for_")
+    made = plan.make(plans.network("plain"), board, split=("layer_0=for", "layer_1=for_"))
+    assert plans.same(folder.read(write(made, tmp_path)), made)
+    assert {path.name for path in tmp_path.glob("for*")} == {"for_.nnef", "for__.nnef"}
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="none: there is no such folder"):
+        folder.read(tmp_path / "none")
+
+
+def test_a_part_is_called_by_its_columns(tmp_path: Path) -> None:
+    path = write(plans.make("codes_argmax"), tmp_path)
+    swapped = {"layer_1_0": "layer_1_1", "layer_1_1": "layer_1_0"}
+    for file in ("network.nnef", "third.nnef", "prepost.nnef"):
+        text = (path / file).read_text()
+        (path / file).write_text(re.sub(r"layer_1_[01]\b", lambda found: swapped[found[0]], text))
+    with pytest.raises(RequestError, match="item network: layer_1_1 computes columns 0 to 0 of layer_1") as refusal:
+        folder.read(path)
+    assert refusal.value.hint == "call it layer_1_0"

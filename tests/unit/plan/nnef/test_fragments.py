@@ -1,0 +1,87 @@
+"""The formulas of the fragments, as the Khronos interpreter runs them: the network's arithmetic, bit for bit."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import nnef
+import numpy as np
+import pytest
+from onnx import helper
+
+from harness.core.arrays import Array
+from harness.operators import Network, QGemm, accumulator_bounds
+from harness.plan.items.description import describe_network
+from harness.plan.items.graphs import External, Graph, Operation
+from harness.plan.nnef import printer, tensors
+from harness.plan.nnef.fragments import FRAGMENTS
+from harness.reference import SpecificationReference
+from tests.support.builders import make_model
+from tests.support.nnef import plans
+from tests.support.programs.board_program import parse, uniform_vectors
+
+COUNT = 500
+EXACT = 1 << 24  # float32, in which the interpreter computes, holds all integers up to here
+
+
+def interpreted(net: Network, vectors: Array, folder: Path) -> tuple[Array, ...]:
+    """The results of all layers, by the formulas that stand in the text."""
+    graph, parameters = describe_network(net)
+    graph = _of_vectors(graph, vectors)
+    (folder / "parameters").mkdir()
+    for label, table in parameters.items():
+        tensors.write(folder / f"{label}.dat", table)
+    (folder / "graph.nnef").write_text(printer.graph_text(graph, parameters, {}))
+    with nnef.Session(str(folder), stdlib="", lowered=[*FRAGMENTS, "clamp"]) as session:
+        return tuple(session(vectors))
+
+
+def _of_vectors(graph: Graph, vectors: Array) -> Graph:
+    """The graph for many vectors, with the results of all layers."""
+    instructions = tuple(
+        External(entry.output, vectors.shape) if isinstance(entry, External) else entry for entry in graph.instructions
+    )
+    outputs = tuple(entry.output for entry in instructions if isinstance(entry, Operation))
+    return dataclasses.replace(graph, instructions=instructions, outputs=outputs)
+
+
+def assert_interpreted(net: Network, vectors: Array, folder: Path) -> None:
+    """The interpreter's results are those of the integer specification, in number and sign."""
+    expected = SpecificationReference(net).activations(vectors)
+    for layer, found, right in zip(net.layers, interpreted(net, vectors, folder), expected, strict=True):
+        if isinstance(layer, QGemm):
+            assert np.abs(accumulator_bounds(layer)).max() < EXACT
+        assert found.dtype == (np.int32 if layer.dtype == np.int64 else np.float32)
+        np.testing.assert_array_equal(found, right.astype(found.dtype), strict=True, err_msg=layer.name)
+        if layer.dtype == np.float32:
+            assert found.tobytes() == right.tobytes(), layer.name
+
+
+@pytest.mark.parametrize("name", plans.MODELS)
+def test_the_interpreter_computes_the_activations_bit_for_bit(name: str, tmp_path: Path) -> None:
+    net = plans.network(name)
+    assert_interpreted(net, uniform_vectors(net, COUNT, 1), tmp_path)
+
+
+def test_halves_go_to_the_even_neighbour_and_codes_saturate(tmp_path: Path) -> None:
+    constants = {"scale": np.float32(1), "zero_point": np.array(-3, np.int8)}
+    nodes = [helper.make_node("QuantizeLinear", ["x", "scale", "zero_point"], ["q"], name="quantize")]
+    net = parse(make_model(nodes, constants, {"q": ("int8", 1)}, width=1, metadata=None))
+    halves = np.arange(-140, 140, 0.5, dtype=np.float32)
+    near = np.concatenate([np.nextafter(halves, np.float32(-np.inf)), np.nextafter(halves, np.float32(np.inf))])
+    far = np.float32([-3e38, -(2.0**31), -1e-45, 1e-45, 2.0**31, 3e38])
+    assert_interpreted(net, np.concatenate([halves, near, far]).reshape(-1, 1), tmp_path)
+
+
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize("operator", ["ArgMax", "ArgMin"])
+def test_of_equal_values_the_first_or_the_last_column_wins(operator: str, last: int, tmp_path: Path) -> None:
+    constants = {"scale": np.float32(1), "zero_point": np.array(128, np.uint8)}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero_point"], ["q"], name="quantize"),
+        helper.make_node(operator, ["q"], ["y"], name="best", axis=1, select_last_index=last),
+    ]
+    net = parse(make_model(nodes, constants, {"y": ("int64", 1)}, width=4))
+    vectors = np.stack(np.meshgrid(*[np.float32([-1, 0, 1])] * 4), axis=-1).reshape(-1, 4)
+    assert_interpreted(net, vectors, tmp_path)

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness import reference
+from harness.core.errors import ReferenceFailed
+from harness.model import parse
+from harness.model.onnx_runtime import hostcheck
+from harness.model.onnx_runtime.hostcheck import ROWS, require_trusted
+from harness.operators import Network, QGemm
+from harness.reference import Defect, HostCheck, Reference
+from tests.support.builders import random_network
+from tests.unit.model.test_network import a_sum_where_fusing_matters
+
+RNG = np.random.default_rng(9)
+SOUND = HostCheck((), "x86_64 avx2", "1.31.1")
+
+
+@pytest.fixture(scope="module")
+def small() -> Network:
+    model = random_network(RNG, [3, 4, 2], weights="uint8", dequantize=True)
+    return parse(model.SerializeToString(), "small")
+
+
+def test_reference_gives_the_activations_on_which_both_agree(small: Network) -> None:
+    x = RNG.uniform(*small.box, (100, 3)).astype(np.float32)
+    expected = reference.SpecificationReference(small).activations(x)
+    for one, other in zip(Reference(small).activations(x), expected, strict=True):
+        assert one.dtype == other.dtype
+        assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("layer", [0, 1, 2, 3])
+def test_disagreement_names_layer_vector_column_and_both_values(small: Network, layer: int) -> None:
+    x = RNG.uniform(*small.box, (100, 3)).astype(np.float32)
+    right = Reference(small).activations(x)
+    wrong = tuple(array.copy() for array in right)
+    wrong[layer][17, 1] += 1
+    name, values = small.layers[layer].name, f"says {wrong[layer][17, 1]}, the specification {right[layer][17, 1]} "
+    with pytest.raises(ReferenceFailed, match=f"layer '{name}' .*vector 17, column 1: ONNX Runtime {values}") as caught:
+        reference.require_agreement(small.layers, wrong, right, SOUND, {small.input_name: x})
+    assert "1 activations differ; onnxruntime 1.31.1, x86_64 avx2): wrong in a way that is" in caught.value.message
+    assert "report it" in caught.value.hint
+
+
+def test_disagreement_of_the_sign_of_zero_counts(small: Network) -> None:
+    zeros = tuple(np.zeros((2, layer.width), layer.dtype) for layer in small.layers)
+    negative = (*zeros[:-1], -zeros[-1])
+    with pytest.raises(ReferenceFailed, match=r"says -0\.0, the specification 0\.0"):
+        reference.require_agreement(
+            small.layers, negative, zeros, SOUND, {small.input_name: np.zeros((2, 3), np.float32)}
+        )
+
+
+def test_machine_with_a_known_defect_is_refused_with_the_way_out() -> None:
+    found = (("layer_0", Defect.NONE), ("layer_1", Defect.RAGGED_COLUMNS))
+    host = HostCheck(found, "x86_64 amx_int8", "1.23.2")
+    words = r"onnxruntime 1\.23\.2, x86_64 amx_int8\), in products like those of layer 'layer_1': the last columns"
+    with pytest.raises(ReferenceFailed, match=words) as caught:
+        require_trusted(host)
+    assert "another ONNX Runtime than 1.21 to 1.24" in caught.value.hint
+    require_trusted(HostCheck(found[:1], "x86_64", "1.31.1"))
+
+
+def test_every_batch_is_probed_before_it_is_computed(small: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    probed: list[int] = []
+
+    def check(_: Network, rows: Sequence[int], **_named: Any) -> HostCheck:
+        probed.extend(rows)
+        return HostCheck((), "x86_64", "1.31.1")
+
+    monkeypatch.setattr(reference, "check_network", check)
+    Reference(small).activations(np.zeros((1500, 3), np.float32))
+    assert probed == [*ROWS, 1024, 1500]
+
+
+def test_saturation_that_a_run_meets_is_named() -> None:
+    rng = np.random.default_rng(1)
+    mixed = parse(random_network(rng, [5, 9, 4], zero_points=True).SerializeToString(), "mixed")
+    x = rng.uniform(*mixed.box, (500, 5)).astype(np.float32)
+    right = reference.SpecificationReference(mixed).activations(x)
+    layer = mixed.layers[1]
+    assert isinstance(layer, QGemm)
+    sums = hostcheck.saturated(right[0], layer.weights, layer.a_zero_point, layer.weights_zero_point) + layer.bias
+    wrong = (right[0], hostcheck._finished(layer, sums), right[2])
+    with pytest.raises(ReferenceFailed, match=r"layer 'layer_0' .* saturate to int16 \(x86-64 without") as caught:
+        reference.require_agreement(mixed.layers, wrong, right, SOUND, {mixed.input_name: x})
+    assert "leave --no-x64-quant-precision out" in caught.value.hint
+
+
+def test_another_value_as_soon_as_nobody_looks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loader refuses the one such fusion that is known; this is what stops an unknown one."""
+    monkeypatch.setattr("harness.model.graph._require_unfused", lambda *_: None)
+    parsed = parse(a_sum_where_fusing_matters().SerializeToString(), "fused")
+    x = np.random.default_rng(0).uniform(0, 2.5, (1000, 20)).astype(np.float32)
+    with pytest.raises(ReferenceFailed, match=r"output 'y': ONNX Runtime gives \d+ other values of 20000"):
+        Reference(parsed).activations(x)
+
+
+def test_outputs_as_given_are_compared_by_their_bits(small: Network) -> None:
+    zeros = tuple(np.zeros((2, layer.width), layer.dtype) for layer in small.layers)
+    name = small.layers[-1].output
+    reference.require_given_outputs(small.layers, zeros, {name: zeros[-1]}, SOUND)
+    with pytest.raises(ReferenceFailed, match=f"output '{name}'"):
+        reference.require_given_outputs(small.layers, zeros, {name: -zeros[-1]}, SOUND)

@@ -1,0 +1,62 @@
+"""What a board is asked for unless the options say otherwise, and what it cannot be asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.boards.profile import Laboratory, Profile
+from harness.core.errors import RequestError
+from harness.runs.measurement.request import EMULATED_SAMPLES, MOST_VECTORS, SAMPLES, Asked, Quantity, settle
+
+NOTHING: dict[str, Any] = {
+    "samples": None, "scope": None, "count": None, "load": "idle", "warmup": None, "duration": None,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def emulated(laboratory: Laboratory) -> Profile:
+    return laboratory.board("xavier")
+
+
+def test_a_real_board_is_asked_for_times_of_the_whole_network(host: Profile) -> None:
+    warmup = host.timing.warmup
+    assert settle(host, **NOTHING) == Asked(SAMPLES, "network", Quantity.TIME, "idle", warmup, None)
+
+
+def test_an_emulated_board_is_asked_for_instructions_of_every_layer(emulated: Profile) -> None:
+    asked = settle(emulated, **NOTHING)
+    assert (asked.samples, asked.scope, asked.quantity) == (EMULATED_SAMPLES, "layer", Quantity.INSTRUCTIONS)
+
+
+def test_what_the_options_say_is_kept(host: Profile) -> None:
+    given = {"samples": 7, "scope": "item", "count": "cycles", "load": "io", "warmup": 0, "duration": 2.5}
+    assert settle(host, **given) == Asked(7, "item", Quantity.CYCLES, "io", 0, 2.5)  # type: ignore[arg-type]
+
+
+def test_counts_are_of_layers_unless_told(host: Profile) -> None:
+    assert settle(host, **NOTHING | {"count": "instructions"}).scope == "layer"
+
+
+@pytest.mark.parametrize("count", ["time", "cycles"])
+def test_an_emulated_board_has_no_times(emulated: Profile, count: str) -> None:
+    with pytest.raises(RequestError, match=f"emulated: no {count} of it is that of the board") as caught:
+        settle(emulated, **NOTHING | {"count": count})
+    assert "HARNESS_XAVIER_HOST" in caught.value.hint
+
+
+def test_an_emulated_board_has_no_load(emulated: Profile) -> None:
+    with pytest.raises(RequestError, match="--load memory: board xavier is emulated"):
+        settle(emulated, **NOTHING | {"load": "memory"})
+
+
+def test_units() -> None:
+    assert [quantity.unit for quantity in Quantity] == ["ns", "instructions", "cycles"]
+
+
+def test_what_is_counted_is_counted_twice(host: Profile) -> None:
+    counted = settle(host, **NOTHING | {"count": "instructions", "samples": 7})
+    assert counted.vectors == 4
+    assert settle(host, **NOTHING | {"samples": 7}).vectors == 7
+    assert settle(host, **NOTHING).vectors == MOST_VECTORS

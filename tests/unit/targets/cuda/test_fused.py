@@ -1,0 +1,86 @@
+"""What the generator of the fused kernel decides: where activations lie, where a launch is cut."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from harness.boards.profile import Profile
+from harness.operators import Network
+from harness.plan import plan
+from harness.targets import KERNELS, Work, codegen
+from harness.targets.cuda import fused
+from harness.targets.cuda.code import ARGUMENTS_LIMIT, DeviceCode
+from tests.support import builders, dags
+from tests.support.programs.board_program import parse
+
+
+class Recorder:
+    """In the place of the generator: keeps the launches that it is given."""
+
+    def __init__(self) -> None:
+        self.launches: list[Sequence[Work]] = []
+
+    def __call__(self, launches: Sequence[Sequence[Work]]) -> list[object]:
+        self.launches += launches
+        return original(launches)  # type: ignore[return-value]
+
+
+original = fused.generate
+
+
+def launches(net: Network, board: Profile, monkeypatch: pytest.MonkeyPatch) -> list[Sequence[Work]]:
+    """Of one item that computes everything."""
+    recorder = Recorder()
+    monkeypatch.setattr(fused, "generate", recorder)
+    names = [layer.name for layer in net.layers]
+    codegen.item_codes(plan.make(net, board, ["c", "cuda:fused"], split=[f"{names[0]}..{names[-1]}=network"]))
+    return recorder.launches
+
+
+def lifetimes(works: Sequence[Work]) -> dict[str, tuple[int, int]]:
+    """By a buffer's name the layers during which its tile must be its own.
+
+    It is written before layer 0 or by a layer.  A layer ends with a barrier, behind it what it has written is copied to
+    memory while threads that are done with that compute the next; its readers read it.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    for index, work in enumerate(works):
+        for source in work.sources:
+            begin, end = found.get(source, (-1, -1))
+            found[source] = begin, max(end, index)
+        found[f"{work.layer.name}_output"] = index, index + 1
+    return found
+
+
+def test_no_tile_is_written_while_another_buffer_needs_it(host: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
+    reused = 0
+    for seed in range(40):
+        net = parse(dags.random_dag(np.random.default_rng(seed), 14))
+        for works in launches(net, host, monkeypatch):
+            tiles, alive = fused._tiles(works), lifetimes(works)
+            sizes = {name: size for work in works for name, size in fused._sizes(work)}
+            assert sizes.keys() == alive.keys() == tiles.places.keys()
+            for a, b in itertools.combinations(sizes, 2):
+                apart = tiles.places[a] + sizes[a] <= tiles.places[b] or tiles.places[b] + sizes[b] <= tiles.places[a]
+                at_once = alive[a][0] <= alive[b][1] and alive[b][0] <= alive[a][1]
+                assert apart or not at_once, (seed, a, b)
+                reused += not apart
+            assert tiles.words == max(tiles.places[name] + sizes[name] for name in sizes)
+    assert reused > 100
+
+
+def test_no_kernel_is_given_more_buffers_than_the_program_has_room_for(host: Profile) -> None:
+    """A network of 70 layers."""
+    room = re.search(r"ARGUMENTS = (\d+)", (KERNELS / "cuda" / "gpu.c").read_text())
+    assert room
+    assert int(room[1]) == ARGUMENTS_LIMIT
+    net = parse(builders.random_network(np.random.default_rng(7), [3] * 70))
+    [_, code] = codegen.item_codes(plan.make(net, host, ["c", "cuda:fused"]))
+    assert isinstance(code.kernels, DeviceCode)
+    assert [len(kernel.arguments) for kernel in code.kernels.kernels] == [ARGUMENTS_LIMIT, 69 - 63 + 1]
+    assert [len(kernel.layers) for kernel in code.kernels.kernels] == [63, 69 - 63]

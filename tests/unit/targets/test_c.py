@@ -1,0 +1,110 @@
+"""The variants of target c: their names, what they refuse, what they put where."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+
+from harness import targets
+from harness.boards.profile import Profile
+from harness.core.errors import RequestError
+from harness.operators import Network, QGemm
+from harness.plan import plan
+from harness.targets import DEPTH_LIMIT, c, codegen
+from harness.targets.c import unrolled, vector
+from tests.support import builders
+from tests.support.programs.board_program import parse
+from tests.support.programs.c_variants import VARIANTS, VECTOR, of_variant
+
+
+@pytest.fixture(scope="module")
+def net() -> Network:
+    options = {"zero_points": True, "per_column": True, "weights": "uint8", "argmax": True, "dequantize": True}
+    return parse(builders.random_network(np.random.default_rng(2), (6, 19, 3), **options))
+
+
+def qgemm_of(net: Network) -> QGemm:
+    layer = net.layers[1]
+    assert isinstance(layer, QGemm)
+    return layer
+
+
+def source(net: Network, host: Profile, target: str) -> str:
+    return codegen.source(plan.make(net, of_variant(host, target), block=1))
+
+
+def test_the_bare_name_is_that_of_the_reference_and_the_others_are_its_variants() -> None:
+    assert {"c", *VARIANTS} == {name for name in targets.names() if name.partition(":")[0] == "c"}
+    assert targets.find("c") is c.VARIANTS[""]
+    assert targets.find(VECTOR) is c.VARIANTS["vector"]
+
+
+@pytest.mark.parametrize("name", ["c:", "c:fast", "cuda", "cuda:"])
+def test_a_name_of_no_variant_is_answered_with_the_choices(name: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        targets.find(name)
+    assert caught.value.message == f"unknown target {name!r}"
+    assert ", ".join(targets.names()) in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["c", *VARIANTS])
+def test_a_sum_that_could_leave_int32_is_refused(name: str, net: Network) -> None:
+    deep = dataclasses.replace(qgemm_of(net), input_width=DEPTH_LIMIT + 1, width=1)
+    assert f"{DEPTH_LIMIT + 1} inputs" in (targets.find(name).refusal(deep) or "")
+    assert targets.find(name).refusal(qgemm_of(net)) is None
+
+
+def test_code_without_loops_is_refused_where_it_would_be_absurd(net: Network) -> None:
+    most = dataclasses.replace(qgemm_of(net), input_width=400, width=unrolled.TERM_LIMIT // 400)
+    assert targets.find("c:unrolled").refusal(most) is None
+    reason = targets.find("c:unrolled").refusal(dataclasses.replace(most, width=most.width + 1))
+    assert reason == "100,400 products, but code without loops is limited to 100,000 a layer; take c:inlined"
+
+
+@pytest.mark.parametrize(("depth", "width"), [(1, 1), (4, 16), (5, 17), (50, 50), (7, 33)])
+def test_every_weight_is_at_its_documented_place_and_zeros_are_elsewhere(depth: int, width: int) -> None:
+    weights = np.random.default_rng(3).integers(1, 128, (depth, width)).astype(np.int8)
+    groups, panels = -(-depth // 4), -(-width // 16)
+    packed = vector.packed(weights)
+    assert packed.shape == (panels * groups, 64)
+    flat = packed.reshape(-1)
+    for k in range(depth):
+        for n in range(width):
+            assert flat[((n // 16 * groups + k // 4) * 16 + n % 16) * 4 + k % 4] == weights[k, n]
+    assert np.count_nonzero(flat) == depth * width
+
+
+@pytest.mark.parametrize("activations", ["uint8", "int8"])
+def test_both_offsets_give_the_same_accumulator(activations: str) -> None:
+    options = {"activations": activations, "zero_points": True}
+    layer = qgemm_of(parse(builders.random_network(np.random.default_rng(5), (9, 20), **options)))
+    limits = np.iinfo(layer.input_dtype)
+    codes = np.random.default_rng(6).integers(limits.min, limits.max + 1, 9)
+    weights, zero_points = targets.signed_weights(layer)
+    flipped = codes - 128 if activations == "uint8" else codes + 128
+    corrections = zero_points.astype(np.int64) * codes.sum()
+    plain, other = (
+        (start + given @ weights.astype(np.int64) - corrections).astype(np.uint32).view(np.int32)
+        for start, given in zip(vector.offsets(layer).astype(np.int64), (codes, flipped), strict=True)
+    )
+    centered = weights.astype(np.int64) - zero_points
+    assert plain.tolist() == (layer.bias + (codes - layer.a_zero_point) @ centered).tolist()
+    assert other.tolist() == plain.tolist()
+
+
+def test_the_shapes_are_what_their_names_say(net: Network, host: Profile) -> None:
+    bodies = {name: stage_bodies(source(net, host, name)) for name in VARIANTS}
+    assert not re.search(r"\bfor\b|\bwhile\b|\[[a-z]\]", "".join(bodies["c:unrolled"].values()))
+    assert "_weights[" not in source(net, host, "c:unrolled")
+    assert all(re.fullmatch(r"\s*(out\[0\] = )?generic_\w+\(.*\);\s*", body) for body in bodies["c:generic"].values())
+    assert "for (size_t k = 0; k < 6; ++k)" in bodies["c:inlined"]["layer_0_accumulate"]
+    assert bodies["c:unrolled"]["layer_0_accumulate"].count("in[5]") == 19
+
+
+def stage_bodies(text: str) -> dict[str, str]:
+    """The bodies of the functions that are one code for the schedule and the proof."""
+    found = re.findall(r"^static ONE_CODE void (\w+)\([^)]*\)\n\{\n(.*?)\n\}\n", text, re.MULTILINE | re.DOTALL)
+    return dict(found)

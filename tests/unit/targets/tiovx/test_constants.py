@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.boards.workspace import ROOT
+from harness.core.arrays import Array
+from harness.core.errors import ToolError
+from harness.operators import QGemm, QuantizeLinear, accumulator_bounds, specification
+from harness.targets import DEPTH_LIMIT, KERNELS, find, threshold_check
+from harness.targets.tiovx import UNCONFIRMED, constants
+from tests.support import builders
+from tests.support.programs.board_program import parse
+
+LANES, QUAD = 16, 4
+PROTOCOL = (KERNELS / "tiovx" / "protocol.h").read_text()
+
+
+def qgemm(seed: int = 1, depth: int = 7, width: int = 19, **options: object) -> QGemm:
+    net = parse(builders.random_network(np.random.default_rng(seed), (depth, width), **options))  # type: ignore[arg-type]
+    return next(layer for layer in net.layers if isinstance(layer, QGemm))
+
+
+def quantize_linear() -> QuantizeLinear:
+    net = parse(builders.random_network(np.random.default_rng(1), (7, 3)))
+    return next(layer for layer in net.layers if isinstance(layer, QuantizeLinear))
+
+
+def accumulated(layer: QGemm, codes: Array) -> Array:
+    """What kernels/tiovx/target/qgemm.c makes of the constants, in numpy: codes (n, K) -> (n, N)."""
+    parts = constants.of_layer(layer).parts
+    flip = int(constants.of_layer(layer).head.values[3])
+    a = np.zeros((len(codes), -(-layer.input_width // QUAD) * QUAD), np.int64)
+    a[:, : layer.input_width] = codes.view(np.uint8) ^ flip
+    weights = parts["WEIGHTS"].values.astype(np.int64).reshape(-1, a.shape[1] // QUAD, LANES, QUAD)
+    dot = np.einsum("vqi,gqli->vgl", a.reshape(len(a), -1, QUAD), weights).reshape(len(a), -1)[:, : layer.width]
+    zero_points = parts["ZERO_POINTS"].values if "ZERO_POINTS" in parts else np.zeros(layer.width)
+    found: Array = parts["OFFSET"].values.view(np.int32) + dot - zero_points * a.sum(axis=1)[:, None]
+    return found.astype(np.int32)
+
+
+@pytest.mark.parametrize(("weights", "activations"), [("int8", "uint8"), ("uint8", "uint8"), ("int8", "int8")])
+@pytest.mark.parametrize("zero_points", [False, True])
+@pytest.mark.parametrize(("depth", "width"), [(1, 1), (4, 16), (7, 19), (33, 5)])
+def test_the_sums_of_the_packed_constants_are_the_layers(
+    weights: str, activations: str, zero_points: bool, depth: int, width: int
+) -> None:
+    layer = qgemm(3, depth, width, weights=weights, activations=activations, zero_points=zero_points)
+    limits = np.iinfo(layer.input_dtype)
+    codes = np.random.default_rng(5).integers(limits.min, limits.max + 1, (50, depth)).astype(layer.input_dtype)
+    codes[0], codes[1] = limits.min, limits.max
+    assert np.array_equal(accumulated(layer, codes), specification.accumulator(layer)(codes))
+
+
+def test_the_order_of_packed_weights_is_that_of_the_instruction() -> None:
+    weights = np.arange(9 * 20, dtype=np.int64).reshape(9, 20).astype(np.int8)
+    packed = constants.packed(weights)
+    assert packed.shape == (2 * 3, 64)
+    assert packed[0, 4 * 5 + 2] == weights[2, 5]
+    assert packed[1, 4 * 5 + 2] == weights[4 + 2, 5]
+    assert packed[3, 4 * 3 + 1] == weights[1, 16 + 3]
+    assert not packed[2, [1, 2, 3]].any()  # behind the ninth input
+    assert not packed[3, 4 * 4 :].any()  # behind the last output
+
+
+def test_a_layer_with_codes_has_thresholds_one_with_floats_multipliers() -> None:
+    with_codes, with_floats = qgemm().dtype, qgemm(float_output=True)
+    assert with_codes == np.uint8
+    assert set(constants.of_layer(qgemm()).parts) == {"OFFSET", "TABLE", "WEIGHTS"}
+    assert set(constants.of_layer(with_floats).parts) == {"OFFSET", "MULTIPLIER", "WEIGHTS"}
+    assert set(constants.of_layer(quantize_linear()).parts) == {"TABLE"}
+
+
+def test_the_head_has_the_fields_of_the_protocol_in_its_order() -> None:
+    [fields] = re.findall(r"struct head {\n(.*?)};", PROTOCOL, re.DOTALL)
+    names = re.findall(r"(\w+)(?:\[PARTS\])?[,;]", re.sub(r"/\*.*?\*/", "", fields))
+    assert names == ["version", "depth", "width", "flip", "low", "bytes"]
+    [parts] = re.findall(r"enum part {\n(.*?)PARTS\n", PROTOCOL, re.DOTALL)
+    assert tuple(re.findall(r"^ +(\w+),", parts, re.MULTILINE)) == constants.PARTS
+    assert f"KERNELS_VERSION = {constants.KERNELS_VERSION} " in PROTOCOL
+    layer = qgemm(activations="int8")
+    assert constants.of_layer(layer).head.values.tolist()[:5] == [1, 7, 19, 128, 128]
+    sizes = [constants.of_layer(layer).parts[part].values.nbytes for part in ("OFFSET", "TABLE", "WEIGHTS")]
+    assert constants.of_layer(layer).head.values.tolist()[5:] == [sizes[0], 0, sizes[1], 0, sizes[2]]
+
+
+@pytest.mark.parametrize("activations", ["uint8", "int8"])
+@pytest.mark.parametrize("power_of_two", [False, True])
+def test_all_accumulators_are_tried(activations: str, power_of_two: bool) -> None:
+    layer = qgemm(2, activations=activations, zero_points=True, power_of_two=power_of_two, per_column=True)
+    low, high = accumulator_bounds(layer)
+    [tried] = threshold_check.all_layers([layer], {layer.name: specification.thresholds(layer)})
+    assert tried == threshold_check.Tried(layer.name, int((high - low + 1).sum()))
+
+
+@pytest.mark.parametrize("step", [-1, 1])
+@pytest.mark.parametrize(("column", "which"), [(0, 0), (18, 254), (7, 100)])
+def test_a_threshold_that_is_off_by_one_is_found(step: int, column: int, which: int) -> None:
+    layer = qgemm(2, power_of_two=True)
+    wrong = specification.thresholds(layer).copy()
+    inside = np.flatnonzero(
+        (wrong[column] > accumulator_bounds(layer)[0][column]) & (np.diff(wrong[column], append=0) > 1)
+    )
+    at = inside[min(which, len(inside) - 1)]
+    wrong[column, at] += step
+    lower = min(wrong[column, at], wrong[column, at] - step)
+    with pytest.raises(
+        ToolError, match=rf"column {column}: accumulator {lower} becomes \d+ by its thresholds, \d+ by the"
+    ):
+        threshold_check.all_layers([layer], {layer.name: wrong})
+
+
+@pytest.mark.parametrize("which", [0, 100, 254])
+@pytest.mark.parametrize("step", [-1, 1])
+def test_a_threshold_of_inputs_that_is_off_by_one_is_found(which: int, step: int) -> None:
+    layer = quantize_linear()
+    right = specification.quantize_thresholds(layer)[None]
+    assert threshold_check.all_layers([layer], {layer.name: right})[0].cases > 2 * 255
+    wrong = right.copy()
+    wrong[0, which] += step
+    with pytest.raises(ToolError, match=r"becomes \d+ by its thresholds, \d+ by the formula"):
+        threshold_check.all_layers([layer], {layer.name: wrong})
+
+
+@pytest.mark.parametrize("target", ["tiovx:c7x", "tiovx:mpu"])
+def test_what_has_no_kernel_or_no_room_is_refused(target: str) -> None:
+    of = find(target)
+    net = parse(builders.random_network(np.random.default_rng(1), (5, 4), residual=2, argmax=True))
+    refused = {layer.operator: of.refusal(layer) for layer in net.layers}
+    assert "no kernel here uses" in (refused["Add"] or "")
+    assert (refused["QuantizeLinear"], of.refusal(qgemm())) == (None, None)
+    deep = dataclasses.replace(qgemm(), input_width=DEPTH_LIMIT + 1)
+    assert f"at most {DEPTH_LIMIT}" in (of.refusal(deep) or "")
+    layer = qgemm()
+    high = accumulator_bounds(layer)[1]
+    full = dataclasses.replace(layer, bias=(layer.bias + (np.iinfo(np.int32).max - high)).astype(np.int32))
+    assert "2^31 - 1" in (of.refusal(full) or "")
+
+
+def test_the_page_has_the_checklist_that_a_run_prints() -> None:
+    page = Path(ROOT / "docs" / "boards" / "tda4vm.md").read_text()
+    assert re.findall(r"^- \[ \] (.*)$", page, re.MULTILINE) == list(UNCONFIRMED)
