@@ -23,7 +23,8 @@ from rich.table import Table
 
 from harness.boards import workspace
 from harness.core.arrays import Array
-from harness.operators import Network, QGemm, specification
+from harness.model.network import Network
+from harness.operators.qgemm import QGemm
 from harness.reference.stimuli import stimuli
 
 
@@ -50,8 +51,8 @@ def shifted(layer: QGemm) -> QGemm:
 
 def changed(layer: QGemm, inputs: Array) -> Changed:
     """Compare the three roundings of a layer; products of an accumulator and a power of two are exact in float64."""
-    acc, near = specification.accumulator(layer)(inputs), shifted(layer)
-    exact, even = specification.finish(layer)(acc), specification.finish(near)(acc)
+    acc, near = layer.accumulate()(inputs), shifted(layer)
+    exact, even = layer.finish()(acc), near.finish()(acc)
     product = acc * near.multiplier.astype(np.float64)
     limits = np.iinfo(layer.dtype)
     up = np.clip(np.floor(product + 0.5) + layer.y_zero_point, limits.min, limits.max)
@@ -62,7 +63,7 @@ def changed(layer: QGemm, inputs: Array) -> Changed:
 
 def measure(network: Network, vectors: Array) -> tuple[list[Changed], int]:
     """All layers with codes as output; and for how many vectors the network's last output differs, all shifted."""
-    kept = values = {network.input_name: vectors}
+    kept = values = {network.input.name: vectors}
     found = []
     for layer in network.layers:
         inputs = [values[source] for source in layer.sources]
@@ -70,9 +71,9 @@ def measure(network: Network, vectors: Array) -> tuple[list[Changed], int]:
         if isinstance(layer, QGemm) and codes:
             found.append(changed(layer, inputs[0]))
         moved = shifted(layer) if isinstance(layer, QGemm) and codes else layer
-        kept = kept | {layer.output: specification.operator(moved)(*(kept[source] for source in layer.sources))}
-        values = values | {layer.output: specification.operator(layer)(*inputs)}
-    last = network.layers[-1].output
+        kept = kept | {layer.output.name: moved.prepare()(*(kept[source] for source in layer.sources))}
+        values = values | {layer.output.name: layer.prepare()(*inputs)}
+    last = network.layers[-1].output.name
     return found, int((kept[last] != values[last]).any(axis=1).sum())
 
 

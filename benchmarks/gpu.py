@@ -37,7 +37,8 @@ from harness.core.arrays import Array
 from harness.core.errors import HarnessError, ToolError
 from harness.execution import program
 from harness.model import parse
-from harness.operators import Network, QGemm
+from harness.model.network import Network
+from harness.operators.qgemm import QGemm
 from harness.plan import plan
 from harness.plan.plan import Plan
 from harness.reference import SpecificationReference
@@ -177,7 +178,7 @@ def shape(kernel: Kernel, vectors: int, carried: int, multiprocessors: int) -> t
 def load(driver: Driver, net: Network, code: DeviceCode, codes: Array) -> Loaded:
     """Inputs and activations in the GPU's memory; input i is `codes`, moved on by i vectors."""
     vectors, entrance = len(codes), output(net.layers[0])
-    sizes = {output(layer): vectors * layer.width * layer.dtype.itemsize for layer in net.layers[1:]}
+    sizes = {output(layer): vectors * layer.size * layer.dtype.itemsize for layer in net.layers[1:]}
     buffers = {name: driver.allocate(size) for name, size in sizes.items()}
     graphs = []
     for index in range(INPUTS):
@@ -258,7 +259,7 @@ def measure_launch(net: Network, where: Where, kernels: str, vectors: int, launc
     made = make_plan(net, where.board, kernels)
     folder = bundle.build(made, where.board, where.cache).folder
     low, high = net.box
-    inputs = np.random.default_rng(SEED).uniform(low, high, (vectors, net.input_width)).astype(np.float32)
+    inputs = np.random.default_rng(SEED).uniform(low, high, (vectors, net.input.size)).astype(np.float32)
     expected = SpecificationReference(net).activations(inputs)
     with device.opened(folder, where.gpu) as driver:
         loaded = load(driver, net, device_code(made), expected[0])
@@ -293,7 +294,7 @@ def bounds_us(net: Network, kernels: str, vectors: int, driver: Driver) -> dict[
 
 def groups_and_words(layer: QGemm) -> tuple[int, int]:
     """Groups of four outputs, words of four input codes."""
-    return -(-layer.width // 4), -(-layer.input_width // 4)
+    return -(-layer.size // 4), -(-layer.input.size // 4)
 
 
 def dp4a(net: Network) -> int:
@@ -305,13 +306,13 @@ def dp4a(net: Network) -> int:
 def shared_bytes(net: Network) -> int:
     """What threads read and write for a vector: codes and four weights a group and word; a word a group, one a code."""
     layers = [layer for layer in net.layers if isinstance(layer, QGemm)]
-    sizes = [(*groups_and_words(layer), layer.width) for layer in layers]
+    sizes = [(*groups_and_words(layer), layer.size) for layer in layers]
     return sum(groups * words * (4 + 16) + 4 * groups + 4 * width for groups, words, width in sizes)
 
 
 def memory_bytes(net: Network, kernels: str) -> int:
     """Of a vector: every activation written, the first read; layer by layer also all others but the last."""
-    sizes = [layer.width * layer.dtype.itemsize for layer in net.layers]
+    sizes = [layer.size * layer.dtype.itemsize for layer in net.layers]
     return sum(sizes) if kernels == "fused" else 2 * sum(sizes) - sizes[0] - sizes[-1]
 
 
@@ -332,7 +333,7 @@ def run_program(built: Bundle, net: Network, executions: int, folder: Path) -> A
     """Time of every item in every execution, ns (executions, items)."""
     low, high = net.box
     count = min(VECTORS_OF_ONE, executions)
-    vectors = np.random.default_rng(SEED).uniform(low, high, (count, net.input_width)).astype(np.float32)
+    vectors = np.random.default_rng(SEED).uniform(low, high, (count, net.input.size)).astype(np.float32)
     np.save(folder / "vectors.npy", vectors)
     command = program.start_command(PurePosixPath(built.folder), stand_ins=(built.folder / STAND_INS).exists())
     arguments = {"vectors": folder / "vectors.npy", "out": folder, "block": 1, "repeat": -(-executions // count)}

@@ -31,7 +31,7 @@ from harness.boards import profile
 from harness.boards.profile import Profile
 from harness.boards.workspace import ROOT
 from harness.core.errors import HarnessError, ToolError
-from harness.operators import Network
+from harness.model.network import Network
 from harness.plan import plan
 from harness.targets import KERNELS, codegen, toolchain
 from harness.targets.toolchain import Compiler
@@ -129,9 +129,9 @@ def run(program: Path, net: Network, core: int, passes: int) -> None:
     folder = program.parent
     (folder / "model.onnx").write_bytes(net.onnx_bytes)
     low, high = net.box
-    vectors = np.random.default_rng(SEED).uniform(low, high, (VECTORS, net.input_width))
+    vectors = np.random.default_rng(SEED).uniform(low, high, (VECTORS, net.input.size))
     np.save(folder / "vectors.npy", vectors.astype(np.float32))
-    names = (net.input_name, net.layers[-1].output)
+    names = (net.input.name, net.layers[-1].output.name)
     arguments = (runtime_library(), folder / "model.onnx", *names, folder / "vectors.npy", core, passes, folder)
     done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for the networks of the te
 
 from harness.boards import workspace
 from harness.model import load, parse
-from harness.operators import QGemm
+from harness.operators.qgemm import QGemm
 from harness.targets.vitis import fabric, rtl
 from tests.support import builders
 
@@ -69,7 +69,7 @@ def measure(layer: QGemm, family: str) -> Layer:
     """Synthesise the layer's module with its constants."""
     shape = rtl.shape(layer)
     cycles = (rtl.latency_cycles([shape]), rtl.interval_cycles([shape]))
-    return Layer(layer.name, layer.input_width, layer.width, area(cells(layer, family)), *cycles)
+    return Layer(layer.name, layer.input.size, layer.size, area(cells(layer, family)), *cycles)
 
 
 def cells(layer: QGemm, family: str) -> dict[str, int]:

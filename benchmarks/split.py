@@ -32,7 +32,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for the networks of the te
 from harness.boards import profile, workspace
 from harness.boards.profile import Profile
 from harness.model import parse
-from harness.operators import Network, QGemm
+from harness.model.network import Network
+from harness.operators.qgemm import QGemm
 from harness.plan import conformance, plan
 from harness.plan.plan import Plan
 from harness.reference.stimuli import stimuli

@@ -17,8 +17,10 @@ from onnx import helper
 from harness.boards.workspace import ROOT
 from harness.core.arrays import Array
 from harness.model import parse
-from harness.operators import Network, QGemm
-from harness.operators.layers import DequantizeLinear, QuantizeLinear
+from harness.model.network import Network
+from harness.operators.dequantize_linear import DequantizeLinear
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.reference import SpecificationReference
 
 sys.path.append(str(ROOT))
@@ -56,7 +58,7 @@ class Case:
     @property
     def padded_bytes(self) -> int:
         """Of int8 weights where every layer fills whole registers of (PANEL, GROUP)."""
-        return sum(_up(layer.input_width, GROUP) * _up(layer.width, PANEL) for layer in self.qgemms)
+        return sum(_up(layer.input.size, GROUP) * _up(layer.size, PANEL) for layer in self.qgemms)
 
 
 def make(widths: Sequence[int], folder: Path) -> Case:
@@ -66,7 +68,7 @@ def make(widths: Sequence[int], folder: Path) -> Case:
         end.type.tensor_type.shape.dim[0].dim_value = 1  # which makes ONNX Runtime faster than a number left open
     net = parse(model.SerializeToString(), "benchmark")
     low, high = net.box
-    vectors = np.random.default_rng(SEED).uniform(low, high, (VECTORS, net.input_width)).astype(np.float32)
+    vectors = np.random.default_rng(SEED).uniform(low, high, (VECTORS, net.input.size)).astype(np.float32)
     exact = SpecificationReference(net).activations(vectors)[-1]
     case = Case(folder, net, vectors, exact, _real_outputs(net, vectors))
     assert not any(layer.y_zero_point for layer in case.qgemms)  # noqa: S101 - codes end at zero, which is ReLU
@@ -93,7 +95,7 @@ def naive_header(net: Network) -> str:
     assert isinstance(last, DequantizeLinear)  # noqa: S101
     names = "const int width, depth, a_zero_point, y_zero_point; const float multiplier; const int8_t *weights"
     tables = [_naive_tables(index, layer) for index, layer in enumerate(layers) if isinstance(layer, QGemm)]
-    widest = max(net.input_width, *(layer.width for layer in layers))
+    widest = max(net.input.size, *(layer.size for layer in layers))
     return "\n".join([
         f"enum {{ LAYERS = {len(layers)}, WIDTH_LIMIT = {widest} }};",
         f"static const float input_scale = {_hex(first.scale)}, output_scale = {_hex(last.scale)};",
@@ -108,7 +110,7 @@ def _naive_tables(index: int, layer: QGemm) -> tuple[str, str]:
     weights = ", ".join(map(str, (layer.weights.astype(int) - layer.weights_zero_point).ravel()))
     bias = ", ".join(map(str, layer.bias))
     text = f"static const int8_t weights_{index}[] = {{{weights}}};\nstatic const int32_t bias_{index}[] = {{{bias}}};"
-    numbers = f"{layer.width}, {layer.input_width}, {layer.a_zero_point}, {layer.y_zero_point}"
+    numbers = f"{layer.size}, {layer.input.size}, {layer.a_zero_point}, {layer.y_zero_point}"
     return text, f"{{{numbers}, {_hex(layer.multiplier.flat[0])}, weights_{index}, bias_{index}}}"
 
 
@@ -149,7 +151,7 @@ def _write(case: Case) -> None:
 def _float_model(net: Network) -> onnx.ModelProto:
     """Gemm and Relu, for one vector at a time; the function is called `network`, its output y."""
     tables = float_constants(net)
-    nodes, constants, tensor = [], {}, net.input_name
+    nodes, constants, tensor = [], {}, net.input.name
     for index, (weights, bias) in enumerate(tables):
         pair = {f"weights_{index}": weights, f"bias_{index}": bias}
         last = index == len(tables) - 1
@@ -158,5 +160,5 @@ def _float_model(net: Network) -> onnx.ModelProto:
         if not last:
             tensor = f"activation_{index}"
             nodes.append(helper.make_node("Relu", [f"sum_{index}"], [tensor]))
-    outputs = {"y": ("float32", net.layers[-1].width)}
-    return builders.make_model(nodes, constants, outputs, width=net.input_width, batch=1)
+    outputs = {"y": ("float32", net.layers[-1].size)}
+    return builders.make_model(nodes, constants, outputs, width=net.input.size, batch=1)

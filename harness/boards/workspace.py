@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from harness import model as networks
 from harness.core.errors import RequestError, unknown_name
-from harness.operators import Network
+from harness.model.network import Network
 
 if TYPE_CHECKING:  # pydantic takes longer to import than --help should
     from harness.boards.profile import Profile

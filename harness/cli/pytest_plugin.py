@@ -26,7 +26,7 @@ import pytest
 if TYPE_CHECKING:
     from harness.boards.profile import Profile
     from harness.boards.workspace import Workspace
-    from harness.operators import Network
+    from harness.model.network import Network
     from harness.runs.job import Request
 
 BOARDS, MODELS = "HARNESS_BOARD", "HARNESS_MODEL"

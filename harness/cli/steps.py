@@ -92,9 +92,9 @@ def write_stimuli(job: Job, screen: Screen) -> None:
     if job.folder.stimuli.exists():
         return
     count = job.stimuli.count
-    _require_room(job.folder.path, count, dumps.HEADER_BYTES + count * job.network.input_width * FLOAT32_BYTES)
+    _require_room(job.folder.path, count, dumps.HEADER_BYTES + count * job.network.input.size * FLOAT32_BYTES)
     with run_folder.durable(job.folder.stimuli) as file, screen.progress("writing stimuli", count) as bar:
-        file.write(dumps.header(np.dtype(np.float32), count, job.network.input_width))
+        file.write(dumps.header(np.dtype(np.float32), count, job.network.input.size))
         for chunk in chunks.cut(count, STIMULI_AT_ONCE):
             file.write(np.ascontiguousarray(job.stimuli.chunk(chunk.start, chunk.stop)).data.cast("B"))
             bar.advance(chunk.size)

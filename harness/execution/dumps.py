@@ -14,7 +14,7 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.core.errors import BoardError
-from harness.operators import Layer
+from harness.operators.base import Layer
 
 HEADER_BYTES = 128
 
@@ -32,7 +32,7 @@ def file_name(index: int, layer: Layer) -> str:
 
 def size(layer: Layer, rows: int) -> int:
     """Length in bytes of the dump of `layer` for `rows` vectors."""
-    return HEADER_BYTES + rows * layer.width * layer.dtype.itemsize
+    return HEADER_BYTES + rows * layer.size * layer.dtype.itemsize
 
 
 def write(path: Path, values: Array) -> None:
@@ -51,7 +51,7 @@ def sha256(values: Array) -> str:
 
 def read(path: Path, layer: Layer, rows: int, expected_sha256: str) -> Array:
     """The dump of `layer`, (rows, width); BoardError if its length, header or hash is not the expected one."""
-    return read_array(path, layer.dtype, (rows, layer.width), expected_sha256)
+    return read_array(path, layer.dtype, (rows, layer.size), expected_sha256)
 
 
 def read_array(path: Path, dtype: np.dtype[Any], shape: tuple[int, int], expected_sha256: str) -> Array:

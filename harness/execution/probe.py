@@ -14,8 +14,8 @@ from harness.core.arrays import Array
 from harness.core.errors import BoardError
 from harness.execution import dumps, program
 from harness.execution.program import Deployed
-from harness.operators import Layer
-from harness.operators.steps import Steps, Sweep
+from harness.operators.base import Layer
+from harness.operators.sweeps import Steps, Sweep
 from harness.plan.plan import Task
 from harness.reference.generated import Generated
 from harness.targets import Stage, Table
@@ -75,7 +75,7 @@ class Probe:
 
     def launched(self, task: Task, part: Layer, rows: int) -> Array:
         """What `task` wrote in the last launch that the program was asked for."""
-        return self._fetch([(task.name, part.dtype, (rows, part.width))])[0]
+        return self._fetch([(task.name, part.dtype, (rows, part.size))])[0]
 
     def read_tables(self, tables: Sequence[Table]) -> list[Array]:
         """What the program has written of these tables, (rows, columns) each, when it was asked for them last."""

@@ -29,7 +29,7 @@ from harness.core.errors import BoardError, InfrastructureError
 from harness.core.safe_io import parse_json
 from harness.execution import dumps, fp_environment
 from harness.execution.fp_environment import FpEnvironment
-from harness.operators import Layer
+from harness.operators.base import Layer
 from harness.plan.plan import Plan
 from harness.targets import STAND_INS
 from harness.targets.bundle import PROGRAM, PROTOCOL, Bundle

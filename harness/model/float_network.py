@@ -11,8 +11,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from harness.model.canonical import IR_VERSION, OPSET, value_info
-from harness.operators import Normalisation
-from harness.operators.layers import FLOAT32
+from harness.model.network import Normalisation
+from harness.operators.tensor import FLOAT32
 
 Floats32 = npt.NDArray[np.float32]
 

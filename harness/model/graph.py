@@ -15,12 +15,18 @@ import onnx.checker
 import onnx.numpy_helper
 from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped] # protobuf ships no types
 
+from harness import operators
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.metadata import input_box, normalisation_of
-from harness.operators.layers import FLOAT32, Add, ArgExtremum, DequantizeLinear, Layer, Network, QuantizeLinear
-from harness.operators.node import DEFAULT_DOMAIN, Node, Tensor, domain_of, element_type
-from harness.operators.readers import OPERATORS, written
+from harness.model.network import Network
+from harness.operators.add import Add
+from harness.operators.arg_extremum import ArgExtremum
+from harness.operators.base import Layer
+from harness.operators.dequantize_linear import DequantizeLinear
+from harness.operators.node import DEFAULT_DOMAIN, Node, domain_of, element_type
+from harness.operators.quantize_linear import QuantizeLinear
+from harness.operators.tensor import FLOAT32, Tensor
 
 # The newest that ONNX Runtime 1.31, the reference, takes.
 NEWEST_IR_VERSION = 13
@@ -69,11 +75,10 @@ def parse(onnx_bytes: bytes, name: str) -> Network:
     metadata = {entry.key: entry.value for entry in model.metadata_props}
     return Network(
         name=name,
-        input_name=source.name,
-        input_width=source.width,
+        input=source,
         layers=layers,
         box=input_box(metadata, layers[0], name),
-        normalisation=normalisation_of(metadata, source.width, name),
+        normalisation=normalisation_of(metadata, source.size, name),
         metadata=metadata,
         sha256=hashlib.sha256(onnx_bytes).hexdigest(),
         onnx_bytes=onnx_bytes,
@@ -202,7 +207,7 @@ def _input(graph: onnx.GraphProto, constants: Mapping[str, Array], name: str) ->
             f"model {name!r}: input {inputs[0].name!r} is {element} of shape {_shape(kind)}",
             "give it float32 vectors: shape (vectors, width) with a fixed width of 1 or more",
         )
-    return Tensor(inputs[0].name, sizes[1], FLOAT32)
+    return Tensor(inputs[0].name, (sizes[1],), FLOAT32)
 
 
 def _shape(kind: onnx.TypeProto.Tensor) -> str:
@@ -220,8 +225,8 @@ def _layers(
     activations = {source.name: source}
     for name, proto in nodes.items():
         node = Node(model_name, proto, name, constants, activations)
-        read = OPERATORS.get((domain_of(proto), node.operator))
-        if read is None:
+        operator = operators.by_onnx_name().get((domain_of(proto), node.operator))
+        if operator is None:
             raise _unsupported(node)
         if layers and isinstance(layers[-1], ArgExtremum):
             raise node.refusal(f"comes after {layers[-1].name!r}", "ArgMax or ArgMin is the last layer")
@@ -230,16 +235,16 @@ def _layers(
                 f"reads the network's input {source.name!r}",
                 "a network starts with QuantizeLinear on its float32 input",
             )
-        layer = read(node)
+        layer = operator.read(node)
         _require_unfused(node, layer, layers)
         layers.append(layer)
-        activations[layer.output] = written(layer, [activations[name] for name in layer.sources])
+        activations[layer.output.name] = layer.output
     return _with_stems(layers)
 
 
 def _require_unfused(node: Node, layer: Layer, before: Sequence[Layer]) -> None:
     """Refuse what ONNX Runtime computes as one QLinearAdd, with other roundings, unless all activations are outputs."""
-    writers = {other.output: other for other in before}
+    writers = {other.output.name: other for other in before}
     if not isinstance(layer, QuantizeLinear):
         return
     add = _behind_zeros(layer.sources[0], writers)
@@ -268,7 +273,7 @@ def _unsupported(node: Node) -> RequestError:
 
 
 def _supported() -> str:
-    return ", ".join(f"{domain}.{operator}" if domain else operator for domain, operator in OPERATORS)
+    return ", ".join(f"{domain}.{operator}" if domain else operator for domain, operator in operators.by_onnx_name())
 
 
 def _with_stems(layers: Sequence[Layer]) -> tuple[Layer, ...]:
@@ -286,8 +291,8 @@ def _require_outputs(graph: onnx.GraphProto, layers: Sequence[Layer], name: str)
     """Every activation is given out or read by a layer, and nothing else is given out."""
     outputs = [value.name for value in graph.output]
     needed = {*outputs, *(source for layer in layers for source in layer.sources)}
-    unused = [layer for layer in layers if layer.output not in needed]
-    activations = [layer.output for layer in layers]
+    unused = [layer for layer in layers if layer.output.name not in needed]
+    activations = [layer.output.name for layer in layers]
     if unused or not set(outputs) <= set(activations):
         idle = "".join(f"; node {layer.node!r} ({layer.operator}) is for nothing" for layer in unused)
         raise RequestError(

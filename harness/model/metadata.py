@@ -11,14 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.core.errors import RequestError
-from harness.operators.layers import Layer, Normalisation, QuantizeLinear
+from harness.model.network import Normalisation
+from harness.operators.base import Layer
 
 SHOWN = 80  # characters of a value, in a message
 
 
 def input_box(metadata: Mapping[str, str], first: Layer, name: str) -> npt.NDArray[np.float32]:
     """Bounds of the inputs, float32 (2, K); without metadata, the codes' range and one code more on each side."""
-    box = stated_box(metadata, first.input_width, name)
+    box = stated_box(metadata, first.input.size, name)
     return _representable_box(first) if box is None else box
 
 
@@ -36,11 +37,7 @@ def stated_box(metadata: Mapping[str, str], width: int, name: str) -> npt.NDArra
 
 
 def _representable_box(first: Layer) -> npt.NDArray[np.float32]:
-    assert isinstance(first, QuantizeLinear)  # noqa: S101 - _layers refuses every other first layer
-    codes, largest = np.iinfo(first.dtype), float(np.finfo(np.float32).max)
-    steps = (codes.min - 1 - first.zero_point, codes.max + 1 - first.zero_point)
-    bounds = np.clip([step * float(first.scale) for step in steps], -largest, largest)
-    return np.repeat(bounds.astype(np.float32)[:, None], first.input_width, axis=1)
+    return np.repeat(np.array(first.representable(), np.float32)[:, None], first.input.size, axis=1)
 
 
 def normalisation_of(metadata: Mapping[str, str], width: int, name: str) -> Normalisation | None:

@@ -11,10 +11,10 @@ from harness import targets
 from harness.boards.profile import Laboratory, Profile
 from harness.boards.workspace import Workspace
 from harness.core.errors import RequestError
+from harness.model.network import Network
 from harness.nightly.job_commands import Comparable
 from harness.nightly.matrix import Taken, command_line
 from harness.nightly.record import Action, Entry
-from harness.operators import Network
 from harness.plan import plan, plan_check
 from harness.runs.measurement import request
 from harness.runs.measurement.request import Asked

@@ -1,32 +1,64 @@
-"""The operators and what they mean: layers as values, how ONNX nodes become them, the exact arithmetic.
+"""The operators: one file each, with everything that is true of an operator on any target.
 
-A network has one input, a batch of vectors, and layers that may branch and join again.
+Operators are discovered by name; third parties register theirs in the entry point group `harness.operators`.
 """
 
-from harness.operators.layers import (
-    Add,
-    ArgExtremum,
-    DequantizeLinear,
-    Layer,
-    Network,
-    Normalisation,
-    QGemm,
-    QuantizeLinear,
-    Scales,
-    accumulator_bounds,
-    columns_of,
-)
+from __future__ import annotations
 
-__all__ = [
-    "Add",
-    "ArgExtremum",
-    "DequantizeLinear",
-    "Layer",
-    "Network",
-    "Normalisation",
-    "QGemm",
-    "QuantizeLinear",
-    "Scales",
-    "accumulator_bounds",
-    "columns_of",
-]
+import functools
+import importlib
+import inspect
+import pkgutil
+import sys
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+
+from harness.core.errors import RequestError
+from harness.operators.base import Layer
+
+GROUP = "harness.operators"
+
+
+def by_onnx_name() -> dict[tuple[str, str], type[Layer]]:
+    """Return the operators by (domain, ONNX operator), those of third parties included.
+
+    Raises RequestError if an operator of a third party cannot be loaded or takes a name that is taken.
+    """
+    return _by_onnx_name(tuple(sys.path))
+
+
+@functools.cache
+def _by_onnx_name(path: tuple[str, ...]) -> dict[tuple[str, str], type[Layer]]:  # noqa: ARG001 - where to look
+    found: dict[tuple[str, str], type[Layer]] = {}
+    for operator in (*_built_in(), *_of_third_parties()):
+        for name in operator.ONNX:
+            if name in found:
+                raise RequestError(
+                    f"operator {'.'.join(filter(None, name))} is provided twice: by {found[name].__module__} and "
+                    f"{operator.__module__}",
+                    "remove one of the two packages",
+                )
+            found[name] = operator
+    return found
+
+
+def _built_in() -> Iterator[type[Layer]]:
+    for info in pkgutil.iter_modules(__path__):
+        module = importlib.import_module(f"{__name__}.{info.name}")
+        for _, operator in inspect.getmembers(module, inspect.isclass):
+            if issubclass(operator, Layer) and operator.__module__ == module.__name__ and hasattr(operator, "ONNX"):
+                yield operator
+
+
+def _of_third_parties() -> Iterator[type[Layer]]:
+    for point in entry_points(group=GROUP):
+        try:
+            operator = point.load()
+        except Exception as error:  # whatever a third party's module raises
+            raise RequestError(
+                f"operator {point.name} cannot be loaded: {point.value}: {type(error).__name__}: {error}",
+                "repair the package that provides it, or remove it",
+            ) from error
+        if not (inspect.isclass(operator) and issubclass(operator, Layer)):
+            raise RequestError(f"operator {point.name}: {point.value} is not a Layer", "see docs/add-an-operator.md")
+        yield operator

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,22 +12,9 @@ import onnx.helper
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
-from harness.operators.layers import FLOAT32
+from harness.operators.tensor import FLOAT32, Tensor
 
 DEFAULT_DOMAIN = ("", "ai.onnx")
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """What flows into a layer: float32, uint8, int8 or int64 values of shape (vectors, width).
-
-    No value exceeds `magnitude`; it is infinite where nothing is known, as of the network's input.
-    """
-
-    name: str
-    width: int
-    dtype: np.dtype[Any]
-    magnitude: float = math.inf
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from typing import Literal, TypeAlias
 
 from harness.boards.profile import OPERATORS, Profile
 from harness.core.errors import RequestError
-from harness.operators import Layer, Network, QGemm, columns_of
+from harness.model.network import Network
+from harness.operators.base import Layer
 from harness.plan.split import Share, Split, parse
 
 Sync: TypeAlias = Literal["barrier", "flag"]
@@ -112,7 +113,7 @@ class Plan:
     def sources(self, task: Task) -> tuple[tuple[Task, ...], ...]:
         """For every tensor that the layer of `task` reads the tasks that write it; none write the network's input."""
         layers = self.network.layers
-        writer = {layer.output: index for index, layer in enumerate(layers)}
+        writer = {layer.output.name: index for index, layer in enumerate(layers)}
         return tuple(self.tasks_of(writer[name]) if name in writer else () for name in layers[task.layer].sources)
 
     @cached_property
@@ -123,9 +124,9 @@ class Plan:
     def part(self, task: Task) -> Layer:
         """The layer that `task` computes: the network's, or one of some of its columns by the task's name."""
         layer = self.network.layers[task.layer]
-        if task.stop - task.start == layer.width or not isinstance(layer, QGemm):
+        if task.stop - task.start == layer.size:
             return layer
-        return columns_of(layer, task.start, task.stop, task.name)
+        return layer.slice(task.start, task.stop, task.name) or layer
 
     def tasks_of(self, layer: int) -> tuple[Task, ...]:
         """The tasks that make up a layer, by their columns."""
@@ -190,7 +191,7 @@ def _items(profile: Profile, targets: Sequence[str] | None) -> tuple[Item, ...]:
 def _shares(network: Network, profile: Profile, split: Split) -> list[tuple[Share, ...]]:
     """For every layer which item computes which columns."""
     return [
-        split.shares.get(index) or (Share(_claim(layer, profile), 0, layer.width),)
+        split.shares.get(index) or (Share(_claim(layer, profile), 0, layer.size),)
         for index, layer in enumerate(network.layers)
     ]
 
@@ -228,7 +229,7 @@ def unused(name: str, taken: set[str]) -> str:
 
 def reads(layers: Sequence[Layer], tasks: Sequence[Task]) -> tuple[tuple[int, ...], ...]:
     """For every task the indices of those whose buffers it reads, source by source."""
-    writer = {layer.output: index for index, layer in enumerate(layers)}
+    writer = {layer.output.name: index for index, layer in enumerate(layers)}
     parts: dict[int, list[int]] = {}
     for index, task in enumerate(tasks):
         parts.setdefault(task.layer, []).append(index)

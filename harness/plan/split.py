@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from harness.core.errors import RequestError, unknown_name
-from harness.operators import Layer, Network, QGemm
+from harness.model.network import Network
+from harness.operators.base import Layer
 
 PIPELINE, PARALLEL, BRANCHES = "pipeline", "parallel", "branches"
 FORMS = "LAYER=ITEM, FIRST..LAST=ITEM, LAYER=ITEM+ITEM, parallel[=ITEM+...], branches[=ITEM+...], pipeline"
@@ -110,17 +111,17 @@ def _range(word: str, what: str, network: Network) -> range:
 def _even(word: str, layer: Layer, chosen: Sequence[int]) -> tuple[Share, ...]:
     """A layer for each of the items, its columns as evenly as can be."""
     count = len(chosen)
-    if count > 1 and not isinstance(layer, QGemm):
+    if count > 1 and not layer.splittable:
         raise RequestError(
-            f"split {word}: layer {layer.name} ({layer.operator}) cannot be split, only the columns of a QGemm can",
+            f"split {word}: layer {layer.name} ({layer.operator}) cannot be split",
             f"give the layer to one item: {layer.name}=ITEM",
         )
-    if count > layer.width:
+    if count > layer.size:
         raise RequestError(
-            f"split {word}: layer {layer.name} has {layer.width} columns, too few for {count} items",
+            f"split {word}: layer {layer.name} has {layer.size} columns, too few for {count} items",
             "each item needs a column at least",
         )
-    edges = [layer.width * part // count for part in range(count + 1)]
+    edges = [layer.size * part // count for part in range(count + 1)]
     return tuple(Share(item, *edges[part : part + 2]) for part, item in enumerate(chosen))
 
 
@@ -128,11 +129,11 @@ def _parallel(word: str, network: Network, chosen: Sequence[int]) -> dict[int, t
     wide = {
         index: _even(word, layer, chosen)
         for index, layer in enumerate(network.layers)
-        if isinstance(layer, QGemm) and layer.width >= len(chosen)
+        if layer.splittable and layer.size >= len(chosen)
     }
     if not wide:
         raise RequestError(
-            f"split {word}: no QGemm of {network.name} can be split over {len(chosen)} items",
+            f"split {word}: no layer of {network.name} can be split over {len(chosen)} items",
             "name fewer items: each needs a column at least",
         )
     return wide
@@ -143,7 +144,7 @@ def _branches(word: str, network: Network, chosen: Sequence[int]) -> dict[int, t
 
     Then it goes to the item that has least to do so far (by layers), the first of them in the order given.
     """
-    lanes: dict[str, int] = {network.input_name: chosen[0]}
+    lanes: dict[str, int] = {network.input.name: chosen[0]}
     continued: set[str] = set()
     work = dict.fromkeys(chosen, 0)
     shares: dict[int, tuple[Share, ...]] = {}
@@ -153,9 +154,9 @@ def _branches(word: str, network: Network, chosen: Sequence[int]) -> dict[int, t
         if source in continued and item == lanes[source]:
             item = min((other for other in chosen if other != item), key=lambda choice: work[choice], default=item)
         continued.add(source)
-        lanes[layer.output] = item
+        lanes[layer.output.name] = item
         work[item] += 1
-        shares[index] = (Share(item, 0, layer.width),)
+        shares[index] = (Share(item, 0, layer.size),)
     if len({share[0].item for share in shares.values()}) < 2:
         raise RequestError(
             f"split {word}: {network.name} has no parallel branches for {len(chosen)} items",

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.core.errors import ReferenceFailed
+from harness.model.network import Network
 from harness.model.onnx_runtime.hostcheck import (
     ROWS,
     Defect,
@@ -22,9 +23,9 @@ from harness.model.onnx_runtime.hostcheck import (
     classify_layer,
     require_trusted,
 )
-from harness.operators import Layer, Network
-from harness.operators.specification import SpecificationReference
+from harness.operators.base import Layer
 from harness.reference.runtime import OnnxRuntimeReference
+from harness.reference.specification import SpecificationReference
 
 __all__ = ["Defect", "HostCheck", "OnnxRuntimeReference", "Reference", "SpecificationReference", "check_host"]
 
@@ -46,7 +47,7 @@ class Reference:
         )
         self.host = self._check(rows=ROWS)
         require_trusted(self.host)
-        self._input_name, self._layers = network.input_name, network.layers
+        self._input_name, self._layers = network.input.name, network.layers
         self._runtime = OnnxRuntimeReference(network, threads, x64_quant_precision=x64_quant_precision)
         self._specification = SpecificationReference(network, threads)
 
@@ -82,7 +83,7 @@ def require_agreement(
         word = np.dtype(f"uint{8 * layer.dtype.itemsize}")
         different = np.flatnonzero(one.view(word) != other.view(word))
         if different.size:
-            vector, column = divmod(int(different[0]), layer.width)
+            vector, column = divmod(int(different[0]), layer.size)
             defect = classify_layer(layer, written[layer.sources[0]], other, one)
             raise ReferenceFailed(
                 f"layer {layer.name!r} ({layer.operator}), vector {vector}, column {column}: ONNX Runtime says "
@@ -90,7 +91,7 @@ def require_agreement(
                 f"differ; {host.place}): {defect.value}",
                 defect.remedy,
             )
-        written[layer.output] = other
+        written[layer.output.name] = other
 
 
 def require_given_outputs(
@@ -101,14 +102,14 @@ def require_given_outputs(
     ONNX Runtime fuses operators whose results nobody asks for, and a fused operator may round differently.
     """
     for layer, activation in zip(layers, runtime, strict=True):
-        output = given.get(layer.output)
+        output = given.get(layer.output.name)
         if output is None:
             continue
         word = np.dtype(f"uint{8 * layer.dtype.itemsize}")
         different = np.count_nonzero(output.view(word) != activation[: len(output)].view(word))
         if different:
             raise ReferenceFailed(
-                f"output {layer.output!r}: ONNX Runtime gives {different} other values of {output.size} when no "
+                f"output {layer.output.name!r}: ONNX Runtime gives {different} other values of {output.size} when no "
                 f"activation within is an output ({host.place})",
                 "it optimises this model into one of another value: write the layers so that it leaves them alone",
             )

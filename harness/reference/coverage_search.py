@@ -15,10 +15,11 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from harness.operators import Network
+from harness.model.network import Network
+from harness.operators.counters import VALUES
 from harness.operators.softfloat import Integers
-from harness.operators.specification import SpecificationReference
-from harness.reference.coverage import CODES, reachable_codes
+from harness.reference.coverage import reachable_codes
+from harness.reference.specification import SpecificationReference
 from harness.reference.stimuli import Stimuli, Vectors, random_stream, stimuli
 
 # Candidates that are judged together, from one random stream.
@@ -77,9 +78,9 @@ class Search:
         self._rounding = {index: table for index, table in tables.items() if table is not None}
         self._reachable = np.flatnonzero(np.vstack(list(self._rounding.values())))
         columns = sum(map(len, self._rounding.values()))
-        self._first_code = np.arange(columns) * CODES
-        self._first_vector = np.full(columns * CODES, -1)  # that met each code, as an index of `_vectors`
-        self._vectors = np.empty((0, network.input_width), np.float32)
+        self._first_code = np.arange(columns) * VALUES
+        self._first_vector = np.full(columns * VALUES, -1)  # that met each code, as an index of `_vectors`
+        self._vectors = np.empty((0, network.input.size), np.float32)
         self._met = self._in_vain = 0
         self.needed = math.ceil(share * len(self._reachable))
 
@@ -137,7 +138,7 @@ class Search:
 
     def _frontier(self) -> Integers:
         """For every code that nothing met the vector that met the reachable code next to it, if one did."""
-        first, column = self._first_vector[self._reachable], self._reachable // CODES
+        first, column = self._first_vector[self._reachable], self._reachable // VALUES
         same_column = column[1:] == column[:-1]
         below = np.append(-1, np.where(same_column, first[:-1], -1))
         above = np.append(np.where(same_column, first[1:], -1), -1)

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.core.arrays import Array
+from harness.operators.orthogonal_array import PAIR_VECTORS, arrangements, pairs
 
-PAIR_VECTORS = 1 << 16
-POINTS = 257  # columns of an orthogonal array of strength 2 over GF(256)
-POLYNOMIAL = 0x11B
 GOLDEN = 0x9E3779B97F4A7C15
 UInt64s = npt.NDArray[np.uint64]
 
@@ -61,29 +58,7 @@ def random_vectors(count: int, width: int, seed: int) -> Generated:
 
 def pair_vectors(width: int) -> list[Generated]:
     """Arrangements of vectors that together contain every pair of bytes of any two of their columns."""
-    arrangements = 1 if width <= POINTS else 2
-    return [Generated(("--pair-vectors", str(seed)), PAIR_VECTORS, width, seed) for seed in range(arrangements)]
-
-
-def pairs(width: int, arrangement: int) -> Array:
-    """An orthogonal array over GF(256): uint8 (65536, width), see kernels/program/generate.h."""
-    columns = np.arange(width)
-    points = (columns if arrangement == 0 else columns // POINTS) % POINTS
-    made = np.empty((256, 256, width), np.uint8)
-    codes = np.arange(256, dtype=np.uint8)
-    for column, point in enumerate(points):
-        made[:, :, column] = codes if point == POINTS - 1 else codes[:, None] ^ _products()[point]
-    return made.reshape(PAIR_VECTORS, width)
-
-
-@cache
-def _products() -> Array:
-    """The products of the field, uint8 (256, 256)."""
-    product, power = np.zeros((256, 256), np.int64), np.arange(256)
-    for bit in range(8):
-        product ^= power[:, None] * (np.arange(256) >> bit & 1)
-        power = power << 1 ^ (power >> 7 & 1) * POLYNOMIAL
-    return product.astype(np.uint8)
+    return [Generated(("--pair-vectors", str(seed)), PAIR_VECTORS, width, seed) for seed in arrangements(width)]
 
 
 @dataclass(frozen=True)

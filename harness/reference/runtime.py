@@ -11,8 +11,9 @@ import onnx.helper
 
 from harness.core.arrays import Array
 from harness.core.errors import ReferenceFailed
+from harness.model.network import Network
 from harness.model.onnx_runtime.sessions import refused, session, takes_precision
-from harness.operators import Layer, Network
+from harness.operators.base import Layer
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -29,7 +30,7 @@ class OnnxRuntimeReference:
     """
 
     def __init__(self, network: Network, threads: int = 2, *, x64_quant_precision: bool = True) -> None:
-        self._input_name = network.input_name
+        self._input_name = network.input.name
         self._layers = network.layers
         precise = takes_precision(network, x64_quant_precision=x64_quant_precision)
         try:
@@ -43,9 +44,9 @@ class OnnxRuntimeReference:
 
         Raises ReferenceFailed where ONNX Runtime fails.
         """
-        outputs = self._run(self._session, [layer.output for layer in self._layers], vectors)
+        outputs = self._run(self._session, [layer.output.name for layer in self._layers], vectors)
         return tuple(
-            output.reshape(len(vectors), layer.width) for output, layer in zip(outputs, self._layers, strict=True)
+            output.reshape(len(vectors), layer.size) for output, layer in zip(outputs, self._layers, strict=True)
         )
 
     def given_outputs(self, vectors: npt.NDArray[np.float32]) -> dict[str, Array]:
@@ -79,7 +80,7 @@ def with_free_batch(network: Network) -> onnx.ModelProto:
     """The model with a free number of vectors."""
     model = onnx.load_model_from_string(network.onnx_bytes)
     graph = model.graph
-    next(value for value in graph.input if value.name == network.input_name).type.tensor_type.shape.dim[0].Clear()
+    next(value for value in graph.input if value.name == network.input.name).type.tensor_type.shape.dim[0].Clear()
     del graph.value_info[:]  # they may repeat a fixed number of vectors
     for output in graph.output:
         output.type.tensor_type.ClearField("shape")
@@ -88,4 +89,4 @@ def with_free_batch(network: Network) -> onnx.ModelProto:
 
 def _output(layer: Layer) -> onnx.ValueInfoProto:
     element_type = onnx.helper.np_dtype_to_tensor_dtype(layer.dtype)
-    return onnx.helper.make_tensor_value_info(layer.output, element_type, None)
+    return onnx.helper.make_tensor_value_info(layer.output.name, element_type, None)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
@@ -20,11 +19,11 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.core.safe_io import load_array
-from harness.operators import Layer, Network, QGemm, QuantizeLinear, accumulator_bounds, softfloat, specification
+from harness.model.network import Network
+from harness.operators.base import FindTies, Layer
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 Places: TypeAlias = npt.NDArray[np.intp]
-TieFinder: TypeAlias = Callable[..., tuple[Array, npt.NDArray[np.bool_]]]
 
 
 class Kind(enum.Enum):
@@ -109,9 +108,9 @@ def from_file(path: Path, network: Network, origin: str = "") -> Stimuli:
         raise RequestError(f"vectors {path}: not a complete .npy file: {error}", HOW_TO_SAVE) from error
     if array.dtype != np.dtype("<f4"):
         raise RequestError(f"vectors {path}: {array.dtype.str}, not float32", HOW_TO_SAVE)
-    if array.ndim != 2 or len(array) == 0 or array.shape[1] != network.input_width:
+    if array.ndim != 2 or len(array) == 0 or array.shape[1] != network.input.size:
         raise RequestError(
-            f"vectors {path}: shape {array.shape}", f"shape (n, {network.input_width}) with n of 1 or more"
+            f"vectors {path}: shape {array.shape}", f"shape (n, {network.input.size}) with n of 1 or more"
         )
     return _FromFile(array, origin or str(path))
 
@@ -134,10 +133,10 @@ class _FromFile(Stimuli):
 
 class _Seeded(Stimuli):
     def __init__(self, network: Network, count: int, seed: int, *, special: bool) -> None:
-        self.count, self.width = count, network.input_width
+        self.count, self.width = count, network.input.size
         self.origin = f"seed {seed}"
         self._network, self._seed, self._special = network, seed, special
-        self._boundaries, self._ties = _input_boundaries(network.layers[0])
+        self._boundaries, self._ties = _input_boundaries(network)
 
     def chunk(self, start: int, stop: int) -> Vectors:
         stop = min(stop, self.count)
@@ -217,18 +216,6 @@ def _special(vectors: Vectors, u: Array, v: Array) -> Vectors:
     return vectors
 
 
-def _input_boundaries(layer: Layer) -> tuple[Vectors, Vectors]:
-    """Sorted inputs: the last before and the first of every code, and those exactly half way between two codes."""
-    assert isinstance(layer, QuantizeLinear)  # noqa: S101 - the loader refuses every other first layer
-    steps = specification.quantize_thresholds(layer)
-    near = specification.from_ordered(np.unique(steps[:, None] + np.arange(-3, 3)))
-    with np.errstate(over="ignore", invalid="ignore"):  # a large scale has boundaries at infinity
-        quotient = near / layer.scale
-        ties = near[quotient - np.floor(quotient) == 0.5]
-    boundaries = specification.from_ordered(np.unique([steps - 1, steps]))
-    return boundaries[np.isfinite(boundaries)], ties
-
-
 @lru_cache(maxsize=4)
 def tie_bank(network: Network) -> Vectors:
     """Vectors of which each meets a tie in some layer behind the first, float32 (found, K).
@@ -236,78 +223,38 @@ def tie_bank(network: Network) -> Vectors:
     A search of bounded effort over uniform vectors: ties are about one in a million activations with ordinary
     scales, and the rule with powers of two.
     """
-    finders = [_tie_finder(network, layer) for layer in network.layers]
-    activations = sum(layer.width for layer in network.layers)
-    found = [np.empty((0, network.input_width), np.float32)]
+    finders = [
+        layer.find_ties() if network.input.name not in layer.sources else _without_ties(layer)
+        for layer in network.layers
+    ]
+    activations = sum(layer.size for layer in network.layers)
+    found = [np.empty((0, network.input.size), np.float32)]
     for block in range(min(SEARCHED_BLOCKS, 1 + SEARCHED_ACTIVATIONS // (activations * SEARCH_BLOCK))):
         rng = random_stream(SEARCH_KEY, block)
-        vectors = _uniform(network.box, rng.random((SEARCH_BLOCK, network.input_width)))
+        vectors = _uniform(network.box, rng.random((SEARCH_BLOCK, network.input.size)))
         found.append(vectors[_meets_tie(network, finders, vectors)])
         if sum(map(len, found)) >= LARGEST_BANK:
             break
     return np.concatenate(found)
 
 
-def _meets_tie(network: Network, finders: list[TieFinder], vectors: Vectors) -> npt.NDArray[np.bool_]:
-    values: dict[str, Array] = {network.input_name: vectors}
+def _meets_tie(network: Network, finders: list[FindTies], vectors: Vectors) -> npt.NDArray[np.bool_]:
+    values: dict[str, Array] = {network.input.name: vectors}
     met = np.zeros(len(vectors), np.bool_)
     for layer, find in zip(network.layers, finders, strict=True):
-        values[layer.output], ties = find(*(values[source] for source in layer.sources))
+        values[layer.output.name], ties = find(*(values[source] for source in layer.sources))
         met |= ties.any(axis=1)
     return met
 
 
-def _tie_finder(network: Network, layer: Layer) -> TieFinder:
-    """The function from a layer's sources to its output and to whether each activation was a tie.
-
-    A tie is met where a layer of the network rounds to codes: QGemm, and QuantizeLinear of a sum; the ties of
-    the network's own input are another kind of vectors.
-    """
-    if isinstance(layer, QGemm) and layer.dtype != np.float32:
-        return _product_ties(layer)
-    operate = specification.operator(layer)
-    if isinstance(layer, QuantizeLinear) and layer.sources[0] != network.input_name:
-        return lambda x: (operate(x), _quotient_is_tie(layer, x))
-    return lambda *values: (operate(*values), np.zeros((len(values[0]), 1), np.bool_))
+def _without_ties(layer: Layer) -> FindTies:
+    """Return the function of a layer that reads the input: its ties are a kind of vectors of their own."""
+    evaluate = layer.prepare()
+    return lambda *values: (evaluate(*values), np.zeros((len(values[0]), 1), np.bool_))
 
 
-def _quotient_is_tie(layer: QuantizeLinear, x: Array) -> npt.NDArray[np.bool_]:
-    """Whether each float32(x / scale) lies exactly half way between two codes."""
-    codes = np.iinfo(layer.dtype)
-    with np.errstate(over="ignore", invalid="ignore"):  # infinity is no tie
-        v = x / layer.scale
-        tie: npt.NDArray[np.bool_] = v - np.floor(v) == 0.5
-    return tie & (v > codes.min - layer.zero_point) & (v < codes.max - layer.zero_point)
-
-
-def _product_ties(layer: QGemm) -> TieFinder:
-    accumulate = specification.accumulator(layer)
-    staircase = specification.Staircase.of(specification.thresholds(layer), *accumulator_bounds(layer))
-    lower, upper = _ties_of_steps(layer)
-    steps_before = np.arange(layer.width) * lower.shape[1]
-
-    def find(a: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
-        acc = accumulate(a)
-        count = staircase.count(acc)
-        step = steps_before + count
-        code = (count + np.iinfo(layer.dtype).min).astype(layer.dtype)
-        return code, (acc == lower.take(step)) | (acc == upper.take(step))
-
-    return find
-
-
-def _ties_of_steps(layer: QGemm) -> tuple[Array, Array]:
-    """For every column and code, int64 (N, 256) each: the tie that rounds up to it, the tie that rounds down to it.
-
-    A tie is the threshold itself or the accumulator just below it; where it is neither, a value out of reach.
-    """
-    low, high = (bound[:, None] for bound in accumulator_bounds(layer))
-    steps = specification.thresholds(layer).astype(np.int64)
-    multiplier = softfloat.decode(layer.multiplier.view(np.uint32).astype(np.int64)[:, None])
-
-    def ties(acc: Array) -> Array:
-        product = softfloat.multiply(softfloat.from_integer(acc), multiplier)
-        within = (steps > low) & (steps <= high)
-        return np.where(within & softfloat.is_half_way(product), acc, low - 1)
-
-    return np.hstack([low - 1, ties(steps)]), np.hstack([ties(steps - 1), low - 1])
+def _input_boundaries(network: Network) -> tuple[Vectors, Vectors]:
+    """Return inputs around which any layer that reads the input changes its output, and its ties."""
+    found = [layer.boundaries() for layer in network.layers if network.input.name in layer.sources]
+    boundaries, ties = (np.unique(np.concatenate(values)) for values in zip(*found, strict=True))
+    return boundaries, ties

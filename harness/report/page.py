@@ -13,7 +13,7 @@ import numpy as np
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 
 from harness.core.strict_json import number
-from harness.reference.coverage import percent
+from harness.operators.counters import percent
 from harness.runs.facts import place, value_text
 
 NOT_RECORDED = "not recorded"

@@ -22,7 +22,7 @@ from harness.core.arrays import Array
 from harness.core.errors import InfrastructureError
 from harness.execution import dumps, program
 from harness.execution.program import Deployed
-from harness.operators import Network
+from harness.model.network import Network
 from harness.runs.folder import ChunkRecord
 from harness.runs.job import Job
 
@@ -138,7 +138,7 @@ def case(network: Network, layer: int, found_at: int, vector: Array) -> dict[str
             {"index": int(index), "name": names[index] if names else "", "value": float(vector[0, index])}
             for index in np.flatnonzero(vector[0])
         ],
-        "of_inputs": network.input_width,
+        "of_inputs": network.input.size,
     }
 
 

@@ -23,11 +23,11 @@ from harness.boards.workspace import SOURCES, git
 from harness.core.errors import BoardError, InfrastructureError
 from harness.core.file_digest import file_sha256
 from harness.core.text import shortened
-from harness.operators import Network
+from harness.model.network import Network
+from harness.operators.counters import LayerCoverage
 from harness.plan import plan_check
 from harness.plan.plan import Plan
 from harness.reference import coverage
-from harness.reference.coverage import LayerCoverage
 from harness.runs import folder as run_folder
 from harness.runs.folder import ChunkRecord
 from harness.runs.job import Job, Request, command_line
@@ -271,7 +271,7 @@ def _totals(network: Network, count: int, chunks: Sequence[tuple[Comparison, ...
     """Each layer's result over all chunks; an activation that was not compared is no result."""
     totals = [reduce(Comparison.__add__, column, NOTHING) for column in zip(*chunks, strict=True)]
     for layer, total in zip(network.layers, totals, strict=True):
-        expected = count * layer.width
+        expected = count * layer.size
         if total.compared != expected:
             raise BoardError(f"layer {layer.name}: {total.compared} activations were compared, not {expected}")
     return totals
@@ -302,7 +302,7 @@ def _layer(plan: Plan, ran_on: Sequence[str], index: int, total: Comparison, cov
         "index": index,
         "name": layer.name,
         "operator": layer.operator,
-        "reads": [other.name for other in layers if other.output in layer.sources],
+        "reads": [other.name for other in layers if other.output.name in layer.sources],
         "items": [item.name for item in items],
         "item": _each(item.name for item in items),
         "target": _each(item.target for item in items),
@@ -404,13 +404,13 @@ def _hypothesis(hypothesis: Hypothesis, found: Diagnosis) -> dict[str, Any]:
 def _picture(network: Network, count: int, portrait: Portrait) -> dict[str, Any]:
     """A layer's portrait; the map as one line of counts a row, which is shorter than lists of numbers."""
     layer = network.layers[portrait.layer]
-    columns, rows = map_shape(count, layer.width)
+    columns, rows = map_shape(count, layer.size)
     empty = (0,) * rows
     lines = zip(*(portrait.cells.get(column, empty) for column in range(columns)), strict=True)
     return {
         "layer": layer.name,
         "vectors": count,
-        "units": layer.width,
+        "units": layer.size,
         "map": [" ".join(map(str, line)) for line in lines],
         "steps": list(portrait.steps),
         "tie_distances": list(portrait.tie_distances),

@@ -15,7 +15,7 @@ from harness.boards.identity import BoardIdentity
 from harness.boards.profile import Profile
 from harness.boards.workspace import Workspace
 from harness.core.errors import RequestError
-from harness.operators import Network
+from harness.model.network import Network
 from harness.plan import folder as plan_folder
 from harness.plan import plan, plan_check
 from harness.plan.plan import Plan, Sync

@@ -6,7 +6,6 @@ A target is found by its name: a package `harness.targets.<name>`, or an entry p
 
 from __future__ import annotations
 
-import enum
 import functools
 import hashlib
 import importlib
@@ -23,7 +22,9 @@ import numpy as np
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.core.errors import RequestError, unknown_name
-from harness.operators import Layer, QGemm
+from harness.operators.base import Layer
+from harness.operators.obligations import Part
+from harness.operators.qgemm import QGemm
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 SIMULATORS = KERNELS.parent / "simulators"
@@ -50,19 +51,6 @@ class Table:
     values: Array
     comment: str = ""
     computed: bool = False
-
-
-class Part(enum.Enum):
-    """What a stage does; the value is the last part of its name."""
-
-    COMPUTE = "compute"
-    """The whole layer, from its sources' values, one source behind the other, to its output."""
-    ACCUMULATE = "accumulate"
-    """Of a QGemm: from the codes to the int32 accumulators."""
-    FINISH = "finish"
-    """Of a QGemm: from the accumulators to its output."""
-    MERGE = "merge"
-    """Of a source that several items compute: from their columns to all of them in one buffer."""
 
 
 @dataclass(frozen=True)
@@ -297,8 +285,8 @@ DEPTH_LIMIT = 33025  # QGEMM_DEPTH_LIMIT in kernels/c/qgemm.h: 33025 * 255 * 255
 
 def too_deep(layer: Layer) -> str | None:
     """Why the sums of a QGemm, codes and stored weights without their zero points, could leave int32; None if not."""
-    if isinstance(layer, QGemm) and layer.input_width > DEPTH_LIMIT:
-        return f"{layer.input_width} inputs, but the kernel's sums stay inside int32 for at most {DEPTH_LIMIT}"
+    if isinstance(layer, QGemm) and layer.input.size > DEPTH_LIMIT:
+        return f"{layer.input.size} inputs, but the kernel's sums stay inside int32 for at most {DEPTH_LIMIT}"
     return None
 
 

@@ -11,9 +11,10 @@ import re
 import numpy as np
 
 from harness import targets
-from harness.operators import Layer
+from harness.operators.base import Layer
+from harness.operators.obligations import Part
 from harness.plan.plan import Compute, HandOver, Plan, Step, Task
-from harness.targets import C_TYPES, ItemCode, Launch, LayerCode, Part, Stage, Table, Work
+from harness.targets import C_TYPES, ItemCode, Launch, LayerCode, Stage, Table, Work
 
 
 def source(plan: Plan) -> str:
@@ -27,7 +28,7 @@ def source(plan: Plan) -> str:
         f"/* The network {_printable(network.name)}, generated from its ONNX file (SHA-256 {network.sha256}). */",
         f'#include "network.h"\n\n#include <string.h>\n\n{includes}',
         f"enum {{ BLOCK = {plan.block} }};",
-        f"static float input[BLOCK][{network.input_width}]; /* tensor {_printable(network.input_name)} */",
+        f"static float input[BLOCK][{network.input.size}]; /* tensor {_printable(network.input.name)} */",
         *(_task_text(plan, *of_task) for of_task in zip(plan.tasks, codes, _served(plan), strict=True)),
         _task_table(plan),
         _layer_table(plan),
@@ -91,11 +92,11 @@ class Storage:
 def storage(plan: Plan) -> list[Storage]:
     """All buffers and tables of the plan: nothing else of the network may be written when it runs."""
     users: dict[str, set[str]] = {"input": set()}
-    sizes = {"input": plan.block * plan.network.input_width * 4}
+    sizes = {"input": plan.block * plan.network.input.size * 4}
     codes = task_codes(plan)
     for task, code, served in zip(plan.tasks, codes, _served(plan), strict=True):
         part, forward = plan.part(task), f"{task.name}_forward"
-        sizes[_array(task)] = task.buffers * plan.block * part.width * part.dtype.itemsize
+        sizes[_array(task)] = task.buffers * plan.block * part.size * part.dtype.itemsize
         read = [_array(other) for other in _read(plan, served)]
         if any(not writers for other in served for writers in plan.sources(other)):
             read.append("input")
@@ -233,8 +234,8 @@ def _merged(task: Task, source: int) -> str:
 def _task_text(plan: Plan, task: Task, code: LayerCode, served: list[Task]) -> str:
     """The buffer of a task, its code, and its function for the schedule."""
     whole, part = plan.network.layers[task.layer], plan.part(task)
-    columns = "" if part is whole else f", columns {task.start} to {task.stop - 1} of {whole.width}"
-    tensors = f"reads {' and '.join(map(_printable, part.sources))}, writes {_printable(part.output)}"
+    columns = "" if part is whole else f", columns {task.start} to {task.stop - 1} of {whole.size}"
+    tensors = f"reads {' and '.join(map(_printable, part.sources))}, writes {_printable(part.output.name)}"
     lines = [
         f"/* Layer {task.layer}, {part.operator}: node {_printable(part.node)}{columns}, {tensors}. */",
         _buffer(task, part),
@@ -266,7 +267,7 @@ def _split_sources(plan: Plan, task: Task) -> list[tuple[int, tuple[Task, ...]]]
 def _buffer(task: Task, part: Layer) -> str:
     """With copies for executions that are under way at the same time, where it takes any."""
     copies = f"[{task.buffers}]" if task.buffers > 1 else ""
-    array = f"{_array(task)}{copies}[BLOCK][{part.width}]"
+    array = f"{_array(task)}{copies}[BLOCK][{part.size}]"
     return f"static {C_TYPES[part.dtype.name]} {array} __attribute__((aligned(64)));"
 
 
@@ -330,7 +331,7 @@ def _merge(stage: Stage, merged: str, writers: tuple[Task, ...]) -> str:
 
 
 def _merge_stage(task: Task, part: Layer, source: int) -> Stage:
-    dtype, width = part.input_dtype, part.input_width
+    dtype, width = part.input.dtype, part.input.size
     return Stage(Part.MERGE, f"{_merged(task, source)}_{Part.MERGE.value}", dtype, width, dtype, width)
 
 
@@ -349,7 +350,7 @@ def _task_table(plan: Plan) -> str:
 
 def _layer_table(plan: Plan) -> str:
     rows = [
-        f'    {{"{layer.name}", "{layer.dtype.str}", {layer.width}, {layer.dtype.itemsize}, '
+        f'    {{"{layer.name}", "{layer.dtype.str}", {layer.size}, {layer.dtype.itemsize}, '
         f"&tasks[{plan.tasks.index(own[0])}], {len(own)}}},"
         for index, layer in enumerate(plan.network.layers)
         for own in [plan.tasks_of(index)]
@@ -431,7 +432,7 @@ def _network_table(plan: Plan, codes: list[LayerCode], of_items: list[ItemCode])
     name = _printable(network.name)
     return (
         f"static const struct item items[] = {{\n{items}\n}};\n\n"
-        f'const struct network network = {{\n    "{name}", BLOCK, {network.input_width}, &input[0][0], {plan.depth},\n'
+        f'const struct network network = {{\n    "{name}", BLOCK, {network.input.size}, &input[0][0], {plan.depth},\n'
         f"    layers, {len(network.layers)}, tasks, {len(plan.tasks)}, items, {len(plan.items)},\n"
         f"    hand_overs, {len(plan.hand_overs)},\n"
         f"    tables, {tables}, stages, {stages}, launches, {len(all_launches(plan))},\n}};"

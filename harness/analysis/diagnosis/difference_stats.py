@@ -13,7 +13,6 @@ import numpy as np
 from harness.analysis.compare import difference_map
 from harness.analysis.diagnosis.hypothesis_scoring import steps
 from harness.analysis.diagnosis.layer_sample import Case
-from harness.analysis.diagnosis.operators import before_rounding
 from harness.core.arrays import Array
 
 MAP_COLUMNS, MAP_ROWS = 120, 64  # at most
@@ -74,7 +73,7 @@ def _cells(differing: Array, start: int, vectors: int) -> dict[int, tuple[int, .
 
 def _tie_distances(case: Case) -> tuple[int, ...]:
     with np.errstate(all="ignore"):
-        v = before_rounding(case.layer, *case.inputs)
+        v = case.layer.before_rounding(*case.inputs)
     if v is None:
         return ()
     wrong = v[case.differing].astype(np.float64)

@@ -7,35 +7,35 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from harness.analysis.compare import Difference, difference_map
-from harness.analysis.diagnosis import layout, memory, operators, qgemm
-from harness.analysis.diagnosis.fault_model import Mistake, Single
+from harness.analysis.diagnosis import layout, memory
 from harness.analysis.diagnosis.findings import Diagnosis, Hypothesis, Observation
 from harness.analysis.diagnosis.layer_sample import Case
 from harness.core.arrays import Array
-from harness.operators import ArgExtremum, QGemm, QuantizeLinear, specification
+from harness.operators import exact
+from harness.operators.base import Layer
+from harness.operators.fault_models import FaultModel, Single
 
 VECTORS_LOOKED_AT = 2048
 SOME_COLUMNS = 16  # values that must fit, as the columns are taken from what was found
-NOUNS = {QGemm: "accumulators", QuantizeLinear: "inputs"}
 
 
 @np.errstate(all="ignore")  # mistakes overflow
 def diagnose(case: Case) -> Diagnosis:
     """Try every known mistake on the vectors that differ, and on as many others, so that it can be contradicted."""
     rows = _rows(case.differing)
-    return _judge(case, rows, _mistakes(case, rows), operators.before_rounding(case.layer, *_at(case.inputs, rows)))
+    return _judge(case, rows, _mistakes(case, rows), case.layer.before_rounding(*_at(case.inputs, rows)))
 
 
 @np.errstate(all="ignore")
-def diagnose_finish(index: int, layer: QGemm, acc: Array, expected: Array, actual: Array) -> Diagnosis:
+def diagnose_finish(index: int, layer: Layer, acc: Array, expected: Array, actual: Array) -> Diagnosis:
     """As `diagnose` for what comes behind the sum alone: accumulators int64 (n, N) and outputs (n, N).
 
     The examples name the row in place of a vector.
     """
     case = Case(index, layer, (), expected, actual)
     rows = _rows(case.differing)
-    v = None if layer.dtype == np.float32 else qgemm.clamped_product(layer, acc[rows])
-    mistakes = _and_in_some_columns(case, rows, qgemm.finishing_mistakes(layer, acc[rows]))
+    v = layer.sums_before_rounding(acc[rows])
+    mistakes = _and_in_some_columns(case, rows, layer.fault_models_of_sums(acc[rows]))
     return _judge(case, rows, mistakes, v)
 
 
@@ -48,16 +48,16 @@ def _at(inputs: Iterable[Array], rows: Array) -> tuple[Array, ...]:
     return tuple(values[rows] for values in inputs)
 
 
-def _mistakes(case: Case, rows: Array) -> Iterator[Mistake]:
-    known = operators.mistakes(case.layer, *_at(case.inputs, rows))
-    yield from known if isinstance(case.layer, ArgExtremum) else _and_in_some_columns(case, rows, known)
+def _mistakes(case: Case, rows: Array) -> Iterator[FaultModel]:
+    known = case.layer.fault_models(*_at(case.inputs, rows))
+    yield from known if case.layer.selects else _and_in_some_columns(case, rows, known)
     for mistake in layout.mistakes(case):
         yield mistake._replace(output=mistake.output[rows])
     for mistake in memory.mistakes(case):
         yield mistake._replace(output=mistake.output[rows], fallback=True)
 
 
-def _and_in_some_columns(case: Case, rows: Array, mistakes: Iterable[Mistake]) -> Iterator[Mistake]:
+def _and_in_some_columns(case: Case, rows: Array, mistakes: Iterable[FaultModel]) -> Iterator[FaultModel]:
     """Yield each mistake, and the same mistake in those columns alone that differ anywhere.
 
     The latter is the right output where the mistake changes no other column, so that it is not named besides.
@@ -67,16 +67,16 @@ def _and_in_some_columns(case: Case, rows: Array, mistakes: Iterable[Mistake]) -
         yield mistake
         some = difference_map(expected, mistake.output)[:, ~columns].any()
         output = np.where(columns, mistake.output, expected) if some else expected
-        yield Mistake(f"{mistake.cause}, in some columns only", mistake.right, output, SOME_COLUMNS, fallback=True)
+        yield FaultModel(f"{mistake.cause}, in some columns only", mistake.right, output, SOME_COLUMNS, fallback=True)
 
 
-def _judge(case: Case, rows: Array, mistakes: Iterable[Mistake], v: Single | None) -> Diagnosis:
+def _judge(case: Case, rows: Array, mistakes: Iterable[FaultModel], v: Single | None) -> Diagnosis:
     seen = _observe(case.expected[rows], case.actual[rows], case.differing[rows], v)
     hypotheses = tuple(_hypothesis(case, rows, mistake) for mistake in mistakes)
-    return Diagnosis(case.index, NOUNS.get(type(case.layer), "values"), case.own, seen, hypotheses)
+    return Diagnosis(case.index, case.layer.noun, case.own, seen, hypotheses)
 
 
-def _hypothesis(case: Case, rows: Array, mistake: Mistake) -> Hypothesis:
+def _hypothesis(case: Case, rows: Array, mistake: FaultModel) -> Hypothesis:
     wrong = difference_map(mistake.output, case.actual[rows])
     explained = case.differing[rows] & ~wrong
     return Hypothesis(
@@ -123,7 +123,7 @@ def _count(condition: Array) -> int:
 def steps(expected: Array, actual: Array) -> Array:
     """The differences actual - expected, int64, in units of the type; of a float32 in units in the last place."""
     if expected.dtype == np.float32:
-        return specification.ordered(actual) - specification.ordered(expected)
+        return exact.ordered(actual) - exact.ordered(expected)
     difference: Array = actual.astype(np.int64) - expected.astype(np.int64)
     return difference
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from harness.analysis.compare import difference_map
 from harness.core.arrays import Array
-from harness.operators import Add, ArgExtremum, Layer, Network, specification
+from harness.model.network import Network
+from harness.operators.base import Evaluate, Layer
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,15 +57,15 @@ def cases(
     `references` are the right outputs of all layers for `vectors`, `dumps` the board's by layer index; a layer that
     has none there equals the reference.  `starts` holds the first columns of each layer's parts, if any is split.
     """
-    written = {network.input_name: vectors}
+    written = {network.input.name: vectors}
     changed: set[str] = set()
     for index, (layer, reference) in enumerate(zip(network.layers, references, strict=True)):
         actual = dumps.get(index, reference)
-        written[layer.output] = actual
+        written[layer.output.name] = actual
         misled = not changed.isdisjoint(layer.sources)
         if actual is not reference and difference_map(reference, actual).any():
-            changed.add(layer.output)
-        if misled or layer.output in changed:
+            changed.add(layer.output.name)
+        if misled or layer.output.name in changed:
             inputs = tuple(written[source] for source in layer.sources)
             expected = _expected(layer, inputs, actual) if misled else reference
             yield Case(index, layer, inputs, expected, actual, start, block, starts[index] if starts else (0,))
@@ -76,15 +77,11 @@ def _expected(layer: Layer, inputs: tuple[Array, ...], actual: Array) -> Array:
     Its sums and scores are finite, as those of every right network are.
     """
     expected = operator(layer)(*inputs)
-    if isinstance(layer, Add):
-        finite = np.all([np.isfinite(values) for values in (*inputs, expected)], axis=0)
-        return np.where(finite, expected, actual)
-    if isinstance(layer, ArgExtremum):
-        return np.where(np.isfinite(inputs[0]).all(axis=1, keepdims=True), expected, actual)
-    return expected
+    specified = layer.specified(inputs, expected)
+    return expected if specified is None else np.where(specified, expected, actual)
 
 
 @lru_cache(maxsize=64)
-def operator(layer: Layer) -> specification.Operator:
+def operator(layer: Layer) -> Evaluate:
     """The specification's function of a layer, kept for the next chunk."""
-    return specification.operator(layer)
+    return layer.prepare()

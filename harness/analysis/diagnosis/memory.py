@@ -12,10 +12,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from harness.analysis.diagnosis.fault_model import Mistake
 from harness.analysis.diagnosis.layer_sample import Case
 from harness.core.arrays import Array
-from harness.operators import ArgExtremum, QGemm, specification
+from harness.operators.fault_models import FaultModel
 
 BITS = 64
 ROWS = 2048  # differing vectors that are looked at, as in judgement.py
@@ -35,23 +34,23 @@ AGAIN_AND_AGAIN = "wrong at regular intervals: a counter or an index that wraps 
 EQUAL = "wrong exactly where neighbouring {} are equal"
 
 
-def mistakes(case: Case) -> Iterator[Mistake]:
+def mistakes(case: Case) -> Iterator[FaultModel]:
     """Yield the mistakes for all vectors of a case; the causes depend on its layer and its plan alone."""
     yield from _of_other_vectors(case)
-    if isinstance(case.layer, QGemm) and len(case.starts) > 1:
-        yield Mistake(OTHER_ITEM, AGAIN, _sums_of_another_item(case, case.layer))
+    if case.layer.accumulates and len(case.starts) > 1:
+        yield FaultModel(OTHER_ITEM, AGAIN, _sums_of_another_item(case))
     yield from _counters(case)
     yield from _equal_neighbours(case)
 
 
-def _of_other_vectors(case: Case) -> Iterator[Mistake]:
+def _of_other_vectors(case: Case) -> Iterator[FaultModel]:
     found = _Sources(case)
     before = found.before()
     if case.block != 1:  # or else it is the vector one block earlier, see layout.py
-        yield Mistake(BEFORE, AGAIN, found.replaced(before))
+        yield FaultModel(BEFORE, AGAIN, found.replaced(before))
     cached = found.cached() if len(before) < len(found.wrong) else before[:0]
-    yield Mistake(CACHE, AGAIN, found.replaced(cached))
-    yield Mistake(OTHER_VECTOR, AGAIN, found.replaced(found.of_the_block()))
+    yield FaultModel(CACHE, AGAIN, found.replaced(cached))
+    yield FaultModel(OTHER_VECTOR, AGAIN, found.replaced(found.of_the_block()))
 
 
 class _Sources:
@@ -148,14 +147,15 @@ def _as_rows(values: Array) -> Array:
     return rows
 
 
-def _sums_of_another_item(case: Case, layer: QGemm) -> Array:
+def _sums_of_another_item(case: Case) -> Array:
     """Return what the items give that finish sums which the items of other columns have put in their place.
 
     While one item works on a vector the other moves on by one at most: the sums are of three neighbouring vectors.
     """
     output, bits = case.expected.copy(), 0.0
-    acc, finish = specification.accumulator(layer)(case.inputs[0]), specification.finish(layer)
-    bounds = [*case.starts, layer.width]
+    layer, acc = case.layer, case.layer.sums(*case.inputs)
+    assert acc is not None  # noqa: S101 - the caller has asked whether it accumulates
+    bounds = [*case.starts, layer.size]
     parts = [np.arange(*ends) for ends in itertools.pairwise(bounds)]
     wrong = np.flatnonzero(case.differing.any(axis=1))[:ROWS]
     for own in parts:
@@ -165,7 +165,7 @@ def _sums_of_another_item(case: Case, layer: QGemm) -> Array:
             width = min(len(own), len(other))
             taken = acc.copy()
             taken[:, own[:width]] = acc[:, other[:width]]
-            given = finish(taken)[:, own[:width]]
+            given = layer.finished(taken)[:, own[:width]]
             for v in wrong:
                 columns = np.flatnonzero(case.differing[v, own[:width]])
                 first = v // case.block * case.block
@@ -181,11 +181,11 @@ def _sums_of_another_item(case: Case, layer: QGemm) -> Array:
     return output if bits >= BITS else case.expected
 
 
-def _counters(case: Case) -> Iterator[Mistake]:
+def _counters(case: Case) -> Iterator[FaultModel]:
     wrong = np.asarray(case.differing.any(axis=1))
     for cause, rows in ((FROM_THEN_ON, _onset(wrong)), (AGAIN_AND_AGAIN, _regular(wrong))):
         output = np.where(rows[:, None], case.actual, case.expected)
-        yield Mistake(cause, ALWAYS, output, ONSET if cause == FROM_THEN_ON else 1)
+        yield FaultModel(cause, ALWAYS, output, ONSET if cause == FROM_THEN_ON else 1)
 
 
 def _onset(wrong: Array) -> Array:
@@ -218,19 +218,17 @@ def _is_sure(values: int, share: float) -> bool:
     return 0 < share < 1 and -values * math.log2(share) >= BITS / 2
 
 
-def _equal_neighbours(case: Case) -> Iterator[Mistake]:
+def _equal_neighbours(case: Case) -> Iterator[FaultModel]:
     layer = case.layer
-    if isinstance(layer, QGemm):
-        acc = specification.accumulator(layer)(case.inputs[0])
+    acc = layer.sums(*case.inputs)
+    if acc is not None:
         yield _where(case, EQUAL.format("accumulators"), _elementwise(case, [acc]))
-    if isinstance(layer, QGemm | ArgExtremum):
-        yield _where(case, EQUAL.format("inputs"), _in_a_row(case, case.inputs[0]))
-    else:
-        yield _where(case, EQUAL.format("inputs"), _elementwise(case, case.inputs))
+    places = _elementwise(case, case.inputs) if layer.elementwise else _in_a_row(case, case.inputs[0])
+    yield _where(case, EQUAL.format("inputs"), places)
 
 
-def _where(case: Case, cause: str, places: Array) -> Mistake:
-    return Mistake(cause, "neighbours do not matter", np.where(places, case.actual, case.expected))
+def _where(case: Case, cause: str, places: Array) -> FaultModel:
+    return FaultModel(cause, "neighbours do not matter", np.where(places, case.actual, case.expected))
 
 
 def _elementwise(case: Case, sources: list[Array] | tuple[Array, ...]) -> Array:
@@ -241,7 +239,7 @@ def _elementwise(case: Case, sources: list[Array] | tuple[Array, ...]) -> Array:
         right[:, :-1] = values[:, :-1] == values[:, 1:]
         left = np.roll(right, 1, axis=1)
         candidates += [right, left, right | left]
-    return _exactly(case, [[places[:, column] for places in candidates] for column in range(case.layer.width)])
+    return _exactly(case, [[places[:, column] for places in candidates] for column in range(case.layer.size)])
 
 
 def _in_a_row(case: Case, inputs: Array) -> Array:
@@ -253,7 +251,7 @@ def _in_a_row(case: Case, inputs: Array) -> Array:
         if count > 0:
             runs = np.all([same[:, i : i + count] for i in range(length - 1)], axis=0)
             candidates += [runs.any(axis=1), *runs.T]
-    return _exactly(case, [candidates] * case.layer.width)
+    return _exactly(case, [candidates] * case.layer.size)
 
 
 def _exactly(case: Case, candidates: list[list[Array]]) -> Array:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from harness.analysis.proof.argument import Proof, Subject, in_order, prove, questions
 from harness.analysis.proof.assumptions import assumptions, of_plan
-from harness.analysis.proof.claims import Claim, Question, Side, Step
+from harness.analysis.proof.claims import Claim, Question, Side
 from harness.analysis.proof.document import document
 from harness.analysis.proof.effort import Effort
+from harness.operators.obligations import Step
 
 __all__ = [
     "Claim",

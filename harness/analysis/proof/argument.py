@@ -8,16 +8,20 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from threading import Event
 
-from harness.analysis.proof import accumulation, composition, constants, others, rounding
-from harness.analysis.proof.accumulation import DRAWN_VECTORS
-from harness.analysis.proof.claims import Claim, Question, Side, Step
+from harness.analysis.proof import answers, composition, constants
+from harness.analysis.proof.claims import Claim, Question, Side
 from harness.core.errors import ReferenceFailed
 from harness.execution.probe import Probe
-from harness.operators import Add, ArgExtremum, DequantizeLinear, Layer, Network, QGemm, QuantizeLinear
+from harness.model.network import Network
+from harness.operators.base import Layer
+from harness.operators.obligations import Part, Step
 from harness.plan.plan import Plan
-from harness.targets import LayerCode, Part, Stage, codegen
+from harness.targets import LayerCode, codegen
 
 Advance = Callable[[int], object]
+
+DRAWN_VECTORS = 1 << 16
+"""Random vectors that the program generates, if nobody says how many."""
 
 
 @dataclass(frozen=True)
@@ -111,24 +115,11 @@ def questions(subject: Subject, *, all_floats: bool, random_vectors: int = DRAWN
     """
     yield from constants.questions(subject.network, subject.parts, subject.codes, subject.probe)
     for layer in subject.network.layers:
-        if isinstance(layer, QGemm | QuantizeLinear):
-            yield rounding.reference_agrees(subject.network, layer, subject.abandoned)
+        if layer.sweep() is not None:
+            yield answers.reference_agrees(subject.network, layer, subject.abandoned)
     for part, code in zip(subject.parts, subject.codes, strict=True):
         merges = [stage for stage in code.stages if stage.part is Part.MERGE]
         yield from (composition.merging(part, stage, subject.probe) for stage in merges)
         stages = {stage.part: stage for stage in code.stages}
-        if isinstance(part, QGemm):
-            yield from accumulation.questions(part, stages[Part.ACCUMULATE], subject.probe, random_vectors)
-        yield from _of_part(subject.probe, part, stages, all_floats=all_floats)
-
-
-def _of_part(probe: Probe | None, layer: Layer, stages: dict[Part, Stage], *, all_floats: bool) -> Iterator[Question]:
-    if isinstance(layer, QGemm):
-        yield rounding.every_accumulator(layer, stages[Part.FINISH], probe)
-        yield rounding.independent_columns(layer, stages[Part.FINISH], probe)
-    elif isinstance(layer, QuantizeLinear):
-        yield from rounding.quantization(layer, stages[Part.COMPUTE], probe, all_floats=all_floats)
-    elif isinstance(layer, DequantizeLinear | ArgExtremum | Add):
-        yield others.question(layer, stages[Part.COMPUTE], probe)
-    else:
-        raise TypeError(layer)
+        for obligation in part.obligations(all_floats=all_floats, random_vectors=random_vectors):
+            yield answers.question(obligation, part, stages[obligation.part], subject.probe)

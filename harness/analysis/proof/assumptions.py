@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from harness import targets
-from harness.analysis.proof.others import ORDERED_WIDTH
-from harness.operators import Add, ArgExtremum, Network, QGemm
+from harness.model.network import Network
+from harness.operators.base import Layer
 from harness.plan.plan import Plan
 
 
@@ -41,11 +41,7 @@ def assumptions(
         "and the driver code of a target) do with tasks, buffers and flags what they say. The code of other devices "
         "was not read."
     )
-    if any(isinstance(layer, QGemm) for layer in network.layers):
-        yield (
-            "In a sum of products no term depends on three or more inputs at once in a way that one input alone, any "
-            "pair of codes of two inputs, the extremes and random vectors do not show. All of these were tried."
-        )
+    yield from _of_layers(layer for layer in network.layers if layer.accumulates)
     yield (
         "No column of a layer depends on other columns in a way that vectors with equal, differently ordered and NaN "
         "values in any two columns do not show. In a sweep each value passes through one column."
@@ -55,12 +51,7 @@ def assumptions(
             "Division by a positive constant, clamping and rounding are monotone on the board, as IEEE 754 requires, "
             "and one NaN is like another: the places where its code changes settle QuantizeLinear."
         )
-    if any(isinstance(layer, Add) for layer in network.layers):
-        yield "A float32 addition is rounded as IEEE 754 requires: its 2^64 pairs cannot be tried."
-    searched = [layer.input_width for layer in network.layers if isinstance(layer, ArgExtremum)]
-    if searched:
-        tried = "every order was" if max(searched) <= ORDERED_WIDTH else "some orders were"
-        yield f"ArgMax and ArgMin compare values and do nothing else with them: {tried} tried, with some values each."
+    yield from _of_layers(layer for layer in network.layers if not layer.accumulates)
     yield (
         "The barriers and flags of the program keep the order that POSIX and C11 promise of them. That the plan has "
         "them wherever its net needs them was decided for every interleaving; on the board delays were injected into "
@@ -70,3 +61,8 @@ def assumptions(
         "The reference: ONNX Runtime and the integer specification agree on every case, but both were run by this "
         "program, on this machine, and the specification is what its authors measured of ONNX Runtime."
     )
+
+
+def _of_layers(layers: Iterable[Layer]) -> list[str]:
+    """Return what proofs of these layers take for granted, each sentence once."""
+    return list(dict.fromkeys(sentence for layer in layers for sentence in layer.assumptions()))

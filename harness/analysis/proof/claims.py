@@ -9,21 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from harness.operators.obligations import Step
+
 Note: TypeAlias = Callable[[str], object]
 """Hears of each answer of the program that was found right, by its SHA-256."""
-
-
-class Step(enum.Enum):
-    """The steps of the argument, in its order; the value says what each shows."""
-
-    STRUCTURE = "the program is built as the plan says, and keeps nothing from one execution to the next"
-    CONSTANTS = "the program holds the model's constants"
-    QUANTIZATION = "every input becomes the right code"
-    ACCUMULATION = "every sum of products is the right one"
-    REQUANTIZATION = "every sum becomes the right activation"
-    OTHERS = "every other operator gives the right activation"
-    EXECUTION = "the schedule runs the probed code in its own buffers, always with the same result"
-    COMPOSITION = "every layer reads what the one before it wrote"
 
 
 class Side(enum.Enum):

@@ -20,16 +20,18 @@ from typing import Any
 
 import numpy as np
 
-from harness.analysis.proof.claims import Note, Question, Side, Step
+from harness.analysis.proof.answers import differing_output
+from harness.analysis.proof.claims import Note, Question, Side
 from harness.analysis.proof.effort import Effort
-from harness.analysis.proof.rounding import differing_output
 from harness.boards.hashes import hashes_of
 from harness.core.arrays import Array
 from harness.core.errors import BoardError
 from harness.execution import dumps, program
 from harness.execution.probe import Probe
 from harness.execution.program import Deployed
-from harness.operators import Layer, Network
+from harness.model.network import Network
+from harness.operators.base import Layer
+from harness.operators.obligations import Step
 from harness.plan import conformance
 from harness.plan.plan import Plan
 from harness.reference import generated
@@ -108,7 +110,7 @@ class Whole:
     @property
     def activations(self) -> int:
         """Of all layers for one vector."""
-        return sum(layer.width for layer in self.plan.network.layers)
+        return sum(layer.size for layer in self.plan.network.layers)
 
 
 def questions(
@@ -258,7 +260,7 @@ def _last_alone(whole: Whole) -> Question:
         None,
         "when nobody asks for the activations before it, which need not be handed out then, the last is the same",
         f"{whole.count:,} seeded vectors, ties among them; once as they are, once with times measured",
-        2 * whole.count * last.width,
+        2 * whole.count * last.size,
         complete=False,
         answer=wrong,
     )

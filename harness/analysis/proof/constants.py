@@ -14,12 +14,19 @@ import numpy as np
 
 from harness.analysis import compare
 from harness.analysis.proof import expected_tables
-from harness.analysis.proof.claims import Note, Question, Side, Step
+from harness.analysis.proof.claims import Note, Question, Side
 from harness.analysis.proof.expected_tables import Node
 from harness.core.arrays import Array
 from harness.execution import dumps
 from harness.execution.probe import Probe
-from harness.operators import Add, ArgExtremum, DequantizeLinear, Layer, Network, QGemm, QuantizeLinear
+from harness.model.network import Network
+from harness.operators.add import Add
+from harness.operators.arg_extremum import ArgExtremum
+from harness.operators.base import Layer
+from harness.operators.dequantize_linear import DequantizeLinear
+from harness.operators.obligations import Step
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.targets import LayerCode, Table
 
 DERIVED = (
@@ -74,7 +81,7 @@ def _exceptions(nodes: Mapping[str, Node], parts: Sequence[Layer], codes: Sequen
     found = {
         f"{name} of {node.operator} ('{SHOWN_BY[node.operator].value}')": None
         for part, code in zip(parts, codes, strict=True)
-        for node in [nodes[part.output]]
+        for node in [nodes[part.output.name]]
         for name in expected_tables.in_instructions(node, code.target)
     }
     return f"; but these are in instructions, and other claims show them: {', '.join(found)}" if found else ""
@@ -86,9 +93,9 @@ def wrong_table(
     """Return the first table that does not follow from the model, in words; without a probe, of those generated."""
     tables = [table for code in codes for table in code.tables]
     expected: dict[str, Array] = {}
-    columns = expected_tables.columns_of([(part.output, part.width) for part in parts])
+    columns = expected_tables.columns_of([(part.output.name, part.size) for part in parts])
     for part, code, (start, stop) in zip(parts, codes, columns, strict=True):
-        of_part = expected_tables.of_part(nodes[part.output].columns(start, stop), part.name, code.target)
+        of_part = expected_tables.of_part(nodes[part.output.name].columns(start, stop), part.name, code.target)
         if of_part is None:
             return (
                 f"the tables of target {code.target} are not derived from the model: RULES in "
@@ -119,7 +126,7 @@ def _left_out(nodes: Mapping[str, Node], parts: Sequence[Layer]) -> str:
     """Return the node of which not all columns are computed, in words."""
     computed = Counter[str]()
     for part in parts:
-        computed[part.output] += part.width
+        computed[part.output.name] += part.size
     for output, node in nodes.items():
         if computed[output] != node.width:
             return f"{computed[output]} columns of tensor {output} are computed, the model has {node.width}"
@@ -147,12 +154,14 @@ def difference(table: Table, held: Array, right: Array, note: Note) -> str:
 
 def _wrong_constant(layers: Sequence[Layer], nodes: Mapping[str, Node]) -> str:
     """Return the first constant of the specification that is not the file's, in words."""
-    if [layer.output for layer in layers] != list(nodes):
-        return f"the layers write {', '.join(layer.output for layer in layers)}, the file's nodes {', '.join(nodes)}"
+    if [layer.output.name for layer in layers] != list(nodes):
+        return (
+            f"the layers write {', '.join(layer.output.name for layer in layers)}, the file's nodes {', '.join(nodes)}"
+        )
     for layer, node in zip(layers, nodes.values(), strict=True):
-        for field in ("operator", "sources", "input_width", "input_dtype", "width", "dtype"):
-            if getattr(layer, field) != getattr(node, field):
-                return f"layer {layer.name}: {field} is {getattr(layer, field)}, the file says {getattr(node, field)}"
+        for field, used in _description(layer).items():
+            if used != getattr(node, field):
+                return f"layer {layer.name}: {field} is {used}, the file says {getattr(node, field)}"
         for name, used in _constants(layer).items():
             right, values = node.constants[name], np.atleast_1d(used)
             if right.shape != values.shape:
@@ -162,6 +171,18 @@ def _wrong_constant(layers: Sequence[Layer], nodes: Mapping[str, Node]) -> str:
                 at = tuple(different[0])
                 return f"layer {layer.name}: {name}{[*map(int, at)]} is {values[at]!s}, the file says {right[at]!s}"
     return ""
+
+
+def _description(layer: Layer) -> dict[str, Any]:
+    """Return what the specification takes a layer for, by the fields of `Node`."""
+    return {
+        "operator": layer.operator,
+        "sources": layer.sources,
+        "input_width": layer.input.size,
+        "input_dtype": layer.input.dtype,
+        "width": layer.size,
+        "dtype": layer.dtype,
+    }
 
 
 def _constants(layer: Layer) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from harness.core.arrays import Array
-from harness.operators import Scales, specification
+from harness.operators.contraction import Scales
 
 CODES = 255  # thresholds of a layer with 8-bit outputs
 INFINITY = 0x7F800000
@@ -157,7 +157,7 @@ def _qgemm(
         constants["b_scale"],
         None if y_scale is None else constants["y_scale"][0],
     )
-    constants["multiplier"] = specification.multiplier_bits(scales).view(np.float32)
+    constants["multiplier"] = scales.multiplier_bits().view(np.float32)
     return width, np.dtype(np.float32) if y_scale is None else dtype, constants
 
 

@@ -14,14 +14,16 @@ from functools import cached_property
 import numpy as np
 
 from harness.analysis.compare import difference_map
-from harness.analysis.proof import accumulation, columns, constants
-from harness.analysis.proof.claims import Note, Question, Side, Step
+from harness.analysis.proof import constants
+from harness.analysis.proof.claims import Note, Question, Side
 from harness.analysis.proof.effort import Effort
 from harness.core.arrays import Array
 from harness.core.errors import BoardError
 from harness.execution import dumps
 from harness.execution.probe import Probe
-from harness.operators import Network, QGemm, QuantizeLinear, specification
+from harness.model.network import Network
+from harness.operators import exact
+from harness.operators.obligations import Step, mixed
 from harness.plan.plan import Plan, Task
 from harness.reference import generated
 from harness.targets import codegen
@@ -59,15 +61,17 @@ class Trial:
         """What each tensor that the launch reads from outside holds, (n, width), by its name."""
         rng = np.random.default_rng(0)
         network = self.plan.network
-        known = {network.input_name: self.vectors} | {
-            layer.output: values for layer, values in zip(network.layers, self.references, strict=True)
+        known = {network.input.name: self.vectors} | {
+            layer.output.name: values for layer, values in zip(network.layers, self.references, strict=True)
         }
         sources = codegen.launch_sources(self.plan, self.tasks)
-        names = dict.fromkeys(network.layers[task.layer].output if task else network.input_name for task in sources)
+        names = dict.fromkeys(
+            network.layers[task.layer].output.name if task else network.input.name for task in sources
+        )
         given = {name: np.concatenate([known[name], *self._drawn(name, known[name], rng)]) for name in names}
         part = self.plan.part(self.tasks[0])
-        if isinstance(part, QGemm) and len(given) == 1:
-            extreme = accumulation.extremes(part)
+        extreme = part.extremes()
+        if extreme is not None and len(given) == 1:
             chosen = rng.permutation(len(extreme))[:EXTREMES]
             given = {name: np.concatenate([values, extreme[chosen]]) for name, values in given.items()}
         return given
@@ -81,12 +85,12 @@ class Trial:
             codes = np.arange(limits.min, limits.max + 1).astype(known.dtype)
             yield rng.choice(codes, (DRAWN, width))
             yield rng.choice(codes[[0, 1, -2, -1]], (DRAWN, width))
-            yield columns.mixed(codes, width)
+            yield mixed(codes, width)
             yield np.repeat(codes[:, None], width, axis=1)
-        elif name == self.plan.network.input_name and _only_quantized(self.plan.network):
+        elif name == self.plan.network.input.name and _only_quantized(self.plan.network):
             bits = rng.integers(0, 1 << 32, (DRAWN, width), dtype=np.uint32)
             yield bits.view(np.float32)
-            yield columns.mixed(np.append(known, SPECIAL), width)
+            yield mixed(np.append(known, SPECIAL), width)
         else:  # each column holds numbers that it has been seen to hold
             yield known[rng.integers(0, len(known), (DRAWN, width)), np.arange(width)]
 
@@ -95,7 +99,9 @@ class Trial:
         """The bytes of the launch's sources, one behind the other, uint8 (n, bytes)."""
         layers, network = self.plan.network.layers, self.plan.network
         parts = [
-            self.given[layers[task.layer].output][:, task.start : task.stop] if task else self.given[network.input_name]
+            self.given[layers[task.layer].output.name][:, task.start : task.stop]
+            if task
+            else self.given[network.input.name]
             for task in codegen.launch_sources(self.plan, self.tasks)
         ]
         return np.concatenate([np.ascontiguousarray(part).view(np.uint8) for part in parts], axis=1)
@@ -106,13 +112,13 @@ class Trial:
         written, found = dict(self.given), {}
         for task in self.tasks:
             layer, part = self.plan.network.layers[task.layer], self.plan.part(task)
-            operate = specification.operator(part)
+            operate = part.prepare()
             terms = [written[source] for source in layer.sources]
-            pieces = range(0, len(terms[0]), specification.BLOCK)
+            pieces = range(0, len(terms[0]), exact.BLOCK)
             found[task] = np.concatenate(
-                [operate(*(term[at : at + specification.BLOCK] for term in terms)) for at in pieces]
+                [operate(*(term[at : at + exact.BLOCK] for term in terms)) for at in pieces]
             ).astype(part.dtype)
-            written[layer.output] = found[task]
+            written[layer.output.name] = found[task]
         return found
 
     def wrong(self, probe: Probe | None, options: Sequence[str], executions: int, asked: list[Task], note: Note) -> str:
@@ -150,8 +156,8 @@ def _changed_one_by_one(known: Array) -> Array:
 
 def _only_quantized(network: Network) -> bool:
     """Whether the network's input, which can be any float32, is read by QuantizeLinear alone."""
-    readers = [layer for layer in network.layers if network.input_name in layer.sources]
-    return all(isinstance(layer, QuantizeLinear) for layer in readers)
+    readers = [layer for layer in network.layers if network.input.name in layer.sources]
+    return all(layer.takes_any_float for layer in readers)
 
 
 def questions(

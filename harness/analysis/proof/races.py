@@ -17,11 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from harness.analysis.proof.claims import Note, Question, Side, Step
+from harness.analysis.proof.claims import Note, Question, Side
 from harness.boards.profile import Profile, Toolchain
 from harness.core.errors import ToolError
 from harness.execution import dumps
 from harness.execution import program as board_program
+from harness.operators.obligations import Step
 from harness.plan.plan import Plan
 from harness.reference.stimuli import stimuli
 from harness.targets import STAND_INS, bundle

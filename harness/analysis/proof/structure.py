@@ -30,10 +30,11 @@ from harness.analysis.inspection.flow import (
     Value,
 )
 from harness.analysis.inspection.program import Program, Section, Symbol
-from harness.analysis.proof.claims import Note, Question, Side, Step
+from harness.analysis.proof.claims import Note, Question, Side
 from harness.core.errors import ToolError
+from harness.operators.obligations import Part, Step
 from harness.plan.plan import Plan
-from harness.targets import LayerCode, Part, codegen
+from harness.targets import LayerCode, codegen
 from harness.targets.codegen import Forward
 
 NETWORK = "network.c"

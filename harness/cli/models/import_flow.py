@@ -19,8 +19,8 @@ from harness.model import importer
 from harness.model.float_network import DenseNetwork, to_onnx
 from harness.model.importer import FloatImport, QuantisedImport
 from harness.model.importer.check import DEFAULT_BOX, box_of
+from harness.model.network import Network
 from harness.model.text.document import readable
-from harness.operators import Network
 
 
 def bring_in(file: Path, path: Path, screen: Screen) -> None:
@@ -86,7 +86,7 @@ def _bring_in_quantised(found: QuantisedImport, path: Path, screen: Screen) -> N
         f"Look at it with `harness models show {shlex.quote(str(path))}`.",
     )
     layers = [
-        {"name": layer.name, "operator": layer.operator, "inputs": layer.input_width, "outputs": layer.width}
+        {"name": layer.name, "operator": layer.operator, "inputs": layer.input.size, "outputs": layer.size}
         | {"type": str(layer.dtype)}
         for layer in network.layers
     ]
@@ -113,7 +113,7 @@ def _float_table(path: Path, network: DenseNetwork) -> Table:
 def _quantised_table(path: Path, network: Network) -> Table:
     table = _table(path, "layer", "operator", "shape", "type")
     for layer in network.layers:
-        table.add_row(layer.name, layer.operator, f"{layer.input_width} -> {layer.width}", str(layer.dtype))
+        table.add_row(layer.name, layer.operator, f"{layer.input.size} -> {layer.size}", str(layer.dtype))
     return table
 
 

@@ -18,9 +18,9 @@ from harness.boards.workspace import Workspace
 from harness.core.console import Screen
 from harness.core.errors import RequestError
 from harness.model.graph import QUANTISED_OPERATORS
+from harness.model.network import Network
 from harness.model.text.document import decoded, readable
 from harness.model.text.facts import parameter_count, short_widths, widths
-from harness.operators import Network
 
 FLOAT_OPERATORS = {"Gemm", "MatMul"}
 FLOAT_MODEL = "float, not quantised: harness models quantize"

@@ -21,8 +21,8 @@ from harness.core.console import Screen
 from harness.core.errors import RequestError
 from harness.model import importer, quantizer
 from harness.model.float_network import DenseNetwork, Floats32, forward
+from harness.model.network import Network
 from harness.model.quantizer import Agreement, Batches, Choices, LayerUse, QuantizedNetwork, Select
-from harness.operators import Network
 from harness.reference import OnnxRuntimeReference
 
 FRESH_VECTORS = 20_000
@@ -112,7 +112,7 @@ def _agreement(floats: DenseNetwork, model: Network, runtime: OnnxRuntimeReferen
     batches = list(quantizer.drawn(model.box, count, choices.seed, quantizer.FRESH))
     computed = [runtime.activations(vectors) for vectors in batches]
     expected = np.concatenate([forward(floats.layers, vectors) for vectors in batches])
-    place = [layer.output for layer in model.layers].index(floats.output_name)
+    place = [layer.output.name for layer in model.layers].index(floats.output_name)
     scores = np.concatenate([activations[place] for activations in computed])
     if choices.select == "none":
         return quantizer.agreement(expected, scores, None)

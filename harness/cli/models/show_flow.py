@@ -15,10 +15,16 @@ from harness.boards.workspace import Workspace, write_whole
 from harness.core.console import Screen
 from harness.core.errors import RequestError
 from harness.model import text
+from harness.model.network import Network
 from harness.model.text import DESCRIPTION_FORMAT, WEIGHTS_FORMAT, weights_path
 from harness.model.text.document import Floats32, decoded, document, readable
 from harness.model.text.facts import accumulator, parameter_count, short_widths, widths
-from harness.operators import Add, ArgExtremum, DequantizeLinear, Layer, Network, QGemm, QuantizeLinear
+from harness.operators.add import Add
+from harness.operators.arg_extremum import ArgExtremum
+from harness.operators.base import Layer
+from harness.operators.dequantize_linear import DequantizeLinear
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 
 PAGE_COLUMNS = 100
 LISTED_INPUTS = 16
@@ -90,8 +96,8 @@ def _operators(network: Network) -> Table:
         (
             layer.name,
             layer.operator,
-            f"{', '.join(layer.sources)} -> {layer.output}",
-            f"{layer.input_dtype} {layer.input_width} -> {layer.dtype} {layer.width}",
+            f"{', '.join(layer.sources)} -> {layer.output.name}",
+            f"{layer.input.dtype} {layer.input.size} -> {layer.dtype} {layer.size}",
         )
         for layer in network.layers
     )
@@ -171,7 +177,7 @@ def _inputs(network: Network) -> Table:
     """The input box, in the network's units and, where the model says how, in physical ones."""
     low, high = network.box
     if network.normalisation is None and len(np.unique(network.box, axis=1).T) == 1:
-        rows = iter([(f"{network.input_name}, each of {network.input_width}", f"{low[0]:.6g} to {high[0]:.6g}")])
+        rows = iter([(f"{network.input.name}, each of {network.input.size}", f"{low[0]:.6g} to {high[0]:.6g}")])
         return _table("input", "box", rows=rows)
     lines = list(_input_rows(network))
     more = len(lines) - LISTED_INPUTS
@@ -185,7 +191,7 @@ def _input_rows(network: Network) -> Iterator[tuple[str, ...]]:
     for index, (low, high) in enumerate(network.box.T):
         box = f"{low:.6g} to {high:.6g}"
         if affine is None:
-            yield f"{network.input_name}[{index}]", box
+            yield f"{network.input.name}[{index}]", box
         else:
             mean, span = affine.mean[index], affine.range[index]
             bounds = " to ".join(f"{float(bound) * span + mean:.6g}" for bound in (low, high))

@@ -18,9 +18,10 @@ from harness.model.importer import steps as float_steps
 from harness.model.importer.graph import MOVES, Graph
 from harness.model.importer.quantised import Canonical
 from harness.model.importer.steps import Floats64, Step
+from harness.model.network import Network
 from harness.model.onnx_runtime import products
 from harness.model.onnx_runtime.sessions import refused, session
-from harness.operators import Network, QuantizeLinear
+from harness.operators.quantize_linear import QuantizeLinear
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -159,14 +160,14 @@ def bit_for_bit(graph: Graph, onnx_bytes: bytes, converted: Canonical, network: 
     vectors = _adversarial_vectors(network)
     given = products.exact_session(onnx_bytes, graph.name, 1, 1)
     theirs = dict(zip(graph.outputs, _run(given, graph, vectors, graph.outputs), strict=True))
-    kinds = {layer.output: layer.dtype for layer in network.layers}
+    kinds = {layer.output.name: layer.dtype for layer in network.layers}
     inner = {name: kinds[name] for name in converted.codes if name not in graph.outputs}
     if inner:
         exposed = products.exact_session(_with_outputs(onnx_bytes, inner), graph.name, 1, 1)
         theirs |= dict(zip(inner, _run(exposed, graph, vectors, list(inner)), strict=True))
     ours = products.exact_session(_with_outputs(network.onnx_bytes, inner), network.name, 1, len(vectors))
     for name, values in theirs.items():
-        _require_same_bits(graph, name, vectors, values, ours.run([name], {network.input_name: vectors})[0])
+        _require_same_bits(graph, name, vectors, values, ours.run([name], {network.input.name: vectors})[0])
     return Identity(len(vectors), tuple(theirs), sum(values.size for values in theirs.values()))
 
 
@@ -186,7 +187,7 @@ def _adversarial_vectors(network: Network) -> Floats32:
     """Uniform over the box and beyond it, corners, inputs half way between two codes, and NaN and infinities."""
     random = np.random.default_rng(SEED)
     low, high = network.box.astype(np.float64)
-    where = random.random((BIT_VECTORS, network.input_width))
+    where = random.random((BIT_VECTORS, network.input.size))
     vectors = low + (high - low) * random.random(where.shape)
     vectors[1::4] = np.where(where[1::4] < 0.4, low, np.where(where[1::4] < 0.8, high, vectors[1::4]))
     vectors[2::4] += (high - low) * (where[2::4] - 0.5)

@@ -16,11 +16,11 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.canonical import IR_VERSION, OPSET, value_info
 from harness.model.importer.graph import MOVES, Graph, Link, chain
-from harness.operators.layers import FLOAT32
 from harness.operators.node import element_type
-from harness.operators.readers import CODE_TYPES
+from harness.operators.quantize_linear import QUANTISED_TYPES
+from harness.operators.tensor import FLOAT32
 
-CODES = tuple(CODE_TYPES.values())
+CODES = tuple(QUANTISED_TYPES.values())
 INT32 = np.dtype(np.int32)
 
 
@@ -203,7 +203,7 @@ def output_quantisation(link: Link) -> tuple[Array, Array]:
     if attributes["block_size"] or attributes["precision"] not in (0, TensorProto.FLOAT):
         raise link.node.refusal("quantises in blocks, or in another precision", "one float32 scale for the tensor")
     asked = attributes["output_dtype"] or TensorProto.UINT8
-    if asked not in CODE_TYPES:
+    if asked not in QUANTISED_TYPES:
         raise link.node.refusal(f"quantises to {element_type(asked)}", "uint8 or int8")
-    zero_point = scalar(link, 2, "zero point", CODES) if link.node.has(2) else np.zeros((), CODE_TYPES[asked])
+    zero_point = scalar(link, 2, "zero point", CODES) if link.node.has(2) else np.zeros((), QUANTISED_TYPES[asked])
     return scalar(link, 1, "scale", [FLOAT32]), zero_point

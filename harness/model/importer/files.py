@@ -23,7 +23,7 @@ from harness.model.importer.graph import Graph
 from harness.model.importer.quantised import Canonical
 from harness.model.importer.steps import Floats64
 from harness.model.metadata import normalisation_of, stated_box
-from harness.operators import Network, Normalisation
+from harness.model.network import Network, Normalisation
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,14 +155,14 @@ def _as_it_is(found: Graph) -> Canonical | None:
         network = networks.parse(found.model.SerializeToString(), found.name)
     except RequestError:
         return None
-    if network.input_width != math.prod(found.input_shape):  # more than one vector at a time
+    if network.input.size != math.prod(found.input_shape):  # more than one vector at a time
         return None
     model = onnx.load_model_from_string(network.onnx_bytes)
-    source = next(value for value in model.graph.input if value.name == network.input_name)
+    source = next(value for value in model.graph.input if value.name == network.input.name)
     del model.graph.input[:], model.graph.value_info[:]
     model.graph.input.append(source)
     for value in (*model.graph.input, *model.graph.output):
         for size in value.type.tensor_type.shape.dim[:1]:
             size.dim_param = "vectors"
-    codes = tuple(layer.output for layer in network.layers if layer.dtype in CODES)
+    codes = tuple(layer.output.name for layer in network.layers if layer.dtype in CODES)
     return Canonical(model, codes, from_qdq=False, notes=())

@@ -23,7 +23,7 @@ from harness.model.importer.conversion import (
     require_weights_on_the_right,
 )
 from harness.model.importer.graph import Dequantised, Link, matrix
-from harness.operators.layers import FLOAT32
+from harness.operators.tensor import FLOAT32
 
 
 def read(conversion: Conversion, a: tuple[Array, Array]) -> None:

@@ -37,8 +37,8 @@ from harness.model.importer.conversion import (
     scalar,
 )
 from harness.model.importer.graph import MOVES, Graph, Link, matrix
-from harness.operators.layers import FLOAT32
 from harness.operators.node import domain_of, element_type
+from harness.operators.tensor import FLOAT32
 
 ACCEPTED = (
     "accepted: QuantizeLinear, QGemm, QLinearMatMul, MatMulInteger, QDQ of Gemm and MatMul, Relu, DequantizeLinear"

@@ -23,9 +23,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 from harness.core.arrays import Array
 from harness.core.errors import ReferenceFailed
+from harness.model.network import Network
 from harness.model.onnx_runtime import sessions
 from harness.model.onnx_runtime.sessions import takes_precision
-from harness.operators import Layer, Network, QGemm
+from harness.operators.base import Layer
+from harness.operators.product import SMALL, Product, saturated
 
 ROWS = (1, 2, 5, 6, 7, 16, 32, 33, 64)
 DEPTHS = (2, 5, 50, 100)
@@ -33,7 +35,6 @@ COLUMNS = 50
 ZERO_POINTS = {"uint8": (0, 128), "int8": (0, -5)}  # of the inputs, where no network says it
 TILE_ROWS, TILE_COLUMNS = 32, 16  # of the AMX kernel
 DISTINCT_ROWS = 251  # of inputs, which repeat in larger batches; a prime, so that tiles begin everywhere
-SMALL = (-64, 63)  # two products of such weights with uint8 codes stay within int16
 CLASSIFIED_ROWS = 256
 TYPE_PAIRS = (("uint8", "int8"), ("uint8", "uint8"), ("int8", "int8"))
 RELEVANT_FEATURES = (
@@ -65,41 +66,6 @@ REMEDIES = {
     Defect.UNKNOWN: "the reference cannot be trusted here: use another machine or another version of ONNX Runtime, and "
     "report it",
 }
-
-
-@dataclass(frozen=True)
-class Product:
-    """A product of 8-bit matrices, (M, depth) by (depth, width), as ONNX Runtime tells them apart.
-
-    `weights_zero_points` is one for all columns or one for each; `small` weights are within SMALL.
-    """
-
-    input_dtype: str
-    weights_dtype: str
-    depth: int
-    width: int
-    input_zero_point: int = 0
-    weights_zero_points: tuple[int, ...] = (0,)
-    small: bool = False
-
-    @classmethod
-    def of(cls, layer: QGemm) -> Product:
-        """Return the product of a layer."""
-        zero_points = tuple(layer.weights_zero_point.tolist())
-        return cls(
-            layer.input_dtype.name,
-            layer.weights.dtype.name,
-            layer.input_width,
-            layer.width,
-            layer.a_zero_point,
-            zero_points if layer.per_column else zero_points[:1],
-            are_small(layer.weights),
-        )
-
-
-def are_small(weights: Array) -> bool:
-    """Return whether these are int8 weights within SMALL."""
-    return bool(weights.dtype == np.int8 and SMALL[0] <= weights.min() and weights.max() <= SMALL[1])
 
 
 @dataclass(frozen=True)
@@ -143,7 +109,7 @@ def check_network(
 ) -> HostCheck:
     """Multiply random matrices like those of every layer, in batches of so many `rows`; see `check_host`."""
     precise = takes_precision(network, x64_quant_precision=x64_quant_precision)
-    products = {layer.name: Product.of(layer) for layer in network.layers if isinstance(layer, QGemm)}
+    products = {layer.name: product for layer in network.layers if (product := layer.product())}
     return check_products(products, rows, threads, x64_quant_precision=precise)
 
 
@@ -199,25 +165,6 @@ def _saturates(product: Product, a: Array, b: Array, rows: Array, output: Array)
     return np.array_equal(_wrapped(sums), output[rows])
 
 
-def saturated(a: Array, b: Array, a_zero_point: int, b_zero_point: Array) -> npt.NDArray[np.int64]:
-    """Return sum_k (a - a_zero_point) * (b - b_zero_point) by kernels that saturate the products of a and b."""
-    of_zero_points: npt.NDArray[np.int64] = (
-        len(b) * a_zero_point * b_zero_point.astype(np.int64)
-        - a_zero_point * b.astype(np.int64).sum(axis=0)
-        - a.astype(np.int64).sum(axis=1, keepdims=True) * b_zero_point
-    )
-    return saturating_product(a, b) + of_zero_points
-
-
-def saturating_product(a: Array, b: Array) -> npt.NDArray[np.int64]:
-    """Return the defective kernels' result: sum over even k of clamp_int16(a[k] * b[k] + a[k+1] * b[k+1])."""
-    limits, total = np.iinfo(np.int16), np.zeros((len(a), b.shape[1]), np.int64)
-    for k in range(0, len(b), 2):
-        pair = a[:, k : k + 2].astype(np.int64) @ b[k : k + 2].astype(np.int64)
-        total += np.clip(pair, limits.min, limits.max)
-    return total
-
-
 def _classify(wrong: npt.NDArray[np.bool_], saturates: Callable[[Array], bool]) -> Defect:
     """Name the defect that makes these outputs (M, N) wrong; `saturates` tells of rows if SATURATION explains them."""
     if not wrong.any():
@@ -235,27 +182,14 @@ def classify_layer(layer: Layer, inputs: Array, right: Array, found: Array) -> D
     """Name the defect that makes ONNX Runtime give `found` (M, N) for a layer's `inputs` (M, K) instead of `right`."""
     word = np.dtype(f"uint{8 * layer.dtype.itemsize}")
     wrong = right.view(word) != found.view(word)
-    if not isinstance(layer, QGemm):
+    if not layer.accumulates:
         return Defect.UNKNOWN if wrong.any() else Defect.NONE
 
     def saturates(rows: Array) -> bool:
-        if layer.input_dtype != np.uint8 or layer.weights.dtype != np.int8:
-            return False
-        sums = saturated(inputs[rows], layer.weights, layer.a_zero_point, layer.weights_zero_point) + layer.bias
-        return np.array_equal(_finished(layer, sums), found[rows])
+        saturating = layer.saturating(inputs[rows])
+        return saturating is not None and np.array_equal(saturating, found[rows])
 
     return _classify(wrong, saturates)
-
-
-def _finished(layer: QGemm, sums: npt.NDArray[np.int64]) -> Array:
-    """Return what a QGemm makes of any sums, of those too that its exact products cannot reach."""
-    product: Array = _wrapped(sums) * layer.multiplier
-    if layer.dtype == np.float32:
-        return product
-    limits = np.iinfo(layer.dtype)
-    codes = np.clip(np.rint(product), limits.min - layer.y_zero_point, limits.max - layer.y_zero_point)
-    finished: Array = (codes + layer.y_zero_point).astype(layer.dtype)
-    return finished
 
 
 def summarise(defects: Iterable[Defect]) -> Defect:

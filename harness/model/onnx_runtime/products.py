@@ -17,8 +17,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from harness.core.arrays import Array
 from harness.model.onnx_runtime import sessions
-from harness.model.onnx_runtime.hostcheck import ROWS, Product, are_small, check_products, require_trusted
+from harness.model.onnx_runtime.hostcheck import ROWS, check_products, require_trusted
 from harness.model.onnx_runtime.sessions import refused
+from harness.operators.product import Product, are_small
 
 if TYPE_CHECKING:
     import onnxruntime

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 
 from harness.core.errors import RequestError
-from harness.operators import Network, QGemm
+from harness.model.network import Network
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -23,7 +23,7 @@ def refused(name: str, error: Exception) -> RequestError:
 
 def takes_precision(network: Network, *, x64_quant_precision: bool) -> bool:
     """Return whether a session of the network is to have the option, which is for uint8 inputs only."""
-    unsigned = all(layer.input_dtype == np.uint8 for layer in network.layers if isinstance(layer, QGemm))
+    unsigned = all(layer.input.dtype == np.uint8 for layer in network.layers if layer.accumulates)
     return x64_quant_precision and unsigned
 
 

@@ -21,7 +21,7 @@ from harness.model.canonical import IR_VERSION, OPSET, value_info
 from harness.model.quantizer.codes import Codes
 from harness.model.quantizer.layers import QuantizedDense, QuantizedNetwork
 from harness.model.quantizer.weights import Term
-from harness.operators.layers import FLOAT32, INT64
+from harness.operators.tensor import FLOAT32, INT64
 
 
 @dataclass(frozen=True)

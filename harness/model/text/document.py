@@ -9,8 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.model.network import Network
 from harness.model.text.facts import accumulator, parameter_count, widths
-from harness.operators import Add, ArgExtremum, DequantizeLinear, Layer, Network, QGemm, QuantizeLinear
+from harness.operators.add import Add
+from harness.operators.arg_extremum import ArgExtremum
+from harness.operators.base import Layer
+from harness.operators.dequantize_linear import DequantizeLinear
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 
 Floats32 = npt.NDArray[np.float32]
 
@@ -23,7 +29,7 @@ def document(network: Network) -> dict[str, Any]:
         "sha256": network.sha256,
         "widths": list(widths(network)),
         "parameters": parameter_count(network),
-        "input": network.input_name,
+        "input": network.input.name,
         "input_box": {"low": network.box[0].tolist(), "high": network.box[1].tolist()},
         "normalisation": None if normalisation is None else vars(normalisation),
         "metadata": {key: decoded(value) for key, value in network.metadata.items()},
@@ -50,10 +56,10 @@ def _common(layer: Layer) -> dict[str, Any]:
         "node": layer.node,
         "operator": layer.operator,
         "reads": list(layer.sources),
-        "writes": layer.output,
-        "input_width": layer.input_width,
-        "input_type": str(layer.input_dtype),
-        "width": layer.width,
+        "writes": layer.output.name,
+        "input_width": layer.input.size,
+        "input_type": str(layer.input.dtype),
+        "width": layer.size,
         "type": str(layer.dtype),
     }
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import onnx
 
+from harness.model.network import Network
 from harness.model.text.tensors import constants
-from harness.operators import Network, QGemm, accumulator_bounds
+from harness.operators.qgemm import QGemm
 
 PARAMETERS = {"QGemm": (3, 6), "Add": (0, 1)}  # the inputs that are weights or bias, where they are constant
 
@@ -34,7 +35,7 @@ class Accumulator:
 
 def accumulator(layer: QGemm) -> Accumulator:
     """The bounds of a layer over all of its columns."""
-    low, high = accumulator_bounds(layer)
+    low, high = layer.accumulator_bounds()
     return Accumulator(int(low.min()), int(high.max()))
 
 
@@ -53,8 +54,8 @@ def parameter_count(network: Network) -> int:
 
 def widths(network: Network) -> tuple[int, ...]:
     """The width of the input and of every fully connected layer; QGemms that read the same codes are one layer."""
-    dense = {layer.sources: layer.width for layer in network.layers if isinstance(layer, QGemm)}
-    return (network.input_width, *dense.values())
+    dense = {layer.sources: layer.size for layer in network.layers if isinstance(layer, QGemm)}
+    return (network.input.size, *dense.values())
 
 
 def short_widths(sizes: tuple[int, ...]) -> str:

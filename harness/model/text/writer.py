@@ -12,12 +12,12 @@ import numpy as np
 import onnx
 
 from harness.core.errors import RequestError
+from harness.model.network import Network
 from harness.model.text import semantics
 from harness.model.text.coverage import ATTRIBUTE_TYPES, MODEL_INTEGERS, MODEL_TEXTS, TYPE_NAMES, leaves, uncovered
 from harness.model.text.reader import DESCRIPTION_FORMAT, WEIGHTS_FORMAT, read_model
 from harness.model.text.tensors import constants, declaration, is_single, weight_lines
 from harness.model.text.tokens import Source, float_word, quoted
-from harness.operators import Network
 
 Lines: TypeAlias = Iterator[str]
 Annotated: TypeAlias = onnx.GraphProto | onnx.NodeProto | onnx.TensorProto | onnx.ValueInfoProto

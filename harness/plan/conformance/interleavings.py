@@ -110,7 +110,7 @@ def _copies(count: int) -> str:
 
 def _early_inputs(plan: Plan) -> Iterator[Finding]:
     """The main thread fills the one buffer of the input before a tick, for the execution that begins in it."""
-    name = plan.network.input_name
+    name = plan.network.input.name
     for task in plan.tasks:
         if name in plan.network.layers[task.layer].sources and task.stage > 0:
             reader = plan.items[task.item].name

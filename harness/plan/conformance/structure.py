@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
-from harness.operators import QGemm
 from harness.plan.plan import Compute, Cross, Plan, Step, Task
 
 Kind: TypeAlias = Literal["structure", "deadlock", "data", "overwrite"]
@@ -42,7 +41,7 @@ def source_tasks(plan: Plan) -> tuple[tuple[int, ...], ...]:
     layers = plan.network.layers
     writers: dict[str, list[int]] = {}
     for index, task in enumerate(plan.tasks):
-        writers.setdefault(layers[task.layer].output, []).append(index)
+        writers.setdefault(layers[task.layer].output.name, []).append(index)
     return tuple(
         tuple(writer for tensor in layers[task.layer].sources for writer in writers.get(tensor, []))
         for task in plan.tasks
@@ -98,9 +97,9 @@ def _columns(plan: Plan) -> Iterator[str]:
         for task in tasks:
             if not 0 <= task.start < task.stop:
                 yield f"task {task.name} computes columns {task.start} to {task.stop}"
-        if len(tasks) > 1 and not isinstance(layer, QGemm):
+        if len(tasks) > 1 and not layer.splittable:
             yield f"layer {layer.name} is a {layer.operator}, whose columns cannot be split, but has {len(tasks)} tasks"
-        yield from _cover(plan, layer.name, layer.width, tasks)
+        yield from _cover(plan, layer.name, layer.size, tasks)
 
 
 def _cover(plan: Plan, layer: str, width: int, tasks: Sequence[Task]) -> Iterator[str]:

@@ -19,7 +19,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators import Add, ArgExtremum, DequantizeLinear, Layer, Network, QGemm, QuantizeLinear
+from harness.model.network import Network
+from harness.operators.add import Add
+from harness.operators.arg_extremum import ArgExtremum
+from harness.operators.base import Layer
+from harness.operators.dequantize_linear import DequantizeLinear
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.plan.items.graphs import (
     Description,
     External,
@@ -59,10 +65,10 @@ def describe(plan: Plan) -> Description:
 
 def describe_network(network: Network) -> tuple[Graph, dict[str, Array]]:
     """The graph of whole layers, and its parameters by label."""
-    tensors = {layer.output: identifier(layer.name) for layer in network.layers}
-    sources = {network.input_name: input_identifier(network)} | tensors
+    tensors = {layer.output.name: identifier(layer.name) for layer in network.layers}
+    sources = {network.input.name: input_identifier(network)} | tensors
     steps = [
-        _step(layer, tensors[layer.output], [sources[name] for name in layer.sources], (0, layer.width))
+        _step(layer, tensors[layer.output.name], [sources[name] for name in layer.sources], (0, layer.size))
         for layer in network.layers
     ]
     return _graph(network, steps, [tensors[name] for name in _outputs(network)]), _parameters(steps)
@@ -102,7 +108,7 @@ def layer_of(tensor: str, layers: Container[str]) -> str | None:
 def input_identifier(network: Network) -> str:
     """What the network's input is called: its ONNX name as far as NNEF can write it, and like no layer or part."""
     layers = {identifier(layer.name) for layer in network.layers}
-    name = identifier(re.sub(r"[^A-Za-z0-9]+", "_", network.input_name))
+    name = identifier(re.sub(r"[^A-Za-z0-9]+", "_", network.input.name))
     while not name[:1].isalpha() or layer_of(name, layers):
         name = f"x_{name}"
     return name
@@ -178,7 +184,7 @@ def _attributes(layer: Layer, columns: tuple[int, int]) -> dict[str, Value]:
         case QGemm():
             return _qgemm_attributes(layer) | {"columns": columns} | kind
         case ArgExtremum():
-            return {"width": layer.input_width, "select_last_index": layer.last} | kind
+            return {"width": layer.input.size, "select_last_index": layer.last} | kind
     return kind
 
 
@@ -213,18 +219,18 @@ def _variables(steps: Iterable[_Step]) -> Iterator[Variable]:
 def _outputs(network: Network) -> list[str]:
     """The tensors that no layer reads: they are the network's results."""
     read = {name for layer in network.layers for name in layer.sources}
-    return [layer.output for layer in network.layers if layer.output not in read]
+    return [layer.output.name for layer in network.layers if layer.output.name not in read]
 
 
 def _results(plan: Plan, tasks: Iterable[int]) -> list[str]:
     """Which of the tasks give results of the network, by their tensors."""
     outputs, layers = set(_outputs(plan.network)), plan.network.layers
     named = (plan.tasks[task] for task in tasks)
-    return [identifier(task.name) for task in named if layers[task.layer].output in outputs]
+    return [identifier(task.name) for task in named if layers[task.layer].output.name in outputs]
 
 
 def _external(network: Network) -> External:
-    return External(input_identifier(network), (1, network.input_width))
+    return External(input_identifier(network), (1, network.input.size))
 
 
 def _title(network: Network) -> str:

@@ -25,7 +25,7 @@ from harness.boards.profile import BoardName, Name
 from harness.core import strict_yaml
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
-from harness.operators import Network
+from harness.model.network import Network
 from harness.plan.items import composition
 from harness.plan.items.composition import Work
 from harness.plan.items.description import PARAMETERS, describe, describe_network, identifier, traces

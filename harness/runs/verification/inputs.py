@@ -13,7 +13,7 @@ import numpy as np
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
 from harness.core.safe_io import require_keys
-from harness.operators import Network
+from harness.model.network import Network
 from harness.plan import folder as plan_folder
 from harness.plan import plan_check
 from harness.plan.plan import Plan

@@ -14,10 +14,11 @@ from harness.analysis.compare import compare
 from harness.core.arrays import Array
 from harness.core.safe_io import load_array
 from harness.execution import dumps
+from harness.operators.counters import LayerCoverage, Met, Quantity
 from harness.plan import conformance
 from harness.plan.plan import Plan
 from harness.reference import Reference, SpecificationReference
-from harness.reference.coverage import Coverage, LayerCoverage, Met, Quantity
+from harness.reference.coverage import Coverage
 from harness.reference.stimuli import Stimuli
 from harness.runs import chunks, tracing
 from harness.runs.chunks import Chunk
@@ -65,7 +66,7 @@ def cover(outputs: Outputs) -> str:
         raise ContradictionError(f"chunks has what is none: {listed(others)}")
     for chunk, record in zip(found, outputs.evidence.records, strict=True):
         compared = [layer.compared for layer in record.layers]
-        require_equal(f"chunk {chunk.index}, compared,", compared, [chunk.size * layer.width for layer in layers])
+        require_equal(f"chunk {chunk.index}, compared,", compared, [chunk.size * layer.size for layer in layers])
     _require_no_other_dumps(outputs, found)
     return f"{len(found):,} chunks cover {count:,} vectors, {len(layers)} layers each, none twice and none left out"
 
@@ -124,7 +125,7 @@ def _require_deployed(outputs: Outputs, record: ChunkRecord) -> None:
         raise ContradictionError(f"{name}: {'it did not run' if wanted else 'it ran, and no proof asks for it'}")
     if deployed is None:
         return
-    width = outputs.plan.network.layers[-1].width
+    width = outputs.plan.network.layers[-1].size
     require_equal(f"{name}, compared,", deployed.result.compared, (record.stop - record.start) * width)
     if (deployed.sha256 == record.reference_sha256[-1]) is bool(deployed.result.differing):
         raise ContradictionError(f"{name}: its hash and its result contradict each other")

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.boards.profile import Profile
-from harness.operators import Layer, QGemm
+from harness.operators.base import Layer
+from harness.operators.qgemm import QGemm
 from harness.targets import HARDWARE, KERNELS, ItemCode, KernelCompiler, Launch, LayerCode, too_deep
 from harness.targets.c import inlined, plain, unrolled, vector
 

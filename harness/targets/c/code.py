@@ -9,11 +9,16 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators import Add, ArgExtremum, DequantizeLinear, Layer, QGemm, QuantizeLinear
+from harness.operators.add import Add
+from harness.operators.arg_extremum import ArgExtremum
+from harness.operators.base import Layer
+from harness.operators.dequantize_linear import DequantizeLinear
+from harness.operators.obligations import Part
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.targets import (
     C_TYPES,
     LayerCode,
-    Part,
     Stage,
     Table,
     initialiser,
@@ -37,18 +42,18 @@ class Bodies:
 
 def elementwise(layer: Layer, source: str, tables: tuple[Table, ...], body: str) -> LayerCode:
     """A layer of one source and one stage; `body` makes one vector `out` of one vector `in`."""
-    compute = stage(layer, Part.COMPUTE, layer.input_dtype, layer.input_width, layer.dtype, layer.width)
+    compute = stage(layer, Part.COMPUTE, layer.input.dtype, layer.input.size, layer.dtype, layer.size)
     forward = each_vector(f"{compute.name}({source}[v], {layer.name}_output[v]);")
     return LayerCode(definitions(tables, function(compute, body)), forward, tables, (compute,))
 
 
 def addition(layer: Add, sources: Sequence[str], body: str) -> LayerCode:
     """An Add of two sources; `body` makes one vector `out` of the vectors `in` and `other`."""
-    compute = stage(layer, Part.COMPUTE, layer.input_dtype, 2 * layer.width, layer.dtype, layer.width)
+    compute = stage(layer, Part.COMPUTE, layer.input.dtype, 2 * layer.size, layer.dtype, layer.size)
     text = (
         f"\nstatic ONE_CODE void {compute.name}(const float *in, const float *other, float *out)\n{{\n"
         f"    {body}\n}}\n"
-        f"DEFINE_STAGE_OF_TWO({compute.name}, float, {layer.width}, float, {layer.width})"
+        f"DEFINE_STAGE_OF_TWO({compute.name}, float, {layer.size}, float, {layer.size})"
     )
     terms = ", ".join(f"{source}[v]" for source in sources)
     return LayerCode(text, each_vector(f"{compute.name}({terms}, {layer.name}_output[v]);"), (), (compute,))
@@ -60,7 +65,7 @@ def qgemm(layer: QGemm, source: str, tables: tuple[Table, ...], bodies: Bodies) 
     return LayerCode(
         definitions(tables, function(accumulate, bodies.accumulate), function(finish, bodies.finish)),
         each_vector(
-            f"int32_t acc[{layer.width}];",
+            f"int32_t acc[{layer.size}];",
             f"{accumulate.name}({source}[v], acc);",
             f"{finish.name}(acc, {layer.name}_output[v]);",
         ),
@@ -72,8 +77,8 @@ def qgemm(layer: QGemm, source: str, tables: tuple[Table, ...], bodies: Bodies) 
 def stages(layer: QGemm) -> tuple[Stage, Stage]:
     """Of a QGemm: from the codes to the accumulators, and from them to its output."""
     return (
-        stage(layer, Part.ACCUMULATE, layer.input_dtype, layer.input_width, INT32, layer.width),
-        stage(layer, Part.FINISH, INT32, layer.width, layer.dtype, layer.width),
+        stage(layer, Part.ACCUMULATE, layer.input.dtype, layer.input.size, INT32, layer.size),
+        stage(layer, Part.FINISH, INT32, layer.size, layer.dtype, layer.size),
     )
 
 
@@ -144,8 +149,8 @@ def chosen(layer: ArgExtremum, column: int | str) -> str:
 def finish_call(layer: QGemm, scale: str, requantize: str) -> str:
     """The call of a QGemm's second stage, by the functions of a shape for float32 outputs and for codes."""
     if layer.dtype == np.float32:
-        return f"{scale}({layer.width}, in, {layer.name}_multiplier, out);"
-    operands = f"{layer.width}, in, {layer.name}_multiplier, {layer.name}_output_zero_point[0], out"
+        return f"{scale}({layer.size}, in, {layer.name}_multiplier, out);"
+    operands = f"{layer.size}, in, {layer.name}_multiplier, {layer.name}_output_zero_point[0], out"
     return f"{requantize}_{layer.dtype}({operands});"
 
 
@@ -153,7 +158,7 @@ def offset_call(layer: QGemm, function: str, to: str) -> str:
     """The statement of an item's init that computes a QGemm's offsets."""
     name = layer.name
     operands = f"&{name}_weights[0][0], {zero_points_argument(layer)}, {name}_bias, {name}_input_zero_point[0]"
-    return f"    {function}_{layer.input_dtype}({layer.input_width}, {layer.width}, {operands}, {to});"
+    return f"    {function}_{layer.input.dtype}({layer.input.size}, {layer.size}, {operands}, {to});"
 
 
 def zero_points_argument(layer: QGemm) -> str:

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.operators import Add, ArgExtremum, DequantizeLinear, Layer, QGemm, QuantizeLinear
+from harness.operators.add import Add
+from harness.operators.arg_extremum import ArgExtremum
+from harness.operators.base import Layer
+from harness.operators.dequantize_linear import DequantizeLinear
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.targets import LayerCode, Table, signed_weights
 from harness.targets.c import code
 from harness.targets.c.code import Bodies
@@ -38,22 +43,22 @@ def _elementwise(layer: Layer) -> tuple[tuple[Table, ...], str]:
         addend = Table(f"{layer.name}_addend", layer.addend)
         return (addend,), _loop(layer, f"out[n] = in[n] + {addend.name}[n];")
     if isinstance(layer, ArgExtremum):
-        loop = f"    for (size_t n = 1; n < {layer.input_width}; ++n)\n        {code.chosen(layer, 'n')}"
+        loop = f"    for (size_t n = 1; n < {layer.input.size}; ++n)\n        {code.chosen(layer, 'n')}"
         return (), f"size_t best = 0;\n{loop}\n    out[0] = (int64_t)best;"
     raise TypeError(layer)
 
 
 def _loop(layer: Layer, statement: str) -> str:
-    return f"for (size_t n = 0; n < {layer.width}; ++n)\n        {statement}"
+    return f"for (size_t n = 0; n < {layer.size}; ++n)\n        {statement}"
 
 
 def _accumulate(layer: QGemm) -> str:
-    name, depth = layer.name, layer.input_width
+    name, depth = layer.name, layer.input.size
     zero_points = signed_weights(layer)[1].any()
     sum_of_codes = f"int32_t sum_a = 0;\n    for (size_t k = 0; k < {depth}; ++k)\n        sum_a += in[k];\n    "
     correction = f" - (uint32_t){name}_weights_zero_point[n] * (uint32_t)sum_a" if zero_points else ""
     return (
-        f"{sum_of_codes if zero_points else ''}for (size_t n = 0; n < {layer.width}; ++n) {{\n"
+        f"{sum_of_codes if zero_points else ''}for (size_t n = 0; n < {layer.size}; ++n) {{\n"
         f"        int32_t sum = 0;\n        for (size_t k = 0; k < {depth}; ++k)\n"
         f"            sum += in[k] * {name}_weights[n][k];\n"
         f"        out[n] = (int32_t)({name}_offset[n] + (uint32_t)sum{correction});\n    }}"

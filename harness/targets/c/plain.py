@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.operators import Add, ArgExtremum, DequantizeLinear, Layer, QGemm, QuantizeLinear
+from harness.operators.add import Add
+from harness.operators.arg_extremum import ArgExtremum
+from harness.operators.base import Layer
+from harness.operators.dequantize_linear import DequantizeLinear
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.targets import LayerCode, Table
 from harness.targets.c import code
 from harness.targets.c.code import Bodies
@@ -18,7 +23,7 @@ def layer_code(layer: Layer, sources: Sequence[str], prefix: str = "") -> LayerC
     `prefix` is that of the functions that are called.
     """
     if isinstance(layer, Add) and layer.addend is None:
-        return code.addition(layer, sources, f"{prefix}add_float32({layer.width}, in, other, out);")
+        return code.addition(layer, sources, f"{prefix}add_float32({layer.size}, in, other, out);")
     [source] = sources
     if isinstance(layer, QGemm):
         return code.qgemm(layer, source, code.qgemm_tables(layer), _qgemm(layer, prefix))
@@ -31,25 +36,25 @@ def _elementwise(layer: Layer) -> tuple[tuple[Table, ...], str]:
     """The constants and the call of a layer with one source and one stage."""
     if isinstance(layer, QuantizeLinear):
         scale, zero_point = code.affine(layer)
-        arguments = f"{layer.width}, in, {scale.name}[0], {zero_point.name}[0], out"
+        arguments = f"{layer.size}, in, {scale.name}[0], {zero_point.name}[0], out"
         return (scale, zero_point), f"quantize_linear_{layer.dtype}({arguments});"
     if isinstance(layer, DequantizeLinear):
         scale, zero_point = code.affine(layer)
-        arguments = f"{layer.width}, in, {scale.name}[0], {zero_point.name}[0], out"
-        return (scale, zero_point), f"dequantize_linear_{layer.input_dtype}({arguments});"
+        arguments = f"{layer.size}, in, {scale.name}[0], {zero_point.name}[0], out"
+        return (scale, zero_point), f"dequantize_linear_{layer.input.dtype}({arguments});"
     if isinstance(layer, Add) and layer.addend is not None:
         addend = Table(f"{layer.name}_addend", layer.addend)
-        return (addend,), f"add_float32({layer.width}, in, {addend.name}, out);"
+        return (addend,), f"add_float32({layer.size}, in, {addend.name}, out);"
     if isinstance(layer, ArgExtremum):
         flags = f"{str(layer.largest).lower()}, {str(layer.last).lower()}"
-        return (), f"arg_extremum_{layer.input_dtype}({layer.input_width}, in, {flags});"
+        return (), f"arg_extremum_{layer.input.dtype}({layer.input.size}, in, {flags});"
     raise TypeError(layer)
 
 
 def _qgemm(layer: QGemm, prefix: str) -> Bodies:
-    name, sizes = layer.name, f"{layer.input_width}, {layer.width}"
+    name, sizes = layer.name, f"{layer.input.size}, {layer.size}"
     operands = f"&{name}_weights[0][0], {code.zero_points_argument(layer)}, {name}_offset"
-    accumulate = f"{prefix}qgemm_accumulate_{layer.input_dtype}({sizes}, in, {operands}, out);"
+    accumulate = f"{prefix}qgemm_accumulate_{layer.input.dtype}({sizes}, in, {operands}, out);"
     return Bodies(accumulate, code.finish_call(layer, f"{prefix}scale_accumulator", f"{prefix}requantize"))
 
 

@@ -11,7 +11,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators import Add, ArgExtremum, DequantizeLinear, Layer, QGemm, QuantizeLinear
+from harness.operators.add import Add
+from harness.operators.arg_extremum import ArgExtremum
+from harness.operators.base import Layer
+from harness.operators.dequantize_linear import DequantizeLinear
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.targets import C_TYPES, LayerCode, Table, literal, offset, too_deep
 from harness.targets.c import code
 from harness.targets.c.code import Bodies
@@ -23,7 +28,7 @@ TERM_LIMIT = 100_000
 
 def refusal(layer: Layer) -> str | None:
     """Why this target cannot compute `layer` exactly, or not sensibly; None if it can."""
-    terms = layer.input_width * layer.width
+    terms = layer.input.size * layer.size
     if isinstance(layer, QGemm) and terms > TERM_LIMIT:
         return f"{terms:,} products, but code without loops is limited to {TERM_LIMIT:,} a layer; take c:inlined"
     return too_deep(layer)
@@ -32,7 +37,7 @@ def refusal(layer: Layer) -> str | None:
 def layer_code(layer: Layer, sources: Sequence[str]) -> LayerCode:
     """The code of `layer`, which reads the buffers `sources` of shape (vectors, input width) each."""
     if isinstance(layer, Add) and layer.addend is None:
-        return code.addition(layer, sources, _assigned(f"in[{n}] + other[{n}]" for n in range(layer.width)))
+        return code.addition(layer, sources, _assigned(f"in[{n}] + other[{n}]" for n in range(layer.size)))
     [source] = sources
     if isinstance(layer, QGemm):
         return code.qgemm(layer, source, _read_back(layer), Bodies(_accumulate(layer), _finish(layer)))
@@ -41,7 +46,7 @@ def layer_code(layer: Layer, sources: Sequence[str]) -> LayerCode:
 
 def _elementwise(layer: Layer) -> str:
     """The statements of a layer with one source and one stage."""
-    columns = range(layer.width)
+    columns = range(layer.size)
     if isinstance(layer, QuantizeLinear):
         scale = code.not_known("float", "scale", literal(layer.scale))
         codes = _assigned(code.rounded(layer.dtype, f"in[{n}] / scale") for n in columns)
@@ -52,7 +57,7 @@ def _elementwise(layer: Layer) -> str:
     if isinstance(layer, Add) and layer.addend is not None:
         return _assigned(f"in[{n}] + {literal(layer.addend[n])}" for n in columns)
     if isinstance(layer, ArgExtremum):
-        choices = [code.chosen(layer, n) for n in range(1, layer.input_width)]
+        choices = [code.chosen(layer, n) for n in range(1, layer.input.size)]
         return "\n    ".join(["size_t best = 0;", *choices, "out[0] = (int64_t)best;"])
     raise TypeError(layer)
 
@@ -102,6 +107,6 @@ def _read_back(layer: QGemm) -> tuple[Table, Table]:
 
 def initialise(layer: QGemm) -> str:
     """What reads the statements back, in an item's init."""
-    name, c_type = layer.name, C_TYPES[layer.input_dtype.name]
+    name, c_type = layer.name, C_TYPES[layer.input.dtype.name]
     stage = code.stages(layer)[0].name
-    return f"    READ_STATEMENTS({stage}, {c_type}, {layer.input_width}, {layer.width}, {name}_start, {name}_terms);"
+    return f"    READ_STATEMENTS({stage}, {c_type}, {layer.input.size}, {layer.size}, {name}_start, {name}_terms);"

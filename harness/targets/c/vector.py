@@ -10,7 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators import Layer, QGemm, QuantizeLinear
+from harness.operators.base import Layer
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.targets import C_TYPES, LayerCode, Stage, Table, offset, origin_of_weights, signed_weights
 from harness.targets.c import code, plain
 
@@ -29,7 +31,7 @@ def layer_code(layer: Layer, sources: Sequence[str]) -> LayerCode:
 
 def _quantize_linear(layer: QuantizeLinear, source: str) -> LayerCode:
     scale, zero_point = code.affine(layer)
-    call = f"quantize_vector_{layer.dtype}({layer.width}, in, {scale.name}[0], {zero_point.name}[0], out);"
+    call = f"quantize_vector_{layer.dtype}({layer.size}, in, {scale.name}[0], {zero_point.name}[0], out);"
     return code.elementwise(layer, source, (scale, zero_point), call)
 
 
@@ -44,7 +46,7 @@ def packed(weights: Array) -> Array:
 
 def offsets(layer: QGemm) -> Array:
     """For codes as they are, and for those whose highest bit is flipped: uint32 (2, N)."""
-    change = 128 if layer.input_dtype == np.uint8 else -128
+    change = 128 if layer.input.dtype == np.uint8 else -128
     sums = change * signed_weights(layer)[0].astype(np.int64).sum(axis=0)
     return np.stack([offset(layer), (offset(layer) + sums).astype(np.uint32)])
 
@@ -54,7 +56,7 @@ def _whole(size: int, unit: int) -> int:
 
 
 def _tables(layer: QGemm) -> tuple[Table, ...]:
-    padded = _whole(layer.width, LANES)
+    padded = _whole(layer.size, LANES)
     starts = Table(f"{layer.name}_offset", code.filled(offsets(layer), padded), "constant after init", computed=True)
     origin = f"{origin_of_weights(layer)}, in panels of {LANES} outputs: one row a group of {QUAD} inputs"
     weights = Table(f"{layer.name}_weights", packed(signed_weights(layer)[0]), origin)
@@ -72,7 +74,7 @@ def _qgemm(layer: QGemm, source: str) -> LayerCode:
             aligned=True,
         ),
         code.each_vector(
-            f"int32_t acc[PADDED({layer.width})] {code.ALIGNED};",
+            f"int32_t acc[PADDED({layer.size})] {code.ALIGNED};",
             f"{accumulate.name}({source}[v], acc);",
             f"{finish.name}(acc, {layer.name}_output[v]);",
         ),
@@ -92,7 +94,7 @@ def _padded(part: str, stage: Stage) -> str:
 
 def _accumulate(layer: QGemm) -> str:
     operands = f"&{layer.name}_weights[0][0], {code.zero_points_argument(layer)}, &{layer.name}_offset[0][0]"
-    return f"qgemm_vector_accumulate_{layer.input_dtype}({layer.input_width}, {layer.width}, in, {operands}, out);"
+    return f"qgemm_vector_accumulate_{layer.input.dtype}({layer.input.size}, {layer.size}, in, {operands}, out);"
 
 
 def _finish(layer: QGemm) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from harness.boards.profile import Profile
-from harness.operators import Layer
+from harness.operators.base import Layer
 from harness.targets import HARDWARE, KERNELS, ItemCode, KernelCompiler, Launch
 from harness.targets.cuda import fused, host, layerwise
 from harness.targets.cuda.build import COMPILER

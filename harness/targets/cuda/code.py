@@ -7,8 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.operators import Add, ArgExtremum, DequantizeLinear, Layer, QGemm, QuantizeLinear
-from harness.targets import C_TYPES, Part, Stage, Table, Work, initialiser, stage
+from harness.operators.add import Add
+from harness.operators.arg_extremum import ArgExtremum
+from harness.operators.base import Layer
+from harness.operators.dequantize_linear import DequantizeLinear
+from harness.operators.obligations import Part
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
+from harness.targets import C_TYPES, Stage, Table, Work, initialiser, stage
 
 VECTORS_LIMIT = 128  # THREADS in kernels/cuda/gpu.c
 ARGUMENTS_LIMIT = 64  # ARGUMENTS there: the buffers of a kernel
@@ -93,12 +99,12 @@ def stages(layer: Layer) -> tuple[Stage, ...]:
     """Of a QGemm from codes to sums, and from sums to the output; of others all, the terms of a sum side by side."""
     if not isinstance(layer, QGemm):
         terms = 2 if isinstance(layer, Add) and layer.addend is None else 1
-        width = terms * layer.input_width
-        return (stage(layer, Part.COMPUTE, layer.input_dtype, width, layer.dtype, layer.width),)
+        width = terms * layer.input.size
+        return (stage(layer, Part.COMPUTE, layer.input.dtype, width, layer.dtype, layer.size),)
     sums = np.dtype(np.int32)
     return (
-        stage(layer, Part.ACCUMULATE, layer.input_dtype, layer.input_width, sums, layer.width),
-        stage(layer, Part.FINISH, sums, layer.width, layer.dtype, layer.width),
+        stage(layer, Part.ACCUMULATE, layer.input.dtype, layer.input.size, sums, layer.size),
+        stage(layer, Part.FINISH, sums, layer.size, layer.dtype, layer.size),
     )
 
 
@@ -107,14 +113,14 @@ def elementwise_function(layer: QuantizeLinear | DequantizeLinear | Add) -> str:
     name, constants = layer.name, f"{layer.name}_scale[0], {layer.name}_zero[0]"
     if isinstance(layer, Add):
         return f"ONE_CODE float {name}_compute(float a, float b)\n{{\n    return add(a, b);\n}}"
-    given, made = c_type(layer.input_dtype), c_type(layer.dtype)
+    given, made = c_type(layer.input.dtype), c_type(layer.dtype)
     body = f"quantize<{made}>(x, {constants})" if isinstance(layer, QuantizeLinear) else f"dequantize(x, {constants})"
     return f"ONE_CODE {made} {name}_compute({given} x)\n{{\n    return {body};\n}}"
 
 
 def flags(layer: ArgExtremum) -> str:
     """The template arguments of arg_extremum."""
-    return f"{layer.input_width}, {str(layer.largest).lower()}, {str(layer.last).lower()}"
+    return f"{layer.input.size}, {str(layer.largest).lower()}, {str(layer.last).lower()}"
 
 
 def parameters(kernel_arguments: Sequence[tuple[str, str]], *more: str) -> str:

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators import Add, ArgExtremum, DequantizeLinear, Layer, QGemm, QuantizeLinear
+from harness.operators.add import Add
+from harness.operators.arg_extremum import ArgExtremum
+from harness.operators.base import Layer
+from harness.operators.dequantize_linear import DequantizeLinear
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.targets import Launch, Table, Work, offset
 from harness.targets.cuda.code import (
     ARGUMENTS_LIMIT,
@@ -33,9 +38,9 @@ GOOD_STRIDE = 8 + 1  # of a launch that is not worth cutting: it carries at leas
 
 def refusal(layer: Layer) -> str | None:
     """Why the kernel cannot take `layer`; None if it can."""
-    if isinstance(layer, QGemm) and _words(layer.input_dtype, layer.input_width) > STAGED:
+    if isinstance(layer, QGemm) and _words(layer.input.dtype, layer.input.size) > STAGED:
         return (
-            f"{layer.input_width} inputs, but the fused kernel holds the weights of four outputs in "
+            f"{layer.input.size} inputs, but the fused kernel holds the weights of four outputs in "
             f"{16 * STAGED:,} bytes of shared memory, enough for {4 * STAGED:,}; cuda:layerwise takes it"
         )
     needed = 2 * _tile_words(layer)  # the stride of one vector
@@ -54,8 +59,8 @@ def _words(dtype: np.dtype[np.generic], width: int) -> int:
 
 def _tile_words(layer: Layer) -> int:
     """Of the layer's sources and its output."""
-    sources = len(layer.sources) * _words(layer.input_dtype, layer.input_width)
-    return sources + _words(layer.dtype, layer.width)
+    sources = len(layer.sources) * _words(layer.input.dtype, layer.input.size)
+    return sources + _words(layer.dtype, layer.size)
 
 
 def generate(launches: Sequence[Launch]) -> list[DeviceLaunch]:
@@ -108,8 +113,8 @@ def _sizes(work: Work) -> Iterator[tuple[str, int]]:
     """The buffers of a task, with the words of a vector."""
     layer = work.layer
     for source in work.sources:
-        yield source, _words(layer.input_dtype, layer.input_width)
-    yield output(layer), _words(layer.dtype, layer.width)
+        yield source, _words(layer.input.dtype, layer.input.size)
+    yield output(layer), _words(layer.dtype, layer.size)
 
 
 def _last_uses(works: Sequence[Work]) -> dict[str, int]:
@@ -156,8 +161,8 @@ def _launch(launch: Launch) -> DeviceLaunch:
 def _forward(works: Sequence[Work]) -> tuple[str, Kernel]:
     """The kernel that carries vectors through `works`, all of them or one; it is named after the first's forward."""
     tiles, loaded = _tiles(works), _loaded(works)
-    kinds = {source: work.layer.input_dtype for work in works for source in work.sources}
-    widths = {source: work.layer.input_width for work in works for source in work.sources}
+    kinds = {source: work.layer.input.dtype for work in works for source in work.sources}
+    widths = {source: work.layer.input.size for work in works for source in work.sources}
     body = [
         *(["__shared__ uint4 staged[STAGED];"] if any(isinstance(work.layer, QGemm) for work in works) else []),
         f"__shared__ uint32_t tiles[{tiles.words} * STRIDE];",
@@ -184,7 +189,7 @@ def _steps(work: Work, index: int) -> list[str]:
     """Of the kernel: a layer from tile to tile, and its activations to memory; for a stage what is given, and made."""
     layer, name = work.layer, output(work.layer)
     compute = _qgemm(layer, _tile(work.sources[0]), _tile(name)) if isinstance(layer, QGemm) else _fill(work)
-    store = f"store<{c_type(layer.dtype)}, {layer.width}>(carry, {_tile(name)}, part == WHOLE ? {name} : made);"
+    store = f"store<{c_type(layer.dtype)}, {layer.size}>(carry, {_tile(name)}, part == WHOLE ? {name} : made);"
     only = "if (part != ACCUMULATE)\n            " if isinstance(layer, QGemm) else ""
     return [
         f"if (part == WHOLE || layer == {index}) {{ /* {layer.name} */",
@@ -195,7 +200,7 @@ def _steps(work: Work, index: int) -> list[str]:
 
 def _given(work: Work) -> list[str]:
     """For a stage of codes or numbers: the layer's sources from what is given."""
-    layer, kind, width = work.layer, c_type(work.layer.input_dtype), work.layer.input_width
+    layer, kind, width = work.layer, c_type(work.layer.input.dtype), work.layer.input.size
     part = "ACCUMULATE" if isinstance(layer, QGemm) else "COMPUTE"
     tiles, pitch = _term_tiles(work), len(work.sources) * width
     loads = [
@@ -222,7 +227,7 @@ def _fill(work: Work) -> list[str]:
     ]
     return [
         *second,
-        f"fill<{c_type(layer.dtype)}, {layer.width}>({_tile(output(layer))}, [&](unsigned v, {index}) {{",
+        f"fill<{c_type(layer.dtype)}, {layer.size}>({_tile(output(layer))}, [&](unsigned v, {index}) {{",
         f"    return {call};",
         "});",
     ]
@@ -230,7 +235,7 @@ def _fill(work: Work) -> list[str]:
 
 def _operands(work: Work) -> str:
     """Of the layer's function, for value n of vector v."""
-    kind, first = c_type(work.layer.input_dtype), _tile(work.sources[0])
+    kind, first = c_type(work.layer.input.dtype), _tile(work.sources[0])
     operand = f"Values<{kind}>{{&{first}[v]}}[n]"
     if not isinstance(work.layer, Add):
         return operand
@@ -240,9 +245,9 @@ def _operands(work: Work) -> str:
 
 def _qgemm(layer: QGemm, source: str, made: str) -> list[str]:
     """A QGemm from tile to tile, or for a stage from given sums, or to sums."""
-    name, sizes = layer.name, f"{_words(layer.input_dtype, layer.input_width)}, {layer.width}"
+    name, sizes = layer.name, f"{_words(layer.input.dtype, layer.input.size)}, {layer.size}"
     return [
-        f"const Sums<{layer.width}> sums{{carry, (int32_t *)(part == FINISH ? given : made)}};",
+        f"const Sums<{layer.size}> sums{{carry, (int32_t *)(part == FINISH ? given : made)}};",
         f"qgemm<{sizes}>((const uint4 *){name}_weights, staged, {source}, {made}, part, sums,",
         f"    {' ' * len('qgemm<')}{name}_accumulate, {name}_finish);",
     ]
@@ -265,7 +270,7 @@ def _tables(layer: Layer) -> tuple[Table, ...]:
 
 def _function(layer: Layer) -> str:
     if isinstance(layer, ArgExtremum):
-        values = f"Values<{c_type(layer.input_dtype)}>{{x}}"
+        values = f"Values<{c_type(layer.input.dtype)}>{{x}}"
         head = f"ONE_CODE int32_t {layer.name}_compute(const uint32_t *x)"
         return f"{head}\n{{\n    return arg_extremum<{flags(layer)}>({values});\n}}"
     if isinstance(layer, QuantizeLinear | DequantizeLinear | Add):
@@ -274,7 +279,7 @@ def _function(layer: Layer) -> str:
 
 
 def _qgemm_functions(layer: QGemm) -> str:
-    name, a, b = layer.name, c_type(layer.input_dtype), c_type(layer.weights.dtype)
+    name, a, b = layer.name, c_type(layer.input.dtype), c_type(layer.weights.dtype)
     zero_points = f"&four<uint4>({name}_weights_zero_point, g)" if layer.weights_zero_point.any() else "nullptr"
     given = f"a, b, four<uint4>({name}_offset, g), {zero_points}"
     multiplier = f"four<float4>({name}_multiplier, g)"
@@ -285,7 +290,7 @@ def _qgemm_functions(layer: QGemm) -> str:
     )
     return (
         f"ONE_CODE int4 {name}_accumulate(const uint32_t *a, const uint4 *b, unsigned g)\n{{\n"
-        f"    return accumulate_four<{a}, {b}, {layer.input_width}>({given});\n}}\n\n"
+        f"    return accumulate_four<{a}, {b}, {layer.input.size}>({given});\n}}\n\n"
         f"ONE_CODE {made} {name}_finish(int4 acc, unsigned g)\n{{\n    return {finish};\n}}"
     )
 

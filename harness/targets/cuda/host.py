@@ -75,7 +75,7 @@ def _arrays(launch: DeviceLaunch) -> list[_Array]:
     written = {output(layer.work.layer): layer for layer in launch.layers}
     works = [layer.work for layer in launch.layers]
     sources = {
-        source: work.layer.input_width * work.layer.input_dtype.itemsize
+        source: work.layer.input.size * work.layer.input.dtype.itemsize
         for work in works
         for source in work.sources
         if source not in written
@@ -83,7 +83,7 @@ def _arrays(launch: DeviceLaunch) -> list[_Array]:
     return [
         *(_Array(name, "GPU_SOURCE", size) for name, size in sources.items()),
         *(
-            _Array(name, _role(launch, layer), layer.work.layer.width * layer.work.layer.dtype.itemsize)
+            _Array(name, _role(launch, layer), layer.work.layer.size * layer.work.layer.dtype.itemsize)
             for name, layer in written.items()
         ),
     ]

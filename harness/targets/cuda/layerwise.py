@@ -6,7 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.operators import Add, ArgExtremum, DequantizeLinear, Layer, QGemm, QuantizeLinear
+from harness.operators.add import Add
+from harness.operators.arg_extremum import ArgExtremum
+from harness.operators.base import Layer
+from harness.operators.dequantize_linear import DequantizeLinear
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.targets import Launch, Table, Work
 from harness.targets.cuda.code import (
     VECTORS_LIMIT,
@@ -55,13 +60,13 @@ def _layer(work: Work) -> DeviceLayer:
         addend = () if layer.addend is None else (Table(f"{layer.name}_addend", layer.addend, computed=True),)
         return DeviceLayer(work, addend, elementwise_function(layer))
     if isinstance(layer, ArgExtremum):
-        head = f"ONE_CODE int32_t {layer.name}_compute(const {c_type(layer.input_dtype)} *x)"
+        head = f"ONE_CODE int32_t {layer.name}_compute(const {c_type(layer.input.dtype)} *x)"
         return DeviceLayer(work, (), f"{head}\n{{\n    return arg_extremum<{flags(layer)}>(x);\n}}")
     raise TypeError(layer)
 
 
 def _qgemm_functions(layer: QGemm) -> str:
-    name, a, y = layer.name, c_type(layer.input_dtype), c_type(layer.dtype)
+    name, a, y = layer.name, c_type(layer.input.dtype), c_type(layer.dtype)
     weights = f"&{name}_weights[0][0], {name}_weights_zero_point[n], {name}_bias[n], {name}_input_zero_point[0]"
     finish = (
         f"scale_accumulator(acc, {name}_multiplier[n])"
@@ -70,7 +75,7 @@ def _qgemm_functions(layer: QGemm) -> str:
     )
     return (
         f"ONE_CODE int32_t {name}_accumulate(const {a} *a, unsigned n)\n{{\n"
-        f"    return sum_of_products<{layer.input_width}, {layer.width}>(a, {weights}, n);\n}}\n\n"
+        f"    return sum_of_products<{layer.input.size}, {layer.size}>(a, {weights}, n);\n}}\n\n"
         f"ONE_CODE {y} {name}_finish(int32_t acc, unsigned n)\n{{\n    return {finish};\n}}"
     )
 
@@ -99,32 +104,32 @@ def _forward(work: Work) -> tuple[str, Kernel]:
     """The kernel of the schedule, which also computes the stages by themselves."""
     layer = work.layer
     sources = tuple(dict.fromkeys(work.sources))
-    given = [(f"const {c_type(layer.input_dtype)}", source) for source in sources]
+    given = [(f"const {c_type(layer.input.dtype)}", source) for source in sources]
     arguments = parameters([*given, (c_type(layer.dtype), output(layer))])
     body = "\n".join(f"    {line}" for line in _body(work))
     name = f"{layer.name}_forward"
     return f"KERNEL {name}({arguments})\n{{\n{body}\n}}", Kernel(
-        name, (*sources, output(layer)), layer.width, (layer.name,)
+        name, (*sources, output(layer)), layer.size, (layer.name,)
     )
 
 
 def _body(work: Work) -> list[str]:
     """From buffer to buffer; for a stage from what is given to what is made."""
     layer, source, made = work.layer, work.sources[0], output(work.layer)
-    name, x, y = layer.name, c_type(layer.input_dtype), c_type(layer.dtype)
+    name, x, y = layer.name, c_type(layer.input.dtype), c_type(layer.dtype)
     if isinstance(layer, QGemm):
         return [
             f"const {x} *const a = part == ACCUMULATE ? (const {x} *)given : {source};",
             f"{y} *const y = part == FINISH ? ({y} *)made : {made};",
             "int32_t *const sums = (int32_t *)(part == FINISH ? given : made);",
-            f"qgemm<{layer.input_width}, {layer.width}>(vectors, a, y, part, sums, {name}_accumulate, {name}_finish);",
+            f"qgemm<{layer.input.size}, {layer.size}>(vectors, a, y, part, sums, {name}_accumulate, {name}_finish);",
         ]
     to = f"{y} *const y = part == COMPUTE ? ({y} *)made : {made};"
     return [
         f"const {x} *const x = part == COMPUTE ? (const {x} *)given : {source};",
         to,
         *_terms(work),
-        f"write_outputs<{layer.width}>(vectors, y, [&](const Output<{layer.width}> &at) {{",
+        f"write_outputs<{layer.size}>(vectors, y, [&](const Output<{layer.size}> &at) {{",
         f"    return {name}_compute({_operands(layer)});",
         "});",
     ]
@@ -134,7 +139,7 @@ def _terms(work: Work) -> list[str]:
     """Of a sum: where the second term stands, and how far apart the vectors."""
     if not isinstance(work.layer, Add) or work.layer.addend is not None:
         return []
-    width = work.layer.width
+    width = work.layer.size
     return [
         f"const float *const other = part == COMPUTE ? x + {width} : {work.sources[1]};",
         f"const size_t pitch = part == COMPUTE ? {2 * width} : {width};",
@@ -144,7 +149,7 @@ def _terms(work: Work) -> list[str]:
 def _operands(layer: Layer) -> str:
     """Of the layer's function, for the output `at`."""
     if isinstance(layer, ArgExtremum):
-        return f"&x[at.v * {layer.input_width}]"
+        return f"&x[at.v * {layer.input.size}]"
     if isinstance(layer, Add) and layer.addend is None:
         return "x[at.v * pitch + at.n], other[at.v * pitch + at.n]"
     return f"x[at.i], {layer.name}_addend[at.n]" if isinstance(layer, Add) else "x[at.i]"

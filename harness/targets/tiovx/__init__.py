@@ -14,7 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from harness.boards.profile import Profile
-from harness.operators import Layer, QGemm, QuantizeLinear, accumulator_bounds
+from harness.operators.base import Layer
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.targets import HARDWARE, KERNELS, ItemCode, KernelCompiler, Launch, too_deep
 from harness.targets.tiovx import code
 from harness.targets.tiovx.build import COMPILER
@@ -47,7 +49,7 @@ class Tiovx:
         """Why this target cannot compute `layer` exactly; None if it can."""
         if not isinstance(layer, QuantizeLinear | QGemm):
             return "it has kernels for QuantizeLinear and QGemm; others need floating point, which no kernel here uses"
-        if isinstance(layer, QGemm) and accumulator_bounds(layer)[1].max() == np.iinfo(np.int32).max:
+        if isinstance(layer, QGemm) and layer.accumulator_bounds()[1].max() == np.iinfo(np.int32).max:
             return "an accumulator can be 2^31 - 1, which stands for a code that is never reached"
         return too_deep(layer)
 

@@ -7,19 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.operators import Layer, QGemm, QuantizeLinear
-from harness.targets import (
-    C_TYPES,
-    ItemCode,
-    Launch,
-    LayerCode,
-    Part,
-    Stage,
-    Table,
-    Work,
-    initialiser,
-    stage,
-)
+from harness.operators.base import Layer
+from harness.operators.obligations import Part
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
+from harness.targets import C_TYPES, ItemCode, Launch, LayerCode, Stage, Table, Work, initialiser, stage
 from harness.targets.tiovx import constants
 from harness.targets.tiovx.constants import Constants
 
@@ -117,10 +109,10 @@ def _sources(launch: Launch) -> list[str]:
 
 def _arrays(launch: Launch) -> list[_Array]:
     """The sources from outside, then what the tasks write, each once."""
-    written = [_Array(_output(work.layer), work.layer.dtype.name, work.layer.width, work.wanted) for work in launch]
+    written = [_Array(_output(work.layer), work.layer.dtype.name, work.layer.size, work.wanted) for work in launch]
     own = {array.name for array in written}
     read = dict.fromkeys(
-        _Array(source, work.layer.input_dtype.name, work.layer.input_width, wanted=False)
+        _Array(source, work.layer.input.dtype.name, work.layer.input.size, wanted=False)
         for work in launch
         for source in work.sources
         if source not in own
@@ -141,11 +133,11 @@ def _parts(layer: Layer, held: Constants) -> str:
 
 def _stages(layer: Layer) -> tuple[Stage, ...]:
     if not isinstance(layer, QGemm):
-        return (stage(layer, Part.COMPUTE, layer.input_dtype, layer.input_width, layer.dtype, layer.width),)
+        return (stage(layer, Part.COMPUTE, layer.input.dtype, layer.input.size, layer.dtype, layer.size),)
     sums = np.dtype(np.int32)
     return (
-        stage(layer, Part.ACCUMULATE, layer.input_dtype, layer.input_width, sums, layer.width),
-        stage(layer, Part.FINISH, sums, layer.width, layer.dtype, layer.width),
+        stage(layer, Part.ACCUMULATE, layer.input.dtype, layer.input.size, sums, layer.size),
+        stage(layer, Part.FINISH, sums, layer.size, layer.dtype, layer.size),
     )
 
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from harness import targets
 from harness.core.arrays import Array
-from harness.operators import QGemm, QuantizeLinear, specification
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.targets import Table
 
 KERNELS_VERSION = 1  # in protocol.h, too
@@ -40,7 +41,7 @@ def of_layer(layer: QuantizeLinear | QGemm) -> Constants:
 
 
 def _of_quantize_linear(layer: QuantizeLinear) -> Constants:
-    steps = specification.quantize_thresholds(layer).astype(np.int32)
+    steps = layer.thresholds().astype(np.int32)
     origin = "the least float32, as ordered numbers, that become each code above the lowest"
     table = Table(f"{layer.name}_thresholds", steps[None], origin, computed=True)
     return _with_head(layer, {"TABLE": table}, flip=0)
@@ -56,22 +57,22 @@ def _of_qgemm(layer: QGemm) -> Constants:
         parts["MULTIPLIER"] = Table(f"{name}_multiplier", layer.multiplier, origin, computed=True)
     else:
         origin = "of each column the least accumulators that become each code above the lowest"
-        parts["TABLE"] = Table(f"{name}_thresholds", specification.thresholds(layer), origin, computed=True)
+        parts["TABLE"] = Table(f"{name}_thresholds", layer.thresholds(), origin, computed=True)
     origin = f"{targets.origin_of_weights(layer)}, in the order of dot4.h"
     parts["WEIGHTS"] = Table(f"{name}_weights", packed(weights), origin, computed=True)
-    return _with_head(layer, parts, flip=FLIP if layer.input_dtype == np.int8 else 0)
+    return _with_head(layer, parts, flip=FLIP if layer.input.dtype == np.int8 else 0)
 
 
 def _with_head(layer: QuantizeLinear | QGemm, parts: Mapping[str, Table], *, flip: int) -> Constants:
     low = 0 if layer.dtype == np.float32 else int(np.iinfo(layer.dtype).min) % 256
     sizes = [parts[part].values.nbytes if part in parts else 0 for part in PARTS]
-    fields = [KERNELS_VERSION, layer.input_width, layer.width, flip, low, *sizes]
+    fields = [KERNELS_VERSION, layer.input.size, layer.size, flip, low, *sizes]
     return Constants(Table(f"{layer.name}_head", np.array(fields, np.uint32), HEAD, computed=True), parts)
 
 
 def offset(layer: QGemm) -> Array:
     """acc[n] without its sums over a, modulo 2^32, uint32 (N,); int8 codes of a are taken as uint8 ones, 128 more."""
-    shift = FLIP if layer.input_dtype == np.int8 else 0
+    shift = FLIP if layer.input.dtype == np.int8 else 0
     return targets.offset(dataclasses.replace(layer, a_zero_point=layer.a_zero_point + shift))
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from harness.boards.profile import Profile
-from harness.operators import Layer, QGemm, accumulator_bounds
+from harness.operators.base import Layer
+from harness.operators.qgemm import QGemm
 from harness.targets import HARDWARE, KERNELS, ItemCode, KernelCompiler, Launch, too_deep
 from harness.targets.vitis import code, fabric
 from harness.targets.vitis.build import COMPILER
@@ -34,7 +35,7 @@ def refusal(layer: Layer) -> str | None:
     """Why this target cannot compute `layer` exactly; None if it can."""
     if not isinstance(layer, QGemm):
         return "it has kernels for QGemm; others need floating point, which no kernel here uses"
-    if accumulator_bounds(layer)[1].max() == np.iinfo(np.int32).max:
+    if layer.accumulator_bounds()[1].max() == np.iinfo(np.int32).max:
         return "an accumulator can be 2^31 - 1, which stands for a code that is never reached"
     return too_deep(layer)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from harness.boards.profile import Profile
 from harness.core.errors import RequestError
-from harness.operators import QGemm
+from harness.operators.qgemm import QGemm
 from harness.targets import COMPILED, KERNELS, SIMULATORS, STAND_INS, CompileC, method, threshold_check, toolchain
 from harness.targets.vitis import constants, kernel, xclbin, xrt
 from harness.targets.vitis.kernel import Fabric, Kernel
@@ -148,7 +148,7 @@ def _value(index: int, c_type: str) -> str:
 def _tried(layers: Sequence[QGemm]) -> list[dict[str, object]]:
     """Of every layer with codes as output how many accumulators were tried."""
     thresholds = {
-        layer.name: np.broadcast_to(constants.thresholds(layer), (layer.width, 255))
+        layer.name: np.broadcast_to(constants.thresholds(layer), (layer.size, 255))
         for layer in layers
         if layer.dtype != np.float32
     }

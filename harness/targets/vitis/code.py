@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from harness.operators import QGemm
-from harness.targets import C_TYPES, ItemCode, Launch, LayerCode, Part, Stage, Table, Work, initialiser, stage
+from harness.operators.obligations import Part
+from harness.operators.qgemm import QGemm
+from harness.targets import C_TYPES, ItemCode, Launch, LayerCode, Stage, Table, Work, initialiser, stage
 from harness.targets.vitis import constants, kernel, records
 from harness.targets.vitis.kernel import Kernel
 from harness.targets.vitis.records import Record, output_of
@@ -83,13 +84,13 @@ def _arrays(launch: Launch) -> list[_Array]:
     """The sources from outside, then what the tasks write."""
     partial, full = (records.made(launch, everything=everything) for everything in (False, True))
     given = records.given(launch)
-    types = {source: work.layer.input_dtype for work in launch for source in work.sources}
+    types = {source: work.layer.input.dtype for work in launch for source in work.sources}
     sources = [
         _Array(place.name, types[place.name], place.width, "NULL", str(place.start), ABSENT) for place in given.places
     ]
     layers = kernel.qgemms(launch)
     outputs = [
-        _Array(name, layer.dtype, layer.width, _multiplier(layer), _start(partial, name), _start(full, name))
+        _Array(name, layer.dtype, layer.size, _multiplier(layer), _start(partial, name), _start(full, name))
         for layer in layers
         for name in [output_of(layer)]
     ]
@@ -122,8 +123,8 @@ def _told(layer: QGemm, tables: Sequence[Table]) -> str:
 def _stages(layer: QGemm) -> tuple[Stage, ...]:
     sums = np.dtype(np.int32)
     return (
-        stage(layer, Part.ACCUMULATE, layer.input_dtype, layer.input_width, sums, layer.width),
-        stage(layer, Part.FINISH, sums, layer.width, layer.dtype, layer.width),
+        stage(layer, Part.ACCUMULATE, layer.input.dtype, layer.input.size, sums, layer.size),
+        stage(layer, Part.FINISH, sums, layer.size, layer.dtype, layer.size),
     )
 
 
@@ -146,7 +147,7 @@ def _launch_text(launch: Launch, made_by: Kernel) -> str:
     name, layers = _name(launch), made_by.layers
     partial, full = (records.made(launch, everything=everything).width for everything in (False, True))
     given = records.given(launch).width
-    most = max(given, full, *(width for layer in layers for width in (layer.input_width, layer.width)))
+    most = max(given, full, *(width for layer in layers for width in (layer.input.size, layer.size)))
     arrays = [f"    {array.text}," for array in _arrays(launch)]
     told = [
         f'    {{"{layer.name}", {layer.name}_told, sizeof {layer.name}_told / sizeof *{layer.name}_told}},'

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators import Layer, QGemm, specification
+from harness.operators.base import Layer
+from harness.operators.qgemm import QGemm
 from harness.targets import Table
 from harness.targets.vitis import rtl
 
@@ -64,8 +65,8 @@ def centred(layer: QGemm) -> Array:
 
 def thresholds(layer: QGemm) -> Array:
     """int32 (N, 255), ascending along the codes; (1, 255) where the columns have one multiplier, and so the same."""
-    steps, _ = specification.thresholds_by_multiplier(layer)
-    return steps if len(steps) == 1 else specification.thresholds(layer)
+    steps, _ = layer.thresholds_by_multiplier()
+    return steps if len(steps) == 1 else layer.thresholds()
 
 
 def multiplier(layer: QGemm) -> Table:

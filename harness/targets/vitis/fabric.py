@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators import QGemm
+from harness.operators.qgemm import QGemm
 from harness.targets import Launch
 from harness.targets.vitis import constants, records, rtl
 from harness.targets.vitis.rtl import Shape
@@ -61,7 +61,7 @@ def shapes(launch: Launch, *, everything: bool = False) -> tuple[Shape, ...]:
     return tuple(
         dataclasses.replace(
             rtl.shape(constants.qgemm(work.layer)),
-            others=flow.before.width - work.layer.input_width,
+            others=flow.before.width - work.layer.input.size,
             kept=flow.kept_width,
         )
         for work, flow in zip(launch, flows, strict=True)
@@ -76,7 +76,7 @@ def count(launches: Sequence[Launch]) -> Resources:
 
 def weights_in_bram(layer: QGemm) -> bool:
     """Whether the kernel's weights, K words with all columns side by side, are block RAM; else LUTs."""
-    return layer.input_width > WEIGHTS_LUTROM_WORDS
+    return layer.input.size > WEIGHTS_LUTROM_WORDS
 
 
 def level_in_bram(words: int) -> bool:
@@ -120,7 +120,7 @@ def _cycles(launch: Launch, clock_mhz: float) -> str:
 
 
 def _of_layer(layer: QGemm) -> Resources:
-    products = Resources(0, dsp=layer.width, bram36=0)
+    products = Resources(0, dsp=layer.size, bram36=0)
     weights = _memory(constants.centred(layer), in_bram=weights_in_bram(layer))
     levels = [level.values.reshape(-1, 1) for level in constants.of_layer(layer).rounding[:-1]]
     thresholds = (_memory(level, in_bram=level_in_bram(len(level))) for level in levels)

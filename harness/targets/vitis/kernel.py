@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.core.arrays import Array
-from harness.operators import QGemm
+from harness.operators.qgemm import QGemm
 from harness.targets import KERNELS, Launch, Table, initialiser
 from harness.targets.vitis import constants, fabric, records
 from harness.targets.vitis.constants import Constants
@@ -115,8 +115,8 @@ def _layer_text(kernel: str, number: int, layer: QGemm, held: Constants, partial
     """Where the layer's inputs stand, and its constants."""
     sizes = {
         "NUMBER": number,
-        "DEPTH": layer.input_width,
-        "WIDTH": layer.width,
+        "DEPTH": layer.input.size,
+        "WIDTH": layer.size,
         "RECORD": partial.before.width,
         "AT": partial.input_start,
         "KEPT": partial.kept_width,
@@ -145,7 +145,7 @@ def weight_type(weights: Array) -> str:
 
 def _sums_text(layer: QGemm, tables: Sequence[Table]) -> str:
     weights, bias, zero_point = (table.values for table in tables)
-    kind = f"sums<{weight_type(weights)}, {layer.input_width}, {layer.width}>"
+    kind = f"sums<{weight_type(weights)}, {layer.input.size}, {layer.size}>"
     values = f"{{{initialiser(weights)}, {initialiser(bias)}, {zero_point[0]}}}"
     return f"static const {kind} {layer.name}_sums = {values};"
 
@@ -175,7 +175,7 @@ def _top(name: str, layers: Sequence[QGemm], held: Sequence[Constants], kept: Se
         "#pragma HLS DATAFLOW",
         f"    elements {', '.join(streams)};",
         f"    elements {', '.join(f'passed_{number}' for number in range(len(layers)))};",
-        *(f"    {_rows(layer.width)} rows_{number};" for number, layer in enumerate(layers)),
+        *(f"    {_rows(layer.size)} rows_{number};" for number, layer in enumerate(layers)),
         *(f"#pragma HLS STREAM variable=passed_{n} depth={max(SHALLOW, room)}" for n, room in enumerate(kept)),
         "    load(given, stream_0, asked, identity);",
         *(line for number, layer in enumerate(layers) for line in _calls(number, layer)),

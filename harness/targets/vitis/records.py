@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from harness.operators import Layer
+from harness.operators.base import Layer
 from harness.targets import Launch, Work
 
 
@@ -104,7 +104,7 @@ def output_of(layer: Layer) -> str:
 def given(launch: Launch) -> Record:
     """What comes in: the buffers that the launch reads and does not write itself."""
     own = {output_of(work.layer) for work in launch}
-    widths = {source: work.layer.input_width for work in launch for source in work.sources if source not in own}
+    widths = {source: work.layer.input.size for work in launch for source in work.sources if source not in own}
     return _record(widths.items())
 
 
@@ -134,7 +134,7 @@ def _needed_behind(launch: Sequence[Work], number: int) -> AbstractSet[str]:
 def _after(before: Record, layer: Layer, needed: AbstractSet[str] | None) -> Record:
     """What is needed of a record, None for all of it, and behind it the output of `layer`."""
     kept = [(place.name, place.width) for place in before.places if needed is None or place.name in needed]
-    return _record([*kept, (output_of(layer), layer.width)])
+    return _record([*kept, (output_of(layer), layer.size)])
 
 
 def _record(buffers: Iterable[tuple[str, int]]) -> Record:

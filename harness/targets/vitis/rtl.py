@@ -13,7 +13,8 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
-from harness.operators import Network, QGemm, specification
+from harness.model.network import Network
+from harness.operators.qgemm import QGemm
 from harness.targets import KERNELS
 
 SOURCES = tuple(sorted((KERNELS / "vitis" / "rtl").glob("*.sv")))
@@ -61,7 +62,7 @@ class Shape:
 
 def shape(layer: QGemm) -> Shape:
     """The layer's shape."""
-    return Shape(layer.input_width, layer.width, codes=layer.dtype != np.float32)
+    return Shape(layer.input.size, layer.size, codes=layer.dtype != np.float32)
 
 
 def latency_cycles(shapes: Sequence[Shape]) -> int:
@@ -94,7 +95,7 @@ def gemms(network: Network) -> tuple[QGemm, ...]:
     if not found:
         raise RequestError("the network has no QGemm", "take one that has")
     for before, layer in itertools.pairwise(found):
-        if layer.sources != (before.output,):
+        if layer.sources != (before.output.name,):
             raise RequestError(
                 f"layer {layer.name} does not read {before.name}",
                 "the RTL core takes QGemms in a row; take such a network",
@@ -105,10 +106,10 @@ def gemms(network: Network) -> tuple[QGemm, ...]:
 def parameters(layer: QGemm) -> dict[str, int]:
     """Those of module `layer`, but for the folder of its constants."""
     return {
-        "DEPTH": layer.input_width,
-        "WIDTH": layer.width,
+        "DEPTH": layer.input.size,
+        "WIDTH": layer.size,
         "WEIGHT_BITS": weight_bits(layer),
-        "SIGNED_INPUT": int(layer.input_dtype == np.int8),
+        "SIGNED_INPUT": int(layer.input.dtype == np.int8),
         "ZERO_POINT": layer.a_zero_point,
         "CODES": int(layer.dtype != np.float32),
         "SIGNED_OUTPUT": int(layer.dtype == np.int8),
@@ -126,7 +127,7 @@ def memories(layer: QGemm) -> dict[str, str]:
     bits = weight_bits(layer)
     files = {"weights.mem": _rows(_weights(layer), bits), "bias.mem": _rows(layer.bias[None], 32)}
     if layer.dtype != np.float32:
-        levels = enumerate(threshold_levels(specification.thresholds(layer)))
+        levels = enumerate(threshold_levels(layer.thresholds()))
         files |= {f"level_{level}.mem": _rows(values.reshape(-1, 1), 32) for level, values in levels}
     return files
 

@@ -14,7 +14,7 @@ import pytest
 
 from harness.cli.main import cli
 from harness.core.errors import HarnessError
-from harness.operators import Network
+from harness.model.network import Network
 from harness.reference import stimuli
 from harness.runs.folder import ENVELOPE
 from harness.targets import bundle

@@ -14,7 +14,7 @@ import numpy as np
 from harness import report
 from harness.core.file_digest import file_sha256
 from harness.execution import dumps
-from harness.reference.coverage import Met, Quantity
+from harness.operators.counters import Met, Quantity
 from harness.runs import document
 from harness.runs.folder import ENVELOPE, RunFolder, content_sha256, write_json
 from harness.runs.verification import inputs

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
-from harness.operators import Network
+from harness.model.network import Network
 from harness.plan import plan
 from harness.targets import KERNELS as SOURCES
 from harness.targets import bundle

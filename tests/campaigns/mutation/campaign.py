@@ -12,7 +12,7 @@ from pathlib import Path
 from harness.analysis import proof
 from harness.analysis.compare import compare
 from harness.analysis.diagnosis import Diagnosis, cases, diagnose
-from harness.analysis.proof import Effort, Question, Side, Step, cause, composition, launches
+from harness.analysis.proof import Effort, Question, Side, Step, answers, composition, launches
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.core.errors import BoardError
@@ -20,11 +20,12 @@ from harness.core.file_digest import file_sha256
 from harness.execution import dumps, program
 from harness.execution.probe import Probe
 from harness.execution.program import Deployed
-from harness.operators import Add, QGemm
+from harness.operators.add import Add
+from harness.operators.obligations import Part
 from harness.plan import plan
 from harness.plan.plan import Plan
 from harness.runs.chunks import DIAGNOSED
-from harness.targets import STAND_INS, Part, codegen
+from harness.targets import STAND_INS, codegen
 from tests.campaigns.mutation import target_c, target_cuda, target_tiovx, target_vitis
 from tests.campaigns.mutation.mutants import Mutant
 from tests.campaigns.mutation.networks import Subject
@@ -210,7 +211,12 @@ def diagnosed_by_the_proof(trial: Trial) -> list[Diagnosis]:
     """What a claim says of the cause where it does not hold: of the end of each QGemm."""
     pairs = zip(trial.made.network.layers, codegen.task_codes(trial.made), strict=True)
     stages = ((layer, stage) for layer, code in pairs for stage in code.stages if stage.part is Part.FINISH)
-    diagnoses = (cause.diagnose(layer, stage, trial.probe) for layer, stage in stages if isinstance(layer, QGemm))
+    diagnoses = (
+        answers.diagnose(obligation.causes, layer, stage, trial.probe)
+        for layer, stage in stages
+        for obligation in layer.obligations(all_floats=False, random_vectors=0)
+        if obligation.causes
+    )
     return [diagnosis for diagnosis in diagnoses if diagnosis.differing]
 
 

@@ -25,9 +25,9 @@ from unittest import mock
 import numpy as np
 import onnx
 
-from harness.analysis.proof import rounding
 from harness.boards.profile import Profile
 from harness.cli.main import cli
+from harness.operators import quantize_linear
 from harness.plan.plan import Plan
 from harness.reference import exhaustive
 from harness.targets import bundle, codegen
@@ -150,7 +150,7 @@ def prove(wrong: Wrong, folder: Path, objects: Path) -> Outcome:
     with (
         mock.patch.dict(os.environ, own),
         mock.patch.object(exhaustive, "confirm"),
-        mock.patch.object(rounding, "SPREAD_VALUES", SPREAD_VALUES),
+        mock.patch.object(quantize_linear, "SPREAD_VALUES", SPREAD_VALUES),
         kept(objects),
         _built(wrong),
         redirect_stdout(io.StringIO()) as out,

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators import DequantizeLinear, Layer, QGemm
+from harness.operators.base import Layer
+from harness.operators.dequantize_linear import DequantizeLinear
+from harness.operators.qgemm import QGemm
 from harness.plan.plan import Cross, Plan
 from tests.campaigns.mutation import target_c, target_cuda, target_tiovx, target_vitis
 from tests.support.programs.board_program import Patch
@@ -154,11 +156,13 @@ def swapped_buffer(right: Plan) -> Plan:
     """The last layer that could read another one's buffer, by its type and width, does."""
     layers = list(right.network.layers)
     for index, layer in reversed(list(enumerate(layers))):
-        shape = (layer.input_dtype, layer.input_width)
-        others = (other.output for other in layers[:index] if (other.dtype, other.width) == shape)
+        shape = (layer.input.dtype, layer.input.size)
+        others = (other.output.name for other in layers[:index] if (other.dtype, other.size) == shape)
         wrong = next((output for output in others if output not in layer.sources), None)
         if wrong:
-            layers[index] = dataclasses.replace(layer, sources=(wrong, *layer.sources[1:]))
+            layers[index] = dataclasses.replace(
+                layer, inputs=(dataclasses.replace(layer.input, name=wrong), *layer.inputs[1:])
+            )
             return dataclasses.replace(right, network=dataclasses.replace(right.network, layers=tuple(layers)))
     return right
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators import Network
+from harness.model.network import Network
 from harness.reference.stimuli import stimuli
 from tests.support import builders
 from tests.support.programs.board_program import parse, references

@@ -11,9 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from harness.operators import Add, Layer, QGemm, QuantizeLinear
+from harness.operators.add import Add
+from harness.operators.base import Layer
+from harness.operators.obligations import Part
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.plan.plan import Plan
-from harness.targets import C_TYPES, LayerCode, Part, codegen
+from harness.targets import C_TYPES, LayerCode, codegen
 from tests.support.diagnosis.mutants import SOURCE
 from tests.support.programs.board_program import Patch
 
@@ -105,10 +109,10 @@ def _with_function(made: Plan, function: str, wanted: Callable[[QGemm], bool]) -
 
 
 def _of_products(layer: QGemm, function: str) -> str:
-    rows = ",\n        ".join(product(layer, column) for column in range(layer.width))
+    rows = ",\n        ".join(product(layer, column) for column in range(layer.size))
     return (
         f"static const struct product columns[] = {{\n        {rows}\n    }};\n"
-        f"    for (size_t n = 0; n < {layer.width}; ++n) {{\n        struct product p = columns[n];\n"
+        f"    for (size_t n = 0; n < {layer.size}; ++n) {{\n        struct product p = columns[n];\n"
         f"        p.sum = in[n] - p.bias;\n        out[n] = ({C_TYPES[layer.dtype.name]}){function}(&p);\n    }}"
     )
 
@@ -135,7 +139,7 @@ def quantizing(function: str) -> Injection:
     def body(layer: QuantizeLinear) -> str:
         return (
             f"static const struct quantization q = {quantization(layer)};\n"
-            f"    for (size_t n = 0; n < {layer.width}; ++n)\n"
+            f"    for (size_t n = 0; n < {layer.size}; ++n)\n"
             f"        out[n] = ({C_TYPES[layer.dtype.name]}){function}(&q, in[n]);"
         )
 
@@ -151,12 +155,12 @@ def quantizing(function: str) -> Injection:
 def without_column_tail(made: Plan) -> Iterator[Patch]:
     """A loop over vectors of columns ends before the last columns, which then keep what their buffer held: zeros."""
     for layer, code in codes_of(made):
-        if isinstance(layer, QGemm) and layer.width % VECTOR_UNIT:
-            whole = layer.width // VECTOR_UNIT * VECTOR_UNIT
+        if isinstance(layer, QGemm) and layer.size % VECTOR_UNIT:
+            whole = layer.size // VECTOR_UNIT * VECTOR_UNIT
             stage = next(stage for stage in code.stages if stage.part is Part.FINISH)
             found = re.search(rf"ONE_CODE void {stage.name}\(.*\)\n{{\n +\w+\(", code.definitions)
             assert found
-            yield Patch(NETWORK, f"{found[0]}{layer.width},", f"{found[0]}{whole},")
+            yield Patch(NETWORK, f"{found[0]}{layer.size},", f"{found[0]}{whole},")
 
 
 def summing(terms: int, expression: str) -> Injection:
@@ -185,7 +189,7 @@ def _sum(layer: Add, terms: int, expression: str, group: str, second: str) -> st
     anew = _accumulated(group, second) if "acc" in expression else ""
     return (
         f"    for (size_t v = 0; v < vectors && v < BLOCK; ++v) {{\n        {pointers}\n{anew}"
-        f"        for (size_t n = 0; n < {layer.width}; ++n)\n"
+        f"        for (size_t n = 0; n < {layer.size}; ++n)\n"
         f"            {layer.name}_output[v][n] = {expression};\n    }}"
     )
 

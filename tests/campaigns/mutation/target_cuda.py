@@ -15,7 +15,10 @@ from unittest import mock
 import numpy as np
 
 from harness.core.errors import ToolError
-from harness.operators import Add, Layer, QGemm, QuantizeLinear
+from harness.operators.add import Add
+from harness.operators.base import Layer
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.plan.plan import Plan
 from harness.targets import KERNELS, codegen
 from harness.targets.cuda import ptx
@@ -186,7 +189,7 @@ def _with_function(made: Plan, function: str, wanted: Callable[[QGemm], bool]) -
 
 def _columns(layer: QGemm) -> str:
     """The constants of every output, and of those that fill up the last group."""
-    columns = [min(column, layer.width - 1) for column in range(-(-layer.width // GROUP) * GROUP)]
+    columns = [min(column, layer.size - 1) for column in range(-(-layer.size // GROUP) * GROUP)]
     rows = ",\n    ".join(product(layer, column) for column in columns)
     return f"__device__ wrong::product {layer.name}_columns[] = {{\n    {rows}\n}};"
 
@@ -255,17 +258,17 @@ def whole_eights(made: Plan) -> Iterator[Patch]:
         return
     for layer in layers_of(made, QGemm):
         head = rf"ONE_CODE int4 {layer.name}_accumulate\(.*\)\n{{\n    return accumulate_four<\w+, \w+, "
-        found = re.search(rf"({head}){layer.input_width}>", device_text(made))
+        found = re.search(rf"({head}){layer.input.size}>", device_text(made))
         assert found
-        if layer.input_width % EIGHT:
-            yield Patch(NETWORK, found[0], f"{found[1]}{layer.input_width // EIGHT * EIGHT}>")
+        if layer.input.size % EIGHT:
+            yield Patch(NETWORK, found[0], f"{found[1]}{layer.input.size // EIGHT * EIGHT}>")
 
 
 def without_column_tail(made: Plan) -> Iterator[Patch]:
     """The outputs behind the last whole group are zeros."""
     for layer in layers_of(made, QGemm):
-        whole = layer.width // GROUP
-        if layer.width % GROUP:
+        whole = layer.size // GROUP
+        if layer.size % GROUP:
             tail = f"g >= {whole}" if is_fused(made) else f"n >= {whole * GROUP}"
             zero = "make_float4(0, 0, 0, 0)" if is_fused(made) and layer.dtype == np.float32 else "0"
             found = re.search(rf"ONE_CODE \w+ {layer.name}_finish\(.*\)\n{{\n", device_text(made))
@@ -294,7 +297,7 @@ def summing(terms: int, expression: str) -> Injection:
 
 def _source(made: Plan, layer: Layer) -> str:
     """The buffer that it reads."""
-    by_output = {other.output: other.name for other in made.network.layers}
+    by_output = {other.output.name: other.name for other in made.network.layers}
     return f"{by_output[layer.sources[0]]}_output"
 
 
@@ -314,7 +317,7 @@ def _evaluated(right: str, statements: str) -> str:
 
 def _accumulated(source: str, second: Layer) -> str:
     """The second term's acc anew, from its source, which is still there."""
-    weights = f"(const uint4 *){second.name}_weights + n / {GROUP} * {-(-second.input_width // 4)}"
+    weights = f"(const uint4 *){second.name}_weights + n / {GROUP} * {-(-second.input.size // 4)}"
     first = second.name.removesuffix("2") + "1_output_tile"
     return (
         f"const int4 sums = {second.name}_accumulate(&{source}_tile[v], {weights}, n / {GROUP}); "
@@ -327,7 +330,7 @@ def _stored(layer: Add, group: str, right: str) -> str:
     """Two terms from memory, the third where it is; the right sum where they are not written to memory."""
     buffers = [f"{group}_term_{k}_output" for k in (1, 2, 3)]
     unknown = " || ".join(["v >= carry.count", *(f"{buffer} == nullptr" for buffer in buffers[:2])])
-    values = [f"t{k} = {buffer}[(carry.first + v) * {layer.width} + n]" for k, buffer in enumerate(buffers[:2], 1)]
+    values = [f"t{k} = {buffer}[(carry.first + v) * {layer.size} + n]" for k, buffer in enumerate(buffers[:2], 1)]
     values.append(f"t3 = Values<float>{{&{buffers[2]}_tile[v]}}[n]")
     return f"if ({unknown}) return {right}; const float {', '.join(values)};"
 
@@ -340,10 +343,10 @@ def _sum_of_buffers(made: Plan, layer: Add, terms: int, expression: str, second:
     call = re.search(rf"{name}_compute\(x\[.*\], other\[.*\]\)(?=;)", device_text(made))
     assert head
     assert call
-    kinds = [*["float"] * terms, c_type(second.input_dtype)]
+    kinds = [*["float"] * terms, c_type(second.input.dtype)]
     added = "".join(f"const {kind} *added_{k}, " for k, kind in enumerate(kinds, 1))
     terms_read = ", ".join(f"t{k} = added_{k}[at.i]" for k in range(1, terms + 1))
-    accumulated = f"{second.name}_accumulate(&added_{terms + 1}[at.v * {second.input_width}], at.n)"
+    accumulated = f"{second.name}_accumulate(&added_{terms + 1}[at.v * {second.input.size}], at.n)"
     given = f"const float {terms_read}, m = {second.name}_multiplier[at.n]; const int32_t acc = {accumulated};"
     yield Patch(NETWORK, head[0], head[0] + added)
     yield Patch(NETWORK, call[0], _evaluated(call[0], f"{given} return {expression};"))

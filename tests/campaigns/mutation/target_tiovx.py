@@ -17,7 +17,9 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.core.errors import ToolError
-from harness.operators import Layer, QGemm, QuantizeLinear
+from harness.operators.base import Layer
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.plan.plan import Plan
 from harness.targets import KERNELS, codegen, threshold_check
 from harness.targets.tiovx import constants
@@ -220,7 +222,7 @@ def _tables(made: Plan) -> str:
 def _columns(layer: QuantizeLinear | QGemm) -> str:
     if isinstance(layer, QuantizeLinear):
         return "0"
-    return f"(const struct product[]){{{', '.join(product(layer, column) for column in range(layer.width))}}}"
+    return f"(const struct product[]){{{', '.join(product(layer, column) for column in range(layer.size))}}}"
 
 
 def _scale(layer: QuantizeLinear | QGemm) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.boards.profile import ItemProfile, Profile
-from harness.operators import QGemm
+from harness.operators.qgemm import QGemm
 from harness.plan.plan import Plan
 from harness.targets import codegen
 from tests.campaigns.mutation import target_c
@@ -112,7 +112,7 @@ def _table(layers: Iterable[QGemm], known_by: str, scope: str) -> str:
     """What the layers are computed from, and the constants by which they are known."""
     texts, rows = [], []
     for layer in layers:
-        columns = ",\n    ".join(product(layer, column) for column in range(layer.width))
+        columns = ",\n    ".join(product(layer, column) for column in range(layer.size))
         texts.append(f"static const {scope}product {layer.name}_columns[] = {{\n    {columns}\n}};\n")
         rows.append(f"    {{&{layer.name}_{known_by}, {layer.name}_columns}},\n")
     head = (

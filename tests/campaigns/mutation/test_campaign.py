@@ -15,13 +15,15 @@ import numpy as np
 import pytest
 
 from harness.analysis import proof
-from harness.analysis.diagnosis import Diagnosis, Hypothesis, Observation, qgemm
+from harness.analysis.diagnosis import Diagnosis, Hypothesis, Observation
 from harness.analysis.proof import Step
 from harness.boards.profile import Profile
 from harness.execution import program
 from harness.execution.probe import Probe
-from harness.operators import QGemm, steps
-from harness.targets import Part, Stage, codegen
+from harness.operators import contraction_faults
+from harness.operators.obligations import Part
+from harness.operators.qgemm import QGemm
+from harness.targets import Stage, codegen
 from tests.campaigns.mutation.campaign import Named, Outcome, Workshop, attempt, named
 from tests.campaigns.mutation.faults import FAULTS, Fault
 from tests.campaigns.mutation.mutants import MULTIPLIER, MUTANTS, PRODUCT, TARGETS
@@ -324,10 +326,10 @@ def test_the_proof_finds_a_wrong_product_if_and_only_if_a_reachable_accumulator_
 
 
 def _wrong_accumulators(layer: QGemm, stages: Iterable[Stage], probe: Probe) -> int:
-    sweep = steps.accumulator_sweep(layer)
+    sweep = layer.sweep()
     acc = np.minimum(sweep.start + np.arange(sweep.vectors)[:, None], sweep.start + sweep.count - 1)
     finish = next(stage for stage in stages if stage.part is Part.FINISH)
-    return int((probe.outputs(finish, acc.astype(np.int32)) != qgemm.finish(layer, acc)).sum())
+    return int((probe.outputs(finish, acc.astype(np.int32)) != contraction_faults.finish(layer, acc)).sum())
 
 
 def diagnosis_with(*causes: str) -> Diagnosis:

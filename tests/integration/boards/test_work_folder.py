@@ -21,7 +21,7 @@ from harness.boards.session import Board, Completed
 from harness.boards.work_folder import WorkFolderRefused, claim
 from harness.boards.workspace import ROOT
 from harness.execution import dumps, program
-from harness.operators import Network
+from harness.model.network import Network
 from harness.plan import plan
 from harness.targets import bundle
 from harness.targets.bundle import Bundle

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.boards import workspace
-from harness.operators import steps
+from harness.operators import sweeps
 from tests.support.cli.command import User
 from tests.support.cli.history import History
 from tests.support.cli.ready import ready
@@ -37,7 +37,7 @@ def _programs_share_what_they_can(kept_objects: None) -> None:
 @pytest.fixture
 def few_floats(monkeypatch: pytest.MonkeyPatch) -> None:
     """In this process: to sweep the reference over all floats takes ten seconds, and test_prove.py does."""
-    monkeypatch.setattr(steps, "FLOATS", 1 << 20)
+    monkeypatch.setattr(sweeps, "FLOATS", 1 << 20)
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ from harness.cli import firmware_flow as command
 from harness.cli import overlay_flow
 from harness.core.console import Screen
 from harness.core.errors import BoardError, RequestError
-from harness.operators import Network
+from harness.model.network import Network
 from harness.plan import plan
 from harness.plan.plan import Plan
 from harness.targets.vitis import install as steps

@@ -18,7 +18,7 @@ from harness.cli.models import list_flow, load_flow, show_flow
 from harness.core.console import Screen
 from harness.core.errors import RequestError
 from harness.model.text.facts import accumulator, parameter_count, short_widths, widths
-from harness.operators import QGemm
+from harness.operators.qgemm import QGemm
 from tests.support.builders import random_network
 from tests.support.cli.command import User
 
@@ -52,8 +52,8 @@ def test_show_fits_a_page_of_100_columns(user: User) -> None:
     assert lines[0] == f"acas_coc  {short_widths(widths(net))}, {parameter_count(net):,} parameters"
     for layer in net.layers:
         operator, numbers = (line.split() for line in lines if line.startswith(f"{layer.name} "))
-        flow = [layer.name, layer.operator, *layer.sources, "->", layer.output]
-        types = [str(layer.input_dtype), str(layer.input_width), "->", str(layer.dtype), str(layer.width)]
+        flow = [layer.name, layer.operator, *layer.sources, "->", layer.output.name]
+        types = [str(layer.input.dtype), str(layer.input.size), "->", str(layer.dtype), str(layer.size)]
         assert operator == flow + types
         if isinstance(layer, QGemm):
             bounds = accumulator(layer)

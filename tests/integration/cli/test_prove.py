@@ -16,11 +16,12 @@ import onnx
 import pytest
 
 from harness import model
-from harness.analysis.proof import Side, Step, columns
+from harness.analysis.proof import Side, Step
 from harness.cli.main import cli
 from harness.core.errors import EXIT_INFRASTRUCTURE
 from harness.core.file_digest import file_sha256
-from harness.operators import QGemm, accumulator_bounds
+from harness.operators import obligations
+from harness.operators.qgemm import QGemm
 from harness.runs.folder import content_sha256, differs_so_far, write_json
 from harness.targets import KERNELS
 from tests.support import builders
@@ -96,7 +97,7 @@ def test_a_right_program_is_proved_and_run(proved: Ended) -> None:
     assert document["reason"].startswith("shown for every input, by ")
     assert "bit for bit those of the reference" in document["reason"]
     assert document["reason"].endswith(f"in deployment mode all {VECTORS:,} outputs are the same")
-    assert [layer["compared"] for layer in document["layers"]] == [VECTORS * layer.width for layer in LAYERS]
+    assert [layer["compared"] for layer in document["layers"]] == [VECTORS * layer.size for layer in LAYERS]
     assert document["proof"]["holds"]
     assert all(claim["holds"] and claim["counterexample"] is None for claim in document["proof"]["claims"])
 
@@ -128,11 +129,11 @@ def test_the_cases_are_all_that_there_are(proved: Ended) -> None:
     assert cases("quantization", Side.REFERENCE, "quantize") == [2**32]
     for layer in LAYERS:
         if isinstance(layer, QGemm):
-            low, high = accumulator_bounds(layer)
+            low, high = layer.accumulator_bounds()
             reachable = [int((high - low + 1).sum())]
-            assert cases("requantization", Side.BOARD, layer.name) == [*reachable, columns.VECTORS * layer.width]
+            assert cases("requantization", Side.BOARD, layer.name) == [*reachable, obligations.VECTORS * layer.size]
             assert cases("requantization", Side.REFERENCE, layer.name) == reachable
-            assert cases("accumulation", Side.BOARD, layer.name)[0] == 256 * layer.input_width * layer.width
+            assert cases("accumulation", Side.BOARD, layer.name)[0] == 256 * layer.input.size * layer.size
 
 
 def test_the_proof_is_part_of_the_evidence(proved: Ended) -> None:
@@ -228,7 +229,7 @@ def unmet() -> int:
     """The largest accumulator of the last layer's last column."""
     layer = LAYERS[2]
     assert isinstance(layer, QGemm)
-    return int(accumulator_bounds(layer)[1][-1])
+    return int(layer.accumulator_bounds()[1][-1])
 
 
 @pytest.mark.usefixtures("changed_kernels", "few_floats")

@@ -13,8 +13,8 @@ import pytest
 
 from harness import model
 from harness.boards.workspace import ROOT
-from harness.operators.specification import SpecificationReference
 from harness.reference.coverage import Coverage
+from harness.reference.specification import SpecificationReference
 from tests.support.cli.command import User
 
 MODEL = ROOT / "models" / "acas_coc.onnx"

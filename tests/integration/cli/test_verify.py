@@ -22,7 +22,7 @@ from harness.boards.workspace import ROOT
 from harness.core.errors import ReferenceFailed, RequestError
 from harness.core.file_digest import file_sha256
 from harness.execution import dumps
-from harness.operators import Network
+from harness.model.network import Network
 from harness.reference import stimuli
 from harness.runs.folder import content_sha256, write_json
 from harness.runs.verification import bundle as built_again

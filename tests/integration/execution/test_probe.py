@@ -14,10 +14,12 @@ from harness.core.errors import BoardError
 from harness.execution import dumps
 from harness.execution.probe import Probe
 from harness.execution.program import out_folder
-from harness.operators import QGemm, specification, steps
-from harness.operators.steps import Sweep
+from harness.operators import exact, sweeps
+from harness.operators.obligations import Part
+from harness.operators.qgemm import QGemm
+from harness.operators.sweeps import Sweep
 from harness.plan import plan
-from harness.targets import Part, Stage, Table, bundle, codegen
+from harness.targets import Stage, Table, bundle, codegen
 from tests.support import builders
 from tests.support.programs.board_program import BoardProgram, build, parse
 
@@ -78,24 +80,24 @@ def test_the_tables_come_as_they_were_generated(probe: Probe, tables: list[Table
 
 
 def test_outputs_of_a_stage(probe: Probe, host: Profile) -> None:
-    codes = np.random.default_rng(8).integers(0, 256, (33, HIDDEN.input_width)).astype(np.uint8)
+    codes = np.random.default_rng(8).integers(0, 256, (33, HIDDEN.input.size)).astype(np.uint8)
     found = probe.outputs(stage(host, HIDDEN.name, Part.ACCUMULATE), codes)
-    assert np.array_equal(found, specification.accumulator(HIDDEN)(codes))
+    assert np.array_equal(found, HIDDEN.accumulate()(codes))
     assert found.dtype == np.int32
 
 
 def test_steps_of_a_whole_sweep(probe: Probe, finish: Stage) -> None:
-    sweep = steps.accumulator_sweep(HIDDEN)
+    sweep = HIDDEN.sweep()
     found, done = probe.steps(finish, sweep)
-    assert np.array_equal(found, steps.expected(steps.of_accumulators(HIDDEN), sweep))
+    assert np.array_equal(found, sweeps.expected(HIDDEN.step_functions(), sweep))
     assert (done.start.tolist(), done.count.tolist()) == (sweep.start.tolist(), sweep.count.tolist())
-    assert len(set(sweep.count.tolist())) == HIDDEN.width  # the shorter ones run on, and that is cut off
+    assert len(set(sweep.count.tolist())) == HIDDEN.size  # the shorter ones run on, and that is cut off
 
 
 def test_the_hash_of_a_sweep_is_that_of_all_its_outputs(probe: Probe, host: Profile) -> None:
     sweep = Sweep(np.array([-7, 2**31 - 20, 0]), np.array([50, 50, 50]))
     accumulators = sweep.values().view(np.int32).astype(np.int64)
-    right = specification.float_bits(accumulators, SCORES.multiplier).view(np.float32)
+    right = exact.float_bits(accumulators, SCORES.multiplier).view(np.float32)
     found = probe.sweep_sha256(stage(host, SCORES.name, Part.FINISH), sweep)
     assert found == dumps.sha256(right)
     right[49, 2] = np.nextafter(right[49, 2], np.float32(0))
@@ -125,7 +127,7 @@ def test_a_last_line_that_says_something_else_is_a_failure(
 
 
 def _accumulators(count: int) -> Array:
-    return np.zeros((count, HIDDEN.width), np.int32)
+    return np.zeros((count, HIDDEN.size), np.int32)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +192,7 @@ def test_steps_that_cannot_be_are_a_failure(
     program: BoardProgram, finish: Stage, tmp_path: Path, lie: str, message: str
 ) -> None:
     with pytest.raises(BoardError, match=message):
-        lying(program, tmp_path, lie).steps(finish, steps.accumulator_sweep(HIDDEN))
+        lying(program, tmp_path, lie).steps(finish, HIDDEN.sweep())
 
 
 @pytest.mark.parametrize("vectors", [0, 1, 500])
@@ -198,11 +200,11 @@ def test_a_sweep_that_ended_early_counts_as_far_as_it_went(
     program: BoardProgram, finish: Stage, tmp_path: Path, vectors: int
 ) -> None:
     """Whatever it wrote of what would have come then."""
-    sweep = steps.accumulator_sweep(HIDDEN)
+    sweep = HIDDEN.sweep()
     lie = f'"$real" "$@" | sed \'s/"vectors": [0-9]*/"vectors": {vectors}/\''
     found, done = lying(program, tmp_path, lie).steps(finish, sweep)
     assert done.count.tolist() == np.minimum(sweep.count, vectors).tolist()
-    assert np.array_equal(found, steps.expected(steps.of_accumulators(HIDDEN), done))
+    assert np.array_equal(found, sweeps.expected(HIDDEN.step_functions(), done))
     assert done.cases < sweep.cases
 
 

@@ -21,7 +21,7 @@ from harness.core.errors import BoardError
 from harness.execution import dumps
 from harness.execution import program as board_program
 from harness.execution.program import Deployed, Executed
-from harness.operators import Network
+from harness.model.network import Network
 from harness.plan import plan
 from harness.targets import bundle
 from harness.targets.bundle import Bundle

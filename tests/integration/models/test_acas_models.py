@@ -13,7 +13,7 @@ import pytest
 from harness import model
 from harness.boards.workspace import ROOT
 from harness.model.onnx_runtime import sessions
-from harness.operators import QGemm
+from harness.operators.qgemm import QGemm
 from models.acas import mdp, report, samples, table
 from models.acas.mdp import Floats
 from models.acas.mirror import MIRROR, SIGNS

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
-from harness.operators import Network, QuantizeLinear
+from harness.model.network import Network
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.plan import plan
 from harness.targets import DEPTH_LIMIT, KERNELS, toolchain
 from tests.campaigns.mutation.campaign import Trial, failed_steps

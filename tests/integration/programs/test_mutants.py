@@ -15,7 +15,9 @@ import pytest
 from harness.analysis.diagnosis import cases, diagnose
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
-from harness.operators import Network, QGemm, QuantizeLinear
+from harness.model.network import Network
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.plan import plan
 from harness.reference.stimuli import stimuli
 from tests.campaigns.mutation.mutants import (

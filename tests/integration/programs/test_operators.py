@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
-from harness.operators import Network, QuantizeLinear
+from harness.model.network import Network
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.targets import DEPTH_LIMIT
 from tests.support import builders
 from tests.support.programs.board_program import assert_same, build, parse, references, uniform_vectors

@@ -14,9 +14,16 @@ import pytest
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.execution import fp_environment
-from harness.operators import Add, ArgExtremum, DequantizeLinear, Layer, Network, QGemm, QuantizeLinear, specification
+from harness.model.network import Network
+from harness.operators.add import Add
+from harness.operators.arg_extremum import ArgExtremum
+from harness.operators.base import Layer
+from harness.operators.dequantize_linear import DequantizeLinear
+from harness.operators.obligations import Part
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.plan import plan
-from harness.targets import Part, Stage, codegen
+from harness.targets import Stage, codegen
 from tests.integration.programs.test_program import EXIT_IO, EXIT_USAGE, refused
 from tests.support import builders
 from tests.support.programs.board_program import BoardProgram, Patch, build, build_patched, parse, with_flags
@@ -170,8 +177,8 @@ def right_outputs(layer: Layer, stage: Stage, inputs: Array) -> Array:
     if not isinstance(layer, QGemm):
         terms = (inputs,)
         if isinstance(layer, Add) and layer.addend is None:
-            terms = inputs[:, : layer.width], inputs[:, layer.width :]
-        return specification.operator(layer)(*terms).astype(stage.output_dtype)
+            terms = inputs[:, : layer.size], inputs[:, layer.size :]
+        return layer.prepare()(*terms).astype(stage.output_dtype)
     if stage.part is Part.ACCUMULATE:
         centered = layer.weights.astype(int) - layer.weights_zero_point
         return ((inputs.astype(int) - layer.a_zero_point) @ centered + layer.bias).astype(np.int32)

@@ -12,7 +12,7 @@ import pytest
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.execution import fp_environment
-from harness.operators import QGemm, specification
+from harness.operators.qgemm import QGemm
 from harness.plan import plan
 from harness.plan.plan import Plan
 from harness.reference import generated
@@ -197,7 +197,7 @@ def test_pair_vectors_are_those_of_the_host(program: BoardProgram, tmp_path: Pat
 def assert_sums(program: BoardProgram, folder: Path, name: str, given: Array) -> None:
     layer = next(layer for layer in program.network.layers if layer.name == name)
     assert isinstance(layer, QGemm)
-    right = specification.accumulator(layer)(given.view(layer.input_dtype)).astype(np.int32)
+    right = layer.accumulate()(given.view(layer.input.dtype)).astype(np.int32)
     assert np.array_equal(np.load(folder / f"{name}_accumulate.npy"), right)
 
 

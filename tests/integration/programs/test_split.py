@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from harness.boards.profile import OPERATORS, ItemProfile, Profile
 from harness.core.arrays import Array
-from harness.operators import Network, QGemm
+from harness.model.network import Network
+from harness.operators.qgemm import QGemm
 from harness.plan import conformance, plan
 from harness.plan.conformance import Conformance
 from harness.plan.plan import Cross, Plan, Sync

@@ -23,7 +23,8 @@ from harness import targets
 from harness.boards.profile import ItemProfile, Profile
 from harness.core.arrays import Array
 from harness.core.errors import RequestError, ToolError
-from harness.operators import Network, QGemm
+from harness.model.network import Network
+from harness.operators.qgemm import QGemm
 from harness.plan import plan
 from harness.plan.plan import Plan
 from harness.targets import DEPTH_LIMIT, KERNELS, bundle, codegen
@@ -229,7 +230,8 @@ def test_an_unknown_target_is_answered_with_the_choices(net: Network, board: Pro
 
 
 def test_a_layer_that_the_target_cannot_compute_is_refused(net: Network, board: Profile, tmp_path: Path) -> None:
-    deep = dataclasses.replace(net.layers[1], input_width=DEPTH_LIMIT + 1)
+    wide = dataclasses.replace(net.layers[1].input, shape=(DEPTH_LIMIT + 1,))
+    deep = dataclasses.replace(net.layers[1], inputs=(wide,))
     layers = (net.layers[0], deep, *net.layers[2:])
     with pytest.raises(RequestError) as caught:
         bundle.build(plan.make(dataclasses.replace(net, layers=layers), board), board, tmp_path)
@@ -400,7 +402,7 @@ def test_every_table_names_its_node_and_tensors(built: Bundle, net: Network) -> 
     source = (built.folder / "network.c").read_text()
     assert f"/* The network network, generated from its ONNX file (SHA-256 {net.sha256}). */" in source
     for index, layer in enumerate(net.layers):
-        tensors = f"reads {layer.sources[0]}, writes {layer.output}"
+        tensors = f"reads {layer.sources[0]}, writes {layer.output.name}"
         assert f"/* Layer {index}, {layer.operator}: node {layer.node}, {tensors}. */" in source
     assert "static float input[BLOCK][3]; /* tensor x */" in source
 

@@ -8,9 +8,10 @@ import numpy as np
 
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
-from harness.operators import Network
+from harness.model.network import Network
+from harness.operators.obligations import Part
 from harness.plan import plan
-from harness.targets import KERNELS, ItemCode, Part, Stage, codegen
+from harness.targets import KERNELS, ItemCode, Stage, codegen
 from harness.targets.cuda import build, nvrtc, ptx
 from harness.targets.cuda.code import DeviceCode, Kernel
 from tests.simulators.ptx.interpreter import Argument, Module
@@ -71,7 +72,7 @@ def activations(
     Blocks of threads carry up to `carried` vectors, with as many lanes as the program gives them or so many.
     """
     module = Module(text)
-    outputs = {layer.name: np.zeros((len(vectors), layer.width), layer.dtype) for layer in net.layers}
+    outputs = {layer.name: np.zeros((len(vectors), layer.size), layer.dtype) for layer in net.layers}
     wanted = {f"{name}_output": array for name, array in outputs.items() if asked is None or name in asked}
     for kernel in code.kernels:
         if kernel.name.endswith("_forward"):

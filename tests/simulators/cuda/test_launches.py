@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.boards.profile import Profile
-from harness.operators import Network
+from harness.model.network import Network
 from harness.plan import plan
 from harness.reference import SpecificationReference
 from harness.targets import codegen

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.boards.profile import Profile
-from harness.operators import Network
+from harness.model.network import Network
 from harness.plan import plan
 from tests.integration.programs.test_operators import COMPILED, half_way_vectors, models
 from tests.simulators.cuda import interpreted

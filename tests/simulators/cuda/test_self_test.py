@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from harness.core.arrays import Array
-from harness.operators import QuantizeLinear, softfloat
-from harness.operators.specification import operator
+from harness.operators import softfloat
+from harness.operators.quantize_linear import QuantizeLinear
+from harness.operators.tensor import Tensor
 from harness.targets import KERNELS
 from harness.targets.cuda.code import DeviceCode
 from tests.simulators.cuda.interpreted import compiled
@@ -60,9 +61,15 @@ def quantized(dtype: str) -> Callable[[int, int, int], int]:
     def quantize(x: int, scale: int, zero_point: int) -> int:
         one = np.array([[x]], np.uint32).view(np.float32)
         layer = QuantizeLinear(
-            "q", "q", "QuantizeLinear", ("x",), "y", 1, one.dtype, 1, np.dtype(dtype), number(scale), signed(zero_point)
+            "q",
+            "q",
+            "QuantizeLinear",
+            (Tensor("x", (1,), one.dtype),),
+            Tensor("y", (1,), np.dtype(dtype)),
+            number(scale),
+            signed(zero_point),
         )
-        made: Array = operator(layer)(one)
+        made: Array = layer.prepare()(one)
         return int(made[0, 0])
 
     return quantize

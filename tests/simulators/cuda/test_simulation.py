@@ -14,8 +14,8 @@ import pytest
 
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
-from harness.operators import Network
-from harness.operators.specification import SpecificationReference
+from harness.model.network import Network
+from harness.reference.specification import SpecificationReference
 from harness.targets import Table, toolchain
 from harness.targets.cuda.code import DeviceCode, Kernel
 from harness.targets.cuda.nvrtc import Compiled
@@ -186,7 +186,7 @@ def forward(code: DeviceCode) -> tuple[str, ...]:
 
 def row_bytes(net: Network) -> tuple[int, ...]:
     """Of a vector and its activations."""
-    return (4 * net.input_width, *(layer.width * layer.dtype.itemsize for layer in net.layers))
+    return (4 * net.input.size, *(layer.size * layer.dtype.itemsize for layer in net.layers))
 
 
 @pytest.fixture(scope="module", params=["cuda:fused", "cuda:layerwise"])

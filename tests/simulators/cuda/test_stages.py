@@ -14,9 +14,13 @@ import pytest
 
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
-from harness.operators import Add, Layer, Network, QGemm, specification
-from harness.operators.layers import accumulator_bounds
-from harness.targets import KERNELS, LayerCode, Part, Stage
+from harness.model.network import Network
+from harness.operators import exact
+from harness.operators.add import Add
+from harness.operators.base import Layer
+from harness.operators.obligations import Part
+from harness.operators.qgemm import QGemm
+from harness.targets import KERNELS, LayerCode, Stage
 from harness.targets.cuda import build, nvrtc, ptx, ptx_syntax
 from harness.targets.cuda.code import DeviceCode
 from tests.simulators.cuda import interpreted
@@ -129,8 +133,8 @@ def stage_inputs(layer: Layer, stage: Stage) -> Array:
     values = rng.integers(info.min, info.max + 1, shape).astype(stage.input_dtype)
     values[0], values[1] = info.min, info.max
     if stage.part is Part.FINISH:
-        low, high = accumulator_bounds(layer)  # type: ignore[arg-type]
-        values[2:100] = rng.integers(low, high + 1, (98, layer.width))
+        low, high = layer.accumulator_bounds()  # type: ignore[arg-type]
+        values[2:100] = rng.integers(low, high + 1, (98, layer.size))
         values[2], values[3], values[4] = low, high, 0
     return values
 
@@ -149,22 +153,22 @@ def stage_outputs(layer: Layer, stage: Stage, given: Array) -> Array:
     """By the specification."""
     if stage.part is Part.COMPUTE:
         terms = np.split(given, len(layer.sources), axis=1)
-        return np.asarray(specification.operator(layer)(*terms))
+        return np.asarray(layer.prepare()(*terms))
     assert isinstance(layer, QGemm)
     if stage.part is Part.ACCUMULATE:
-        return specification.accumulator(layer)(given).astype(np.int32)
+        return layer.accumulate()(given).astype(np.int32)
     return finished(layer, given)
 
 
 def finished(layer: QGemm, acc: Array) -> Array:
     """saturate(round_half_even(float32(acc) * m) + zero_point), also of accumulators that no codes give."""
-    v = specification.float_bits(acc.astype(np.int64), layer.multiplier).view(np.float32)
+    v = exact.float_bits(acc.astype(np.int64), layer.multiplier).view(np.float32)
     if layer.dtype == np.float32:
         return v
     info, zero_point = np.iinfo(layer.dtype), layer.y_zero_point
     codes = np.rint(np.clip(v.astype(np.float64), info.min - zero_point, info.max - zero_point)) + zero_point
-    low, high = accumulator_bounds(layer)
+    low, high = layer.accumulator_bounds()
     inside = ((low <= acc) & (acc <= high)).all(axis=1)
     assert inside.sum() > VECTORS / 2
-    assert (specification.finish(layer)(acc[inside].astype(np.int64)) == codes[inside]).all()
+    assert (layer.finish()(acc[inside].astype(np.int64)) == codes[inside]).all()
     return codes.astype(layer.dtype)

@@ -13,8 +13,8 @@ import pytest
 
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
-from harness.operators import Network
-from harness.operators.specification import SpecificationReference
+from harness.model.network import Network
+from harness.reference.specification import SpecificationReference
 from harness.targets.cuda import ptx
 from harness.targets.cuda.code import DeviceCode
 from tests.integration.programs.test_operators import half_way_vectors

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators import QGemm
+from harness.operators.qgemm import QGemm
 from harness.targets.vitis import rtl
 
 DRIVER = Path(__file__).with_name("rtl_driver.cpp")

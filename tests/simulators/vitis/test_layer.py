@@ -14,7 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from harness.core.arrays import Array
-from harness.operators import QGemm, accumulator_bounds, specification
+from harness.operators.qgemm import QGemm
 from harness.targets import Launch, Work
 from harness.targets.vitis import kernel, records
 from tests.integration.programs.test_operators import COMPILED
@@ -30,10 +30,10 @@ def chain(seed: int, widths: list[int], **options: object) -> list[QGemm]:
 
 
 def codes(layer: QGemm, count: int, seed: int) -> Array:
-    limits = np.iinfo(layer.input_dtype)
-    drawn = np.random.default_rng(seed).integers(limits.min, limits.max + 1, (count, layer.input_width))
+    limits = np.iinfo(layer.input.dtype)
+    drawn = np.random.default_rng(seed).integers(limits.min, limits.max + 1, (count, layer.input.size))
     drawn[:2] = [[limits.min], [limits.max]]
-    return drawn.astype(layer.input_dtype)
+    return drawn.astype(layer.input.dtype)
 
 
 def branches(layers: list[QGemm]) -> Launch:
@@ -50,8 +50,8 @@ def expected(launch: Launch, values: dict[str, Array]) -> dict[str, Array]:
     """Of every buffer its codes, or its accumulators where its type is float32."""
     values = dict(values)
     for work, layer in zip(launch, kernel.qgemms(launch), strict=True):
-        acc = specification.accumulator(layer)(values[work.sources[0]])
-        values[records.output_of(layer)] = acc if layer.dtype == np.float32 else specification.finish(layer)(acc)
+        acc = layer.accumulate()(values[work.sources[0]])
+        values[records.output_of(layer)] = acc if layer.dtype == np.float32 else layer.finish()(acc)
     return values
 
 
@@ -83,15 +83,15 @@ def check(built: Kernel, seed: int) -> None:
 
 def check_layer(built: Kernel, number: int, layer: QGemm, seed: int) -> None:
     own = codes(layer, 20, seed)
-    acc = specification.accumulator(layer)(own)
-    assert np.array_equal(built.ask(own, layer.width, ACCUMULATE, number), acc)
-    low, high = accumulator_bounds(layer)
-    sweep = np.random.default_rng(seed).integers(low, high + 1, (50, layer.width))
+    acc = layer.accumulate()(own)
+    assert np.array_equal(built.ask(own, layer.size, ACCUMULATE, number), acc)
+    low, high = layer.accumulator_bounds()
+    sweep = np.random.default_rng(seed).integers(low, high + 1, (50, layer.size))
     if layer.dtype != np.float32:
-        edges = specification.thresholds(layer).T
+        edges = layer.thresholds().T
         sweep = np.clip(np.concatenate([sweep, edges - 1, edges]), low, high)
-    right = sweep if layer.dtype == np.float32 else specification.finish(layer)(sweep)
-    assert np.array_equal(built.ask(sweep, layer.width, FINISH, number), right)
+    right = sweep if layer.dtype == np.float32 else layer.finish()(sweep)
+    assert np.array_equal(built.ask(sweep, layer.size, FINISH, number), right)
     held = simulated.told(layer)
     assert np.array_equal(built.ask(np.empty((1, 0)), len(held), TABLES, number)[0], held)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from harness.boards.profile import ItemProfile, Profile
 from harness.core.arrays import Array
-from harness.operators import QGemm
+from harness.operators.qgemm import QGemm
 from harness.plan import plan
 from harness.reference import SpecificationReference
 from harness.targets import STAND_INS, codegen

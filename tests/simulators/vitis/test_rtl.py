@@ -16,7 +16,8 @@ from harness import model
 from harness.boards.workspace import ROOT
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
-from harness.operators import Network, QGemm, specification
+from harness.model.network import Network
+from harness.operators.qgemm import QGemm
 from harness.targets.vitis import rtl
 from harness.targets.vitis.rtl import Shape
 from tests.integration.programs.test_operators import half_way_vectors
@@ -61,13 +62,13 @@ class Case:
 
     @property
     def accumulators(self) -> Array:
-        return specification.accumulator(self.layer)(self.codes)
+        return self.layer.accumulate()(self.codes)
 
 
 def cases(net: Network, count: int = VECTORS) -> list[Case]:
     """All its QGemms with the activations of these many vectors."""
     vectors = half_way_vectors(net, count, 3)
-    activations = dict(zip((layer.output for layer in net.layers), references(net, vectors), strict=True))
+    activations = dict(zip((layer.output.name for layer in net.layers), references(net, vectors), strict=True))
     return [Case(each, activations[each.sources[0]], activations[each.output]) for each in rtl.gemms(net)]
 
 
@@ -115,7 +116,7 @@ def check(run: Callable[[Array, str], Passed], first: Case, last: Case, shapes: 
 
 def check_layer(simulation: Simulated, case: Case, folder: Path) -> None:
     constants = write_constants(folder, case.layer)
-    width = case.layer.width
+    width = case.layer.size
     check(lambda codes, rate: simulation.run(constants, codes, width, rate), case, case, [rtl.shape(case.layer)])
 
 
@@ -139,8 +140,8 @@ def test_random_layers_are_the_reference(
 
 def test_the_inputs_have_ties_and_reach_thresholds(acas: dict[str, Case], random: dict[str, list[Case]]) -> None:
     for case in [*list(acas.values())[:-1], *random["ties, wider and narrower"]]:
-        steps = specification.thresholds(case.layer)
-        assert sum(np.isin(case.accumulators[:, n], steps[n]).sum() for n in range(case.layer.width)) > 10
+        steps = case.layer.thresholds()
+        assert sum(np.isin(case.accumulators[:, n], steps[n]).sum() for n in range(case.layer.size)) > 10
     for case in random["ties, wider and narrower"]:
         halves = 2 * case.accumulators * case.layer.multiplier.astype(np.float64)  # of powers of two: exact
         assert (halves % 2 == 1).sum() > 20
@@ -163,7 +164,7 @@ def check_chain(row: list[Case], folder: Path) -> None:
     for layer in layers:
         write_constants(folder, layer)
     shapes = [rtl.shape(layer) for layer in layers]
-    check(lambda codes, rate: simulation.run(folder, codes, layers[-1].width, rate), row[0], row[-1], shapes)
+    check(lambda codes, rate: simulation.run(folder, codes, layers[-1].size, rate), row[0], row[-1], shapes)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +222,7 @@ def with_largest_sums(case: Case) -> Case:
     """Behind the others a vector for every column that makes its sum as large as it can be."""
     weights = case.layer.weights.astype(np.int32) - case.layer.weights_zero_point
     codes = np.where(weights.T > 0, 255, 0).astype(np.uint8)
-    largest = specification.operator(case.layer)(codes)
+    largest = case.layer.prepare()(codes)
     return Case(case.layer, np.concatenate([case.codes, codes]), np.concatenate([case.output, largest]))
 
 
@@ -238,7 +239,7 @@ def is_right(simulation: Simulated, case: Case, folder: Path) -> bool:
     """Whether values come out, and the right ones, at either rate."""
     constants = write_constants(folder, case.layer)
     try:
-        passed = [simulation.run(constants, case.codes, case.layer.width, rate) for rate in ("fast", "stalls")]
+        passed = [simulation.run(constants, case.codes, case.layer.size, rate) for rate in ("fast", "stalls")]
     except AssertionError:
         return False
     return all(case.is_right(each.values) for each in passed)

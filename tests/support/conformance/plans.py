@@ -9,7 +9,12 @@ import numpy as np
 from hypothesis import strategies as st
 
 from harness.boards.profile import ItemProfile, Profile
-from harness.operators import Add, Layer, Network, QGemm, Scales
+from harness.model.network import Network
+from harness.operators.add import Add
+from harness.operators.base import Layer
+from harness.operators.contraction import Scales
+from harness.operators.qgemm import QGemm
+from harness.operators.tensor import FLOAT32, Tensor
 from harness.plan import plan
 from harness.plan.plan import Cross, Item, Plan, Sync
 from harness.plan.split import Share
@@ -82,18 +87,16 @@ def _layer(number: int, operator: str, sources: tuple[str, ...]) -> dict[str, ob
         "name": name,
         "node": name,
         "operator": operator,
-        "sources": sources,
-        "output": f"t{number}",
-        "input_width": WIDTH,
-        "input_dtype": kind,
-        "width": WIDTH,
-        "dtype": kind,
+        "inputs": tuple(Tensor(source, (WIDTH,), kind) for source in sources),
+        "output": Tensor(f"t{number}", (WIDTH,), kind),
     }
 
 
 def network_of(layers: Sequence[Layer]) -> Network:
     """A network whose input is called x."""
-    return Network("random", "x", WIDTH, tuple(layers), np.zeros((2, WIDTH), np.float32), None, {}, "", b"")
+    return Network(
+        "random", Tensor("x", (WIDTH,), FLOAT32), tuple(layers), np.zeros((2, WIDTH), np.float32), None, {}, "", b""
+    )
 
 
 @st.composite

@@ -8,7 +8,10 @@ import numpy as np
 
 from harness.analysis.diagnosis import Case, Diagnosis, diagnose
 from harness.core.arrays import Array
-from harness.operators import Layer, Network, QGemm, QuantizeLinear, specification
+from harness.model.network import Network
+from harness.operators.base import Layer
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from tests.support import builders
 from tests.support.programs.board_program import parse
 
@@ -31,9 +34,9 @@ def quantize(net: Network) -> QuantizeLinear:
 
 def codes(layer: Layer, count: int = 800, seed: int = 5) -> Array:
     """Random inputs of a layer that reads codes."""
-    info = np.iinfo(layer.input_dtype)
-    shape = (count, layer.input_width)
-    return np.random.default_rng(seed).integers(info.min, info.max + 1, shape).astype(layer.input_dtype)
+    info = np.iinfo(layer.input.dtype)
+    shape = (count, layer.input.size)
+    return np.random.default_rng(seed).integers(info.min, info.max + 1, shape).astype(layer.input.dtype)
 
 
 def case(
@@ -47,7 +50,7 @@ def case(
 ) -> Case:
     """What the layer wrote for its sources, against what it should have."""
     sources = inputs if isinstance(inputs, tuple) else (inputs,)
-    return Case(3, layer, sources, specification.operator(layer)(*sources), actual, start, block, starts)
+    return Case(3, layer, sources, layer.prepare()(*sources), actual, start, block, starts)
 
 
 def found(layer: Layer, inputs: Array | tuple[Array, ...], actual: Array, *, block: int = 1) -> Diagnosis:

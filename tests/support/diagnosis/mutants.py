@@ -13,7 +13,8 @@ import numpy as np
 
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
-from harness.operators import QGemm, QuantizeLinear
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.targets import toolchain
 
 SOURCE = Path(__file__).with_name("mutants.c")
@@ -75,7 +76,7 @@ class Mutants:
         return self._columns("scale", name, layer, sums, np.float32)
 
     def _columns(self, family: str, name: str, layer: QGemm, sums: Array, dtype: Any) -> Array:
-        columns = (_Product * layer.width)(*(_product(layer, column) for column in range(layer.width)))
+        columns = (_Product * layer.size)(*(_product(layer, column) for column in range(layer.size)))
         output = np.empty(sums.shape, dtype)
         self._call(family, name, *map(c_size_t, sums.shape), _int32(sums), columns, output.ctypes)
         return output
@@ -84,9 +85,9 @@ class Mutants:
         """The accumulators, bias included, int64 (vectors, N)."""
         operands = _int32(layer.weights), _int32(layer.weights_zero_point), _int32(layer.bias)
         pointers = (cast(operand, POINTER(c_int32)) for operand in operands)
-        signs = (layer.input_dtype == np.int8, layer.weights.dtype == np.int8)
-        given = _Sum(layer.input_width, layer.width, *pointers, layer.a_zero_point, *map(bool, signs))
-        acc = np.empty((len(inputs), layer.width), np.int32)
+        signs = (layer.input.dtype == np.int8, layer.weights.dtype == np.int8)
+        given = _Sum(layer.input.size, layer.size, *pointers, layer.a_zero_point, *map(bool, signs))
+        acc = np.empty((len(inputs), layer.size), np.int32)
         self._call("accumulate", name, c_size_t(len(inputs)), ctypes.byref(given), _int32(inputs), acc.ctypes)
         return acc.astype(np.int64)
 

@@ -12,7 +12,7 @@ import onnx
 from harness.boards import profile
 from harness.boards.profile import ItemProfile, Profile
 from harness.boards.workspace import ROOT
-from harness.operators import Network
+from harness.model.network import Network
 from harness.plan import plan
 from harness.plan.plan import Plan, Sync
 from tests.support import builders, dags

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from harness.boards.profile import Profile, Toolchain
-from harness.operators import Network
+from harness.model.network import Network
 from harness.targets import KERNELS
 from harness.targets.toolchain import find
 from tests.support.programs.c_variants import EMULATED, compile_network, of_variant

@@ -19,7 +19,7 @@ from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.execution import program
 from harness.execution.program import Deployed
-from harness.operators import Network
+from harness.model.network import Network
 from harness.plan import plan
 from harness.plan.plan import Plan
 from harness.reference import Reference
@@ -145,7 +145,7 @@ def with_flags(board: Profile, *flags: str) -> Profile:
 def uniform_vectors(net: Network, count: int, seed: int) -> Array:
     """Vectors anywhere in the network's box, float32 (count, K)."""
     low, high = net.box
-    vectors: Array = np.random.default_rng(seed).uniform(low, high, (count, net.input_width)).astype(np.float32)
+    vectors: Array = np.random.default_rng(seed).uniform(low, high, (count, net.input.size)).astype(np.float32)
     return vectors
 
 

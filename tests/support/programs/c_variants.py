@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.boards.profile import Profile, Toolchain
-from harness.operators import Network
+from harness.model.network import Network
 from harness.plan import plan
 from harness.targets import KERNELS, codegen
 from harness.targets.toolchain import find

@@ -10,7 +10,7 @@ import numpy as np
 import onnx.helper
 
 from harness.core.arrays import Array
-from harness.operators import Network
+from harness.model.network import Network
 from tests.support import builders
 from tests.support.programs.board_program import parse
 

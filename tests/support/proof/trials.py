@@ -17,10 +17,13 @@ from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.execution.probe import Probe
 from harness.execution.program import options
-from harness.operators import Layer, Network, QGemm
+from harness.model.network import Network
+from harness.operators.base import Layer
+from harness.operators.obligations import Part
+from harness.operators.qgemm import QGemm
 from harness.plan import plan
 from harness.plan.plan import Plan, Sync
-from harness.targets import Part, Stage, Table, codegen
+from harness.targets import Stage, Table, codegen
 from tests.integration.programs.test_probe import right_outputs
 from tests.support.programs.board_program import BoardProgram, Patch, build_patched, references, uniform_vectors
 

@@ -14,9 +14,10 @@ import numpy as np
 
 from harness import model, reference
 from harness.core.errors import ReferenceFailed
+from harness.model.network import Network
 from harness.model.onnx_runtime.hostcheck import HostCheck, check_network
-from harness.operators import Network, QGemm, accumulator_bounds
-from harness.operators.steps import Sweep
+from harness.operators.qgemm import QGemm
+from harness.operators.sweeps import Sweep
 from harness.reference import Reference, check_host, exhaustive
 
 VECTORS = 100
@@ -48,7 +49,7 @@ def defects(check: HostCheck) -> dict[str, str]:
 
 def refusal(net: Network, *, x64_quant_precision: bool) -> list[str] | None:
     """Return the words with which the reference refuses to compute random vectors, and the hint."""
-    vectors = np.random.default_rng(1).uniform(*net.box, (VECTORS, net.input_width)).astype(np.float32)
+    vectors = np.random.default_rng(1).uniform(*net.box, (VECTORS, net.input.size)).astype(np.float32)
     try:
         Reference(net, x64_quant_precision=x64_quant_precision).activations(vectors)
     except ReferenceFailed as error:
@@ -61,9 +62,10 @@ def proof(net: Network) -> str | None:
     try:
         for layer in net.layers:
             if isinstance(layer, QGemm):
-                low, high = accumulator_bounds(layer)
+                low, high = layer.accumulator_bounds()
                 middle = Sweep((low + high) // 2, np.minimum(high - (low + high) // 2 + 1, ACCUMULATORS))
-                exhaustive._confirm_part(exhaustive.Trial.of(layer), exhaustive._node(net, layer), middle)
+                node = exhaustive._node(net, layer)
+                exhaustive._confirm_part(layer, layer.step_functions(), node, middle)
     except ReferenceFailed as error:
         return error.message
     return None

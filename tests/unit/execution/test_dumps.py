@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from harness.core.arrays import Array
 from harness.core.errors import BoardError
 from harness.execution import dumps
-from harness.operators import ArgExtremum, Layer
+from harness.operators.arg_extremum import ArgExtremum
+from harness.operators.base import Layer
+from harness.operators.tensor import INT64, UINT8, Tensor
 
 DTYPES = ("uint8", "int8", "float32", "int64", "uint64")
-LAYER = ArgExtremum("scores", "node", "ArgMax", "a", "b", 5, np.dtype(np.uint8), 3, np.dtype(np.int64), True, False)
+LAYER = ArgExtremum("scores", "node", "ArgMax", (Tensor("a", (5,), UINT8),), Tensor("b", (3,), INT64), True, False)
 VALUES = np.arange(12, dtype=np.int64).reshape(4, 3)
 
 

@@ -16,16 +16,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 from harness import model as networks
 from harness.core.errors import RequestError
-from harness.operators import (
-    Add,
-    ArgExtremum,
-    DequantizeLinear,
-    Network,
-    Normalisation,
-    QGemm,
-    QuantizeLinear,
-    accumulator_bounds,
-)
+from harness.model.network import Network, Normalisation
+from harness.operators.add import Add
+from harness.operators.arg_extremum import ArgExtremum
+from harness.operators.dequantize_linear import DequantizeLinear
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from tests.support.builders import make_model, random_network
 
 Change = Callable[[onnx.ModelProto], object]
@@ -90,19 +86,19 @@ def test_parse_gives_the_layers_of_the_chain_with_their_constants() -> None:
     parsed = parse(model)
     quantize, first, second, dequantize, advisory = parsed.layers
     assert isinstance(quantize, QuantizeLinear)
-    assert (quantize.name, quantize.sources, quantize.output) == ("quantize", ("x",), "quantize_out")
+    assert (quantize.name, quantize.sources, quantize.output.name) == ("quantize", ("x",), "quantize_out")
     assert quantize.scale == numpy_helper.to_array(constant(model, "x_scale"))
     assert isinstance(first, QGemm)
-    assert (first.input_width, first.width, first.dtype, first.input_dtype) == (3, 4, np.uint8, np.uint8)
+    assert (first.input.size, first.size, first.dtype, first.input.dtype) == (3, 4, np.uint8, np.uint8)
     assert np.array_equal(first.weights, numpy_helper.to_array(constant(model, "layer_0_weights")))
     assert np.array_equal(first.bias, numpy_helper.to_array(constant(model, "layer_0_bias")))
     assert isinstance(second, QGemm)
-    assert second.sources == (first.output,)
+    assert second.sources == (first.output.name,)
     assert isinstance(dequantize, DequantizeLinear)
-    assert (dequantize.dtype, dequantize.width) == (np.float32, 2)
+    assert (dequantize.dtype, dequantize.size) == (np.float32, 2)
     assert isinstance(advisory, ArgExtremum)
-    assert (advisory.largest, advisory.last, advisory.width, advisory.dtype) == (True, False, 1, np.int64)
-    assert (parsed.input_name, parsed.input_width, parsed.name) == ("x", 3, "small")
+    assert (advisory.largest, advisory.last, advisory.size, advisory.dtype) == (True, False, 1, np.int64)
+    assert (parsed.input.name, parsed.input.size, parsed.name) == ("x", 3, "small")
 
 
 def test_load_names_the_network_after_the_file_and_keeps_its_bytes(tmp_path: Path) -> None:
@@ -192,7 +188,7 @@ def test_constant_nodes_and_initializers_among_the_inputs_are_constants() -> Non
 def test_fixed_batch_and_axis_attribute_are_no_obstacle() -> None:
     model = changed(attribute(0, "axis", 1))
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1
-    assert parse(model).input_width == 3
+    assert parse(model).input.size == 3
 
 
 def test_quantize_linear_without_zero_point_is_uint8_from_zero_or_of_its_output_dtype() -> None:
@@ -230,7 +226,7 @@ def test_accumulator_bounds_are_reached_and_never_exceeded() -> None:
     assert isinstance(layer, QGemm)
     codes = np.array(list(itertools.product(range(256), repeat=2)))
     acc = layer.bias + (codes - layer.a_zero_point) @ (layer.weights.astype(np.int64) - layer.weights_zero_point)
-    low, high = accumulator_bounds(layer)
+    low, high = layer.accumulator_bounds()
     assert np.array_equal(low, acc.min(axis=0))
     assert np.array_equal(high, acc.max(axis=0))
 
@@ -262,7 +258,7 @@ def test_a_residual_expansion_is_read_with_what_each_layer_reads() -> None:
     total = layers["layer_0_sum_3"]
     assert isinstance(total, Add)
     assert total.addend is None
-    assert (total.input_width, total.input_dtype, total.width, total.dtype) == (4, np.float32, 4, np.float32)
+    assert (total.input.size, total.input.dtype, total.size, total.dtype) == (4, np.float32, 4, np.float32)
     assert list(layers)[-1] == "layer_1_sum_3"
 
 
@@ -570,7 +566,7 @@ REFUSALS: dict[str, tuple[Change, str, str]] = {
     "old opset": (lambda model: setattr(model.opset_import[0], "version", 9), "opset 9", "10 to 26"),
     "sparse": (lambda model: model.graph.sparse_initializer.add(), "sparse initializers", "dense"),
     "local functions": (lambda model: model.functions.add(), "local functions", "inline"),
-    "no nodes": (lambda model: model.graph.ClearField("node"), "no nodes", "QuantizeLinear, com.microsoft.QGemm"),
+    "no nodes": (lambda model: model.graph.ClearField("node"), "no nodes", "com.microsoft.QGemm, QuantizeLinear"),
     "invalid for ONNX": (lambda model: model.graph.ClearField("name"), "not valid ONNX", "onnx.checker"),
     "box of wrong length": (
         lambda model: helper.set_model_props(model, {"input_box_low": "[0]", "input_box_high": "[1]"}),

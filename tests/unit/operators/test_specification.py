@@ -17,11 +17,14 @@ from onnx.backend.test.case import node as onnx_cases
 from onnx.backend.test.case.test_case import TestCase
 
 from harness import model as networks
+from harness.model.network import Network
 from harness.model.onnx_runtime import sessions
 from harness.model.onnx_runtime.hostcheck import Defect, check_host
-from harness.operators import Network, QGemm, QuantizeLinear, accumulator_bounds, specification
-from harness.operators.specification import SpecificationReference
+from harness.operators import exact
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.reference.runtime import OnnxRuntimeReference
+from harness.reference.specification import SpecificationReference
 from tests.support.builders import make_model, random_network
 
 Array = npt.NDArray[Any]
@@ -103,7 +106,7 @@ def assert_as_given(parsed: Network, x: Array, activations: tuple[Array, ...]) -
     """ONNX Runtime computes the model's own outputs alike where no other activation is given out."""
     model = onnx.load_model_from_string(parsed.onnx_bytes)
     outputs = [value.name for value in model.graph.output]
-    expected = [activations[[layer.output for layer in parsed.layers].index(name)] for name in outputs]
+    expected = [activations[[layer.output.name for layer in parsed.layers].index(name)] for name in outputs]
     precise = SATURATES and parsed.layers[0].dtype == np.uint8
     session = sessions.session(parsed.onnx_bytes, 2, x64_quant_precision=precise)
     for name, found, right in zip(outputs, session.run(outputs, {"x": x}), expected, strict=True):
@@ -183,7 +186,7 @@ def test_float_tensors_in_the_middle_of_the_chain_agree() -> None:
 
 def test_blocks_and_threads_change_nothing() -> None:
     parsed = parse(random_network(np.random.default_rng(8), [5, 20, 5], residual=2))
-    x = np.random.default_rng(1).uniform(*parsed.box, (specification.BLOCK * 2 + 3, 5)).astype(np.float32)
+    x = np.random.default_rng(1).uniform(*parsed.box, (exact.BLOCK * 2 + 3, 5)).astype(np.float32)
     whole = SpecificationReference(parsed, threads=3).activations(x)
     pieces = [SpecificationReference(parsed, threads=1).activations(x[start : start + 700]) for start in (0, 700, 1400)]
     for layer, values in enumerate(whole):
@@ -233,15 +236,15 @@ def test_quantize_thresholds_are_the_first_inputs_of_their_codes() -> None:
     # x / 0.5 is half way at -0.75, -0.25, 0.25, 0.75, and goes to the even of the differences -1, 0, 1, 2.
     up = np.float32(np.inf)
     expected = [np.nextafter(np.float32(-0.75), up), -0.25, np.nextafter(np.float32(0.25), up), 0.75]
-    steps = specification.quantize_thresholds(layer)
-    assert steps[:4].tolist() == specification.ordered(np.array(expected, np.float32)).tolist()
+    steps = layer.thresholds()
+    assert steps[:4].tolist() == exact.ordered(np.array(expected, np.float32)).tolist()
 
 
 def test_ordered_integers_go_back_to_the_same_number() -> None:
     x = np.random.default_rng(0).integers(0, 2**32, 10_000, dtype=np.uint32).view(np.float32)
     x = np.concatenate([x[np.isfinite(x)], np.float32([0, np.inf, -np.inf, 1e-45, -1e-45])])
-    assert specification.from_ordered(specification.ordered(x)).tobytes() == x.tobytes()
-    assert np.array_equal(np.argsort(specification.ordered(x)), np.argsort(x))
+    assert exact.from_ordered(exact.ordered(x)).tobytes() == x.tobytes()
+    assert np.array_equal(np.argsort(exact.ordered(x)), np.argsort(x))
 
 
 # QGemm.
@@ -250,33 +253,33 @@ def test_ordered_integers_go_back_to_the_same_number() -> None:
 def requantized_by_runtime(layer: QGemm, accumulators: Array) -> Array:
     """The real QGemm with this layer's constants on every accumulator (M,), injected as bias: (M, N)."""
     constants: dict[str, Array] = {
-        "a_scale": np.float32(1), "a_zero_point": np.array(layer.a_zero_point, layer.input_dtype),
+        "a_scale": np.float32(1), "a_zero_point": np.array(layer.a_zero_point, layer.input.dtype),
         "b": layer.weights, "b_scale": layer.multiplier,
         "b_zero_point": layer.weights_zero_point.astype(layer.weights.dtype),
         "y_scale": np.float32(1), "y_zero_point": np.array(layer.y_zero_point, layer.dtype),
     }  # fmt: skip
     inputs = ["a", "a_scale", "a_zero_point", "b", "b_scale", "b_zero_point", "c", "y_scale", "y_zero_point"]
-    element_type = helper.np_dtype_to_tensor_dtype(layer.input_dtype)
+    element_type = helper.np_dtype_to_tensor_dtype(layer.input.dtype)
     graph = helper.make_graph(
         [helper.make_node("QGemm", inputs, ["y"], domain="com.microsoft")],
         "requantize",
         [
-            helper.make_tensor_value_info("a", element_type, ["m", layer.input_width]),
-            helper.make_tensor_value_info("c", TensorProto.INT32, ["m", layer.width]),
+            helper.make_tensor_value_info("a", element_type, ["m", layer.input.size]),
+            helper.make_tensor_value_info("c", TensorProto.INT32, ["m", layer.size]),
         ],
-        [helper.make_tensor_value_info("y", element_type, ["m", layer.width])],
+        [helper.make_tensor_value_info("y", element_type, ["m", layer.size])],
         [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
     )
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
-    a = np.full((len(accumulators), layer.input_width), layer.a_zero_point, layer.input_dtype)
-    c = np.repeat(accumulators.astype(np.int32)[:, None], layer.width, axis=1)
-    precise = SATURATES and layer.input_dtype == np.uint8
+    a = np.full((len(accumulators), layer.input.size), layer.a_zero_point, layer.input.dtype)
+    c = np.repeat(accumulators.astype(np.int32)[:, None], layer.size, axis=1)
+    precise = SATURATES and layer.input.dtype == np.uint8
     return sessions.session(model.SerializeToString(), 2, x64_quant_precision=precise).run(None, {"a": a, "c": c})[0]
 
 
 def codes_by_thresholds(layer: QGemm, accumulators: Array) -> Array:
-    steps = specification.thresholds(layer)
+    steps = layer.thresholds()
     counts = [np.searchsorted(column, accumulators, side="right") for column in steps]
     return (np.stack(counts, axis=1) + np.iinfo(layer.dtype).min).astype(layer.dtype)
 
@@ -291,7 +294,7 @@ def test_thresholds_equal_onnx_runtime_on_every_reachable_accumulator(
     options = {"per_column": per_column, "power_of_two": power_of_two, "zero_points": True}
     layer = parse(random_network(rng, [50, 3], activations=kinds[0], weights=kinds[1], **options)).layers[1]
     assert isinstance(layer, QGemm)
-    low, high = accumulator_bounds(layer)
+    low, high = layer.accumulator_bounds()
     accumulators = np.arange(low.min(), high.max() + 1)
     reachable = (accumulators[:, None] >= low) & (accumulators[:, None] <= high)
     runtime_codes = requantized_by_runtime(layer, accumulators)
@@ -317,8 +320,8 @@ def test_thresholds_equal_onnx_runtime_beyond_24_bits() -> None:
     ]
     layer = parse(make_model(nodes, constants, {"y": ("uint8", 2)}, width=9000)).layers[1]
     assert isinstance(layer, QGemm)
-    low, high = accumulator_bounds(layer)
-    near = (specification.thresholds(layer).astype(np.int64)[:, :, None] + np.arange(-40, 41)).ravel()
+    low, high = layer.accumulator_bounds()
+    near = (layer.thresholds().astype(np.int64)[:, :, None] + np.arange(-40, 41)).ravel()
     accumulators = np.concatenate([near, rng.integers(low.min(), high.max() + 1, 200_000)])
     inside = (accumulators[:, None] >= low) & (accumulators[:, None] <= high)
     small = parse(make_model(nodes, constants | {"w": weights[:1]}, {"y": ("uint8", 2)}, width=1)).layers[1]
@@ -331,8 +334,8 @@ def test_thresholds_equal_onnx_runtime_beyond_24_bits() -> None:
 def test_thresholds_are_int32_ascending_and_within_one_of_the_bounds() -> None:
     layer = parse(random_network(np.random.default_rng(2), [5, 7], per_column=True)).layers[1]
     assert isinstance(layer, QGemm)
-    steps = specification.thresholds(layer)
-    low, high = accumulator_bounds(layer)
+    steps = layer.thresholds()
+    low, high = layer.accumulator_bounds()
     assert (steps.shape, steps.dtype) == ((7, 255), np.int32)
     assert (np.diff(steps) >= 0).all()
     assert (steps >= low[:, None]).all()
@@ -349,7 +352,7 @@ def test_staircase_counts_like_a_sorted_search(steps: list[int], margin: int, st
     steps = sorted(step * stretch for step in steps)
     low, high = steps[0] - margin, steps[-1] + margin
     column = np.array([steps + [high + 1] * (255 - len(steps))], np.int32)
-    staircase = specification.Staircase.of(column, np.array([low]), np.array([high]))
+    staircase = exact.Staircase.of(column, np.array([low]), np.array([high]))
     near = np.concatenate([np.linspace(low, high, 500).astype(np.int64), *(column[0] + d for d in (-1, 0, 1))])
     acc = np.clip(near, low, high)
     assert staircase.count(acc[:, None])[:, 0].tolist() == np.searchsorted(column[0], acc, side="right").tolist()
@@ -362,12 +365,12 @@ def test_wide_layers_are_summed_without_rounding() -> None:
     parsed = parse(model)
     layer = parsed.layers[1]
     assert isinstance(layer, QGemm)
-    assert accumulator_bounds(layer)[1].max() > 2**24
+    assert layer.accumulator_bounds()[1].max() > 2**24
     codes = rng.choice([0, 255], (50, 4000)).astype(np.uint8)
     exact = layer.bias + (codes.astype(np.int64) - layer.a_zero_point) @ (
         layer.weights.astype(np.int64) - layer.weights_zero_point
     )
-    assert np.array_equal(specification.accumulator(layer)(codes), exact)
+    assert np.array_equal(layer.accumulate()(codes), exact)
     assert_both_agree(parsed, rng.uniform(*parsed.box, (200, 4000)).astype(np.float32))
 
 

@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.operators import Network, QGemm, QuantizeLinear, accumulator_bounds, specification, steps
-from harness.operators.steps import FLOATS, StepFunction, Sweep
+from harness.model.network import Network
+from harness.operators import sweeps
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
+from harness.operators.sweeps import FLOATS, StepFunction, Sweep
 from tests.support import builders
 from tests.support.programs.board_program import parse
 from tests.support.programs.chains import chain, qgemm, quantize
@@ -58,20 +61,20 @@ SPECIAL_BITS += [bits + (1 << 31) for bits in SPECIAL_BITS]
 @settings(max_examples=60, deadline=None)
 @given(quantizations(), st.integers(0, 2**32 - 1))
 def test_the_staircase_of_floats_is_quantize_linear(layer: QuantizeLinear, seed: int) -> None:
-    stairs = steps.of_floats(layer)
+    stairs = layer.step_function()
     drawn = np.random.default_rng(seed).integers(0, FLOATS, 500)
     edges = (stairs.starts[:, None] + np.arange(-2, 3)).reshape(-1)
     bits = np.concatenate([SPECIAL_BITS, drawn, edges[(edges >= 0) & (edges < FLOATS)]])
     right = quantized(layer, bits)
     assert [stairs.at(value) for value in bits.tolist()] == right.tolist()
     inputs = bits.astype(np.uint32).view(np.float32)[:, None]
-    assert np.array_equal(specification.operator(layer)(inputs)[:, 0], right)
+    assert np.array_equal(layer.prepare()(inputs)[:, 0], right)
 
 
 @settings(max_examples=60, deadline=None)
 @given(quantizations())
 def test_the_staircase_of_floats_starts_at_0_and_has_no_idle_step(layer: QuantizeLinear) -> None:
-    stairs = steps.of_floats(layer)
+    stairs = layer.step_function()
     assert stairs.starts[0] == 0
     assert (np.diff(stairs.starts) > 0).all()
     assert (stairs.codes[1:] != stairs.codes[:-1]).all()
@@ -112,7 +115,7 @@ def test_the_staircases_of_accumulators_are_the_requantisation(
     )
     layer = parse(model).layers[1]
     assert isinstance(layer, QGemm)
-    bounds = zip(steps.of_accumulators(layer), *accumulator_bounds(layer), strict=True)
+    bounds = zip(layer.step_functions(), *layer.accumulator_bounds(), strict=True)
     for column, (stairs, low, high) in enumerate(bounds):
         accumulators = np.arange(low, high + 1)
         found = stairs.codes[np.searchsorted(stairs.starts, accumulators, side="right") - 1]
@@ -124,12 +127,12 @@ def test_the_staircases_of_accumulators_are_the_requantisation(
 @pytest.mark.parametrize("bias", [2**31 - 2 - 255 * 127, -(2**31) + 255 * 128])
 def test_the_staircases_reach_the_ends_of_int32(bias: int) -> None:
     layer = _layer(np.array([[127, -128, 0]], np.int8), np.array([bias, bias, bias]), scale=2.0**-24)
-    sweep, stairs = steps.accumulator_sweep(layer), steps.of_accumulators(layer)
+    sweep, stairs = layer.sweep(), layer.step_functions()
     for column, (start, count) in enumerate(zip(sweep.start.tolist(), sweep.count.tolist(), strict=True)):
         edges = start + np.array([0, min(1, count - 1), count // 2, count - 1])
         found = [stairs[column].at(value) for value in edges.tolist()]
         assert found == requantized(layer, edges, column).tolist()
-    rows = steps.expected(stairs, sweep)
+    rows = sweeps.expected(stairs, sweep)
     assert rows[:3, 1].tolist() == [0, 0, 0]
     assert (rows[:, 1] < sweep.count[rows[:, 0]]).all()
 
@@ -147,7 +150,7 @@ def _layer(weights: Array, bias: Array, scale: float) -> QGemm:
 @given(st.integers(1, 300_000))
 @settings(max_examples=100, deadline=None)
 def test_a_float_sweep_passes_every_float_once(columns: int) -> None:
-    sweep = steps.float_sweep(columns)
+    sweep = sweeps.float_sweep(columns)
     assert len(sweep.start) == len(sweep.count) == columns
     assert (sweep.start[0], (sweep.start + sweep.count)[-1], sweep.cases) == (0, FLOATS, FLOATS)
     assert np.array_equal(sweep.start[1:], (sweep.start + sweep.count)[:-1])
@@ -157,7 +160,7 @@ def test_a_float_sweep_passes_every_float_once(columns: int) -> None:
 
 def test_an_accumulator_sweep_passes_each_column_between_its_bounds() -> None:
     layer = _layer(np.array([[2, -3, 0, 1], [1, 0, 0, -1]], np.int8), np.array([10, 20, 30, 40]), scale=1e-3)
-    sweep = steps.accumulator_sweep(layer)
+    sweep = layer.sweep()
     low, high = [10, 20 - 765, 30, 40 - 255], [10 + 765, 20, 30, 40 + 255]
     assert sweep.start.tolist() == low
     assert (sweep.start + sweep.count - 1).tolist() == high
@@ -232,9 +235,9 @@ def test_the_expected_steps_tell_every_output(case: tuple[list[StepFunction], Sw
     stairs, sweep = case
     outputs = outputs_of(stairs, sweep)
     right = rows_of(outputs, sweep.count)
-    assert as_rows(steps.expected(stairs, sweep)) == right
-    assert as_rows(sweep.within(steps.of_outputs(outputs))) == right
-    assert as_rows(steps.of_outputs(outputs)) == rows_of(outputs, np.full(outputs.shape[1], len(outputs)))
+    assert as_rows(sweeps.expected(stairs, sweep)) == right
+    assert as_rows(sweep.within(sweeps.of_outputs(outputs))) == right
+    assert as_rows(sweeps.of_outputs(outputs)) == rows_of(outputs, np.full(outputs.shape[1], len(outputs)))
 
 
 @given(swept(), st.integers(0, 2**32 - 1))
@@ -257,21 +260,21 @@ def test_the_first_difference_of_steps_is_that_of_the_outputs(
         other[rng.integers(vectors), rng.integers(columns)] = rng.integers(0, 3)
     different = np.argwhere(one != other)
     right = (int(different[0][1]), int(different[0][0])) if len(different) else None
-    assert steps.first_difference(steps.of_outputs(one), steps.of_outputs(other)) == right
-    assert steps.first_difference(steps.of_outputs(other), steps.of_outputs(one)) == right
+    assert sweeps.first_difference(sweeps.of_outputs(one), sweeps.of_outputs(other)) == right
+    assert sweeps.first_difference(sweeps.of_outputs(other), sweeps.of_outputs(one)) == right
 
 
 def test_steps_that_are_missing_at_the_end_are_a_difference() -> None:
     wanted = np.array([[0, 0, 5], [1, 0, 7], [1, 9, 8]], np.uint32)
-    assert steps.first_difference(wanted, wanted[:2]) == (1, 9)
-    assert steps.first_difference(wanted[:0], wanted) == (0, 0)
-    assert steps.first_difference(wanted, wanted) is None
+    assert sweeps.first_difference(wanted, wanted[:2]) == (1, 9)
+    assert sweeps.first_difference(wanted[:0], wanted) == (0, 0)
+    assert sweeps.first_difference(wanted, wanted) is None
 
 
 def test_a_network_of_one_column_and_one_input() -> None:
     net: Network = parse(builders.random_network(np.random.default_rng(1), (1, 1)))
     layer = net.layers[1]
     assert isinstance(layer, QGemm)
-    sweep = steps.accumulator_sweep(layer)
+    sweep = layer.sweep()
     assert sweep.cases == sweep.vectors == 1 + 255 * abs(int(layer.weights[0, 0]))
-    assert steps.expected(steps.of_accumulators(layer), sweep)[0, :2].tolist() == [0, 0]
+    assert sweeps.expected(layer.step_functions(), sweep)[0, :2].tolist() == [0, 0]

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from harness.boards.profile import ItemProfile, Profile
 from harness.core.errors import RequestError
-from harness.operators import Layer, Network, QGemm
+from harness.model.network import Network
+from harness.operators.base import Layer
+from harness.operators.qgemm import QGemm
 from harness.plan import plan
 from harness.plan.plan import Compute, Cross, HandOver, Item, Plan, Step, Sync, Task
 from tests.support import builders
@@ -132,9 +134,14 @@ def graphs(draw: st.DrawFn) -> tuple[list[Layer], list[int]]:
     """Layers that read one or two of those before them, or the input "x", and the items (0 to 3) of them."""
     layers: list[Layer] = []
     for index in range(draw(st.integers(1, 10))):
-        tensors = st.sampled_from(["x", *(layer.output for layer in layers)])
+        tensors = st.sampled_from(["x", *(layer.output.name for layer in layers)])
         sources = tuple(draw(st.lists(tensors, min_size=1, max_size=2)))
-        named = dataclasses.replace(LAYERS[0], name=f"layer_{index}", output=f"tensor_{index}", sources=sources)
+        named = dataclasses.replace(
+            LAYERS[0],
+            name=f"layer_{index}",
+            output=dataclasses.replace(LAYERS[0].output, name=f"tensor_{index}"),
+            inputs=tuple(dataclasses.replace(LAYERS[0].input, name=source) for source in sources),
+        )
         layers.append(named)
     return layers, draw(st.lists(st.integers(0, 3), min_size=len(layers), max_size=len(layers)))
 
@@ -149,7 +156,7 @@ def early_reads(
         written = {"x"}
         for index in order:
             found += [(layers[index].name, source) for source in layers[index].sources if source not in written]
-            written.add(layers[index].output)
+            written.add(layers[index].output.name)
     return found
 
 

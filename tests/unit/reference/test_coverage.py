@@ -11,10 +11,14 @@ import pytest
 from onnx import helper
 
 from harness import model as networks
-from harness.operators import Layer, Network, QGemm, QuantizeLinear, accumulator_bounds
-from harness.operators.specification import SpecificationReference
+from harness.model.network import Network
+from harness.operators.base import Layer
+from harness.operators.counters import LayerCoverage, Met, Quantity, percent
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.reference import coverage
-from harness.reference.coverage import Coverage, LayerCoverage, Met, Quantity, percent, reachable_codes
+from harness.reference.coverage import Coverage, reachable_codes
+from harness.reference.specification import SpecificationReference
 from harness.reference.stimuli import stimuli
 from tests.support.builders import make_model, random_network
 
@@ -106,7 +110,7 @@ def accumulators(layer: QGemm, a: Array) -> Array:
 
 
 def everything(layer: QGemm) -> Steps:
-    low, high = accumulator_bounds(layer)
+    low, high = layer.accumulator_bounds()
     columns = np.arange(low.min(), high.max() + 1)[:, None].repeat(len(low), axis=1)
     return steps_of(layer, product(layer, np.clip(columns, low, high)))
 
@@ -122,7 +126,7 @@ def expected(met: Steps, reachable: Steps, count: int) -> dict[Quantity, Met]:
 
 def check_gemm(layer: QGemm, a: Array, found: LayerCoverage) -> None:
     acc = accumulators(layer, a)
-    low, high = accumulator_bounds(layer)
+    low, high = layer.accumulator_bounds()
     pairs = {(column, value) for row in acc.tolist() for column, value in enumerate(row)}
     assert found[Quantity.ACCUMULATORS] == Met(len(pairs), int((high - low + 1).sum()), acc.size)
     if layer.dtype == np.float32:
@@ -207,7 +211,7 @@ def test_reachable_ties_of_the_input_are_those_of_all_floats_beside_the_half_way
 def test_a_residual_network_counts_what_its_sums_are_rounded_to_and_nothing_of_add() -> None:
     parsed = parse((2, 5, 3), 7, residual=2, power_of_two=True)
     vectors = stimuli(parsed, 3000, seed=1).chunk(0, 3000)
-    outputs = {layer.output: index for index, layer in enumerate(parsed.layers)}
+    outputs = {layer.output.name: index for index, layer in enumerate(parsed.layers)}
     activations = SpecificationReference(parsed).activations(vectors)
     found = covered(parsed, vectors)
     assert {layer.operator for layer, met in zip(parsed.layers, found, strict=True) if not met} == {"Add"}

@@ -9,11 +9,12 @@ from onnx import helper
 
 from harness import model as networks
 from harness.boards.workspace import ROOT
-from harness.operators import Network
-from harness.operators.specification import SpecificationReference
+from harness.model.network import Network
+from harness.operators.counters import Quantity
 from harness.reference import coverage_search
-from harness.reference.coverage import Coverage, Quantity, reachable_codes, total
+from harness.reference.coverage import Coverage, reachable_codes, total
 from harness.reference.coverage_search import SEARCHED, SEEDED, Covering, Search
+from harness.reference.specification import SpecificationReference
 from harness.reference.stimuli import random_stream, stimuli
 from tests.support.builders import make_model, random_network
 

@@ -12,10 +12,12 @@ import onnx.helper
 import pytest
 
 from harness.core.errors import ReferenceFailed
-from harness.operators import Network, QGemm, QuantizeLinear, accumulator_bounds, steps
-from harness.operators.steps import Sweep
+from harness.model.network import Network
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
+from harness.operators.sweeps import Sweep
 from harness.reference import exhaustive
-from harness.reference.exhaustive import Trial, confirm
+from harness.reference.exhaustive import confirm
 from tests.support import builders
 from tests.support.programs.board_program import parse
 from tests.support.programs.chains import chain, qgemm, quantize
@@ -97,7 +99,7 @@ def test_accumulators_at_the_ends_of_int32(output: tuple[float, int] | None) -> 
     bias = np.array([2**31 - 2 - 255 * 127, -(2**31) + 255 * 128, 0])
     layer = qgemm(np.array([[127, -128, 1]], np.int8), bias, np.full(3, 2.0**-24), output)
     network = chain([quantize(1, 0, "uint8"), layer], ("uint8" if output else "float32", 3), 1)
-    low, high = accumulator_bounds(qgemms(network)[0])
+    low, high = qgemms(network)[0].accumulator_bounds()
     assert (low.min(), high.max()) == (-(2**31), 2**31 - 2)
     confirm(network, qgemms(network)[0], Event())
 
@@ -131,9 +133,9 @@ def test_constants_may_be_nodes() -> None:
 def test_a_wide_layer() -> None:
     network = parse(builders.random_network(np.random.default_rng(5), (1, 5000), weights="uint8"))
     layer = qgemms(network)[0]
-    low, high = accumulator_bounds(layer)
+    low, high = layer.accumulator_bounds()
     middle = Sweep((low + high) // 2, np.minimum(high - (low + high) // 2 + 1, 300))
-    exhaustive._confirm_part(Trial.of(layer), exhaustive._node(network, layer), middle)
+    exhaustive._confirm_part(layer, layer.step_functions(), exhaustive._node(network, layer), middle)
 
 
 def test_the_inputs_of_a_deep_layer_do_not_fill_the_memory() -> None:
@@ -141,7 +143,7 @@ def test_the_inputs_of_a_deep_layer_do_not_fill_the_memory() -> None:
     weights[:60] = 1
     layer = qgemm(weights, np.zeros(1), np.array([0.01]), (1.0, 0))
     network = chain([quantize(1, 0, "uint8"), layer], ("uint8", 1), len(weights))
-    assert steps.accumulator_sweep(qgemms(network)[0]).cases * len(weights) > 300e6
+    assert qgemms(network)[0].sweep().cases * len(weights) > 300e6
     tracemalloc.start()
     confirm(network, qgemms(network)[0], Event())
     assert tracemalloc.get_traced_memory()[1] < 100e6
@@ -161,9 +163,9 @@ def test_nobody_waits_for_what_is_abandoned() -> None:
 
 def confirm_edges(network: Network, layer: QuantizeLinear) -> None:
     """Two floats on either side of every step."""
-    question, node = Trial.of(layer), exhaustive._node(network, layer)
-    for edge in steps.of_floats(layer).starts[1:].tolist():
-        exhaustive._confirm_part(question, node, Sweep(np.array([edge - 2]), np.array([4])))
+    node = exhaustive._node(network, layer)
+    for edge in layer.step_function().starts[1:].tolist():
+        exhaustive._confirm_part(layer, layer.step_functions(), node, Sweep(np.array([edge - 2]), np.array([4])))
 
 
 @pytest.mark.parametrize(("scale", "zero_point", "dtype"), [(0.1, 0, "uint8"), (0.0236721, -3, "int8")])
@@ -171,7 +173,7 @@ def test_quantize_linear_is_confirmed_at_every_step(scale: float, zero_point: in
     network = chain([quantize(scale, zero_point, dtype)], (dtype, 3), 3)
     layer = network.layers[0]
     assert isinstance(layer, QuantizeLinear)
-    assert len(steps.of_floats(layer).starts) > 250
+    assert len(layer.step_function().starts) > 250
     confirm_edges(network, layer)
 
 
@@ -193,8 +195,9 @@ def test_a_wrong_constant_of_quantize_linear_is_found(change: Any) -> None:
 
 def test_the_question_to_quantize_linear_are_all_floats() -> None:
     network = chain([quantize(0.1, 7, "uint8")], ("uint8", 4), 4)
-    question = Trial.of(network.layers[0])  # type: ignore[arg-type] # QuantizeLinear
-    assert (question.sweep.start.tolist(), question.sweep.count.tolist()) == ([0], [2**32])
+    sweep = network.layers[0].sweep()
+    assert sweep is not None
+    assert (sweep.start.tolist(), sweep.count.tolist()) == ([0], [2**32])
 
 
 def test_the_parts_of_a_sweep_are_all_of_it() -> None:

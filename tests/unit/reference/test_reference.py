@@ -9,9 +9,9 @@ import pytest
 from harness import reference
 from harness.core.errors import ReferenceFailed
 from harness.model import parse
-from harness.model.onnx_runtime import hostcheck
+from harness.model.network import Network
 from harness.model.onnx_runtime.hostcheck import ROWS, require_trusted
-from harness.operators import Network, QGemm
+from harness.operators.qgemm import QGemm
 from harness.reference import Defect, HostCheck, Reference
 from tests.support.builders import random_network
 from tests.unit.model.test_network import a_sum_where_fusing_matters
@@ -42,17 +42,17 @@ def test_disagreement_names_layer_vector_column_and_both_values(small: Network, 
     wrong[layer][17, 1] += 1
     name, values = small.layers[layer].name, f"says {wrong[layer][17, 1]}, the specification {right[layer][17, 1]} "
     with pytest.raises(ReferenceFailed, match=f"layer '{name}' .*vector 17, column 1: ONNX Runtime {values}") as caught:
-        reference.require_agreement(small.layers, wrong, right, SOUND, {small.input_name: x})
+        reference.require_agreement(small.layers, wrong, right, SOUND, {small.input.name: x})
     assert "1 activations differ; onnxruntime 1.31.1, x86_64 avx2): wrong in a way that is" in caught.value.message
     assert "report it" in caught.value.hint
 
 
 def test_disagreement_of_the_sign_of_zero_counts(small: Network) -> None:
-    zeros = tuple(np.zeros((2, layer.width), layer.dtype) for layer in small.layers)
+    zeros = tuple(np.zeros((2, layer.size), layer.dtype) for layer in small.layers)
     negative = (*zeros[:-1], -zeros[-1])
     with pytest.raises(ReferenceFailed, match=r"says -0\.0, the specification 0\.0"):
         reference.require_agreement(
-            small.layers, negative, zeros, SOUND, {small.input_name: np.zeros((2, 3), np.float32)}
+            small.layers, negative, zeros, SOUND, {small.input.name: np.zeros((2, 3), np.float32)}
         )
 
 
@@ -85,10 +85,11 @@ def test_saturation_that_a_run_meets_is_named() -> None:
     right = reference.SpecificationReference(mixed).activations(x)
     layer = mixed.layers[1]
     assert isinstance(layer, QGemm)
-    sums = hostcheck.saturated(right[0], layer.weights, layer.a_zero_point, layer.weights_zero_point) + layer.bias
-    wrong = (right[0], hostcheck._finished(layer, sums), right[2])
+    saturating = layer.saturating(right[0])
+    assert saturating is not None
+    wrong = (right[0], saturating, right[2])
     with pytest.raises(ReferenceFailed, match=r"layer 'layer_0' .* saturate to int16 \(x86-64 without") as caught:
-        reference.require_agreement(mixed.layers, wrong, right, SOUND, {mixed.input_name: x})
+        reference.require_agreement(mixed.layers, wrong, right, SOUND, {mixed.input.name: x})
     assert "leave --no-x64-quant-precision out" in caught.value.hint
 
 
@@ -102,8 +103,8 @@ def test_another_value_as_soon_as_nobody_looks_is_refused(monkeypatch: pytest.Mo
 
 
 def test_outputs_as_given_are_compared_by_their_bits(small: Network) -> None:
-    zeros = tuple(np.zeros((2, layer.width), layer.dtype) for layer in small.layers)
-    name = small.layers[-1].output
+    zeros = tuple(np.zeros((2, layer.size), layer.dtype) for layer in small.layers)
+    name = small.layers[-1].output.name
     reference.require_given_outputs(small.layers, zeros, {name: zeros[-1]}, SOUND)
     with pytest.raises(ReferenceFailed, match=f"output '{name}'"):
         reference.require_given_outputs(small.layers, zeros, {name: -zeros[-1]}, SOUND)

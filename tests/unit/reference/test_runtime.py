@@ -7,8 +7,8 @@ import pytest
 
 from harness.core.errors import ReferenceFailed, RequestError
 from harness.model import parse
-from harness.operators.specification import SpecificationReference
 from harness.reference.runtime import OnnxRuntimeReference
+from harness.reference.specification import SpecificationReference
 from tests.support.builders import random_network
 
 RNG = np.random.default_rng(4)

@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 
 from harness.core.errors import RequestError
 from harness.model import parse
-from harness.operators import Network, QGemm, QuantizeLinear, specification
+from harness.model.network import Network
+from harness.operators import exact
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
+from harness.reference.specification import SpecificationReference
 from harness.reference.stimuli import BLOCK, PATTERN, SPECIAL_PERIOD, Kind, from_file, stimuli, tie_bank
 from tests.support.builders import random_network
 
@@ -102,8 +106,8 @@ def test_boundaries_meet_both_sides_of_every_code(parsed: Network) -> None:
     layer = parsed.layers[0]
     assert isinstance(layer, QuantizeLinear)
     vectors = rows_of(Kind.BOUNDARY, stimuli(parsed, 4 * BLOCK, seed=1).chunk(0, 4 * BLOCK))
-    key = specification.ordered(vectors)
-    steps = specification.quantize_thresholds(layer)
+    key = exact.ordered(vectors)
+    steps = layer.thresholds()
     assert set(key.ravel().tolist()) == set(steps.tolist()) | set((steps - 1).tolist())
 
 
@@ -118,7 +122,7 @@ def test_input_ties_are_exactly_half_way(parsed: Network) -> None:
 
 def meets_tie(parsed: Network, vectors: Array) -> Array:
     """Whether each vector has a product half way between two codes in some layer, by plain float32 arithmetic."""
-    activations = specification.SpecificationReference(parsed).activations(vectors)
+    activations = SpecificationReference(parsed).activations(vectors)
     met = np.zeros(len(vectors), bool)
     for layer, a in zip(parsed.layers[1:], activations, strict=False):
         assert isinstance(layer, QGemm)
@@ -148,8 +152,8 @@ def test_bank_of_a_residual_network_meets_ties_where_its_sums_are_quantised(opti
     bank = tie_bank(parsed)
     activations = dict(
         zip(
-            (layer.output for layer in parsed.layers),
-            specification.SpecificationReference(parsed).activations(bank),
+            (layer.output.name for layer in parsed.layers),
+            SpecificationReference(parsed).activations(bank),
             strict=True,
         )
     )
@@ -166,7 +170,7 @@ def test_ties_decide_between_rounding_rules() -> None:
     """The bank of an ordinary network holds a vector that rounding half away from zero gets wrong."""
     bank = tie_bank(ORDINARY)
     differing = 0
-    activations = specification.SpecificationReference(ORDINARY).activations(bank)
+    activations = SpecificationReference(ORDINARY).activations(bank)
     for layer, a, codes in zip(ORDINARY.layers[1:], activations, activations[1:], strict=False):
         assert isinstance(layer, QGemm)
         product = (layer.bias + a.astype(np.int64) @ layer.weights.astype(np.int64)).astype(

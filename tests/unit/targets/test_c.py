@@ -11,7 +11,8 @@ import pytest
 from harness import targets
 from harness.boards.profile import Profile
 from harness.core.errors import RequestError
-from harness.operators import Network, QGemm
+from harness.model.network import Network
+from harness.operators.qgemm import QGemm
 from harness.plan import plan
 from harness.targets import DEPTH_LIMIT, c, codegen
 from harness.targets.c import unrolled, vector
@@ -50,17 +51,23 @@ def test_a_name_of_no_variant_is_answered_with_the_choices(name: str) -> None:
     assert ", ".join(targets.names()) in caught.value.hint
 
 
+def resized(layer: QGemm, depth: int, width: int) -> QGemm:
+    """The layer with these sizes, its constants as they are."""
+    read = dataclasses.replace(layer.input, shape=(depth,))
+    return dataclasses.replace(layer, inputs=(read,), output=dataclasses.replace(layer.output, shape=(width,)))
+
+
 @pytest.mark.parametrize("name", ["c", *VARIANTS])
 def test_a_sum_that_could_leave_int32_is_refused(name: str, net: Network) -> None:
-    deep = dataclasses.replace(qgemm_of(net), input_width=DEPTH_LIMIT + 1, width=1)
+    deep = resized(qgemm_of(net), DEPTH_LIMIT + 1, 1)
     assert f"{DEPTH_LIMIT + 1} inputs" in (targets.find(name).refusal(deep) or "")
     assert targets.find(name).refusal(qgemm_of(net)) is None
 
 
 def test_code_without_loops_is_refused_where_it_would_be_absurd(net: Network) -> None:
-    most = dataclasses.replace(qgemm_of(net), input_width=400, width=unrolled.TERM_LIMIT // 400)
+    most = resized(qgemm_of(net), 400, unrolled.TERM_LIMIT // 400)
     assert targets.find("c:unrolled").refusal(most) is None
-    reason = targets.find("c:unrolled").refusal(dataclasses.replace(most, width=most.width + 1))
+    reason = targets.find("c:unrolled").refusal(resized(most, 400, most.size + 1))
     assert reason == "100,400 products, but code without loops is limited to 100,000 a layer; take c:inlined"
 
 
@@ -81,7 +88,7 @@ def test_every_weight_is_at_its_documented_place_and_zeros_are_elsewhere(depth: 
 def test_both_offsets_give_the_same_accumulator(activations: str) -> None:
     options = {"activations": activations, "zero_points": True}
     layer = qgemm_of(parse(builders.random_network(np.random.default_rng(5), (9, 20), **options)))
-    limits = np.iinfo(layer.input_dtype)
+    limits = np.iinfo(layer.input.dtype)
     codes = np.random.default_rng(6).integers(limits.min, limits.max + 1, 9)
     weights, zero_points = targets.signed_weights(layer)
     flipped = codes - 128 if activations == "uint8" else codes + 128

@@ -11,7 +11,6 @@ import pytest
 from harness.analysis.diagnosis import Diagnosis, cases, diagnose, memory
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
-from harness.operators.specification import accumulator, finish, operator
 from harness.plan import plan
 from harness.reference.stimuli import stimuli
 from tests.campaigns.mutation.hidden import Rewritten
@@ -158,7 +157,7 @@ def test_the_mistake_of_a_program_is_named_alone(name: str, host: Profile, objec
 
 LAYER = qgemm(network((7, 10)))
 INPUTS = codes(LAYER, 3000)
-OUTPUTS = operator(LAYER)(INPUTS)
+OUTPUTS = LAYER.prepare()(INPUTS)
 NAMES = {getattr(memory, name) for name in ("CACHE", "BEFORE", "OTHER_VECTOR", "FROM_THEN_ON", "AGAIN_AND_AGAIN")}
 NAMES |= {memory.EQUAL.format(what) for what in ("inputs", "accumulators")} | {memory.OTHER_ITEM}
 
@@ -196,7 +195,7 @@ def test_a_choice_of_five_says_little_of_other_vectors() -> None:
     """Each wrong answer is the right one of some vector before."""
     layer = NET.layers[-1]
     values = np.random.default_rng(3).normal(0, 1, (3000, 5)).astype(np.float32)
-    actual = operator(layer)(values)
+    actual = layer.prepare()(values)
     rows = np.random.default_rng(4).choice(3000, 60, replace=False)
     actual[rows] = (actual[rows] + 1) % 5
     assert NAMES.isdisjoint(causes(found(layer, values, actual, block=100)))
@@ -232,10 +231,10 @@ def test_equal_neighbours_are_not_named_where_a_right_value_has_them() -> None:
 
 
 def test_sums_of_other_columns_are_named_for_items_that_have_them_alone() -> None:
-    acc = accumulator(LAYER)(INPUTS)
+    acc = LAYER.accumulate()(INPUTS)
     taken = acc.copy()
     taken[::3, :5] = acc[::3, 5:]
-    actual = finish(LAYER)(taken)
+    actual = LAYER.finish()(taken)
     of_two_items = diagnose(case(LAYER, INPUTS, actual, block=100, starts=(0, 5)))
     assert memory.OTHER_ITEM in causes(of_two_items)
     for starts in ((0,), (0, 4)):
@@ -245,7 +244,7 @@ def test_sums_of_other_columns_are_named_for_items_that_have_them_alone() -> Non
 def test_a_mistake_in_some_columns_is_named_so_and_one_in_all_columns_is_not() -> None:
     layer = quantize(network((7, 10)))
     values = uniform_vectors(network((7, 10)), 20_000, 5)
-    right = operator(layer)(values)
+    right = layer.prepare()(values)
     up = "rounding is up (ceil)"
     wrong = np.clip(np.ceil(values / layer.scale) + layer.zero_point, 0, 255).astype(np.uint8)
     some = right.copy()

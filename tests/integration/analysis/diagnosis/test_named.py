@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analysis.diagnosis import diagnose_finish, fixed_point
+from harness.analysis.diagnosis import diagnose_finish
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
-from harness.operators import QGemm, accumulator_bounds
+from harness.operators import contraction_faults
+from harness.operators.qgemm import QGemm
 from tests.support.diagnosis.layers import causes, codes, found, network, qgemm, quantize
 from tests.support.diagnosis.mutants import Mutants
 
@@ -128,7 +129,7 @@ def mutants(host: Profile, tmp_path_factory: pytest.TempPathFactory) -> Mutants:
 
 def sums_near_ties(layer: QGemm, per_column: int = 150) -> Array:
     """Reachable accumulators, int64 (n, N), whose products lie closest to a half-way point, and as many others."""
-    low, high = accumulator_bounds(layer)
+    low, high = layer.accumulator_bounds()
     columns = []
     for column, m in enumerate(layer.multiplier.astype(np.float64)):
         acc = np.arange(max(low[column], -200_000), min(high[column], 200_000))
@@ -181,8 +182,8 @@ def test_wrong_sums_are_named(mutants: Mutants, seed: int, shape: tuple[int, int
     inputs = codes(layer, 500, seed)
     right = mutants.requantize("right", layer, mutants.accumulate("right", layer, inputs) - layer.bias)
     words = {
-        "tail": layer.input_width % 8,
-        "other_input": "uint8" if layer.input_dtype == np.int8 else "int8",
+        "tail": layer.input.size % 8,
+        "other_input": "uint8" if layer.input.dtype == np.int8 else "int8",
         "other_weights": "uint8" if layer.weights.dtype == np.int8 else "int8",
         "stored": "" if shape[0] == shape[1] else ": stored by inputs, read by outputs",
         "read": "" if shape[0] == shape[1] else ": stored by outputs, read by inputs",
@@ -268,7 +269,7 @@ def test_a_multiplier_that_is_nan_gives_the_lowest_code() -> None:
     [(0.5, 31, (1 << 30, 0)), (3.0, 31, (3 << 29, 2)), (1 - 2.0**-40, 31, (1 << 30, 1)), (0.3, 15, (19661, -1))],
 )
 def test_multipliers_are_quantised_to_so_many_bits(multiplier: float, bits: int, expected: tuple[int, int]) -> None:
-    q, exponent = fixed_point.quantised(np.array([multiplier]), bits)
+    q, exponent = contraction_faults._quantised(np.array([multiplier]), bits)
     assert (q[0], exponent[0]) == expected
 
 

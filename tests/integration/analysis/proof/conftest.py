@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.proof import rounding
 from harness.boards.profile import Profile
+from harness.operators import quantize_linear
 from tests.support.programs.board_program import with_flags
 from tests.support.proof.trials import Workshop
 
@@ -19,4 +19,4 @@ def workshop(host: Profile, objects: Path, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture(autouse=True)
 def _few_floats(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the thresholds of QuantizeLinear, of which none is left out."""
-    monkeypatch.setattr(rounding, "SPREAD_VALUES", 1 << 16)
+    monkeypatch.setattr(quantize_linear, "SPREAD_VALUES", 1 << 16)

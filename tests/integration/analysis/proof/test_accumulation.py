@@ -7,10 +7,14 @@ import dataclasses
 import numpy as np
 import pytest
 
-from harness.analysis.proof import Claim, Step, accumulation
+from harness.analysis.proof import Claim, Question, Step, answers
 from harness.core.arrays import Array
-from harness.operators import Network, QGemm, accumulator_bounds, specification
-from harness.targets import Part
+from harness.execution.probe import Probe
+from harness.model.network import Network
+from harness.operators import contraction_proof
+from harness.operators.obligations import Part
+from harness.operators.qgemm import QGemm
+from harness.targets import Stage
 from tests.support import builders
 from tests.support.programs.board_program import Patch, parse
 from tests.support.programs.chains import chain, qgemm, quantize
@@ -182,14 +186,16 @@ def test_a_part_of_the_sum_that_is_too_narrow_is_found(workshop: Workshop, net: 
 
 def test_single_codes_are_each_input_at_each_code(monkeypatch: pytest.MonkeyPatch) -> None:
     layer = qgemms(NETWORKS["int8"])[0]
-    monkeypatch.setattr(accumulation, "BYTES_AT_ONCE", 3 * 256 * layer.input_width)  # three inputs at once, then one
-    parts = list(accumulation.single_codes(layer))
+    monkeypatch.setattr(
+        contraction_proof, "BYTES_AT_ONCE", 3 * 256 * layer.input.size
+    )  # three inputs at once, then one
+    parts = list(contraction_proof.single_values(layer))
     assert [len(part) for part in parts] == [768, 768, 256]
     codes = np.concatenate(parts)
     assert codes.dtype == np.int8
     moved = codes != layer.a_zero_point
     assert (moved.sum(axis=1) <= 1).all()
-    for k in range(layer.input_width):
+    for k in range(layer.input.size):
         assert codes[256 * k : 256 * (k + 1), k].tolist() == list(range(-128, 128))
 
 
@@ -197,12 +203,12 @@ def test_single_codes_are_each_input_at_each_code(monkeypatch: pytest.MonkeyPatc
 def test_the_extremes_bring_every_column_to_its_bounds(name: str) -> None:
     """And the sum of the codes, and that of the weights as the kernel has them."""
     for layer in qgemms(NETWORKS[name]):
-        codes, limits = accumulation.extremes(layer), np.iinfo(layer.input_dtype)
-        sums = specification.accumulator(layer)(codes)
-        low, high = accumulator_bounds(layer)
+        codes, limits = layer.extremes(), np.iinfo(layer.input.dtype)
+        sums = layer.accumulate()(codes)
+        low, high = layer.accumulator_bounds()
         assert (sums.min(axis=0).tolist(), sums.max(axis=0).tolist()) == (low.tolist(), high.tolist())
         total = codes.astype(int).sum(axis=1)
-        assert (total.min(), total.max()) == (limits.min * layer.input_width, limits.max * layer.input_width)
+        assert (total.min(), total.max()) == (limits.min * layer.input.size, limits.max * layer.input.size)
         shift = 128 if layer.weights.dtype == np.uint8 else 0
         stored = layer.weights.astype(int) - shift
         products = codes.astype(int) @ stored
@@ -211,12 +217,16 @@ def test_the_extremes_bring_every_column_to_its_bounds(name: str) -> None:
         assert products.min(axis=0).tolist() == ends.min(axis=0).sum(axis=0).tolist()
 
 
+def first_question(layer: QGemm, stage: Stage, probe: Probe) -> Question:
+    return answers.question(next(layer.obligations(all_floats=False, random_vectors=0)), layer, stage, probe)
+
+
 def test_the_bounds_are_those_of_the_claim(workshop: Workshop) -> None:
     layer = qgemms(NETWORKS["uint8"])[0]
     trial = workshop.trial(NETWORKS["uint8"])
     stage = trial.stage(layer, Part.ACCUMULATE)
-    overflow = next(accumulation.questions(layer, stage, trial.probe))
+    overflow = first_question(layer, stage, trial.probe)
     assert overflow.ask().holds
     beyond = dataclasses.replace(layer, bias=of(layer.bias, 2, 2**31 - 10_000))
-    overflow = next(accumulation.questions(beyond, stage, trial.probe))
+    overflow = first_question(beyond, stage, trial.probe)
     assert overflow.ask().counterexample.startswith("column 2: ")

@@ -15,7 +15,7 @@ from harness.analysis import proof
 from harness.analysis.proof import Claim, Proof, Question, Side, Step
 from harness.analysis.proof.claims import Note
 from harness.core.errors import BoardError, ReferenceFailed
-from harness.operators import Network
+from harness.model.network import Network
 from tests.support import builders
 from tests.support.programs.board_program import Patch, parse
 from tests.support.proof.trials import Workshop

@@ -9,7 +9,7 @@ import pytest
 
 from harness.analysis.proof import Claim, composition
 from harness.execution import program
-from harness.operators import Network
+from harness.model.network import Network
 from harness.plan.plan import Plan
 from harness.reference import generated
 from tests.support import builders
@@ -54,14 +54,14 @@ def test_a_right_program_holds_in_every_block_and_whichever_item_is_slow(worksho
     ]
     assert failing(claims) == []
     assert not any(claim.question.complete for claim in claims)
-    width = sum(layer.width for layer in net.layers)
+    width = sum(layer.size for layer in net.layers)
     repeated = generated.passes(VECTORS, 4, composition.SEED, EFFORT.network)
     slowed = [VECTORS * width] * 4 + [64 * width]
     assert [claim.question.cases for claim in claims] == [
         *slowed,
         *slowed,
         VECTORS * width * repeated.passes,
-        2 * VECTORS * net.layers[-1].width,
+        2 * VECTORS * net.layers[-1].size,
     ]
     assert f"{repeated.executions:,} executions in blocks of 1 to 4 vectors" in claims[10].question.method
 
@@ -204,7 +204,7 @@ def test_items_that_never_work_at_the_same_time_are_not_shifted(workshop: Worksh
     assert not any(claim.question.statement.startswith(SHIFTED) for claim in serial.composed())
     shifted = [claim for claim in parallel.composed() if claim.question.statement.startswith(SHIFTED)]
     assert [claim.question.statement for claim in shifted] == [f"{SHIFTED}1", f"{SHIFTED}8"]
-    width = sum(layer.width for layer in CHAIN.layers)
+    width = sum(layer.size for layer in CHAIN.layers)
     assert [claim.question.cases for claim in shifted] == [VECTORS * width * 15, VECTORS * width * 116]
     assert failing(shifted) == []
 

@@ -11,7 +11,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from harness.analysis.proof import Claim, Question, Side, Step, constants
-from harness.operators import Layer, Network, QGemm, Scales, specification
+from harness.model.network import Network
+from harness.operators.base import Layer
+from harness.operators.contraction import Scales
+from harness.operators.qgemm import QGemm
 from harness.targets import codegen
 from tests.support import builders
 from tests.support.programs.board_program import Patch, parse
@@ -117,7 +120,7 @@ def test_the_bits_of_a_multiplier(alpha: float, a: float, b: list[float], y: flo
         right = product if given_scales.y is None else product / given_scales.y
     assume(np.isfinite(product).all())
     assume((np.isfinite(right) & (right >= np.finfo(np.float32).tiny)).all())
-    assert specification.multiplier_bits(given_scales).tolist() == right.view(np.uint32).tolist()
+    assert given_scales.multiplier_bits().tolist() == right.view(np.uint32).tolist()
 
 
 def test_a_subnormal_product_on_the_way() -> None:
@@ -125,7 +128,7 @@ def test_a_subnormal_product_on_the_way() -> None:
     product = values.alpha * values.a
     assert 0 < product < np.finfo(np.float32).tiny
     right = (product * values.b) / values.y
-    assert specification.multiplier_bits(values).tolist() == right.view(np.uint32).tolist()
+    assert values.multiplier_bits().tolist() == right.view(np.uint32).tolist()
 
 
 def multipliers(net: Network, layers: Sequence[Layer]) -> Question:

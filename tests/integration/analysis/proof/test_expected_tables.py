@@ -20,7 +20,11 @@ from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.execution.probe import Probe
 from harness.execution.program import options
-from harness.operators import Layer, Network, QGemm, specification
+from harness.model.network import Network
+from harness.operators.base import Layer
+from harness.operators.contraction import Contraction
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.plan import plan
 from harness.plan.plan import Plan
 from harness.targets import Launch, LayerCode, Table, Work, codegen
@@ -96,7 +100,7 @@ def test_the_columns_of_a_split_layer_follow_from_the_file(host: Profile, target
 
 
 def swapped(layer: QGemm) -> QGemm:
-    return dataclasses.replace(layer, weights=layer.weights[:, [1, 0, *range(2, layer.width)]])
+    return dataclasses.replace(layer, weights=layer.weights[:, [1, 0, *range(2, layer.size)]])
 
 
 def transposed(layer: QGemm) -> QGemm:
@@ -202,18 +206,18 @@ LAYOUTS: dict[str, tuple[str, Any, str, Callable[[Any], Any], Network]] = {
     "tiovx:c7x, groups reversed": ("tiovx:c7x", of_tiovx, "packed", np.flipud, UINT8),
     "c:vector, panels reversed": ("c:vector", vector, "packed", np.flipud, UINT8),
     "cuda:fused, groups reversed": ("cuda:fused", fused, "packed", np.flipud, UINT8),
-    "tiovx:mpu, thresholds off by one": ("tiovx:mpu", specification, "thresholds", lambda steps: steps + 1, UINT8),
+    "tiovx:mpu, thresholds off by one": ("tiovx:mpu", Contraction, "thresholds", lambda steps: steps + 1, UINT8),
     "vitis, thresholds off by one": (
         "vitis",
-        specification,
+        Contraction,
         "thresholds_by_multiplier",
         lambda found: (found[0] + 1, found[1]),
         UINT8,
     ),
     "tiovx:mpu, thresholds of floats off by one": (
         "tiovx:mpu",
-        specification,
-        "quantize_thresholds",
+        QuantizeLinear,
+        "thresholds",
         lambda steps: steps + 1,
         UINT8,
     ),
@@ -256,7 +260,7 @@ def test_no_constant_of_the_file_is_missing_in_the_tables(host: Profile, target:
     for layer, node in zip(net.layers, right.values(), strict=True):
         allowed = {*expected_tables.in_instructions(node, target), *SCALES}
         for other in unseen:
-            changed = expected_tables.nodes(other.onnx_bytes)[layer.output].constants
+            changed = expected_tables.nodes(other.onnx_bytes)[layer.output.name].constants
             names = {name for name, values in node.constants.items() if not np.array_equal(values, changed[name])}
             assert names <= allowed
             assert not names or (constants.SHOWN_BY[layer.operator], layer.name) in complete
@@ -328,9 +332,15 @@ def of_reference(net: Network, layers: tuple[Layer, ...]) -> str:
 def test_a_constant_that_was_read_wrongly_is_found(field: str) -> None:
     quantize, layer, *rest = SQUARE.layers
     assert of_reference(SQUARE, SQUARE.layers) == ""
-    value = getattr(layer, field)
-    wrong: Any = ("other",) if field == "sources" else value + np.asarray(value).dtype.type(1)
-    found = of_reference(SQUARE, (quantize, dataclasses.replace(layer, **{field: wrong}), *rest))
+    wrong: dict[str, Any]
+    if field == "sources":
+        wrong = {"inputs": (dataclasses.replace(layer.input, name="other"),)}
+    elif field == "width":
+        wrong = {"output": dataclasses.replace(layer.output, shape=(layer.size + 1,))}
+    else:
+        value = getattr(layer, field)
+        wrong = {field: value + np.asarray(value).dtype.type(1)}
+    found = of_reference(SQUARE, (quantize, dataclasses.replace(layer, **wrong), *rest))
     name = {"a_zero_point": "input_zero_point", "y_zero_point": "output_zero_point"}.get(field, field)
     assert found.startswith(f"layer layer_0: {name}")
     assert "the file says" in found

@@ -11,7 +11,8 @@ from harness.analysis.proof import Claim, Step, composition, launches
 from harness.analysis.proof.effort import Effort, of
 from harness.core.arrays import Array
 from harness.core.errors import BoardError
-from harness.operators import Network, QGemm, accumulator_bounds
+from harness.model.network import Network
+from harness.operators.qgemm import QGemm
 from harness.plan.plan import Plan
 from harness.reference import generated
 from tests.support import builders
@@ -66,7 +67,7 @@ def largest() -> int:
     """Of the accumulators of the first column of layer_1: no activation that the network's inputs give reaches it."""
     layer = CHAIN.layers[2]
     assert isinstance(layer, QGemm)
-    return int(accumulator_bounds(layer)[1][0])
+    return int(layer.accumulator_bounds()[1][0])
 
 
 WRONG = {
@@ -162,9 +163,9 @@ def test_the_effort_follows_from_where_the_items_ran() -> None:
 def test_every_kind_of_input_is_tried(workshop: Workshop) -> None:
     made: Plan = workshop.trial(CHAIN).made
     vectors, references = seeded(workshop.trial(CHAIN))
-    first = launches.Trial(made, [made.tasks[0]], vectors, references).given[CHAIN.input_name]
+    first = launches.Trial(made, [made.tasks[0]], vectors, references).given[CHAIN.input.name]
     assert np.isnan(first).any(axis=1).sum() > 500
     assert np.isinf(first).any()
-    codes = launches.Trial(made, [made.tasks[1]], vectors, references).given[CHAIN.layers[0].output]
+    codes = launches.Trial(made, [made.tasks[1]], vectors, references).given[CHAIN.layers[0].output.name]
     assert {tuple(row) for row in codes} >= {(code,) * 5 for code in range(256)}
     assert (np.unique(codes[100:1124][1:] != codes[100:1124][:-1], axis=0).sum(axis=1) <= 1).all()

@@ -11,9 +11,12 @@ import onnx.helper
 import pytest
 
 from harness import targets
-from harness.analysis.proof import Step, assumptions, columns, others
+from harness.analysis.proof import Step, assumptions
 from harness.core.arrays import Array
-from harness.operators import Add, ArgExtremum, Network
+from harness.model.network import Network
+from harness.operators import arg_extremum, obligations
+from harness.operators.add import Add
+from harness.operators.arg_extremum import ArgExtremum
 from tests.support import builders
 from tests.support.programs.board_program import Patch, parse
 from tests.support.programs.chains import Node, chain, qgemm, quantize
@@ -113,7 +116,7 @@ def test_a_wrong_search_is_found(workshop: Workshop, kind: str, operator: str, p
 def test_a_right_search_is_not_refuted(
     workshop: Workshop, kind: str, operator: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(others, "VALUES", 1 << 16)
+    monkeypatch.setattr(obligations, "VALUES", 1 << 16)
     for width, last in ((1, False), (6, True), (300, False)):
         trial = workshop.trial(searching(width, kind, operator, last=last))
         (question,) = [question for question in trial.questions() if question.step is Step.OTHERS]
@@ -124,7 +127,7 @@ def test_a_right_search_is_not_refuted(
 @pytest.mark.parametrize("kind", ["uint8", "int8", "float32"])
 @pytest.mark.parametrize("width", [1, 2, 3, 6])
 def test_every_order_of_few_columns_is_tried(kind: str, width: int) -> None:
-    tried = orders_of(others.orders(search_of(searching(width, kind))))
+    tried = orders_of(arg_extremum.orders(search_of(searching(width, kind))))
     assert tried == {order for order in itertools.product(range(width), repeat=width) if is_order(order)}
     assert len(tried) == {1: 1, 2: 3, 3: 13, 6: 4683}[width]
 
@@ -140,7 +143,7 @@ def is_order(places: tuple[int, ...]) -> bool:
 
 @pytest.mark.parametrize("kind", ["uint8", "int8"])
 def test_the_orders_are_tried_with_codes_of_the_whole_range(kind: str) -> None:
-    codes = others.orders(search_of(searching(6, kind)))
+    codes = arg_extremum.orders(search_of(searching(6, kind)))
     limits = np.iinfo(codes.dtype)
     assert (codes.min(), codes.max()) == (limits.min, limits.max)
     middle = (limits.min + limits.max) // 2
@@ -153,8 +156,8 @@ def test_of_many_columns_the_extremes_are_tried_in_pairs(
     width: int, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Alone, with the second beside it, and twice; both ends; all pairs of up to a hundred columns."""
-    monkeypatch.setattr(others, "RANDOM_VECTORS", 2000)
-    values = others.some_orders(search_of(searching(width, kind)))
+    monkeypatch.setattr(obligations, "RANDOM_VECTORS", 2000)
+    values = arg_extremum.some_orders(search_of(searching(width, kind)))
     for ordered in (values, -values.astype(np.float64)):
         top = ordered == ordered.max(axis=1, keepdims=True)
         once, twice = ordered[top.sum(axis=1) == 1], top[top.sum(axis=1) == 2]
@@ -208,7 +211,7 @@ def test_a_right_sum_with_a_constant_is_not_refuted(workshop: Workshop, addend: 
     assert question.ask().holds
     layer = trial.network.layers[-1]
     assert isinstance(layer, Add)
-    assert question.cases == others.terms(layer).size
+    assert question.cases == layer.terms().size
 
 
 def constant(addend: float) -> Network:
@@ -220,7 +223,7 @@ def constant(addend: float) -> Network:
 
 def test_pairs_of_terms_meet_what_can_go_wrong() -> None:
     layer = next(layer for layer in TERMS.layers if isinstance(layer, Add))
-    pairs = others.terms(layer)
+    pairs = layer.terms()
     a, b = pairs[:, :4], pairs[:, 4:]
     assert pairs.dtype == np.float32
     assert np.isfinite(pairs).all()
@@ -232,7 +235,7 @@ def test_pairs_of_terms_meet_what_can_go_wrong() -> None:
     exact = a.astype(np.float64) + b.astype(np.float64)
     rest = np.abs(exact - total)
     assert (rest * 2 == np.spacing(np.abs(total))).sum() > 1000  # ties
-    assert len(pairs) == 5 * 65_536 + 12 * 12 + columns.VECTORS
+    assert len(pairs) == 5 * 65_536 + 12 * 12 + obligations.VECTORS
     zeros = pairs[(pairs == 0).all(axis=1)]
     assert {tuple(np.signbit(row[[0, 4]]).tolist()) for row in zeros} == set(itertools.product([False, True], repeat=2))
 

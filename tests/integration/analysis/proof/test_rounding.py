@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.analysis.proof import Side, Step, rounding
+from harness.analysis.proof import Side, Step, answers
 from harness.core.arrays import Array
 from harness.core.errors import BoardError
-from harness.operators import QGemm, QuantizeLinear, specification, steps
-from harness.operators.steps import Sweep
-from harness.targets import Part
+from harness.operators import quantize_linear, sweeps
+from harness.operators.obligations import Part
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
+from harness.operators.sweeps import Sweep
 from tests.support import builders
 from tests.support.programs.board_program import Patch, parse
 from tests.support.proof.trials import Trial, Workshop
@@ -105,11 +107,11 @@ def test_the_first_and_the_last_accumulator_are_tried(workshop: Workshop, end: i
     """Of one column, which is not the longest; what lies beyond cannot occur, and is not."""
     layer = PLAIN.layers[1]
     assert isinstance(layer, QGemm)
-    sweep = steps.accumulator_sweep(layer)
+    sweep = layer.sweep()
     column = int(np.argmin(sweep.count))
     bound = int(sweep.start[column] + end * (sweep.count[column] - 1))
     for value, found in ((bound, True), (bound + (1 if end else -1), False)):
-        wrong = f"(Y##_t)({REQUANTIZE} ^ (acc[n] == {value} && n == {column} && width == {layer.width}))"
+        wrong = f"(Y##_t)({REQUANTIZE} ^ (acc[n] == {value} && n == {column} && width == {layer.size}))"
         refuted = workshop.trial(PLAIN, [Patch(QGEMM, f"(Y##_t){REQUANTIZE}", wrong)]).refuted()
         assert set(refuted) == ({(Step.REQUANTIZATION, layer.name)} if found else set())
 
@@ -135,7 +137,7 @@ def test_a_number_that_is_wrong_where_its_column_does_not_come_is_no_counterexam
     """The shortest column runs on until the longest has come to its end."""
     layer = FLOAT.layers[1]
     assert isinstance(layer, QGemm)
-    sweep = steps.accumulator_sweep(layer)
+    sweep = layer.sweep()
     column = int(np.argmin(sweep.count))
     bound = int(sweep.start[column] + sweep.count[column] - 1)
     for value, found in ((bound, True), (bound + 1, False)):
@@ -148,10 +150,10 @@ def test_a_wrong_number_in_a_later_part_of_a_sweep_is_found(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sweep is cut into parts of 10,000 vectors; the last of the longest column is shorter."""
-    monkeypatch.setattr(rounding, "BYTES_AT_ONCE", 4 * 3 * 10_000)
+    monkeypatch.setattr(answers, "BYTES_AT_ONCE", 4 * 3 * 10_000)
     layer = FLOAT.layers[1]
     assert isinstance(layer, QGemm)
-    sweep = steps.accumulator_sweep(layer)
+    sweep = layer.sweep()
     column = int(np.argmax(sweep.count))
     last = int(sweep.start[column] + sweep.count[column] - 1)
     assert sweep.vectors > 20_000
@@ -171,17 +173,17 @@ def test_inputs_that_pass_in_parts_are_all_compared(workshop: Workshop, monkeypa
     trial, layer = workshop.trial(PLAIN), PLAIN.layers[1]
     assert isinstance(layer, QGemm)
     stage = trial.stage(layer, Part.ACCUMULATE)
-    monkeypatch.setattr(rounding, "BYTES_AT_ONCE", 3 * (layer.input_width + 8 * layer.width))
-    monkeypatch.setattr(rounding, "VALUES_AT_ONCE", 2 * layer.width)
+    monkeypatch.setattr(answers, "BYTES_AT_ONCE", 3 * (layer.input.size + 8 * layer.size))
+    monkeypatch.setattr(answers, "VALUES_AT_ONCE", 2 * layer.size)
     inputs = np.arange(30, dtype=np.int8).reshape(10, 3)
-    right = specification.accumulator(layer)
-    assert rounding.differing_output(stage, inputs, right, trial.probe, ignore) == ""
+    right = layer.accumulate()
+    assert answers.differing_output(stage, inputs, right, trial.probe, ignore) == ""
     for first in inputs[:, 0].tolist():
 
         def wrong(part: Array, at: int = first) -> Array:
-            return right(part) + (part[:, :1] == at) * (np.arange(layer.width) == 4)
+            return right(part) + (part[:, :1] == at) * (np.arange(layer.size) == 4)
 
-        found = rounding.differing_output(stage, inputs, wrong, trial.probe, ignore)
+        found = answers.differing_output(stage, inputs, wrong, trial.probe, ignore)
         assert found.startswith(f"column 4 of inputs {inputs[inputs[:, 0] == first][0].tolist()}: ")
 
 
@@ -190,8 +192,8 @@ def test_a_wide_input_is_told_whole_so_that_it_can_be_tried_again(workshop: Work
     trial, layer = workshop.trial(network), network.layers[2]
     assert isinstance(layer, QGemm)
     inputs = np.random.default_rng(4).integers(0, 256, (1, 400)).astype(np.uint8)
-    wrong = specification.accumulator(layer)(inputs) + 1
-    found = rounding.differing_output(trial.stage(layer, Part.ACCUMULATE), inputs, lambda _: wrong, trial.probe, ignore)
+    wrong = layer.accumulate()(inputs) + 1
+    found = answers.differing_output(trial.stage(layer, Part.ACCUMULATE), inputs, lambda _: wrong, trial.probe, ignore)
     assert found.startswith(f"column 0 of inputs {inputs[0].tolist()}: {wrong[0, 0] - 1}, ")
 
 
@@ -208,9 +210,9 @@ def differing_float(trial: Trial, start: int, count: int) -> str:
     """As `every_float`, of so many bit patterns in column 0, and of those 2^31 further on in column 1."""
     layer = quantize_of(trial)
     sweep = Sweep(np.array([start, start + 2**31, 0]), np.array([count, count // 2, 0]))
-    staircases = [steps.of_floats(layer)] * layer.width
+    staircases = [layer.step_function()] * layer.size
     stage = trial.stage(layer, Part.COMPUTE)
-    return rounding.differing_step(staircases, sweep, stage, trial.probe, rounding._float_text, ignore)
+    return answers.differing_step(staircases, sweep, stage, trial.probe, quantize_linear._float_text, ignore)
 
 
 ONE_FLOAT = Patch(
@@ -250,10 +252,10 @@ def test_the_sweep_of_all_floats_begins_and_ends_where_it_says(workshop: Worksho
     """The first thousand of each column, of which the first two are 1,431,655,766 patterns long."""
     trial = workshop.trial(PLAIN)
     layer = quantize_of(trial)
-    whole = steps.float_sweep(layer.width)
+    whole = sweeps.float_sweep(layer.size)
     sweep = whole.first(1000)
     found, done = trial.probe.steps(trial.stage(layer, Part.COMPUTE), sweep)
-    assert np.array_equal(found, steps.expected([steps.of_floats(layer)] * layer.width, sweep))
+    assert np.array_equal(found, sweeps.expected([layer.step_function()] * layer.size, sweep))
     assert done.cases == 3000
 
 
@@ -292,7 +294,7 @@ def test_the_reference_is_asked_the_same_cases(workshop: Workshop) -> None:
     trial = workshop.trial(PLAIN)
     layer = PLAIN.layers[1]
     assert isinstance(layer, QGemm)
-    question = rounding.reference_agrees(PLAIN, layer, trial.subject.abandoned)
+    question = answers.reference_agrees(PLAIN, layer, trial.subject.abandoned)
     assert (question.side, question.complete) == (Side.REFERENCE, True)
-    assert question.cases == steps.accumulator_sweep(layer).cases
+    assert question.cases == layer.sweep().cases
     assert question.ask().holds

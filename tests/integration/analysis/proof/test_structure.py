@@ -16,7 +16,7 @@ from harness.analysis.proof import Claim, structure
 from harness.boards.profile import Profile, Toolchain
 from harness.core.errors import ToolError
 from harness.core.file_digest import file_sha256
-from harness.operators import Network
+from harness.model.network import Network
 from harness.plan import plan
 from harness.plan.plan import Plan
 from harness.targets.bundle import PROGRAM

@@ -12,7 +12,8 @@ from onnx import TensorProto
 
 from harness.core.errors import ReferenceFailed, RequestError
 from harness.model.onnx_runtime import products
-from harness.model.onnx_runtime.hostcheck import Defect, Product, check_host, instruction_set
+from harness.model.onnx_runtime.hostcheck import Defect, check_host, instruction_set
+from harness.operators.product import Product
 from tests.support.importer.quantised import (
     Constants,
     built,

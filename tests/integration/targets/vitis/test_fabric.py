@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from harness import model
 from harness.boards.workspace import ROOT
 from harness.core.arrays import Array
-from harness.operators import QGemm
+from harness.operators.qgemm import QGemm
 from harness.targets import Work
 from harness.targets.vitis import constants, fabric, kernel, records, rtl
 from harness.targets.vitis.fabric import K26, Resources
@@ -40,8 +40,8 @@ def in_a_row(layers: Sequence[QGemm]) -> list[Work]:
 
 def by_hand(layers: Sequence[QGemm]) -> tuple[int, int]:
     """Latency and interval of a chain as docs/boards/kv260-rtl.md has them."""
-    latency = sum(layer.input_width + 3 + (0 if layer.dtype == np.float32 else 9) for layer in layers)
-    return latency + layers[-1].width, max(max(layer.input_width, layer.width + 1) for layer in layers)
+    latency = sum(layer.input.size + 3 + (0 if layer.dtype == np.float32 else 9) for layer in layers)
+    return latency + layers[-1].size, max(max(layer.input.size, layer.size + 1) for layer in layers)
 
 
 @pytest.mark.parametrize(("widths", "floats"), [((3, 2, 23, 1, 4), True), ((7, 9, 9), False), ((40, 5), True)])
@@ -102,10 +102,10 @@ def test_records_take_the_predicted_cycles(launch: list[Work], everything: bool,
     flows = records.flows(launch, everything)
     shapes = [
         Shape(
-            each.layer.input_width,
-            each.layer.width,
+            each.layer.input.size,
+            each.layer.size,
             codes=random.choice([False, True]),
-            others=flow.before.width - each.layer.input_width,
+            others=flow.before.width - each.layer.input.size,
             kept=flow.kept_width,
         )
         for each, flow in zip(launch, flows, strict=True)

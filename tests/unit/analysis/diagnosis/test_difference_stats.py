@@ -7,12 +7,11 @@ import pytest
 
 from harness.analysis.diagnosis import Case, map_shape, portray
 from harness.core.arrays import Array
-from harness.operators.specification import operator
 from tests.support.diagnosis.layers import codes, network, qgemm
 
 LAYER = qgemm(network((7, 100), power_of_two=True))
 INPUTS = codes(LAYER, 1000)
-RIGHT = operator(LAYER)(INPUTS)
+RIGHT = LAYER.prepare()(INPUTS)
 
 
 def wrong(share: float = 0.02) -> Array:
@@ -86,7 +85,7 @@ def test_the_parts_add_up_to_the_whole(cuts: tuple[int, ...]) -> None:
 def test_layers_that_round_to_no_code_have_no_ties() -> None:
     layer = qgemm(network(float_output=True))
     inputs = codes(layer, 20)
-    right = operator(layer)(inputs)
+    right = layer.prepare()(inputs)
     portrait = portray(Case(1, layer, (inputs,), right, right * 2), right, 20)
     assert portrait.tie_distances == ()
     assert sum(portrait.steps) == portrait.steps[0] + portrait.steps[-1] == (right != 0).sum()

@@ -13,8 +13,8 @@ import pytest
 from harness.analysis.compare import Difference
 from harness.analysis.diagnosis import Observation, diagnose, diagnose_finish, hypothesis_scoring
 from harness.core.arrays import Array
-from harness.operators import QGemm, QuantizeLinear
-from harness.operators.specification import operator
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from tests.support.diagnosis.layers import case, causes, codes, found, network, qgemm, quantize
 
 HALF = Fraction(1, 2)
@@ -54,7 +54,7 @@ def computed(v: Array, layer: QGemm | QuantizeLinear, rounding: Callable[[Fracti
 def quarters(layer: QuantizeLinear) -> Array:
     """Inputs on every quarter of a code, beyond both ends of the range."""
     steps = np.arange(-1120, 1121) / 4
-    columns = np.stack([np.roll(steps, shift) for shift in range(layer.input_width)], axis=1)
+    columns = np.stack([np.roll(steps, shift) for shift in range(layer.input.size)], axis=1)
     return (columns * float(layer.scale)).astype(np.float32)
 
 
@@ -80,7 +80,7 @@ def test_nan_and_infinity_are_no_contradiction() -> None:
 def test_the_text_is_a_sentence_with_the_counts() -> None:
     layer, _ = power_of_two()
     inputs = codes(layer)
-    v, right = products(layer, inputs), operator(layer)(inputs)
+    v, right = products(layer, inputs), layer.prepare()(inputs)
     ties = v - np.floor(v) == 0.5
     away = computed(v, layer, ROUNDINGS["rounding is half away from zero"])
     inside = (v > -layer.y_zero_point) & (v < 255 - layer.y_zero_point)
@@ -100,7 +100,7 @@ def test_the_text_is_a_sentence_with_the_counts() -> None:
 def test_the_observation_counts_what_is_there() -> None:
     layer, _ = power_of_two()
     inputs = codes(layer, 50)
-    right = operator(layer)(inputs)
+    right = layer.prepare()(inputs)
     v = np.clip(products(layer, inputs), -layer.y_zero_point, 255 - layer.y_zero_point)
     actual = right.copy()
     middle = np.argwhere((right > 20) & (right < 230))
@@ -127,7 +127,7 @@ def test_the_observation_counts_what_is_there() -> None:
 def test_every_hypothesis_has_an_example() -> None:
     layer, _ = power_of_two()
     inputs = codes(layer)
-    right = operator(layer)(inputs)
+    right = layer.prepare()(inputs)
     actual = computed(products(layer, inputs), layer, math.floor)
     vector, unit = np.argwhere(actual != right)[0].tolist()
     complete = diagnose(case(layer, inputs, actual, start=5000)).complete
@@ -146,7 +146,7 @@ def test_nothing_is_claimed_of_noise() -> None:
 def test_nothing_is_claimed_of_a_value_that_no_mistake_gives() -> None:
     layer, _ = power_of_two()
     inputs = codes(layer)
-    expected = operator(layer)(inputs)
+    expected = layer.prepare()(inputs)
     inside = np.argwhere((expected > 100) & (expected < 120))[0]
     actual = expected.copy()
     actual[tuple(inside)] ^= 0x80
@@ -157,7 +157,7 @@ def test_a_cause_that_should_have_changed_more_is_not_claimed() -> None:
     """Half of the ties rounded away: the others contradict."""
     layer, _ = power_of_two()
     inputs = codes(layer)
-    expected = operator(layer)(inputs)
+    expected = layer.prepare()(inputs)
     actual = computed(products(layer, inputs), layer, ROUNDINGS["rounding is half away from zero"])
     vectors = np.flatnonzero((actual != expected).any(axis=1))
     actual[vectors[::2]] = expected[vectors[::2]]
@@ -189,11 +189,11 @@ def test_only_so_many_vectors_are_looked_at() -> None:
     limit = hypothesis_scoring.VECTORS_LOOKED_AT
     inputs = codes(layer, 2 * limit + 3000)
     actual = computed(products(layer, inputs[: limit + 1500]), layer, math.floor)
-    expected = operator(layer)(inputs)
+    expected = layer.prepare()(inputs)
     actual = np.concatenate([actual, expected[limit + 1500 :]])
     diagnosis = found(layer, inputs, actual)
     assert diagnosis.total == (actual != expected).sum() > diagnosis.differing
-    assert (actual != expected)[:limit].sum() <= diagnosis.differing <= limit * layer.width
+    assert (actual != expected)[:limit].sum() <= diagnosis.differing <= limit * layer.size
     best = diagnosis.ranked[0]
     assert best.cause == "rounding is down (floor)"
     assert best.explained == diagnosis.differing
@@ -206,7 +206,7 @@ def test_accumulators_alone_are_enough_behind_the_sum() -> None:
     inputs = codes(layer)
     actual = computed(products(layer, inputs), layer, math.floor)
     whole = found(layer, inputs, actual)
-    alone = diagnose_finish(3, layer, accumulators(layer, inputs), operator(layer)(inputs), actual)
+    alone = diagnose_finish(3, layer, accumulators(layer, inputs), layer.prepare()(inputs), actual)
     assert causes(alone) == causes(whole) == ["rounding is down (floor)"]
     assert alone.seen == whole.seen
     assert alone.text == whole.text
@@ -215,7 +215,7 @@ def test_accumulators_alone_are_enough_behind_the_sum() -> None:
 def test_steps_of_float32_are_units_in_the_last_place() -> None:
     layer = qgemm(network(float_output=True))
     inputs = codes(layer, 20)
-    right = operator(layer)(inputs)
+    right = layer.prepare()(inputs)
     actual = right.copy()
     actual[4, 2] = np.nextafter(right[4, 2], np.float32(np.inf))
     assert found(layer, inputs, actual).seen.largest_step == 1

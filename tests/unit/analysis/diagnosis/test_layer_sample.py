@@ -8,7 +8,8 @@ import numpy as np
 
 from harness.analysis.diagnosis import cases
 from harness.core.arrays import Array
-from harness.operators import Network, QGemm
+from harness.model.network import Network
+from harness.operators.qgemm import QGemm
 from harness.reference import SpecificationReference
 from tests.support.diagnosis.layers import network
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from harness.core.arrays import Array
-from harness.operators import Add
-from harness.operators.specification import operator
+from harness.operators.add import Add
+from harness.operators.tensor import FLOAT32, Tensor
 from tests.support.diagnosis.layers import causes, codes, found, network, qgemm
 
 LAYER = qgemm(network((7, 10)))
 INPUTS = codes(LAYER, 250)
-RIGHT = operator(LAYER)(INPUTS)
+RIGHT = LAYER.prepare()(INPUTS)
 BLOCK = 40
 STALE = "it reads what belongs to the vector one block {}: a missing barrier, a stale buffer"
 
@@ -23,7 +23,7 @@ def stale(values: Array, *, first: Array) -> Array:
 
 
 def test_a_missing_barrier_is_named_whether_the_race_is_always_lost_or_sometimes() -> None:
-    of_zeros = operator(LAYER)(np.zeros((1, 7), np.uint8))
+    of_zeros = LAYER.prepare()(np.zeros((1, 7), np.uint8))
     always = stale(RIGHT, first=of_zeros)
     sometimes = np.where(np.random.default_rng(1).random((250, 1)) < 0.3, always, RIGHT)
     for actual in (always, sometimes):
@@ -32,11 +32,11 @@ def test_a_missing_barrier_is_named_whether_the_race_is_always_lost_or_sometimes
 
 def test_vectors_that_are_overwritten_while_they_are_read_do_not_hide_a_missing_barrier() -> None:
     """Each column of two vectors has seen another mixture of the vector and the one before it."""
-    actual = stale(RIGHT, first=operator(LAYER)(np.zeros((1, 7), np.uint8)))
+    actual = stale(RIGHT, first=LAYER.prepare()(np.zeros((1, 7), np.uint8)))
     for vector, cuts in ((100, range(10)), (200, range(3, 13))):
         for column, cut in enumerate(cuts):
             mixed = np.concatenate([INPUTS[vector, :cut], INPUTS[vector - BLOCK, cut:]])
-            actual[vector, column] = operator(LAYER)(mixed[None])[0, column]
+            actual[vector, column] = LAYER.prepare()(mixed[None])[0, column]
     assert causes(found(LAYER, INPUTS, actual, block=BLOCK)) == [STALE.format("earlier")]
     actual[100, 4] ^= 0x5A
     assert causes(found(LAYER, INPUTS, actual, block=BLOCK)) == []
@@ -48,7 +48,7 @@ def test_many_torn_vectors_are_no_evidence(whole: int) -> None:
     actual[250 - whole :] = RIGHT[250 - whole - BLOCK : 250 - BLOCK]
     for vector in range(BLOCK, 180, 5):
         mixed = np.concatenate([INPUTS[vector, :3], INPUTS[vector - BLOCK, 3:]])
-        actual[vector] = operator(LAYER)(mixed[None])[0]
+        actual[vector] = LAYER.prepare()(mixed[None])[0]
     assert causes(found(LAYER, INPUTS, actual, block=BLOCK)) == []
 
 
@@ -63,8 +63,8 @@ def test_another_distance_than_the_block_is_no_stale_buffer() -> None:
 
 
 def test_of_two_sources_the_stale_one_is_named() -> None:
-    float32 = np.dtype(np.float32)
-    layer = Add("sum", "sum", "Add", ("left", "right"), "y", 4, float32, 4, float32, None)
+    left, right, y = (Tensor(name, (4,), FLOAT32) for name in ("left", "right", "y"))
+    layer = Add("sum", "sum", "Add", (left, right), y, None)
     a, b = np.random.default_rng(6).normal(0, 1, (2, 250, 4)).astype(np.float32)
     actual = a + np.concatenate([np.zeros((BLOCK, 4), np.float32), b[:-BLOCK]])
     assert causes(found(layer, (a, b), actual, block=BLOCK)) == [STALE.format("earlier") + ", of right"]
@@ -74,7 +74,7 @@ def test_a_few_values_that_fit_by_chance_name_nothing() -> None:
     """One value of one vector of a layer of width 1 is what the vector before it has."""
     layer = qgemm(network((7, 1)))
     inputs = codes(layer, 250)
-    right = operator(layer)(inputs)
+    right = layer.prepare()(inputs)
     actual = right.copy()
     vector = next(v for v in range(1, 250) if right[v] != right[v - 1])
     actual[vector] = right[vector - 1]
@@ -118,5 +118,5 @@ def test_permuted_columns_are_named() -> None:
 def test_swapped_bytes_of_an_output_are_named() -> None:
     layer = qgemm(network((7, 10), float_output=True))
     inputs = codes(layer, 100)
-    actual = np.frombuffer(operator(layer)(inputs).astype(">f4").tobytes(), "<f4").reshape(100, 10)
+    actual = np.frombuffer(layer.prepare()(inputs).astype(">f4").tobytes(), "<f4").reshape(100, 10)
     assert causes(found(layer, inputs, actual)) == ["the bytes of the output are in the other order"]

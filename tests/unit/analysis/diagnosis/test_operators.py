@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from harness.core.arrays import Array
-from harness.operators import Add, ArgExtremum, DequantizeLinear
-from harness.operators.specification import operator
+from harness.operators.add import Add
+from harness.operators.arg_extremum import ArgExtremum
+from harness.operators.dequantize_linear import DequantizeLinear
+from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8, Tensor
 from tests.support.diagnosis.layers import causes, found
-
-FLOAT32, UINT8, INT8, INT64 = (np.dtype(name) for name in ("float32", "uint8", "int8", "int64"))
 
 
 def total(*, addend: Array | None = None) -> Add:
     """A sum of four columns."""
-    tensors = ("a", "b") if addend is None else ("a",)
-    return Add("sum", "sum", "Add", tensors, "y", 4, FLOAT32, 4, FLOAT32, addend)
+    tensors = tuple(Tensor(name, (4,), FLOAT32) for name in ("ab" if addend is None else "a"))
+    return Add("sum", "sum", "Add", tensors, Tensor("y", (4,), FLOAT32), addend)
 
 
 def terms(count: int = 500) -> tuple[Array, Array]:
@@ -69,9 +69,8 @@ def test_terms_that_were_not_rounded_before_are_not_explained_wrongly() -> None:
 
 
 def dequantize(zero_point: int = 101) -> DequantizeLinear:
-    return DequantizeLinear(
-        "dq", "dq", "DequantizeLinear", ("q",), "y", 4, UINT8, 4, FLOAT32, np.float32(0.0236721), zero_point
-    )
+    q, y = Tensor("q", (4,), UINT8), Tensor("y", (4,), FLOAT32)
+    return DequantizeLinear("dq", "dq", "DequantizeLinear", (q,), y, np.float32(0.0236721), zero_point)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +94,8 @@ def test_wrong_dequantisations_are_named(cause: str, wrong: object) -> None:
 
 
 def arg_extremum(dtype: np.dtype[np.generic], *, largest: bool, last: bool) -> ArgExtremum:
-    return ArgExtremum("arg", "arg", "ArgMax", ("x",), "y", 5, dtype, 1, INT64, largest, last)
+    x, y = Tensor("x", (5,), dtype), Tensor("y", (1,), INT64)
+    return ArgExtremum("arg", "arg", "ArgMax", (x,), y, largest, last)
 
 
 @pytest.mark.parametrize("largest", [False, True])
@@ -106,7 +106,7 @@ def test_wrong_searches_are_named(dtype: np.dtype[np.generic], *, largest: bool,
     x = np.random.default_rng(3).integers(0, 3, (400, 5)).astype(dtype)
 
     def searched(**changed: bool) -> Array:
-        return operator(arg_extremum(dtype, **({"largest": largest, "last": last} | changed)))(x)
+        return arg_extremum(dtype, **({"largest": largest, "last": last} | changed)).prepare()(x)
 
     right, wrong = ("last", "first") if last else ("first", "last")
     of_equals = found(layer, x, searched(last=not last))

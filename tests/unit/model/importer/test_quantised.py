@@ -13,7 +13,7 @@ from onnx import TensorProto
 
 from harness.model import importer
 from harness.model.importer import QuantisedImport
-from harness.operators import QGemm
+from harness.operators.qgemm import QGemm
 from tests.support.importer.graphs import Array, model, node, refusal, run, saved
 from tests.support.importer.quantised import (
     QUANTIZE_INPUT,
@@ -40,7 +40,7 @@ def quantised(folder: Path, onnx_bytes: bytes) -> QuantisedImport:
 def require_same_bits(found: QuantisedImport, onnx_bytes: bytes, shape: list[int] | None = None) -> None:
     """On vectors that spread over the codes and beyond."""
     random = np.random.default_rng(77)
-    vectors = (random.normal(size=(400, found.network.input_width)) * 1.2).astype(np.float32)
+    vectors = (random.normal(size=(400, found.network.input.size)) * 1.2).astype(np.float32)
     theirs = run(onnx_bytes, vectors, shape)
     ours = run(found.network.onnx_bytes, vectors)
     for one, other in zip(theirs, ours, strict=True):
@@ -105,7 +105,7 @@ def test_every_notation_keeps_its_bits(
     assert theirs.tobytes() == ours.tobytes()
     products = [layer for layer in found.network.layers if isinstance(layer, QGemm)]
     assert [layer.weights.tolist() for layer in products] == [p.weight.tolist() for p in made.products]
-    assert all(layer.per_column == (per_column and layer.width > 1) for layer in products)
+    assert all(layer.per_column == (per_column and layer.size > 1) for layer in products)
 
 
 @pytest.mark.parametrize("notation", NOTATIONS)
@@ -173,7 +173,7 @@ def test_shapes_and_names_become_canonical(tmp_path: Path, constants: Constants)
     made = onnx.load_model_from_string(found.network.onnx_bytes).graph
     assert [(value.name, value.type.tensor_type.shape.dim[0].dim_param) for value in made.input] == [("x", "vectors")]
     assert [value.name for value in made.output] == ["scores"]
-    assert [layer.output for layer in found.network.layers] == ["q0", "q1", "scores"]
+    assert [layer.output.name for layer in found.network.layers] == ["q0", "q1", "scores"]
     require_same_bits(found, onnx_bytes, [1, 1, 1, 4])
 
 

@@ -12,9 +12,12 @@ import pytest
 
 from harness.boards.workspace import ROOT
 from harness.model import load, parse
+from harness.model.network import Network
 from harness.model.onnx_runtime import hostcheck, sessions
-from harness.model.onnx_runtime.hostcheck import Defect, Product
-from harness.operators import Network, QGemm, specification
+from harness.model.onnx_runtime.hostcheck import Defect
+from harness.operators import product as products_8bit
+from harness.operators.product import Product
+from harness.operators.qgemm import QGemm
 from tests.integration.reference.test_other_hosts import wide_model
 from tests.support.builders import random_network
 
@@ -35,13 +38,13 @@ def product(a: Array, b: Array) -> Array:
 @pytest.mark.parametrize(("depth", "missing"), [(2, 32_512), (50, 812_800)])
 def test_saturating_product_loses_what_the_kernels_lose_at_the_extremes(depth: int, missing: int) -> None:
     a, b = np.full((1, depth), 255, np.uint8), np.full((depth, 1), -128, np.int8)
-    assert hostcheck.saturating_product(a, b) - product(a, b) == missing
+    assert products_8bit.saturating_product(a, b) - product(a, b) == missing
 
 
 def test_saturating_product_of_an_odd_depth_and_of_small_weights_is_exact() -> None:
     a, b = matrices(depth=51)
     b = (b // 2).astype(np.int8)  # -64 to 63: two products stay within int16
-    assert np.array_equal(hostcheck.saturating_product(a, b), product(a, b))
+    assert np.array_equal(products_8bit.saturating_product(a, b), product(a, b))
 
 
 # Sessions that are wrong as ONNX Runtime was, or in other ways.
@@ -96,7 +99,7 @@ def saturating(product: Product, a: Array, b: Array, outputs: Array) -> Array:
     if (product.input_dtype, product.weights_dtype) != ("uint8", "int8"):
         return outputs
     zero_points = np.array(product.weights_zero_points)
-    return hostcheck.saturated(a, b, product.input_zero_point, zero_points).astype(np.float32)
+    return products_8bit.saturated(a, b, product.input_zero_point, zero_points).astype(np.float32)
 
 
 def off_by_one(_product: Product, _a: Array, _b: Array, outputs: Array) -> Array:
@@ -153,13 +156,13 @@ def test_every_layer_is_probed_with_its_shape_types_and_zero_points(options: dic
     net = net_of(**options)
     for layer in net.layers:
         if isinstance(layer, QGemm):
-            product = Product.of(layer)
+            product = layer.product()
             assert (product.depth, product.width) == layer.weights.shape
-            assert (product.input_dtype, product.weights_dtype) == (layer.input_dtype.name, layer.weights.dtype.name)
+            assert (product.input_dtype, product.weights_dtype) == (layer.input.dtype.name, layer.weights.dtype.name)
             assert product.input_zero_point == layer.a_zero_point != 0
-            zero_points = np.broadcast_to(product.weights_zero_points, layer.width)
+            zero_points = np.broadcast_to(product.weights_zero_points, layer.size)
             assert np.array_equal(zero_points, layer.weights_zero_point)
-            assert len(product.weights_zero_points) == (layer.width if "per_column" in options else 1)
+            assert len(product.weights_zero_points) == (layer.size if "per_column" in options else 1)
             assert not product.small
 
 
@@ -189,9 +192,9 @@ def test_a_difference_of_a_run_is_named_as_the_check_names_it(options: dict[str,
     layer = net.layers[-1]
     assert isinstance(layer, QGemm)
     codes = hostcheck.random_codes(np.random.default_rng(5), "uint8", (64, 50))
-    right = specification.operator(layer)(codes)
-    sums = hostcheck.saturated(codes, layer.weights, layer.a_zero_point, layer.weights_zero_point) + layer.bias
-    wrong = hostcheck._finished(layer, sums)
+    right = layer.prepare()(codes)
+    wrong = layer.saturating(codes)
+    assert wrong is not None
     assert (wrong != right).any()
     assert hostcheck.classify_layer(layer, codes, right, wrong) is Defect.SATURATION
     assert hostcheck.classify_layer(layer, codes, right, right) is Defect.NONE
@@ -210,7 +213,7 @@ def test_a_difference_of_a_run_is_named_as_the_check_names_it(options: dict[str,
 def test_wrong_last_columns_of_32_rows_are_named(rows: int, row: int, column: int, defect: Defect) -> None:
     layer = net_of().layers[1]
     codes = hostcheck.random_codes(np.random.default_rng(5), "uint8", (rows, 5))
-    right = specification.operator(layer)(codes)
+    right = layer.prepare()(codes)
     wrong = right.copy()
     wrong[row, column] ^= 1
     assert hostcheck.classify_layer(layer, codes, right, wrong) is defect
@@ -229,7 +232,7 @@ def test_zero_points_are_accounted_for_in_sums_that_do_not_saturate(depth: int, 
     zero_points = np.arange(50)
     product = Product(*types, depth, 50, 99, tuple(zero_points.tolist()))
     if types[1] == "int8":
-        sums = hostcheck.saturated(a, b, 99, zero_points)
+        sums = products_8bit.saturated(a, b, 99, zero_points)
         assert np.array_equal(sums, (a.astype(np.int64) - 99) @ (b.astype(np.int64) - zero_points))
     right = (a.astype(np.int64) - 99) @ (b.astype(np.int64) - zero_points)
     assert np.array_equal(hostcheck.exact_product(product, a, b), right.astype(np.float32))

@@ -9,8 +9,8 @@ import pytest
 
 from harness.core.errors import RequestError
 from harness.model.float_network import DenseNetwork, activations
+from harness.model.network import Normalisation
 from harness.model.quantizer import Choices, calibration_vectors, codes_for, equalize, quantize
-from harness.operators import Normalisation
 from tests.support.quantizer.networks import dense, random_network
 
 FEW = Choices(vectors=300)

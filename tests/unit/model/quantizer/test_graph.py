@@ -104,7 +104,7 @@ def test_equal_arguments_give_equal_bytes_and_metadata_in_its_order() -> None:
 def test_names_of_inputs_and_outputs_come_first() -> None:
     model = made(2, SCORES, input_name="activation_1", output_name="dense_1_scale", select=Select("ArgMax"))
     parsed = networks.parse(model.SerializeToString(), "small")
-    assert parsed.input_name == "activation_1"
+    assert parsed.input.name == "activation_1"
     assert [value.name for value in model.graph.output] == ["dense_1_scale", "selected"]
     tensors = [tensor.name for tensor in model.graph.initializer]
     assert "dense_1_scale_" in tensors
@@ -156,7 +156,7 @@ def test_model_is_accepted_and_onnxruntime_equals_the_integers_on_every_activati
     vectors = np.concatenate(list(drawn(floats.box, 200, seed, FRESH)))
     beyond = np.concatenate([vectors, vectors * np.float32(3), np.full((1, widths[0]), np.nan, np.float32)])
     activations = Reference(network, x64_quant_precision=True).activations(beyond)  # raises where they differ
-    by_output = {layer.output: values for layer, values in zip(network.layers, activations, strict=True)}
+    by_output = {layer.output.name: values for layer, values in zip(network.layers, activations, strict=True)}
     assert by_output["scores"].shape == (401, widths[-1])
     if select:
         best = np.argmax if select.operator == "ArgMax" else np.argmin

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from harness.model import parse
+from harness.model.network import Network
 from harness.model.text.document import decoded, document, readable
 from harness.model.text.facts import Accumulator, accumulator, parameter_count, short_widths, widths
-from harness.operators import Network, QGemm
+from harness.operators.qgemm import QGemm
 from tests.support.builders import random_network
 
 

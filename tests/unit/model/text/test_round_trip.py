@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
+from harness import operators
 from harness.boards.workspace import ROOT
 from harness.core.errors import RequestError
 from harness.model.text import semantics
-from harness.operators.readers import OPERATORS
 from tests.support.builders import random_network
 from tests.support.text.texts import changed, description_of, read_back, without_hashes
 
@@ -191,7 +191,7 @@ def test_edited_texts_give_a_new_model() -> None:
 
 
 def test_every_supported_operator_is_explained() -> None:
-    names = {operator for _, operator in OPERATORS}
+    names = {operator for _, operator in operators.by_onnx_name()}
     assert names <= semantics.FORMULAS.keys()
     assert names <= semantics.INPUT_ROLES.keys()
 

@@ -283,7 +283,9 @@ def test_tasks_in_another_order_or_of_one_layer_in_two_stages_are_found(host: Pr
 def test_a_plan_of_100_layers_on_8_items_is_checked_at_once() -> None:
     layers = [plans.dense(0, "x"), *(plans.dense(number, f"t{number - 1}") for number in range(1, 100))]
     edges = [plans.WIDTH * part for part in range(9)]
-    layers = [dataclasses.replace(layer, width=edges[-1]) for layer in layers]
+    layers = [
+        dataclasses.replace(layer, output=dataclasses.replace(layer.output, shape=(edges[-1],))) for layer in layers
+    ]
     shares = [[Share(item, *edges[item : item + 2]) for item in range(8)]] * 100
     tasks = plan.tasks_from(layers, shares, pipeline=False)
     items = [Item(f"item_{number}", "c", None) for number in range(8)]

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from harness.operators import Network, QGemm
+from harness.model.network import Network
+from harness.operators.qgemm import QGemm
 from harness.plan.items.description import describe, describe_network, refined, traces
 from harness.plan.items.graphs import External, Get, Graph, Instruction, Operation, Send, Shared, Variable
 from harness.plan.plan import Plan

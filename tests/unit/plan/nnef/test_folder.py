@@ -40,7 +40,7 @@ def test_any_distribution_of_any_network_comes_back_the_same(seed: int, pipeline
     shares = []
     for layer in net.layers:
         items = rng.permutation(3)[: rng.integers(1, 4) if layer.operator == "QGemm" else 1].tolist()
-        edges = [layer.width * part // len(items) for part in range(len(items) + 1)]
+        edges = [layer.size * part // len(items) for part in range(len(items) + 1)]
         shares.append([Share(item, *edges[part : part + 2]) for part, item in enumerate(items)])
     tasks = tasks_from(net.layers, shares, pipeline=pipeline)
     made = compose("host", net, 5, "barrier", [Item(name, "c", None) for name in ("one", "two", "three")], tasks)

@@ -11,7 +11,8 @@ import pytest
 from onnx import helper
 
 from harness.core.arrays import Array
-from harness.operators import Network, QGemm, accumulator_bounds
+from harness.model.network import Network
+from harness.operators.qgemm import QGemm
 from harness.plan.items.description import describe_network
 from harness.plan.items.graphs import External, Graph, Operation
 from harness.plan.nnef import printer, tensors
@@ -51,7 +52,7 @@ def assert_interpreted(net: Network, vectors: Array, folder: Path) -> None:
     expected = SpecificationReference(net).activations(vectors)
     for layer, found, right in zip(net.layers, interpreted(net, vectors, folder), expected, strict=True):
         if isinstance(layer, QGemm):
-            assert np.abs(accumulator_bounds(layer)).max() < EXACT
+            assert np.abs(layer.accumulator_bounds()).max() < EXACT
         assert found.dtype == (np.int32 if layer.dtype == np.int64 else np.float32)
         np.testing.assert_array_equal(found, right.astype(found.dtype), strict=True, err_msg=layer.name)
         if layer.dtype == np.float32:

@@ -11,7 +11,7 @@ from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.core.console import Screen
 from harness.execution import dumps
-from harness.operators import Network
+from harness.model.network import Network
 from harness.plan import plan
 from harness.reference import SpecificationReference
 from harness.reference.stimuli import stimuli

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from harness.boards.profile import Profile
-from harness.operators import Network
+from harness.model.network import Network
 from harness.plan import plan
 from harness.targets import KERNELS, Work, codegen
 from harness.targets.cuda import fused

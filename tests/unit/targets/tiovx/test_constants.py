@@ -10,7 +10,8 @@ import pytest
 from harness.boards.workspace import ROOT
 from harness.core.arrays import Array
 from harness.core.errors import ToolError
-from harness.operators import QGemm, QuantizeLinear, accumulator_bounds, specification
+from harness.operators.qgemm import QGemm
+from harness.operators.quantize_linear import QuantizeLinear
 from harness.targets import DEPTH_LIMIT, KERNELS, find, threshold_check
 from harness.targets.tiovx import UNCONFIRMED, constants
 from tests.support import builders
@@ -34,11 +35,11 @@ def accumulated(layer: QGemm, codes: Array) -> Array:
     """What kernels/tiovx/target/qgemm.c makes of the constants, in numpy: codes (n, K) -> (n, N)."""
     parts = constants.of_layer(layer).parts
     flip = int(constants.of_layer(layer).head.values[3])
-    a = np.zeros((len(codes), -(-layer.input_width // QUAD) * QUAD), np.int64)
-    a[:, : layer.input_width] = codes.view(np.uint8) ^ flip
+    a = np.zeros((len(codes), -(-layer.input.size // QUAD) * QUAD), np.int64)
+    a[:, : layer.input.size] = codes.view(np.uint8) ^ flip
     weights = parts["WEIGHTS"].values.astype(np.int64).reshape(-1, a.shape[1] // QUAD, LANES, QUAD)
-    dot = np.einsum("vqi,gqli->vgl", a.reshape(len(a), -1, QUAD), weights).reshape(len(a), -1)[:, : layer.width]
-    zero_points = parts["ZERO_POINTS"].values if "ZERO_POINTS" in parts else np.zeros(layer.width)
+    dot = np.einsum("vqi,gqli->vgl", a.reshape(len(a), -1, QUAD), weights).reshape(len(a), -1)[:, : layer.size]
+    zero_points = parts["ZERO_POINTS"].values if "ZERO_POINTS" in parts else np.zeros(layer.size)
     found: Array = parts["OFFSET"].values.view(np.int32) + dot - zero_points * a.sum(axis=1)[:, None]
     return found.astype(np.int32)
 
@@ -50,10 +51,10 @@ def test_the_sums_of_the_packed_constants_are_the_layers(
     weights: str, activations: str, zero_points: bool, depth: int, width: int
 ) -> None:
     layer = qgemm(3, depth, width, weights=weights, activations=activations, zero_points=zero_points)
-    limits = np.iinfo(layer.input_dtype)
-    codes = np.random.default_rng(5).integers(limits.min, limits.max + 1, (50, depth)).astype(layer.input_dtype)
+    limits = np.iinfo(layer.input.dtype)
+    codes = np.random.default_rng(5).integers(limits.min, limits.max + 1, (50, depth)).astype(layer.input.dtype)
     codes[0], codes[1] = limits.min, limits.max
-    assert np.array_equal(accumulated(layer, codes), specification.accumulator(layer)(codes))
+    assert np.array_equal(accumulated(layer, codes), layer.accumulate()(codes))
 
 
 def test_the_order_of_packed_weights_is_that_of_the_instruction() -> None:
@@ -92,8 +93,8 @@ def test_the_head_has_the_fields_of_the_protocol_in_its_order() -> None:
 @pytest.mark.parametrize("power_of_two", [False, True])
 def test_all_accumulators_are_tried(activations: str, power_of_two: bool) -> None:
     layer = qgemm(2, activations=activations, zero_points=True, power_of_two=power_of_two, per_column=True)
-    low, high = accumulator_bounds(layer)
-    [tried] = threshold_check.all_layers([layer], {layer.name: specification.thresholds(layer)})
+    low, high = layer.accumulator_bounds()
+    [tried] = threshold_check.all_layers([layer], {layer.name: layer.thresholds()})
     assert tried == threshold_check.Tried(layer.name, int((high - low + 1).sum()))
 
 
@@ -101,9 +102,9 @@ def test_all_accumulators_are_tried(activations: str, power_of_two: bool) -> Non
 @pytest.mark.parametrize(("column", "which"), [(0, 0), (18, 254), (7, 100)])
 def test_a_threshold_that_is_off_by_one_is_found(step: int, column: int, which: int) -> None:
     layer = qgemm(2, power_of_two=True)
-    wrong = specification.thresholds(layer).copy()
+    wrong = layer.thresholds().copy()
     inside = np.flatnonzero(
-        (wrong[column] > accumulator_bounds(layer)[0][column]) & (np.diff(wrong[column], append=0) > 1)
+        (wrong[column] > layer.accumulator_bounds()[0][column]) & (np.diff(wrong[column], append=0) > 1)
     )
     at = inside[min(which, len(inside) - 1)]
     wrong[column, at] += step
@@ -118,7 +119,7 @@ def test_a_threshold_that_is_off_by_one_is_found(step: int, column: int, which: 
 @pytest.mark.parametrize("step", [-1, 1])
 def test_a_threshold_of_inputs_that_is_off_by_one_is_found(which: int, step: int) -> None:
     layer = quantize_linear()
-    right = specification.quantize_thresholds(layer)[None]
+    right = layer.thresholds()[None]
     assert threshold_check.all_layers([layer], {layer.name: right})[0].cases > 2 * 255
     wrong = right.copy()
     wrong[0, which] += step
@@ -133,10 +134,10 @@ def test_what_has_no_kernel_or_no_room_is_refused(target: str) -> None:
     refused = {layer.operator: of.refusal(layer) for layer in net.layers}
     assert "no kernel here uses" in (refused["Add"] or "")
     assert (refused["QuantizeLinear"], of.refusal(qgemm())) == (None, None)
-    deep = dataclasses.replace(qgemm(), input_width=DEPTH_LIMIT + 1)
+    deep = dataclasses.replace(qgemm(), inputs=(dataclasses.replace(qgemm().input, shape=(DEPTH_LIMIT + 1,)),))
     assert f"at most {DEPTH_LIMIT}" in (of.refusal(deep) or "")
     layer = qgemm()
-    high = accumulator_bounds(layer)[1]
+    high = layer.accumulator_bounds()[1]
     full = dataclasses.replace(layer, bias=(layer.bias + (np.iinfo(np.int32).max - high)).astype(np.int32))
     assert "2^31 - 1" in (of.refusal(full) or "")
 

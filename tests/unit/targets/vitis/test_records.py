@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from harness.operators import Layer
+from harness.operators.arg_extremum import ArgExtremum
+from harness.operators.tensor import Tensor
 from harness.targets import Work
 from harness.targets.vitis import records
 from harness.targets.vitis.records import Flow, Place, Record
@@ -22,7 +23,8 @@ Element = tuple[str, int]
 
 
 def work(name: str, source: str, input_width: int, width: int, *, wanted: bool) -> Work:
-    layer = Layer(name, name, "QGemm", (source,), name, input_width, UINT8, width, UINT8)
+    read, written = Tensor(source, (input_width,), UINT8), Tensor(name, (width,), UINT8)
+    layer = ArgExtremum(name, name, "ArgMax", (read,), written, largest=True, last=False)
     return Work(layer, (source,), wanted)
 
 
@@ -66,13 +68,13 @@ def passed(flow: Flow, of: Work, stream: Sequence[Element]) -> list[Element]:
     ranges = records.kept_ranges(flow)
     taken, written = [], []
     for index, element in enumerate(stream):
-        if flow.input_start <= index < flow.input_start + of.layer.input_width:
+        if flow.input_start <= index < flow.input_start + of.layer.input.size:
             taken.append(element)
         if any(start <= index < stop for start, stop in ranges):
             written.append(element)
-    assert taken == elements(of.sources[0], of.layer.input_width)
+    assert taken == elements(of.sources[0], of.layer.input.size)
     assert len(written) == flow.kept_width
-    return [*written, *elements(f"{of.layer.name}_output", of.layer.width)]
+    return [*written, *elements(f"{of.layer.name}_output", of.layer.size)]
 
 
 def from_outside(launch: Sequence[Work]) -> list[Element]:
@@ -80,7 +82,7 @@ def from_outside(launch: Sequence[Work]) -> list[Element]:
     written = {f"{each.layer.name}_output" for each in launch}
     found: list[Element] = []
     for each in launch:
-        new = elements(each.sources[0], each.layer.input_width)
+        new = elements(each.sources[0], each.layer.input.size)
         if each.sources[0] not in written and new[0] not in found:
             found += new
     return found
@@ -101,17 +103,17 @@ def test_every_layer_meets_its_input_and_lets_pass_what_is_needed(launch: list[W
         assert content(flow.before) == stream
         expected = [element for element in stream if everything or survives(element, launch, number)]
         stream = passed(flow, each, stream)
-        assert stream == expected + elements(f"{each.layer.name}_output", each.layer.width)
+        assert stream == expected + elements(f"{each.layer.name}_output", each.layer.size)
         assert content(flow.after) == stream
-        assert flow.output == Place(f"{each.layer.name}_output", flow.kept_width, each.layer.width)
+        assert flow.output == Place(f"{each.layer.name}_output", flow.kept_width, each.layer.size)
     assert content(records.made(launch, everything)) == stream
 
 
 @for_all(launches())
 def test_what_leaves_is_what_is_wanted_or_everything(launch: list[Work]) -> None:
     outputs = [(f"{each.layer.name}_output", each) for each in launch]
-    wanted = [element for name, each in outputs if each.wanted for element in elements(name, each.layer.width)]
-    all_of_them = [element for name, each in outputs for element in elements(name, each.layer.width)]
+    wanted = [element for name, each in outputs if each.wanted for element in elements(name, each.layer.size)]
+    all_of_them = [element for name, each in outputs for element in elements(name, each.layer.size)]
     assert content(records.made(launch, everything=False)) == wanted
     assert content(records.made(launch, everything=True)) == from_outside(launch) + all_of_them
 

@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.core.arrays import Array
-from harness.operators import QGemm, QuantizeLinear, accumulator_bounds, specification
-from harness.operators.softfloat import INFINITY_BITS, Integers
+from harness.operators.softfloat import Integers
 
 Steps = npt.NDArray[np.uint32]
 
@@ -85,35 +84,13 @@ def expected(staircases: Sequence[StepFunction], sweep: Sweep) -> Steps:
     return sweep.within(rows[np.lexsort((rows[:, 0], rows[:, 1]))])
 
 
-def of_floats(layer: QuantizeLinear) -> StepFunction:
-    """QuantizeLinear as a function of the float32's bits, 0 to 2^32 - 1.
-
-    The code rises along the positive numbers, falls along the negative ones, and is the lowest for every NaN.
-    """
-    thresholds = specification.quantize_thresholds(layer)
-    rising = thresholds[thresholds > 0]
-    falling = NEGATIVE + 1 - thresholds[thresholds <= 0]
-    edges = [0, INFINITY_BITS + 1, NEGATIVE, NEGATIVE + INFINITY_BITS + 1]
-    starts = np.unique(np.concatenate([edges, rising, falling]))
-    keys = specification.ordered(starts.astype(np.uint32).view(np.float32))
-    return _merged(starts, np.searchsorted(thresholds, keys, side="right"), layer.dtype)
-
-
-def of_accumulators(layer: QGemm) -> list[StepFunction]:
-    """The requantisation of each column as a function of the accumulator, within its bounds."""
-    low, _ = accumulator_bounds(layer)
-    return [
-        _column(steps.astype(np.int64), int(first), layer.dtype)
-        for steps, first in zip(specification.thresholds(layer), low, strict=True)
-    ]
-
-
-def _column(thresholds: Integers, first: int, dtype: np.dtype[Any]) -> StepFunction:
+def of_thresholds(thresholds: Integers, first: int, dtype: np.dtype[Any]) -> StepFunction:
+    """Return the function that counts the thresholds (255,) that an integer from `first` on reaches."""
     starts = np.unique(np.append(thresholds, first))
-    return _merged(starts, np.searchsorted(thresholds, starts, side="right"), dtype)
+    return merged(starts, np.searchsorted(thresholds, starts, side="right"), dtype)
 
 
-def _merged(starts: Integers, counts: Integers, dtype: np.dtype[Any]) -> StepFunction:
+def merged(starts: Integers, counts: Integers, dtype: np.dtype[Any]) -> StepFunction:
     """Codes QMIN + counts from `starts` on, without the starts at which nothing changes."""
     codes = (counts + np.iinfo(dtype).min).astype(dtype)
     changes = np.append(True, codes[1:] != codes[:-1])
@@ -124,12 +101,6 @@ def float_sweep(columns: int) -> Sweep:
     """Every float32 through one of the columns; the last column takes the rest."""
     start = np.minimum(np.arange(columns, dtype=np.int64) * -(-FLOATS // columns), FLOATS)
     return Sweep(start, np.diff(np.append(start, FLOATS)))
-
-
-def accumulator_sweep(layer: QGemm) -> Sweep:
-    """Every accumulator within its bounds, through its own column."""
-    low, high = accumulator_bounds(layer)
-    return Sweep(low, high - low + 1)
 
 
 def of_outputs(outputs: Array) -> Steps:

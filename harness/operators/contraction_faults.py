@@ -1,82 +1,92 @@
-"""QGemm, wrongly: another multiplier, another product, another sum.
+"""Fault models of contractions: another multiplier, another product, another sum.
 
-acc[n] = bias[n] + sum_k (a[k] - za) * (weights[k, n] - zb[n]);  v = float32(acc) * m;  y = nearest code of v, or v
+    acc[n] = bias[n] + sum_k (a[k] - za) * (weights[k, n] - zb[n]);  v = float32(acc) * m;  y = nearest code of v, or v
+
+Products in integers alone, as libraries without floating point make them, write m as q * 2^(exponent - bits) with an
+integer q of `bits` bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.analysis.diagnosis import codes as to_codes
-from harness.analysis.diagnosis import fixed_point
-from harness.analysis.diagnosis.codes import Codes, as_other_type, half_away, half_up
-from harness.analysis.diagnosis.fault_model import Mistake, Real, Single
-from harness.analysis.diagnosis.fixed_point import Integers
 from harness.core.arrays import Array
-from harness.operators import QGemm, Scales, specification
+from harness.operators.fault_models import (
+    Codes,
+    FaultModel,
+    Real,
+    Single,
+    as_other_type,
+    half_away,
+    half_up,
+    other_zero_points,
+    tails,
+    through_float16,
+    toward_zero,
+    wrong_roundings,
+)
+from harness.operators.softfloat import Integers
+
+if TYPE_CHECKING:
+    from harness.operators.contraction import Contraction, Scales
 
 PRODUCT = "float32(acc) * m, rounded to float32"
 MULTIPLIER = "m = ((alpha * a_scale) * b_scale) / y_scale, each operation rounded to float32"
 SUM = "bias + sum of (a - a_zero_point) * (weight - weight_zero_point)"
 INSIDE_SUM = "the bias is part of the integer sum"
-TAIL_LANES = (2, 4, 8, 16, 32, 64)  # of vector units
 
 
-def mistakes(layer: QGemm, inputs: Array) -> Iterator[Mistake]:
+def fault_models(layer: Contraction, inputs: Array) -> Iterator[FaultModel]:
     """Of the whole layer for its input codes (vectors, K)."""
-    acc = specification.accumulator(layer)(inputs)
-    yield from finishing_mistakes(layer, acc)
+    acc = layer.accumulate()(inputs)
+    yield from finishing_fault_models(layer, acc)
     for cause, right, wrong in _wrong_sums(layer, inputs, acc):
-        yield Mistake(cause, right, finish(layer, wrong))
+        yield FaultModel(cause, right, finish(layer, wrong))
 
 
-def finishing_mistakes(layer: QGemm, acc: Integers) -> Iterator[Mistake]:
+def finishing_fault_models(layer: Contraction, acc: Integers) -> Iterator[FaultModel]:
     """Of what comes behind the sum, for accumulators int64 (vectors, N)."""
     if layer.dtype != np.float32:
-        yield from to_codes.mistakes(product(layer, acc), _codes(layer))
+        yield from wrong_roundings(product(layer, acc), _codes(layer))
         yield from _wrong_products_to_codes(layer, acc)
     else:
         yield from _wrong_products(layer, acc)
     for cause, multiplier in _wrong_multipliers(layer.scales):
-        yield Mistake(cause, MULTIPLIER, _scaled(layer, acc.astype(np.float32) * multiplier))
+        yield FaultModel(cause, MULTIPLIER, _scaled(layer, acc.astype(np.float32) * multiplier))
     for size, towards in (("large", np.inf), ("small", 0)):
         near = np.nextafter(layer.multiplier, np.float32(towards))
         wrong = _scaled(layer, acc.astype(np.float32) * near)
-        yield Mistake(f"m is one unit in the last place too {size}", MULTIPLIER, wrong)
+        yield FaultModel(f"m is one unit in the last place too {size}", MULTIPLIER, wrong)
     divided = acc.astype(np.float32) / (np.float32(1) / layer.multiplier)
-    yield Mistake("division by 1 / m", PRODUCT, _scaled(layer, divided))
+    yield FaultModel("division by 1 / m", PRODUCT, _scaled(layer, divided))
     swapped = acc.astype(np.float32) * layer.multiplier.byteswap()
-    yield Mistake("the bytes of m are in the other order", "little endian", _scaled(layer, swapped))
+    yield FaultModel("the bytes of m are in the other order", "little endian", _scaled(layer, swapped))
 
 
-def product(layer: QGemm, acc: Integers) -> Single:
+def product(layer: Contraction, acc: Integers) -> Single:
     """The number v = float32(acc) * m."""
     v: Single = acc.astype(np.float32) * layer.multiplier
     return v
 
 
-def clamped_product(layer: QGemm, acc: Integers) -> Single:
+def clamped_product(layer: Contraction, acc: Integers) -> Single:
     """The same, clamped to the range of the output's codes."""
     return _codes(layer).clamp(product(layer, acc))
 
 
-def finish(layer: QGemm, acc: Integers) -> Array:
+def finish(layer: Contraction, acc: Integers) -> Array:
     """The output as specified for accumulators of any size, wrapped to int32."""
     return _scaled(layer, product(layer, acc.astype(np.int32).astype(np.int64)))
 
 
-def tails(size: int) -> list[int]:
-    """How many of `size` elements a loop over vector lanes may forget, and one."""
-    return sorted({1, *(size % lanes for lanes in TAIL_LANES)} - {0})
-
-
-def _codes(layer: QGemm) -> Codes:
+def _codes(layer: Contraction) -> Codes:
     return Codes(layer.y_zero_point, layer.dtype)
 
 
-def _scaled(layer: QGemm, v: Array) -> Array:
+def _scaled(layer: Contraction, v: Array) -> Array:
     """The output for the product v; NaN becomes the lowest code."""
     if layer.dtype == np.float32:
         return v.astype(np.float32)
@@ -106,18 +116,18 @@ def _divided(m: Single, scales: Scales) -> Single:
     return m if scales.y is None else m / scales.y
 
 
-def _wrong_products_to_codes(layer: QGemm, acc: Integers) -> Iterator[Mistake]:
+def _wrong_products_to_codes(layer: Contraction, acc: Integers) -> Iterator[FaultModel]:
     for cause, codes in _real_products(layer, acc):
-        yield Mistake(cause, PRODUCT, codes)
+        yield FaultModel(cause, PRODUCT, codes)
     for cause, v in _products_in_other_steps(layer, acc):
-        yield Mistake(cause, PRODUCT, _codes(layer).nearest(v))
+        yield FaultModel(cause, PRODUCT, _codes(layer).nearest(v))
     for cause, v in _late_biases(layer, acc):
-        yield Mistake(cause, INSIDE_SUM, _codes(layer).nearest(v))
+        yield FaultModel(cause, INSIDE_SUM, _codes(layer).nearest(v))
     for cause, rounded in _integer_products(layer, acc):
-        yield Mistake(cause, PRODUCT, _codes(layer).saturate(rounded.astype(np.float64)))
+        yield FaultModel(cause, PRODUCT, _codes(layer).saturate(rounded.astype(np.float64)))
 
 
-def _real_products(layer: QGemm, acc: Integers) -> Iterator[tuple[str, Array]]:
+def _real_products(layer: Contraction, acc: Integers) -> Iterator[tuple[str, Array]]:
     """Products that are not rounded to float32 before they are rounded to a code."""
     codes = _codes(layer)
     exact = acc.astype(np.float64) * layer.multiplier
@@ -134,14 +144,14 @@ def _real_products(layer: QGemm, acc: Integers) -> Iterator[tuple[str, Array]]:
     yield cause, codes.saturate(half_away(double))
 
 
-def _products_in_other_steps(layer: QGemm, acc: Integers) -> Iterator[tuple[str, Single]]:
+def _products_in_other_steps(layer: Contraction, acc: Integers) -> Iterator[tuple[str, Single]]:
     y_scale = _y_scale(layer)
     real = acc.astype(np.float32) * _real_scale(layer.scales)
     yield "the sum is dequantised, then divided by y_scale", real / y_scale
     yield "the sum is dequantised, then multiplied by 1 / y_scale", real * (np.float32(1) / y_scale)
 
 
-def _late_biases(layer: QGemm, acc: Integers) -> Iterator[tuple[str, Single]]:
+def _late_biases(layer: Contraction, acc: Integers) -> Iterator[tuple[str, Single]]:
     """The bias added in float32 behind the scaling."""
     before: Single = (acc - layer.bias).astype(np.float32)
     bias: Single = layer.bias.astype(np.float32)
@@ -160,45 +170,33 @@ def _real_scale(scales: Scales) -> Single:
     return (scales.alpha * scales.a) * scales.b
 
 
-def _y_scale(layer: QGemm) -> np.float32:
+def _y_scale(layer: Contraction) -> np.float32:
     if layer.scales.y is None:
         raise ValueError(f"layer {layer.name} has a float32 output, which is not scaled")
     return layer.scales.y
 
 
-def _integer_products(layer: QGemm, acc: Integers) -> Iterator[tuple[str, Integers]]:
+def _integer_products(layer: Contraction, acc: Integers) -> Iterator[tuple[str, Integers]]:
     single, exact = layer.multiplier.astype(np.float64), _exact_multiplier(layer.scales)
     cause = "the product is Q31 fixed point with a single rounding, half up (TFLite), m from double precision"
-    yield cause, fixed_point.single_rounding(acc, exact, 31)
+    yield cause, _single_rounding(acc, exact, 31)
     cause = "the product is Q31 fixed point with two roundings (gemmlowp)"
-    yield f"{cause}, m from float32", fixed_point.double_rounding(acc, single)
-    yield f"{cause}, m from double precision", fixed_point.double_rounding(acc, exact)
-    yield "the product is Q15 fixed point (a 16-bit multiplier)", fixed_point.single_rounding(acc, exact, 15)
+    yield f"{cause}, m from float32", _double_rounding(acc, single)
+    yield f"{cause}, m from double precision", _double_rounding(acc, exact)
+    yield "the product is Q15 fixed point (a 16-bit multiplier)", _single_rounding(acc, exact, 15)
 
 
-def _wrong_products(layer: QGemm, acc: Integers) -> Iterator[Mistake]:
+def _wrong_products(layer: Contraction, acc: Integers) -> Iterator[FaultModel]:
     """For a float32 output."""
     exact = acc.astype(np.float64) * layer.multiplier
-    yield Mistake("the accumulator is not rounded to float32 before the product", PRODUCT, exact.astype(np.float32))
-    yield Mistake("the product is truncated toward zero", "rounded half to even", toward_zero(exact))
-    yield Mistake("the output is rounded to float16", PRODUCT, through_float16(product(layer, acc)))
+    yield FaultModel("the accumulator is not rounded to float32 before the product", PRODUCT, exact.astype(np.float32))
+    yield FaultModel("the product is truncated toward zero", "rounded half to even", toward_zero(exact))
+    yield FaultModel("the output is rounded to float16", PRODUCT, through_float16(product(layer, acc)))
     for cause, v in _late_biases(layer, acc):
-        yield Mistake(cause, INSIDE_SUM, v)
+        yield FaultModel(cause, INSIDE_SUM, v)
 
 
-def toward_zero(exact: Real) -> Single:
-    """The next float32 on the side of zero, or the number itself."""
-    nearest = exact.astype(np.float32)
-    beyond = np.abs(nearest.astype(np.float64)) > np.abs(exact)
-    return np.where(beyond, np.nextafter(nearest, np.float32(0)), nearest)
-
-
-def through_float16(v: Single) -> Single:
-    """As a float16 holds it."""
-    return v.astype(np.float16).astype(np.float32)
-
-
-def _wrong_sums(layer: QGemm, inputs: Array, acc: Integers) -> Iterator[tuple[str, str, Integers]]:
+def _wrong_sums(layer: Contraction, inputs: Array, acc: Integers) -> Iterator[tuple[str, str, Integers]]:
     """(cause, what is right, accumulators)."""
     weights = layer.weights.astype(np.int64) - layer.weights_zero_point
     centered = inputs.astype(np.int64) - layer.a_zero_point
@@ -209,7 +207,7 @@ def _wrong_sums(layer: QGemm, inputs: Array, acc: Integers) -> Iterator[tuple[st
     yield from _wrong_weight_zero_points(layer, centered, acc)
     yield from _wrong_signs(layer, inputs, acc)
     yield from _narrow_numbers(layer, centered, weights, acc)
-    for tail in tails(layer.input_width):
+    for tail in tails(layer.input.size):
         cause = "the last input is left out of the sum" if tail == 1 else f"the last {tail} inputs are left out of it"
         yield cause, SUM, acc - _dot(centered[:, -tail:], weights[-tail:])
     yield from _wrong_products_as_stored(layer, inputs, acc)
@@ -218,12 +216,9 @@ def _wrong_sums(layer: QGemm, inputs: Array, acc: Integers) -> Iterator[tuple[st
     yield "the bytes of the bias are in the other order", "little endian", acc - layer.bias + swapped
 
 
-def other_zero_points(right: int) -> list[int]:
-    """Zero points that are taken by mistake."""
-    return [other for other in (0, 128, -128, 127) if other != right]
-
-
-def _wrong_weight_zero_points(layer: QGemm, centered: Integers, acc: Integers) -> Iterator[tuple[str, str, Integers]]:
+def _wrong_weight_zero_points(
+    layer: Contraction, centered: Integers, acc: Integers
+) -> Iterator[tuple[str, str, Integers]]:
     total = centered.sum(axis=1, keepdims=True)
     if layer.weights_zero_point.any():
         yield "the weight zero point is left out", SUM, acc + total * layer.weights_zero_point
@@ -231,7 +226,7 @@ def _wrong_weight_zero_points(layer: QGemm, centered: Integers, acc: Integers) -
         yield "the weight zero point is 128", SUM, acc + total * (layer.weights_zero_point - 128)
 
 
-def _wrong_signs(layer: QGemm, inputs: Array, acc: Integers) -> Iterator[tuple[str, str, Integers]]:
+def _wrong_signs(layer: Contraction, inputs: Array, acc: Integers) -> Iterator[tuple[str, str, Integers]]:
     """Codes read as the other 8-bit type: those with the highest bit are 256 away."""
     weights = layer.weights.astype(np.int64) - layer.weights_zero_point
     centered = inputs.astype(np.int64) - layer.a_zero_point
@@ -247,7 +242,7 @@ def _misread(values: Array) -> Integers:
 
 
 def _narrow_numbers(
-    layer: QGemm, centered: Integers, weights: Integers, acc: Integers
+    layer: Contraction, centered: Integers, weights: Integers, acc: Integers
 ) -> Iterator[tuple[str, str, Integers]]:
     """Of a circuit, or a data type, with too few bits: numbers wrap around."""
     yield "the accumulator has 16 bits and wraps around", "int32", acc.astype(np.int16).astype(np.int64)
@@ -256,18 +251,18 @@ def _narrow_numbers(
     yield f"the weights {wrap}", "int16", _dot(centered, weights.astype(np.int8)) + layer.bias
 
 
-def _wrong_products_as_stored(layer: QGemm, inputs: Array, acc: Integers) -> Iterator[tuple[str, str, Integers]]:
+def _wrong_products_as_stored(layer: Contraction, inputs: Array, acc: Integers) -> Iterator[tuple[str, str, Integers]]:
     """Of kernels that multiply the codes as they are, and account for the zero points apart."""
     raw = inputs.astype(np.int64)
     for note, weights in _stored_weights(layer):
         yield f"pairs of products saturate to int16{note}", "exact int32 sums", acc + _pair_errors(raw, weights)
         if layer.a_zero_point or (weights != layer.weights.astype(np.int64) - layer.weights_zero_point).any():
-            for tail in tails(layer.input_width):
+            for tail in tails(layer.input.size):
                 cause = f"the products of the last {tail} inputs are left out, not their zero points{note}"
                 yield cause, SUM, acc - _dot(raw[:, -tail:], weights[-tail:])
 
 
-def _stored_weights(layer: QGemm) -> Iterator[tuple[str, Integers]]:
+def _stored_weights(layer: Contraction) -> Iterator[tuple[str, Integers]]:
     """What a kernel may multiply, with a note where it is not what the model holds."""
     yield "", layer.weights.astype(np.int64)
     if layer.weights.dtype == np.uint8:
@@ -283,7 +278,7 @@ def _pair_errors(codes: Integers, weights: Integers) -> Integers:
     return error
 
 
-def _wrong_layouts(layer: QGemm, inputs: Array) -> Iterator[tuple[str, str, Integers]]:
+def _wrong_layouts(layer: Contraction, inputs: Array) -> Iterator[tuple[str, str, Integers]]:
     """Weights, (K, N), taken from memory in an order that they do not have there."""
     shape = layer.weights.shape
     right = f"weights of {shape[0]} inputs by {shape[1]} outputs"
@@ -297,7 +292,7 @@ def _wrong_layouts(layer: QGemm, inputs: Array) -> Iterator[tuple[str, str, Inte
     yield f"{cause}: stored by inputs, read by outputs", right, _sum_with(layer, inputs, by_inputs)
 
 
-def _sum_with(layer: QGemm, inputs: Array, weights: Array) -> Integers:
+def _sum_with(layer: Contraction, inputs: Array, weights: Array) -> Integers:
     """The accumulators with other weights."""
     centered = inputs.astype(np.int64) - layer.a_zero_point
     return _dot(centered, weights.astype(np.int64) - layer.weights_zero_point) + layer.bias
@@ -306,3 +301,37 @@ def _sum_with(layer: QGemm, inputs: Array, weights: Array) -> Integers:
 def _dot(a: Integers, b: Integers) -> Integers:
     """The matrix product; in float64, which is faster and exact for sums below 2^53."""
     return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64)
+
+
+def _quantised(multiplier: Real, bits: int) -> tuple[Integers, Integers]:
+    """The pair q, exponent: multiplier = q * 2^(exponent - bits), q rounded to nearest in [2^(bits-1), 2^bits)."""
+    fraction, exponent = np.frexp(multiplier)
+    q = np.floor(np.ldexp(fraction, bits) + 0.5).astype(np.int64)
+    carried = q >> bits != 0
+    return np.where(carried, q >> 1, q), exponent.astype(np.int64) + carried
+
+
+def _single_rounding(acc: Integers, multiplier: Real, bits: int) -> Integers:
+    """floor(acc * q * 2^(exponent - bits) + 1/2), as TFLite's with a single rounding (bits = 31)."""
+    q, exponent = _quantised(multiplier, bits)
+    shift = np.clip(bits - exponent, 1, 62)
+    rounded: Integers = (acc * q + (np.int64(1) << (shift - 1))) >> shift
+    return rounded
+
+
+def _double_rounding(acc: Integers, multiplier: Real) -> Integers:
+    """As gemmlowp: SaturatingRoundingDoublingHighMul, then RoundingDivideByPOT; both round."""
+    q, exponent = _quantised(multiplier, 31)
+    high = _doubling_high_product(acc << np.clip(exponent, 0, 31), q)
+    shift = np.clip(-exponent, 0, 62)
+    mask = (np.int64(1) << shift) - 1
+    rounded: Integers = (high >> shift) + ((high & mask) > (mask >> 1) + (high < 0))
+    return rounded
+
+
+def _doubling_high_product(a: Integers, b: Integers) -> Integers:
+    """(a * b + nudge) / 2^31, the quotient toward zero."""
+    product = a * b
+    nudged = np.abs(product + np.where(product >= 0, 1 << 30, 1 - (1 << 30)))
+    high: Integers = np.sign(product) * (nudged >> 31)
+    return high

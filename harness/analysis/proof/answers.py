@@ -1,0 +1,207 @@
+"""Answers to the obligations of a layer: its stages are called in the deployed program and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from threading import Event
+
+import numpy as np
+
+from harness.analysis.compare import difference_map
+from harness.analysis.diagnosis import Diagnosis, diagnose_finish
+from harness.analysis.proof.claims import Note, Question, Side
+from harness.core.arrays import Array
+from harness.core.errors import BoardError
+from harness.execution import dumps
+from harness.execution.probe import Probe
+from harness.model.network import Network
+from harness.operators import sweeps
+from harness.operators.base import Layer
+from harness.operators.obligations import Causes, Fact, Numbers, Obligation, Outputs, Pairs, Shown, Step, Steps
+from harness.operators.sweeps import StepFunction, Sweep
+from harness.reference import exhaustive, generated
+from harness.reference.generated import Generated
+from harness.targets import Stage
+
+BYTES_AT_ONCE = 1 << 26
+"""Of outputs in one file on the board."""
+VALUES_AT_ONCE = 1 << 16
+"""In the specification's arithmetic: few enough for the second-level cache."""
+
+
+def question(obligation: Obligation, layer: Layer, stage: Stage, probe: Probe | None) -> Question:
+    """Return the question to the program that an obligation of `layer` asks."""
+    shown, causes = obligation.shown, obligation.causes
+
+    def answer(note: Note) -> str:
+        counterexample = _counterexample(shown, stage, probe, note)
+        diagnosis = diagnose(causes, layer, stage, probe) if counterexample and causes and probe else None
+        likely = diagnosis.text if diagnosis and diagnosis.complete else ""
+        return f"{counterexample}; {likely}" if likely else counterexample
+
+    return Question(
+        obligation.step,
+        Side.REFERENCE if isinstance(shown, Fact) else Side.BOARD,
+        layer.name,
+        obligation.statement,
+        obligation.method,
+        obligation.cases,
+        complete=obligation.complete,
+        answer=answer,
+    )
+
+
+def _counterexample(shown: Shown, stage: Stage, probe: Probe | None, note: Note) -> str:
+    match shown:
+        case Fact():
+            return shown.counterexample()
+        case Outputs():
+            found = (differing_output(stage, part, shown.expected, probe, note) for part in shown.inputs())
+            return next(filter(None, found), "")
+        case Steps():
+            return differing_step(shown.staircases(), shown.sweep, stage, probe, shown.text, note)
+        case Numbers():
+            return _differing_number(shown, stage, probe, note)
+        case Pairs():
+            parts = [*generated.pair_vectors(shown.size), *_random_parts(stage, shown)]
+            found = (_differing_generated(stage, part, shown.expected, probe, note) for part in parts)
+            return next(filter(None, found), "")
+
+
+def diagnose(causes: Causes, layer: Layer, stage: Stage, probe: Probe) -> Diagnosis:
+    """Return how well the fault models explain what the stage gives at notable inputs.
+
+    The vectors of a run may meet none of the few inputs at which a fault shows; these are chosen where it can.
+    """
+    inputs = causes.inputs()
+    actual = probe.outputs(stage, inputs.astype(stage.input_dtype))
+    return diagnose_finish(0, layer, inputs, causes.expected(inputs), actual)
+
+
+def reference_agrees(network: Network, layer: Layer, abandoned: Event) -> Question:
+    """Return the question whether ONNX Runtime and the integer specification agree on every rounding of a layer."""
+    quantizes = layer.takes_any_float
+
+    def confirm(_: Note) -> str:
+        exhaustive.confirm(network, layer, abandoned)
+        return ""
+
+    return Question(
+        Step.QUANTIZATION if quantizes else Step.REQUANTIZATION,
+        Side.REFERENCE,
+        layer.name,
+        f"ONNX Runtime and the integer specification agree on every {'float32' if quantizes else 'accumulator'}",
+        "the model's own node computes all of them" + ("" if quantizes else ", fed in place of its bias"),
+        _cases(layer),
+        complete=True,
+        answer=confirm,
+    )
+
+
+def differing_step(
+    staircases: Sequence[StepFunction],
+    sweep: Sweep,
+    stage: Stage,
+    probe: Probe | None,
+    text: Callable[[int], str],
+    note: Note,
+) -> str:
+    """The first input of a sweep whose code is not that of its column's staircase; `text` shows an input."""
+    if probe is None:
+        note(dumps.sha256(sweeps.expected(staircases, sweep)))
+        return ""
+    found, done = probe.steps(stage, sweep)
+    different = sweeps.first_difference(sweeps.expected(staircases, done), found)
+    if different is None and done.cases < sweep.cases:
+        raise BoardError(f"the program ended the sweep of {stage.name} early, without a difference before")
+    if different is None:
+        note(dumps.sha256(found))
+        return ""
+    column, vector = different
+    value = int(sweep.start[column]) + vector
+    first = np.full((1, stage.input_width), value & (sweeps.FLOATS - 1), np.uint32).view(stage.input_dtype)
+    alone, wanted = probe.outputs(stage, first)[0, column], staircases[column].at(value)
+    becomes = f"{alone}, expected {wanted}" if alone != wanted else f"{wanted}, but within a sweep another code"
+    return f"column {column}: {text(value)} becomes {becomes}"
+
+
+def _differing_number(shown: Numbers, stage: Stage, probe: Probe | None, note: Note) -> str:
+    sweep, finish, size = shown.sweep, shown.expected, stage.output_width
+    length = max(BYTES_AT_ONCE // (4 * size), 1)
+    for first in range(0, sweep.vectors, length):
+        part = Sweep(sweep.start + first, np.full_like(sweep.count, min(length, sweep.vectors - first)))
+        accumulators = part.values().view(np.int32)
+        wanted = _evaluate(lambda acc: finish(acc.astype(np.int64)), accumulators, size)
+        right = dumps.sha256(wanted)
+        if probe and probe.sweep_sha256(stage, part) != right:
+            counterexample = _first_number(stage, accumulators, wanted, sweep.count - first, probe)
+            if counterexample:
+                return counterexample
+        note(right)
+    return ""
+
+
+def _first_number(stage: Stage, accumulators: Array, wanted: Array, reachable: Array, probe: Probe) -> str:
+    """Of each column's first values only so many can be reached: a shorter column runs on."""
+    found = probe.outputs(stage, accumulators)
+    different = difference_map(wanted, found)
+    if not different.any():
+        return "the outputs of a sweep changed when they were asked for again"
+    vectors, columns = np.nonzero(different & (np.arange(len(wanted))[:, None] < reachable))
+    if not len(vectors):
+        return ""
+    at = vectors[0], columns[0]
+    return f"column {at[1]}: {accumulators[at]} becomes {found[at]}, expected {wanted[at]}"
+
+
+def differing_output(
+    stage: Stage, inputs: Array, expected: Callable[[Array], Array], probe: Probe | None, note: Note
+) -> str:
+    """The first of the inputs (n, input width) whose output is not the expected one, in words."""
+    rows = max(BYTES_AT_ONCE // (inputs.itemsize * inputs.shape[1] + 8 * stage.output_width), 1)
+    for start in range(0, len(inputs), rows):
+        part = inputs[start : start + rows]
+        wanted = _evaluate(expected, part, stage.output_width).astype(stage.output_dtype)
+        found = probe.outputs(stage, part) if probe else wanted
+        vectors, columns = np.nonzero(difference_map(wanted, found))
+        if len(vectors):
+            at = vectors[0], columns[0]
+            return f"column {at[1]} of inputs {_row(part[at[0]])}: {found[at]}, expected {wanted[at]}"
+        note(dumps.sha256(found))
+    return ""
+
+
+def _evaluate(function: Callable[[Array], Array], inputs: Array, width: int) -> Array:
+    """The function's outputs, (n, width), some rows at once: the specification needs a hundred bytes for a value."""
+    rows = max(VALUES_AT_ONCE // width, 1)
+    return np.concatenate([function(inputs[start : start + rows]) for start in range(0, len(inputs), rows)])
+
+
+def _row(values: Array) -> str:
+    """Whole, on one line: somebody is to try it again."""
+    return f"[{', '.join(map(str, values))}]"
+
+
+def _random_parts(stage: Stage, shown: Pairs) -> Iterator[Generated]:
+    """Random vectors, each part with a seed of its own and so many that its sums fit into a file."""
+    at_once = max(BYTES_AT_ONCE // (4 * stage.output_width), 1)
+    for seed, first in enumerate(range(0, shown.random_vectors, at_once)):
+        yield generated.random_vectors(min(at_once, shown.random_vectors - first), shown.size, seed)
+
+
+def _differing_generated(
+    stage: Stage, vectors: Generated, exact: Callable[[Array], Array], probe: Probe | None, note: Note
+) -> str:
+    """The first wrong sum of generated vectors; they are sent only to find it."""
+    rows = vectors.rows(0, vectors.count).view(stage.input_dtype)
+    right = dumps.sha256(exact(rows).astype(stage.output_dtype))
+    if probe and probe.generated_sha256(stage, vectors) != right:
+        counterexample = differing_output(stage, rows, exact, probe, lambda _: None)
+        return counterexample or "the sums of generated vectors changed when they were asked for again"
+    note(right)
+    return ""
+
+
+def _cases(layer: Layer) -> int:
+    sweep = layer.sweep()
+    return sweep.cases if sweep else 0

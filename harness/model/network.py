@@ -1,0 +1,40 @@
+"""A network as an immutable value: its layers with their constants, its input and input box."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.operators.base import Layer
+from harness.operators.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """The affine map from physical inputs to network inputs: normalised = (physical - mean) / range."""
+
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    mean: tuple[float, ...]
+    range: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A model, read and found exactly reproducible.
+
+    `layers` are in the order of the graph's nodes: each reads the input or what layers before it write.
+    `box` is float32 (2, size of the input): lower and upper bound of every network input.
+    `sha256` is that of the ONNX file's bytes, which are kept in `onnx_bytes`.
+    """
+
+    name: str
+    input: Tensor
+    layers: tuple[Layer, ...]
+    box: npt.NDArray[np.float32]
+    normalisation: Normalisation | None
+    metadata: dict[str, str]
+    sha256: str
+    onnx_bytes: bytes

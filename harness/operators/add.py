@@ -1,0 +1,156 @@
+"""Add (ONNX), float32: the sum of two activations, or of an activation and a constant.
+
+y[n] = a[n] + b[n]                         one IEEE 754 addition, rounded half to even
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.core.arrays import Array
+from harness.operators import softfloat
+from harness.operators.base import Evaluate, Layer, fields
+from harness.operators.exact import bits_of
+from harness.operators.fault_models import LITTLE_ENDIAN, FaultModel, through_float16, toward_zero
+from harness.operators.node import Node
+from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, Part, Step, mixed, samples
+from harness.operators.tensor import FLOAT32
+
+KINDS_OF_PAIRS = 5
+SPECIAL_TERMS = np.array([0, 1e-45, 2.0**-126, 1, 1 + 2.0**-23, 1e38], np.float32)
+SPECIAL_TERMS = np.append(SPECIAL_TERMS, -SPECIAL_TERMS)
+
+
+@dataclass(frozen=True, eq=False)
+class Add(Layer):
+    """y[n] = a[n] + b[n]; a is the first input, b the second, or the constant `addend`, float32 (N,).
+
+    Both terms and the sum are finite for every input: a sum that could overflow is refused.
+    """
+
+    ONNX = (("", "Add"),)
+
+    addend: npt.NDArray[np.float32] | None
+
+    @classmethod
+    def read(cls, node: Node) -> Self:
+        """Read a node whose inputs have the same size, or one of which is a constant."""
+        node.require_inputs(2, 2)
+        node.attributes({})
+        sources = [node.activation(i, [FLOAT32]) for i, name in enumerate(node.inputs) if name not in node.constants]
+        if not sources:
+            raise node.refusal("adds two constants", "the results of two nodes, or of one and a constant")
+        if len({source.size for source in sources}) > 1:
+            raise node.refusal(
+                f"its inputs have widths {sources[0].size} and {sources[1].size}", "the same width twice"
+            )
+        addend = _addend(node, sources[0].size) if len(sources) == 1 else None
+        with np.errstate(over="ignore"):  # rounding changes no order, so the bound holds for rounded sums too
+            terms = [np.float32(source.bound) for source in sources]
+            bound = float(terms[0] + (terms[1] if addend is None else np.abs(addend).max()))
+        if not math.isfinite(bound):
+            reaches = " and ".join(f"{source.name!r} {source.bound:.8g}" for source in sources)
+            raise node.refusal(
+                f"its sum can overflow: the terms can reach {reaches}", "terms whose sum stays below 3.4028235e+38"
+            )
+        return cls(**fields(node, sources, sources[0].shape, FLOAT32, bound), addend=addend)
+
+    def prepare(self) -> Evaluate:
+        """Return the function that adds in integer arithmetic."""
+        constants = () if self.addend is None else (self.addend,)
+
+        def add(*terms: Array) -> Array:
+            a, b = map(bits_of, (*terms, *constants))
+            return softfloat.add(a, b).view(np.float32)
+
+        return add
+
+    def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
+        """Not among them: terms that were not rounded to float32 before, which cannot be seen from the rounded ones.
+
+        An addition in double precision of the rounded terms is none either: rounded to float32 it gives the same.
+        """
+        a, b = inputs if self.addend is None else (inputs[0], np.broadcast_to(self.addend, inputs[0].shape))
+        right = "a + b, rounded once"
+        yield FaultModel("the first term is left out", right, b)
+        yield FaultModel("the second term is left out", right, a)
+        yield FaultModel("the second term is subtracted instead of added", right, a - b)
+        exact = a.astype(np.float64) + b
+        yield FaultModel("the sum is truncated toward zero", "rounded half to even", toward_zero(exact))
+        total = a + b
+        flushed = np.where(np.abs(total) < np.finfo(np.float32).tiny, total * np.float32(0), total)
+        yield FaultModel("a subnormal sum is flushed to zero", "it is kept", flushed)
+        yield FaultModel("the sum is rounded to float16", right, through_float16(total))
+        if self.addend is not None:
+            yield FaultModel(
+                "the bytes of the constant are in the other order", LITTLE_ENDIAN, a + self.addend.byteswap()
+            )
+
+    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+        """Yield pairs of terms at which roundings differ; their 2^64 pairs cannot be enumerated."""
+        pairs = KINDS_OF_PAIRS * samples(self.size) + len(SPECIAL_TERMS) ** len(self.inputs) + VECTORS
+        evaluate, size = self.prepare(), self.size
+        yield Obligation(
+            Step.OTHERS,
+            Part.COMPUTE,
+            "sums are rounded to float32 as IEEE 754 says",
+            f"{pairs:,} pairs a column: random bits, ties, cancellation, subnormals, zeros; {MIXED}; not complete",
+            pairs * size,
+            Outputs(lambda: [self.terms()], lambda both: evaluate(*np.split(both, len(self.inputs), axis=1))),
+            complete=False,
+        )
+
+    def assumptions(self) -> Iterator[str]:
+        """Yield that sums are rounded as IEEE 754 requires."""
+        yield "A float32 addition is rounded as IEEE 754 requires: its 2^64 pairs cannot be tried."
+
+    def terms(self) -> Array:
+        """Return pairs of finite terms whose sum is finite: (n, 2 N), or (n, N) if the second is a constant."""
+        rng = np.random.default_rng(0)
+        shape = samples(self.size), self.size
+        first = _finite(rng, shape)
+        special = np.stack(np.meshgrid(*[SPECIAL_TERMS] * len(self.sources)), axis=-1).reshape(-1, len(self.sources))
+        everywhere = np.repeat(special, self.size, axis=1)
+        if self.addend is not None:
+            alike = mixed(_finite(rng, (1024, 1))[:, 0], self.size)
+            return np.concatenate([first, *_near(self.addend, first), everywhere, alike])
+        others = [_finite(rng, shape), *_near(first, _finite(rng, shape))]
+        alike = mixed(_finite(rng, (1024, 1))[:, 0], 2 * self.size)
+        return np.concatenate([*(np.concatenate([first, other], axis=1) for other in others), everywhere, alike])
+
+    def specified(self, inputs: Sequence[Array], expected: Array) -> Array:
+        """Return where terms and sum are finite, as they are in every network that is read."""
+        finite: Array = np.all([np.isfinite(values) for values in (*inputs, expected)], axis=0)
+        return finite
+
+
+def _addend(node: Node, width: int) -> npt.NDArray[np.float32]:
+    """Return the constant term, whichever of the two it is: addition is commutative to the bit."""
+    position = next(i for i, name in enumerate(node.inputs) if name in node.constants)
+    addend = node.constant(position, "addend", [FLOAT32])
+    if addend.shape not in ((), (1,), (width,), (1, width)):
+        raise node.refusal(f"the addend has shape {addend.shape}", f"shape (), (1,), ({width},) or (1, {width})")
+    if not np.isfinite(addend).all():
+        raise node.refusal(f"the addend holds {addend[~np.isfinite(addend)].flat[0]}", "finite numbers")
+    return np.broadcast_to(addend.reshape(-1), width).astype(np.float32)
+
+
+def _finite(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
+    """Random signs, exponents below the largest, and fractions, subnormal numbers among them."""
+    bits = rng.integers(0, 0xFE << 23, shape, dtype=np.uint32) | rng.integers(0, 2, shape, dtype=np.uint32) << 31
+    return bits.view(np.float32) * np.float32(0.25)
+
+
+def _near(to: Array, shaped: Array) -> Iterator[Array]:
+    """Terms that cancel with `to` or nearly so, and such that lie half way between two sums."""
+    opposite = np.broadcast_to(-to, shaped.shape).astype(np.float32)
+    yield opposite
+    yield np.nextafter(opposite, np.float32(0))
+    yield (np.spacing(np.abs(opposite)) * np.float32(0.5)).astype(np.float32)
+    yield (np.spacing(np.abs(opposite)) * np.float32(1.5)).astype(np.float32)

@@ -1,0 +1,218 @@
+"""What all operators have in common: a layer is a node of the model with everything that is true of it on any target.
+
+An operator is a subclass of `Layer` in a file of its own.  The code for a target is in
+`harness/targets/<target>/<operator>.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from harness.core.arrays import Array
+from harness.operators.counters import Counter, NoCounter
+from harness.operators.fault_models import FaultModel, Single
+from harness.operators.node import Node
+from harness.operators.obligations import Obligation
+from harness.operators.product import Product
+from harness.operators.softfloat import Integers
+from harness.operators.sweeps import StepFunction, Sweep
+from harness.operators.tensor import Tensor
+
+Evaluate: TypeAlias = Callable[..., Array]
+"""From the values of a layer's inputs, (vectors, size) each, to those of its output, (vectors, size)."""
+FindTies: TypeAlias = Callable[..., tuple[Array, npt.NDArray[np.bool_]]]
+"""From the same to the output and to whether each value was a tie, bool (vectors, size) or (vectors, 1)."""
+ALONE = "alone/input"
+"""The input of a node that is computed alone."""
+DEFAULT_BOX = (-1.0, 1.0)
+"""Of an input for which neither the model nor its first layer states bounds."""
+
+
+@dataclass(frozen=True, eq=False)  # or layers with arrays, which inherit it, would be equal by their names
+class Layer(ABC):
+    """One node of the model and the activation that it writes.
+
+    `node` is the ONNX node's name, `name` a unique stem [a-z][a-z0-9_]* derived from it for files and C, `operator`
+    the ONNX operator.  `inputs` are the activations that it reads, without constants.
+    """
+
+    ONNX: ClassVar[tuple[tuple[str, str], ...]]
+    """The (domain, operator) pairs that the class reads; ONNX's own domain is empty."""
+    accumulates: ClassVar[bool] = False
+    """Whether it sums products of quantised values."""
+    elementwise: ClassVar[bool] = True
+    """Whether a value of the output depends on the values at the same place of the inputs alone."""
+    selects: ClassVar[bool] = False
+    """Whether it chooses among the values of a vector."""
+    takes_any_float: ClassVar[bool] = False
+    """Whether NaN and infinities are specified inputs."""
+    noun: ClassVar[str] = "values"
+    """The word for what its rounding starts from, in a diagnosis."""
+
+    name: str
+    node: str
+    operator: str
+    inputs: tuple[Tensor, ...]
+    output: Tensor
+
+    @classmethod
+    @abstractmethod
+    def read(cls, node: Node) -> Self:
+        """Read a node; raise RequestError if its arithmetic is not exactly reproducible."""
+
+    @abstractmethod
+    def prepare(self) -> Evaluate:
+        """Return the exact function of the layer; every rounding is decided by integer arithmetic."""
+
+    def counter(self, room: int) -> Counter:  # noqa: ARG002 - operators override it
+        """Return the coverage counter, with a map of accumulators if that fits into `room` bits."""
+        return NoCounter()
+
+    def find_ties(self) -> FindTies:
+        """Return the function from inputs to the output, and to whether each value was rounded half way.
+
+        Half way is exactly between two quantised values; the default operator rounds to none.
+        """
+        evaluate = self.prepare()
+        return lambda *values: (evaluate(*values), np.zeros((len(values[0]), 1), np.bool_))
+
+    def boundaries(self) -> tuple[Array, Array]:
+        """Return sorted float32 inputs around which the output changes, and those exactly half way; none by default.
+
+        For a layer that reads the input of the network.
+        """
+        none = np.empty(0, np.float32)
+        return none, none
+
+    def representable(self) -> tuple[float, float]:
+        """Return bounds of a float32 input that reach every output and one step more; for lack of a stated box."""
+        return DEFAULT_BOX
+
+    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:
+        """Yield what a proof shows of the stages of the layer.
+
+        `all_floats` passes every float32 through a stage that reads the input of the network; `random_vectors` is the
+        number of generated vectors that pass through every sum.
+        """
+        raise NotImplementedError(f"a proof of {self.operator}")
+
+    def assumptions(self) -> Iterator[str]:
+        """Yield what a proof of the layer takes for granted, in whole sentences."""
+        return iter(())
+
+    def extremes(self) -> Array | None:
+        """Return inputs that bring its sums to their bounds; None if it has no sums."""
+        return None
+
+    def sweep(self) -> Sweep | None:
+        """Return all integers that its rounding starts from, column by column; None if there are too many."""
+        return None
+
+    def step_functions(self) -> list[StepFunction] | None:
+        """Return its rounding as functions of the integers of the sweep, one a column; None for a float32 output."""
+        return None
+
+    def isolate(self, node: onnx.NodeProto) -> tuple[list[onnx.ValueInfoProto], Callable[[Array], dict[str, Array]]]:
+        """Change its node so that it computes the rounding alone.
+
+        Return the inputs of a model with this node, and the function from uint32 (n, N) bits of the sweep to the values
+        of these inputs.
+        """
+        raise NotImplementedError
+
+    def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:  # noqa: ARG002 - operators override it
+        """Yield the outputs that known faults make of the inputs, (vectors, size) each, the more special ones first.
+
+        The causes depend on the layer alone, not on its inputs.
+        """
+        return iter(())
+
+    def before_rounding(self, *inputs: Array) -> Single | None:  # noqa: ARG002 - operators override it
+        """Return the number that each value is rounded from, clamped; None if it is rounded to no quantised value."""
+        return None
+
+    def sums(self, *inputs: Array) -> Integers | None:  # noqa: ARG002 - contractions override it
+        """Return the accumulators, int64 (vectors, size); None if it has none."""
+        return None
+
+    def finished(self, sums: Integers) -> Array:
+        """Return the output for accumulators."""
+        raise NotImplementedError
+
+    def sums_before_rounding(self, sums: Integers) -> Single | None:
+        """Return `before_rounding` for accumulators."""
+        raise NotImplementedError
+
+    def fault_models_of_sums(self, sums: Integers) -> Iterator[FaultModel]:
+        """Yield the fault models of what follows the accumulators."""
+        raise NotImplementedError
+
+    def specified(self, inputs: Sequence[Array], expected: Array) -> Array | None:  # noqa: ARG002 - as above
+        """Return where the output is specified for these inputs, bool; None if everywhere."""
+        return None
+
+    def product(self) -> Product | None:
+        """Return the product of 8-bit matrices that ONNX Runtime computes for it; None if it computes none."""
+        return None
+
+    def saturating(self, inputs: Array) -> Array | None:  # noqa: ARG002 - contractions override it
+        """Return the output of kernels that saturate pairs of products to int16, None if they cannot."""
+        return None
+
+    def check_thresholds(self, thresholds: Array) -> tuple[int, str]:  # noqa: ARG002 - operators override it
+        """Compare integer thresholds with the formula in this machine's float32.
+
+        Return the number of inputs, and the first that is wrong in words.  That is neither how the thresholds were
+        found, by bisection in integers, nor how a core applies them.
+        """
+        return 0, f"{self.operator} has no thresholds"
+
+    def slice(self, start: int, stop: int, name: str) -> Self | None:  # noqa: ARG002 - operators override it
+        """Return the layer `name` that computes values `start` to `stop` of the output, None if it cannot be split."""
+        return None
+
+    @property
+    def splittable(self) -> bool:
+        """Whether several items can compute parts of the output."""
+        return self.slice(0, self.size, self.name) is not None
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of the activations that it reads."""
+        return tuple(tensor.name for tensor in self.inputs)
+
+    @property
+    def input(self) -> Tensor:
+        """The first activation that it reads."""
+        return self.inputs[0]
+
+    @property
+    def size(self) -> int:
+        """The number of values that it writes for one vector."""
+        return self.output.size
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the values that it writes."""
+        return self.output.dtype
+
+
+def fields(
+    node: Node, inputs: Sequence[Tensor], shape: tuple[int, ...], dtype: np.dtype[Any], bound: float = math.inf
+) -> dict[str, Any]:
+    """Return the fields of `Layer`, for an operator's `read`."""
+    return {
+        "name": node.name,
+        "node": node.name,
+        "operator": node.operator,
+        "inputs": tuple(inputs),
+        "output": Tensor(node.proto.output[0], shape, dtype, bound),
+    }

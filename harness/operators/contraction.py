@@ -1,0 +1,368 @@
+"""Contractions of quantised values: sums of products with constant weights, then one rounding.
+
+    acc[n] = bias[n] + sum_k (a[k] - a_zero_point) * (weights[k, n] - weights_zero_point[n])    in int32
+    y[n]   = saturate(round_half_even(float32(acc[n]) * multiplier[n]) + y_zero_point)          uint8, int8
+    y[n]   = float32(acc[n]) * multiplier[n]                                                    float32
+
+A sum of integers does not depend on the order of its terms as long as no partial sum leaves int32, which
+`require_int32` establishes for every input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.core.arrays import Array
+from harness.operators import contraction_faults, contraction_proof, softfloat, sweeps
+from harness.operators.base import Evaluate, FindTies, Layer
+from harness.operators.counters import AccumulatorCounter, Counter, LayerCoverage, Quantity, RoundingCounter
+from harness.operators.exact import (
+    CACHED_LAYERS,
+    Staircase,
+    bits_of,
+    float_bits,
+    quantised,
+    saturate,
+    smallest,
+)
+from harness.operators.fault_models import FaultModel, Single
+from harness.operators.node import Node
+from harness.operators.obligations import Obligation
+from harness.operators.product import Product, are_small, saturated
+from harness.operators.softfloat import Integers
+from harness.operators.sweeps import StepFunction, Sweep
+
+CHECKED_AT_ONCE = 1 << 18
+SINGLE_THREADED_TERMS = 1 << 18
+"""OpenBLAS, which numpy brings, starts its threads above this number of multiplications."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scales:
+    """The float32 scales of a contraction; `b` has one for every channel, `y` is None for a float32 output."""
+
+    alpha: np.float32
+    a: np.float32
+    b: npt.NDArray[np.float32]
+    y: np.float32 | None
+
+    def multiplier(self) -> npt.NDArray[np.float32]:
+        """Return ((alpha * a) * b[n]) / y, each operation rounded to float32, the division only if there is a y."""
+        with np.errstate(all="ignore"):  # the reader refuses a result that is not normal
+            product: npt.NDArray[np.float32] = (self.alpha * self.a) * self.b
+            return product if self.y is None else product / self.y
+
+    def multiplier_bits(self) -> npt.NDArray[np.uint32]:
+        """Return the bits of the same by integer arithmetic, uint32 (N,)."""
+        alpha, a = (softfloat.decode(bits_of(np.atleast_1d(scale))) for scale in (self.alpha, self.a))
+        product = _scale_product(_scale_product(alpha, a), softfloat.decode(bits_of(self.b)))
+        if self.y is not None:
+            product = softfloat.divide(product, softfloat.decode(bits_of(np.atleast_1d(self.y))))
+        negative = np.signbit(self.alpha) ^ np.signbit(self.a) ^ np.signbit(self.b)
+        return softfloat.encode(product, negative)
+
+
+@dataclass(frozen=True, eq=False)
+class Contraction(Layer):
+    """A layer of sums of products.
+
+    `weights` is int8 or uint8 (K, N); `weights_zero_point` int32 (N,); `bias` int32 (N,); `multiplier` float32 (N,),
+    made of `scales`.  `y_zero_point` is 0 for a float32 output.
+    """
+
+    accumulates = True
+    elementwise = False
+    noun = "accumulators"
+
+    weights: Array
+    weights_zero_point: npt.NDArray[np.int32]
+    bias: npt.NDArray[np.int32]
+    multiplier: npt.NDArray[np.float32]
+    scales: Scales
+    a_zero_point: int
+    y_zero_point: int
+    per_column: bool
+
+    def prepare(self) -> Evaluate:
+        """Return the function from quantised inputs to the output."""
+        accumulate, finish = self.accumulate(), self.finish()
+        return lambda a: finish(accumulate(a))
+
+    def accumulate(self) -> Callable[[Array], Integers]:
+        """Return the function from quantised inputs, (n, K), to accumulators, int64 (n, N).
+
+        The matrix product runs in floating point, where no sum is rounded: every partial sum, in any order, is an
+        integer no larger than `largest`, so it is exact in float32 up to 2**24 and in float64 up to 2**53.
+        """
+        weights = self.weights.astype(np.int64) - self.weights_zero_point
+        largest = (255 * np.abs(weights).sum(axis=0) + np.abs(self.bias.astype(np.int64))).max()
+        exact = np.dtype(np.float32 if largest <= 1 << 24 else np.float64)
+        b, bias = weights.astype(exact), self.bias.astype(exact)
+        zero_point = np.array(self.a_zero_point, exact)
+
+        def accumulate(a: Array) -> Integers:
+            acc = _product(a.astype(exact) - zero_point, b) + bias
+            return acc.astype(np.int64)
+
+        return accumulate
+
+    def finish(self) -> Callable[[Integers], Array]:
+        """Return the function from accumulators within their bounds, int64 (n, N), to the output."""
+        if self.dtype == np.float32:
+            return lambda acc: float_bits(acc, self.multiplier).view(np.float32)
+        staircase = Staircase.of(self.thresholds(), *self.accumulator_bounds())
+        return lambda acc: quantised(staircase.count(acc), self.dtype)
+
+    def accumulator_bounds(self) -> tuple[Integers, Integers]:
+        """Return the exact bounds, int64 (N,) each, of acc[n] over all inputs a[k].
+
+        Every term (a - a_zero_point) * (weights - weights_zero_point) can be 0, so the bounds hold for every partial
+        sum too, in any order.
+        """
+        limits = np.iinfo(self.input.dtype)
+        weights = self.weights.astype(np.int64) - self.weights_zero_point
+        at_lowest = (int(limits.min) - self.a_zero_point) * weights
+        at_highest = (int(limits.max) - self.a_zero_point) * weights
+        low = self.bias + np.minimum(at_lowest, at_highest).sum(axis=0)
+        high = self.bias + np.maximum(at_lowest, at_highest).sum(axis=0)
+        return low, high
+
+    @lru_cache(maxsize=CACHED_LAYERS)  # noqa: B019 - layers live as long as their network
+    def thresholds(self) -> npt.NDArray[np.int32]:
+        """Return the smallest accumulator that reaches each value above QMIN: int32 (N, 255), ascending.
+
+        y = QMIN + number of thresholds[n] <= acc for every acc within its bounds low, high.  The thresholds are clipped
+        to these bounds: low is always reached, high + 1 never.
+        """
+        low, high = self.accumulator_bounds()
+        steps, column_of = self.thresholds_by_multiplier()
+        return np.clip(steps[column_of], low[:, None], high[:, None] + 1).astype(np.int32)
+
+    def thresholds_by_multiplier(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.intp]]:
+        """Return thresholds of each distinct multiplier, int32 (M, 255), and the row of each column, (N,).
+
+        They are clipped to the bounds of all columns together.
+        """
+        limits = np.iinfo(self.dtype)
+        targets = np.arange(limits.min + 1, limits.max + 1) - self.y_zero_point
+        low, high = self.accumulator_bounds()
+        bits, column_of = np.unique(bits_of(self.multiplier), return_inverse=True)
+        multiplier = softfloat.decode(bits[:, None])
+
+        def reached(acc: Integers) -> npt.NDArray[np.bool_]:
+            v = softfloat.round_to_integer(softfloat.multiply(softfloat.from_integer(acc), multiplier))
+            return np.sign(acc) * v >= targets
+
+        shape = (len(bits), len(targets))
+        steps = smallest(reached, np.full(shape, low.min()), np.full(shape, high.max() + 1))
+        return steps.astype(np.int32), column_of
+
+    def counter(self, room: int) -> Counter:
+        """Count accumulators and, for a quantised output, values, ties and saturation."""
+        return _FloatCounter(self, room) if self.dtype == np.float32 else _Counter(self, room)
+
+    def find_ties(self) -> FindTies:
+        """Find products float32(acc) * m half way between two values."""
+        if self.dtype == np.float32:
+            return super().find_ties()
+        accumulate, staircase = self.accumulate(), Staircase.of(self.thresholds(), *self.accumulator_bounds())
+        lower, upper = self._ties_of_steps()
+        steps_before = np.arange(self.size) * lower.shape[1]
+
+        def find(a: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
+            acc = accumulate(a)
+            reached = staircase.count(acc)
+            step = steps_before + reached
+            return quantised(reached, self.dtype), (acc == lower.take(step)) | (acc == upper.take(step))
+
+        return find
+
+    def _ties_of_steps(self) -> tuple[Array, Array]:
+        """Return for every column and value, int64 (N, 256) each, the tie that rounds up and the one that rounds down.
+
+        A tie is the threshold itself or the accumulator just below it; if it is neither, a value out of reach.
+        """
+        low, high = (bound[:, None] for bound in self.accumulator_bounds())
+        steps = self.thresholds().astype(np.int64)
+        multiplier = softfloat.decode(bits_of(self.multiplier)[:, None])
+
+        def ties(acc: Array) -> Array:
+            product = softfloat.multiply(softfloat.from_integer(acc), multiplier)
+            within = (steps > low) & (steps <= high)
+            return np.where(within & softfloat.is_half_way(product), acc, low - 1)
+
+        return np.hstack([low - 1, ties(steps)]), np.hstack([ties(steps - 1), low - 1])
+
+    def check_thresholds(self, thresholds: Array) -> tuple[int, str]:
+        """Compare every accumulator of every column."""
+        low, high = self.accumulator_bounds()
+        for column, (first, last) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
+            for start in range(first, last + 1, CHECKED_AT_ONCE):
+                acc = np.arange(start, min(start + CHECKED_AT_ONCE, last + 1), dtype=np.int32)
+                v = acc.astype(np.float32) * self.multiplier[column]
+                expected = saturate(v, self.dtype, self.y_zero_point)
+                inside = np.clip(thresholds[column].astype(np.int64), start, start + len(acc))
+                lengths = np.diff(np.concatenate([[start], inside, [start + len(acc)]]))
+                found = quantised(np.repeat(np.arange(256), lengths), self.dtype)
+                wrong = np.flatnonzero(expected != found)
+                if len(wrong):
+                    at = int(wrong[0])
+                    where = f"column {column}: accumulator {acc[at]}"
+                    return at, f"{where} becomes {found[at]} by its thresholds, {expected[at]} by the formula"
+        return int((high - low + 1).sum()), ""
+
+    def sums(self, *inputs: Array) -> Integers:
+        """Return the accumulators."""
+        return self.accumulate()(inputs[0])
+
+    def finished(self, sums: Integers) -> Array:
+        """Return the output for accumulators within their bounds."""
+        return self.finish()(sums)
+
+    def before_rounding(self, *inputs: Array) -> Single | None:
+        """Return float32(acc) * m, clamped to the range of the values; None for a float32 output."""
+        return self.sums_before_rounding(self.sums(*inputs))
+
+    def sums_before_rounding(self, sums: Integers) -> Single | None:
+        """Return the same for accumulators."""
+        return None if self.dtype == np.float32 else contraction_faults.clamped_product(self, sums)
+
+    def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
+        """Yield wrong multipliers, products, roundings and sums."""
+        return contraction_faults.fault_models(self, inputs[0])
+
+    def fault_models_of_sums(self, sums: Integers) -> Iterator[FaultModel]:
+        """Yield those of what follows the sum."""
+        return contraction_faults.finishing_fault_models(self, sums)
+
+    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no floats
+        """Yield those of the sums and of what follows them."""
+        return contraction_proof.obligations(self, random_vectors)
+
+    def assumptions(self) -> Iterator[str]:
+        """Yield what samples of the sums do not show."""
+        yield (
+            "In a sum of products no term depends on three or more inputs at once in a way that one input alone, any "
+            "pair of codes of two inputs, the extremes and random vectors do not show. All of these were tried."
+        )
+
+    def extremes(self) -> Array:
+        """Return inputs (n, K) that bring the sums to their bounds, and random ones."""
+        return contraction_proof.extremes(self)
+
+    def sweep(self) -> Sweep:
+        """Return every accumulator within its bounds, in its own column."""
+        low, high = self.accumulator_bounds()
+        return Sweep(low, high - low + 1)
+
+    def step_functions(self) -> list[StepFunction] | None:
+        """Return the requantisation of each column as a function of the accumulator, within its bounds."""
+        if self.dtype == np.float32:
+            return None
+        low, _ = self.accumulator_bounds()
+        return [
+            sweeps.of_thresholds(steps.astype(np.int64), int(first), self.dtype)
+            for steps, first in zip(self.thresholds(), low, strict=True)
+        ]
+
+    def product(self) -> Product:
+        """Return the product that ONNX Runtime computes."""
+        zero_points = tuple(self.weights_zero_point.tolist())
+        return Product(
+            self.input.dtype.name,
+            self.weights.dtype.name,
+            self.input.size,
+            self.size,
+            self.a_zero_point,
+            zero_points if self.per_column else zero_points[:1],
+            are_small(self.weights),
+        )
+
+    def saturating(self, inputs: Array) -> Array | None:
+        """Return the output of kernels that saturate pairs of products to int16; None for types that cannot saturate.
+
+        The sums may be ones that exact products cannot reach.
+        """
+        if self.input.dtype != np.uint8 or self.weights.dtype != np.int8:
+            return None
+        sums = saturated(inputs, self.weights, self.a_zero_point, self.weights_zero_point) + self.bias
+        v: Array = sums.astype(np.int32).astype(np.float32) * self.multiplier
+        return v if self.dtype == np.float32 else saturate(v, self.dtype, self.y_zero_point)
+
+    def require_int32(self, node: Node) -> None:
+        """Refuse sums that could wrap; one value above is kept free, for a threshold that is never reached."""
+        low, high = self.accumulator_bounds()
+        least, most = np.iinfo(np.int32).min, np.iinfo(np.int32).max - 1
+        for column in np.flatnonzero((low < least) | (high > most)):
+            raise node.refusal(
+                f"the accumulator of column {column} can reach {low[column]} to {high[column]}",
+                f"at most {least} to {most}, the range of int32: fewer inputs or a smaller bias",
+            )
+
+
+class _FloatCounter(Counter):
+    """The accumulators; nothing else can be listed for a float32 output."""
+
+    def __init__(self, layer: Contraction, room: int) -> None:
+        low, high = layer.accumulator_bounds()
+        self._accumulate = layer.accumulate()
+        self._accumulators = AccumulatorCounter(low, high) if (high - low + 1).sum() <= room else None
+        self.bits = self._accumulators.reachable if self._accumulators else 0
+
+    def add(self, *values: Array) -> None:
+        a, _ = values
+        self._add(self._accumulate(a))
+
+    def _add(self, acc: Integers) -> None:
+        if self._accumulators:
+            self._accumulators.add(acc)
+
+    def result(self) -> LayerCoverage:
+        return {Quantity.ACCUMULATORS: self._accumulators.result()} if self._accumulators else {}
+
+
+class _Counter(_FloatCounter):
+    """v = float32(float32(acc) * m[n]); reachable is what some acc within its bounds gives."""
+
+    def __init__(self, layer: Contraction, room: int) -> None:
+        super().__init__(layer, room)
+        self._multiplier = layer.multiplier
+        self._met, self._all = (RoundingCounter(layer.output, layer.y_zero_point) for _ in range(2))
+        low, high = layer.accumulator_bounds()
+        steps = layer.thresholds().T.astype(np.int64)
+        self._all.add(self._product(np.clip(np.vstack([low, steps - 1, steps, high]), low, high)))
+        self.reachable = self._all
+
+    def _add(self, acc: Integers) -> None:
+        super()._add(acc)
+        self._met.add(self._product(acc))
+
+    def result(self) -> LayerCoverage:
+        return {**super().result(), **self._met.result_of(self._all)}
+
+    def _product(self, acc: Integers) -> Array:
+        v: Array = acc.astype(np.float32) * self._multiplier
+        return v
+
+
+def _scale_product(a: softfloat.Magnitude, b: softfloat.Magnitude) -> softfloat.Magnitude:
+    """Return float32(a * b), which may be subnormal, as long as a division follows."""
+    product, exponent = a.significand * b.significand, a.exponent + b.exponent
+    beyond = softfloat.bit_length(product) - softfloat.SIGNIFICAND_BITS
+    excess = np.clip(np.maximum(beyond, softfloat.LEAST_EXPONENT - exponent), 0, 62)
+    return softfloat.Magnitude(softfloat.shift_right_half_even(product, excess), exponent + excess)
+
+
+def _product(a: Array, b: Array) -> Array:
+    """Return the matrix product a @ b, in pieces that BLAS computes on the calling thread."""
+    rows = max(SINGLE_THREADED_TERMS // b.size, 1)
+    whole = len(a) - len(a) % rows
+    product = np.empty((len(a), b.shape[1]), a.dtype)
+    np.matmul(a[:whole].reshape(-1, rows, a.shape[1]), b, out=product[:whole].reshape(-1, rows, b.shape[1]))
+    np.matmul(a[whole:], b, out=product[whole:])
+    return product

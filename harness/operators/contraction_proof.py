@@ -1,0 +1,178 @@
+"""What a proof shows of a contraction.
+
+A sum of integers that fits does not depend on the order of its terms.  It remains to show that the code adds the right
+terms.  A layer whose other inputs are at their zero point, where their terms are 0, shows the term of one input at each
+of its values.  Vectors in which any two inputs have every pair of values show that a term depends on no other input.
+The vectors that bring a column to its bounds bring every part of its sum to its extremes at the same time, so an
+intermediate that is too narrow for any part, such as int16 pairs of products, shows there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness.core.arrays import Array
+from harness.operators import contraction_faults, orthogonal_array
+from harness.operators.obligations import (
+    MIXED,
+    VECTORS,
+    Causes,
+    Fact,
+    Numbers,
+    Obligation,
+    Outputs,
+    Pairs,
+    Part,
+    Step,
+    Steps,
+    mixed,
+)
+
+if TYPE_CHECKING:
+    from harness.operators.contraction import Contraction
+
+CODES = 256
+BYTES_AT_ONCE = 1 << 26
+RANDOM_VECTORS = 4096
+NEIGHBOURS = 2
+EVENLY = 1024
+
+
+def obligations(layer: Contraction, random_vectors: int) -> Iterator[Obligation]:
+    """Yield those of the sums, then those of what follows them."""
+    yield from _of_sums(layer, random_vectors)
+    yield from _of_finish(layer)
+
+
+def _of_sums(layer: Contraction, random_vectors: int) -> Iterator[Obligation]:
+    low, high = layer.accumulator_bounds()
+    yield Obligation(
+        Step.ACCUMULATION,
+        Part.ACCUMULATE,
+        "no sum leaves int32, in any order of its terms",
+        "bounds over all input codes, from the layer's own weights and biases, as `harness models show` lists them; "
+        "they hold for every part of a sum too",
+        layer.size,
+        Fact(lambda: _overflow(low, high)),
+    )
+    together, exact = extremes(layer), layer.accumulate()
+    yield Obligation(
+        Step.ACCUMULATION,
+        Part.ACCUMULATE,
+        "every weight is multiplied with its own input, and every bias and zero point is accounted for",
+        "each input alone at each of its 256 codes, all others at their zero point",
+        CODES * layer.input.size * layer.size,
+        Outputs(lambda: single_values(layer), exact),
+    )
+    yield Obligation(
+        Step.ACCUMULATION,
+        Part.ACCUMULATE,
+        "the terms add up, at the extremes of every part of a sum too",
+        f"for each column the input codes that bring it to its bounds, and their neighbours; {RANDOM_VECTORS:,} random "
+        "vectors",
+        len(together) * layer.size,
+        Outputs(lambda: [together], exact),
+    )
+    pairs = len(orthogonal_array.arrangements(layer.input.size)) * orthogonal_array.PAIR_VECTORS
+    yield Obligation(
+        Step.ACCUMULATION,
+        Part.ACCUMULATE,
+        "the term of an input does not depend on another input",
+        f"{pairs:,} vectors in which any two inputs have every pair of codes (orthogonal array over GF(256)); "
+        f"{random_vectors:,} random vectors",
+        (pairs + random_vectors) * layer.size,
+        Pairs(layer.input.size, random_vectors, exact),
+    )
+
+
+def _of_finish(layer: Contraction) -> Iterator[Obligation]:
+    sweep, to_float, finish = layer.sweep(), layer.dtype == np.float32, layer.finish()
+    yield Obligation(
+        Step.REQUANTIZATION,
+        Part.FINISH,
+        f"every reachable accumulator becomes the {'number' if to_float else 'code'} of the specification",
+        "all integers between the bounds of each column pass through the deployed code, each through its column; "
+        + ("all outputs are compared" if to_float else "every place where the code changes is compared"),
+        sweep.cases,
+        Numbers(sweep, finish) if to_float else Steps(lambda: layer.step_functions() or [], sweep, str),
+        causes=Causes(
+            lambda: notable_accumulators(layer),
+            finish,
+            lambda acc: contraction_faults.finishing_fault_models(layer, acc),
+            layer.sums_before_rounding,
+        ),
+    )
+    yield Obligation(
+        Step.REQUANTIZATION,
+        Part.FINISH,
+        "what becomes of a sum does not depend on what other columns hold",
+        MIXED,
+        VECTORS * layer.size,
+        Outputs(lambda: [_mixed_accumulators(layer)], lambda acc: finish(acc.astype(np.int64))),
+    )
+
+
+def _mixed_accumulators(layer: Contraction) -> Array:
+    """Return equal and different accumulators, within the bounds of each column."""
+    rng = np.random.default_rng(0)
+    low, high = layer.accumulator_bounds()
+    around = np.concatenate([rng.integers(low.min(), high.max() + 1, 2048), np.array([low.min(), 0, high.max()])])
+    steps = np.empty(0) if layer.dtype == np.float32 else layer.thresholds().reshape(-1)
+    values = np.concatenate([around, steps, steps - 1]).astype(np.int64)
+    return np.clip(mixed(values, layer.size), low, high).astype(np.int32)
+
+
+def notable_accumulators(layer: Contraction) -> Array:
+    """Within the bounds of each column, int64 (n, N): neighbours of the thresholds, and evenly spread ones."""
+    low, high = layer.accumulator_bounds()
+    evenly: Array = np.linspace(low, high, EVENLY).astype(np.int64)
+    if layer.dtype == np.float32:
+        return evenly
+    steps = layer.thresholds().T.astype(np.int64)
+    near = [steps + distance for distance in range(-NEIGHBOURS, NEIGHBOURS)]
+    both: Array = np.clip(np.concatenate([*near, evenly]), low, high)
+    return both
+
+
+def _overflow(low: Array, high: Array) -> str:
+    limits = np.iinfo(np.int32)
+    columns = np.flatnonzero((low < limits.min) | (high > limits.max))
+    return f"column {columns[0]}: {low[columns[0]]:,} to {high[columns[0]]:,}" if len(columns) else ""
+
+
+def single_values(layer: Contraction) -> Iterator[Array]:
+    """Codes (256 * K, K), some inputs at once: each input alone at each code, the others at the zero point."""
+    limits = np.iinfo(layer.input.dtype)
+    codes = np.arange(limits.min, limits.max + 1)
+    at_once = max(BYTES_AT_ONCE // (CODES * layer.input.size), 1)
+    for first in range(0, layer.input.size, at_once):
+        inputs = range(first, min(first + at_once, layer.input.size))
+        vectors = np.full((len(inputs), CODES, layer.input.size), layer.a_zero_point, layer.input.dtype)
+        for row, k in enumerate(inputs):
+            vectors[row, :, k] = codes
+        yield vectors.reshape(-1, layer.input.size)
+
+
+def extremes(layer: Contraction) -> Array:
+    """Codes (n, K) at which each column, and each part of its sum, is largest and smallest; and random ones.
+
+    Of the terms as the specification has them, and of products of the weights as they are stored, with or without the
+    128 that a target may subtract from uint8: zero points can be accounted for afterwards, with the sum of the codes.
+    Also with some codes one nearer to the middle: a sum at its bound may have more factors of 2 than those near it,
+    so that a float32 could hold it, which above 2^24 holds no odd number.
+    """
+    limits = np.iinfo(layer.input.dtype)
+    stored = layer.weights.astype(np.int32)
+    shifts = [layer.weights_zero_point, np.array(0), np.array(128 if layer.weights.dtype == np.uint8 else 0)]
+    sum_of_codes = np.ones((1, layer.input.size), np.int8)
+    signs: list[Array] = [sum_of_codes, *(np.sign(stored - shift).astype(np.int8).T for shift in shifts)]
+    largest = np.unique(np.concatenate([*signs, *(-sign for sign in signs)]), axis=0)
+    bounds = np.array([layer.a_zero_point, limits.max, limits.min], np.int16)[largest]
+    rng = np.random.default_rng(0)
+    inwards = (bounds == limits.min).astype(np.int16) - (bounds == limits.max)
+    near = bounds + inwards * rng.integers(0, 2, bounds.shape, np.int16)
+    drawn = rng.integers(limits.min, limits.max + 1, (RANDOM_VECTORS, layer.input.size), np.int16)
+    return np.concatenate([bounds, near, drawn]).astype(layer.input.dtype)

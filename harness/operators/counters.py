@@ -1,0 +1,179 @@
+"""Coverage counters: what the vectors of a run exercised of a layer, of all that it can reach by itself.
+
+Reachable is what a layer reaches for any input.  The layers before it may never give it all of these inputs, so a share
+below 1 can be all that is possible in the network.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.core.arrays import Array
+from harness.operators.softfloat import Integers
+from harness.operators.tensor import Tensor
+
+Marks: TypeAlias = npt.NDArray[np.bool_]
+
+VALUES = 256
+"""Of uint8 and int8."""
+
+
+class Quantity(enum.StrEnum):
+    """What is counted, in `met` and `reachable` every different one once."""
+
+    ACCUMULATORS = "accumulators"
+    """(column, accumulator), of all integers within `accumulator_bounds`."""
+    CODES = "codes"
+    """(column, code) that the layer writes."""
+    CODES_READ = "codes_read"
+    """(column, code) that DequantizeLinear reads, of all of their type."""
+    TIES = "ties"
+    """(column, boundary between two codes) of which v was exactly half way."""
+    SATURATED_LOW = "saturated_low"
+    """Columns where the code would be below the lowest one, were it not clamped."""
+    SATURATED_HIGH = "saturated_high"
+    """Columns where the code would be above the highest one, were it not clamped."""
+    CHOSEN = "chosen"
+    """Columns that ArgMax or ArgMin chose."""
+    CHOSEN_OF_EQUALS = "chosen_of_equals"
+    """Columns that ArgMax or ArgMin chose although another had the same value."""
+
+
+@dataclass(frozen=True)
+class Met:
+    """How many different ones were met, of how many reachable ones, by how many activations."""
+
+    met: int
+    reachable: int
+    activations: int
+
+    def __add__(self, other: Met) -> Met:
+        """Of two layers together."""
+        return Met(self.met + other.met, self.reachable + other.reachable, self.activations + other.activations)
+
+    @property
+    def percent(self) -> str:
+        """What was met of what is reachable: see `percent`."""
+        return percent(self.met, self.reachable)
+
+
+def percent(part: int, whole: int) -> str:
+    """With one digit behind the point, rounded down: 100.0 % is all."""
+    return f"{1000 * part // whole / 10 if whole else 100.0:.1f} %"
+
+
+LayerCoverage: TypeAlias = Mapping[Quantity, Met]
+"""What applies to the layer's operator."""
+
+
+class Counter(ABC):
+    """Count for one layer; `bits` is the size of its map of accumulators, `reachable` what it can round to."""
+
+    bits = 0
+    reachable: RoundingCounter | None = None
+
+    @abstractmethod
+    def add(self, *values: Array) -> None:
+        """Count a block: the layer's inputs and its output, (n, size) each."""
+
+    @abstractmethod
+    def result(self) -> LayerCoverage:
+        """Return what was exercised so far."""
+
+
+class NoCounter(Counter):
+    """Of an operator whose reachable values nobody can list, such as a float32 sum."""
+
+    def add(self, *values: Array) -> None:
+        """Count nothing."""
+
+    def result(self) -> LayerCoverage:
+        """Return nothing."""
+        return {}
+
+
+class AccumulatorCounter:
+    """A bit for every integer from low[n] to high[n] of every column n."""
+
+    def __init__(self, low: Integers, high: Integers) -> None:
+        sizes = high - low + 1
+        self.reachable, self._activations = int(sizes.sum()), 0
+        self._first_bit = np.cumsum(sizes) - sizes - low
+        self._bits = np.zeros(-(-self.reachable // 8), np.uint8)
+
+    def add(self, acc: Integers) -> None:
+        """Mark accumulators, (n, N)."""
+        self._activations += acc.size
+        position = (acc + self._first_bit).ravel()
+        byte, bit = position >> 3, np.left_shift(np.uint8(1), (position & 7).astype(np.uint8))
+        new = np.flatnonzero(self._bits[byte] & bit == 0)  # soon few, and `at` is slow
+        np.bitwise_or.at(self._bits, byte[new], bit[new])
+
+    def result(self) -> Met:
+        """How many are marked."""
+        return Met(int(np.bitwise_count(self._bits).sum()), self.reachable, self._activations)
+
+
+class RoundingCounter:
+    """What was met of q = saturate(round_half_even(v) + zero_point), for v of float32 (n, N)."""
+
+    def __init__(self, output: Tensor, zero_point: int) -> None:
+        codes = np.iinfo(output.dtype)
+        self._lowest, self._highest = (np.float32(code - zero_point) for code in (codes.min, codes.max))
+        self._unclamped = np.zeros((output.size, 1 + VALUES + 1), np.bool_)  # at both ends what is beyond all codes
+        self._ties = np.zeros((output.size, VALUES - 1), np.bool_)
+        self._activations = self._tied = self._low = self._high = 0
+
+    def add(self, v: Array) -> None:
+        """Count a block."""
+        self._activations += v.size
+        rounded = np.rint(v)
+        self._low += count(rounded < self._lowest)
+        self._high += count(rounded > self._highest)
+        unclamped = np.clip(rounded, self._lowest - 1, self._highest + 1) - (self._lowest - 1)
+        mark(self._unclamped, unclamped.astype(np.intp))
+        self._add_ties(v, rounded)
+
+    def _add_ties(self, v: Array, rounded: Array) -> None:
+        with np.errstate(invalid="ignore"):  # infinity - infinity
+            place = np.flatnonzero(np.abs(v - rounded) == 0.5)
+        below, column = np.floor(v.take(place)) - self._lowest, place % v.shape[1]
+        between_codes = (below >= 0) & (below < VALUES - 1)
+        self._tied += count(between_codes)
+        self._ties[column[between_codes], below[between_codes].astype(np.intp)] = True
+
+    @property
+    def codes(self) -> Marks:
+        """The codes that were met, bool (N, 256) from the lowest on."""
+        codes = self._unclamped[:, 1:-1].copy()
+        codes[:, 0] |= self._unclamped[:, 0]
+        codes[:, -1] |= self._unclamped[:, -1]
+        return codes
+
+    def result_of(self, reachable: RoundingCounter) -> LayerCoverage:
+        """What was met, of what `reachable` met that was given every v at which something changes."""
+        rows = (
+            (Quantity.CODES, self.codes, reachable.codes, self._activations),
+            (Quantity.TIES, self._ties, reachable._ties, self._tied),
+            (Quantity.SATURATED_LOW, self._unclamped[:, 0], reachable._unclamped[:, 0], self._low),
+            (Quantity.SATURATED_HIGH, self._unclamped[:, -1], reachable._unclamped[:, -1], self._high),
+        )
+        return {quantity: Met(count(met), count(of), activations) for quantity, met, of, activations in rows}
+
+
+def mark(table: Marks, index: Array) -> None:
+    """Mark table[n, index[..., n]]."""
+    columns, entries = table.shape
+    table.reshape(-1)[index + np.arange(0, columns * entries, entries)] = True
+
+
+def count(values: Array) -> int:
+    """Return how many are true or not zero."""
+    return int(np.count_nonzero(values))

@@ -1,0 +1,30 @@
+"""The value of a tensor of a network: its name, shape, type and bound."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+UINT8, INT8, FLOAT32, INT64 = (np.dtype(name) for name in ("uint8", "int8", "float32", "int64"))
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An activation or the network's input: `shape` is that of one vector, without the batch.
+
+    Dumps, comparison and C buffers are flat: (vectors, size).  No |value| exceeds `bound`; it is infinite if nothing
+    is known, as for the network's input.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    bound: float = math.inf
+
+    @property
+    def size(self) -> int:
+        """The number of values of one vector."""
+        return math.prod(self.shape)

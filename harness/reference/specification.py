@@ -1,0 +1,36 @@
+"""The expected activations by exact evaluation of every operator, without ONNX Runtime."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.core.arrays import Array
+from harness.model.network import Network
+from harness.operators.exact import BLOCK
+
+
+class SpecificationReference:
+    """The activations of a network according to the exact specification of its operators."""
+
+    def __init__(self, network: Network, threads: int = 2) -> None:
+        self._input_name = network.input.name
+        self._layers = network.layers
+        self._evaluate = [layer.prepare() for layer in network.layers]
+        self._threads = threads
+
+    def activations(self, vectors: npt.NDArray[np.float32]) -> tuple[Array, ...]:
+        """Return the outputs of all layers, in layer order, (n, size) each, for float32 (n, K) vectors."""
+        outputs = tuple(np.empty((len(vectors), layer.size), layer.dtype) for layer in self._layers)
+
+        def compute(start: int) -> None:
+            written: dict[str, Array] = {self._input_name: vectors[start : start + BLOCK]}
+            for layer, evaluate, output in zip(self._layers, self._evaluate, outputs, strict=True):
+                written[layer.output.name] = output[start : start + BLOCK]
+                written[layer.output.name][:] = evaluate(*(written[source] for source in layer.sources))
+
+        with ThreadPoolExecutor(self._threads) as pool:
+            list(pool.map(compute, range(0, len(vectors), BLOCK)))
+        return outputs
