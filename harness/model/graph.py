@@ -20,27 +20,19 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.metadata import input_box, normalisation_of
 from harness.model.network import Network
-from harness.operators.add import Add
-from harness.operators.arg_extremum import ArgExtremum
 from harness.operators.base import Layer
-from harness.operators.dequantize_linear import DequantizeLinear
+from harness.operators.fusion import require_unfused
 from harness.operators.node import DEFAULT_DOMAIN, Node, domain_of, element_type
-from harness.operators.quantize_linear import QuantizeLinear
-from harness.operators.tensor import FLOAT32, Tensor
+from harness.operators.tensor import FLOAT32, INT8, LARGEST, UINT8, Tensor
 
 # The newest that ONNX Runtime 1.31, the reference, takes.
 NEWEST_IR_VERSION = 13
 NEWEST_OPSET = 26
 OLDEST_OPSET = 10  # the first with QuantizeLinear
+EIGHT_BIT = (UINT8, INT8)
 
 HOW_TO_QUANTISE = "quantise it: harness models quantize FILE -o NAME"
-QUANTISED_OPERATORS = {
-    "QuantizeLinear", "DequantizeLinear", "QGemm", "QLinearMatMul", "MatMulInteger", "DynamicQuantizeLinear",
-}  # fmt: skip
-ADVICE = dict.fromkeys(
-    ("Constant", "Gemm", "MatMul", "MatMulInteger", "QLinearMatMul", "Relu"),
-    "harness models import FILE -o NAME writes it in these operators, if they can keep its value; ",
-)
+HOW_TO_IMPORT = "harness models import FILE -o NAME writes it in these operators, if they can keep its value"
 
 
 def load(path: Path) -> Network:
@@ -77,7 +69,7 @@ def parse(onnx_bytes: bytes, name: str) -> Network:
         name=name,
         input=source,
         layers=layers,
-        box=input_box(metadata, layers[0], name),
+        box=input_box(metadata, [layer for layer in layers if source in layer.inputs], name),
         normalisation=normalisation_of(metadata, source.size, name),
         metadata=metadata,
         sha256=hashlib.sha256(onnx_bytes).hexdigest(),
@@ -171,9 +163,8 @@ def values_of(tensor: onnx.TensorProto, tensor_name: str, name: str) -> Array:
 def _nodes(graph: onnx.GraphProto, constants: Mapping[str, Array], name: str) -> dict[str, onnx.NodeProto]:
     """The nodes that compute, in order, by names that are unique."""
     protos = [node for node in graph.node if not (_is_constant(node) and node.output[0] in constants)]
-    if not any(proto.op_type in QUANTISED_OPERATORS for proto in protos):
-        operators = ", ".join(sorted({proto.op_type for proto in protos})) or "constants only"
-        raise RequestError(f"model {name!r} is not quantised ({operators})", HOW_TO_QUANTISE)
+    if not protos:
+        raise RequestError(f"model {name!r} has constants only", f"give a network of {_supported()}")
     names = [proto.name or f"{proto.op_type}_{index}" for index, proto in enumerate(protos)]
     _require_unique("node", names, name)
     inputs = [value.name for value in graph.input if value.name not in constants]
@@ -207,7 +198,7 @@ def _input(graph: onnx.GraphProto, constants: Mapping[str, Array], name: str) ->
             f"model {name!r}: input {inputs[0].name!r} is {element} of shape {_shape(kind)}",
             "give it float32 vectors: shape (vectors, width) with a fixed width of 1 or more",
         )
-    return Tensor(inputs[0].name, (sizes[1],), FLOAT32)
+    return Tensor(inputs[0].name, (sizes[1],), FLOAT32, LARGEST, negative_zero=True)
 
 
 def _shape(kind: onnx.TypeProto.Tensor) -> str:
@@ -217,59 +208,31 @@ def _shape(kind: onnx.TypeProto.Tensor) -> str:
 def _layers(
     model_name: str, nodes: Mapping[str, onnx.NodeProto], constants: Mapping[str, Array], source: Tensor
 ) -> tuple[Layer, ...]:
-    """The nodes' layers; every node reads the network's input `source`, or what nodes before it write.
-
-    Of these only QuantizeLinear reads the input, so that the first layer is one and no NaN gets further.
-    """
-    layers: list[Layer] = []
+    """Return the nodes' layers; every node reads the network's input `source`, or what nodes before it write."""
+    layers: dict[str, Layer] = {}
     activations = {source.name: source}
     for name, proto in nodes.items():
         node = Node(model_name, proto, name, constants, activations)
-        operator = operators.by_onnx_name().get((domain_of(proto), node.operator))
+        operator = operators.of_node(proto)
         if operator is None:
-            raise _unsupported(node)
-        if layers and isinstance(layers[-1], ArgExtremum):
-            raise node.refusal(f"comes after {layers[-1].name!r}", "ArgMax or ArgMin is the last layer")
-        if source.name in node.inputs and node.operator != "QuantizeLinear":
-            raise node.refusal(
-                f"reads the network's input {source.name!r}",
-                "a network starts with QuantizeLinear on its float32 input",
-            )
+            types = [*(value.dtype for value in constants.values()), *(each.dtype for each in activations.values())]
+            quantised = any(dtype in EIGHT_BIT for dtype in types)
+            raise _unsupported(node) if quantised else _unquantised(model_name, nodes)
         layer = operator.read(node)
-        _require_unfused(node, layer, layers)
-        layers.append(layer)
+        require_unfused(node, layer, layers)
+        layers[layer.output.name] = layer
         activations[layer.output.name] = layer.output
-    return _with_stems(layers)
-
-
-def _require_unfused(node: Node, layer: Layer, before: Sequence[Layer]) -> None:
-    """Refuse what ONNX Runtime computes as one QLinearAdd, with other roundings, unless all activations are outputs."""
-    writers = {other.output.name: other for other in before}
-    if not isinstance(layer, QuantizeLinear):
-        return
-    add = _behind_zeros(layer.sources[0], writers)
-    if not isinstance(add, Add) or add.addend is not None:
-        return
-    if all(isinstance(_behind_zeros(term, writers), DequantizeLinear) for term in add.sources):
-        raise node.refusal(
-            f"quantises the sum of two results of DequantizeLinear ({add.node!r}): ONNX Runtime would compute all of "
-            "this as one QLinearAdd, with other roundings",
-            "a sum of float32 results of QGemm",
-        )
-
-
-def _behind_zeros(tensor: str, writers: Mapping[str, Layer]) -> Layer | None:
-    """The layer that writes the tensor, but for Adds of 0: ONNX Runtime drops them before it fuses."""
-    writer = writers.get(tensor)
-    while isinstance(writer, Add) and writer.addend is not None and not writer.addend.any():
-        writer = writers.get(writer.sources[0])
-    return writer
+    return _with_stems(tuple(layers.values()))
 
 
 def _unsupported(node: Node) -> RequestError:
     operator = f"{node.proto.domain}.{node.operator}" if node.proto.domain else node.operator
-    advice = ADVICE.get(node.operator, "")
-    return node.refusal(f"operator {operator} is not supported", f"{advice}supported: {_supported()}")
+    return node.refusal(f"operator {operator} is not supported", f"{HOW_TO_IMPORT}; supported: {_supported()}")
+
+
+def _unquantised(model_name: str, nodes: Mapping[str, onnx.NodeProto]) -> RequestError:
+    unsupported = sorted({proto.op_type for proto in nodes.values() if operators.of_node(proto) is None})
+    return RequestError(f"model {model_name!r} is not quantised ({', '.join(unsupported)})", HOW_TO_QUANTISE)
 
 
 def _supported() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,15 +17,27 @@ from harness.operators.base import Layer
 SHOWN = 80  # characters of a value, in a message
 
 
-def input_box(metadata: Mapping[str, str], first: Layer, name: str) -> npt.NDArray[np.float32]:
-    """Bounds of the inputs, float32 (2, K); without metadata, the codes' range and one code more on each side."""
-    box = stated_box(metadata, first.input.size, name)
-    return _representable_box(first) if box is None else box
+def input_box(metadata: Mapping[str, str], readers: Sequence[Layer], name: str) -> npt.NDArray[np.float32]:
+    """Return bounds of the inputs, float32 (2, K): those of the metadata, or what reaches every output of `readers`.
+
+    `readers` are the layers that read the input.
+    """
+    size = readers[0].input.size
+    box = stated_box(metadata, size, name)
+    if box is not None:
+        return box
+    low, high = zip(*(layer.representable() for layer in readers), strict=True)
+    return np.repeat(np.array([min(low), max(high)], np.float32)[:, None], size, axis=1)
+
+
+def states_box(metadata: Mapping[str, str]) -> bool:
+    """Return whether the model gives bounds of its inputs."""
+    return "input_box_low" in metadata or "input_box_high" in metadata
 
 
 def stated_box(metadata: Mapping[str, str], width: int, name: str) -> npt.NDArray[np.float32] | None:
     """Bounds of the inputs, float32 (2, width); None where the model does not say."""
-    if "input_box_low" not in metadata and "input_box_high" not in metadata:
+    if not states_box(metadata):
         return None
     low = _numbers(metadata, "input_box_low", width, name)
     high = _numbers(metadata, "input_box_high", width, name)
@@ -34,10 +46,6 @@ def stated_box(metadata: Mapping[str, str], width: int, name: str) -> npt.NDArra
     if not np.isfinite(box).all() or (box[0] > box[1]).any():
         raise RequestError(f"model {name!r}: the input box is {low} to {high}", "finite bounds, low <= high")
     return box
-
-
-def _representable_box(first: Layer) -> npt.NDArray[np.float32]:
-    return np.repeat(np.array(first.representable(), np.float32)[:, None], first.input.size, axis=1)
 
 
 def normalisation_of(metadata: Mapping[str, str], width: int, name: str) -> Normalisation | None:

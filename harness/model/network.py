@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from harness.core.arrays import Array
 from harness.operators.base import Layer
 from harness.operators.tensor import Tensor
 
@@ -38,3 +39,18 @@ class Network:
     metadata: dict[str, str]
     sha256: str
     onnx_bytes: bytes
+
+    @property
+    def readers(self) -> tuple[Layer, ...]:
+        """The layers that read the input of the network."""
+        return tuple(layer for layer in self.layers if self.input.name in layer.sources)
+
+    @property
+    def takes_every_input(self) -> bool:
+        """Whether NaN and infinities as inputs have a defined result; else vectors are finite."""
+        return all(layer.takes_every_input for layer in self.readers)
+
+    def boundaries(self) -> tuple[Array, Array]:
+        """Return inputs around which a layer that reads them changes its output, and those exactly half way."""
+        boundaries, ties = zip(*(layer.boundaries() for layer in self.readers), strict=True)
+        return np.unique(np.concatenate(boundaries)), np.unique(np.concatenate(ties))

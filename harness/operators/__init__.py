@@ -13,8 +13,11 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 
+import onnx
+
 from harness.core.errors import RequestError
 from harness.operators.base import Layer
+from harness.operators.node import domain_of
 
 GROUP = "harness.operators"
 
@@ -25,6 +28,11 @@ def by_onnx_name() -> dict[tuple[str, str], type[Layer]]:
     Raises RequestError if an operator of a third party cannot be loaded or takes a name that is taken.
     """
     return _by_onnx_name(tuple(sys.path))
+
+
+def of_node(node: onnx.NodeProto) -> type[Layer] | None:
+    """Return the operator that reads a node, None if there is none."""
+    return by_onnx_name().get((domain_of(node), node.op_type))
 
 
 @functools.cache

@@ -5,22 +5,38 @@ y[n] = a[n] + b[n]                         one IEEE 754 addition, rounded half t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.core.arrays import Array
-from harness.operators import softfloat
-from harness.operators.base import Evaluate, Layer, fields
+from harness.operators import softfloat, terms, text
+from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.exact import bits_of
 from harness.operators.fault_models import LITTLE_ENDIAN, FaultModel, through_float16, toward_zero
 from harness.operators.node import Node
 from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, Part, Step, mixed, samples
 from harness.operators.tensor import FLOAT32
+from harness.operators.text import Fragment
+
+FRAGMENT = Fragment(
+    "add_float32",
+    50,
+    """\
+# ONNX Add: one IEEE float32 operation.
+fragment add_float32(
+    a: tensor<scalar>,                      # float32 (vectors, N)
+    b: tensor<scalar>,                      # float32 (vectors, N), or a constant (1, N)
+    type: string)
+-> (y: tensor<scalar>)
+{
+    y = a + b;
+}
+""",
+)
 
 KINDS_OF_PAIRS = 5
 SPECIAL_TERMS = np.array([0, 1e-45, 2.0**-126, 1, 1 + 2.0**-23, 1e38], np.float32)
@@ -35,38 +51,51 @@ class Add(Layer):
     """
 
     ONNX = (("", "Add"),)
+    formula = (
+        "y[n] = A[n] + B[n]                                             in float32; a constant serves every vector"
+    )
+    fused = ("sum", "QLinearAdd")
+    roles = ("A", "B")
+    parameters = (0, 1)
+    fragments = (FRAGMENT,)
 
     addend: npt.NDArray[np.float32] | None
 
     @classmethod
     def read(cls, node: Node) -> Self:
         """Read a node whose inputs have the same size, or one of which is a constant."""
-        node.require_inputs(2, 2)
-        node.attributes({})
-        sources = [node.activation(i, [FLOAT32]) for i, name in enumerate(node.inputs) if name not in node.constants]
-        if not sources:
-            raise node.refusal("adds two constants", "the results of two nodes, or of one and a constant")
-        if len({source.size for source in sources}) > 1:
-            raise node.refusal(
-                f"its inputs have widths {sources[0].size} and {sources[1].size}", "the same width twice"
-            )
-        addend = _addend(node, sources[0].size) if len(sources) == 1 else None
-        with np.errstate(over="ignore"):  # rounding changes no order, so the bound holds for rounded sums too
-            terms = [np.float32(source.bound) for source in sources]
-            bound = float(terms[0] + (terms[1] if addend is None else np.abs(addend).max()))
-        if not math.isfinite(bound):
-            reaches = " and ".join(f"{source.name!r} {source.bound:.8g}" for source in sources)
-            raise node.refusal(
-                f"its sum can overflow: the terms can reach {reaches}", "terms whose sum stays below 3.4028235e+38"
-            )
-        return cls(**fields(node, sources, sources[0].shape, FLOAT32, bound), addend=addend)
+        sources = terms.activations(node, "adds")
+        addend = terms.constant(node, sources[0], "addend") if len(sources) == 1 else None
+        bound = terms.bound_of_sum(node, sources, addend, "sum")
+        terms.require_kept_zero(node, sources[0], addend, 0.0)
+        negative_zero = all(source.negative_zero for source in sources)
+        negative_zero = negative_zero and (addend is None or terms.includes(addend, -0.0))
+        written = fields(node, sources, sources[0].shape, FLOAT32, bound, negative_zero=negative_zero)
+        return cls(**written, addend=addend)
+
+    @property
+    def transparent(self) -> bool:
+        """Whether ONNX Runtime may leave it out because it adds 0."""
+        return self.addend is not None and not self.addend.any()
+
+    def constants(self) -> Constants:
+        """Return the constant term."""
+        return {} if self.addend is None else {"addend": self.addend}
+
+    def facts(self) -> dict[str, Any]:
+        """Return the constant term, None if there is none."""
+        return {"addend": self.addend}
+
+    def summary(self) -> tuple[str, ...]:
+        """Return the terms."""
+        return (f"A + {'B' if self.addend is None else text.floats(self.addend)}",)
 
     def prepare(self) -> Evaluate:
         """Return the function that adds in integer arithmetic."""
         constants = () if self.addend is None else (self.addend,)
 
-        def add(*terms: Array) -> Array:
-            a, b = map(bits_of, (*terms, *constants))
+        def add(*values: Array) -> Array:
+            a, b = map(bits_of, (*values, *constants))
             return softfloat.add(a, b).view(np.float32)
 
         return add
@@ -128,17 +157,6 @@ class Add(Layer):
         """Return where terms and sum are finite, as they are in every network that is read."""
         finite: Array = np.all([np.isfinite(values) for values in (*inputs, expected)], axis=0)
         return finite
-
-
-def _addend(node: Node, width: int) -> npt.NDArray[np.float32]:
-    """Return the constant term, whichever of the two it is: addition is commutative to the bit."""
-    position = next(i for i, name in enumerate(node.inputs) if name in node.constants)
-    addend = node.constant(position, "addend", [FLOAT32])
-    if addend.shape not in ((), (1,), (width,), (1, width)):
-        raise node.refusal(f"the addend has shape {addend.shape}", f"shape (), (1,), ({width},) or (1, {width})")
-    if not np.isfinite(addend).all():
-        raise node.refusal(f"the addend holds {addend[~np.isfinite(addend)].flat[0]}", "finite numbers")
-    return np.broadcast_to(addend.reshape(-1), width).astype(np.float32)
 
 
 def _finite(rng: np.random.Generator, shape: tuple[int, int]) -> Array:

@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import Evaluate, Layer, fields
+from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.counters import Counter, LayerCoverage, Met, Quantity, count
 from harness.operators.exact import from_ordered, ordered
 from harness.operators.fault_models import FaultModel, as_other_type, tails
@@ -22,6 +22,31 @@ from harness.operators.node import Node
 from harness.operators.obligations import Obligation, Outputs, Part, Step, samples
 from harness.operators.softfloat import Integers
 from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8
+from harness.operators.text import Fragment
+
+
+def _fragment(order: int, operation: str, extreme: str, reduce: str) -> Fragment:
+    text = f"""\
+# ONNX {operation} over the columns, -> int64: of several columns with the {extreme} value the first, or the last.
+fragment {operation.lower()}(
+    x: tensor<scalar>,                      # (vectors, width)
+    width: integer,
+    select_last_index: logical,
+    type: string)
+-> (y: tensor<integer>)
+{{
+    column = constant<scalar>(shape = [1, width], value = [for n in range_of([0] * width) yield scalar(n)]);
+    is_other = cast<scalar>(x != {reduce}(x, axes = [1]));      # 0.0 in the columns with the {extreme} value, else 1.0
+    first = min_reduce(column + scalar(width) * is_other, axes = [1]);
+    last = max_reduce(column - scalar(width) * is_other, axes = [1]);
+    y = cast<integer>(last if select_last_index else first);
+}}
+"""
+    return Fragment(operation.lower(), order, text, columns=1)
+
+
+ARGMAX = _fragment(60, "ArgMax", "greatest", "max_reduce")
+ARGMIN = _fragment(61, "ArgMin", "least", "min_reduce")
 
 ORDERED_WIDTH = 6
 """Up to so many columns all orders of their values are tried: 4,683 of six."""
@@ -39,6 +64,8 @@ class ArgExtremum(Layer):
     ONNX = (("", "ArgMax"), ("", "ArgMin"))
     elementwise = False
     selects = True
+    roles = ("data",)
+    fragments = (ARGMAX, ARGMIN)
 
     largest: bool
     last: bool
@@ -47,12 +74,37 @@ class ArgExtremum(Layer):
     def read(cls, node: Node) -> Self:
         """Read a node over the last axis."""
         node.require_inputs(1, 1)
-        source = node.activation(0, [UINT8, INT8, FLOAT32])
+        source = node.vector(0, [UINT8, INT8, FLOAT32])
         attributes = node.attributes({"axis": 0, "keepdims": 1, "select_last_index": 0})
         if attributes["axis"] not in (1, -1):
             raise node.refusal(f"axis is {attributes['axis']}", "axis 1 or -1: the values of one vector")
         largest, last = node.operator == "ArgMax", bool(attributes["select_last_index"])
         return cls(**fields(node, [source], (1,), INT64), largest=largest, last=last)
+
+    @classmethod
+    def explain(cls, operator: str) -> str:
+        """Return the formula of ArgMax or ArgMin."""
+        extreme = "largest" if operator == "ArgMax" else "smallest"
+        return (
+            f"y = the column of the {extreme} value, the first of equal ones, or the last where select_last_index is 1"
+        )
+
+    @property
+    def fragment(self) -> Fragment:
+        """The operation by which of the two extremes is looked for."""
+        return ARGMAX if self.largest else ARGMIN
+
+    def constants(self) -> Constants:
+        """Return the number of values, and which of equal ones is chosen."""
+        return {"width": self.input.size, "select_last_index": self.last}
+
+    def facts(self) -> dict[str, Any]:
+        """Return which of equal values is chosen."""
+        return {"of_equal_values": "the last" if self.last else "the first"}
+
+    def summary(self) -> tuple[str, ...]:
+        """Return which of equal values is chosen."""
+        return (f"of equal values the {'last' if self.last else 'first'}",)
 
     def prepare(self) -> Evaluate:
         """Return the function that compares floats as integers, so that both zeros are equal."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -24,7 +24,8 @@ from harness.operators.obligations import Obligation
 from harness.operators.product import Product
 from harness.operators.softfloat import Integers
 from harness.operators.sweeps import StepFunction, Sweep
-from harness.operators.tensor import Tensor
+from harness.operators.tensor import INT64, Tensor
+from harness.operators.text import Fragment
 
 Evaluate: TypeAlias = Callable[..., Array]
 """From the values of a layer's inputs, (vectors, size) each, to those of its output, (vectors, size)."""
@@ -34,6 +35,28 @@ ALONE = "alone/input"
 """The input of a node that is computed alone."""
 DEFAULT_BOX = (-1.0, 1.0)
 """Of an input for which neither the model nor its first layer states bounds."""
+
+
+Constants: TypeAlias = Mapping[str, Array | np.float32 | int | bool]
+"""The constants of a layer by role: tables of float32 or integers, (N,) or (K, N), and numbers."""
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """Bounds of a layer's accumulators, over all columns, all inputs and every partial sum in any order."""
+
+    low: int
+    high: int
+
+    @property
+    def headroom_bits(self) -> int:
+        """How many times the bounds can be doubled before int32 overflows."""
+        return 31 - max((value if value >= 0 else ~value).bit_length() for value in (self.low, self.high))
+
+    @property
+    def float32_exact(self) -> bool:
+        """Whether float32 holds every integer within the bounds."""
+        return max(-self.low, self.high) <= 1 << 24
 
 
 @dataclass(frozen=True, eq=False)  # or layers with arrays, which inherit it, would be equal by their names
@@ -52,10 +75,25 @@ class Layer(ABC):
     """Whether a value of the output depends on the values at the same place of the inputs alone."""
     selects: ClassVar[bool] = False
     """Whether it chooses among the values of a vector."""
-    takes_any_float: ClassVar[bool] = False
-    """Whether NaN and infinities are specified inputs."""
     noun: ClassVar[str] = "values"
     """The word for what its rounding starts from, in a diagnosis."""
+    takes_every_input: ClassVar[bool] = False
+    """Whether ONNX Runtime, the specification and every board agree on NaN and infinities too.
+
+    IEEE 754 leaves sign and payload of a computed NaN open, and ONNX Runtime takes those of either operand (measured,
+    1.31).  A layer for which this is False therefore reads finite inputs of the network only."""
+    fused: ClassVar[tuple[str, str] | None] = None
+    """The noun and the operator, if ONNX Runtime fuses it with DequantizeLinear before and QuantizeLinear after it."""
+    formula: ClassVar[str] = ""
+    """The arithmetic for one vector, as the text form of a model prints it."""
+    roles: ClassVar[tuple[str, ...]] = ()
+    """The names of the ONNX inputs in `formula`, by position."""
+    parameters: ClassVar[tuple[int, ...]] = ()
+    """The positions of the ONNX inputs that are weights or bias if they are constant."""
+    fragments: ClassVar[tuple[Fragment, ...]]
+    """The same arithmetic in NNEF: every operation that `fragment` can return."""
+    side_by_side: ClassVar[bool] = False
+    """Whether the fragment reads all activations side by side, as one tensor."""
 
     name: str
     node: str
@@ -71,6 +109,37 @@ class Layer(ABC):
     @abstractmethod
     def prepare(self) -> Evaluate:
         """Return the exact function of the layer; every rounding is decided by integer arithmetic."""
+
+    @classmethod
+    def explain(cls, operator: str) -> str:  # noqa: ARG003 - classes that read several operators override it
+        """Return the formula of one of the ONNX operators that the class reads."""
+        return cls.formula
+
+    @classmethod
+    def role(cls, position: int) -> str:
+        """Return the name of an ONNX input."""
+        return cls.roles[position] if position < len(cls.roles) else f"input {position}"
+
+    @property
+    def fragment(self) -> Fragment:
+        """The NNEF operation that computes it from its activations, then the tables and the numbers of `constants`."""
+        return self.fragments[0]
+
+    def constants(self) -> Constants:
+        """Return all constants, in the order of the fragment's parameters."""
+        return {}
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return what programs are told of the layer: JSON types, and numpy arrays and numbers."""
+        return self.constants()
+
+    def summary(self) -> tuple[str, ...]:
+        """Return what people are told of the layer in one line: scales or other numbers, then zero points."""
+        return ()
+
+    def accumulator(self) -> Accumulator | None:
+        """Return the bounds of its accumulators, if it has any."""
+        return None
 
     def counter(self, room: int) -> Counter:  # noqa: ARG002 - operators override it
         """Return the coverage counter, with a map of accumulators if that fits into `room` bits."""
@@ -175,6 +244,11 @@ class Layer(ABC):
         """
         return 0, f"{self.operator} has no thresholds"
 
+    @property
+    def transparent(self) -> bool:
+        """Whether ONNX Runtime leaves it out, or moves quantisers across it, before it fuses."""
+        return False
+
     def slice(self, start: int, stop: int, name: str) -> Self | None:  # noqa: ARG002 - operators override it
         """Return the layer `name` that computes values `start` to `stop` of the output, None if it cannot be split."""
         return None
@@ -205,14 +279,36 @@ class Layer(ABC):
         return self.output.dtype
 
 
+@dataclass(frozen=True, eq=False)
+class Selection(Layer):
+    """A layer that writes values that it reads, bit for bit; the second of its fragments is for indices."""
+
+    @property
+    def fragment(self) -> Fragment:
+        """The operation for codes and float32, or for indices."""
+        return self.fragments[self.dtype == INT64]
+
+
 def fields(
-    node: Node, inputs: Sequence[Tensor], shape: tuple[int, ...], dtype: np.dtype[Any], bound: float = math.inf
+    node: Node,
+    inputs: Sequence[Tensor],
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    bound: float = math.inf,
+    *,
+    negative_zero: bool = False,
 ) -> dict[str, Any]:
-    """Return the fields of `Layer`, for an operator's `read`."""
+    """Return the fields of `Layer`, for an operator's `read`; the last arguments are those of the output."""
     return {
         "name": node.name,
         "node": node.name,
         "operator": node.operator,
         "inputs": tuple(inputs),
-        "output": Tensor(node.proto.output[0], shape, dtype, bound),
+        "output": Tensor(node.proto.output[0], shape, dtype, bound, negative_zero),
     }
+
+
+def limits(dtype: np.dtype[Any]) -> dict[str, int]:
+    """Return the quantised values at which a result saturates, as constants of a fragment."""
+    codes = np.iinfo(dtype)
+    return {"low": int(codes.min), "high": int(codes.max)}

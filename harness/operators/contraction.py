@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.core.arrays import Array
-from harness.operators import contraction_faults, contraction_proof, softfloat, sweeps
-from harness.operators.base import Evaluate, FindTies, Layer
+from harness.operators import contraction_faults, contraction_proof, softfloat, sweeps, text
+from harness.operators.base import Accumulator, Constants, Evaluate, FindTies, Layer, limits
 from harness.operators.counters import AccumulatorCounter, Counter, LayerCoverage, Quantity, RoundingCounter
 from harness.operators.exact import (
     CACHED_LAYERS,
@@ -36,6 +37,7 @@ from harness.operators.obligations import Obligation
 from harness.operators.product import Product, are_small, saturated
 from harness.operators.softfloat import Integers
 from harness.operators.sweeps import StepFunction, Sweep
+from harness.operators.tensor import FLOAT32
 
 CHECKED_AT_ONCE = 1 << 18
 SINGLE_THREADED_TERMS = 1 << 18
@@ -131,6 +133,53 @@ class Contraction(Layer):
         low = self.bias + np.minimum(at_lowest, at_highest).sum(axis=0)
         high = self.bias + np.maximum(at_lowest, at_highest).sum(axis=0)
         return low, high
+
+    def accumulator(self) -> Accumulator:
+        """Return the bounds over all columns."""
+        low, high = self.accumulator_bounds()
+        return Accumulator(int(low.min()), int(high.max()))
+
+    def facts(self) -> dict[str, Any]:
+        """Return the constants without weights and bias, and the bounds of the accumulators."""
+        bounds = self.accumulator()
+        return {
+            "weights_type": str(self.weights.dtype),
+            "per_column": self.per_column,
+            "a_zero_point": self.a_zero_point,
+            "weights_zero_point": self.weights_zero_point,
+            "y_zero_point": self.y_zero_point,
+            "multiplier": self.multiplier,
+            "accumulator": {
+                "low": bounds.low,
+                "high": bounds.high,
+                "int32_overflow": "excluded",
+                "headroom_bits": bounds.headroom_bits,
+                "float32_exact": bounds.float32_exact,
+            },
+        }
+
+    def summary(self) -> tuple[str, ...]:
+        """Return multipliers and zero points."""
+        y_zero_point = "" if self.dtype == np.float32 else f" y {self.y_zero_point}"
+        zero_points = f"A {self.a_zero_point} B {text.span(self.weights_zero_point)}{y_zero_point}"
+        return text.floats(self.multiplier), zero_points
+
+    def constants(self) -> Constants:
+        """Return the tables, then the numbers; y_scale, y_zero_point and the limits for a quantised output."""
+        scales = self.scales
+        found: dict[str, Array | np.float32 | int] = {
+            "weights": self.weights,
+            "weights_zero_point": self.weights_zero_point,
+            "bias": self.bias,
+            "multiplier": self.multiplier,
+            "b_scale": scales.b,
+            "alpha": scales.alpha,
+            "a_scale": scales.a,
+            "a_zero_point": self.a_zero_point,
+        }
+        if scales.y is None:
+            return found
+        return found | {"y_scale": scales.y, "y_zero_point": self.y_zero_point, **limits(self.dtype)}
 
     @lru_cache(maxsize=CACHED_LAYERS)  # noqa: B019 - layers live as long as their network
     def thresholds(self) -> npt.NDArray[np.int32]:
@@ -348,6 +397,29 @@ class _Counter(_FloatCounter):
     def _product(self, acc: Integers) -> Array:
         v: Array = acc.astype(np.float32) * self._multiplier
         return v
+
+
+def weight_quantisation(node: Node, first: int, dtype: np.dtype[Any], channels: int) -> tuple[Array, Array]:
+    """Return b_scale and b_zero_point, inputs `first` and the next, both of shape (), (1,) or (channels,)."""
+    scale = node.normal(node.constant(first, "scale of b", [FLOAT32]), "scale of b")
+    zero_point = node.constant(first + 1, "zero point of b", [dtype])
+    if scale.shape != zero_point.shape or scale.shape not in ((), (1,), (channels,)):
+        raise node.refusal(
+            f"scale and zero point of b have shapes {scale.shape} and {zero_point.shape}",
+            f"the same shape for both: (), (1,) or ({channels},)",
+        )
+    return scale, zero_point
+
+
+def output_quantisation(node: Node, first: int, dtype: np.dtype[Any]) -> tuple[np.float32 | None, int]:
+    """Return y_scale and y_zero_point, inputs `first` and the next; (None, 0) for a float32 output."""
+    if node.has(first) != node.has(first + 1):
+        raise node.refusal(
+            "has only one of y_scale and y_zero_point", f"both, for a {dtype} output, or none, for float32"
+        )
+    if not node.has(first):
+        return None, 0
+    return node.scale(first, "scale of y"), int(node.single(first + 1, "zero point of y", [dtype]))
 
 
 def _scale_product(a: softfloat.Magnitude, b: softfloat.Magnitude) -> softfloat.Magnitude:

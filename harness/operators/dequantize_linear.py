@@ -14,8 +14,8 @@ import numpy as np
 import onnx
 
 from harness.core.arrays import Array
-from harness.operators import orthogonal_array
-from harness.operators.base import Evaluate, Layer, fields
+from harness.operators import orthogonal_array, text
+from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.counters import VALUES, Counter, LayerCoverage, Met, Quantity, count, mark
 from harness.operators.exact import float_bits
 from harness.operators.fault_models import (
@@ -29,11 +29,27 @@ from harness.operators.fault_models import (
 )
 from harness.operators.node import Node
 from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, Part, Step, mixed
-from harness.operators.quantize_linear import require_per_tensor
 from harness.operators.tensor import FLOAT32, INT8, UINT8, Tensor
+from harness.operators.text import Fragment
 
 DEQUANTISED = "float32(q - zero_point) * scale"
 LARGEST_DIFFERENCE = 255
+FRAGMENT = Fragment(
+    "dequantize_linear",
+    20,
+    """\
+# ONNX DequantizeLinear, uint8 or int8 -> float32: the difference is exact, the product one IEEE float32 operation.
+fragment dequantize_linear(
+    q: tensor<scalar>,                      # codes (vectors, N)
+    scale: scalar,                          # float32
+    zero_point: integer,
+    type: string)
+-> (y: tensor<scalar>)
+{
+    y = (q - scalar(zero_point)) * scale;
+}
+""",
+)
 
 
 class _Counter(Counter):
@@ -57,6 +73,9 @@ class DequantizeLinear(Layer):
     """y = float32(q - zero_point) * scale."""
 
     ONNX = (("", "DequantizeLinear"),)
+    formula = "y = float32(x - zero_point) * scale                            in float32"
+    roles = ("x", "scale", "zero_point")
+    fragments = (FRAGMENT,)
 
     scale: np.float32
     zero_point: int
@@ -72,7 +91,7 @@ class DequantizeLinear(Layer):
             )
         source = node.activation(0, [UINT8, INT8])
         attributes = node.attributes({"axis": 1, "block_size": 0, "output_dtype": 0})
-        require_per_tensor(node, attributes, [onnx.TensorProto.FLOAT])
+        node.require_per_tensor(attributes, [onnx.TensorProto.FLOAT])
         zero_point = int(node.single(2, "zero point", [source.dtype])) if node.has(2) else 0
         scale = node.scale(1, "scale")
         with np.errstate(over="ignore"):
@@ -80,6 +99,14 @@ class DequantizeLinear(Layer):
         if not math.isfinite(bound):
             raise node.refusal(f"255 codes of scale {scale:.8g} overflow", "a scale of 1.3e36 at most")
         return cls(**fields(node, [source], source.shape, FLOAT32, bound), scale=scale, zero_point=zero_point)
+
+    def constants(self) -> Constants:
+        """Return scale and zero point."""
+        return {"scale": self.scale, "zero_point": self.zero_point}
+
+    def summary(self) -> tuple[str, ...]:
+        """Return scale and zero point."""
+        return text.floats(self.scale), str(self.zero_point)
 
     def prepare(self) -> Evaluate:
         """Return the function that looks y up in a table of every difference q - zero_point."""

@@ -70,6 +70,16 @@ class Node:
             raise self.refusal(f"its input {name!r} is {source.dtype}", f"it reads {' or '.join(map(str, dtypes))}")
         return source
 
+    def vector(self, position: int, dtypes: Sequence[np.dtype[Any]]) -> Tensor:
+        """The activation that it reads at `position`, which must have one axis."""
+        source = self.activation(position, dtypes)
+        if len(source.shape) != 1:
+            axes = ", ".join(map(str, source.shape))
+            raise self.refusal(
+                f"its input {source.name!r} has shape (vectors, {axes})", f"(vectors, {source.size}): Flatten it"
+            )
+        return source
+
     def constant(self, position: int, what: str, dtypes: Sequence[np.dtype[Any]]) -> Array:
         """The constant that it reads at `position`, of one of `dtypes`."""
         name = self.inputs[position]
@@ -112,6 +122,15 @@ class Node:
             if not isinstance(value, type(defaults[name])):
                 raise self.refusal(f"attribute {name!r} is {value!r}", f"a number such as {defaults[name]}")
         return {**defaults, **given}
+
+    def require_per_tensor(self, attributes: Mapping[str, Any], output_types: Sequence[int]) -> None:
+        """Refuse blocks, and element types other than ONNX's default and `output_types`."""
+        if attributes["block_size"] != 0:
+            raise self.refusal(f"block_size is {attributes['block_size']}", "per-tensor quantisation: no block_size")
+        for name, accepted in (("output_dtype", output_types), ("precision", (0, onnx.TensorProto.FLOAT))):
+            if attributes.get(name, 0) not in (0, *accepted):
+                kinds = " or ".join(element_type(kind) for kind in accepted if kind)
+                raise self.refusal(f"{name} is {attributes[name]}", f"{kinds}, or none")
 
 
 def domain_of(proto: onnx.NodeProto) -> str:

@@ -19,9 +19,92 @@ import onnx.helper
 
 from harness.core.arrays import Array
 from harness.operators.base import ALONE, fields
-from harness.operators.contraction import Contraction, Scales
+from harness.operators.contraction import Contraction, Scales, output_quantisation, weight_quantisation
 from harness.operators.node import Node
 from harness.operators.tensor import FLOAT32, INT8, UINT8, Tensor
+from harness.operators.text import ROUND_HALF_EVEN, Fragment
+
+FORMULA = """\
+A (vectors, K) and B (K, N), or B (N, K) transposed where transB is 1, are codes; C is 0 where it is not read.
+acc[n] = C[n] + sum over k of (A[k] - a_zero_point) * (B[k, n] - b_zero_point[n])      in int32
+m[n] = ((alpha * a_scale) * b_scale[n]) / y_scale              in float32, in this order; alpha is 1 if not given
+v[n] = float32(acc[n]) * m[n]                                  in float32, the conversion rounded half to even
+v[n] = min(max(v[n], LOW - y_zero_point), HIGH - y_zero_point)
+y[n] = round_half_even(v[n]) + y_zero_point                    of A's type
+Without y_scale and y_zero_point the output is float32:
+y[n] = float32(acc[n]) * ((alpha * a_scale) * b_scale[n])
+A b_scale, b_zero_point or C of one value serves every n."""
+ACCUMULATOR = Fragment(
+    "qgemm_accumulator",
+    30,
+    """\
+# acc[n] = bias[n] + sum over k of (a[k] - a_zero_point) * (weights[k, n] - weights_zero_point[n])
+# All of it is integer arithmetic, exact in int32, so that the order of the sum does not matter.
+fragment qgemm_accumulator(
+    a: tensor<scalar>,                      # codes (vectors, K)
+    weights: tensor<integer>,               # int8 or uint8 (K, N)
+    weights_zero_point: tensor<integer>,    # int32 (1, N)
+    bias: tensor<integer>,                  # int32 (1, N)
+    a_zero_point: integer)
+-> (accumulator: tensor<scalar>)
+{
+    centered = cast<scalar>(weights) - cast<scalar>(weights_zero_point);
+    accumulator = matmul(a - scalar(a_zero_point), centered) + cast<scalar>(bias);
+}
+""",
+)
+PARAMETERS = """\
+    a: tensor<scalar>,                      # codes (vectors, K)
+    weights: tensor<integer>,               # int8 or uint8 (K, N)
+    weights_zero_point: tensor<integer>,    # int32 (1, N)
+    bias: tensor<integer>,                  # int32 (1, N)
+    multiplier: tensor<scalar>,             # float32 (1, N)
+    b_scale: tensor<scalar>,                # float32 (1, N): the multiplier holds it
+    alpha: scalar, a_scale: scalar,         # float32: the multiplier holds them"""
+QGEMM = Fragment(
+    "qgemm",
+    40,
+    f"""\
+# com.microsoft QGemm, the quantised fully connected layer, -> uint8 or int8 (type).
+# multiplier[n] = ((alpha * a_scale) * b_scale[n]) / y_scale, each of the three one IEEE float32 operation: computed
+# once, and its bits are the constant.  The accumulator is rounded to float32, the product is one IEEE float32
+# operation.
+fragment qgemm(
+{PARAMETERS}
+    a_zero_point: integer,
+    y_scale: scalar,                        # float32: the multiplier holds it
+    y_zero_point: integer,
+    low: integer, high: integer,            # the least and the greatest code
+    columns: integer[],                     # which N columns of its layer: the first, and the first behind them
+    type: string)
+-> (y: tensor<scalar>)
+{{
+    accumulator = qgemm_accumulator(a, weights, weights_zero_point, bias, a_zero_point = a_zero_point);
+    code = round_half_even(accumulator * multiplier) + scalar(y_zero_point);
+    y = clamp(code, scalar(low), scalar(high));
+}}
+""",
+    (ROUND_HALF_EVEN, ACCUMULATOR),
+)
+QGEMM_FLOAT32 = Fragment(
+    "qgemm_float32",
+    41,
+    f"""\
+# com.microsoft QGemm with a float32 result.
+# multiplier[n] = (alpha * a_scale) * b_scale[n], both of them one IEEE float32 operation: computed once, and its bits
+# are the constant.  The accumulator is rounded to float32, the product is one IEEE float32 operation.
+fragment qgemm_float32(
+{PARAMETERS}
+    a_zero_point: integer,
+    columns: integer[],                     # which N columns of its layer: the first, and the first behind them
+    type: string)
+-> (y: tensor<scalar>)
+{{
+    y = qgemm_accumulator(a, weights, weights_zero_point, bias, a_zero_point = a_zero_point) * multiplier;
+}}
+""",
+    (ACCUMULATOR,),
+)
 
 BIAS = 6  # the position of C among the inputs
 ACCUMULATORS = "alone/accumulators"
@@ -32,19 +115,23 @@ class QGemm(Contraction):
     """The dense contraction; every output has weights for all inputs."""
 
     ONNX = (("com.microsoft", "QGemm"),)
+    formula = FORMULA
+    roles = ("A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point", "C", "y_scale", "y_zero_point")
+    parameters = (3, 6)
+    fragments = (QGEMM, QGEMM_FLOAT32)
 
     @classmethod
     def read(cls, node: Node) -> Self:
         """Read a node with constant weights whose accumulators fit into int32."""
         node.require_inputs(6, 9)
-        source = node.activation(0, [UINT8, INT8])
+        source = node.vector(0, [UINT8, INT8])
         attributes = node.attributes({"alpha": 1.0, "transA": 0, "transB": 0})
         if attributes["transA"]:
             raise node.refusal("transA is 1", "transA 0: a vector is a row")
         weights = _weights(node, source, transposed=bool(attributes["transB"]))
         width = weights.shape[1]
-        b_scale, weights_zero_point = _weight_quantisation(node, weights)
-        y_scale, y_zero_point = _output_quantisation(node, source)
+        b_scale, weights_zero_point = weight_quantisation(node, 4, weights.dtype, width)
+        y_scale, y_zero_point = output_quantisation(node, 7, source.dtype)
         scales = Scales(
             alpha=np.float32(attributes["alpha"]),
             a=node.scale(1, "scale of a"),
@@ -66,6 +153,11 @@ class QGemm(Contraction):
         )
         layer.require_int32(node)
         return layer if y_scale is not None else replace(layer, output=replace(layer.output, bound=layer._bound()))
+
+    @property
+    def fragment(self) -> Fragment:
+        """The operation with or without a rounding to quantised values."""
+        return QGEMM_FLOAT32 if self.scales.y is None else QGEMM
 
     def slice(self, start: int, stop: int, name: str) -> Self:
         """Return some columns: a column depends on no other, so the parts side by side are the layer, bit for bit."""
@@ -120,18 +212,6 @@ def _weights(node: Node, source: Tensor, *, transposed: bool) -> Array:
     return weights
 
 
-def _weight_quantisation(node: Node, weights: Array) -> tuple[Array, Array]:
-    """Return b_scale and b_zero_point, both of shape (), (1,) or (N,), as ONNX Runtime requires."""
-    scale = node.normal(node.constant(4, "scale of b", [FLOAT32]), "scale of b")
-    zero_point = node.constant(5, "zero point of b", [weights.dtype])
-    if scale.shape != zero_point.shape or scale.shape not in ((), (1,), (weights.shape[1],)):
-        raise node.refusal(
-            f"scale and zero point of b have shapes {scale.shape} and {zero_point.shape}",
-            f"the same shape for both: (), (1,) or ({weights.shape[1]},)",
-        )
-    return scale, zero_point
-
-
 def _bias(node: Node, width: int) -> npt.NDArray[np.int32]:
     if not node.has(BIAS):
         return np.zeros(width, np.int32)
@@ -139,14 +219,3 @@ def _bias(node: Node, width: int) -> npt.NDArray[np.int32]:
     if bias.shape not in ((), (1,), (width,), (1, width)):
         raise node.refusal(f"the bias has shape {bias.shape}", f"shape (), (1,), ({width},) or (1, {width})")
     return np.broadcast_to(bias.reshape(-1), width).astype(np.int32)
-
-
-def _output_quantisation(node: Node, source: Tensor) -> tuple[np.float32 | None, int]:
-    """Return y_scale and y_zero_point; (None, 0) for a float32 output."""
-    if node.has(7) != node.has(8):
-        raise node.refusal(
-            "has only one of y_scale and y_zero_point", f"both, for a {source.dtype} output, or none, for float32"
-        )
-    if not node.has(7):
-        return None, 0
-    return node.scale(7, "scale of y"), int(node.single(8, "zero point of y", [source.dtype]))

@@ -6,7 +6,7 @@ q = saturate(round_half_even(v) + zero_point); every NaN gives QMIN
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self
@@ -17,8 +17,8 @@ import onnx
 import onnx.helper
 
 from harness.core.arrays import Array
-from harness.operators import softfloat, sweeps
-from harness.operators.base import ALONE, Evaluate, FindTies, Layer, fields
+from harness.operators import softfloat, sweeps, text
+from harness.operators.base import ALONE, Constants, Evaluate, FindTies, Layer, fields, limits
 from harness.operators.counters import Counter, LayerCoverage, RoundingCounter
 from harness.operators.exact import (
     CACHED_LAYERS,
@@ -30,11 +30,12 @@ from harness.operators.exact import (
     smallest,
 )
 from harness.operators.fault_models import LITTLE_ENDIAN, Codes, FaultModel, Single, wrong_roundings
-from harness.operators.node import Node, element_type
+from harness.operators.node import Node
 from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, Part, Step, Steps, mixed
 from harness.operators.softfloat import Integers
 from harness.operators.sweeps import StepFunction, Sweep
 from harness.operators.tensor import FLOAT32, INT8, UINT8
+from harness.operators.text import ROUND_HALF_EVEN, Fragment
 
 NEIGHBOURS = 3
 """Floats on either side of every threshold that go through every column."""
@@ -44,6 +45,30 @@ SPECIAL = np.array([0, 1, 0x7FFFFF, 0x800000, 0x7F7FFFFF, 0x7F800000, 0x7F800001
 DIVISION = "x / scale, divided in float32"
 QUANTISED_TYPES = {onnx.TensorProto.UINT8: UINT8, onnx.TensorProto.INT8: INT8}
 
+FORMULA = """\
+v = x / scale                                                  in float32
+v = min(max(v, LOW - zero_point), HIGH - zero_point)           NaN becomes LOW - zero_point
+y = round_half_even(v) + zero_point                            uint8 or int8, as zero_point is"""
+FRAGMENT = Fragment(
+    "quantize_linear",
+    10,
+    """\
+# ONNX QuantizeLinear, float32 -> uint8 or int8 (type).  Division and rounding are one IEEE float32 operation each.
+fragment quantize_linear(
+    x: tensor<scalar>,                      # float32 (vectors, N)
+    scale: scalar,                          # float32
+    zero_point: integer,
+    low: integer, high: integer,            # the least and the greatest code
+    type: string)
+-> (y: tensor<scalar>)
+{
+    code = round_half_even(x / scale) + scalar(zero_point);
+    y = clamp(code, scalar(low), scalar(high));
+}
+""",
+    (ROUND_HALF_EVEN,),
+)
+
 
 @dataclass(frozen=True, eq=False)
 class QuantizeLinear(Layer):
@@ -51,7 +76,10 @@ class QuantizeLinear(Layer):
 
     ONNX = (("", "QuantizeLinear"),)
     noun = "inputs"
-    takes_any_float = True
+    takes_every_input = True
+    formula = FORMULA
+    roles = ("x", "scale", "zero_point")
+    fragments = (FRAGMENT,)
 
     scale: np.float32
     zero_point: int
@@ -63,7 +91,7 @@ class QuantizeLinear(Layer):
         source = node.activation(0, [FLOAT32])
         # `axis` and `saturate` say nothing about per-tensor 8-bit integers.
         attributes = node.attributes({"axis": 1, "saturate": 1, "block_size": 0, "output_dtype": 0, "precision": 0})
-        require_per_tensor(node, attributes, list(QUANTISED_TYPES))
+        node.require_per_tensor(attributes, list(QUANTISED_TYPES))
         stated = QUANTISED_TYPES.get(attributes["output_dtype"])
         zero_point = node.single(2, "zero point", [UINT8, INT8]) if node.has(2) else np.zeros((), stated or UINT8)[()]
         if stated not in (None, zero_point.dtype):
@@ -72,6 +100,18 @@ class QuantizeLinear(Layer):
             )
         scale = node.scale(1, "scale")
         return cls(**fields(node, [source], source.shape, zero_point.dtype), scale=scale, zero_point=int(zero_point))
+
+    def constants(self) -> Constants:
+        """Return scale, zero point and the codes at which the result saturates."""
+        return self.facts() | limits(self.dtype)
+
+    def facts(self) -> dict[str, Any]:
+        """Return scale and zero point."""
+        return {"scale": self.scale, "zero_point": self.zero_point}
+
+    def summary(self) -> tuple[str, ...]:
+        """Return scale and zero point."""
+        return text.floats(self.scale), str(self.zero_point)
 
     def prepare(self) -> Evaluate:
         """Return q = QMIN + the number of thresholds <= x."""
@@ -286,13 +326,3 @@ class _Counter(Counter):
 
 def _float_text(bits: int) -> str:
     return f"{np.uint32(bits).view(np.float32)!s} ({bits:#010x})"
-
-
-def require_per_tensor(node: Node, attributes: Mapping[str, Any], output_types: Sequence[int]) -> None:
-    """Refuse blocks, and element types other than ONNX's default and `output_types`."""
-    if attributes["block_size"] != 0:
-        raise node.refusal(f"block_size is {attributes['block_size']}", "per-tensor quantisation: no block_size")
-    for name, accepted in (("output_dtype", output_types), ("precision", (0, onnx.TensorProto.FLOAT))):
-        if attributes.get(name, 0) not in (0, *accepted):
-            kinds = " or ".join(element_type(kind) for kind in accepted if kind)
-            raise node.refusal(f"{name} is {attributes[name]}", f"{kinds}, or none")

@@ -1,8 +1,8 @@
 """Binary32 arithmetic in integers: the roundings of the specification without any floating point.
 
 A magnitude is `significand * 2**exponent`, both int64 arrays; a significand is rounded to 24 bits, half to
-even, exactly where IEEE 754 rounds.  Signs are kept apart.  No product here is subnormal: the smallest
-factors are a normal multiplier and the integer 1.  A sum can be.
+even, exactly where IEEE 754 rounds.  Signs are kept apart.  The results of `multiply` are not subnormal: its
+smallest factors are a normal multiplier and the integer 1.  Those of `add` and `product` can be.
 """
 
 from __future__ import annotations
@@ -58,6 +58,17 @@ def from_integer(value: Integers) -> Magnitude:
 def multiply(a: Magnitude, b: Magnitude) -> Magnitude:
     """float32(a * b): the 48-bit product, rounded half to even to 24 bits."""
     return _round(a.significand * b.significand, a.exponent + b.exponent)
+
+
+def product(a: Integers, b: Integers) -> npt.NDArray[np.uint32]:
+    """The bits of float32(a * b), for the bits of binary32 numbers a and b that give no NaN (broadcast)."""
+    x, y = decode(a), decode(b)
+    exact, exponent = x.significand * y.significand, x.exponent + y.exponent
+    rounded = _round(exact, exponent, np.clip(LEAST_EXPONENT - exponent, 0, 62))
+    negative = (a ^ b) & SIGN_BIT
+    infinite = np.maximum(a & ~SIGN_BIT, b & ~SIGN_BIT) == INFINITY_BITS
+    bits: npt.NDArray[np.uint32] = np.where(infinite, INFINITY_BITS | negative, encode(rounded, negative != 0))
+    return bits.astype(np.uint32)
 
 
 def divide(a: Magnitude, b: Magnitude) -> Magnitude:

@@ -10,19 +10,23 @@ import numpy as np
 
 UINT8, INT8, FLOAT32, INT64 = (np.dtype(name) for name in ("uint8", "int8", "float32", "int64"))
 
+LARGEST = float(np.finfo(np.float32).max)
+
 
 @dataclass(frozen=True)
 class Tensor:
     """An activation or the network's input: `shape` is that of one vector, without the batch.
 
-    Dumps, comparison and C buffers are flat: (vectors, size).  No |value| exceeds `bound`; it is infinite if nothing
-    is known, as for the network's input.
+    Dumps, comparison and C buffers are flat: (vectors, size).  No |value| exceeds `bound`, which is infinite if a value
+    can be, and no value is NaN: the network's input is finite for the layers for which that matters (see
+    `Layer.takes_every_input`).  `negative_zero` tells whether a value can be -0.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     bound: float = math.inf
+    negative_zero: bool = False
 
     @property
     def size(self) -> int:

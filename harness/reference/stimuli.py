@@ -35,10 +35,12 @@ class Kind(enum.Enum):
     INPUT_TIE = "inputs exactly half way between two codes"
     ACCUMULATOR_TIE = "a layer's product or sum exactly half way between two codes"
     SPECIAL = "one input NaN, infinite, zero or beyond the box"
+    FINITE_SPECIAL = "one input zero, subnormal or beyond the box"
 
 
-# Vector i is of kind PATTERN[i % 16], and every 64th is SPECIAL where asked for.  A network that lacks ties
-# gets uniform vectors in their place.
+# Vector i is of kind PATTERN[i % 16], and every 64th is SPECIAL where asked for.  A network that lacks ties or
+# boundaries gets uniform vectors in their place.  If a layer other than QuantizeLinear reads the input, FINITE_SPECIAL
+# takes the place of SPECIAL: a NaN that such a layer computes has no defined sign and payload.
 PATTERN = (
     Kind.UNIFORM, Kind.ACCUMULATOR_TIE, Kind.BOUNDARY, Kind.UNIFORM, Kind.CORNER, Kind.INPUT_TIE, Kind.UNIFORM,
     Kind.ACCUMULATOR_TIE, Kind.UNIFORM, Kind.BOUNDARY, Kind.UNIFORM, Kind.CORNER, Kind.ACCUMULATOR_TIE, Kind.UNIFORM,
@@ -77,7 +79,7 @@ class Stimuli(ABC):
 
 
 def stimuli(network: Network, count: int, seed: int, *, special: bool = False) -> Stimuli:
-    """Seeded vectors for a network; `special` puts NaN, infinities and numbers beyond the box among them.
+    """Return seeded vectors for a network; `special` adds numbers beyond the box, NaN and infinities if it takes them.
 
     The first n vectors are the same for every count.  Raises RequestError for a count below 1 or a seed
     that is no uint64.
@@ -95,10 +97,11 @@ def random_stream(seed: int, block: int) -> np.random.Generator:
 
 
 def from_file(path: Path, network: Network, origin: str = "") -> Stimuli:
-    """The vectors of a .npy file, memory-mapped: float32 (n, K), any value, NaN included; its path is their origin.
+    """The vectors of a .npy file, memory-mapped: float32 (n, K); its path is their origin.
 
-    `origin` names another, of which the file is a copy.  Raises RequestError for another type or shape, and for a file
-    that is cut short, pickled or not .npy.
+    `origin` names another, of which the file is a copy.  Raises RequestError for another type or shape, for a file that
+    is cut short, pickled or not .npy, and for NaN or an infinity that no QuantizeLinear reads: IEEE 754 leaves sign and
+    payload of the NaN that comes out open, so there is no value to compare with.
     """
     try:
         array = load_array(path)
@@ -112,7 +115,20 @@ def from_file(path: Path, network: Network, origin: str = "") -> Stimuli:
         raise RequestError(
             f"vectors {path}: shape {array.shape}", f"shape (n, {network.input.size}) with n of 1 or more"
         )
+    if not network.takes_every_input:
+        _require_finite(array, path, network)
     return _FromFile(array, origin or str(path))
+
+
+def _require_finite(array: Vectors, path: Path, network: Network) -> None:
+    for start in range(0, len(array), BLOCK):
+        for vector, place in np.argwhere(~np.isfinite(array[start : start + BLOCK])):
+            reader = next(layer for layer in network.readers if not layer.takes_every_input)
+            raise RequestError(
+                f"vectors {path}: input {place} of vector {start + vector} is {array[start + vector, place]}, "
+                f"and layer {reader.name!r} ({reader.operator}) reads it",
+                "give finite numbers: only QuantizeLinear defines a result for NaN and infinities, bit for bit",
+            )
 
 
 HOW_TO_SAVE = "save them with numpy.save(path, vectors.astype(numpy.float32)): little endian, shape (n, inputs)"
@@ -136,7 +152,8 @@ class _Seeded(Stimuli):
         self.count, self.width = count, network.input.size
         self.origin = f"seed {seed}"
         self._network, self._seed, self._special = network, seed, special
-        self._boundaries, self._ties = _input_boundaries(network)
+        self._special_kind = Kind.SPECIAL if network.takes_every_input else Kind.FINITE_SPECIAL
+        self._boundaries, self._ties = network.boundaries()
 
     def chunk(self, start: int, stop: int) -> Vectors:
         stop = min(stop, self.count)
@@ -160,9 +177,10 @@ class _Seeded(Stimuli):
 
     def _kind(self, index: int) -> Kind:
         if self._special and index % SPECIAL_PERIOD == 0:
-            return Kind.SPECIAL
+            return self._special_kind
         kind = PATTERN[index % len(PATTERN)]
-        return Kind.UNIFORM if kind is Kind.INPUT_TIE and not len(self._ties) else kind
+        grids = {Kind.INPUT_TIE: self._ties, Kind.BOUNDARY: self._boundaries}
+        return Kind.UNIFORM if kind in grids and not len(grids[kind]) else kind
 
     def _block(self, block: int) -> Vectors:
         """Vectors block * BLOCK to (block + 1) * BLOCK, from one stream of doubles."""
@@ -170,11 +188,15 @@ class _Seeded(Stimuli):
         rng = random_stream(self._seed, block)
         u, v = rng.random((2, BLOCK, self.width))
         vectors = _uniform(box, u)
-        corner, boundary, tie, special = map(self._places, (Kind.CORNER, Kind.BOUNDARY, Kind.INPUT_TIE, Kind.SPECIAL))
+        kinds = (Kind.CORNER, Kind.BOUNDARY, Kind.INPUT_TIE, self._special_kind)
+        corner, boundary, tie, special = map(self._places, kinds)
         vectors[corner] = _corners(box, vectors[corner], v[corner])
-        vectors[boundary] = _from_grid(self._boundaries, box, v[boundary], vectors[boundary])
-        vectors[tie] = _from_grid(self._ties, box, v[tie], vectors[tie])
-        vectors[special] = _special(vectors[special], u[special], v[special])
+        if len(boundary):
+            vectors[boundary] = _from_grid(self._boundaries, box, v[boundary], vectors[boundary])
+        if len(tie):
+            vectors[tie] = _from_grid(self._ties, box, v[tie], vectors[tie])
+        values = SPECIAL_VALUES if self._special_kind is Kind.SPECIAL else SPECIAL_VALUES[np.isfinite(SPECIAL_VALUES)]
+        vectors[special] = _special(values, vectors[special], u[special], v[special])
         self._place_ties(vectors, block)
         return vectors
 
@@ -209,10 +231,10 @@ def _from_grid(grid: Vectors, box: Vectors, v: Array, vectors: Vectors) -> Vecto
     return np.where(count > 0, grid[np.minimum(index, len(grid) - 1)], vectors)
 
 
-def _special(vectors: Vectors, u: Array, v: Array) -> Vectors:
-    """The vectors with one input each replaced by a special value."""
+def _special(values: Vectors, vectors: Vectors, u: Array, v: Array) -> Vectors:
+    """Return the vectors with one input each replaced by one of the special values."""
     column = (v[:, 0] * vectors.shape[1]).astype(np.int64)
-    vectors[np.arange(len(vectors)), column] = SPECIAL_VALUES[(u[:, 0] * len(SPECIAL_VALUES)).astype(np.int64)]
+    vectors[np.arange(len(vectors)), column] = values[(u[:, 0] * len(values)).astype(np.int64)]
     return vectors
 
 
@@ -251,10 +273,3 @@ def _without_ties(layer: Layer) -> FindTies:
     """Return the function of a layer that reads the input: its ties are a kind of vectors of their own."""
     evaluate = layer.prepare()
     return lambda *values: (evaluate(*values), np.zeros((len(values[0]), 1), np.bool_))
-
-
-def _input_boundaries(network: Network) -> tuple[Vectors, Vectors]:
-    """Return inputs around which any layer that reads the input changes its output, and its ties."""
-    found = [layer.boundaries() for layer in network.layers if network.input.name in layer.sources]
-    boundaries, ties = (np.unique(np.concatenate(values)) for values in zip(*found, strict=True))
-    return boundaries, ties

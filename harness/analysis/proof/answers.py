@@ -80,7 +80,7 @@ def diagnose(causes: Causes, layer: Layer, stage: Stage, probe: Probe) -> Diagno
 
 def reference_agrees(network: Network, layer: Layer, abandoned: Event) -> Question:
     """Return the question whether ONNX Runtime and the integer specification agree on every rounding of a layer."""
-    quantizes = layer.takes_any_float
+    quantizes = layer.takes_every_input
 
     def confirm(_: Note) -> str:
         exhaustive.confirm(network, layer, abandoned)

@@ -157,7 +157,7 @@ def _changed_one_by_one(known: Array) -> Array:
 def _only_quantized(network: Network) -> bool:
     """Whether the network's input, which can be any float32, is read by QuantizeLinear alone."""
     readers = [layer for layer in network.layers if network.input.name in layer.sources]
-    return all(layer.takes_any_float for layer in readers)
+    return all(layer.takes_every_input for layer in readers)
 
 
 def questions(

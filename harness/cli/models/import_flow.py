@@ -18,9 +18,10 @@ from harness.core.console import Screen
 from harness.model import importer
 from harness.model.float_network import DenseNetwork, to_onnx
 from harness.model.importer import FloatImport, QuantisedImport
-from harness.model.importer.check import DEFAULT_BOX, box_of
+from harness.model.importer.check import box_of
 from harness.model.network import Network
 from harness.model.text.document import readable
+from harness.operators.base import DEFAULT_BOX
 
 
 def bring_in(file: Path, path: Path, screen: Screen) -> None:

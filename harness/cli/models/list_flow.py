@@ -10,6 +10,7 @@ from typing import Any
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
+from onnx import TensorProto
 from rich.table import Table
 from rich.text import Text
 
@@ -17,12 +18,11 @@ from harness import model as networks
 from harness.boards.workspace import Workspace
 from harness.core.console import Screen
 from harness.core.errors import RequestError
-from harness.model.graph import QUANTISED_OPERATORS
 from harness.model.network import Network
 from harness.model.text.document import decoded, readable
 from harness.model.text.facts import parameter_count, short_widths, widths
+from harness.operators import by_onnx_name, of_node
 
-FLOAT_OPERATORS = {"Gemm", "MatMul"}
 FLOAT_MODEL = "float, not quantised: harness models quantize"
 PROVENANCE = ("recipe_sha256", "source_file", "source_sha256", "quantisation")
 SHORT_HASH = 12
@@ -75,13 +75,15 @@ def _facts(network: Network) -> Entry:
 
 
 def _is_float(content: bytes) -> bool:
-    """Whether it is a network that `harness models quantize` may take."""
+    """Return whether it has matrices of floats and nothing quantised, so that `harness models quantize` may take it."""
     try:
         graph = onnx.ModelProto.FromString(content).graph
     except DecodeError:
         return False
-    used = {node.op_type for node in graph.node}
-    return bool(used & FLOAT_OPERATORS) and not used & QUANTISED_OPERATORS
+    types = {tensor.data_type for tensor in graph.initializer}
+    quantises = any(operator.takes_every_input for operator in map(of_node, graph.node) if operator)
+    matrices = any(tensor.data_type == TensorProto.FLOAT and len(tensor.dims) == 2 for tensor in graph.initializer)
+    return matrices and not quantises and not types & {TensorProto.INT8, TensorProto.UINT8}
 
 
 def _table(entries: list[Entry]) -> Table:
@@ -108,8 +110,10 @@ def _cells(entry: Entry) -> tuple[str, ...]:
 
 
 def _besides(operators: dict[str, int]) -> str:
-    """The operators after the first QuantizeLinear and apart from QGemm, with their number."""
-    rest = Counter(operators) - Counter({"QuantizeLinear": 1, "QGemm": operators.get("QGemm", 0)})
+    """Return the operators after the first QuantizeLinear and apart from QGemm, with their number."""
+    classes = {name: operator for (_, name), operator in by_onnx_name().items()}
+    first = Counter({name: 1 for name in operators if classes[name].takes_every_input})
+    rest = Counter({name: count for name, count in operators.items() if not classes[name].accumulates}) - first
     return ", ".join(f"{name} x{count}" if count > 1 else name for name, count in rest.items())
 
 

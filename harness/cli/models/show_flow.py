@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import singledispatch
 from pathlib import Path
 
 import numpy as np
@@ -15,16 +14,12 @@ from harness.boards.workspace import Workspace, write_whole
 from harness.core.console import Screen
 from harness.core.errors import RequestError
 from harness.model import text
+from harness.model.metadata import states_box
 from harness.model.network import Network
 from harness.model.text import DESCRIPTION_FORMAT, WEIGHTS_FORMAT, weights_path
-from harness.model.text.document import Floats32, decoded, document, readable
-from harness.model.text.facts import accumulator, parameter_count, short_widths, widths
-from harness.operators.add import Add
-from harness.operators.arg_extremum import ArgExtremum
+from harness.model.text.document import decoded, document, readable
+from harness.model.text.facts import parameter_count, short_widths, widths
 from harness.operators.base import Layer
-from harness.operators.dequantize_linear import DequantizeLinear
-from harness.operators.qgemm import QGemm
-from harness.operators.quantize_linear import QuantizeLinear
 
 PAGE_COLUMNS = 100
 LISTED_INPUTS = 16
@@ -110,57 +105,18 @@ def _arithmetic(network: Network) -> Table:
     return _table("layer", *headings, rows=rows)
 
 
-@singledispatch
-def _numbers(layer: Layer) -> tuple[str, ...]:
+def _numbers(layer: Layer) -> Iterator[str]:
     """The constants of a layer; for its accumulator the bounds, the doublings up to int32's end, and its conversion."""
-    raise NotImplementedError(type(layer).__name__)
-
-
-@_numbers.register(QuantizeLinear)
-@_numbers.register(DequantizeLinear)
-def _(layer: QuantizeLinear | DequantizeLinear) -> tuple[str, ...]:
-    return (_floats(np.atleast_1d(layer.scale)), str(layer.zero_point))
-
-
-@_numbers.register
-def _(layer: QGemm) -> tuple[str, ...]:
-    bounds = accumulator(layer)
-    y_zero_point = "" if layer.dtype == np.float32 else f" y {layer.y_zero_point}"
-    return (
-        _floats(layer.multiplier),
-        f"A {layer.a_zero_point} B {_span(layer.weights_zero_point)}{y_zero_point}",
-        f"{bounds.low} to {bounds.high}",
-        f"{bounds.headroom_bits} bits",
-        "exact" if bounds.float32_exact else "rounded",
-    )
-
-
-@_numbers.register
-def _(layer: Add) -> tuple[str, ...]:
-    return (f"A + {'B' if layer.addend is None else _floats(layer.addend)}",)
-
-
-@_numbers.register
-def _(layer: ArgExtremum) -> tuple[str, ...]:
-    return (f"of equal values the {'last' if layer.last else 'first'}",)
-
-
-def _floats(values: Floats32) -> str:
-    """One number with its bits; of several their span and how many they are."""
-    distinct = np.unique(values.view(np.uint32)).view(np.float32)
-    if len(distinct) == 1:
-        return f"{distinct[0]!s} 0x{int(distinct.view(np.uint32)[0]):08x}"
-    return f"{values.min():.4g} to {values.max():.4g} ({len(distinct)})"
-
-
-def _span(values: np.ndarray[tuple[int, ...], np.dtype[np.int32]]) -> str:
-    low, high = values.min(), values.max()
-    return str(low) if low == high else f"{low}..{high}"
+    yield from layer.summary()
+    if bounds := layer.accumulator():
+        yield f"{bounds.low} to {bounds.high}"
+        yield f"{bounds.headroom_bits} bits"
+        yield "exact" if bounds.float32_exact else "rounded"
 
 
 def _exactness(network: Network) -> Iterator[str]:
     """What the bounds of the accumulators say about the network as a whole."""
-    bounds = {layer.name: accumulator(layer) for layer in network.layers if isinstance(layer, QGemm)}
+    bounds = {layer.name: found for layer in network.layers if (found := layer.accumulator())}
     if bounds:
         tightest = min(bounds, key=lambda name: bounds[name].headroom_bits)
         spare = bounds[tightest].headroom_bits
@@ -176,13 +132,14 @@ def _exactness(network: Network) -> Iterator[str]:
 def _inputs(network: Network) -> Table:
     """The input box, in the network's units and, where the model says how, in physical ones."""
     low, high = network.box
+    box = "box" if states_box(network.metadata) else "box (the model gives none)"
     if network.normalisation is None and len(np.unique(network.box, axis=1).T) == 1:
         rows = iter([(f"{network.input.name}, each of {network.input.size}", f"{low[0]:.6g} to {high[0]:.6g}")])
-        return _table("input", "box", rows=rows)
+        return _table("input", box, rows=rows)
     lines = list(_input_rows(network))
     more = len(lines) - LISTED_INPUTS
     listed = [*lines[:LISTED_INPUTS], (f"... and {more} more: --json",)] if more > 0 else lines
-    headings = ("input", "box", "physical", "normalised as")
+    headings = ("input", box, "physical", "normalised as")
     return _table(*headings[: max(map(len, lines))], rows=iter(listed))
 
 

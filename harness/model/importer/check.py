@@ -21,7 +21,7 @@ from harness.model.importer.steps import Floats64, Step
 from harness.model.network import Network
 from harness.model.onnx_runtime import products
 from harness.model.onnx_runtime.sessions import refused, session
-from harness.operators.quantize_linear import QuantizeLinear
+from harness.operators.base import DEFAULT_BOX
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -30,7 +30,6 @@ SEED = 1
 MOST_VECTORS, FEWEST_VECTORS = 256, 8
 ERRORS = 2_000_000  # that a bound carries at once: fewer vectors for larger networks
 BIT_VECTORS = 512
-DEFAULT_BOX = (-1.0, 1.0)
 LOST_SHARE = 0.01  # of the greatest output; float16 itself rounds to 0.0005
 
 
@@ -184,19 +183,20 @@ def _require_same_bits(graph: Graph, name: str, vectors: Floats32, theirs: Array
 
 
 def _adversarial_vectors(network: Network) -> Floats32:
-    """Uniform over the box and beyond it, corners, inputs half way between two codes, and NaN and infinities."""
+    """Return vectors over the box and beyond it, corners, inputs half way between two codes, and NaN and infinities."""
     random = np.random.default_rng(SEED)
     low, high = network.box.astype(np.float64)
     where = random.random((BIT_VECTORS, network.input.size))
     vectors = low + (high - low) * random.random(where.shape)
     vectors[1::4] = np.where(where[1::4] < 0.4, low, np.where(where[1::4] < 0.8, high, vectors[1::4]))
     vectors[2::4] += (high - low) * (where[2::4] - 0.5)
-    first = network.layers[0]
-    assert isinstance(first, QuantizeLinear)  # noqa: S101 - parse refuses every other first layer
-    scale = float(first.scale)
-    vectors[3::4] = (np.floor(vectors[3::4] / scale) + 0.5) * scale
-    vectors[::64][where[::64] < 1 / 3] = np.nan
-    vectors[32::64] = np.where(where[32::64] < 0.5, -np.inf, np.inf)
+    boundaries, ties = network.boundaries()
+    grid = ties if len(ties) else boundaries
+    if len(grid):
+        vectors[3::4] = grid[np.minimum(np.searchsorted(grid, vectors[3::4]), len(grid) - 1)]
+    if network.takes_every_input:
+        vectors[::64][where[::64] < 1 / 3] = np.nan
+        vectors[32::64] = np.where(where[32::64] < 0.5, -np.inf, np.inf)
     with np.errstate(over="ignore"):
         return np.asarray(vectors, np.float32)
 

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import json
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from harness.model.metadata import states_box
 from harness.model.network import Network
-from harness.model.text.facts import accumulator, parameter_count, widths
-from harness.operators.add import Add
-from harness.operators.arg_extremum import ArgExtremum
+from harness.model.text.facts import parameter_count, widths
 from harness.operators.base import Layer
-from harness.operators.dequantize_linear import DequantizeLinear
-from harness.operators.qgemm import QGemm
-from harness.operators.quantize_linear import QuantizeLinear
-
-Floats32 = npt.NDArray[np.float32]
 
 
 def document(network: Network) -> dict[str, Any]:
@@ -30,10 +22,11 @@ def document(network: Network) -> dict[str, Any]:
         "widths": list(widths(network)),
         "parameters": parameter_count(network),
         "input": network.input.name,
-        "input_box": {"low": network.box[0].tolist(), "high": network.box[1].tolist()},
+        "input_box": {"low": network.box[0].tolist(), "high": network.box[1].tolist()}
+        | ({} if states_box(network.metadata) else {"note": "the model gives no box"}),
         "normalisation": None if normalisation is None else vars(normalisation),
         "metadata": {key: decoded(value) for key, value in network.metadata.items()},
-        "layers": [_common(layer) | _constants(layer) for layer in network.layers],
+        "layers": [_layer(layer) for layer in network.layers],
     }
 
 
@@ -50,7 +43,7 @@ def readable(value: object) -> str:
     return value if isinstance(value, str) and value.isprintable() else json.dumps(value)
 
 
-def _common(layer: Layer) -> dict[str, Any]:
+def _layer(layer: Layer) -> dict[str, Any]:
     return {
         "name": layer.name,
         "node": layer.node,
@@ -61,50 +54,14 @@ def _common(layer: Layer) -> dict[str, Any]:
         "input_type": str(layer.input.dtype),
         "width": layer.size,
         "type": str(layer.dtype),
-    }
+    } | {key: _json(value) for key, value in layer.facts().items()}
 
 
-def _floats(values: Floats32 | np.float32) -> dict[str, list[Any]]:
-    flat = np.atleast_1d(values)
-    return {"values": [float(str(value)) for value in flat], "bits": [f"0x{bits:08x}" for bits in flat.view(np.uint32)]}
-
-
-@singledispatch
-def _constants(layer: Layer) -> dict[str, Any]:
-    raise NotImplementedError(type(layer).__name__)
-
-
-@_constants.register(QuantizeLinear)
-@_constants.register(DequantizeLinear)
-def _(layer: QuantizeLinear | DequantizeLinear) -> dict[str, Any]:
-    return {"scale": _floats(layer.scale), "zero_point": layer.zero_point}
-
-
-@_constants.register
-def _(layer: QGemm) -> dict[str, Any]:
-    bounds = accumulator(layer)
-    return {
-        "weights_type": str(layer.weights.dtype),
-        "per_column": layer.per_column,
-        "a_zero_point": layer.a_zero_point,
-        "weights_zero_point": layer.weights_zero_point.tolist(),
-        "y_zero_point": layer.y_zero_point,
-        "multiplier": _floats(layer.multiplier),
-        "accumulator": {
-            "low": bounds.low,
-            "high": bounds.high,
-            "int32_overflow": "excluded",
-            "headroom_bits": bounds.headroom_bits,
-            "float32_exact": bounds.float32_exact,
-        },
-    }
-
-
-@_constants.register
-def _(layer: Add) -> dict[str, Any]:
-    return {"addend": None if layer.addend is None else _floats(layer.addend)}
-
-
-@_constants.register
-def _(layer: ArgExtremum) -> dict[str, Any]:
-    return {"of_equal_values": "the last" if layer.last else "the first"}
+def _json(value: Any) -> Any:
+    """Return a fact as JSON types, float32 numbers with their bits."""
+    if not isinstance(value, np.ndarray | np.float32):
+        return value
+    flat = np.atleast_1d(value)
+    if flat.dtype != np.float32:
+        return flat.tolist()
+    return {"values": [float(str(each)) for each in flat], "bits": [f"0x{bits:08x}" for bits in flat.view(np.uint32)]}

@@ -11,9 +11,9 @@ from typing import TypeAlias
 import numpy as np
 import onnx
 
+from harness import operators
 from harness.core.errors import RequestError
 from harness.model.network import Network
-from harness.model.text import semantics
 from harness.model.text.coverage import ATTRIBUTE_TYPES, MODEL_INTEGERS, MODEL_TEXTS, TYPE_NAMES, leaves, uncovered
 from harness.model.text.reader import DESCRIPTION_FORMAT, WEIGHTS_FORMAT, read_model
 from harness.model.text.tensors import constants, declaration, is_single, weight_lines
@@ -33,6 +33,10 @@ HEAD = """\
 WEIGHTS_HEAD = """\
 # The constants of more than one value, in the order of the description: "name"[row] = a row of integers, or
 # "name"[row, column] = one float32 as its shortest decimal and its bits. The comment tells which node reads it."""
+GENERAL = """\
+Every float32 operation below is one IEEE 754 operation, rounded half to even; nothing is fused or reordered.
+LOW..HIGH are the codes of the output's type: 0..255 for uint8, -128..127 for int8."""
+CONSTANT = "y = the tensor of its attribute `value`"
 HOW_TO_NORMALISE = "write it in the canonical form first: harness models import FILE -o NAME"
 
 
@@ -72,10 +76,10 @@ def _head(name: str, onnx_sha256: str, weights_sha256: str) -> Lines:
 def _semantics(model: onnx.ModelProto) -> Lines:
     """What the model's operators compute, once each, in the order of their first use."""
     yield "\n# What the operators compute, for every vector:"
-    yield from _comments(semantics.GENERAL, "#   ")
-    for operator in dict.fromkeys(node.op_type for node in model.graph.node):
-        yield f"# {operator}"
-        yield from _comments(semantics.FORMULAS[operator], "#   ")
+    yield from _comments(GENERAL, "#   ")
+    for name, operator in {node.op_type: operators.of_node(node) for node in model.graph.node}.items():
+        yield f"# {name}"
+        yield from _comments(operator.explain(name) if operator else CONSTANT, "#   ")
 
 
 def _comments(text: str, mark: str) -> Lines:
@@ -162,7 +166,8 @@ def _readers(graph: onnx.GraphProto) -> dict[str, list[str]]:
 
 
 def _role(node: onnx.NodeProto, position: int) -> str:
-    return semantics.INPUT_ROLES[node.op_type][position]
+    operator = operators.of_node(node)
+    return operator.role(position) if operator else f"input {position}"
 
 
 def _node(node: onnx.NodeProto) -> Lines:

@@ -20,12 +20,10 @@ import numpy as np
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.plan.items.checks import examine
-from harness.plan.items.description import layer_of
+from harness.plan.items.description import COLUMNS, layer_of
 from harness.plan.items.graphs import Description, External, Get, Graph, ItemGraph, Operation, Send, Variable
 from harness.plan.items.translation import Origins, by_item
-
-COLUMNS = "columns"
-"""The constant of a QGemm that says which columns of its layer it computes."""
+from harness.plan.nnef.fragments import known
 
 CAUSES = ("one writer", "sends and gets")
 """The checks whose counterexamples are told first: where these fail, others do for that reason."""
@@ -137,10 +135,12 @@ class _Whole:
 
 
 def _width(operation: Operation, widths: Mapping[str, int]) -> int:
-    """How many columns an operation gives: those that it names, or one, or as many as it reads."""
+    """How many columns an operation gives: those that it names, or what its fragment says, or as many as it reads."""
     if named := _named_columns(operation):
         return named[1] - named[0]
-    return 1 if operation.operation in {"argmax", "argmin"} else widths[operation.tensors[0]]
+    first = operation.inputs[0]
+    read = sum(widths[name] for name in ((first,) if isinstance(first, str) else first))
+    return known()[operation.operation].columns or read
 
 
 def _named_columns(operation: Operation) -> tuple[int, int] | None:
@@ -224,7 +224,7 @@ class _Parts:
             work.item, f"{work.tensor}: the number of inputs is", len(found.inputs), len(wanted.inputs)
         )
         for given, source in zip(found.inputs, wanted.inputs, strict=True):
-            self._require_input(work, self._meaning(work.item, given), str(source))
+            self._require_input(work, self._meaning(work.item, given), source)
 
     def _meaning(self, item: str, given: str | tuple[str, ...]) -> _Meaning:
         """A parameter, or columns, those that follow each other joined."""
@@ -248,15 +248,17 @@ class _Parts:
             return declared
         return self.whole.columns(self.whole.external.output) if declared else self.works[origin].columns
 
-    def _require_input(self, work: Work, found: _Meaning, name: str) -> None:
-        """An operation reads what stands for the tensor `name` of the whole, of a parameter its columns."""
-        wanted = self.whole.tables.get(name)
+    def _require_input(self, work: Work, found: _Meaning, source: str | tuple[str, ...]) -> None:
+        """An operation reads what stands for the tensors `source` of the whole; of a parameter its columns."""
+        names = (source,) if isinstance(source, str) else source
+        wanted = self.whole.tables.get(names[0])
         if wanted is None:
-            self.reporter.require_same(work.item, f"{work.tensor} reads", found, (self.whole.columns(name),))
+            columns = tuple(self.whole.columns(name) for name in names)
+            self.reporter.require_same(work.item, f"{work.tensor} reads", found, columns)
         elif isinstance(found, Variable):
             self._require_table(work, found, wanted[:, work.columns.start : work.columns.stop])
         else:
-            self.reporter.refuse(work.item, f"{work.tensor} reads {_text(found)}, but {self.reporter.whole} {name}")
+            self.reporter.refuse(work.item, f"{work.tensor} reads {_text(found)}, but {self.reporter.whole} {names[0]}")
 
     def _require_table(self, work: Work, variable: Variable, wanted: Array) -> None:
         """A parameter has the same type, shape and bits."""

@@ -20,12 +20,7 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.model.network import Network
-from harness.operators.add import Add
-from harness.operators.arg_extremum import ArgExtremum
 from harness.operators.base import Layer
-from harness.operators.dequantize_linear import DequantizeLinear
-from harness.operators.qgemm import QGemm
-from harness.operators.quantize_linear import QuantizeLinear
 from harness.plan.items.graphs import (
     Description,
     External,
@@ -43,6 +38,9 @@ from harness.plan.plan import Compute, Plan, Task, unused
 
 PARAMETERS = "parameters"
 """The folder of the parameters: the first part of every label."""
+
+COLUMNS = "columns"
+"""The constant of an operation that says which columns of its layer it computes, if the layer can be split."""
 
 KEYWORDS = frozenset(
     {
@@ -138,68 +136,31 @@ def _sources(plan: Plan, task: Task) -> list[str | tuple[str, ...]]:
 
 def _step(layer: Layer, output: str, sources: Sequence[str | tuple[str, ...]], columns: tuple[int, int]) -> _Step:
     tables = {f"{output}__{role}": table for role, table in _tables(layer).items()}
+    if layer.side_by_side:
+        sources = [_joined(sources)]
     inputs = (*sources, *tables)
-    return _Step(Operation(output, _operation(layer), inputs, tuple(_attributes(layer, columns).items())), tables)
+    return _Step(Operation(output, layer.fragment.name, inputs, tuple(_attributes(layer, columns).items())), tables)
 
 
-def _operation(layer: Layer) -> str:
-    match layer:
-        case QuantizeLinear():
-            return "quantize_linear"
-        case DequantizeLinear():
-            return "dequantize_linear"
-        case QGemm():
-            return "qgemm" if layer.scales.y is not None else "qgemm_float32"
-        case Add():
-            return "add_float32"
-        case ArgExtremum():
-            return "argmax" if layer.largest else "argmin"
-    raise NotImplementedError(layer.operator)
+def _joined(sources: Sequence[str | tuple[str, ...]]) -> str | tuple[str, ...]:
+    names = tuple(name for source in sources for name in ((source,) if isinstance(source, str) else source))
+    return names if len(names) > 1 else names[0]
 
 
 def _tables(layer: Layer) -> dict[str, Array]:
     """The constants that are tables, with two axes each, by what they are."""
-    match layer:
-        case QGemm():
-            columns = {
-                "weights_zero_point": layer.weights_zero_point,
-                "bias": layer.bias,
-                "multiplier": layer.multiplier,
-                "b_scale": layer.scales.b,
-            }
-            return {"weights": layer.weights} | {role: table.reshape(1, -1) for role, table in columns.items()}
-        case Add(addend=addend) if addend is not None:
-            return {"addend": addend.reshape(1, -1)}
-    return {}
+    tables = {role: value for role, value in layer.constants().items() if isinstance(value, np.ndarray)}
+    return {role: table if table.ndim == 2 else table.reshape(1, -1) for role, table in tables.items()}
 
 
 def _attributes(layer: Layer, columns: tuple[int, int]) -> dict[str, Value]:
-    """The constants that are numbers; last the type of the result."""
-    kind: dict[str, Value] = {"type": layer.dtype.name}
-    match layer:
-        case QuantizeLinear():
-            return {"scale": float(layer.scale), "zero_point": layer.zero_point} | _limits(layer) | kind
-        case DequantizeLinear():
-            return {"scale": float(layer.scale), "zero_point": layer.zero_point} | kind
-        case QGemm():
-            return _qgemm_attributes(layer) | {"columns": columns} | kind
-        case ArgExtremum():
-            return {"width": layer.input.size, "select_last_index": layer.last} | kind
-    return kind
-
-
-def _qgemm_attributes(layer: QGemm) -> dict[str, Value]:
-    scales = layer.scales
-    a: dict[str, Value] = {"alpha": float(scales.alpha), "a_scale": float(scales.a), "a_zero_point": layer.a_zero_point}
-    if scales.y is None:
-        return a
-    return a | {"y_scale": float(scales.y), "y_zero_point": layer.y_zero_point} | _limits(layer)
-
-
-def _limits(layer: Layer) -> dict[str, Value]:
-    """The codes at which an integer result saturates."""
-    codes = np.iinfo(layer.dtype)
-    return {"low": int(codes.min), "high": int(codes.max)}
+    """The constants that are numbers; then the columns of a layer that can be split, and the type of the result."""
+    numbers: dict[str, Value] = {
+        role: float(value) if isinstance(value, np.float32) else value
+        for role, value in layer.constants().items()
+        if not isinstance(value, np.ndarray)
+    }
+    return numbers | ({COLUMNS: columns} if layer.splittable else {}) | {"type": layer.dtype.name}
 
 
 def _label(variable: str) -> str:

@@ -29,7 +29,7 @@ from harness.plan.items.graphs import (
     Value,
     Variable,
 )
-from harness.plan.nnef.fragments import EXCHANGE, FRAGMENTS
+from harness.plan.nnef.fragments import EXCHANGE, known
 from harness.plan.nnef.scanner import Cursor, Kind, Token
 
 T = TypeVar("T")
@@ -68,6 +68,7 @@ class _Document:
     def __init__(self, text: str, file: str, exchange: Mapping[str, str]) -> None:
         self.cursor = Cursor(text, file)
         self.exchange = exchange
+        self.fragments = {name: fragment.text for name, fragment in known().items()}
         self.forms: dict[str, Callable[[Token], Instruction | None]] = {
             "external": self._external,
             "variable": self._variable,
@@ -106,7 +107,7 @@ class _Document:
         for extension in EXTENSIONS:
             cursor.expect("extension", extension, ";")
         while cursor.at("fragment"):
-            self._fragment(FRAGMENTS | dict(self.exchange))
+            self._fragment(self.fragments | dict(self.exchange))
 
     def _fragment(self, known: Mapping[str, str]) -> None:
         cursor = self.cursor
@@ -220,7 +221,7 @@ class _Document:
     def _operation(self, target: Token, operation: Token) -> Operation:
         signature = self.signatures.get(operation.text)
         if signature is None:
-            if operation.text in FRAGMENTS:
+            if operation.text in self.fragments:
                 self._refuse_undefined(operation)
             choices = _choices([*self.forms, *self.signatures])
             self.cursor.refuse_at(operation, f"an operation of this harness, found {operation}", choices)

@@ -23,7 +23,7 @@ from harness.plan.items.graphs import (
     Value,
     Variable,
 )
-from harness.plan.nnef.fragments import EXCHANGE, FRAGMENTS, needed
+from harness.plan.nnef.fragments import EXCHANGE, needed
 from harness.plan.nnef.parser import EXTENSIONS, VERSION
 
 WIDTH = 120
@@ -58,8 +58,8 @@ def decimal(value: float) -> str:
 def _document(
     graph: Graph, title: str, parameters: Mapping[str, Array], traces: Mapping[str, str], shared: Sequence[Shared]
 ) -> str:
-    operations = needed(entry.operation for entry in graph.instructions if isinstance(entry, Operation))
-    fragments = [FRAGMENTS[name] for name in operations]
+    operations = [entry.operation for entry in graph.instructions if isinstance(entry, Operation)]
+    fragments = [fragment.text for fragment in needed(operations)]
     fragments += EXCHANGE.values() if isinstance(graph, ItemGraph) else []
     head = [f"version {VERSION};\n", "".join(f"extension {name};\n" for name in EXTENSIONS), *fragments]
     body = [_declarations(graph.instructions, parameters, shared), *_steps(graph.instructions, traces)]

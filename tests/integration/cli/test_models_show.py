@@ -17,7 +17,7 @@ from harness.boards.workspace import ROOT, Workspace
 from harness.cli.models import list_flow, load_flow, show_flow
 from harness.core.console import Screen
 from harness.core.errors import RequestError
-from harness.model.text.facts import accumulator, parameter_count, short_widths, widths
+from harness.model.text.facts import parameter_count, short_widths, widths
 from harness.operators.qgemm import QGemm
 from tests.support.builders import random_network
 from tests.support.cli.command import User
@@ -56,7 +56,7 @@ def test_show_fits_a_page_of_100_columns(user: User) -> None:
         types = [str(layer.input.dtype), str(layer.input.size), "->", str(layer.dtype), str(layer.size)]
         assert operator == flow + types
         if isinstance(layer, QGemm):
-            bounds = accumulator(layer)
+            bounds = layer.accumulator()
             assert " ".join(numbers).endswith(f"{bounds.low} to {bounds.high} {bounds.headroom_bits} bits exact")
     assert any("int32 overflow is excluded" in line for line in lines)
 

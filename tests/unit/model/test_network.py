@@ -329,7 +329,7 @@ SUM_REFUSALS: dict[str, tuple[Change, str, str]] = {
         "layer_0_term_2_out",
     ),
     "codes": (rewire(SUM, 0, "quantize_out"), "'layer_0_sum_2' .*'quantize_out' is uint8", "reads float32"),
-    "the input": (rewire(SUM, 0, "x"), "'layer_0_sum_2' .*reads the network's input", "starts with QuantizeLinear"),
+    "the input": (rewire(SUM, 0, "x"), "'layer_0_sum_2' .*widths 3 and 4", "the same width"),
     "another width": (
         append("Add", ["layer_0_sum_2_out", "layer_1_sum_2_out"], ["y"]),
         "'added' .*widths 4 and 2",
@@ -430,8 +430,8 @@ def output_of(model: onnx.ModelProto, x: Any) -> Any:
 
 REFUSALS: dict[str, tuple[Change, str, str]] = {
     "float operator": (
-        append("Relu", ["layer_1_out"], ["y"]),
-        r"'added' \(Relu\): operator Relu is not",
+        append("Gemm", ["layer_1_out"], ["y"]),
+        r"'added' \(Gemm\): operator Gemm is not",
         "models import FILE",
     ),
     "unknown domain": (append("QGemm", ["layer_1_out"], ["y"]), "operator QGemm is not supported", "com.microsoft"),
@@ -487,8 +487,8 @@ REFUSALS: dict[str, tuple[Change, str, str]] = {
     "axis": (append("ArgMax", ["layer_1_out"], ["y"], axis=0), "axis is 0", "axis 1 or -1"),
     "after ArgMax": (
         both(append("ArgMax", ["layer_1_out"], ["y"], axis=1), append("ArgMin", ["y"], ["z"], name="late", axis=1)),
-        r"'late' \(ArgMin\): comes after 'added'",
-        "last layer",
+        r"'late' \(ArgMin\): its input 'y' is int64",
+        "reads uint8 or int8 or float32",
     ),
     "node twice": (
         lambda model: setattr(model.graph.node[2], "name", "layer_0"),
@@ -511,8 +511,8 @@ REFUSALS: dict[str, tuple[Change, str, str]] = {
     "constant as activation": (rewire(1, 0, "x_scale"), "'x_scale' is a constant", "result of another node"),
     "reading the input": (
         rewire(1, 0, "x"),
-        "'layer_0' .* reads the network's input 'x'",
-        "starts with QuantizeLinear",
+        "'layer_0' .* its input 'x' is float32",
+        "reads uint8 or int8",
     ),
     "strange output": (lambda model: setattr(model.graph.output[0], "name", "x_scale"), "gives out 'x_scale'", "out"),
     "tensor twice": (
@@ -668,16 +668,40 @@ def test_a_scale_with_which_codes_overflow_is_refused() -> None:
         parse(model)
 
 
-def test_network_that_does_not_start_with_quantize_linear_is_refused() -> None:
-    node = helper.make_node("ArgMax", ["x"], ["y"], name="advisory", axis=1)
-    extra = helper.make_node("QuantizeLinear", ["y", "s"], ["q"])
-    model = make_model([node], {}, {"y": ("int64", 1)}, width=2)
-    with pytest.raises(RequestError, match="not quantised"):
-        parse(model)
-    model.graph.node.append(extra)
-    with pytest.raises(RequestError, match="reads the network's input 'x'") as caught:
-        parse(model)
-    assert caught.value.hint == "a network starts with QuantizeLinear on its float32 input"
+def test_the_first_layer_may_be_any_operator_and_the_box_is_then_the_default() -> None:
+    select = helper.make_node("ArgMax", ["x"], ["y"], name="advisory", axis=1)
+    parsed = parse(make_model([select], {}, {"y": ("int64", 1)}, width=2))
+    assert [layer.operator for layer in parsed.layers] == ["ArgMax"]
+    assert parsed.box.tolist() == [[-1.0, -1.0], [1.0, 1.0]]
+    assert not parsed.takes_every_input
+    quantize = helper.make_node("QuantizeLinear", ["x", "s"], ["q"])
+    outputs = {"y": ("int64", 1), "q": ("uint8", 2)}
+    both_read = parse(make_model([quantize, select], {"s": np.float32(0.5)}, outputs, width=2))
+    assert both_read.box.tolist() == [[-1.0, -1.0], [128.0, 128.0]]
+    assert not both_read.takes_every_input
+    assert parse(small()).takes_every_input
+
+
+def test_nothing_reads_an_index() -> None:
+    nodes = [helper.make_node("ArgMax", ["x"], ["y"], axis=1), helper.make_node("QuantizeLinear", ["y", "s"], ["q"])]
+    with pytest.raises(RequestError, match="its input 'y' is int64") as caught:
+        parse(make_model(nodes, {"s": np.float32(0.5)}, {"q": ("uint8", 1)}, width=2))
+    assert caught.value.hint == "it reads float32"
+
+
+def test_a_network_of_constants_is_refused() -> None:
+    tensor = numpy_helper.from_array(np.float32([1]))
+    node = helper.make_node("Constant", [], ["y"], value=tensor)
+    with pytest.raises(RequestError, match="has constants only"):
+        parse(make_model([node], {}, {"y": ("float32", 1)}, width=2))
+
+
+def test_arg_max_need_not_be_the_last_node() -> None:
+    model = changed(append("ArgMax", ["layer_1_out"], ["y"], axis=1))
+    again = helper.make_node("QuantizeLinear", ["x", "x_scale"], ["again"], name="again")
+    model.graph.node.append(again)
+    model.graph.output.append(helper.make_tensor_value_info("again", TensorProto.UINT8, ["vectors", 3]))
+    assert [layer.operator for layer in parse(model).layers[-2:]] == ["ArgMax", "QuantizeLinear"]
 
 
 def test_int8_input_wants_int8_weights() -> None:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import helper
 
 from harness.core.errors import RequestError
 from harness.model import parse
@@ -18,7 +19,7 @@ from harness.operators.qgemm import QGemm
 from harness.operators.quantize_linear import QuantizeLinear
 from harness.reference.specification import SpecificationReference
 from harness.reference.stimuli import BLOCK, PATTERN, SPECIAL_PERIOD, Kind, from_file, stimuli, tie_bank
-from tests.support.builders import random_network
+from tests.support.builders import make_model, random_network
 
 Array = npt.NDArray[Any]
 
@@ -216,6 +217,40 @@ def test_box_without_codes_boundaries_gets_uniform_vectors() -> None:
 def test_impossible_request_is_refused(count: int, seed: int) -> None:
     with pytest.raises(RequestError, match=r"0 vectors|seed"):
         stimuli(POWERS, count, seed)
+
+
+# Networks of which another layer than QuantizeLinear reads the input.
+
+
+def selecting() -> Network:
+    """ArgMax of the input alone: without boundaries, ties and codes."""
+    node = helper.make_node("ArgMax", ["x"], ["y"], name="best", axis=1)
+    return parse(make_model([node], {}, {"y": ("int64", 1)}, width=5).SerializeToString(), "selecting")
+
+
+def test_vectors_of_such_a_network_are_finite_and_have_no_grid() -> None:
+    made = stimuli(selecting(), BLOCK, seed=1, special=True)
+    vectors = made.chunk(0, BLOCK)
+    assert np.isfinite(vectors).all()
+    assert {"-0.0", "1e-45", "3.4028235e+38"} <= {str(value) for value in vectors[::SPECIAL_PERIOD].ravel()}
+    described = made.describe()
+    assert sum(described.values()) == BLOCK
+    assert described[Kind.FINITE_SPECIAL.value] == BLOCK // SPECIAL_PERIOD
+    assert not {Kind.SPECIAL.value, Kind.BOUNDARY.value, Kind.INPUT_TIE.value} & described.keys()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_file_with_nan_or_infinities_is_refused_for_such_a_network(tmp_path: Path, value: float) -> None:
+    vectors = np.zeros((BLOCK + 9, 5), np.float32)
+    np.save(tmp_path / "v.npy", vectors)
+    assert from_file(tmp_path / "v.npy", selecting()).count == BLOCK + 9
+    vectors[BLOCK + 3, 2] = value
+    np.save(tmp_path / "v.npy", vectors)
+    with pytest.raises(
+        RequestError, match=rf"input 2 of vector {BLOCK + 3} is .*, and layer 'best' \(ArgMax\) reads"
+    ) as caught:
+        from_file(tmp_path / "v.npy", selecting())
+    assert caught.value.hint.startswith("give finite numbers")
 
 
 # Files.

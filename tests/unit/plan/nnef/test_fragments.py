@@ -11,12 +11,14 @@ import pytest
 from onnx import helper
 
 from harness.core.arrays import Array
+from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.operators.qgemm import QGemm
+from harness.plan.items import composition
 from harness.plan.items.description import describe_network
-from harness.plan.items.graphs import External, Graph, Operation
-from harness.plan.nnef import printer, tensors
-from harness.plan.nnef.fragments import FRAGMENTS
+from harness.plan.items.graphs import Description, External, Graph, Operation
+from harness.plan.nnef import parser, printer, tensors
+from harness.plan.nnef.fragments import known
 from harness.reference import SpecificationReference
 from tests.support.builders import make_model
 from tests.support.nnef import plans
@@ -34,7 +36,7 @@ def interpreted(net: Network, vectors: Array, folder: Path) -> tuple[Array, ...]
     for label, table in parameters.items():
         tensors.write(folder / f"{label}.dat", table)
     (folder / "graph.nnef").write_text(printer.graph_text(graph, parameters, {}))
-    with nnef.Session(str(folder), stdlib="", lowered=[*FRAGMENTS, "clamp"]) as session:
+    with nnef.Session(str(folder), stdlib="", lowered=[*known(), "clamp"]) as session:
         return tuple(session(vectors))
 
 
@@ -86,3 +88,51 @@ def test_of_equal_values_the_first_or_the_last_column_wins(operator: str, last: 
     net = parse(make_model(nodes, constants, {"y": ("int64", 1)}, width=4))
     vectors = np.stack(np.meshgrid(*[np.float32([-1, 0, 1])] * 4), axis=-1).reshape(-1, 4)
     assert_interpreted(net, vectors, tmp_path)
+
+
+def float_network(width: int = 4) -> Network:
+    """All float32 operators, with and without constants, and what puts values side by side or renames them."""
+    nodes = [
+        helper.make_node("Sub", ["x", "row"], ["centred"], name="centred"),
+        helper.make_node("Mul", ["centred", "row"], ["scaled"], name="scaled"),
+        helper.make_node("Clip", ["scaled", "low", "high"], ["clipped"], name="clipped"),
+        helper.make_node("Sub", ["row", "clipped"], ["rest"], name="rest"),
+        helper.make_node("Sub", ["clipped", "rest"], ["difference"], name="difference"),
+        helper.make_node("Mul", ["clipped", "rest"], ["product"], name="product"),
+        helper.make_node("Reshape", ["product", "shape"], ["folded"], name="folded"),
+        helper.make_node("Relu", ["folded"], ["positive"], name="positive"),
+        helper.make_node("Flatten", ["positive"], ["flat"], name="flat"),
+        helper.make_node("Concat", ["flat", "difference", "x"], ["joined"], name="joined", axis=1),
+        helper.make_node("ArgMax", ["joined"], ["most"], name="most", axis=1),
+        helper.make_node("ArgMin", ["joined"], ["least"], name="least", axis=1),
+        helper.make_node("Concat", ["most", "least", "most"], ["indices"], name="indices", axis=1),
+        helper.make_node("Reshape", ["indices", "three"], ["given"], name="given"),
+        helper.make_node("Concat", ["joined"], ["alone"], name="alone", axis=1),
+    ]
+    constants = {
+        "row": np.linspace(-2, 3, width, dtype=np.float32),
+        "low": np.float32(-1),
+        "high": np.float32(2.5),
+        "shape": np.array([0, 2, -1], np.int64),
+        "three": np.array([-1, 3], np.int64),
+    }
+    return parse(make_model(nodes, constants, {"given": ("int64", 3), "alone": ("float32", 3 * width)}, width=width))
+
+
+def test_the_interpreter_computes_float_operators_bit_for_bit(tmp_path: Path) -> None:
+    net = float_network()
+    vectors = np.random.default_rng(3).uniform(-4, 4, (COUNT, 4)).astype(np.float32)
+    vectors[::3, 1] = [-0.0, 0.0, *[2.5] * (len(vectors[::3]) - 2)]
+    assert_interpreted(net, vectors, tmp_path)
+
+
+def test_the_text_of_float_operators_is_read_back() -> None:
+    graph, parameters = describe_network(float_network())
+    text = printer.graph_text(graph, parameters, {})
+    assert parser.parse_graph(text, "graph.nnef") == graph
+    assert "joined = concat_columns(concat([flat, difference, x], axis = 1), type = 'float32');" in text
+    composition.require_network(Description(graph, (), parameters), graph, parameters, "graph.nnef")
+    swapped = text.replace("concat([flat, difference, x]", "concat([difference, flat, x]")
+    found = Description(parser.parse_graph(swapped, "graph.nnef"), (), parameters)
+    with pytest.raises(RequestError, match="joined reads columns 0 to 3 of difference and columns 0 to 3 of flat"):
+        composition.require_network(found, graph, parameters, "graph.nnef")

@@ -1,0 +1,64 @@
+"""Relu (ONNX), float32.
+
+y[n] = 0 if x[n] < 0, else x[n]            -0 stays -0 (ONNX Runtime 1.31)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from harness.core.arrays import Array
+from harness.operators.base import Evaluate, Layer, fields
+from harness.operators.exact import from_ordered, ordered
+from harness.operators.node import Node
+from harness.operators.tensor import FLOAT32
+from harness.operators.text import Fragment
+
+FRAGMENT = Fragment(
+    "relu_float32",
+    70,
+    """\
+# ONNX Relu: a comparison, which rounds nothing; -0.0 stays.
+fragment relu_float32(
+    x: tensor<scalar>,                      # float32 (vectors, N)
+    type: string)
+-> (y: tensor<scalar>)
+{
+    y = select(x < 0.0, 0.0, x);
+}
+""",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Relu(Layer):
+    """y[n] = 0 if x[n] < 0, else x[n]."""
+
+    ONNX = (("", "Relu"),)
+    formula = "y[n] = 0 if x[n] < 0, else x[n], so that -0 stays -0"
+    roles = ("x",)
+    fragments = (FRAGMENT,)
+
+    @classmethod
+    def read(cls, node: Node) -> Self:
+        """Read a node of float32 values of any shape."""
+        node.require_inputs(1, 1)
+        node.attributes({})
+        source = node.activation(0, [FLOAT32])
+        written = fields(node, [source], source.shape, FLOAT32, source.bound, negative_zero=source.negative_zero)
+        return cls(**written)
+
+    def prepare(self) -> Evaluate:
+        """Return the function that compares floats as integers; both zeros are 0 there."""
+
+        def rectify(x: Array) -> Array:
+            return np.where(ordered(x) < 0, np.float32(0), x)
+
+        return rectify
+
+    def boundaries(self) -> tuple[Array, Array]:
+        """Return 0 and the numbers beside it; nothing is rounded."""
+        return from_ordered(np.arange(-1, 2)), np.empty(0, np.float32)

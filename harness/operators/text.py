@@ -1,0 +1,79 @@
+"""The text of operators: NNEF fragments with their formulas, and constants as people read them.
+
+A file of a plan contains the fragments that it uses, and a reader refuses a file in which one of them is different.
+The Khronos interpreter can run them: it computes in IEEE float32 and rounds every operation, so it gives the exact
+activations wherever an accumulator stays below 2^24, up to which float32 holds every integer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """An operation of NNEF with its formula.
+
+    `order` is its place in a file: those with a smaller number come first, those that it `uses` among them.  `columns`
+    is the number of values that it gives if that is not the number of values that it reads.
+    """
+
+    name: str
+    order: int
+    text: str
+    uses: tuple[Fragment, ...] = ()
+    columns: int | None = None
+
+
+ROUND_HALF_EVEN = Fragment(
+    "round_half_even",
+    0,
+    """\
+# The integer nearest to x, and of two that are equally near the even one.
+fragment round_half_even(x: tensor<scalar>) -> (y: tensor<scalar>)
+{
+    below = floor(x);
+    even = 2.0 * floor((below + 1.0) / 2.0);    # the even one of below and below + 1
+    rest = x - below;                           # exact; but for -0.5 < x < 0, where every way leads to 0
+    y = select(rest < 0.5, below, select(rest > 0.5, below + 1.0, even));
+}
+""",
+)
+
+
+def copying(name: str, order: int, comment: str) -> tuple[Fragment, Fragment]:
+    """Return the fragments that give their input, of float32 or codes `name`, of indices `name`_indices."""
+    kinds = ((name, "scalar", order), (f"{name}_indices", "integer", order + 1))
+    texts = (
+        f"""\
+# {comment}
+fragment {each}(
+    x: tensor<{kind}>,
+    type: string)
+-> (y: tensor<{kind}>)
+{{
+    y = copy(x);
+}}
+"""
+        for each, kind, _ in kinds
+    )
+    first, second = (Fragment(each, place, text) for (each, _, place), text in zip(kinds, texts, strict=True))
+    return first, second
+
+
+def floats(values: npt.NDArray[np.float32] | np.float32) -> str:
+    """Return one number with its bits, or the span of several and how many distinct ones there are."""
+    values = np.atleast_1d(values)
+    distinct = np.unique(values.view(np.uint32)).view(np.float32)
+    if len(distinct) == 1:
+        return f"{distinct[0]!s} 0x{int(distinct.view(np.uint32)[0]):08x}"
+    return f"{values.min():.4g} to {values.max():.4g} ({len(distinct)})"
+
+
+def span(values: npt.NDArray[np.int32]) -> str:
+    """Return the smallest and the largest of some integers, or the only one."""
+    low, high = values.min(), values.max()
+    return str(low) if low == high else f"{low}..{high}"

@@ -1,0 +1,403 @@
+"""Relu, Clip, Add, Sub and Mul against ONNX Runtime, byte for byte: random shapes, special values, wrong variants."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import helper
+
+from harness import model as networks
+from harness.core.errors import RequestError
+from harness.model.network import Network
+from harness.operators import softfloat
+from harness.operators.exact import bits_of
+from harness.operators.tensor import LARGEST
+from tests.support.builders import make_model
+
+Array = npt.NDArray[Any]
+Nodes = list[onnx.NodeProto]
+
+SPECIAL = (
+    (
+        np.array(
+            [
+                0,
+                1,
+                2,
+                0x007FFFFF,
+                0x00800000,
+                0x00800001,
+                0x1F800000,
+                0x3F7FFFFF,
+                0x3F800000,
+                0x3F800001,
+                0x7F000000,
+                0x7F7FFFFF,
+            ],
+            np.uint32,
+        )[:, None]
+        | np.array([0, 1 << 31], np.uint32)
+    )
+    .ravel()
+    .view(np.float32)
+)
+"""Zeros, subnormal numbers, ones, the largest numbers, and their neighbours, with both signs."""
+
+
+def node(operator: str, *inputs: str, output: str = "y", **attributes: Any) -> onnx.NodeProto:
+    return helper.make_node(operator, list(inputs), [output], name=output, **attributes)
+
+
+def network(nodes: Nodes, width: int, **constants: Any) -> Network:
+    output = nodes[-1].output[0]
+    made = make_model(nodes, constants, {output: ("float32", width)}, width=width)
+    return networks.parse(made.SerializeToString(), "test")
+
+
+def finite(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
+    """Numbers of all magnitudes, a third of them special."""
+    bits = rng.integers(0, 1 << 32, shape, dtype=np.uint64).astype(np.uint32)
+    x = bits.view(np.float32)
+    x = np.where(np.isfinite(x), x, np.float32(1.5))
+    return np.where(rng.random(shape) < 1 / 3, rng.choice(SPECIAL, shape), x)
+
+
+def runtime(model: onnx.ModelProto | bytes, x: Array, *, optimised: bool) -> Array:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    if not optimised:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    content = model if isinstance(model, bytes) else model.SerializeToString()
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    found: Array = session.run(None, {"x": x})[0]
+    return found
+
+
+def evaluated(parsed: Network, x: Array) -> Array:
+    values = {parsed.input.name: x}
+    for layer in parsed.layers:
+        values[layer.output.name] = layer.prepare()(*(values[source] for source in layer.sources))
+        assert values[layer.output.name].dtype == layer.dtype
+        assert (np.abs(values[layer.output.name]) <= layer.output.bound).all()
+        if not layer.output.negative_zero:
+            written = values[layer.output.name]
+            assert not np.signbit(written[written == 0]).any()
+    return values[parsed.layers[-1].output.name]
+
+
+def assert_same(parsed: Network, x: Array) -> Array:
+    found = evaluated(parsed, x)
+    for optimised in (True, False):
+        expected = runtime(parsed.onnx_bytes, x, optimised=optimised)
+        assert found.tobytes() == expected.tobytes(), (optimised, np.argwhere(found != expected)[:3])
+    return found
+
+
+SHAPES = (st.integers(1, 70), st.integers(1, 40), st.integers(0, 1 << 32))
+
+
+# Relu and Clip.
+
+
+@settings(max_examples=25, deadline=None)
+@given(*SHAPES)
+def test_relu(width: int, count: int, seed: int) -> None:
+    assert_same(network([node("Relu", "x")], width), finite(np.random.default_rng(seed), (count, width)))
+
+
+BOUNDS = st.sampled_from([-LARGEST, -2.5, -1e-45, -0.0, 0.0, 1e-45, 1.0, 6.0, LARGEST])
+
+
+@settings(max_examples=40, deadline=None)
+@given(*SHAPES, st.tuples(BOUNDS, BOUNDS), st.sampled_from(["both", "min", "max", "none"]))
+def test_clip(width: int, count: int, seed: int, bounds: tuple[float, float], given_: str) -> None:
+    low, high = sorted(bounds)
+    names = {"both": ["low", "high"], "min": ["low"], "max": ["", "high"], "none": []}[given_]
+    constants = {name: np.float32({"low": low, "high": high}[name]) for name in names if name}
+    x = finite(np.random.default_rng(seed), (count, width))
+    x[0, 0] = bounds[0]
+    assert_same(network([node("Clip", "x", *names)], width, **constants), x)
+
+
+def test_clip_of_an_old_opset_has_attributes_and_defaults_that_are_finite() -> None:
+    made = make_model([node("Clip", "p", min=-1.0)], {}, {"y": ("float32", 3)}, width=3)
+    made.opset_import[0].version = 10
+    made.graph.node.insert(0, node("Mul", "x", "two", output="p"))
+    made.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(2), "two"))
+    parsed = networks.parse(made.SerializeToString(), "old")
+    x = np.float32([[LARGEST, -LARGEST, -0.0]])
+    assert assert_same(parsed, x).tolist() == [[LARGEST, -1.0, 0.0]]
+    assert parsed.layers[0].output.bound == math.inf
+    assert parsed.layers[1].output.bound == LARGEST
+
+
+# Add, Sub and Mul: of an activation and a constant, and of two activations, which Clip has made finite enough.
+
+
+def between(limit: float, *names: str) -> tuple[Nodes, dict[str, Any]]:
+    """Clips of x to -limit..limit, and of its negation."""
+    clips = [node("Clip", source, "low", "high", output=name) for source, name in zip(["x", "z"], names, strict=True)]
+    negate = node("Sub", "zero", "x", output="z")
+    return [negate, *clips], {"low": np.float32(-limit), "high": np.float32(limit), "zero": np.float32(0)}
+
+
+@settings(max_examples=60, deadline=None)
+@given(*SHAPES, st.sampled_from(["Add", "Sub", "Mul"]), st.booleans(), st.sampled_from(["one", "row", "all"]))
+def test_with_a_constant(width: int, count: int, seed: int, operator: str, swapped: bool, shape: str) -> None:
+    rng = np.random.default_rng(seed)
+    constant = finite(rng, (1, width)) if shape == "row" else finite(rng, (1, width))[0]
+    constant = constant[0] if shape == "one" else constant
+    if operator != "Mul":
+        constant = np.clip(constant, np.float32(-1e31), np.float32(1e31))
+    if np.size(constant) == 1 and np.all(constant == 0):
+        constant = np.float32(3)  # a zero of one value may be refused
+    inputs = ["c", "x"] if swapped else ["x", "c"]
+    assert_same(network([node(operator, *inputs)], width, c=constant), finite(rng, (count, width)))
+
+
+@settings(max_examples=40, deadline=None)
+@given(*SHAPES, st.sampled_from(["Add", "Sub", "Mul"]))
+def test_of_two_activations(width: int, count: int, seed: int, operator: str) -> None:
+    clips, constants = between(1e30, "a", "b")
+    x = finite(np.random.default_rng(seed), (count, width))
+    assert_same(network([*clips, node(operator, "a", "b")], width, **constants), x)
+
+
+def test_an_activation_and_itself() -> None:
+    clips, constants = between(1e30, "a", "b")
+    x = np.resize(SPECIAL, (9, 6)).astype(np.float32)
+    for operator in ("Add", "Sub", "Mul"):
+        found = assert_same(
+            network([*clips[1:2], node(operator, "a", "a")], 6, low=constants["low"], high=constants["high"]), x
+        )
+        assert operator != "Sub" or found.tobytes() == np.zeros((9, 6), np.float32).tobytes()
+
+
+def test_products_of_all_special_values_with_infinities_and_sums_of_finite_ones() -> None:
+    a, b = (np.ascontiguousarray(grid.ravel()) for grid in np.meshgrid(SPECIAL, SPECIAL))
+    with np.errstate(over="ignore"):
+        assert (softfloat.product(bits_of(a), bits_of(b)) == (a * b).view(np.uint32)).all()
+        assert (softfloat.add(bits_of(a), bits_of(b) ^ softfloat.SIGN_BIT) == (a - b).view(np.uint32)).all()
+        nonzero = SPECIAL[SPECIAL != 0]
+        for infinity in np.float32([np.inf, -np.inf]):
+            expected = (nonzero * infinity).view(np.uint32)
+            assert (softfloat.product(bits_of(nonzero), bits_of(np.full(len(nonzero), infinity))) == expected).all()
+        assert softfloat.product(bits_of(np.float32([np.inf])), bits_of(np.float32([-np.inf]))) == 0xFF800000
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 1 << 32))
+def test_products_are_those_of_this_machine(seed: int) -> None:
+    a, b = finite(np.random.default_rng(seed), (2, 20_000))
+    with np.errstate(over="ignore", under="ignore"):
+        assert (softfloat.product(bits_of(a), bits_of(b)) == (a * b).view(np.uint32)).all()
+
+
+# Refusals.
+
+FLOAT = np.float32
+REFUSED: dict[str, tuple[Nodes, dict[str, Any], str, str]] = {
+    "Add overflows": (
+        [node("Add", "x", "x")],
+        {},
+        "'y' .*sum can overflow: the terms can reach 'x' 3.4028235e.38",
+        "stays",
+    ),
+    "Sub overflows": ([node("Sub", "x", "x")], {}, "'y' .*difference can overflow", "terms whose difference stays"),
+    "Sub of constants": ([node("Sub", "c", "c")], {"c": FLOAT(1)}, "subtracts two constants", "results of two nodes"),
+    "Sub of shapes": (
+        [node("Sub", "x", "c")],
+        {"c": np.ones(3, FLOAT)},
+        r"term has shape \(3,\)",
+        r"\(2,\) or \(1, 2\)",
+    ),
+    "Sub of NaN": ([node("Sub", "x", "c")], {"c": FLOAT(np.nan)}, "constant term holds nan", "finite"),
+    "Mul of infinity": ([node("Mul", "x", "c")], {"c": FLOAT(np.inf)}, "factor holds inf", "finite"),
+    "Mul of float64": ([node("Mul", "x", "c")], {"c": np.float64(1)}, "factor is float64", "float32 is accepted"),
+    "Mul that is NaN": (
+        [node("Mul", "x", "c", output="p"), node("Mul", "p", "x")],
+        {"c": FLOAT(2)},
+        "'y' .*product can be NaN: 'p' can be infinite and the other factor 0",
+        "Clip them",
+    ),
+    "Mul by 0": (
+        [node("Mul", "x", "c", output="p"), node("Mul", "p", "z")],
+        {"c": FLOAT(2), "z": np.array([1, 0], FLOAT)},
+        "product can be NaN",
+        "constants other than 0",
+    ),
+    "Add of 0": (
+        [node("Relu", "x", output="r"), node("Add", "c", "r")],
+        {"c": FLOAT(0)},
+        "turn -0 into 0, and 'r'",
+        "leave",
+    ),
+    "Sub of -0": ([node("Sub", "x", "c")], {"c": FLOAT([-0.0])}, "turn -0 into 0, and 'x' can be", "leave it out"),
+    "Relu of codes": (
+        [node("QuantizeLinear", "x", "c", output="q"), node("Relu", "q")],
+        {"c": FLOAT(1)},
+        "'q' is uint8",
+        "float32",
+    ),
+    "Clip upside down": (
+        [node("Clip", "x", "c", "z")],
+        {"c": FLOAT(2), "z": FLOAT(1)},
+        "min is 2.0, above max, 1.0",
+        "max or less",
+    ),
+    "Clip to infinity": ([node("Clip", "x", "", "c")], {"c": FLOAT(np.inf)}, "max is inf", "finite"),
+    "Clip to NaN": ([node("Clip", "x", "c")], {"c": FLOAT(np.nan)}, "min is nan", "finite"),
+    "Clip to a row": ([node("Clip", "x", "c")], {"c": np.zeros(2, FLOAT)}, r"min has shape \(2,\)", "one value"),
+    "Clip to an activation": ([node("Clip", "x", "x")], {}, "min, 'x', is not constant", "initializer"),
+    "Relu with an attribute": ([node("Relu", "x", alpha=1.0)], {}, "attribute 'alpha' is unknown", "attributes are"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusal_names_the_node_and_what_is_accepted(case: str) -> None:
+    nodes, constants, message, hint = REFUSED[case]
+    with pytest.raises(RequestError, match=message) as caught:
+        network(nodes, 2, **constants)
+    assert re.search(hint, caught.value.hint)
+
+
+def test_the_refused_zeros_are_really_left_out_by_onnx_runtime() -> None:
+    x = np.float32([[-0.0, 0.0, -1.0]])
+    for operator, zero in (("Add", 0.0), ("Sub", -0.0)):
+        nodes = [node("Relu", "x", output="r"), node(operator, "r", "c", output="s"), node("Relu", "s")]
+        made = make_model(nodes, {"c": FLOAT(zero)}, {"y": ("float32", 3)}, width=3)
+        signs = [np.signbit(runtime(made, x, optimised=optimised))[0, 0] for optimised in (True, False)]
+        assert signs == [True, False]
+
+
+def test_a_product_of_two_dequantised_activations_is_refused_as_a_sum_is() -> None:
+    quantisation = ["scale", "zero"]
+    nodes = [
+        node("QuantizeLinear", "x", *quantisation, output="q"),
+        node("DequantizeLinear", "q", *quantisation, output="a"),
+        node("Reshape", "a", "shape", output="b"),
+        node("Mul", "a", "b", output="p"),
+        node("Mul", "p", "one", output="same"),
+        node("QuantizeLinear", "same", *quantisation),
+    ]
+    constants = {"scale": FLOAT(0.1), "zero": np.uint8(100), "shape": np.array([-1, 2]), "one": FLOAT(1)}
+    with pytest.raises(RequestError, match=r"'y' .*quantises the product of two results .*\('p'\).* one QLinearMul"):
+        network(nodes, 2, **constants)
+
+
+# What must not pass.
+
+
+def truncated(exact: Array) -> Array:
+    """Float64 results rounded toward zero."""
+    with np.errstate(over="ignore"):
+        nearest = exact.astype(np.float32)
+    return np.where(np.abs(nearest.astype(np.float64)) > np.abs(exact), np.nextafter(nearest, np.float32(0)), nearest)
+
+
+def flushed(y: Array) -> Array:
+    return np.where(np.abs(y) < np.finfo(np.float32).tiny, np.float32(0), y)
+
+
+X = finite(np.random.default_rng(1), (400, 5))
+CLIPPED = np.clip(X, np.float32(-1e30), np.float32(1e30))
+ROW = np.float32([0.1, -3.0, 1e-20, 7e-39, 1.0])
+double = np.float64
+WRONG: dict[str, tuple[Nodes, dict[str, Any], Callable[[Array], Array]]] = {
+    "Relu: the maximum with 0, which may be 0 for -0": (
+        [node("Relu", "x")],
+        {},
+        lambda x: np.where(x > 0, x, FLOAT(0)),
+    ),
+    "Relu: the magnitude": ([node("Relu", "x")], {}, np.abs),
+    "Relu: subnormals flushed": ([node("Relu", "x")], {}, lambda x: flushed(np.where(x < 0, FLOAT(0), x))),
+    "Relu: leaky": ([node("Relu", "x")], {}, lambda x: np.where(x < 0, x * FLOAT(0.01), x)),
+    "Clip: 0 for -0": (
+        [node("Clip", "x", "low", "high")],
+        {"low": FLOAT(0), "high": FLOAT(6)},
+        lambda x: np.where(x > 0, np.minimum(x, FLOAT(6)), FLOAT(0)),
+    ),
+    "Clip: the bounds swapped": (
+        [node("Clip", "x", "low", "high")],
+        {"low": FLOAT(-1), "high": FLOAT(6)},
+        lambda x: np.clip(x, FLOAT(-6), FLOAT(1)),
+    ),
+    "Clip: only above": (
+        [node("Clip", "x", "low", "high")],
+        {"low": FLOAT(-1), "high": FLOAT(6)},
+        lambda x: np.minimum(x, FLOAT(6)),
+    ),
+    "Clip: no largest number": (
+        [node("Mul", "x", "two", output="p"), node("Clip", "p")],
+        {"two": FLOAT(2)},
+        lambda x: x * FLOAT(2),
+    ),
+    "Sub: the other order": ([node("Sub", "x", "row")], {"row": ROW}, lambda x: ROW - x),
+    "Sub: from a constant, the other order": ([node("Sub", "row", "x")], {"row": ROW}, lambda x: x - ROW),
+    "Sub: the sum": ([node("Sub", "x", "row")], {"row": ROW}, lambda x: x + ROW),
+    "Sub: toward zero": ([node("Sub", "x", "row")], {"row": ROW}, lambda x: truncated(x.astype(double) - ROW)),
+    "Sub: subnormals flushed": ([node("Sub", "x", "row")], {"row": ROW}, lambda x: flushed(x - ROW)),
+    "Sub: -(b - a), whose zeros are negative": (
+        [node("Sub", "x", "one")],
+        {"one": FLOAT(1)},
+        lambda x: -(FLOAT(1) - x),
+    ),
+    "Sub: the first column's constant": ([node("Sub", "x", "row")], {"row": ROW}, lambda x: x - ROW[0]),
+    "Mul: toward zero": ([node("Mul", "x", "row")], {"row": ROW}, lambda x: truncated(x.astype(double) * ROW)),
+    "Mul: subnormals flushed": ([node("Mul", "x", "row")], {"row": ROW}, lambda x: flushed(x * ROW)),
+    "Mul: subnormal inputs flushed": ([node("Mul", "x", "row")], {"row": ROW}, lambda x: flushed(x) * ROW),
+    "Mul: 0 without a sign": ([node("Mul", "x", "row")], {"row": ROW}, lambda x: x * ROW + FLOAT(0)),
+    "Mul: saturates": (
+        [node("Mul", "x", "row")],
+        {"row": ROW},
+        lambda x: np.clip(x * ROW, -FLOAT(LARGEST), FLOAT(LARGEST)),
+    ),
+    "Mul: by the reciprocal's reciprocal": ([node("Mul", "x", "row")], {"row": ROW}, lambda x: x / (FLOAT(1) / ROW)),
+    "Mul: through float16": (
+        [node("Mul", "x", "row")],
+        {"row": ROW},
+        lambda x: (x.astype(np.float16) * ROW.astype(np.float16)).astype(np.float32),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_wrong_variant_is_told_from_the_specification(name: str) -> None:
+    nodes, constants, wrong = WRONG[name]
+    right = assert_same(network(nodes, X.shape[1], **constants), X)
+    assert wrong(X).astype(np.float32).tobytes() != right.tobytes()
+
+
+def test_vectors_of_the_wrong_variants_are_not_all_wrong() -> None:
+    """The table above would prove nothing if any function passed for wrong."""
+    for nodes, constants, right in (
+        ([node("Relu", "x")], {}, lambda x: np.where(x < 0, FLOAT(0), x)),
+        ([node("Sub", "x", "row")], {"row": ROW}, lambda x: x - ROW),
+        ([node("Mul", "x", "row")], {"row": ROW}, lambda x: x * ROW),
+    ):
+        with np.errstate(over="ignore", under="ignore"):
+            assert right(X).tobytes() == assert_same(network(nodes, X.shape[1], **constants), X).tobytes()
+
+
+def test_grids_of_stimuli_lie_around_the_steps() -> None:
+    relu = network([node("Relu", "x")], 2).layers[0]
+    assert [str(value) for value in relu.boundaries()[0]] == ["-1e-45", "0.0", "1e-45"]
+    clip = network([node("Clip", "x", "low", "high")], 2, low=FLOAT(-1), high=FLOAT(2)).layers[0]
+    assert sorted({round(float(value)) for value in clip.boundaries()[0]}) == [-1, 2]
+    assert clip.representable() == (-2.0, 3.0)
+    assert all(itertools.starmap(float.__lt__, itertools.pairwise(clip.boundaries()[0].tolist())))
+    above = network([node("Clip", "x", "low")], 2, low=FLOAT(5)).layers[0]
+    assert above.representable() == (4.0, 7.0)
+    assert np.isfinite(above.boundaries()[0]).all()
