@@ -8,7 +8,7 @@ from __future__ import annotations
 OBJECTS: dict[str, dict[str, int]] = {
     "clock.c": {"measured": 4, "counter": 4},
     "device_times.c": {"path": 4096, "file": 8},
-    "quiet.c": {"begun": 4, "standard_output": 4},
+    "stdout_redirect.c": {"begun": 4, "standard_output": 4},
     "record.c": {
         "dumps": 8, "times": 4136, "trace": 4136, "fault": 256, "rows": 8, "columns": 8, "warmup": 8, "repeat": 8,
         "block": 8, "scope": 4, "first_to_last": 1, "buffer": 8192,

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from harness.boards.workspace import ROOT
-from harness.targets import toolchain
+from harness.core import debian_packages
 from harness.targets.cuda import driver
 from tests.integration.cli.test_boards import has_gpu
 from tests.support.cli.command import User
@@ -37,7 +37,9 @@ def test_what_is_missing_comes_with_the_command_that_brings_it(user: User, tmp_p
     ended = user.harness("doctor", PATH=str(tmp_path / "bin"))
     assert ended.code == 3
     assert "sudo apt-get install --no-install-recommends qemu-system-arm" in ended.out
-    assert f"sudo apt-get install --no-install-recommends {toolchain.PACKAGES['aarch64-linux-gnu-gcc']}" in ended.out
+    assert (
+        f"sudo apt-get install --no-install-recommends {debian_packages.PACKAGES['aarch64-linux-gnu-gcc']}" in ended.out
+    )
 
 
 def test_an_unknown_target_is_named(tmp_path: Path, cache: Path) -> None:
