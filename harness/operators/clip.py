@@ -58,12 +58,14 @@ y[n] = max if v[n] > max, else v[n]                            without min or ma
         source = node.activation(0, [FLOAT32])
         attributes = node.attributes({"min": -LARGEST, "max": LARGEST})
         low, high = (_bound(node, position, name, attributes[name]) for position, name in ((1, "min"), (2, "max")))
+        if low == 0 and np.signbit(low):  # ONNX Runtime 1.31 merges it with a Relu before, and writes -0 for 0
+            raise node.refusal("min is -0.0", "0.0")
         if low > high:
             raise node.refusal(f"min is {low}, above max, {high}", "a min of max or less")
         reached = np.clip(np.array([-source.bound, source.bound], np.float32), low, high)
         bound = float(np.abs(reached).max())
-        negative_zero = source.negative_zero or any(end == 0 and np.signbit(end) for end in (low, high))
-        written = fields(node, [source], source.shape, FLOAT32, bound, negative_zero=bool(negative_zero))
+        negative_zero = source.negative_zero or bool(high == 0 and np.signbit(high))
+        written = fields(node, [source], source.shape, FLOAT32, bound, negative_zero=negative_zero)
         return cls(**written, low=low, high=high)
 
     def prepare(self) -> Evaluate:

@@ -19,11 +19,14 @@ from harness.model.float_network import DenseNetwork, Floats32
 from harness.model.importer import check, floating, graph, nnet, quantised, steps
 from harness.model.importer.check import Agreement, Identity
 from harness.model.importer.conversion import CODES
-from harness.model.importer.graph import Graph
+from harness.model.importer.graph import MOVES, Graph
 from harness.model.importer.quantised import Canonical
 from harness.model.importer.steps import Floats64
 from harness.model.metadata import normalisation_of, stated_box
 from harness.model.network import Network, Normalisation
+
+LEFT_OUT = {*MOVES, "Relu"}
+"""Operators that conversion leaves out, where that changes no value; only a model with branches keeps them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,10 +146,23 @@ def _from_float(found: Graph, data: bytes, source: dict[str, str]) -> FloatImpor
 
 
 def _from_quantised(found: Graph, data: bytes, source: dict[str, str]) -> QuantisedImport:
-    converted = _as_it_is(found) or quantised.canonical(found)
+    converted = _converted(found)
     helper.set_model_props(converted.model, found.metadata | source)
     network = networks.parse(converted.model.SerializeToString(), found.name)
     return QuantisedImport(network, converted.notes, check.bit_for_bit(found, data, converted, network))
+
+
+def _converted(found: Graph) -> Canonical:
+    """Return the file as it is, if it can be read; converted, if it has operators that conversion leaves out."""
+    as_it_is = _as_it_is(found)
+    if as_it_is and not any(node.operator in LEFT_OUT for node in found.nodes):
+        return as_it_is
+    try:
+        return quantised.canonical(found)
+    except RequestError:
+        if as_it_is:
+            return as_it_is
+        raise
 
 
 def _as_it_is(found: Graph) -> Canonical | None:

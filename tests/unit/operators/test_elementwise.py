@@ -123,6 +123,7 @@ BOUNDS = st.sampled_from([-LARGEST, -2.5, -1e-45, -0.0, 0.0, 1e-45, 1.0, 6.0, LA
 @given(*SHAPES, st.tuples(BOUNDS, BOUNDS), st.sampled_from(["both", "min", "max", "none"]))
 def test_clip(width: int, count: int, seed: int, bounds: tuple[float, float], given_: str) -> None:
     low, high = sorted(bounds)
+    low = low or 0.0  # a min of -0 is refused
     names = {"both": ["low", "high"], "min": ["low"], "max": ["", "high"], "none": []}[given_]
     constants = {name: np.float32({"low": low, "high": high}[name]) for name in names if name}
     x = finite(np.random.default_rng(seed), (count, width))
@@ -256,6 +257,7 @@ REFUSED: dict[str, tuple[Nodes, dict[str, Any], str, str]] = {
         "min is 2.0, above max, 1.0",
         "max or less",
     ),
+    "Clip to -0": ([node("Clip", "x", "c")], {"c": FLOAT(-0.0)}, "min is -0.0", "0.0"),
     "Clip to infinity": ([node("Clip", "x", "", "c")], {"c": FLOAT(np.inf)}, "max is inf", "finite"),
     "Clip to NaN": ([node("Clip", "x", "c")], {"c": FLOAT(np.nan)}, "min is nan", "finite"),
     "Clip to a row": ([node("Clip", "x", "c")], {"c": np.zeros(2, FLOAT)}, r"min has shape \(2,\)", "one value"),
@@ -279,6 +281,13 @@ def test_the_refused_zeros_are_really_left_out_by_onnx_runtime() -> None:
         made = make_model(nodes, {"c": FLOAT(zero)}, {"y": ("float32", 3)}, width=3)
         signs = [np.signbit(runtime(made, x, optimised=optimised))[0, 0] for optimised in (True, False)]
         assert signs == [True, False]
+
+
+def test_a_min_of_negative_zero_is_another_after_relu_in_onnx_runtime() -> None:
+    nodes = [node("Relu", "x", output="r"), node("Clip", "r", "c")]
+    made = make_model(nodes, {"c": FLOAT(-0.0)}, {"y": ("float32", 1)}, width=1)
+    signs = [np.signbit(runtime(made, np.float32([[-1]]), optimised=optimised)).item() for optimised in (True, False)]
+    assert signs == [True, False]
 
 
 def test_a_product_of_two_dequantised_activations_is_refused_as_a_sum_is() -> None:

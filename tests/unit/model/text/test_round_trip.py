@@ -192,7 +192,8 @@ def test_edited_texts_give_a_new_model() -> None:
 def test_every_supported_operator_is_explained() -> None:
     for (_, name), operator in operators.by_onnx_name().items():
         assert "=" in operator.explain(name)
-        assert operator.role(0) == operator.roles[0]
+        assert operator.role(0)
+        assert operator.fragments
 
 
 def reject(model: onnx.ModelProto | bytes) -> RequestError:
