@@ -111,7 +111,7 @@ def make_plan(net: Network, board: Profile, kernels: str, block: int | None = No
 
 def compile_s(made: Plan, board: Profile, times: int) -> float:
     """Seconds from device code to the inspected cubins and PTX of all the board's GPUs, the median."""
-    recipe = bundle.recipe_of(made, board)
+    recipe = bundle.recipe_of(codegen.generate(made), board)
     [(compiler, kernels)] = recipe.kernels
     found = []
     with tempfile.TemporaryDirectory() as folder:
@@ -130,9 +130,9 @@ def no_c(sources: Sequence[Path], output: Path, *flags: str) -> None:
 def measure_build(net: Network, board: Profile, kernels: str, times: int, cache: Path) -> Built:
     """For the board local-gpu as it is shipped."""
     made = make_plan(net, board, kernels)
-    built = bundle.build(made, board, cache)
+    built = bundle.build(codegen.generate(made), board, cache)
     size = sum((built.folder / path).stat().st_size for path in built.files)
-    archs = board.cuda.archs if board.cuda else ()
+    archs = tuple(board.section("cuda").get("archs", ()))
     one_s = compile_s(made, device.narrowed(board, ONE_ARCH), times)
     return Built(kernels, archs, compile_s(made, board, times), one_s, size)
 
@@ -160,7 +160,7 @@ class Loaded:
 
 def device_code(made: Plan) -> DeviceCode:
     """Of the only item on the GPU."""
-    [code] = [code.kernels for code in codegen.item_codes(made) if isinstance(code.kernels, DeviceCode)]
+    [code] = [code.kernels for code in codegen.generate(made).items if isinstance(code.kernels, DeviceCode)]
     return code
 
 
@@ -257,7 +257,7 @@ def elapsed_us(driver: Driver, begin: int, end: int) -> float:
 def measure_launch(net: Network, where: Where, kernels: str, vectors: int, launches: int) -> Launched:
     """Of the code that the bundle brings."""
     made = make_plan(net, where.board, kernels)
-    folder = bundle.build(made, where.board, where.cache).folder
+    folder = bundle.build(codegen.generate(made), where.board, where.cache).folder
     low, high = net.box
     inputs = np.random.default_rng(SEED).uniform(low, high, (vectors, net.input.size)).astype(np.float32)
     expected = SpecificationReference(net).activations(inputs)
@@ -324,7 +324,7 @@ def measure_one(net: Network, where: Where, kernels: str, wait: str, executions:
     chosen = device.changed(where.board, wait=wait)
     made = make_plan(net, chosen, kernels, block=1)
     with tempfile.TemporaryDirectory() as folder:
-        times_ns = run_program(bundle.build(made, chosen, where.cache), net, executions, Path(folder))
+        times_ns = run_program(bundle.build(codegen.generate(made), chosen, where.cache), net, executions, Path(folder))
     us = times_ns[:, [item.name for item in made.items].index("network")] / 1e3
     return Answered(kernels, wait, len(us), float(np.median(us)), float(np.percentile(us, 99.9)), float(us.max()))
 

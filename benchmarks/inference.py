@@ -98,7 +98,7 @@ def build_program(net: Network, chosen: Sequence[str], host: Profile, compiler: 
 def build_network(net: Network, number: int, target: str, host: Profile, compiler: Compiler, folder: Path) -> Path:
     """The object file of a generated network, which is called network_<number>."""
     source, compiled = folder / f"network_{number}.c", folder / f"network_{number}.o"
-    source.write_text(codegen.source(plan.make(net, host, [target] * len(host.items), block=1)))
+    source.write_text(codegen.generate(plan.make(net, host, [target] * len(host.items), block=1)).source)
     definitions = (f"TIME_SOURCE={host.time_source}", f"network=network_{number}")
     compiler.build(folder, (source,), INCLUDE, definitions, compiled, ("-c",))
     return compiled

@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for the networks of the te
 from harness.boards import workspace
 from harness.model import load, parse
 from harness.operators.qgemm import QGemm
-from harness.targets.vitis import fabric, rtl
+from harness.targets.vitis import fabric, qgemm, rtl
 from tests.support import builders
 
 LUTS_OF_A_MEMORY = {
@@ -119,10 +119,10 @@ def total(layers: Sequence[Layer]) -> Area:
 def gemms(model: str, shape: str | None) -> tuple[QGemm, ...]:
     """Of a model of this repository, or of a random network with these widths and a uint8 output."""
     if shape is None:
-        return rtl.gemms(load(workspace.ROOT / "models" / f"{model}.onnx"))
+        return qgemm.gemms(load(workspace.ROOT / "models" / f"{model}.onnx"))
     widths = [int(width) for width in shape.split("-")]
     built = builders.random_network(np.random.default_rng(1), widths, per_column=True)
-    return rtl.gemms(parse(built.SerializeToString(), shape))
+    return qgemm.gemms(parse(built.SerializeToString(), shape))
 
 
 def tabulated(layers: Sequence[Layer], cycles: Mapping[str, int]) -> Table:

@@ -37,7 +37,7 @@ from harness.operators.qgemm import QGemm
 from harness.plan import conformance, plan
 from harness.plan.plan import Plan
 from harness.reference.stimuli import stimuli
-from harness.targets import bundle
+from harness.targets import bundle, codegen
 from tests.support import builders
 
 VECTORS = 12_000
@@ -115,7 +115,7 @@ class Program:
 def build(way: Way, net: Network, host: Profile, block: int, cache: Path) -> Program:
     """The program as `harness run` builds it."""
     made = plan.make(net, host, block=block, split=way.split, sync=way.sync)
-    return Program(made, bundle.build(made, host, cache).folder / bundle.PROGRAM)
+    return Program(made, bundle.build(codegen.generate(made), host, cache).folder / bundle.PROGRAM)
 
 
 def compare(net: Network, host: Profile, block: int, rounds: int, folder: Path) -> list[Result]:

@@ -11,10 +11,10 @@ import os
 import re
 import reprlib
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -26,11 +26,24 @@ from harness.core.errors import RequestError, unknown_name
 # names files of the user; the identity of the board that answers is (harness/boards/identity.py).
 NOT_SHAPING = ("address", "power", "labgrid", "boot_s", "timeout_s", "work_folder")
 
-OPERATORS = ("QuantizeLinear", "QGemm", "Add", "DequantizeLinear", "ArgMax", "ArgMin")
-
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 BoardName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
-Operator = Literal["QuantizeLinear", "QGemm", "Add", "DequantizeLinear", "ArgMax", "ArgMin"]
+M = TypeVar("M", bound=BaseModel)
+
+
+def _is_operator(name: str) -> str:
+    from harness import operators  # with ONNX, which takes most of a second
+
+    known = sorted({operator for _, operator in operators.by_onnx_name()})
+    if name not in known:
+        *others, last = map(repr, known)
+        raise PydanticCustomError(
+            "operator", "Input should be {choices}", {"choices": f"{', '.join(others)} or {last}"}
+        )
+    return name
+
+
+Operator = Annotated[str, AfterValidator(_is_operator)]
 
 
 class _Entry(BaseModel):
@@ -64,40 +77,6 @@ class Toolchain(_Entry):
     flags: tuple[str, ...] = Field(default=(), strict=False)
     static: bool = False
     glibc: str | None = Field(default=None, pattern=r"^\d+\.\d+$")
-
-
-class Cuda(_Entry):
-    """The board's GPU: its architectures, the newest PTX that its driver reads, how the processor waits for it."""
-
-    archs: tuple[Annotated[str, Field(pattern=r"^sm_\d+$")], ...] = Field(min_length=1, strict=False)
-    ptx: str | None = Field(default=None, pattern=r"^\d+\.\d+$")
-    wait: Literal["spin", "yield", "block"] = "spin"
-
-
-class Tiovx(_Entry):
-    """The software of a TI image: a copy of its root file system to build with, the SDK for its firmware.
-
-    The environment's TARGET_FS and TIOVX_SDK serve where the profile names none.  `timeout_s` is how long the program
-    waits for a core to answer.
-    """
-
-    target_fs: str | None = None
-    sdk: str | None = None
-    timeout_s: int = Field(default=20, ge=1, le=3600)
-
-
-class Vitis(_Entry):
-    """The FPGA of a Kria, and AMD's software to build for it: Vitis, a platform (.xpfm), a copy of the board's XRT.
-
-    The environment's VITIS, PLATFORM and XRT serve where the profile names none.  `timeout_s` is how long the program
-    waits for a kernel.
-    """
-
-    vitis: str | None = None
-    platform: str | None = None
-    xrt: str | None = None
-    clock_mhz: int = Field(default=200, ge=1, le=1000)
-    timeout_s: int = Field(default=20, ge=1, le=3600)
 
 
 class Timing(_Entry):
@@ -170,10 +149,13 @@ Line = Annotated[str, AfterValidator(_has_words)]
 
 
 class ItemProfile(_Entry):
-    """One processing element: the operators that it computes unless `split` says otherwise, by which target, where."""
+    """One processing element: its target, its core, and the operators that it computes unless `split` differs.
+
+    Without `operators` it computes every layer that its target supports and that no other item claims by name.
+    """
 
     target: str
-    operators: tuple[Operator, ...] = Field(default=(), strict=False)
+    operators: Annotated[tuple[Operator, ...], Field(strict=False)] | None = None
     core: int | None = Field(default=None, ge=0)
 
 
@@ -185,10 +167,13 @@ def _words(given: Any) -> Any:
 class Profile(_Entry):
     """A board: what it is, how to reach it, how to build for it, which item computes what.
 
+    Sections of targets, which this package does not know, are kept as they are: see `settings`.
     `timeout_s` is how long the program may work on one chunk before it is killed, `boot_s` how long the board may take
     to answer after its power came back.  `work_folder` is what the harness may fill there, in the user's home if it is
     not given.  `stand_ins` is whether programs play its accelerators; without it those of an emulated board.
     """
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
 
     name: BoardName
     soc: str
@@ -197,9 +182,6 @@ class Profile(_Entry):
     address: Address | None = None
     emulator: Emulator | None = None
     toolchain: Toolchain
-    cuda: Cuda | None = None
-    tiovx: Tiovx = Field(default_factory=Tiovx)
-    vitis: Vitis = Field(default_factory=Vitis)
     stand_ins: bool | None = None
     items: dict[Name, ItemProfile] = Field(min_length=1)
     split: Annotated[tuple[str, ...], BeforeValidator(_words)] = Field(default=(), strict=False)
@@ -217,6 +199,8 @@ class Profile(_Entry):
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Profile:
+        if unknown := _unknown_keys(self.model_extra or {}, None):
+            raise _inconsistent(f"unknown key {unknown[0]!r}", unknown[0])
         _check_reachable(self)
         _check_items(self)
         return self
@@ -235,6 +219,17 @@ class Profile(_Entry):
     def reached_by(self) -> str:
         """Return the way to the board: `address`, `emulator` or `this machine`."""
         return "this machine" if self.local else "emulator" if self.address is None else "address"
+
+    def section(self, target: str) -> dict[str, Any]:
+        """Return the section of a target as it was given; empty if there is none."""
+        return dict((self.model_extra or {}).get(target) or {})
+
+    def settings(self, target: str, model: type[M]) -> M:
+        """Return the settings of a target; raise RequestError that names board, section, key and valid choices."""
+        try:
+            return model.model_validate(self.section(target))
+        except ValidationError as error:
+            raise _explain(self.name, error, [], (target,), model) from error
 
     def kept(self) -> dict[str, Any]:
         """Return what of the profile shapes a run, as JSON types; `restored` makes a profile of it."""
@@ -283,7 +278,7 @@ def _check_items(profile: Profile) -> None:
         if item.core is not None and item.core >= profile.cores:
             reason = f"there is no core {item.core}, the board has cores 0 to {profile.cores - 1}"
             raise _inconsistent(reason, "items", name, "core")
-        for operator in item.operators:
+        for operator in item.operators or ():
             if operator in owner:
                 raise _inconsistent(f"items {owner[operator]} and {name} both claim {operator}", "items", name)
             owner[operator] = name
@@ -307,8 +302,15 @@ class Laboratory:
         return self.profiles[name]
 
 
-def load(path: Path, environment: Mapping[str, str] = os.environ) -> Laboratory:
-    """Read the laboratory from `path` and its `.local.yaml` neighbour; RequestError names file and line."""
+Sections = Mapping[str, Callable[[], type[BaseModel]]]
+"""By the name of a target the function that loads the type of its settings."""
+
+
+def load(path: Path, environment: Mapping[str, str] = os.environ, sections: Sections | None = None) -> Laboratory:
+    """Read the laboratory from `path` and its `.local.yaml` neighbour; RequestError names file and line.
+
+    Without `sections`, those of targets are not checked here but by `Profile.settings`.
+    """
     sources = [_Source.read(path)]
     local = path.with_suffix(".local.yaml")
     if local.exists():
@@ -316,7 +318,7 @@ def load(path: Path, environment: Mapping[str, str] = os.environ) -> Laboratory:
     merged: dict[str, Any] = {}
     for source in sources:
         merged = _merge(merged, source.document)
-    return Laboratory({name: _profile(name, entry, sources, environment) for name, entry in merged.items()})
+    return Laboratory({name: _profile(name, entry, sources, environment, sections) for name, entry in merged.items()})
 
 
 @dataclass(frozen=True)
@@ -348,15 +350,45 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _profile(name: Any, entry: dict[str, Any], sources: list[_Source], environment: Mapping[str, str]) -> Profile:
+def _profile(
+    name: Any,
+    entry: dict[str, Any],
+    sources: list[_Source],
+    environment: Mapping[str, str],
+    sections: Sections | None,
+) -> Profile:
     given = environment.get(host_variable(str(name)))
     if given:
         address = entry.get("address")
         entry = entry | {"address": (address if isinstance(address, dict) else {}) | _parse_address(str(name), given)}
+    if unknown := _unknown_keys(entry, sections):
+        raise _unknown_key(str(name), unknown, sources, [*Profile.model_fields, *(sections or {})])
+    model: type[BaseModel] = Profile
+    keys: tuple[str, ...] = ()
     try:
-        return Profile.model_validate({"name": name} | entry)
+        profile = Profile.model_validate({"name": name} | entry)
+        for target in profile.model_extra or {}:
+            if sections and profile.model_extra and profile.model_extra[target] is not None:
+                keys, model = (target,), sections[target]()
+                model.model_validate(profile.model_extra[target])
     except ValidationError as error:
-        raise _explain(str(name), error, sources) from error
+        raise _explain(str(name), error, sources, keys, model) from error
+    return profile
+
+
+def _unknown_keys(entry: Mapping[Any, Any], sections: Sections | None) -> tuple[str, ...]:
+    """Return the first key that is neither of a profile nor a target's section, which is a mapping or taken back."""
+    for key, value in entry.items():
+        is_section = (value is None or isinstance(value, dict)) if sections is None else key in sections
+        if key not in Profile.model_fields and not is_section:
+            return (str(key),)
+    return ()
+
+
+def _unknown_key(name: str, keys: tuple[str, ...], sources: list[_Source], choices: Sequence[str]) -> RequestError:
+    valid = sorted(choice for choice in choices if choice != "name")
+    place = _locate((name, *keys), sources)
+    return RequestError(f"{place}board {name}: unknown key {'.'.join(keys)!r}", f"valid choices: {', '.join(valid)}")
 
 
 def host_variable(board: str) -> str:
@@ -372,23 +404,25 @@ def _parse_address(name: str, text: str) -> dict[str, Any]:
     return found | {"port": int(found["port"])} if "port" in found else found
 
 
-def _explain(name: str, error: ValidationError, sources: list[_Source]) -> RequestError:
-    """One finding as file:line, board and key; its hint lists what may stand there.
+def _explain(
+    name: str, error: ValidationError, sources: list[_Source], at: tuple[str, ...], model: type[BaseModel]
+) -> RequestError:
+    """Return one finding with file:line, board and key; the hint lists what is valid there.
 
-    An unknown key comes first: it is often the misspelt name of one that is missing.
+    `model` describes the entry at the keys `at`.  An unknown key comes first: it is often the misspelt name of one that
+    is missing.
     """
     finding = min(error.errors(), key=lambda finding: finding["type"] != "extra_forbidden")
-    keys = _keys(finding)
+    keys = (*at, *_keys(finding))
     place, key = _locate((name, *keys), sources), ".".join(keys)
     if finding["type"] == "extra_forbidden":
-        choices = _choices(keys[:-1])
-        return RequestError(f"{place}: board {name}: unknown key {key!r}", f"valid choices: {', '.join(choices)}")
+        return _unknown_key(name, keys, sources, _choices(keys[:-1], model))
     if finding["type"] == "missing":
-        return RequestError(f"{place}: board {name}: {key!r} is missing")
+        return RequestError(f"{place}board {name}: {key!r} is missing")
     if finding["type"] == "inconsistent":
-        return RequestError(f"{place}: board {name}: {finding['msg']}")
+        return RequestError(f"{place}board {name}: {finding['msg']}")
     said = strict_yaml.in_its_words(finding)
-    return RequestError(f"{place}: board {name}: {key}: {said}, found {reprlib.repr(finding['input'])}")
+    return RequestError(f"{place}board {name}: {key}: {said}, found {reprlib.repr(finding['input'])}")
 
 
 def _keys(finding: ErrorDetails) -> tuple[str, ...]:
@@ -398,28 +432,24 @@ def _keys(finding: ErrorDetails) -> tuple[str, ...]:
 
 
 def _locate(keys: tuple[str, ...], sources: list[_Source]) -> str:
-    """file:line of the longest known prefix of `keys`, in the file that had the last word."""
+    """Return `file:line: ` of the longest known prefix of `keys`, in the last file with it; "" without files."""
     for length in range(len(keys), 0, -1):
         for source in reversed(sources):
             if keys[:length] in source.lines:
-                return f"{source.path}:{source.lines[keys[:length]]}"
-    return str(sources[-1].path)
+                return f"{source.path}:{source.lines[keys[:length]]}: "
+    return f"{sources[-1].path}: " if sources else ""
 
 
-def _choices(keys: tuple[str, ...]) -> list[str]:
-    """The keys that the entry at `keys` may have."""
+def _choices(keys: tuple[str, ...], model: type[BaseModel]) -> Sequence[str]:
+    """Return the keys that the entry at `keys` may have; `model` is that of the outermost."""
     entries: dict[str, type[BaseModel]] = {
         "address": Address,
         "jump": Address,
         "emulator": Emulator,
         "toolchain": Toolchain,
-        "cuda": Cuda,
-        "tiovx": Tiovx,
-        "vitis": Vitis,
         "timing": Timing,
         "power": Power,
         "labgrid": Labgrid,
         "items": ItemProfile,
     }
-    entry = next((entries[key] for key in reversed(keys) if key in entries), Profile)
-    return sorted(field for field in entry.model_fields if field != "name")
+    return [*next((entries[key] for key in reversed(keys) if key in entries), model).model_fields]

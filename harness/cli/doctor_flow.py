@@ -33,7 +33,7 @@ class Finding:
 
 def examine(workspace: Workspace, screen: Screen) -> int:
     """Print all findings; exit code 3 if anything is missing."""
-    laboratory = profile.load(workspace.boards)
+    laboratory = targets.load_boards(workspace.boards)
     findings = [*_reference(), *_boards(laboratory)]
     screen.show(_table(findings), *_remedies(findings))
     screen.document({"ok": all(f.ok for f in findings), "findings": [asdict(f) for f in findings]})

@@ -40,13 +40,14 @@ def firmware(
 
     Exit code: 0 the board runs these kernels, 2 the request is wrong, 3 something failed.
     """
-    from harness.boards import profile
+    from harness import targets
     from harness.cli import firmware_flow as command
     from harness.plan import plan
+    from harness.targets import codegen
 
     if not board:
         raise click.UsageError("give --board")
-    screen, found = Screen.open(as_json=as_json), profile.load(space.boards).board(board)
+    screen, found = Screen.open(as_json=as_json), targets.load_boards(space.boards).board(board)
     command.check_real(found)
-    made = plan.make(space.model(model or "acas_coc"), found, items, **asked)
-    return command.install(made, found, sdk, space, screen, dry_run=dry_run)
+    made = plan.make(space.model(model or "acas_coc"), found, items, **asked, supports=targets.supports)
+    return command.install(codegen.generate(made), found, sdk, space, screen, dry_run=dry_run)

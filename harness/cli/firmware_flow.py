@@ -21,8 +21,8 @@ from harness.cli.journal import LOCK_WAIT_S, Journal
 from harness.core.console import Screen
 from harness.core.errors import EXIT_DONE, RequestError
 from harness.execution import program
-from harness.plan.plan import Plan
-from harness.targets import bundle, codegen
+from harness.targets import bundle
+from harness.targets.codegen import Program
 from harness.targets.tiovx import install as steps
 from harness.targets.tiovx.install import Place, Sdk
 from harness.targets.tiovx.sources import kernels_digest
@@ -37,43 +37,43 @@ Verify = Callable[[], str]
 
 
 def install(
-    made: Plan, profile: Profile, sdk: Path | None, workspace: Workspace, screen: Screen, *, dry_run: bool
+    generated: Program, profile: Profile, sdk: Path | None, workspace: Workspace, screen: Screen, *, dry_run: bool
 ) -> int:
     """Bring the kernels of a plan onto its board, in the way that its items' targets have.
 
     RequestError if the board is emulated, or if no item's kernels are installed by themselves.
     """
     check_real(profile)
-    if any(item.target == IN_FABRIC for item in made.items):
+    if any(item.target == IN_FABRIC for item in generated.plan.items):
         if sdk is not None:
             raise RequestError(
                 f"board {profile.name}: --sdk is for a DSP's firmware",
                 "leave it out: Vitis is named by VITIS or vitis.vitis",
             )
-        verify = asking(made, profile, workspace, IN_FABRIC)
-        return overlay_flow.install(profile, _fabric(made), workspace, screen, dry_run=dry_run, verify=verify)
-    verify = asking(made, profile, workspace, ON_DSP)
+        verify = asking(generated, profile, workspace, IN_FABRIC)
+        return overlay_flow.install(profile, _fabric(generated), workspace, screen, dry_run=dry_run, verify=verify)
+    verify = asking(generated, profile, workspace, ON_DSP)
     return firmware(profile, sdk, workspace, screen, dry_run=dry_run, verify=verify)
 
 
-def _fabric(made: Plan) -> Fabric:
+def _fabric(generated: Program) -> Fabric:
     """The kernels of all items that are in the fabric."""
-    codes = zip(made.items, codegen.item_codes(made), strict=True)
+    codes = zip(generated.plan.items, generated.items, strict=True)
     return build.fabric_of(code.kernels for item, code in codes if item.target == IN_FABRIC)
 
 
-def asking(made: Plan, profile: Profile, workspace: Workspace, target: str) -> Verify:
+def asking(generated: Program, profile: Profile, workspace: Workspace, target: str) -> Verify:
     """What a verification is: a program of the plan, built here and now, that tells which kernels it finds.
 
     RequestError if no item of the plan has this target, ToolError if the program cannot be built.
     """
-    asked = [item.name for item in made.items if item.target == target]
+    asked = [item.name for item in generated.plan.items if item.target == target]
     if not asked:
         raise RequestError(
             f"board {profile.name}: no item has target {ON_DSP} or {IN_FABRIC}, so that its firmware would not be used",
             f"give an item of its profile target {ON_DSP} or {IN_FABRIC}, or choose one with --items",
         )
-    built = bundle.build(made, profile, workspace.cache)
+    built = bundle.build(generated, profile, workspace.cache)
 
     def ask() -> str:
         locks = workspace.locks(profile)

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from harness import report
-from harness.boards import profile
+from harness import report, targets
 from harness.boards.connect import Reached
 from harness.boards.locks import session
 from harness.boards.profile import Profile
@@ -84,7 +83,7 @@ def _order(
     """Everything that can be wrong with the request is found before anything is built."""
     if planned["block"] not in {None, 1}:
         raise RequestError("--block: what is measured is one vector an execution", "leave it out")
-    board = profile.load(workspace.boards).board(planned["board"])
+    board = targets.load_boards(workspace.boards).board(planned["board"])
     wanted = requests.settle(board, **options)
     if against and wanted.quantity is Quantity.CYCLES:
         raise RequestError("--against compares times and instructions, not cycles", "leave --count out")
@@ -98,7 +97,7 @@ def _bases(
 ) -> tuple[Base, ...]:
     """What is compared with, each of the plan that is to be measured."""
     model = workspace.model(planned["model"])
-    made = plan.make(model, board, planned["items"], 1, planned["split"], planned["sync"])
+    made = plan.make(model, board, planned["items"], 1, planned["split"], planned["sync"], targets.supports)
     return base.read_all(against, board, made, wanted)
 
 

@@ -17,7 +17,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from harness.boards import profile
+from harness import targets
 from harness.boards.locks import in_use, key_of
 from harness.boards.profile import Laboratory
 from harness.boards.tuning.interruption import interruptible
@@ -109,7 +109,7 @@ def _read(file: Path, commands: Commands, workspace: Workspace) -> Iterator[_Ask
     if not file.parent.is_dir():
         raise RequestError(f"{file}: there is no such file", "harness nightly FILE")
     with chdir(file.parent):
-        laboratory = profile.load(workspace.boards)
+        laboratory = targets.load_boards(workspace.boards)
         wanted = matrix.read(file, commands, checks.Checks(laboratory, workspace))
         yield _Asked(wanted, laboratory, checks.comparer(laboratory, workspace, commands))
 

@@ -18,6 +18,7 @@ from harness.targets.vitis import install as steps
 from harness.targets.vitis import vendor
 from harness.targets.vitis.install import Place
 from harness.targets.vitis.kernel import Fabric
+from harness.targets.vitis.settings import VitisSettings
 from harness.targets.vitis.vendor import Package, Tools
 
 STEPS = ("check", "build", "copy", "load", "verify")
@@ -68,7 +69,7 @@ def _document(profile: Profile, fabric: Fabric, tools: Tools, place: Place, jour
         "board": profile.name,
         "vitis": tools.version,
         "platform": str(tools.platform),
-        "clock_mhz": profile.vitis.clock_mhz,
+        "clock_mhz": profile.settings("vitis", VitisSettings).clock_mhz,
         "application": fabric.app,
         "kernels": fabric.digest,
         "before": list(place.listed.active),
@@ -80,8 +81,9 @@ def _tell_plan(
     profile: Profile, fabric: Fabric, tools: Tools, place: Place, workspace: Workspace, journal: Journal
 ) -> None:
     """What the other steps would do."""
-    package = vendor.find_package(fabric, tools, profile.vitis.clock_mhz, workspace.cache)
-    kernels = f"{', '.join(fabric.kernels)} for {tools.platform.name} at {profile.vitis.clock_mhz} MHz"
+    clock_mhz = profile.settings("vitis", VitisSettings).clock_mhz
+    package = vendor.find_package(fabric, tools, clock_mhz, workspace.cache)
+    kernels = f"{', '.join(fabric.kernels)} for {tools.platform.name} at {clock_mhz} MHz"
     unload = "xmutil unloadapp, " if place.listed.active else ""
     plans = (
         f"{kernels}, which takes an hour or more" if package is None else f"nothing: {package.folder} is built",
@@ -128,7 +130,7 @@ def _carry_out(
 
 
 def _build(profile: Profile, fabric: Fabric, tools: Tools, workspace: Workspace, journal: Journal) -> Package:
-    clock_mhz = profile.vitis.clock_mhz
+    clock_mhz = profile.settings("vitis", VitisSettings).clock_mhz
     with journal.step("build", f"{', '.join(fabric.kernels)} for {tools.platform.name} at {clock_mhz} MHz"):
         package = vendor.build(fabric, tools, clock_mhz, workspace.cache, journal.note)
         for line in package.synthesis if package.reused else ():

@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from harness.boards import profile
+from harness import targets
 from harness.boards.profile import Profile
 from harness.boards.workspace import Workspace
 from harness.core.console import Screen
@@ -34,14 +34,20 @@ def show(
     force: bool,
 ) -> None:
     """Make the plan and say what is known of it; `choices` are those of plan.make, `force` replaces another plan."""
-    found = profile.load(workspace.boards).board(board)
-    _tell(plan.make(workspace.model(model), found, **choices), found, output, screen, force=force)
+    found = targets.load_boards(workspace.boards).board(board)
+    _tell(
+        plan.make(workspace.model(model), found, **choices, supports=targets.supports),
+        found,
+        output,
+        screen,
+        force=force,
+    )
 
 
 def load(folder: Path, output: Path | None, workspace: Workspace, screen: Screen, *, force: bool) -> None:
     """Read the plan that is described in `folder` and say what is known of it."""
     made = plan_folder.read(folder)
-    _tell(made, profile.load(workspace.boards).board(made.board), output, screen, force=force)
+    _tell(made, targets.load_boards(workspace.boards).board(made.board), output, screen, force=force)
 
 
 def _tell(made: Plan, board: Profile, output: Path | None, screen: Screen, *, force: bool) -> None:
@@ -49,12 +55,12 @@ def _tell(made: Plan, board: Profile, output: Path | None, screen: Screen, *, fo
     bundle.check_targets(made, board)
     assessed = plan_check.assess(made)
     plan_check.require_sound(assessed)
-    forecast = bundle.forecast(made, board)
-    screen.show(plan_table(made, board), *map(Text, forecast), assessment_table(assessed))
+    estimate = bundle.estimate(made, board)
+    screen.show(plan_table(made, board), *map(Text, estimate), assessment_table(assessed))
     if output:
         _write(made, assessed, output, force=force)
         screen.note(f"description written to {output}; run it with: harness run --plan {shlex.quote(str(output))}")
-    document = {"forecast": list(forecast), "assessment": plan_check.document(assessed)}
+    document = {"forecast": list(estimate), "assessment": plan_check.document(assessed)}
     screen.document(plan_document(made, where(made, board, kind(board))) | document)
 
 

@@ -30,12 +30,12 @@ def prove(space: Workspace, /, as_json: bool, board: str, model: str, floats: st
 
     Exit code: 0 every claim holds, 1 one does not, 2 the request is wrong, 3 inconclusive.
     """
-    from harness.boards import profile
+    from harness import targets
     from harness.cli import run_flow as command
     from harness.runs.job import Request
 
     if not (board and model):
         raise click.UsageError("give --board and --model")
-    emulated = profile.load(space.boards).board(board).emulated
+    emulated = targets.load_boards(space.boards).board(board).emulated
     request = Request(board=board, model=model, floats=floats or ("thresholds" if emulated else "all"), **asked)
     return command.run(request, None, space, Screen.open(as_json=as_json))

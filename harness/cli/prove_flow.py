@@ -26,9 +26,9 @@ def prove(job: Job, deployed: Deployed, screen: Screen) -> dict[str, Any]:
     all_floats = job.request.floats == "all"
     with tempfile.TemporaryDirectory() as scratch:
         probe = Probe(deployed, board_program.options(job.plan), job.profile.timeout_s, Path(scratch))
-        subject, wanted = Subject.of(job.plan, probe), effort.of(run_document.where_of(job))
+        subject, wanted = Subject.of(job.program, probe), effort.of(run_document.where_of(job))
         program = job.bundle.folder / PROGRAM, job.bundle.files[PROGRAM]
-        of_file = structure.questions(job.plan, program)
+        of_file = structure.questions(job.program, program)
         stages = proof.questions(subject, all_floats=all_floats, random_vectors=wanted.random_vectors)
         asked = proof.in_order([*of_file, *stages, *_whole(job, probe, wanted)])
         with screen.progress(f"proving {job.title}", sum(question.cases for question in asked)) as bar:
@@ -43,8 +43,8 @@ def _whole(job: Job, probe: Probe, wanted: Effort) -> Iterator[Question]:
     """What is asked of launches, and of the network as a whole."""
     vectors = composition.seeded(job.network, job.request.seed)
     expected = job.reference.activations(vectors)
-    yield from launches.questions(job.plan, probe, vectors, expected, wanted)
+    yield from launches.questions(job.program, probe, vectors, expected, wanted)
     yield from composition.questions(
         job.plan, probe.deployed, vectors, expected, probe.timeout_s, probe.scratch, wanted
     )
-    yield races.question(job.plan, (job.profile, job.bundle.folder))
+    yield races.question(job.program, (job.profile, job.bundle.folder))

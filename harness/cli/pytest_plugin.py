@@ -85,10 +85,10 @@ def harness_workspace(pytestconfig: pytest.Config) -> Workspace:
 @pytest.fixture(scope="session")
 def board(harness_board: str | None, harness_workspace: Workspace) -> Profile:
     """The profile of the board under test; skips without --board."""
-    from harness.boards import profile
+    from harness import targets
 
     with _refused():
-        return profile.load(harness_workspace.boards).board(_given(harness_board, "board", BOARDS))
+        return targets.load_boards(harness_workspace.boards).board(_given(harness_board, "board", BOARDS))
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from harness.boards import profile
+from harness import targets
 from harness.boards.locks import quarantined
 from harness.boards.locks.quarantine import Quarantine
 from harness.boards.profile import Profile
@@ -43,7 +43,7 @@ def gather(nights: int, workspace: Workspace) -> Laboratory:
 def _bench(workspace: Workspace) -> Bench | None:
     """None where no laboratory file tells which boards there are, or no locks can be read: the page is made without."""
     with suppress(HarnessError):
-        boards = profile.load(workspace.boards).profiles
+        boards = targets.load_boards(workspace.boards).profiles
         known = dict(_quarantines(boards.values(), workspace))
         out = [OutOfUse(name, ill.reason, ill.since_s, ill.by) for name, ill in known.items() if ill]
         return Bench(tuple(known), tuple(out), time.time()) if known else None

@@ -41,10 +41,10 @@ def tell_unconfirmed(job: Job, workspace: Workspace, screen: Screen) -> None:
     """What a person has to look at when a target runs on a board's hardware for the first time."""
     for name in dict.fromkeys(item.target for item in job.plan.items):
         target = targets.find(name)
-        first = target.unconfirmed and target.ran_on(job.profile) == targets.HARDWARE
+        first = target.hardware_checklist and target.environment(job.profile) == targets.HARDWARE
         if first and not run_folder.was_on_hardware(workspace.runs, job.profile.name, name):
             screen.note(f"target {name} runs on the hardware of {job.profile.name} for the first time; look at this:")
-            for line in target.unconfirmed:
+            for line in target.hardware_checklist:
                 screen.note(f"  [ ] {line}")
 
 
@@ -159,9 +159,9 @@ def devices(job: Job, deployed: Deployed, notify: Notify) -> dict[str, str]:
             f"it must tell those of {', '.join(sorted(asked))}",
         )
     for item, device in found.items():
-        contradiction = items[item].contradiction(job.profile, device)
-        if contradiction:
-            raise BoardError(contradiction, "check the board's LD_LIBRARY_PATH, or stand_ins in its profile")
+        wrong = items[item].check_device(job.profile, device)
+        if wrong:
+            raise BoardError(wrong, "check the board's LD_LIBRARY_PATH, or stand_ins in its profile")
         notify(f"item {item} runs on {device}")
     return {f"device of item {item}": device for item, device in found.items()}
 

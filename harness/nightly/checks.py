@@ -36,7 +36,15 @@ class Checks:
     def entry(self, entry: Entry, given: Mapping[str, Any]) -> None:
         """RequestError if the entry could never be carried out; `given` are its options."""
         board = self.board(entry.board)
-        made = plan.make(self.model(entry.model), board, given["items"], given["block"], given["split"], given["sync"])
+        made = plan.make(
+            self.model(entry.model),
+            board,
+            given["items"],
+            given["block"],
+            given["split"],
+            given["sync"],
+            targets.supports,
+        )
         for item in made.items:
             targets.find(item.target)
         plan_check.require_sound(plan_check.assess(made))
@@ -56,7 +64,7 @@ def comparer(laboratory: Laboratory, workspace: Workspace, commands: Mapping[Act
         given, board = commands["measure"].read(command_line(entry)), laboratory.board(entry.board)
         try:
             model = workspace.model(entry.model)
-            made = plan.make(model, board, given["items"], 1, given["split"], given["sync"])
+            made = plan.make(model, board, given["items"], 1, given["split"], given["sync"], targets.supports)
             base.read(former, board, made, _asked(board, given))
         except RequestError:
             return False

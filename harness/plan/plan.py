@@ -13,13 +13,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from harness.boards.profile import OPERATORS, Profile
+from harness.boards.profile import Profile
 from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.operators.base import Layer
@@ -27,6 +27,10 @@ from harness.plan.split import Share, Split, parse
 
 Sync: TypeAlias = Literal["barrier", "flag"]
 """How items hand over: they meet at a `pthread_barrier_t`, or the reader alone waits, for a flag of the writer."""
+
+
+Supports: TypeAlias = Callable[[str, Layer], bool]
+"""Whether the target of this name computes the layer."""
 
 
 @dataclass(frozen=True)
@@ -140,15 +144,17 @@ def make(
     block: int | None = None,
     split: Sequence[str] | None = None,
     sync: Sync | None = None,
+    supports: Supports = lambda *_: True,
 ) -> Plan:
-    """Assign every layer to the item of `profile` that claims its operator, or as `split` says.
+    """Assign every layer as `split` says, or to the item of `profile` that claims it.
 
-    `targets` replaces the items' targets, in the profile's order; `split` and `sync` replace the profile's.
+    That is the item that lists its operator, or the first item without a list whose target supports it.  `targets`
+    replaces the items' targets, in the profile's order; `split` and `sync` replace the profile's.
     RequestError if an operator has no item, the network does not permit the split, or `targets` has the wrong length.
     """
     items = _items(profile, targets)
     wanted = _wanted(network, profile, split)
-    shares = _shares(network, profile, wanted)
+    shares = _shares(network, profile, wanted, items, supports)
     tasks = tasks_from(network.layers, shares, pipeline=wanted.pipeline)
     if wanted.pipeline and not any(task.stage for task in tasks):
         raise RequestError(
@@ -188,24 +194,30 @@ def _items(profile: Profile, targets: Sequence[str] | None) -> tuple[Item, ...]:
     return tuple(Item(name, target, item.core) for (name, item), target in zip(entries, targets, strict=True))
 
 
-def _shares(network: Network, profile: Profile, split: Split) -> list[tuple[Share, ...]]:
-    """For every layer which item computes which columns."""
+def _shares(
+    network: Network, profile: Profile, split: Split, items: Sequence[Item], supports: Supports
+) -> list[tuple[Share, ...]]:
+    """Return for every layer which item computes which columns."""
     return [
-        split.shares.get(index) or (Share(_claim(layer, profile), 0, layer.size),)
+        split.shares.get(index) or (Share(_claim(layer, profile, items, supports), 0, layer.size),)
         for index, layer in enumerate(network.layers)
     ]
 
 
-def _claim(layer: Layer, profile: Profile) -> int:
-    claims: dict[str, int] = {
-        operator: index for index, item in enumerate(profile.items.values()) for operator in item.operators
-    }
-    if layer.operator not in claims:
+def _claim(layer: Layer, profile: Profile, items: Sequence[Item], supports: Supports) -> int:
+    unlisted: list[int] = []
+    for index, entry in enumerate(profile.items.values()):
+        if entry.operators is None:
+            unlisted.append(index)
+        elif layer.operator in entry.operators:
+            return index
+    if not unlisted:
         raise RequestError(
             f"board {profile.name}: no item computes {layer.operator} (layer {layer.name})",
-            f"add it to the operators of an item in boards.yaml; valid choices: {', '.join(OPERATORS)}",
+            "add it to the operators of an item in boards.yaml, or leave the operators of one out",
         )
-    return claims[layer.operator]
+    # If none supports it, its target explains why when it is asked for the code.
+    return next((index for index in unlisted if supports(items[index].target, layer)), unlisted[0])
 
 
 def tasks_from(layers: Sequence[Layer], shares: Sequence[Sequence[Share]], *, pipeline: bool) -> tuple[Task, ...]:

@@ -205,7 +205,7 @@ def kind(board: Profile) -> str:
 
 def where(made: Plan, board: Profile, found_kind: str) -> tuple[str, ...]:
     """Return where every item really ran, on a board that was found to be of this kind."""
-    found = (targets.find(item.target).ran_on(board) for item in made.items)
+    found = (targets.find(item.target).environment(board) for item in made.items)
     no_hardware = {EMULATED: "emulated-cpu", VIRTUAL: VIRTUAL}
     return tuple(no_hardware.get(found_kind, place) if place == targets.HARDWARE else place for place in found)
 

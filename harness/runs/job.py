@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from harness import targets
 from harness.boards import profile
 from harness.boards.identity import BoardIdentity
 from harness.boards.profile import Profile
@@ -24,8 +25,9 @@ from harness.reference import Reference
 from harness.reference.stimuli import Stimuli, from_file, stimuli
 from harness.runs import folder as run_folder
 from harness.runs.folder import REQUEST_SCHEMA, RunFolder
-from harness.targets import bundle
+from harness.targets import bundle, codegen
 from harness.targets.bundle import Bundle
+from harness.targets.codegen import Program
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Job:
     request: Request
     profile: Profile
     network: Network
-    plan: Plan
+    program: Program
     assessment: Assessment
     bundle: Bundle
     reference: Reference
@@ -74,6 +76,11 @@ class Job:
     folder: RunFolder
     started: datetime
     reached: BoardIdentity | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """Return the plan from which the program was generated."""
+        return self.program.plan
 
     @property
     def identity(self) -> BoardIdentity:
@@ -102,7 +109,7 @@ def prepare(
 
     RequestError for what is wrong with the request, ToolError for the compiler, ReferenceFailed for this machine.
     """
-    laboratory = profile.load(workspace.boards)
+    laboratory = targets.load_boards(workspace.boards)
     if request.plan:
         made = plan_folder.read(Path(request.plan))
         request = dataclasses.replace(request, board=made.board, model=made.network.name)
@@ -122,7 +129,7 @@ def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile]
     if begun.get("kind", "run") != "run":
         raise RequestError(f"{path}: a measurement is not resumed, as its board is not as it was", "measure again")
     request = _asked(path, begun)
-    board = profile.load(workspace.boards).board(request.board)
+    board = targets.load_boards(workspace.boards).board(request.board)
     if changed := profile.changes(begun["profile"], board.kept()):
         raise RequestError(
             f"{path}: the profile of board {board.name} was changed since the run was begun: {'; '.join(changed)}",
@@ -158,7 +165,7 @@ def _asked(path: Path, begun: Mapping[str, Any]) -> Request:
 
 
 def _make(request: Request, network: Network, board: Profile) -> Plan:
-    return plan.make(network, board, request.items, request.block, request.split, request.sync)
+    return plan.make(network, board, request.items, request.block, request.split, request.sync, targets.supports)
 
 
 def _prepare(
@@ -178,14 +185,15 @@ def _prepare(
     vectors = _stimuli(request, network, folder)
     show_plan(made, board)
     workspace.cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # programs run there: see harness.boards.work_folder
-    built = bundle.build(made, board, workspace.cache)
+    program = codegen.generate(made)
+    built = bundle.build(program, board, workspace.cache)
     reference = Reference(network, x64_quant_precision=request.x64_quant_precision)
     if folder is None:
         folder = _new_folder(request, workspace, board, network, started)
         plan_folder.write(made, assessed, folder.plan)
         asked = {"request": dataclasses.asdict(request), "name": network.name, "bundle": built.sha256, "kind": kind}
         folder.write_request(asked | {"profile": board.kept(), "command": command_line()}, network.onnx_bytes)
-    return Job(request, board, network, made, assessed, built, reference, vectors, folder, started)
+    return Job(request, board, network, program, assessed, built, reference, vectors, folder, started)
 
 
 def _new_folder(

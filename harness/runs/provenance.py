@@ -13,7 +13,7 @@ from harness.boards import profile
 from harness.boards.profile import Profile
 from harness.core.errors import RequestError
 from harness.plan.plan import Plan
-from harness.targets import bundle, compiler_flags, toolchain
+from harness.targets import bundle, codegen, compiler_flags, toolchain
 
 
 def expected(plan: Plan, recorded: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
@@ -21,11 +21,11 @@ def expected(plan: Plan, recorded: Mapping[str, Any], kept: Mapping[str, Any]) -
 
     `recorded` is `bundle` of run.json, `kept` is `profile` of request.json.  One of MALFORMED if they are not.
     """
-    board = profile.restored(kept)
-    sources = {path: hashlib.sha256(content).hexdigest() for path, content in bundle.sources_of(plan, board).items()}
+    board, program = profile.restored(kept), codegen.generate(plan)
+    sources = {path: hashlib.sha256(content).hexdigest() for path, content in bundle.sources_of(program, board).items()}
     return {
         "sources": sources,
-        "compiled": sorted(bundle.compiled(plan, board)),
+        "compiled": sorted(bundle.compiled(program, board)),
         "sha256": bundle.name_of(sources, recorded["compiler"], recorded["flags"], recorded["inputs"]),
         "problems": _problems(recorded, board),
     }

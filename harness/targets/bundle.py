@@ -22,7 +22,10 @@ from harness.boards.profile import Profile
 from harness.core.errors import RequestError
 from harness.core.locking import exclusive
 from harness.plan.plan import Plan
-from harness.targets import COMPILED, KERNELS, KernelCompiler, Launch, Target, codegen, compiler_flags, strip, toolchain
+from harness.targets import codegen, compiler_flags, strip, toolchain
+from harness.targets.base import COMPILED, KERNELS, KernelCompiler, Target
+from harness.targets.codegen import Program
+from harness.targets.generated import Launch
 from harness.targets.toolchain import Compiler
 
 PROGRAM = "inference"
@@ -46,13 +49,13 @@ class Bundle:
     inputs: Mapping[str, Any] = field(default_factory=dict)
 
 
-def build(plan: Plan, profile: Profile, cache: Path) -> Bundle:
-    """Compile the bundle of `plan` for the board of `profile`, or take it from `cache` if nothing changed.
+def build(program: Program, profile: Profile, cache: Path) -> Bundle:
+    """Compile the bundle of `program` for the board of `profile`, or take it from `cache` if nothing changed.
 
-    RequestError if a target refuses a layer; ToolError if the compiler is missing or fails.
+    Raises RequestError if the board lacks resources or settings, ToolError if the compiler is missing or fails.
     """
-    check_targets(plan, profile)
-    recipe = recipe_of(plan, profile)
+    check_targets(program.plan, profile)
+    recipe = recipe_of(program, profile)
     sha256 = recipe.sha256
     folder = cache / "bundles" / sha256[:16]
     reused = _intact(folder, sha256)
@@ -129,21 +132,21 @@ def _is_unit(path: Path) -> bool:
     return path.suffix == ".c" and len(path.parts) <= UNIT_DEPTH and path.parts[0] != "simulators"
 
 
-def recipe_of(plan: Plan, profile: Profile) -> Recipe:
-    """The recipe of a plan's bundle; ToolError without a compiler, RequestError if the profile says too little."""
-    compiler, sources = toolchain.find(profile), sources_of(plan, profile)
-    return Recipe(profile, sources, compiler, _kernels(plan), toolchain.headers(compiler, sources))
+def recipe_of(program: Program, profile: Profile) -> Recipe:
+    """Return the recipe of a bundle; raise ToolError without a compiler, RequestError if a setting is missing."""
+    compiler, sources = toolchain.find(profile), sources_of(program, profile)
+    return Recipe(profile, sources, compiler, _kernels(program), toolchain.headers(compiler, sources))
 
 
-def sources_of(plan: Plan, profile: Profile) -> dict[str, bytes]:
-    """Return all sources of a plan's bundle, fixed and generated, by their paths in it."""
-    made = [each.sources(given, profile) for each, given in _kernels(plan)]
-    return functools.reduce(operator.or_, made, _sources(plan))
+def sources_of(program: Program, profile: Profile) -> dict[str, bytes]:
+    """Return all sources of a program's bundle, fixed and generated, by their paths in it."""
+    made = [each.sources(given, profile) for each, given in _kernels(program)]
+    return functools.reduce(operator.or_, made, _sources(program))
 
 
-def compiled(plan: Plan, profile: Profile) -> set[str]:
-    """Return the paths of the files that the board is given beside the sources: the program, and what it loads."""
-    return {PROGRAM, *(path for compiler, _ in _kernels(plan) for path in compiler.deployed(profile))}
+def compiled(program: Program, profile: Profile) -> set[str]:
+    """Return the paths of the deployed files other than sources: the program, and the libraries that it loads."""
+    return {PROGRAM, *(path for compiler, _ in _kernels(program) for path in compiler.deployed(profile))}
 
 
 def name_of(sources: Mapping[str, str], compiler: str, flags: Sequence[str], inputs: Mapping[str, Any]) -> str:
@@ -173,21 +176,14 @@ def check_targets(plan: Plan, profile: Profile) -> None:
         compiler = targets.find(item.target).compiler()
         if compiler is not None:
             compiler.identity(profile)  # refuses a profile that says too little
-    for task in plan.tasks:
-        item, layer = plan.items[task.item], plan.part(task)
-        reason = targets.find(item.target).refusal(layer)
-        if reason:
-            raise RequestError(
-                f"target {item.target} cannot compute layer {layer.name} ({layer.operator}): {reason}",
-                "choose another target for that item with --items",
-            )
-    _check_room(plan, profile)
+    codegen.require_lowerings(plan)
+    _check_resources(plan, profile)
 
 
-def _check_room(plan: Plan, profile: Profile) -> None:
-    """RequestError if all items of a target together need more than the board has."""
+def _check_resources(plan: Plan, profile: Profile) -> None:
+    """Raise RequestError if all items of a target together need more than the board has."""
     for name, target, launches in _launches(plan):
-        reason = target.shortage(launches, profile)
+        reason = target.resource_shortage(launches, profile)
         if reason:
             raise RequestError(
                 f"{plan.network.name} on board {profile.name}: target {name} {reason}",
@@ -196,42 +192,44 @@ def _check_room(plan: Plan, profile: Profile) -> None:
             )
 
 
-def forecast(plan: Plan, profile: Profile) -> tuple[str, ...]:
-    """What the targets know of the plan before it runs, a line each."""
-    return tuple(line for _, target, launches in _launches(plan) for line in target.forecast(launches, profile))
+def estimate(plan: Plan, profile: Profile) -> tuple[str, ...]:
+    """Return the lines of all targets about the plan: resources and predicted times."""
+    return tuple(line for _, target, launches in _launches(plan) for line in target.estimate(launches, profile))
 
 
 def _launches(plan: Plan) -> list[tuple[str, Target, list[Launch]]]:
-    """For every target, with all its variants: its name, it or one of them, and the launches of all its items."""
+    """Return for every target, whatever the variant: its name, one variant, and the launches of all its items."""
     found: dict[str, tuple[str, Target, list[Launch]]] = {}
-    for item, launches in zip(plan.items, codegen.works(plan), strict=True):
-        module, _, _ = item.target.partition(":")
-        found.setdefault(module, (module, targets.find(item.target), []))[2].extend(launches)
+    for item, launches in zip(plan.items, codegen.item_views(plan), strict=True):
+        name, _, _ = item.target.partition(":")
+        found.setdefault(name, (name, targets.find(item.target), []))[2].extend(launches)
     return list(found.values())
 
 
-def _kernels(plan: Plan) -> tuple[tuple[KernelCompiler, tuple[Any, ...]], ...]:
-    """What the items give to compilers that are not C's, once for every compiler."""
+def _kernels(program: Program) -> tuple[tuple[KernelCompiler, tuple[Any, ...]], ...]:
+    """Return the kernels of all items for compilers other than C's, once per compiler."""
     given: dict[KernelCompiler, list[Any]] = {}
-    for item, code in zip(plan.items, codegen.item_codes(plan), strict=True):
+    for item, code in zip(program.plan.items, program.items, strict=True):
         compiler = targets.find(item.target).compiler()
         if compiler is not None:
             given.setdefault(compiler, []).append(code.kernels)
     return tuple((compiler, tuple(kernels)) for compiler, kernels in given.items())
 
 
-def _sources(plan: Plan) -> dict[str, bytes]:
-    """The fixed sources, and the generated network.c."""
+def _sources(program: Program) -> dict[str, bytes]:
+    """Return the fixed sources and the generated network.c."""
     folders = {KERNELS / "program": None}
-    for item in plan.items:
-        folders.update(dict.fromkeys(targets.find(item.target).folders()))
+    for item, views in zip(program.plan.items, codegen.item_views(program.plan), strict=True):
+        target = targets.find(item.target)
+        folders.update(dict.fromkeys(target.folders()))
+        folders.update((folder, None) for lowering in target.used(views) for folder in lowering.folders)
     sources = {
         f"kernels/{folder.name}/{path.name}": path.read_bytes()
         for folder in folders
         for path in sorted(folder.iterdir())
         if path.suffix in {".c", ".h", ".cuh"}
     }
-    return sources | {"network.c": codegen.source(plan).encode()}
+    return sources | {"network.c": program.source.encode()}
 
 
 def _sha256(content: bytes) -> str:

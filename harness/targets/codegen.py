@@ -7,77 +7,30 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from harness import targets
+from harness.core.errors import RequestError
 from harness.operators.base import Layer
 from harness.operators.obligations import Part
 from harness.plan.plan import Compute, HandOver, Plan, Step, Task
-from harness.targets import C_TYPES, ItemCode, Launch, LayerCode, Stage, Table, Work
+from harness.targets.generated import C_TYPES, ItemCode, Launch, LayerCode, Stage, Table, TaskView
 
 
-def source(plan: Plan) -> str:
-    """The generated `network.c`: constants, buffers and schedule; its comments name the ONNX node of every table."""
-    network = plan.network
-    headers = {"options.h", *(header for item in plan.items for header in targets.find(item.target).headers())}
-    includes = "\n".join(f'#include "{header}"' for header in sorted(headers))
-    of_items = item_codes(plan)
-    codes = _task_codes(plan, of_items)
-    texts = [
-        f"/* The network {_printable(network.name)}, generated from its ONNX file (SHA-256 {network.sha256}). */",
-        f'#include "network.h"\n\n#include <string.h>\n\n{includes}',
-        f"enum {{ BLOCK = {plan.block} }};",
-        f"static float input[BLOCK][{network.input.size}]; /* tensor {_printable(network.input.name)} */",
-        *(_task_text(plan, *of_task) for of_task in zip(plan.tasks, codes, _served(plan), strict=True)),
-        _task_table(plan),
-        _layer_table(plan),
-        *(_item_text(plan, index, code) for index, code in enumerate(of_items)),
-        _hand_over_table(plan.hand_overs),
-        _constant_table([table for code in codes for table in code.tables]),
-        _stage_table(
-            [(stage, task.item) for code, task in zip(codes, plan.tasks, strict=True) for stage in code.stages]
-        ),
-        _launch_table(plan),
-        _network_table(plan, codes, of_items),
-    ]
-    return "\n\n".join(texts) + "\n"
+@dataclasses.dataclass(frozen=True)
+class PlannedLaunch:
+    """Tasks of an item that its target may compute together: adjacent, with nothing in between.
 
+    `sources` are the tasks outside the launch whose buffers it reads, each once; None is the input of the network.
+    `outputs` are its tasks whose buffers are read outside; nothing needs to read a result of the network.
+    """
 
-def _printable(name: str) -> str:
-    """`name` without what could end a C comment or string."""
-    return re.sub(r"[^A-Za-z0-9_./:+-]", "_", name)
-
-
-def item_codes(plan: Plan) -> list[ItemCode]:
-    """What the items' targets generate, item by item."""
-    return [
-        targets.find(item.target).generate(item.name, of_item)
-        for item, of_item in zip(plan.items, works(plan), strict=True)
-    ]
-
-
-def works(plan: Plan) -> list[list[Launch]]:
-    """For every item its launches, as its target sees them."""
-    return [
-        [[_work(plan, task, tasks) for task in tasks] for tasks in launches(plan, index)]
-        for index in range(len(plan.items))
-    ]
-
-
-def task_codes(plan: Plan) -> list[LayerCode]:
-    """What the items' targets generate for every task; among the stages those that bring its sources together."""
-    return _task_codes(plan, item_codes(plan))
-
-
-def _task_codes(plan: Plan, codes: list[ItemCode]) -> list[LayerCode]:
-    of_item = [iter(code.tasks) for code in codes]
-    return [_with_merges(plan, task, next(of_item[task.item])) for task in plan.tasks]
-
-
-def _with_merges(plan: Plan, task: Task, code: LayerCode) -> LayerCode:
-    merges = (_merge_stage(task, plan.part(task), index) for index, _ in _split_sources(plan, task))
-    return dataclasses.replace(code, stages=(*merges, *code.stages), target=plan.items[task.item].target)
+    item: int
+    tasks: tuple[Task, ...]
+    sources: tuple[Task | None, ...]
+    outputs: tuple[Task, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,32 +42,9 @@ class Storage:
     users: frozenset[str]
 
 
-def storage(plan: Plan) -> list[Storage]:
-    """All buffers and tables of the plan: nothing else of the network may be written when it runs."""
-    users: dict[str, set[str]] = {"input": set()}
-    sizes = {"input": plan.block * plan.network.input.size * 4}
-    codes = task_codes(plan)
-    for task, code, served in zip(plan.tasks, codes, _served(plan), strict=True):
-        part, forward = plan.part(task), f"{task.name}_forward"
-        sizes[_array(task)] = task.buffers * plan.block * part.size * part.dtype.itemsize
-        read = [_array(other) for other in _read(plan, served)]
-        if any(not writers for other in served for writers in plan.sources(other)):
-            read.append("input")
-        for other in served:
-            for stage, merged, _ in _merges_of(plan, other):
-                sizes[merged] = plan.block * stage.input_width * stage.input_dtype.itemsize
-                read.append(merged)
-        for name in (_array(task), *read):
-            users.setdefault(name, set()).add(forward)
-        for table in code.tables:
-            sizes[table.name] = table.values.nbytes
-            users[table.name] = {f"{plan.items[task.item].name}_init", *(stage.name for stage in code.stages)}
-    return [Storage(name, size, frozenset(users[name])) for name, size in sizes.items()]
-
-
 @dataclasses.dataclass(frozen=True)
 class Forward:
-    """What the forward of a task calls: `merges` before its loop, then in it the `stages`, in this order.
+    """The calls of a task's forward: `merges` before its loop, then `stages` in it, in this order.
 
     For each function the objects that its arguments point to; None stands for the forward's own frame.
     """
@@ -126,29 +56,173 @@ class Forward:
     uses_execution: bool
 
 
-def forwards(plan: Plan) -> list[Forward]:
-    """The forward of every task, as it must be called by no other function than the schedule."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class Program:
+    """The code generated from a plan.
+
+    `items` and `tasks` hold the code of each, in the plan's order, the tasks with the stages that merge their sources.
+    `source` is the text of `network.c`, `storage` all its buffers and tables: nothing else of the network may be
+    written when it runs.  `forwards` are those of all tasks, which only the schedule may call.
+    """
+
+    plan: Plan
+    items: tuple[ItemCode, ...]
+    tasks: tuple[LayerCode, ...]
+    launches: tuple[PlannedLaunch, ...]
+    source: str
+    storage: tuple[Storage, ...]
+    forwards: tuple[Forward, ...]
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The constants of all tasks."""
+        return tuple(table for code in self.tasks for table in code.tables)
+
+
+def generate(plan: Plan) -> Program:
+    """Generate the code of a plan; raise RequestError if a target cannot compute one of its layers exactly."""
+    require_lowerings(plan)
+    launches, views = planned_launches(plan), item_views(plan)
+    items = tuple(
+        targets.find(item.target).generate(item.name, of_item) for item, of_item in zip(plan.items, views, strict=True)
+    )
+    of_item = [iter(code.tasks) for code in items]
+    tasks = tuple(_with_merges(plan, task, next(of_item[task.item])) for task in plan.tasks)
+    served = _served(plan, launches)
+    text = _source(plan, items, tasks, launches, served)
+    return Program(plan, items, tasks, launches, text, _storage(plan, tasks, served), _forwards(plan, tasks, served))
+
+
+def require_lowerings(plan: Plan) -> None:
+    """Raise RequestError if the target of an item cannot compute one of its layers exactly."""
+    for task in plan.tasks:
+        target, layer = plan.items[task.item].target, plan.part(task)
+        reason = targets.find(target).unsupported(layer)
+        if reason:
+            raise RequestError(
+                f"target {target} cannot compute layer {layer.name} ({layer.operator}): {reason}",
+                "choose another target for that item with --items",
+            )
+
+
+def planned_launches(plan: Plan) -> tuple[PlannedLaunch, ...]:
+    """Return the launches of all items, in the order of their first tasks."""
+    readers = _readers(plan)
+    found = [
+        PlannedLaunch(
+            index, tuple(tasks), _sources(plan, tasks), tuple(t for t in tasks if _is_output(plan, t, tasks, readers))
+        )
+        for index in range(len(plan.items))
+        for tasks in _launches_of(plan, index)
+    ]
+    return tuple(sorted(found, key=lambda launch: _place(launch.tasks[0])))
+
+
+def item_views(plan: Plan) -> list[list[Launch]]:
+    """Return the launches of every item as its target sees them."""
+    views: list[list[Launch]] = [[] for _ in plan.items]
+    for launch in planned_launches(plan):
+        views[launch.item].append(
+            [
+                TaskView(plan.part(task), tuple(_source_buffers(plan, task)), task in launch.outputs)
+                for task in launch.tasks
+            ]
+        )
+    return views
+
+
+def _source(
+    plan: Plan,
+    items: Sequence[ItemCode],
+    codes: Sequence[LayerCode],
+    launches: Sequence[PlannedLaunch],
+    served: Sequence[Sequence[Task]],
+) -> str:
+    """Return the text of `network.c`; its comments name the ONNX node of every table."""
+    network = plan.network
+    includes = "\n".join(f'#include "{header}"' for header in sorted(_headers(plan)))
+    tables = [table for code in codes for table in code.tables]
+    stages = [(stage, task.item) for code, task in zip(codes, plan.tasks, strict=True) for stage in code.stages]
+    texts = [
+        f"/* The network {_printable(network.name)}, generated from its ONNX file (SHA-256 {network.sha256}). */",
+        f'#include "network.h"\n\n#include <string.h>\n\n{includes}',
+        f"enum {{ BLOCK = {plan.block} }};",
+        f"static float input[BLOCK][{network.input.size}]; /* tensor {_printable(network.input.name)} */",
+        *(_task_text(plan, *of_task) for of_task in zip(plan.tasks, codes, served, strict=True)),
+        _task_table(plan),
+        _layer_table(plan),
+        *(_item_text(plan, index, code) for index, code in enumerate(items)),
+        _hand_over_table(plan.hand_overs),
+        _constant_table(tables),
+        _stage_table(stages),
+        _launch_table(plan, launches),
+        _network_table(plan, items, (len(tables), len(stages), len(launches))),
+    ]
+    return "\n\n".join(texts) + "\n"
+
+
+def _headers(plan: Plan) -> set[str]:
+    """Return the headers of the targets and of the lowerings that are used."""
+    found = {"options.h"}
+    for item, views in zip(plan.items, item_views(plan), strict=True):
+        target = targets.find(item.target)
+        found.update(target.headers())
+        found.update(header for lowering in target.used(views) for header in lowering.headers)
+    return found
+
+
+def _printable(name: str) -> str:
+    """`name` without what could end a C comment or string."""
+    return re.sub(r"[^A-Za-z0-9_./:+-]", "_", name)
+
+
+def _with_merges(plan: Plan, task: Task, code: LayerCode) -> LayerCode:
+    merges = (_merge_stage(task, plan.part(task), index) for index, _ in _split_sources(plan, task))
+    return dataclasses.replace(code, stages=(*merges, *code.stages), target=plan.items[task.item].target)
+
+
+def _storage(plan: Plan, codes: Sequence[LayerCode], served: Sequence[Sequence[Task]]) -> tuple[Storage, ...]:
+    users: dict[str, set[str]] = {"input": set()}
+    sizes = {"input": plan.block * plan.network.input.size * 4}
+    for task, code, of_launch in zip(plan.tasks, codes, served, strict=True):
+        part, forward = plan.part(task), f"{task.name}_forward"
+        sizes[_array(task)] = task.buffers * plan.block * part.size * part.dtype.itemsize
+        read = [_array(other) for other in _read(plan, of_launch)]
+        if any(not writers for other in of_launch for writers in plan.sources(other)):
+            read.append("input")
+        for other in of_launch:
+            for stage, merged, _ in _merges_of(plan, other):
+                sizes[merged] = plan.block * stage.input_width * stage.input_dtype.itemsize
+                read.append(merged)
+        for name in (_array(task), *read):
+            users.setdefault(name, set()).add(forward)
+        for table in code.tables:
+            sizes[table.name] = table.values.nbytes
+            users[table.name] = {f"{plan.items[task.item].name}_init", *(stage.name for stage in code.stages)}
+    return tuple(Storage(name, size, frozenset(users[name])) for name, size in sizes.items())
+
+
+def _forwards(plan: Plan, codes: Sequence[LayerCode], served: Sequence[Sequence[Task]]) -> tuple[Forward, ...]:
     found = []
-    for task, code, served in zip(plan.tasks, task_codes(plan), _served(plan), strict=True):
-        merges = tuple((stage.name, (None, merged)) for other in served for stage, merged, _ in _merges_of(plan, other))
+    arrays = {_output(task): _array(task) for task in plan.tasks}
+    for task, code, of_launch in zip(plan.tasks, codes, served, strict=True):
+        merges = tuple(
+            (stage.name, (None, merged)) for other in of_launch for stage, merged, _ in _merges_of(plan, other)
+        )
         own = [stage for stage in code.stages if stage.part is not Part.MERGE]
-        arrays = {_output(other): _array(other) for other in plan.tasks}
         sources = [arrays.get(name, name) for name in _source_buffers(plan, task)]
         between = len(own) - 1
         ends: list[str | None] = [*[None] * between, _array(task)]
         starts: list[tuple[str | None, ...]] = [tuple(sources), *[(None,)] * between]
         called = tuple((stage.name, (*begin, end)) for stage, begin, end in zip(own, starts, ends, strict=True))
-        copies = bool(_copies(plan, task, served))
+        copies = bool(_copies(plan, task, of_launch))
         found.append(Forward(f"{task.name}_forward", merges, () if code.driver else called, code.driver, copies))
-    return found
+    return tuple(found)
 
 
-def launches(plan: Plan, item: int) -> list[list[Task]]:
-    """The tasks of an item as its target may compute them together: nothing else happens between those of a launch.
-
-    Only what has come together before a launch can be a source of it.
-    """
-    together = targets.find(plan.items[item].target).together
+def _launches_of(plan: Plan, item: int) -> list[list[Task]]:
+    """Return the tasks of an item in launches; all sources of a launch are complete before it starts."""
+    fuses_tasks = targets.find(plan.items[item].target).fuses_tasks
     found: list[list[Task]] = []
     joins = False
     for step in plan.schedules[item]:
@@ -158,42 +232,28 @@ def launches(plan: Plan, item: int) -> list[list[Task]]:
                 found[-1].append(task)
             else:
                 found.append([task])
-        joins = together and isinstance(step, Compute)
+        joins = fuses_tasks and isinstance(step, Compute)
     return found
 
 
-def all_launches(plan: Plan) -> list[list[Task]]:
-    """The launches of all items, in the order of their first tasks."""
-    found = [launch for index in range(len(plan.items)) for launch in launches(plan, index)]
-    return sorted(found, key=lambda launch: _place(launch[0]))
-
-
-def launch_sources(plan: Plan, launch: list[Task]) -> list[Task | None]:
-    """The tasks whose buffers a launch reads and does not write, each once; None is the input of the network."""
+def _sources(plan: Plan, launch: Sequence[Task]) -> tuple[Task | None, ...]:
     sources = (source or (None,) for task in launch for source in plan.sources(task))
     read = dict.fromkeys(writer for writers in sources for writer in writers)
-    return [writer for writer in read if writer is None or writer not in launch]
+    return tuple(writer for writer in read if writer is None or writer not in launch)
 
 
-def is_wanted(plan: Plan, task: Task, launch: list[Task]) -> bool:
-    """Whether something outside its launch reads what `task` writes; nothing needs to read a result of the network."""
-    readers = _readers(plan)[task.name]
-    is_result = not readers or task.layer == len(plan.network.layers) - 1
-    return is_result or any(reader not in launch for reader in readers)
+def _is_output(plan: Plan, task: Task, launch: Sequence[Task], readers: Mapping[str, Sequence[Task]]) -> bool:
+    is_result = not readers[task.name] or task.layer == len(plan.network.layers) - 1
+    return is_result or any(reader not in launch for reader in readers[task.name])
 
 
-def _merges_any(plan: Plan, task: Task, of: list[Task]) -> bool:
-    """Whether one of these tasks writes some columns of a source of `task`."""
+def _merges_any(plan: Plan, task: Task, of: Sequence[Task]) -> bool:
+    """Return whether one of these tasks writes some columns of a source of `task`."""
     return any(writer in of for _, writers in _split_sources(plan, task) for writer in writers)
 
 
-def _work(plan: Plan, task: Task, launch: list[Task]) -> Work:
-    """A task as its target sees it."""
-    return Work(plan.part(task), tuple(_source_buffers(plan, task)), is_wanted(plan, task, launch))
-
-
 def _readers(plan: Plan) -> dict[str, list[Task]]:
-    """By the name of a task those that read what it writes."""
+    """Return by the name of a task those that read its output."""
     readers: dict[str, list[Task]] = {task.name: [] for task in plan.tasks}
     for task in plan.tasks:
         for writer in dict.fromkeys(writer for writers in plan.sources(task) for writer in writers):
@@ -201,10 +261,10 @@ def _readers(plan: Plan) -> dict[str, list[Task]]:
     return readers
 
 
-def _served(plan: Plan) -> list[list[Task]]:
-    """For every task the tasks whose sources its forward prepares: all of a launch at its first, else none."""
-    heads = {of[0].name: of for item in range(len(plan.items)) for of in launches(plan, item)}
-    return [heads.get(task.name, []) for task in plan.tasks]
+def _served(plan: Plan, launches: Sequence[PlannedLaunch]) -> list[Sequence[Task]]:
+    """Return for every task the tasks whose sources its forward prepares: a whole launch at its first, else none."""
+    heads = {launch.tasks[0].name: launch.tasks for launch in launches}
+    return [heads.get(task.name, ()) for task in plan.tasks]
 
 
 def _source_buffers(plan: Plan, task: Task) -> list[str]:
@@ -231,7 +291,7 @@ def _merged(task: Task, source: int) -> str:
     return f"{task.name}_source_{source}"
 
 
-def _task_text(plan: Plan, task: Task, code: LayerCode, served: list[Task]) -> str:
+def _task_text(plan: Plan, task: Task, code: LayerCode, served: Sequence[Task]) -> str:
     """The buffer of a task, its code, and its function for the schedule."""
     whole, part = plan.network.layers[task.layer], plan.part(task)
     columns = "" if part is whole else f", columns {task.start} to {task.stop - 1} of {whole.size}"
@@ -271,7 +331,7 @@ def _buffer(task: Task, part: Layer) -> str:
     return f"static {C_TYPES[part.dtype.name]} {array} __attribute__((aligned(64)));"
 
 
-def _buffers_ahead(plan: Plan, task: Task, served: list[Task]) -> list[str]:
+def _buffers_ahead(plan: Plan, task: Task, served: Sequence[Task]) -> list[str]:
     """The buffers that a launch reads and that are defined below its first task: C lets them be declared twice."""
     return [_buffer(other, plan.part(other)) for other in _read(plan, served) if _place(other) > _place(task)]
 
@@ -281,7 +341,7 @@ def _place(task: Task) -> tuple[int, int]:
     return task.layer, task.start
 
 
-def _read(plan: Plan, served: list[Task]) -> list[Task]:
+def _read(plan: Plan, served: Sequence[Task]) -> list[Task]:
     """The tasks outside a launch whose buffers it reads; what it writes itself it has on its device."""
     writers = (writer for other in served for of_source in plan.sources(other) for writer in of_source)
     return [writer for writer in dict.fromkeys(writers) if writer not in served]
@@ -306,12 +366,12 @@ def _merge_code(plan: Plan, stage: Stage, merged: str, writers: tuple[Task, ...]
     )
 
 
-def _execution(plan: Plan, task: Task, served: list[Task]) -> str:
+def _execution(plan: Plan, task: Task, served: Sequence[Task]) -> str:
     """The parameter that tells which copies of the buffers are meant."""
     return "size_t execution" if _copies(plan, task, served) else "size_t execution __attribute__((unused))"
 
 
-def _copies(plan: Plan, task: Task, served: list[Task]) -> list[str]:
+def _copies(plan: Plan, task: Task, served: Sequence[Task]) -> list[str]:
     """Under the names that the code uses, the copies that belong to the execution."""
     layers = plan.network.layers
     return [
@@ -404,26 +464,24 @@ def _stage_table(stages: list[tuple[Stage, int]]) -> str:
     return "static const struct stage stages[] = {\n" + "\n".join(rows) + "\n};"
 
 
-def _launch_table(plan: Plan) -> str:
-    """The launches, for the proof: what each reads and writes."""
+def _launch_table(plan: Plan, launches: Sequence[PlannedLaunch]) -> str:
+    """Return the launches, for the proof: what each reads and writes."""
     numbers = {task.name: index for index, task in enumerate(plan.tasks)}
     arrays, rows = [], []
-    for number, launch in enumerate(all_launches(plan)):
-        sources = launch_sources(plan, launch)
-        read = ", ".join("NETWORK_INPUT" if task is None else str(numbers[task.name]) for task in sources)
-        run = ", ".join(f"{{{numbers[task.name]}, {str(is_wanted(plan, task, launch)).lower()}}}" for task in launch)
+    for number, launch in enumerate(launches):
+        read = ", ".join("NETWORK_INPUT" if task is None else str(numbers[task.name]) for task in launch.sources)
+        run = ", ".join(f"{{{numbers[task.name]}, {str(task in launch.outputs).lower()}}}" for task in launch.tasks)
         arrays += [
             f"static const size_t launch_{number}_sources[] = {{{read}}};",
             f"static const struct launched launch_{number}_tasks[] = {{{run}}};",
         ]
-        of = f"launch_{number}_sources, {len(sources)}, launch_{number}_tasks, {len(launch)}"
-        rows.append(f"    {{{launch[0].item}, {of}}}, /* {launch[0].name} */")
+        of = f"launch_{number}_sources, {len(launch.sources)}, launch_{number}_tasks, {len(launch.tasks)}"
+        rows.append(f"    {{{launch.item}, {of}}}, /* {launch.tasks[0].name} */")
     return "\n".join([*arrays, "static const struct launch launches[] = {", *rows, "};"])
 
 
-def _network_table(plan: Plan, codes: list[LayerCode], of_items: list[ItemCode]) -> str:
-    network = plan.network
-    tables, stages = (sum(map(len, parts)) for parts in zip(*((c.tables, c.stages) for c in codes), strict=True))
+def _network_table(plan: Plan, of_items: Sequence[ItemCode], counts: tuple[int, int, int]) -> str:
+    network, (tables, stages, launches) = plan.network, counts
     items = "\n".join(
         f'    {{"{item.name}", "{item.target}", {item.name}_init, {item.name}_close, {code.reread}, {code.device}, '
         f"{item.name}_steps, {len(schedule)}}},"
@@ -435,5 +493,5 @@ def _network_table(plan: Plan, codes: list[LayerCode], of_items: list[ItemCode])
         f'const struct network network = {{\n    "{name}", BLOCK, {network.input.size}, &input[0][0], {plan.depth},\n'
         f"    layers, {len(network.layers)}, tasks, {len(plan.tasks)}, items, {len(plan.items)},\n"
         f"    hand_overs, {len(plan.hand_overs)},\n"
-        f"    tables, {tables}, stages, {stages}, launches, {len(all_launches(plan))},\n}};"
+        f"    tables, {tables}, stages, {stages}, launches, {launches},\n}};"
     )

@@ -15,8 +15,8 @@ from harness.execution.probe import Probe
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.obligations import Part, Step
-from harness.plan.plan import Plan
-from harness.targets import LayerCode, codegen
+from harness.targets import LayerCode
+from harness.targets.codegen import Program
 
 Advance = Callable[[int], object]
 
@@ -39,10 +39,10 @@ class Subject:
     abandoned: Event = field(default_factory=Event)
 
     @classmethod
-    def of(cls, plan: Plan, probe: Probe | None) -> Subject:
-        """What a plan's program is asked."""
-        parts = [plan.part(task) for task in plan.tasks]
-        return cls(plan.network, parts, codegen.task_codes(plan), probe)
+    def of(cls, program: Program, probe: Probe | None) -> Subject:
+        """Return the subject of a proof of `program`."""
+        plan = program.plan
+        return cls(plan.network, [plan.part(task) for task in plan.tasks], program.tasks, probe)
 
     def abandon(self) -> None:
         """Let what still runs on the board or in the reference end with an error."""

@@ -14,7 +14,7 @@ def of_plan(plan: Plan, ran_on: Sequence[str], *, all_floats: bool) -> list[str]
     """What is taken for granted of a plan whose items `ran_on` what this says."""
     places = {item.name: where for item, where in zip(plan.items, ran_on, strict=True)}
     stand_ins = {item: where for item, where in places.items() if where != targets.HARDWARE}
-    granted = {item.name: targets.find(item.target).taken_for_granted for item in plan.items}
+    granted = {item.name: targets.find(item.target).assumptions for item in plan.items}
     of_items = {item: sentences for item, sentences in granted.items() if sentences}
     return list(assumptions(plan.network, stand_ins, all_floats=all_floats, of_items=of_items))
 

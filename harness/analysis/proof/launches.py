@@ -26,7 +26,8 @@ from harness.operators import exact
 from harness.operators.obligations import Step, mixed
 from harness.plan.plan import Plan, Task
 from harness.reference import generated
-from harness.targets import codegen
+from harness.targets import Table
+from harness.targets.codegen import PlannedLaunch, Program
 
 DRAWN = 1024
 """Vectors of each kind that are drawn."""
@@ -42,7 +43,7 @@ class Trial:
     """A launch of the plan and the vectors that it is given; `references` are all layers' outputs for `vectors`."""
 
     plan: Plan
-    tasks: list[Task]
+    launch: PlannedLaunch
     vectors: Array
     references: Sequence[Array]
 
@@ -51,10 +52,10 @@ class Trial:
         """The name of its first task, or of all."""
         return self.tasks[0].name if len(self.tasks) == 1 else f"{self.tasks[0].name} to {self.tasks[-1].name}"
 
-    @cached_property
-    def wanted(self) -> list[Task]:
-        """The tasks that are written in every mode."""
-        return [task for task in self.tasks if codegen.is_wanted(self.plan, task, self.tasks)]
+    @property
+    def tasks(self) -> Sequence[Task]:
+        """The tasks of the launch."""
+        return self.launch.tasks
 
     @cached_property
     def given(self) -> dict[str, Array]:
@@ -64,9 +65,8 @@ class Trial:
         known = {network.input.name: self.vectors} | {
             layer.output.name: values for layer, values in zip(network.layers, self.references, strict=True)
         }
-        sources = codegen.launch_sources(self.plan, self.tasks)
         names = dict.fromkeys(
-            network.layers[task.layer].output.name if task else network.input.name for task in sources
+            network.layers[task.layer].output.name if task else network.input.name for task in self.launch.sources
         )
         given = {name: np.concatenate([known[name], *self._drawn(name, known[name], rng)]) for name in names}
         part = self.plan.part(self.tasks[0])
@@ -102,7 +102,7 @@ class Trial:
             self.given[layers[task.layer].output.name][:, task.start : task.stop]
             if task
             else self.given[network.input.name]
-            for task in codegen.launch_sources(self.plan, self.tasks)
+            for task in self.launch.sources
         ]
         return np.concatenate([np.ascontiguousarray(part).view(np.uint8) for part in parts], axis=1)
 
@@ -121,7 +121,9 @@ class Trial:
             written[layer.output.name] = found[task]
         return found
 
-    def wrong(self, probe: Probe | None, options: Sequence[str], executions: int, asked: list[Task], note: Note) -> str:
+    def wrong(
+        self, probe: Probe | None, options: Sequence[str], executions: int, asked: Sequence[Task], note: Note
+    ) -> str:
         """What is wrong with the outputs of the tasks `asked`, in words."""
         right = [dumps.sha256(self.expected[task]) for task in asked]
         note(" ".join(right))
@@ -161,13 +163,13 @@ def _only_quantized(network: Network) -> bool:
 
 
 def questions(
-    plan: Plan, probe: Probe | None, vectors: Array, references: Sequence[Array], effort: Effort
+    program: Program, probe: Probe | None, vectors: Array, references: Sequence[Array], effort: Effort
 ) -> Iterator[Question]:
     """Every launch gives the right outputs in its own buffers, also when it is executed very often."""
-    for tasks in codegen.all_launches(plan):
-        trial = Trial(plan, tasks, vectors, references)
+    for launch in program.launches:
+        trial = Trial(program.plan, launch, vectors, references)
         yield _in_buffers(trial, probe)
-        yield _repeated(trial, probe, effort.launches[tasks[0].item])
+        yield _repeated(trial, probe, effort.launches[launch.item], program.tables)
 
 
 def _in_buffers(trial: Trial, probe: Probe | None) -> Question:
@@ -188,14 +190,13 @@ def _in_buffers(trial: Trial, probe: Probe | None) -> Question:
     )
 
 
-def _repeated(trial: Trial, probe: Probe | None, executions: int) -> Question:
+def _repeated(trial: Trial, probe: Probe | None, executions: int, tables: Sequence[Table]) -> Question:
     rows, block = len(trial.rows), min(REPEATED_BLOCK, trial.plan.block)
     found = generated.passes(rows, block, SEED, executions)
     options = ["--dump", "last", "--executions", str(executions), "--tables", *generated.options((), block, SEED)]
-    tables = [table for code in codegen.task_codes(trial.plan) for table in code.tables]
 
     def wrong(note: Note) -> str:
-        counterexample = trial.wrong(probe, options, found.executions, trial.wanted, note)
+        counterexample = trial.wrong(probe, options, found.executions, trial.launch.outputs, note)
         right = [np.atleast_2d(table.values) for table in tables]
         if counterexample:
             return counterexample
@@ -210,7 +211,7 @@ def _repeated(trial: Trial, probe: Probe | None, executions: int) -> Question:
         f"{trial.name}: every execution in one process gives the same outputs, and the tables stay as they are",
         f"{found.executions:,} executions in blocks of 1 to {block} vectors pass {rows:,} vectors {found.passes:,} "
         "times; all outputs are compared; then all tables are read again and compared as bits",
-        rows * found.passes * sum(task.stop - task.start for task in trial.wanted)
+        rows * found.passes * sum(task.stop - task.start for task in trial.launch.outputs)
         + sum(table.values.size for table in tables),
         complete=False,
         answer=wrong,

@@ -27,6 +27,7 @@ from harness.plan.plan import Plan
 from harness.reference.stimuli import stimuli
 from harness.targets import STAND_INS, bundle
 from harness.targets.bundle import PROGRAM
+from harness.targets.codegen import Program
 from harness.targets.toolchain import Compiler
 
 VECTORS = 512
@@ -58,37 +59,38 @@ class _SanitizingCompiler(Compiler):
         super().build(folder, sources, include, definitions, output, flags)
 
 
-def question(plan: Plan, program: tuple[Profile, Path] | None) -> Question:
+def question(generated: Program, program: tuple[Profile, Path] | None) -> Question:
     """Ask whether two items access one object without synchronisation.
 
     `program` is the board's profile and the folder of the bundle with its sources; without it the claim is assumed to
     hold, as there is nothing to run.
     """
+    blocks = " and ".join(map(str, _blocks(generated.plan)))
     return Question(
         Step.COMPOSITION,
         Side.SANITIZER,
         None,
         "no two items access the same object without a barrier or flag between them",
         f"the program's sources, compiled for this machine with {' '.join(FLAGS)}, run {VECTORS:,} vectors in blocks "
-        f"of {' and '.join(map(str, _blocks(plan)))} with random delays up to {RANDOM_DELAY_US} µs; ThreadSanitizer "
+        f"of {blocks} with random delays up to {RANDOM_DELAY_US} µs; ThreadSanitizer "
         "reports unordered accesses whichever item is faster",
-        VECTORS * len(_blocks(plan)),
+        VECTORS * len(_blocks(generated.plan)),
         complete=False,
-        answer=lambda note: find_race(plan, *program, note) if program else "",
+        answer=lambda note: find_race(generated, *program, note) if program else "",
     )
 
 
-def find_race(plan: Plan, profile: Profile, sources: Path, note: Note) -> str:
+def find_race(generated: Program, profile: Profile, sources: Path, note: Note) -> str:
     """Return ThreadSanitizer's summary of the first race, or nothing if there is none.
 
     `sources` is a bundle's folder.  Raises ToolError if the build or the run fails for another reason.
     """
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        _build(plan, profile, sources, folder)
+        _build(generated, profile, sources, folder)
         vectors = folder / "vectors.npy"
-        dumps.write(vectors, stimuli(plan.network, VECTORS, 1).chunk(0, VECTORS))
-        for block in _blocks(plan):
+        dumps.write(vectors, stimuli(generated.plan.network, VECTORS, 1).chunk(0, VECTORS))
+        for block in _blocks(generated.plan):
             race = _run(folder, vectors, block, profile.timeout_s)
             if race:
                 return race
@@ -100,7 +102,7 @@ def _blocks(plan: Plan) -> list[int]:
     return sorted({min(block, plan.block) for block in BLOCKS})
 
 
-def _build(plan: Plan, profile: Profile, sources: Path, folder: Path) -> None:
+def _build(generated: Program, profile: Profile, sources: Path, folder: Path) -> None:
     """Compile the bundle's sources for this machine; accelerators are simulated."""
     here = profile.model_copy(
         update={
@@ -111,7 +113,7 @@ def _build(plan: Plan, profile: Profile, sources: Path, folder: Path) -> None:
             "stand_ins": True,
         }
     )
-    recipe = bundle.recipe_of(plan, here)
+    recipe = bundle.recipe_of(generated, here)
     given = {path: (sources / path).read_bytes() for path in recipe.sources if (sources / path).is_file()}
     found = recipe.compiler
     compiler = _SanitizingCompiler(found.command, found.identity, found.flags)

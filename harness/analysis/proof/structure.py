@@ -59,9 +59,9 @@ HERE = "the deployed file's machine code and symbols, without running it"
 
 @dataclass(frozen=True)
 class Inspected:
-    """A plan and the program that is to follow it, with the SHA-256 that is checked on the board."""
+    """A generated program and its compiled file, with the SHA-256 that is checked on the board."""
 
-    plan: Plan
+    generated: codegen.Program
     path: Path
     sha256: str
     not_understood: list[str] = field(default_factory=list)
@@ -94,22 +94,26 @@ class Inspected:
         """Return the analysis of its functions."""
         return Analysis(self.program)
 
+    @property
+    def plan(self) -> Plan:
+        """Return the plan from which the program was generated."""
+        return self.generated.plan
+
     @cached_property
     def storage(self) -> Mapping[str, codegen.Storage]:
         """Return buffers and tables of the plan by their names."""
-        return {each.name: each for each in codegen.storage(self.plan)}
+        return {each.name: each for each in self.generated.storage}
 
     @cached_property
     def variables(self) -> Mapping[str, int]:
         """Return the bytes of everything in network.c that may be written."""
-        codes = codegen.item_codes(self.plan)
-        others = {name: size for code in codes for name, size in code.objects.items()}
+        others = {name: size for code in self.generated.items for name, size in code.objects.items()}
         return {name: each.size for name, each in self.storage.items()} | others
 
-    @cached_property
+    @property
     def forwards(self) -> Sequence[Forward]:
         """Return what the forward of every task is to call."""
-        return codegen.forwards(self.plan)
+        return self.generated.forwards
 
     def name_of(self, symbol: Symbol) -> str:
         """Return an object's name as C has it."""
@@ -123,18 +127,18 @@ class Inspected:
         return f"{where} in {section.name}" if section else f"{address:#x}"
 
 
-def questions(plan: Plan, deployed: tuple[Path, str] | None) -> Iterator[Question]:
+def questions(generated: codegen.Program, deployed: tuple[Path, str] | None) -> Iterator[Question]:
     """Return what is asked of the program at a path, with its SHA-256; without one the answers are taken to be right.
 
     ToolError when a question is asked of a program that cannot be read, or whose code is not understood.
     """
-    return iter(list(_questions(plan, deployed)))
+    return iter(list(_questions(generated, deployed)))
 
 
-def _questions(plan: Plan, deployed: tuple[Path, str] | None) -> Iterator[Question]:
+def _questions(generated: codegen.Program, deployed: tuple[Path, str] | None) -> Iterator[Question]:
     finds: list[Find] = []
-    inspected = Inspected(plan, *deployed) if deployed else None
-    codes = codegen.task_codes(plan)
+    inspected = Inspected(generated, *deployed) if deployed else None
+    plan, codes, stored, forwards = generated.plan, generated.tasks, generated.storage, generated.forwards
 
     def question(layer: str | None, statement: str, cases: int, find: Find) -> Question:
         finds.append(find)
@@ -149,7 +153,6 @@ def _questions(plan: Plan, deployed: tuple[Path, str] | None) -> Iterator[Questi
 
         return Question(Step.STRUCTURE, Side.FILE, layer, statement, HERE, cases, complete=True, answer=answer)
 
-    stored, forwards = codegen.storage(plan), codegen.forwards(plan)
     yield question(
         None,
         "every variable is a buffer or table of the plan with its size, or known state of the fixed board program",

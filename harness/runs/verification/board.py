@@ -119,5 +119,5 @@ def _require_devices(run: Mapping[str, Any], kept: Profile) -> None:
         target, device = targets.find(item["target"]), run["board"]["environment"].get(f"device of item {item['name']}")
         if device is None and target.compiler():
             raise ContradictionError(f"{RUN} does not say on which device item {item['name']} ran")
-        if device is not None and (why := target.contradiction(kept, device)):
+        if device is not None and (why := target.check_device(kept, device)):
             raise ContradictionError(f"{RUN}, item {item['name']}: {why}")

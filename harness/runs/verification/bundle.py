@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.boards import profile
+from harness import targets
 from harness.boards.profile import Profile
 from harness.core.errors import HarnessError
 from harness.core.file_digest import file_sha256
@@ -15,7 +15,7 @@ from harness.plan import folder
 from harness.runs.verification.claims import ContradictionError, UncheckedError, listed, require_equal
 from harness.runs.verification.folder import RUN, Evidence
 from harness.runs.verification.revisions import by_its_revision
-from harness.targets import bundle
+from harness.targets import bundle, codegen
 
 # Run with the modules of another revision, by `python -c`: plan folder, laboratory, board, cache.
 _BUILD = """\
@@ -24,11 +24,13 @@ from pathlib import Path
 try:
     from harness.boards import profile
     from harness.plan import folder
-    from harness.targets import bundle
+    from harness.targets import bundle, codegen
+    generate = getattr(codegen, "generate", lambda plan: plan)
 except ImportError:  # a revision before the packages
     from harness import bundle, plan_folder as folder, profile
+    generate = lambda plan: plan
 plan, boards, board, cache = sys.argv[1:]
-built = bundle.build(folder.read(Path(plan)), profile.load(Path(boards)).board(board), Path(cache))
+built = bundle.build(generate(folder.read(Path(plan))), profile.load(Path(boards)).board(board), Path(cache))
 print(json.dumps([built.sha256, built.files, built.compiler, built.flags, built.inputs]))
 """
 
@@ -99,12 +101,13 @@ def program(evidence: Evidence, scratch: Path) -> Path:
 
 
 def _here(evidence: Evidence, boards: Path, cache: Path) -> Built:
-    made = bundle.build(folder.read(evidence.path / "plan"), _profile(evidence, boards), cache)
+    program = codegen.generate(folder.read(evidence.path / "plan"))
+    made = bundle.build(program, _profile(evidence, boards), cache)
     return Built(made.sha256, made.files, made.compiler, made.flags, made.inputs)
 
 
 def _profile(evidence: Evidence, boards: Path) -> Profile:
-    return profile.load(boards).board(evidence.run["board"]["name"])
+    return targets.load_boards(boards).board(evidence.run["board"]["name"])
 
 
 def _there(evidence: Evidence, boards: Path, folder: Path) -> Built:

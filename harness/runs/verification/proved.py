@@ -20,6 +20,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.verification import fields
 from harness.runs.verification.claims import ContradictionError, Progress, UncheckedError, listed, require_equal
 from harness.runs.verification.folder import Evidence
+from harness.targets import codegen
 
 PROOF = "proof.json"
 
@@ -96,10 +97,11 @@ def asked(plan: Plan, seed: int, ran_on: Sequence[str], *, all_floats: bool, scr
     """All questions of a proof in their order, with no program to ask; `scratch` is a folder for what they write."""
     vectors, wanted = composition.seeded(plan.network, seed), effort.of(ran_on)
     right = SpecificationReference(plan.network).activations(vectors)
-    stages = proof.questions(Subject.of(plan, None), all_floats=all_floats, random_vectors=wanted.random_vectors)
-    parts = launches.questions(plan, None, vectors, right, wanted)
+    program = codegen.generate(plan)
+    stages = proof.questions(Subject.of(program, None), all_floats=all_floats, random_vectors=wanted.random_vectors)
+    parts = launches.questions(program, None, vectors, right, wanted)
     whole = composition.questions(plan, None, vectors, right, 0.0, scratch, wanted)
-    asked = [*structure.questions(plan, None), *stages, *parts, *whole, races.question(plan, None)]
+    asked = [*structure.questions(program, None), *stages, *parts, *whole, races.question(program, None)]
     return proof.in_order(asked)
 
 
@@ -108,7 +110,7 @@ def structured(evidence: Evidence, plan: Plan, program: Path) -> str:
     said = [claim for claim in consistent(evidence)["claims"] if claim["answered_by"] == Side.FILE.value]
     if not said:
         raise UncheckedError(f"{PROOF} claims nothing of the program's file: written by an older version")
-    asked_again = structure.questions(plan, (program, file_sha256(program)))
+    asked_again = structure.questions(codegen.generate(plan), (program, file_sha256(program)))
     for claim, question in zip(said, asked_again, strict=True):
         again = question.ask()
         found = [again.counterexample or None, again.answers_sha256 if again.holds else None]

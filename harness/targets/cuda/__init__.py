@@ -1,76 +1,68 @@
 """The GPU of a Xavier, an Orin or a PC: every operator in CUDA, in two ways.
 
-`cuda:layerwise` has one readable kernel a layer, `cuda:fused` one kernel for all layers of a launch.
+`cuda:layerwise` has one readable kernel per layer, `cuda:fused` one kernel for all layers of a launch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 from harness.boards.profile import Profile
 from harness.operators.base import Layer
-from harness.targets import HARDWARE, KERNELS, ItemCode, KernelCompiler, Launch
+from harness.targets.base import HARDWARE, KERNELS, KernelCompiler, Target
 from harness.targets.cuda import fused, host, layerwise
 from harness.targets.cuda.build import COMPILER
+from harness.targets.cuda.code import CudaLowering
+from harness.targets.cuda.settings import CudaSettings
+from harness.targets.generated import ItemCode, Launch
 
 SIMULATION = "host-simulation of CUDA"  # in simulators/cuda/libcuda.cpp, too
 
 
-UNCONFIRMED = ("all that only a GPU can show: run `make test-gpu` on a machine with one, see docs/evidence/README.md",)
-
-
-@dataclass(frozen=True)
-class Cuda:
+class Cuda(Target):
     """The target with one of its kinds of kernels."""
 
-    kernels: ModuleType
-    together: bool = True
-    unconfirmed: tuple[str, ...] = UNCONFIRMED
-    taken_for_granted: str = ""
+    name = "cuda"
+    variants = ("layerwise", "fused")
+    Settings = CudaSettings
+    lowering = CudaLowering
+    fuses_tasks = True
+    hardware_checklist = (
+        "all that only a GPU can show: run `make test-gpu` on a machine with one, see docs/evidence/README.md",
+    )
 
-    def refusal(self, layer: Layer) -> str | None:
-        """Why this target cannot compute `layer` exactly; None if it can."""
-        reason: str | None = self.kernels.refusal(layer)
-        return reason
+    def unsupported(self, layer: Layer) -> str | None:
+        """Refuse also layers that exceed the shared memory of a fused kernel."""
+        return super().unsupported(layer) or (fused.too_large(layer) if self.variant == "fused" else None)
 
     def folders(self) -> tuple[Path, ...]:
-        """Folders of fixed sources."""
+        """Return the folder of the kernels."""
         return (KERNELS / "cuda",)
 
     def headers(self) -> tuple[str, ...]:
-        """The headers that the generated C code needs."""
+        """Return the headers of the generated C code."""
         return ("gpu.h",)
 
     def generate(self, item: str, launches: Sequence[Launch]) -> ItemCode:
-        """The code of an item, for the processor and for the GPU."""
-        made = self.kernels.generate(launches)
-        return host.generate(item, made, self.kernels.HEADER, self.kernels.carried(launches))
+        """Return the code of an item, for the processor and for the GPU."""
+        if self.variant == "fused":
+            made, header, carried = fused.generate(launches, self.lowering_of), fused.HEADER, fused.carried(launches)
+        else:
+            made, header, carried = layerwise.generate(launches, self.lowering_of), layerwise.HEADER, layerwise.CARRIED
+        return host.generate(item, made, header, carried)
 
     def compiler(self) -> KernelCompiler:
-        """NVRTC."""
+        """Return NVRTC."""
         return COMPILER
 
-    def ran_on(self, profile: Profile) -> str:
-        """`hardware`, or the simulation."""
+    def environment(self, profile: Profile) -> str:
+        """Return `hardware`, or the simulation."""
         return SIMULATION if profile.simulated else HARDWARE
 
-    def contradiction(self, profile: Profile, device: str) -> str | None:
-        """A simulation in the place of a GPU, or the other way round."""
+    def check_device(self, profile: Profile, device: str) -> str | None:
+        """Find a simulation in the place of a GPU, or a GPU in the place of a simulation."""
         if device.startswith(SIMULATION) == profile.simulated:
             return None
         expected = "its simulation" if profile.simulated else "a GPU"
         return f"the driver on board {profile.name} calls itself {device!r}, but {expected} should be there"
-
-    def shortage(self, launches: Sequence[Launch], profile: Profile) -> str | None:  # noqa: ARG002 - of the interface
-        """None: what a GPU has no memory for, its driver refuses."""
-        return None
-
-    def forecast(self, launches: Sequence[Launch], profile: Profile) -> tuple[str, ...]:  # noqa: ARG002 - of the interface
-        """Nothing."""
-        return ()
-
-
-VARIANTS = {"layerwise": Cuda(layerwise), "fused": Cuda(fused)}

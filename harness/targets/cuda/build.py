@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.boards.profile import Cuda, Profile
+from harness.boards.profile import Profile
 from harness.core.errors import RequestError, unknown_name
-from harness.targets import COMPILED, SIMULATORS, STAND_INS, CompileC, method
+from harness.targets.base import COMPILED, SIMULATORS, STAND_INS, CompileC, method
 from harness.targets.cuda import nvrtc, ptx
 from harness.targets.cuda.code import DeviceCode
+from harness.targets.cuda.settings import CudaSettings
 
 HERE = Path(__file__).parent
 SOURCE = "network.cu"
@@ -79,9 +80,9 @@ class _Nvrtc:
 COMPILER = _Nvrtc()
 
 
-def _settings(profile: Profile) -> Cuda:
-    """What the profile says of the GPU; RequestError if that is nothing, or nothing that can be compiled for."""
-    if profile.cuda is None:
+def _settings(profile: Profile) -> CudaSettings:
+    """Return the profile's settings of the GPU; raise RequestError if there are none, or no compiler supports them."""
+    if not profile.section("cuda"):
         raise RequestError(
             f"board {profile.name}: target cuda needs to know the GPU",
             "add to its block in boards.yaml, for example: cuda: {archs: [sm_72]}",
@@ -91,14 +92,15 @@ def _settings(profile: Profile) -> Cuda:
             f"board {profile.name}: a static program cannot load the NVIDIA driver",
             "set static: false in its toolchain, and a compiler that links for the board's glibc",
         )
+    settings = profile.settings("cuda", CudaSettings)
     choices = [arch for arch in nvrtc.supported() if int(arch[3:]) >= OLDEST]
-    for arch in profile.cuda.archs:
+    for arch in settings.archs:
         if arch not in choices:
             raise unknown_name("GPU architecture", arch, choices)
-    return profile.cuda
+    return settings
 
 
-def _oldest(settings: Cuda) -> str:
+def _oldest(settings: CudaSettings) -> str:
     """Whose PTX every listed GPU can run."""
     return min(settings.archs, key=lambda arch: int(arch[3:]))
 
@@ -127,7 +129,7 @@ def source(kernels: Sequence[DeviceCode]) -> str:
     )
 
 
-def _images(settings: Cuda, kernels: Sequence[DeviceCode]) -> str:
+def _images(settings: CudaSettings, kernels: Sequence[DeviceCode]) -> str:
     """The compiled code as part of the program; PTX stands last and ends with a zero."""
     files = [*(_cubin(arch) for arch in settings.archs), PTX]
     blobs = "\n".join(
@@ -167,7 +169,7 @@ def _registry(kernels: Sequence[DeviceCode]) -> str:
     )
 
 
-def _build_stand_in(bundle: Path, settings: Cuda, compile_c: CompileC) -> None:
+def _build_stand_in(bundle: Path, settings: CudaSettings, compile_c: CompileC) -> None:
     """libcuda.so.1 over the same source, which says that it is none."""
     output = bundle / STAND_IN
     output.parent.mkdir(exist_ok=True)

@@ -1,20 +1,17 @@
-"""The values between the generators of device code and what is made of them."""
+"""The lowerings of the target: base class, and CUDA C++ text that several of them share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from harness.operators.add import Add
-from harness.operators.arg_extremum import ArgExtremum
 from harness.operators.base import Layer
-from harness.operators.dequantize_linear import DequantizeLinear
-from harness.operators.obligations import Part
-from harness.operators.qgemm import QGemm
-from harness.operators.quantize_linear import QuantizeLinear
-from harness.targets import C_TYPES, Stage, Table, Work, initialiser, stage
+from harness.targets.base import Lowering
+from harness.targets.generated import C_TYPES, Stage, Table, TaskView, compute_stage, initialiser
 
 VECTORS_LIMIT = 128  # THREADS in kernels/cuda/gpu.c
 ARGUMENTS_LIMIT = 64  # ARGUMENTS there: the buffers of a kernel
@@ -22,11 +19,11 @@ ARGUMENTS_LIMIT = 64  # ARGUMENTS there: the buffers of a kernel
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel and how it is called: with a number of vectors, then the addresses of the buffers `arguments`.
+    """A kernel and its arguments: a number of vectors, then the addresses of the buffers `arguments`.
 
-    What else it takes says which part of which of its `layers` the proof asks for, see kernels/cuda/gpu.h.
-    It has a thread for each of `outputs` of a vector; or, where that is 0, blocks of threads that carry vectors through
-    it and wait for each other at barriers.
+    Further arguments select a part of one of its `layers` for the proof, see kernels/cuda/gpu.h.
+    It has a thread for each of `outputs` of a vector; or, if that is 0, blocks of threads that carry vectors through it
+    and wait for each other at barriers.
     """
 
     name: str
@@ -37,16 +34,17 @@ class Kernel:
 
 @dataclass(frozen=True, eq=False)
 class DeviceLayer:
-    """What the GPU has of a layer: its constants, and its functions as CUDA C++."""
+    """A layer on the GPU: its constants, and its functions as CUDA C++."""
 
-    work: Work
+    task: TaskView
+    stages: tuple[Stage, ...]
     tables: tuple[Table, ...]
     text: str
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceLaunch:
-    """Tasks that are computed together: their layers, and the kernels that run one after the other, as CUDA C++.
+    """Tasks that are computed together: their layers, and the kernels that run in sequence, as CUDA C++.
 
     `memory` names the buffers that stay on the GPU between two kernels.
     """
@@ -59,9 +57,9 @@ class DeviceLaunch:
 
 @dataclass(frozen=True)
 class DeviceCode:
-    """All that one item has on the GPU: CUDA C++ that needs `header`, and the names by which it is reached.
+    """All code of one item for the GPU: CUDA C++ that needs `header`, and the names that the host looks up.
 
-    `carried` is the most vectors that a block of threads has room for.
+    `carried` is the largest number of vectors that a block of threads has room for.
     """
 
     header: str
@@ -72,58 +70,133 @@ class DeviceCode:
 
 
 def output(layer: Layer) -> str:
-    """The buffer that a layer writes."""
+    """Return the name of the buffer that a layer writes."""
     return f"{layer.name}_output"
 
 
 def c_type(dtype: np.dtype[np.generic]) -> str:
-    """What C++ calls it."""
+    """Return the C++ name of a type."""
     return C_TYPES[dtype.name]
 
 
 def device_table(table: Table) -> str:
-    """A table in the GPU's memory: not constant for the compiler, so that its code reads what is there."""
+    """Return a table in the GPU's memory; it is not constant for the compiler, so that the code reads the memory."""
     comment = f"/* {table.comment} */\n" if table.comment else ""
     sizes = "".join(f"[{size}]" for size in table.values.shape)
     element = c_type(table.values.dtype)
     return f"{comment}__device__ __align__(16) {element} {table.name}{sizes} = {initialiser(table.values)};"
 
 
-def affine_tables(layer: QuantizeLinear | DequantizeLinear) -> tuple[Table, ...]:
-    """Scale and zero point."""
+L = TypeVar("L", bound=Layer)
+
+
+class CudaLowering(Lowering[L]):
+    """The code of an operator in both variants; the defaults are those of an operator with one stage.
+
+    Such an operator has a function `<layer>_compute` that returns one output.
+    """
+
+    shared: tuple[str, ...] = ()
+    """Declarations of shared memory in a fused kernel that contains the operator."""
+
+    def stages(self, layer: L) -> tuple[Stage, ...]:
+        """Return the stages; the inputs of a layer with several are side by side."""
+        return (compute_stage(layer),)
+
+    def tables(self, layer: L) -> tuple[Table, ...]:  # noqa: ARG002 - lowerings override it
+        """Return the constants of the layer's own kernel."""
+        return ()
+
+    @abstractmethod
+    def function(self, layer: L) -> str:
+        """Return the functions of the layer's own kernel."""
+
+    def fused_tables(self, layer: L) -> tuple[Table, ...]:
+        """Return the constants of a kernel of several layers."""
+        return self.tables(layer)
+
+    def fused_function(self, layer: L) -> str:
+        """Return the functions of a kernel of several layers."""
+        return self.function(layer)
+
+    def body(self, task: TaskView) -> list[str]:
+        """Return the layer's own kernel: from buffer to buffer, for a stage from `given` to `made`."""
+        layer, source, made = task.layer, task.sources[0], output(task.layer)
+        x, y = c_type(layer.input.dtype), c_type(layer.dtype)
+        return [
+            f"const {x} *const x = part == COMPUTE ? (const {x} *)given : {source};",
+            f"{y} *const y = part == COMPUTE ? ({y} *)made : {made};",
+            *_second_term(task),
+            f"write_outputs<{layer.size}>(vectors, y, [&](const Output<{layer.size}> &at) {{",
+            f"    return {layer.name}_compute({self.operands(task)});",
+            "});",
+        ]
+
+    def operands(self, task: TaskView) -> str:
+        """Return the arguments of `<layer>_compute` for the output `at`."""
+        terms = "x[at.v * pitch + at.n], other[at.v * pitch + at.n]"
+        return terms if len(task.sources) > 1 else "x[at.i]"
+
+    def steps(self, task: TaskView) -> list[str]:
+        """Return the layer as a part of a kernel of several: from tile to tile."""
+        layer = task.layer
+        call, index = self.fused_operands(task)
+        second = [
+            f"const uint32_t *const other = part == WHOLE ? {tile(source)} : {tile(output(layer))};"
+            for source in task.sources[1:]
+        ]
+        return [
+            *second,
+            f"fill<{c_type(layer.dtype)}, {layer.size}>({tile(output(layer))}, [&](unsigned v, {index}) {{",
+            f"    return {layer.name}_compute({call});",
+            "});",
+        ]
+
+    def fused_operands(self, task: TaskView) -> tuple[str, str]:
+        """Return the arguments of `<layer>_compute` for value n of vector v, and the declaration of n."""
+        kind, first = c_type(task.layer.input.dtype), tile(task.sources[0])
+        operands = [f"Values<{kind}>{{&{first}[v]}}[n]", *(f"Values<{kind}>{{&other[v]}}[n]" for _ in task.sources[1:])]
+        return ", ".join(operands), "unsigned n"
+
+
+LoweringOf: TypeAlias = Callable[[Layer], CudaLowering[Any]]
+
+
+def _second_term(task: TaskView) -> list[str]:
+    """Return the place of the second term of a sum, and the distance between vectors."""
+    size = task.layer.size
+    return [
+        line
+        for other in task.sources[1:]
+        for line in (
+            f"const float *const other = part == COMPUTE ? x + {size} : {other};",
+            f"const size_t pitch = part == COMPUTE ? {2 * size} : {size};",
+        )
+    ]
+
+
+def tile(buffer: str) -> str:
+    """Return the name of a buffer's tile in shared memory."""
+    return f"{buffer}_tile"
+
+
+def words(dtype: np.dtype[Any], size: int) -> int:
+    """Return the words of a vector in shared memory: four quantised values to a word, or one of any other type."""
+    return -(-size // 4) if dtype.itemsize == 1 else size
+
+
+def affine_tables(layer: Any) -> tuple[Table, ...]:
+    """Return the tables of a layer's scale and zero point."""
     zero_point = Table(f"{layer.name}_zero", np.array([layer.zero_point], np.int32), "zero point", computed=True)
     return Table(f"{layer.name}_scale", np.atleast_1d(layer.scale), computed=True), zero_point
 
 
-def stages(layer: Layer) -> tuple[Stage, ...]:
-    """Of a QGemm from codes to sums, and from sums to the output; of others all, the terms of a sum side by side."""
-    if not isinstance(layer, QGemm):
-        terms = 2 if isinstance(layer, Add) and layer.addend is None else 1
-        width = terms * layer.input.size
-        return (stage(layer, Part.COMPUTE, layer.input.dtype, width, layer.dtype, layer.size),)
-    sums = np.dtype(np.int32)
-    return (
-        stage(layer, Part.ACCUMULATE, layer.input.dtype, layer.input.size, sums, layer.size),
-        stage(layer, Part.FINISH, sums, layer.size, layer.dtype, layer.size),
-    )
-
-
-def elementwise_function(layer: QuantizeLinear | DequantizeLinear | Add) -> str:
-    """The function of one element, in CUDA C++."""
-    name, constants = layer.name, f"{layer.name}_scale[0], {layer.name}_zero[0]"
-    if isinstance(layer, Add):
-        return f"ONE_CODE float {name}_compute(float a, float b)\n{{\n    return add(a, b);\n}}"
-    given, made = c_type(layer.input.dtype), c_type(layer.dtype)
-    body = f"quantize<{made}>(x, {constants})" if isinstance(layer, QuantizeLinear) else f"dequantize(x, {constants})"
-    return f"ONE_CODE {made} {name}_compute({given} x)\n{{\n    return {body};\n}}"
-
-
-def flags(layer: ArgExtremum) -> str:
-    """The template arguments of arg_extremum."""
-    return f"{layer.input.size}, {str(layer.largest).lower()}, {str(layer.last).lower()}"
+def of_one_value(layer: Layer, parameters: str, result: str) -> str:
+    """Return the function `<layer>_compute`."""
+    return f"ONE_CODE {c_type(layer.dtype)} {layer.name}_compute({parameters})\n{{\n    return {result};\n}}"
 
 
 def parameters(kernel_arguments: Sequence[tuple[str, str]], *more: str) -> str:
-    """Of a kernel: pointers, each with its type, and what the proof asks for."""
+    """Return the parameters of a kernel: typed pointers, and the selection of the proof."""
     pointers = [f"{kind} *{name}" for kind, name in kernel_arguments]
     return ", ".join(["unsigned vectors", *pointers, "part part", "void *given", "void *made", *more])

@@ -13,7 +13,7 @@ REMEDY = "install the NVIDIA driver of the GPU, or remove the board from boards.
 
 def is_needed(profile: Profile) -> bool:
     """Return whether programs for this board load the driver of this machine."""
-    return profile.cuda is not None and profile.local and not profile.simulated
+    return bool(profile.section("cuda")) and profile.local and not profile.simulated
 
 
 def fault() -> str:

@@ -1,11 +1,10 @@
-"""The processor's part of an item on the GPU, as C text: what it copies, launches and asks; see kernels/cuda/gpu.h."""
+"""Generate the host code of an item on the GPU: copies, launches and queries; see kernels/cuda/gpu.h."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.targets import ItemCode, LayerCode, Stage, Table
 from harness.targets.cuda.code import (
     DeviceCode,
     DeviceLaunch,
@@ -14,15 +13,15 @@ from harness.targets.cuda.code import (
     c_type,
     device_table,
     output,
-    stages,
 )
+from harness.targets.generated import ItemCode, LayerCode, Stage, Table
 
 DRIVER = ("gpu_put", "gpu_run", "gpu_get")
 LAUNCH, ARRAY, KERNEL, STAGE, ITEM = 128, 32, 40, 88, 56  # bytes of the structs of kernels/cuda/gpu.h
 
 
 def generate(item: str, launches: Sequence[DeviceLaunch], header: str, carried: int) -> ItemCode:
-    """All of an item: its tasks' C code, what they share, and what the GPU's compiler is given."""
+    """Return the code of an item: C code of its tasks, shared definitions, and input of the GPU's compiler."""
     layers = [layer for launch in launches for layer in launch.layers]
     tables = tuple(table for layer in layers for table in layer.tables)
     tasks = [_task(launch, layer) for launch in launches for layer in launch.layers]
@@ -39,12 +38,12 @@ def generate(item: str, launches: Sequence[DeviceLaunch], header: str, carried: 
 
 
 def _objects(launch: DeviceLaunch) -> Iterator[tuple[str, int]]:
-    """The variables of a launch, with their bytes."""
+    """Return the variables of a launch, with their bytes."""
     name = _name(launch)
     yield name, LAUNCH
     yield f"{name}_arrays", ARRAY * len(_arrays(launch))
     yield f"{name}_kernels", KERNEL * len(launch.kernels)
-    yield from ((f"{stage.name}_on_gpu", STAGE) for layer in launch.layers for stage in stages(layer.work.layer))
+    yield from ((f"{stage.name}_on_gpu", STAGE) for layer in launch.layers for stage in layer.stages)
 
 
 def _device_text(launches: Sequence[DeviceLaunch]) -> str:
@@ -52,7 +51,7 @@ def _device_text(launches: Sequence[DeviceLaunch]) -> str:
 
 
 def _layer_text(layer: DeviceLayer) -> str:
-    of = layer.work.layer
+    of = layer.task.layer
     head = f"/* {of.operator} {of.name} */"
     return "\n".join([head, 'extern "C" {', *map(device_table, layer.tables), "}", "", layer.text])
 
@@ -71,59 +70,58 @@ class _Array:
 
 
 def _arrays(launch: DeviceLaunch) -> list[_Array]:
-    """The sources from outside, then what the tasks write, each once."""
-    written = {output(layer.work.layer): layer for layer in launch.layers}
-    works = [layer.work for layer in launch.layers]
+    """Return the sources from outside, then the outputs of the tasks, each once."""
+    written = {output(layer.task.layer): layer for layer in launch.layers}
+    tasks = [layer.task for layer in launch.layers]
     sources = {
-        source: work.layer.input.size * work.layer.input.dtype.itemsize
-        for work in works
-        for source in work.sources
+        source: task.layer.input.size * task.layer.input.dtype.itemsize
+        for task in tasks
+        for source in task.sources
         if source not in written
     }
     return [
         *(_Array(name, "GPU_SOURCE", size) for name, size in sources.items()),
         *(
-            _Array(name, _role(launch, layer), layer.work.layer.size * layer.work.layer.dtype.itemsize)
+            _Array(name, _role(launch, layer), layer.task.layer.size * layer.task.layer.dtype.itemsize)
             for name, layer in written.items()
         ),
     ]
 
 
 def _role(launch: DeviceLaunch, layer: DeviceLayer) -> str:
-    if layer.work.wanted:
+    if layer.task.is_output:
         return "GPU_RESULT"
-    return "GPU_BETWEEN" if output(layer.work.layer) in launch.memory else "GPU_WITHIN"
+    return "GPU_BETWEEN" if output(layer.task.layer) in launch.memory else "GPU_WITHIN"
 
 
 def _name(launch: DeviceLaunch) -> str:
-    """Of the launch in C: after its first task, whose forward runs it."""
-    return f"{launch.layers[0].work.layer.name}_launch"
+    """Return the launch's name in C, after its first task, whose forward runs it."""
+    return f"{launch.layers[0].task.layer.name}_launch"
 
 
 def _task(launch: DeviceLaunch, layer: DeviceLayer) -> LayerCode:
-    """A task: the first of a launch runs it, each fetches its own output."""
+    """Return a task: the first of a launch runs it, each fetches its own output."""
     name, arrays = _name(launch), [array.name for array in _arrays(launch)]
-    own = output(layer.work.layer)
+    own = output(layer.task.layer)
     lines = [f"    gpu_get(&{name}, {arrays.index(own)}, {own}, vectors);"]
-    own_stages = stages(layer.work.layer)
-    definitions = [*map(_mirror, layer.tables), *(_stage(stage, launch, layer) for stage in own_stages)]
+    definitions = [*map(_mirror, layer.tables), *(_stage(stage, launch, layer) for stage in layer.stages)]
     if layer is launch.layers[0]:
         sources = [array.name for array in _arrays(launch) if array.role == "GPU_SOURCE"]
         puts = [f"    gpu_put(&{name}, {index}, {source}, vectors);" for index, source in enumerate(sources)]
         lines = [*puts, f"    gpu_run(&{name}, vectors);", *lines]
     declarations = [f"static struct gpu_launch {name};"]
-    return LayerCode("\n".join([*declarations, *definitions]), "\n".join(lines), layer.tables, own_stages, DRIVER)
+    return LayerCode("\n".join([*declarations, *definitions]), "\n".join(lines), layer.tables, layer.stages, DRIVER)
 
 
 def _mirror(table: Table) -> str:
-    """Where the proof finds what the GPU holds."""
+    """Return the array in which the proof reads the GPU's table."""
     sizes = "".join(f"[{size}]" for size in table.values.shape)
     return f"static {c_type(table.values.dtype)} {table.name}{sizes}; /* read back from the GPU */"
 
 
 def _stage(stage: Stage, launch: DeviceLaunch, layer: DeviceLayer) -> str:
-    """The stage for the proof: the kernel of the schedule, asked for a part of one layer."""
-    name, of = f"{stage.name}_on_gpu", layer.work.layer.name
+    """Return the stage for the proof: the kernel of the schedule computes a part of one layer."""
+    name, of = f"{stage.name}_on_gpu", layer.task.layer.name
     number, kernel = next((n, kernel) for n, kernel in enumerate(launch.kernels) if of in kernel.layers)
     sizes = (
         stage.input_width * stage.input_dtype.itemsize,
@@ -142,7 +140,7 @@ _ENDS = ("GPU_SOURCE", "GPU_RESULT")
 
 
 def _launch_text(launch: DeviceLaunch) -> str:
-    """The launch as a value: its arrays, its kernels with the indices of theirs."""
+    """Return the launch as a value: its arrays, and its kernels with the indices of their arrays."""
     name, arrays = _name(launch), _arrays(launch)
     index = {array.name: number for number, array in enumerate(arrays)}
     rows = [f"    {{.role = {array.role}, .bytes = {array.bytes}}}, /* {array.name} */" for array in arrays]

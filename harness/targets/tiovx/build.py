@@ -12,9 +12,11 @@ from pathlib import Path
 
 from harness.boards.profile import Profile
 from harness.core.errors import RequestError
-from harness.targets import COMPILED, KERNELS, SIMULATORS, STAND_INS, CompileC, method, threshold_check
-from harness.targets.tiovx import constants, sdk, sources
+from harness.targets import threshold_check
+from harness.targets.base import COMPILED, KERNELS, SIMULATORS, STAND_INS, CompileC, method
+from harness.targets.tiovx import sdk, sources
 from harness.targets.tiovx.code import CoreItem
+from harness.targets.tiovx.settings import TiovxSettings
 
 HERE = Path(__file__).parent
 ROOM = Path("kernels/tiovx")
@@ -81,19 +83,20 @@ COMPILER = _Tiovx()
 
 def _own_kernels(kernels: Sequence[CoreItem], profile: Profile) -> str:
     """The kernels that the program itself registers, and how long it waits for a core."""
+    settings = profile.settings("tiovx", TiovxSettings)
     own = any(item.core == MPU for item in kernels)
     functions = "{harness_kernels_register, harness_kernels_unregister}" if own else "{0, 0}"
     return (
         "/* What the program brings for the core that it runs on itself; how long it waits for any. */\n"
         '#include "harness_kernels.h"\n#include "tiovx.h"\n\n'
         f"const struct tiovx_kernels tiovx_own_kernels = {functions};\n"
-        f"const unsigned tiovx_timeout_s = {profile.tiovx.timeout_s};\n"
+        f"const unsigned tiovx_timeout_s = {settings.timeout_s};\n"
     )
 
 
 def _tried(kernels: Sequence[CoreItem]) -> list[dict[str, object]]:
-    layers = [layer for item in kernels for layer in item.layers]
-    parts = {layer.name: constants.of_layer(layer).parts for layer in layers}
+    layers = [layer for item in kernels for layer, _ in item.layers]
+    parts = {layer.name: held.parts for item in kernels for layer, held in item.layers}
     thresholds = {name: of_layer["TABLE"].values for name, of_layer in parts.items() if "TABLE" in of_layer}
     return [asdict(tried) for tried in threshold_check.all_layers(layers, thresholds)]
 

@@ -22,8 +22,9 @@ from harness.core import subprocesses
 from harness.core.errors import BoardError, ConnectionFailed, ToolError
 from harness.core.file_digest import file_sha256
 from harness.core.subprocesses import Job, Notify
-from harness.targets import KERNELS
+from harness.targets.base import KERNELS
 from harness.targets.tiovx.sdk import MODERN
+from harness.targets.tiovx.settings import TiovxSettings
 from harness.targets.tiovx.sources import identity_header, kernel_sources, kernels_digest
 
 LINK = PurePosixPath("/lib/firmware/j7-c71_0-fw")
@@ -83,7 +84,7 @@ class Sdk:
 
 def find_sdk(asked: Path | None, profile: Profile, environment: Mapping[str, str] = os.environ) -> Sdk:
     """The SDK asked for, or named by the profile or by TIOVX_SDK; ToolError says what it lacks and what to do."""
-    given = asked or profile.tiovx.sdk or environment.get("TIOVX_SDK")
+    given = asked or profile.settings("tiovx", TiovxSettings).sdk or environment.get("TIOVX_SDK")
     if not given:
         raise ToolError(
             f"board {profile.name}: no Processor SDK RTOS to build its firmware with",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from harness.boards.profile import Profile
 from harness.core.errors import ToolError
+from harness.targets.tiovx.settings import TiovxSettings
 
 HEADERS = ("TI/tivx.h", "TI/tivx_target_kernel.h", "TI/tivx_mem.h", "VX/vx_khr_user_data_object.h")
 APP_INIT = "utils/app_init/include/app_init.h"
@@ -37,7 +38,7 @@ class Sdk:
 
 def find(profile: Profile, environment: Mapping[str, str] = os.environ) -> Sdk:
     """The software of the board's image; ToolError names what is missing, or too old."""
-    given = profile.tiovx.target_fs or environment.get("TARGET_FS")
+    given = profile.settings("tiovx", TiovxSettings).target_fs or environment.get("TARGET_FS")
     if not given:
         raise ToolError(
             f"board {profile.name}: target tiovx needs the headers and the library of TIOVX from the board's image",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from harness.targets import KERNELS
+from harness.targets.base import KERNELS
 
 DIGITS = 16
 

@@ -17,9 +17,11 @@ import numpy as np
 from harness.boards.profile import Profile
 from harness.core.errors import RequestError
 from harness.operators.qgemm import QGemm
-from harness.targets import COMPILED, KERNELS, SIMULATORS, STAND_INS, CompileC, method, threshold_check, toolchain
-from harness.targets.vitis import constants, kernel, xclbin, xrt
+from harness.targets import threshold_check, toolchain
+from harness.targets.base import COMPILED, KERNELS, SIMULATORS, STAND_INS, CompileC, method
+from harness.targets.vitis import kernel, qgemm, xclbin, xrt
 from harness.targets.vitis.kernel import Fabric, Kernel
+from harness.targets.vitis.settings import VitisSettings
 from harness.targets.vitis.signature import ARGUMENTS
 
 HERE = Path(__file__).parent
@@ -107,6 +109,7 @@ def fabric_of(kernels: Iterable[Iterable[Kernel]]) -> Fabric:
 
 def _settings(fabric: Fabric, profile: Profile) -> str:
     """By what the program knows the application."""
+    settings = profile.settings("vitis", VitisSettings)
     path = METADATA if profile.simulated else f"{INSTALLED}/{fabric.app}/{fabric.app}.xclbin"
     names = ", ".join(f'"{name}"' for name in fabric.kernels)
     return (
@@ -114,7 +117,7 @@ def _settings(fabric: Fabric, profile: Profile) -> str:
         '#include "vitis.h"\n\n'
         f"static const char *const kernels[] = {{{names}}};\n"
         f'const struct fabric_settings fabric_settings = {{"{path}", kernels, {len(fabric.kernels)}, '
-        f"{profile.vitis.timeout_s}}};\n"
+        f"{settings.timeout_s}}};\n"
         f"const uint32_t vitis_identity[IDENTITY_WORDS] = {{{', '.join(kernel.words(fabric.digest))}}};\n"
     )
 
@@ -148,7 +151,7 @@ def _value(index: int, c_type: str) -> str:
 def _tried(layers: Sequence[QGemm]) -> list[dict[str, object]]:
     """Of every layer with codes as output how many accumulators were tried."""
     thresholds = {
-        layer.name: np.broadcast_to(constants.thresholds(layer), (layer.size, 255))
+        layer.name: np.broadcast_to(qgemm.thresholds(layer), (layer.size, 255))
         for layer in layers
         if layer.dtype != np.float32
     }

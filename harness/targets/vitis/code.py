@@ -10,8 +10,9 @@ import numpy as np
 
 from harness.operators.obligations import Part
 from harness.operators.qgemm import QGemm
-from harness.targets import C_TYPES, ItemCode, Launch, LayerCode, Stage, Table, Work, initialiser, stage
-from harness.targets.vitis import constants, kernel, records
+from harness.targets.contraction import stages
+from harness.targets.generated import C_TYPES, ItemCode, Launch, LayerCode, Stage, Table, TaskView, initialiser
+from harness.targets.vitis import kernel, qgemm, records
 from harness.targets.vitis.kernel import Kernel
 from harness.targets.vitis.records import Record, output_of
 
@@ -44,7 +45,7 @@ def generate(item: str, launches: Sequence[Launch]) -> ItemCode:
     """All of an item: its tasks' code, and what they share."""
     kernels = tuple(map(kernel.of_launch, launches))
     return ItemCode(
-        tuple(_task(launch, work) for launch in launches for work in launch),
+        tuple(_task(launch, task) for launch in launches for task in launch),
         "\n".join([*map(_launch_text, launches, kernels), _item_text(item, launches)]),
         initialise=f"    vitis_open(&{item}_vitis, options);",
         close=f"    vitis_release(&{item}_vitis);",
@@ -55,20 +56,20 @@ def generate(item: str, launches: Sequence[Launch]) -> ItemCode:
     )
 
 
-def _task(launch: Launch, work: Work) -> LayerCode:
+def _task(launch: Launch, task: TaskView) -> LayerCode:
     """A task: the first of a launch runs it, each fetches its own output."""
-    name, names, layer = _name(launch), [array.name for array in _arrays(launch)], constants.qgemm(work.layer)
+    name, names, layer = _name(launch), [array.name for array in _arrays(launch)], qgemm.qgemm(task.layer)
     own = output_of(layer)
     lines = [f"    vitis_get(&{name}, {names.index(own)}, {own}, vectors);"]
-    if work is launch[0]:
+    if task is launch[0]:
         sources = [place.name for place in records.given(launch).places]
         puts = [f"    vitis_put(&{name}, {names.index(source)}, {source}, vectors);" for source in sources]
         lines = [*puts, f"    vitis_run(&{name}, vectors);", *lines]
-    told, stages = constants.of_layer(layer).tables, _stages(layer)
-    scale = (constants.multiplier(layer),) if layer.dtype == np.float32 else ()
+    told, of_layer = qgemm.of_layer(layer).tables, stages(layer)
+    scale = (qgemm.multiplier(layer),) if layer.dtype == np.float32 else ()
     texts = [f"static struct vitis_launch {name};", *map(_table, told), *map(_constant, scale), _told(layer, told)]
-    definitions = [*texts, *(_stage(of_layer, launch, work) for of_layer in stages)]
-    return LayerCode("\n".join(definitions), "\n".join(lines), (*told, *scale), stages, DRIVER)
+    definitions = [*texts, *(_stage(each, launch, task) for each in of_layer)]
+    return LayerCode("\n".join(definitions), "\n".join(lines), (*told, *scale), of_layer, DRIVER)
 
 
 def _name(launch: Launch) -> str:
@@ -77,18 +78,18 @@ def _name(launch: Launch) -> str:
 
 
 def _multiplier(layer: QGemm) -> str:
-    return constants.multiplier(layer).name if layer.dtype == np.float32 else "NULL"
+    return qgemm.multiplier(layer).name if layer.dtype == np.float32 else "NULL"
 
 
 def _arrays(launch: Launch) -> list[_Array]:
     """The sources from outside, then what the tasks write."""
     partial, full = (records.made(launch, everything=everything) for everything in (False, True))
     given = records.given(launch)
-    types = {source: work.layer.input.dtype for work in launch for source in work.sources}
+    types = {source: task.layer.input.dtype for task in launch for source in task.sources}
     sources = [
         _Array(place.name, types[place.name], place.width, "NULL", str(place.start), ABSENT) for place in given.places
     ]
-    layers = kernel.qgemms(launch)
+    layers = kernel.layers_of(launch)
     outputs = [
         _Array(name, layer.dtype, layer.size, _multiplier(layer), _start(partial, name), _start(full, name))
         for layer in layers
@@ -120,18 +121,10 @@ def _told(layer: QGemm, tables: Sequence[Table]) -> str:
     return f"static const struct vitis_table {layer.name}_told[] = {{\n" + "\n".join(rows) + "\n};"
 
 
-def _stages(layer: QGemm) -> tuple[Stage, ...]:
-    sums = np.dtype(np.int32)
-    return (
-        stage(layer, Part.ACCUMULATE, layer.input.dtype, layer.input.size, sums, layer.size),
-        stage(layer, Part.FINISH, sums, layer.size, layer.dtype, layer.size),
-    )
-
-
-def _stage(of_layer: Stage, launch: Launch, work: Work) -> str:
+def _stage(of_layer: Stage, launch: Launch, task: TaskView) -> str:
     """The stage for the proof: the kernel of the schedule, asked for a part of one of its layers."""
-    name, layer = of_layer.name, constants.qgemm(work.layer)
-    number = next(n for n, other in enumerate(launch) if other is work)
+    name, layer = of_layer.name, qgemm.qgemm(task.layer)
+    number = next(n for n, other in enumerate(launch) if other is task)
     given = _Array(name, of_layer.input_dtype, of_layer.input_width, "NULL", "0", "0")
     made = _Array(name, of_layer.output_dtype, of_layer.output_width, _multiplier(layer), "0", "0")
     return (

@@ -1,10 +1,10 @@
 """What the kernels of launches take of the K26's fabric, at least, and how many cycles they are predicted to take.
 
-Cycles are those of harness/targets/vitis/rtl.py, whose formulas hold without tolerance for the RTL core under
-Verilator, which is measured: for a layer, and for layers in a row of which each reads the one before and nothing else.
-For the kernels that Vitis HLS makes of kernels/vitis/layer.hpp they are a prediction: the same cycles for a layer,
-generalised to records, in which buffers for later layers pass in front of a layer's own output.  HLS adds cycles of its
-own, at the ends of its loops and on the way to memory and back, which nobody has measured.
+Cycles are those of rtl.py, whose formulas hold without tolerance for the RTL core under Verilator, which is measured:
+ for a layer, and for layers in a row of which each reads the one before and nothing else.  For the kernels
+that Vitis HLS makes of kernels/vitis/layer.hpp they are a prediction: the same cycles for a layer, generalised to
+records, in which buffers for later layers pass in front of a layer's own output.  HLS adds cycles of its own, at the
+ends of its loops and on the way to memory and back, which nobody has measured.
 
 Areas are lower bounds, of what the kernels' pragmas ask for by name and no tool can save: a DSP for every product that
 is formed in a cycle, and the memories of constants, in block RAM or LUTs, but for the bits that need no memory.  Sums
@@ -23,8 +23,8 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.qgemm import QGemm
-from harness.targets import Launch
-from harness.targets.vitis import constants, records, rtl
+from harness.targets.generated import Launch
+from harness.targets.vitis import qgemm, records, rtl
 from harness.targets.vitis.rtl import Shape
 from harness.targets.vitis.signature import kernel_name
 
@@ -60,17 +60,17 @@ def shapes(launch: Launch, *, everything: bool = False) -> tuple[Shape, ...]:
     flows = records.flows(launch, everything)
     return tuple(
         dataclasses.replace(
-            rtl.shape(constants.qgemm(work.layer)),
-            others=flow.before.width - work.layer.input.size,
+            rtl.shape(qgemm.qgemm(task.layer)),
+            others=flow.before.width - task.layer.input.size,
             kept=flow.kept_width,
         )
-        for work, flow in zip(launch, flows, strict=True)
+        for task, flow in zip(launch, flows, strict=True)
     )
 
 
 def count(launches: Sequence[Launch]) -> Resources:
     """What the kernels of all these launches take together, at least."""
-    of_layers = (_of_layer(constants.qgemm(work.layer)) for launch in launches for work in launch)
+    of_layers = (_of_layer(qgemm.qgemm(task.layer)) for launch in launches for task in launch)
     return functools.reduce(operator.add, of_layers, NOTHING)
 
 
@@ -84,16 +84,16 @@ def level_in_bram(words: int) -> bool:
     return words > LUTROM_WORDS
 
 
-def shortage(needed: Resources) -> str | None:
-    """What the K26 does not have of it, in words; None if it has all."""
+def resource_shortage(needed: Resources) -> str | None:
+    """Return the resources that exceed those of the K26, in words; None if they suffice."""
     short = [name for name in UNITS if getattr(needed, name) > getattr(K26, name)]
     counts = ((_number(getattr(needed, name)), UNITS[name], _number(getattr(K26, name))) for name in short)
     words = [f"at least {count} {unit}, the K26 has {there}" for count, unit, there in counts]
     return f"needs {'; '.join(words)}" if words else None
 
 
-def forecast(launches: Sequence[Launch], clock_mhz: float) -> tuple[str, ...]:
-    """Lines for a person: of all launches what they take of the fabric, of each how long it takes."""
+def estimate(launches: Sequence[Launch], clock_mhz: float) -> tuple[str, ...]:
+    """Return lines for users: the resources of all launches, and the predicted time of each."""
     needed = count(launches)
     shares = ", ".join(_share(getattr(needed, name), getattr(K26, name), unit) for name, unit in UNITS.items())
     area = f"fabric of the K26: at least {shares}: products and memories alone"
@@ -121,8 +121,8 @@ def _cycles(launch: Launch, clock_mhz: float) -> str:
 
 def _of_layer(layer: QGemm) -> Resources:
     products = Resources(0, dsp=layer.size, bram36=0)
-    weights = _memory(constants.centred(layer), in_bram=weights_in_bram(layer))
-    levels = [level.values.reshape(-1, 1) for level in constants.of_layer(layer).rounding[:-1]]
+    weights = _memory(qgemm.centred(layer), in_bram=weights_in_bram(layer))
+    levels = [level.values.reshape(-1, 1) for level in qgemm.of_layer(layer).rounding[:-1]]
     thresholds = (_memory(level, in_bram=level_in_bram(len(level))) for level in levels)
     return functools.reduce(operator.add, thresholds, products + weights)
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from harness.core.arrays import Array
 from harness.operators.qgemm import QGemm
-from harness.targets import KERNELS, Launch, Table, initialiser
-from harness.targets.vitis import constants, fabric, records
-from harness.targets.vitis.constants import Constants
+from harness.targets.base import KERNELS
+from harness.targets.generated import Launch, Table, initialiser
+from harness.targets.vitis import fabric, qgemm, records
+from harness.targets.vitis.qgemm import Constants
 from harness.targets.vitis.records import Flow
 from harness.targets.vitis.signature import ARGUMENTS, kernel_name
 
@@ -95,8 +96,8 @@ def name_of(launch: Launch) -> str:
 
 def of_launch(launch: Launch) -> Kernel:
     """The kernel that computes all tasks of a launch."""
-    name, layers = name_of(launch), qgemms(launch)
-    held = [constants.of_layer(layer) for layer in layers]
+    name, layers = name_of(launch), layers_of(launch)
+    held = [qgemm.of_layer(layer) for layer in layers]
     partial, full = (records.flows(launch, everything=everything) for everything in (False, True))
     texts = [
         _layer_text(name, number, *of_layer)
@@ -106,13 +107,13 @@ def of_launch(launch: Launch) -> Kernel:
     return Kernel(name, "\n\n".join([*texts, _top(name, layers, held, kept)]), layers)
 
 
-def qgemms(launch: Launch) -> tuple[QGemm, ...]:
-    """Its layers; TypeError for one that the target has refused."""
-    return tuple(constants.qgemm(work.layer) for work in launch)
+def layers_of(launch: Launch) -> tuple[QGemm, ...]:
+    """Return the layers of a launch."""
+    return tuple(qgemm.qgemm(task.layer) for task in launch)
 
 
 def _layer_text(kernel: str, number: int, layer: QGemm, held: Constants, partial: Flow, full: Flow) -> str:
-    """Where the layer's inputs stand, and its constants."""
+    """Where the layer's inputs stand, and its qgemm."""
     sizes = {
         "NUMBER": number,
         "DEPTH": layer.input.size,

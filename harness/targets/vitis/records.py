@@ -5,7 +5,7 @@ sources of the launch from outside, each once, in the order of their first use. 
 record, lets those buffers pass that are still needed, in their order, and appends its own output.  Needed is what a
 later layer of the launch reads or somebody outside wants; everything, if all activations are asked for.
 
-Buffers have the names of Work.sources; a layer's output is `<layer.name>_output`.  Widths are in elements.
+Buffers have the names of TaskView.sources; a layer's output is `<layer.name>_output`.  Widths are in elements.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from harness.operators.base import Layer
-from harness.targets import Launch, Work
+from harness.targets.generated import Launch, TaskView
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ def output_of(layer: Layer) -> str:
 
 def given(launch: Launch) -> Record:
     """What comes in: the buffers that the launch reads and does not write itself."""
-    own = {output_of(work.layer) for work in launch}
-    widths = {source: work.layer.input.size for work in launch for source in work.sources if source not in own}
+    own = {output_of(task.layer) for task in launch}
+    widths = {source: task.layer.input.size for task in launch for source in task.sources if source not in own}
     return _record(widths.items())
 
 
@@ -117,18 +117,18 @@ def flows(launch: Launch, everything: bool) -> tuple[Flow, ...]:
     """For every layer of a launch, in their order, how it changes the record."""
     found: list[Flow] = []
     record = given(launch)
-    for number, work in enumerate(launch):
-        [source] = work.sources
+    for number, task in enumerate(launch):
+        [source] = task.sources
         needed = None if everything else _needed_behind(launch, number)
-        found.append(Flow(record, record.place(source), _after(record, work.layer, needed)))
+        found.append(Flow(record, record.place(source), _after(record, task.layer, needed)))
         record = found[-1].after
     return tuple(found)
 
 
-def _needed_behind(launch: Sequence[Work], number: int) -> AbstractSet[str]:
+def _needed_behind(launch: Sequence[TaskView], number: int) -> AbstractSet[str]:
     """The buffers that the layers behind this one read, or that somebody outside wants."""
-    read = {source for work in launch[number + 1 :] for source in work.sources}
-    return read | {output_of(work.layer) for work in launch if work.wanted}
+    read = {source for task in launch[number + 1 :] for source in task.sources}
+    return read | {output_of(task.layer) for task in launch if task.is_output}
 
 
 def _after(before: Record, layer: Layer, needed: AbstractSet[str] | None) -> Record:

@@ -5,17 +5,14 @@ A layer becomes parameters of its module and texts for `$readmemh`; layers in a 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.core.errors import RequestError
-from harness.model.network import Network
 from harness.operators.qgemm import QGemm
-from harness.targets import KERNELS
+from harness.targets.base import KERNELS
 
 SOURCES = tuple(sorted((KERNELS / "vitis" / "rtl").glob("*.sv")))
 LEVELS = 8
@@ -84,23 +81,6 @@ def interval_cycles(shapes: Sequence[Shape]) -> int:
 def total_cycles(shapes: Sequence[Shape], vectors: int) -> int:
     """From the first element of the first vector to the last value of the last one, both counted."""
     return latency_cycles(shapes) + (vectors - 1) * interval_cycles(shapes)
-
-
-def gemms(network: Network) -> tuple[QGemm, ...]:
-    """The network's QGemms, each of which reads the one before.
-
-    RequestError if there is none, or if one reads something else: the core has no branches.
-    """
-    found = tuple(layer for layer in network.layers if isinstance(layer, QGemm))
-    if not found:
-        raise RequestError("the network has no QGemm", "take one that has")
-    for before, layer in itertools.pairwise(found):
-        if layer.sources != (before.output.name,):
-            raise RequestError(
-                f"layer {layer.name} does not read {before.name}",
-                "the RTL core takes QGemms in a row; take such a network",
-            )
-    return found
 
 
 def parameters(layer: QGemm) -> dict[str, int]:

@@ -33,6 +33,7 @@ from harness.targets.vitis import overlay, reports, xclbin
 from harness.targets.vitis.kernel import SOURCE, Fabric
 from harness.targets.vitis.overlay import Hardware
 from harness.targets.vitis.reports import Synthesis, Timing
+from harness.targets.vitis.settings import VitisSettings
 from harness.targets.vitis.signature import ARGUMENTS
 
 GUIDE = "docs/boards/kv260.md says where it comes from"
@@ -87,7 +88,9 @@ def find(profile: Profile, environment: Mapping[str, str] = os.environ) -> Tools
 
 
 def _root(profile: Profile, environment: Mapping[str, str]) -> Path:
-    given = profile.vitis.vitis or environment.get("VITIS") or environment.get("XILINX_VITIS")
+    given = (
+        profile.settings("vitis", VitisSettings).vitis or environment.get("VITIS") or environment.get("XILINX_VITIS")
+    )
     if not given:
         raise ToolError(
             f"board {profile.name}: no Vitis to build its fabric with",
@@ -97,7 +100,7 @@ def _root(profile: Profile, environment: Mapping[str, str]) -> Path:
 
 
 def _platform(profile: Profile, environment: Mapping[str, str]) -> Path:
-    given = profile.vitis.platform or environment.get("PLATFORM")
+    given = profile.settings("vitis", VitisSettings).platform or environment.get("PLATFORM")
     if not given:
         raise ToolError(
             f"board {profile.name}: no platform to build its fabric for",

@@ -16,6 +16,7 @@ from harness.boards.profile import Profile
 from harness.core.debian_packages import fetch_alone, run_tool
 from harness.core.errors import ToolError
 from harness.core.locking import exclusive
+from harness.targets.vitis.settings import VitisSettings
 
 VARIABLE = "XRT"
 HEADERS = ("xrt/xrt_device.h", "xrt/xrt_kernel.h", "xrt/xrt_bo.h", "xrt/xrt_uuid.h", "experimental/xrt_xclbin.h")
@@ -84,7 +85,7 @@ def find(
     Debian's for arm64, fetched once into the cache.  ToolError tells what is missing, and where.
     """
     cache = workspace.find(None, None, environment).cache
-    given = profile.vitis.xrt or environment.get(VARIABLE)
+    given = profile.settings("vitis", VitisSettings).xrt or environment.get(VARIABLE)
     if given and profile.local:
         return _in_root(Path(given).expanduser(), platform.machine(), lambda: system)
     if given:

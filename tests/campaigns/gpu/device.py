@@ -149,7 +149,7 @@ def file_name(device: Device) -> str:
 
 def changed(board: Profile, **settings: Any) -> Profile:
     """The board with other settings of `cuda`."""
-    return board.model_copy(update={"cuda": board.cuda and board.cuda.model_copy(update=settings)})
+    return board.model_copy(update={"cuda": board.section("cuda") | settings})
 
 
 def narrowed(board: Profile, arch: str) -> Profile:

@@ -20,7 +20,7 @@ from harness.core.arrays import Array
 from harness.model.network import Network
 from harness.plan import plan
 from harness.targets import KERNELS as SOURCES
-from harness.targets import bundle
+from harness.targets import bundle, codegen
 from harness.targets.cuda import nvrtc
 from harness.targets.cuda.build import OLDEST
 from tests.campaigns.gpu import device
@@ -35,7 +35,7 @@ KERNELS = ["cuda:layerwise", "cuda:fused"]
 
 def build(net: Network, board: Profile, target: str, cache: Path, block: int = 64) -> BoardProgram:
     """As every command builds it, with all layers on the GPU, whichever item."""
-    built = bundle.build(plan.make(net, board, [target] * len(board.items), block), board, cache)
+    built = bundle.build(codegen.generate(plan.make(net, board, [target] * len(board.items), block)), board, cache)
     return BoardProgram(built.folder / bundle.PROGRAM, net, built.sha256, built.compiler)
 
 

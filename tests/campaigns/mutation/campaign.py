@@ -209,7 +209,7 @@ def run(trial: Trial) -> tuple[int, list[Diagnosis]]:
 
 def diagnosed_by_the_proof(trial: Trial) -> list[Diagnosis]:
     """What a claim says of the cause where it does not hold: of the end of each QGemm."""
-    pairs = zip(trial.made.network.layers, codegen.task_codes(trial.made), strict=True)
+    pairs = zip(trial.made.network.layers, codegen.generate(trial.made).tasks, strict=True)
     stages = ((layer, stage) for layer, code in pairs for stage in code.stages if stage.part is Part.FINISH)
     diagnoses = (
         answers.diagnose(obligation.causes, layer, stage, trial.probe)
@@ -247,14 +247,15 @@ def failed_steps(trial: Trial, *, all_floats: bool) -> tuple[Step, ...]:
 
 
 def _questions(trial: Trial, *, all_floats: bool) -> Iterator[Question]:
-    subject = proof.Subject(trial.made.network, trial.made.network.layers, codegen.task_codes(trial.made), trial.probe)
+    codes = codegen.generate(trial.made).tasks
+    subject = proof.Subject(trial.made.network, trial.made.network.layers, codes, trial.probe)
     asked = proof.questions(subject, all_floats=all_floats)
     return (question for question in asked if question.side is Side.BOARD)
 
 
 def _composition(trial: Trial) -> Iterator[Question]:
     vectors, expected = trial.subject.vectors[:COMPOSED], [values[:COMPOSED] for values in trial.subject.expected]
-    yield from launches.questions(trial.made, trial.probe, vectors, expected, EFFORT)
+    yield from launches.questions(codegen.generate(trial.made), trial.probe, vectors, expected, EFFORT)
     yield from composition.questions(
         trial.made, trial.deployed, vectors, expected, trial.timeout_s, trial.scratch, EFFORT
     )

@@ -16,7 +16,7 @@ from harness.core.file_digest import file_sha256
 from harness.execution import program
 from harness.execution.program import Deployed
 from harness.plan import plan
-from harness.targets import bundle
+from harness.targets import bundle, codegen
 from harness.targets.bundle import PROGRAM, Bundle
 from tests.campaigns.mutation.campaign import Trial, run
 from tests.campaigns.mutation.networks import Subject
@@ -81,7 +81,7 @@ def _stale_program(subject: Subject, board: Profile, folder: Path) -> Deployed:
 
 
 def _built(subject: Subject, board: Profile, folder: Path) -> Bundle:
-    return bundle.build(plan.make(subject.network, board), board, folder)
+    return bundle.build(codegen.generate(plan.make(subject.network, board)), board, folder)
 
 
 def _deploy(built: Bundle, folder: Path) -> Deployed:

@@ -32,6 +32,7 @@ from harness.plan.plan import Plan
 from harness.reference import exhaustive
 from harness.targets import bundle, codegen
 from harness.targets.bundle import Recipe
+from harness.targets.codegen import Program
 from tests.support import builders
 from tests.support.objects import kept
 from tests.support.programs.board_program import Patch
@@ -178,15 +179,15 @@ def _built(wrong: Wrong) -> Iterator[None]:
     """Until it ends, the wrong program is built in place of the right one."""
     recipe_of = bundle.recipe_of
 
-    def patched(plan: Plan, profile: Profile) -> Recipe:
-        recipe = recipe_of(plan, profile)
+    def patched(program: Program, profile: Profile) -> Recipe:
+        recipe = recipe_of(program, profile)
         sources = functools.reduce(lambda changed, patch: patch.apply(changed), wrong.patches, recipe.sources)
         return dataclasses.replace(recipe, sources=sources)
 
-    of_plan = codegen.item_codes
+    generate = codegen.generate
     generator = wrong.generator or (lambda plan: plan)
     with (
         mock.patch.object(bundle, "recipe_of", patched),
-        mock.patch.object(codegen, "item_codes", lambda plan: of_plan(generator(plan))),
+        mock.patch.object(codegen, "generate", lambda plan: generate(generator(plan))),
     ):
         yield

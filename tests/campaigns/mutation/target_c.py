@@ -71,7 +71,7 @@ def adding(expression: str) -> Injection:
 
 
 def codes_of(made: Plan) -> Iterator[tuple[Layer, LayerCode]]:
-    return zip(made.network.layers, codegen.task_codes(made), strict=True)
+    return zip(made.network.layers, codegen.generate(made).tasks, strict=True)
 
 
 def with_body(code: LayerCode, part: Part, body: str) -> Patch:

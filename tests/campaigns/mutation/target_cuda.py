@@ -129,7 +129,7 @@ def is_fused(made: Plan) -> bool:
 
 def device_text(made: Plan) -> str:
     """The generated device code of all items."""
-    return "\n\n".join(code.kernels.text for code in codegen.item_codes(made) if code.kernels)
+    return "\n\n".join(code.kernels.text for code in codegen.generate(made).items if code.kernels)
 
 
 def layers_of(made: Plan, kind: type[Layer]) -> Iterator[Layer]:
@@ -350,7 +350,7 @@ def _sum_of_buffers(made: Plan, layer: Add, terms: int, expression: str, second:
     given = f"const float {terms_read}, m = {second.name}_multiplier[at.n]; const int32_t acc = {accumulated};"
     yield Patch(NETWORK, head[0], head[0] + added)
     yield Patch(NETWORK, call[0], _evaluated(call[0], f"{given} return {expression};"))
-    yield _with_arguments(codegen.source(made), f"{name}_forward", buffers)
+    yield _with_arguments(codegen.generate(made).source, f"{name}_forward", buffers)
 
 
 def _with_arguments(host: str, kernel: str, buffers: Sequence[str]) -> Patch:
@@ -377,7 +377,7 @@ def without_last_call(call: str) -> Injection:
     """The last launch, or the last layer, is without this."""
 
     def patches(made: Plan) -> Iterator[Patch]:
-        yield Patch(HOST, re.findall(rf"^ +{call}\(.*\);\n", codegen.source(made), re.MULTILINE)[-1], "")
+        yield Patch(HOST, re.findall(rf"^ +{call}\(.*\);\n", codegen.generate(made).source, re.MULTILINE)[-1], "")
 
     return patches
 

@@ -15,6 +15,7 @@ from unittest import mock
 
 import numpy as np
 
+from harness import targets
 from harness.core.arrays import Array
 from harness.core.errors import ToolError
 from harness.operators.base import Layer
@@ -22,7 +23,6 @@ from harness.operators.qgemm import QGemm
 from harness.operators.quantize_linear import QuantizeLinear
 from harness.plan.plan import Plan
 from harness.targets import KERNELS, codegen, threshold_check
-from harness.targets.tiovx import constants
 from harness.targets.tiovx.code import CoreItem
 from harness.targets.tiovx.constants import Constants
 from tests.campaigns.mutation import target_c
@@ -188,8 +188,8 @@ def _function(head: str, expression: str) -> str:
 
 def _layers(made: Plan) -> list[QuantizeLinear | QGemm]:
     """Those on a core."""
-    items = (code.kernels for code in codegen.item_codes(made))
-    return [layer for item in items if isinstance(item, CoreItem) for layer in item.layers]
+    items = (code.kernels for code in codegen.generate(made).items)
+    return [layer for item in items if isinstance(item, CoreItem) for layer, _ in item.layers]
 
 
 def _finished(made: Plan, *, to_float: bool) -> list[QGemm]:
@@ -212,7 +212,7 @@ def key_of(held: Constants) -> int:
 def _tables(made: Plan) -> str:
     """What the layers on the core are computed from, and by which constants they are known."""
     layers = _layers(made)
-    keys = [key_of(constants.of_layer(layer)) for layer in layers]
+    keys = [key_of(targets.find("tiovx:c7x").lowering_of(layer).constants(layer)) for layer in layers]
     assert len(set(keys)) == len(keys), "two layers have the same constants"
     known = zip(keys, map(_columns, layers), map(_scale, layers), strict=True)
     rows = "".join(f"    {{{key:#x}u, {columns}, {scale}}},\n" for key, columns, scale in known)

@@ -182,7 +182,7 @@ def in_fabric(*changes: tuple[str, str]) -> Injection:
 def one_wrong_threshold(made: Plan) -> Iterator[Patch]:
     """Of the first layer that has any: the one that is met first."""
     for layer in _finished(made, to_float=False)[:1]:
-        texts = (each.text for code in codegen.item_codes(made) for each in code.kernels or ())
+        texts = (each.text for code in codegen.generate(made).items for each in code.kernels or ())
         found = re.search(rf"({layer.name}_rounding = [{{\s]*)(-?\d+)", "\n".join(texts))
         assert found
         yield Patch(FABRIC, found[0], f"{found[1]}{int(found[2]) + 1}")
@@ -190,7 +190,7 @@ def one_wrong_threshold(made: Plan) -> Iterator[Patch]:
 
 def of_another_launch(made: Plan) -> Iterator[Patch]:
     """The last launch's first output is taken from the buffer of the launch before."""
-    text = codegen.source(made)
+    text = codegen.generate(made).source
     launches = list(dict.fromkeys(re.findall(r"vitis_get\(&(\w+),", text)))
     if len(launches) > 1:
         wrong, right = launches[-2:]

@@ -318,7 +318,7 @@ def test_the_proof_finds_a_wrong_product_if_and_only_if_a_reachable_accumulator_
     made, layer = workshop.plan(small), small.network.layers[1]
     assert isinstance(layer, QGemm)
     suspect = workshop.build(BY_NAME[name], small, tmp_path / "bundle")
-    codes = codegen.task_codes(made)
+    codes = codegen.generate(made).tasks
     probe = Probe(suspect.deployed(tmp_path / "run"), program.options(made), 60, tmp_path)
     asked = proof.questions(proof.Subject(small.network, small.network.layers, codes, probe), all_floats=False)
     claims = [q.ask() for q in asked if q.step is Step.REQUANTIZATION and q.side is proof.Side.BOARD]

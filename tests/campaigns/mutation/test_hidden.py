@@ -10,7 +10,7 @@ from harness import model
 from harness.analysis.proof import Step
 from harness.boards.profile import Laboratory
 from harness.plan import plan
-from harness.targets import bundle
+from harness.targets import bundle, codegen
 from tests.campaigns.mutation import hidden_page
 from tests.campaigns.mutation.hidden import NETS, REFUSED, RUN, Excluded, Kind, Outcome, Rewritten, Wrong, prove
 from tests.campaigns.mutation.hidden_page import page
@@ -66,7 +66,7 @@ def test_every_program_changes_the_sources_as_they_are(wrong: Wrong, laboratory:
     made = plan.make(
         model.load(tmp_path / "model.onnx"), board, asked["--items"].split(","), split=split, sync=asked.get("--sync")
     )  # fmt: skip
-    sources = bundle.recipe_of(made, board).sources
+    sources = bundle.recipe_of(codegen.generate(made), board).sources
     for patch in wrong.patches:
         changed = patch.apply(sources)
         assert changed != sources

@@ -23,7 +23,7 @@ from harness.boards.workspace import ROOT
 from harness.execution import dumps, program
 from harness.model.network import Network
 from harness.plan import plan
-from harness.targets import bundle
+from harness.targets import bundle, codegen
 from harness.targets.bundle import Bundle
 from tests.support.boards import sshd
 
@@ -275,7 +275,7 @@ def acas() -> Network:
 
 @pytest.fixture(scope="module")
 def built(acas: Network, host: Profile, cache: Path) -> Bundle:
-    return bundle.build(plan.make(acas, host), host, cache)
+    return bundle.build(codegen.generate(plan.make(acas, host)), host, cache)
 
 
 class Attacked(LocalBoard):

@@ -23,6 +23,8 @@ from harness.core.errors import BoardError, RequestError
 from harness.model.network import Network
 from harness.plan import plan
 from harness.plan.plan import Plan
+from harness.targets import codegen
+from harness.targets.codegen import Program
 from harness.targets.vitis import install as steps
 from tests.support.cli.command import User
 
@@ -67,15 +69,15 @@ def called(monkeypatch: pytest.MonkeyPatch, made: Plan, board: Profile, tmp_path
         calls.append((name, given))
         return 0
 
-    def build(made: Plan, *_: object) -> Any:
-        return calls.append(("program", [item.name for item in made.items]))
+    def build(program: Program, *_: object) -> Any:
+        return calls.append(("program", [item.name for item in program.plan.items]))
 
     monkeypatch.setattr("harness.targets.bundle.build", build)
     monkeypatch.setattr(overlay_flow, "install", lambda _board, fabric, *_args, **_more: note("fabric", fabric))
     monkeypatch.setattr(command, "firmware", lambda board, *_args, **_more: note("dsp", board.name))
     space = Workspace(tmp_path / "boards.yaml", tmp_path, tmp_path / "runs", tmp_path / "cache")
     screen = Screen(Console(file=io.StringIO()), Console(file=io.StringIO()), as_json=False)
-    assert command.install(made, board, None, space, screen, dry_run=True) == 0
+    assert command.install(codegen.generate(made), board, None, space, screen, dry_run=True) == 0
     [program, procedure] = calls
     assert program == ("program", [item.name for item in made.items])
     return procedure
@@ -90,7 +92,7 @@ def test_the_targets_of_the_items_say_which_procedure_applies(
     assert called(monkeypatch, plan.make(network, dsp), dsp, tmp_path) == ("dsp", "tda4vm")
     with pytest.raises(RequestError, match="no item has target"):
         command.asking(
-            plan.make(network, board, ["c", "c"]),
+            codegen.generate(plan.make(network, board, ["c", "c"])),
             board,
             Workspace(tmp_path, tmp_path, tmp_path, tmp_path),
             command.IN_FABRIC,
@@ -98,8 +100,8 @@ def test_the_targets_of_the_items_say_which_procedure_applies(
 
 
 def test_a_split_makes_other_kernels_and_another_application(network: Network, board: Profile) -> None:
-    whole = command._fabric(plan.make(network, board))
-    split = command._fabric(plan.make(network, board, split=["dense_5=prepost"]))
+    whole = command._fabric(codegen.generate(plan.make(network, board)))
+    split = command._fabric(codegen.generate(plan.make(network, board, split=["dense_5=prepost"])))
     assert split.kernels == ("dense_1_kernel", "dense_6_kernel")
     assert split.app != whole.app
     assert "network.cpp" in whole.sources
@@ -109,12 +111,12 @@ def test_verifying_asks_the_kernels_through_the_program(
     network: Network, host: Profile, tmp_path: Path, cache: Path
 ) -> None:
     """Here the double plays XRT: the words are the program's, the digest the kernels' own."""
-    made = plan.make(network, host, ["c", "vitis"], split=["dense_1..dense_8=prepost"])
+    made = codegen.generate(plan.make(network, host, ["c", "vitis"], split=["dense_1..dense_8=prepost"]))
     fabric = command._fabric(made)
     assert fabric.kernels == ("dense_9_kernel",)
     space = Workspace(tmp_path / "boards.yaml", tmp_path, tmp_path / "runs", cache)
     answer = command.asking(made, host, space, command.IN_FABRIC)()
     steps.confirm(answer, fabric.app, fabric.digest)
-    other = command._fabric(plan.make(network, host, ["c", "vitis"], split=["dense_5=prepost"]))
+    other = command._fabric(codegen.generate(plan.make(network, host, ["c", "vitis"], split=["dense_5=prepost"])))
     with pytest.raises(BoardError, match="the kernels in the fabric are others"):
         steps.confirm(answer, other.app, other.digest)

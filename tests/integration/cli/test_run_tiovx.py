@@ -11,7 +11,7 @@ import pytest
 
 from harness.boards.workspace import ROOT
 from harness.runs import folder
-from harness.targets.tiovx import UNCONFIRMED
+from harness.targets.tiovx import Tiovx
 from harness.targets.tiovx.sources import kernels_digest
 from tests.support import builders
 from tests.support.cli.command import User
@@ -121,7 +121,7 @@ def test_the_double_in_the_place_of_tiovx_is_no_evidence(user: User, tmp_path: P
     assert (ended.code, ended.document["verdict"]) == (3, "inconclusive"), ended.err
     assert "calls itself 'host-simulation of TIOVX (double)" in ended.document["reason"]
     assert "but TI's should be there" in ended.document["reason"]
-    for line in UNCONFIRMED:
+    for line in Tiovx.hardware_checklist:
         assert f"[ ] {line}" in ended.err
 
 

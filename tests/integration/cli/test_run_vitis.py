@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from harness.boards.workspace import ROOT
-from harness.targets.vitis.unconfirmed import UNCONFIRMED
+from harness.targets.vitis import Vitis
 from tests.support import builders
 from tests.support.cli.command import User
 
@@ -115,7 +115,7 @@ def test_the_double_in_the_place_of_xrt_is_no_evidence(user: User, tmp_path: Pat
     assert (ended.code, ended.document["verdict"]) == (3, "inconclusive"), ended.err
     assert "the application of this bundle is not installed" in ended.document["reason"]
     assert "harness firmware" in ended.document["reason"]
-    for line in UNCONFIRMED:
+    for line in Vitis.hardware_checklist:
         assert f"[ ] {line}" in ended.err
 
 

@@ -33,7 +33,7 @@ def program(host: Profile, cache: Path) -> BoardProgram:
 
 
 def stage(host: Profile, layer: str, part: Part) -> Stage:
-    codes = codegen.task_codes(plan.make(NET, host))
+    codes = codegen.generate(plan.make(NET, host)).tasks
     return next(each for code in codes for each in code.stages if each.name == f"{layer}_{part.value}")
 
 
@@ -45,7 +45,7 @@ def finish(host: Profile) -> Stage:
 
 @pytest.fixture(scope="module")
 def tables(host: Profile) -> list[Table]:
-    return [table for code in codegen.task_codes(plan.make(NET, host)) for table in code.tables]
+    return [table for code in codegen.generate(plan.make(NET, host)).tasks for table in code.tables]
 
 
 @pytest.fixture

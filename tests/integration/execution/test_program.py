@@ -23,7 +23,7 @@ from harness.execution import program as board_program
 from harness.execution.program import Deployed, Executed
 from harness.model.network import Network
 from harness.plan import plan
-from harness.targets import bundle
+from harness.targets import bundle, codegen
 from harness.targets.bundle import Bundle
 
 COUNT = 100
@@ -36,7 +36,7 @@ def acas() -> Network:
 
 @pytest.fixture(scope="module")
 def built(acas: Network, host: Profile, cache: Path) -> Bundle:
-    return bundle.build(plan.make(acas, host), host, cache)
+    return bundle.build(codegen.generate(plan.make(acas, host)), host, cache)
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ from harness.core.arrays import Array
 from harness.model.network import Network
 from harness.operators.quantize_linear import QuantizeLinear
 from harness.plan import plan
-from harness.targets import DEPTH_LIMIT, KERNELS, toolchain
+from harness.targets import KERNELS, toolchain
+from harness.targets.contraction import DEPTH_LIMIT
 from tests.campaigns.mutation.campaign import Trial, failed_steps
 from tests.campaigns.mutation.networks import Subject
 from tests.integration.programs.test_operators import COMPILED, half_way_vectors, models, special_values

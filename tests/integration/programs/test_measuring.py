@@ -17,7 +17,7 @@ import pytest
 from harness.boards.profile import Profile
 from harness.core.errors import ToolError
 from harness.plan import plan
-from harness.targets import bundle
+from harness.targets import bundle, codegen
 from tests.support import builders
 from tests.support.programs.board_program import BoardProgram, build, parse, uniform_vectors
 
@@ -205,4 +205,4 @@ def test_the_counter_of_another_processor_is_refused_in_words(
 ) -> None:
     board = host.model_copy(update={"time_source": "CNTVCT"})
     with pytest.raises(ToolError, match="time_source: CNTVCT is a counter of Armv8-A"):
-        bundle.build(plan.make(program.network, board), board, tmp_path)
+        bundle.build(codegen.generate(plan.make(program.network, board)), board, tmp_path)

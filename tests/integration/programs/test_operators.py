@@ -15,7 +15,7 @@ from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.model.network import Network
 from harness.operators.quantize_linear import QuantizeLinear
-from harness.targets import DEPTH_LIMIT
+from harness.targets.contraction import DEPTH_LIMIT
 from tests.support import builders
 from tests.support.programs.board_program import assert_same, build, parse, references, uniform_vectors
 from tests.support.programs.chains import Node, chain, qgemm, quantize

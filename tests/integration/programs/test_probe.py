@@ -69,7 +69,7 @@ def program(programs: Mapping[str, BoardProgram]) -> BoardProgram:
 def test_a_stage_is_one_piece_of_machine_code_which_the_schedule_calls(name: str, host: Profile, cache: Path) -> None:
     net = NETWORKS[name]
     functions = _functions(build(net, host, cache, BLOCK).path)
-    for layer, code in zip(net.layers, codegen.task_codes(plan.make(net, host, block=BLOCK)), strict=True):
+    for layer, code in zip(net.layers, codegen.generate(plan.make(net, host, block=BLOCK)).tasks, strict=True):
         for stage in code.stages:
             assert [function for function in functions if function.split(".")[0] == stage.name] == [stage.name]
             callers = {function for function, text in functions.items() if f"<{stage.name}>\n" in text}
@@ -100,7 +100,7 @@ def probe(program: BoardProgram, folder: Path, *arguments: object, inputs: Array
 
 
 def stages(net: Network, board: Profile) -> list[tuple[Layer, Stage]]:
-    codes = codegen.task_codes(plan.make(net, board))
+    codes = codegen.generate(plan.make(net, board)).tasks
     return [(layer, stage) for layer, code in zip(net.layers, codes, strict=True) for stage in code.stages]
 
 
@@ -117,7 +117,7 @@ def test_every_table_is_what_its_target_generated(
     name: str, programs: Mapping[str, BoardProgram], board: Profile, tmp_path: Path
 ) -> None:
     program = programs[name]
-    tables = [table for code in codegen.task_codes(plan.make(program.network, board)) for table in code.tables]
+    tables = [table for code in codegen.generate(plan.make(program.network, board)).tasks for table in code.tables]
     assert probe(program, tmp_path, "--tables") == (len(tables), len(tables))
     assert {path.name for path in tmp_path.iterdir()} == {f"{table.name}.npy" for table in tables}
     for table in tables:

@@ -137,9 +137,9 @@ def test_every_launch_gives_what_its_tasks_compute(
     program = build_patched(made, board, tmp_path / "bundle", objects=objects)
     vectors = uniform_vectors(net, VECTORS, seed=3)
     right = references(net, vectors)
-    for [task] in codegen.all_launches(made):
-        sources = codegen.launch_sources(made, [task])
-        given = rows([right[s.layer][:, s.start : s.stop] if s else vectors for s in sources])
+    for launch in codegen.planned_launches(made):
+        [task] = launch.tasks
+        given = rows([right[s.layer][:, s.start : s.stop] if s else vectors for s in launch.sources])
         answer = ask(program, tmp_path, given, "--task", task.name, "--random-block", 1, "--executions", 300)
         assert (answer["fault"], answer["vectors"]) == ("", VECTORS)
         assert answer["executions"] == generated.passes(VECTORS, BLOCK, 1, 300).executions

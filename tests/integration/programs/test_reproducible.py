@@ -10,7 +10,7 @@ import pytest
 
 from harness.boards.profile import Laboratory
 from harness.plan import plan
-from harness.targets import bundle
+from harness.targets import bundle, codegen
 from tests.support import builders
 from tests.support.programs.board_program import parse, with_flags
 
@@ -23,7 +23,7 @@ def test_a_bundle_has_the_same_bytes_wherever_whenever_and_by_whomever_it_is_bui
     board = with_flags(shipped, "-O0", "-g") if name == "host" else shipped
     net = parse(builders.random_network(np.random.default_rng(5), (3, 4, 2)))
     made = plan.make(net, board, ("c", "c"), block=10)
-    here = bundle.build(made, board, tmp_path / "here")
+    here = bundle.build(codegen.generate(made), board, tmp_path / "here")
     others = {"LC_ALL": "C.UTF-8", "TZ": "Asia/Tokyo", "SOURCE_DATE_EPOCH": "1", "USER": "nobody", "LOGNAME": "nobody"}
     for variable, value in others.items():
         monkeypatch.setenv(variable, value)
@@ -32,7 +32,7 @@ def test_a_bundle_has_the_same_bytes_wherever_whenever_and_by_whomever_it_is_bui
     monkeypatch.chdir(elsewhere)
     before = os.umask(0o077)
     try:
-        there = bundle.build(made, board, elsewhere / "cache")
+        there = bundle.build(codegen.generate(made), board, elsewhere / "cache")
     finally:
         os.umask(before)
     assert not there.reused

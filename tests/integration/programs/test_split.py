@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.boards.profile import OPERATORS, ItemProfile, Profile
+from harness.boards.profile import ItemProfile, Profile
 from harness.core.arrays import Array
 from harness.model.network import Network
 from harness.operators.qgemm import QGemm
@@ -47,7 +47,6 @@ SPLITS = {
 def board(host: Profile) -> Profile:
     """Three items, the first of which computes what no split gives to another."""
     items = {name: ItemProfile(target="c") for name in ITEMS}
-    items["first"] = items["first"].model_copy(update={"operators": OPERATORS})
     return with_flags(host.model_copy(update={"items": items}), "-O1")
 
 

@@ -27,9 +27,10 @@ from harness.model.network import Network
 from harness.operators.qgemm import QGemm
 from harness.plan import plan
 from harness.plan.plan import Plan
-from harness.targets import DEPTH_LIMIT, KERNELS, bundle, codegen
+from harness.targets import KERNELS, bundle, codegen
 from harness.targets import c as target_c
 from harness.targets.bundle import Bundle
+from harness.targets.contraction import DEPTH_LIMIT
 from tests.support import builders
 from tests.support.cli.command import Ended, User
 from tests.support.programs.board_program import (
@@ -60,7 +61,7 @@ def made(net: Network, board: Profile) -> Plan:
 
 @pytest.fixture
 def built(made: Plan, board: Profile, tmp_path: Path) -> Bundle:
-    return bundle.build(made, board, tmp_path)
+    return bundle.build(codegen.generate(made), board, tmp_path)
 
 
 def sha256(path: Path) -> str:
@@ -99,7 +100,7 @@ def test_a_bundle_is_named_by_its_hash_everywhere(built: Bundle, tmp_path: Path)
 
 def test_what_is_there_is_reused(built: Bundle, made: Plan, board: Profile, tmp_path: Path) -> None:
     before = (built.folder / "inference").stat()
-    again = bundle.build(made, board, tmp_path)
+    again = bundle.build(codegen.generate(made), board, tmp_path)
     assert (built.reused, again.reused) == (False, True)
     assert dataclasses.replace(again, reused=False) == built
     assert (built.folder / "inference").stat() == before
@@ -124,7 +125,7 @@ def test_what_is_damaged_is_built_again(
 ) -> None:
     assert callable(damage)
     damage(built.folder)
-    again = bundle.build(made, board, tmp_path)
+    again = bundle.build(codegen.generate(made), board, tmp_path)
     assert again == built  # `reused` is False in both
     assert {path: sha256(again.folder / path) for path in again.files} == built.files
 
@@ -132,12 +133,12 @@ def test_what_is_damaged_is_built_again(
 def test_building_in_another_place_gives_the_same_bytes(
     built: Bundle, made: Plan, board: Profile, tmp_path: Path
 ) -> None:
-    assert bundle.build(made, board, tmp_path / "a longer path").files == built.files
+    assert bundle.build(codegen.generate(made), board, tmp_path / "a longer path").files == built.files
 
 
 def test_builds_at_the_same_time_do_not_disturb_each_other(made: Plan, board: Profile, tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: bundle.build(made, board, tmp_path), range(4)))
+        found = list(pool.map(lambda _: bundle.build(codegen.generate(made), board, tmp_path), range(4)))
     assert {result.sha256 for result in found} == {found[0].sha256}
     assert {path: sha256(found[0].folder / path) for path in found[0].files} == found[0].files
     assert [path.name for path in found[0].folder.parent.iterdir()] == [found[0].sha256[:16]]
@@ -145,7 +146,7 @@ def test_builds_at_the_same_time_do_not_disturb_each_other(made: Plan, board: Pr
 
 def identity(made: Plan, board: Profile, cache: Path) -> str:
     """The hash, which must also be the program's."""
-    found = bundle.build(made, board, cache)
+    found = bundle.build(codegen.generate(made), board, cache)
     assert handshake(found)["bundle"] == found.sha256
     return found.sha256
 
@@ -204,7 +205,7 @@ def test_the_hash_depends_on_the_kernels(
     shutil.copytree(KERNELS, kernels)
     monkeypatch.setattr(bundle, "KERNELS", kernels)
     monkeypatch.setattr(target_c, "KERNELS", kernels)
-    assert bundle.build(made, board, tmp_path).reused
+    assert bundle.build(codegen.generate(made), board, tmp_path).reused
     with (kernels / source).open("a") as file:
         file.write("/* another version */\n")
     assert identity(made, board, tmp_path) != built.sha256
@@ -218,13 +219,13 @@ def test_kernels_that_do_not_compile_are_a_tools_failure_and_leave_nothing(
     (kernels / "program" / "fail.c").write_text("int broken(\n")
     monkeypatch.setattr(bundle, "KERNELS", kernels)
     with pytest.raises(ToolError, match=r"kernels/program/fail\.c:1:"):
-        bundle.build(made, board, tmp_path)
+        bundle.build(codegen.generate(made), board, tmp_path)
     assert list((tmp_path / "bundles").iterdir()) == []
 
 
 def test_an_unknown_target_is_answered_with_the_choices(net: Network, board: Profile, tmp_path: Path) -> None:
     with pytest.raises(RequestError) as caught:
-        bundle.build(plan.make(net, board, ["c", "cc"]), board, tmp_path)
+        bundle.build(codegen.generate(plan.make(net, board, ["c", "cc"])), board, tmp_path)
     assert caught.value.message == "unknown target 'cc'"
     assert caught.value.hint == f"did you mean c? valid choices: {', '.join(targets.names())}"
 
@@ -234,18 +235,29 @@ def test_a_layer_that_the_target_cannot_compute_is_refused(net: Network, board: 
     deep = dataclasses.replace(net.layers[1], inputs=(wide,))
     layers = (net.layers[0], deep, *net.layers[2:])
     with pytest.raises(RequestError) as caught:
-        bundle.build(plan.make(dataclasses.replace(net, layers=layers), board), board, tmp_path)
+        bundle.build(codegen.generate(plan.make(dataclasses.replace(net, layers=layers), board)), board, tmp_path)
     assert caught.value.message.startswith("target c cannot compute layer layer_0 (QGemm): 33026 inputs")
     assert "--items" in caught.value.hint
 
 
 WITHOUT_ADD = """
-from harness.operators import Add
-from harness.targets.c import compiler, contradiction, folders, forecast, generate, headers, ran_on, shortage
-from harness.targets.c import refusal as of_c, taken_for_granted, together, unconfirmed
+from harness.targets.c import C
 
-def refusal(layer):
-    return "it has no float32 unit" if isinstance(layer, Add) else of_c(layer)
+class Modest(C):
+    name = "modest"
+    variants = ("",)
+
+    def unsupported(self, layer):
+        return "it has no float32 unit" if layer.operator == "Add" else super().unsupported(layer)
+"""
+
+
+WITHOUT_METHODS = """
+from harness.targets import Target
+
+class Modest(Target):
+    def environment(self, profile):
+        return "hardware"
 """
 
 
@@ -257,7 +269,7 @@ def modest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     information.mkdir(parents=True)
     (installed / "modest_target.py").write_text(WITHOUT_ADD)
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: modest\nVersion: 1\n")
-    (information / "entry_points.txt").write_text("[harness.targets]\nmodest = modest_target\n")
+    (information / "entry_points.txt").write_text("[harness.targets]\nmodest = modest_target:Modest\n")
     monkeypatch.syspath_prepend(installed)
     monkeypatch.delitem(sys.modules, "modest_target", raising=False)
     return installed
@@ -270,10 +282,10 @@ def test_a_target_without_add_refuses_residual_networks_and_computes_others(
     items = ["modest", "modest"]
     residual = parse(builders.random_network(np.random.default_rng(5), (3, 4, 2), residual=2))
     with pytest.raises(RequestError) as caught:
-        bundle.build(plan.make(residual, board, items), board, tmp_path)
+        bundle.build(codegen.generate(plan.make(residual, board, items)), board, tmp_path)
     assert caught.value.message == ("target modest cannot compute layer layer_0_sum_2 (Add): it has no float32 unit")
     assert caught.value.hint == "choose another target for that item with --items"
-    run(bundle.build(plan.make(net, board, items), board, tmp_path), net, tmp_path)
+    run(bundle.build(codegen.generate(plan.make(net, board, items)), board, tmp_path), net, tmp_path)
 
 
 @pytest.mark.parametrize("command", [["plan"], ["run", "--vectors", "10"]])
@@ -288,10 +300,10 @@ def test_a_command_with_a_target_without_add_ends_with_2(modest: Path, tmp_path:
 
 
 def test_a_target_that_is_not_whole_says_what_it_does_not_have(modest: Path) -> None:
-    (modest / "modest_target.py").write_text(WITHOUT_ADD.replace(", taken_for_granted, together", ""))
+    (modest / "modest_target.py").write_text(WITHOUT_METHODS)
     with pytest.raises(RequestError) as caught:
         targets.find("modest")
-    assert caught.value.message == "target modest does not have taken_for_granted, together"
+    assert caught.value.message == "target modest does not have folders, generate, headers, name"
     assert "add-a-target" in caught.value.hint
 
 
@@ -300,7 +312,7 @@ def test_a_target_that_is_not_whole_says_what_it_does_not_have(modest: Path) -> 
 )
 def test_a_target_that_cannot_be_loaded_stops_nobody_else(modest: Path, text: str, reason: str) -> None:
     (modest / "modest_target.py").write_text(text)
-    with pytest.raises(RequestError, match=f"target modest cannot be loaded: modest_target: {reason}"):
+    with pytest.raises(RequestError, match=f"target modest cannot be loaded: modest_target:Modest: {reason}"):
         targets.find("modest")
     with pytest.raises(RequestError, match="unknown target 'modst'") as caught:
         targets.find("modst")
@@ -315,24 +327,21 @@ def run(found: Bundle, net: Network, folder: Path) -> None:
 
 
 OF_TWO_KINDS = """
-from dataclasses import dataclass
-from harness.targets import c
+from harness.targets.c import C
 
-@dataclass(frozen=True)
-class Kind:
-    name: str
+class Modest(C):
+    name = "modest"
+    variants = ("one", "other")
 
-    def __getattr__(self, name):
-        return getattr(c, name)
+    def __init__(self, variant):
+        super().__init__()
 
-    def shortage(self, launches, profile):
-        layers = [work.layer.name for launch in launches for work in launch]
+    def resource_shortage(self, launches, profile):
+        layers = [task.layer.name for launch in launches for task in launch]
         return f"needs room for {', '.join(layers)}" if len(layers) > 3 else None
 
-    def forecast(self, launches, profile):
+    def estimate(self, launches, profile):
         return tuple(f"{launch[0].layer.name} alone on {profile.name}" for launch in launches)
-
-VARIANTS = {"one": Kind("one"), "other": Kind("other")}
 """
 
 
@@ -358,7 +367,7 @@ def test_all_items_of_a_target_share_the_board(narrow: Path, tmp_path: Path) -> 
     assert "--split" in said
 
 
-def test_a_plan_tells_what_its_targets_forecast(narrow: Path, tmp_path: Path) -> None:
+def test_a_plan_tells_what_its_targets_estimate(narrow: Path, tmp_path: Path) -> None:
     ended = ask_narrow(narrow, tmp_path, (3, 2, 4))
     assert ended.code == 0, ended.err
     assert ended.document["forecast"] == [f"{name} alone on host" for name in ("quantize", "layer_0", "layer_1")]
@@ -378,7 +387,7 @@ def test_names_that_could_end_a_comment_or_a_string_cannot(
     model.graph.input[0].name, model.graph.output[0].name = f"{name} in", f"{name} out 2"
     hostile = dataclasses.replace(parse(model), name=name)
     board = with_flags(board, "-O0", "-Wall", "-Wextra", "-Wtrigraphs", "-Werror")
-    found = bundle.build(plan.make(hostile, board), board, tmp_path)
+    found = bundle.build(codegen.generate(plan.make(hostile, board)), board, tmp_path)
     run(found, hostile, tmp_path)
     assert re.fullmatch(r"[A-Za-z0-9_./:+-]*", handshake(found)["model"])
 
@@ -386,7 +395,7 @@ def test_names_that_could_end_a_comment_or_a_string_cannot(
 def test_a_single_item_needs_no_barrier(net: Network, board: Profile, tmp_path: Path) -> None:
     everything = ItemProfile(target="c", operators=("QuantizeLinear", "QGemm"))
     alone = board.model_copy(update={"items": {"all": everything}})
-    run(bundle.build(plan.make(net, alone), alone, tmp_path), net, tmp_path)
+    run(bundle.build(codegen.generate(plan.make(net, alone)), alone, tmp_path), net, tmp_path)
 
 
 def test_layers_with_the_same_name_get_their_own(net: Network, board: Profile, tmp_path: Path) -> None:
@@ -395,7 +404,7 @@ def test_layers_with_the_same_name_get_their_own(net: Network, board: Profile, t
         node.name = ["layer", "Layer", "LAYER"][index]
     same = parse(model)
     assert [layer.name for layer in same.layers] == ["layer", "layer_2", "layer_3"]
-    run(bundle.build(plan.make(same, board), board, tmp_path), same, tmp_path)
+    run(bundle.build(codegen.generate(plan.make(same, board)), board, tmp_path), same, tmp_path)
 
 
 def test_every_table_names_its_node_and_tensors(built: Bundle, net: Network) -> None:
@@ -421,7 +430,7 @@ def test_a_sum_names_both_its_terms_and_its_constant_is_the_models_bit_for_bit(b
     model.graph.initializer.append(onnx.numpy_helper.from_array(addend, "addend"))
     model.graph.node.append(onnx.helper.make_node("Add", ["addend", "layer_0_sum_2_out"], ["y"], name="shift"))
     model.graph.output[0].name = "y"
-    source = codegen.source(plan.make(parse(model), board))
+    source = codegen.generate(plan.make(parse(model), board)).source
     terms = "reads layer_0_term_1_out and layer_0_term_2_out, writes layer_0_sum_2_out"
     assert f"/* Layer 3, Add: node layer_0_sum_2, {terms}. */" in source
     assert np.array(table(source, "shift_addend"), np.float32).tobytes() == addend.tobytes()

@@ -25,7 +25,7 @@ def item_code(net: Network, board: Profile, target: str) -> ItemCode:
     names = [layer.name for layer in net.layers]
     everything = [f"{names[0]}..{names[-1]}={next(iter(board.items))}"]
     made = plan.make(net, board, [target] * len(board.items), split=everything)
-    [code] = codegen.item_codes(made)
+    [code] = codegen.generate(made).items
     return code
 
 

@@ -43,7 +43,7 @@ def test_a_launch_reads_and_writes_the_copies_of_its_execution(
     net = two_branches()
     owners = [f"{layer.name}={'network' if layer.name in network else 'prepost'}" for layer in net.layers]
     made = plan.make(net, host, [target, target], block=7, split=[*owners, "pipeline"])
-    names = [[task.name for task in tasks] for item in (0, 1) for tasks in codegen.launches(made, item)]
+    names = [[task.name for task in each.tasks] for each in codegen.planned_launches(made)]
     assert launch in names
     program = build_patched(
         made, host, tmp_path / "bundle", flags=["-O1", "-Wall", "-Wextra", "-Werror"], objects=objects

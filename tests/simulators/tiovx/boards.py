@@ -17,8 +17,7 @@ PC = os.environ.get("HARNESS_TIOVX_PC")
 def with_tiovx_of_a_pc(host: Profile) -> Profile:
     """As `with_dsp`, with the core that needs no firmware, and no double."""
     board = with_dsp(host, "mpu")
-    tiovx = board.tiovx.model_copy(update={"target_fs": PC})
-    return board.model_copy(update={"stand_ins": False, "tiovx": tiovx})
+    return board.model_copy(update={"stand_ins": False, "tiovx": {"target_fs": PC}})
 
 
 def with_dsp(host: Profile, core: str = "c7x") -> Profile:

@@ -125,7 +125,7 @@ def test_what_fails_is_named_with_what_to_do(
 
 def test_a_core_that_does_not_answer_is_not_waited_for(host: Profile, objects: Path, tmp_path: Path) -> None:
     board = with_dsp(host)
-    board = board.model_copy(update={"tiovx": board.tiovx.model_copy(update={"timeout_s": 1})})
+    board = board.model_copy(update={"tiovx": {"timeout_s": 1}})
     made = made_of(builders.random_network(np.random.default_rng(7), (5, 3)), board)
     program = build_patched(made, board, tmp_path / "bundle", flags=["-O1"], objects=objects)
     np.save(tmp_path / "vectors.npy", uniform_vectors(program.network, 10, seed=1))
@@ -262,7 +262,7 @@ def test_the_constants_are_read_back_from_the_core(reached: str, host: Profile, 
     """What is lost on the way to the core, or back, is missing in the tables, not only in the results."""
     board = with_dsp(host)
     made = made_of(builders.random_network(np.random.default_rng(7), (5, 3)), board)
-    tables = {table.name: table.values for code in codegen.task_codes(made) for table in code.tables}
+    tables = {table.name: table.values for code in codegen.generate(made).tasks for table in code.tables}
     lost = Patch("kernels/tiovx/tiovx.c", "if (node->parts[i].bytes)", f"if (node->parts[i].bytes && ({reached}))")
     for folder, patches in (("right", []), ("wrong", [lost])):
         program = build_patched(made, board, tmp_path / folder, patches, ["-O1"], objects)

@@ -13,8 +13,8 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.qgemm import QGemm
-from harness.targets import Launch, Work
-from harness.targets.vitis import constants, kernel, records
+from harness.targets import Launch, TaskView
+from harness.targets.vitis import kernel, qgemm, records
 
 WHOLE, ACCUMULATE, FINISH, TABLES, IDENTITY = range(5)
 NO_LAYER = 0x7FFFFFFF
@@ -32,7 +32,7 @@ class Kernel:
     @property
     def layers(self) -> tuple[QGemm, ...]:
         """Its layers."""
-        return kernel.qgemms(self.launch)
+        return kernel.layers_of(self.launch)
 
     def ask(
         self, given: Array, made: int, part: int = WHOLE, layer: int = NO_LAYER, *, everything: bool = False
@@ -49,7 +49,8 @@ class Kernel:
 def launch_of(layers: Sequence[QGemm]) -> Launch:
     """Layers each of which reads the one before; the last is wanted."""
     sources = ["input", *(records.output_of(layer) for layer in layers)]
-    return [Work(layer, (source,), wanted=layer is layers[-1]) for layer, source in zip(layers, sources, strict=False)]
+    pairs = zip(layers, sources, strict=False)
+    return [TaskView(layer, (source,), is_output=layer is layers[-1]) for layer, source in pairs]
 
 
 def build(launch: Launch, folder: Path, *flags: str, changed: Mapping[str, tuple[str, str]] | None = None) -> Kernel:
@@ -85,4 +86,4 @@ def load(launch: Launch, folder: Path) -> Kernel:
 
 def told(layer: QGemm) -> Array:
     """All of a layer's constants in the order in which the kernel tells them."""
-    return np.concatenate([table.values.ravel() for table in constants.of_layer(layer).tables])
+    return np.concatenate([table.values.ravel() for table in qgemm.of_layer(layer).tables])

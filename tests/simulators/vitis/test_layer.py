@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from harness.core.arrays import Array
 from harness.operators.qgemm import QGemm
-from harness.targets import Launch, Work
+from harness.targets import Launch, TaskView
 from harness.targets.vitis import kernel, records
 from tests.integration.programs.test_operators import COMPILED
 from tests.simulators.vitis import simulated
@@ -40,16 +40,16 @@ def branches(layers: list[QGemm]) -> Launch:
     """Three layers of the same input and output width: both others read the first, which is wanted, as are they."""
     first, second, third = layers
     return [
-        Work(first, ("a",), wanted=True),
-        Work(second, ("b",), wanted=True),
-        Work(third, (records.output_of(first),), wanted=True),
+        TaskView(first, ("a",), is_output=True),
+        TaskView(second, ("b",), is_output=True),
+        TaskView(third, (records.output_of(first),), is_output=True),
     ]
 
 
 def expected(launch: Launch, values: dict[str, Array]) -> dict[str, Array]:
     """Of every buffer its codes, or its accumulators where its type is float32."""
     values = dict(values)
-    for work, layer in zip(launch, kernel.qgemms(launch), strict=True):
+    for work, layer in zip(launch, kernel.layers_of(launch), strict=True):
         acc = layer.accumulate()(values[work.sources[0]])
         values[records.output_of(layer)] = acc if layer.dtype == np.float32 else layer.finish()(acc)
     return values
@@ -57,7 +57,7 @@ def expected(launch: Launch, values: dict[str, Array]) -> dict[str, Array]:
 
 def given_codes(launch: Launch, count: int, seed: int) -> dict[str, Array]:
     readers = {
-        source: layer for layer, work in zip(kernel.qgemms(launch), launch, strict=True) for source in work.sources
+        source: layer for layer, work in zip(kernel.layers_of(launch), launch, strict=True) for source in work.sources
     }
     sources = [place.name for place in records.given(launch).places]
     return {source: codes(readers[source], count, seed + number) for number, source in enumerate(sources)}

@@ -74,7 +74,7 @@ def test_the_program_says_what_its_items_run_on(program: BoardProgram, made: pla
     """With the application that is loaded, of which there may be several from the same sources."""
     done = program.run("--devices")
     assert (done.returncode, done.stderr) == (0, "")
-    digest = vitis.fabric_of(code.kernels for code in codegen.item_codes(made) if code.kernels).digest
+    digest = vitis.fabric_of(code.kernels for code in codegen.generate(made).items if code.kernels).digest
     device = f"host-simulation of Vitis HLS (C++), kernels {digest[:16]}, xclbin {xclbin.uuid_of(digest)}"
     assert json.loads(done.stdout) == {"done": True, "bundle": "patched", "devices": {"network": device}}
 
@@ -152,7 +152,7 @@ def test_a_process_that_xrt_does_not_let_end_ends_with_all_it_has_to_say(
 
 def test_a_kernel_that_does_not_answer_is_not_waited_for(host: Profile, objects: Path, tmp_path: Path) -> None:
     board = with_fabric(host)
-    board = board.model_copy(update={"vitis": board.vitis.model_copy(update={"timeout_s": 1})})
+    board = board.model_copy(update={"vitis": {"timeout_s": 1}})
     made = made_of(builders.random_network(np.random.default_rng(7), (5, 3)), board)
     program = build_patched(made, board, tmp_path / "bundle", flags=["-O1"], objects=objects)
     np.save(tmp_path / "vectors.npy", uniform_vectors(program.network, 10, seed=1))
@@ -298,7 +298,7 @@ def test_the_constants_are_those_that_the_kernel_tells(host: Profile, objects: P
     """What the fabric has wrong is wrong in the tables, not only in the results."""
     board = with_fabric(host)
     made = made_of(builders.random_network(np.random.default_rng(7), (5, 3)), board)
-    tables = {table.name: table.values for code in codegen.task_codes(made) for table in code.tables}
+    tables = {table.name: table.values for code in codegen.generate(made).tasks for table in code.tables}
     wrong = Patch("kernels/vitis/layer.hpp", "out.write(held.bias[n]);", "out.write(held.bias[n] + (n == 1));")
     for folder, patches in (("right", []), ("wrong", [wrong])):
         program = build_patched(made, board, tmp_path / folder, patches, ["-O1"], objects)

@@ -29,7 +29,7 @@ def program(host: Profile, objects: Path, tmp_path_factory: pytest.TempPathFacto
     """Built as for a board, but for where its application lies."""
     board = with_fabric(host).model_copy(update={"stand_ins": False})
     made = plan.make(parse(builders.random_network(np.random.default_rng(7), (5, 3))), board)
-    app = vitis.fabric_of(code.kernels for code in codegen.item_codes(made) if code.kernels).app
+    app = vitis.fabric_of(code.kernels for code in codegen.generate(made).items if code.kernels).app
     here = Patch(vitis.SETTINGS, f"{vitis.INSTALLED}/{app}/{app}.xclbin", "network.xclbin")
     return build_patched(made, board, tmp_path_factory.mktemp("real") / "bundle", [here], ["-O1"], objects)
 

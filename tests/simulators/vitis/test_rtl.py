@@ -18,7 +18,7 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.operators.qgemm import QGemm
-from harness.targets.vitis import rtl
+from harness.targets.vitis import qgemm, rtl
 from harness.targets.vitis.rtl import Shape
 from tests.integration.programs.test_operators import half_way_vectors
 from tests.simulators.vitis.rtl_simulation import (
@@ -69,7 +69,7 @@ def cases(net: Network, count: int = VECTORS) -> list[Case]:
     """All its QGemms with the activations of these many vectors."""
     vectors = half_way_vectors(net, count, 3)
     activations = dict(zip((layer.output.name for layer in net.layers), references(net, vectors), strict=True))
-    return [Case(each, activations[each.sources[0]], activations[each.output]) for each in rtl.gemms(net)]
+    return [Case(each, activations[each.sources[0]], activations[each.output]) for each in qgemm.gemms(net)]
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +184,7 @@ def test_cycles(shapes: list[Shape], latency: int, interval: int) -> None:
 def test_a_branch_is_refused() -> None:
     net = parse(builders.random_network(np.random.default_rng(5), [3, 4, 2], residual=2))
     with pytest.raises(RequestError, match="layer layer_0_term_2 does not read layer_0_term_1"):
-        rtl.gemms(net)
+        qgemm.gemms(net)
 
 
 MUTANTS = {

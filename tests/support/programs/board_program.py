@@ -23,7 +23,7 @@ from harness.model.network import Network
 from harness.plan import plan
 from harness.plan.plan import Plan
 from harness.reference import Reference
-from harness.targets import STAND_INS, bundle
+from harness.targets import STAND_INS, bundle, codegen
 from harness.targets.bundle import Recipe
 from tests.support.objects import Keeping
 
@@ -88,7 +88,7 @@ def build(
     net: Network, board: Profile, cache: Path, block: int | None = None, split: Sequence[str] = ()
 ) -> BoardProgram:
     """The program as every command builds it."""
-    built = bundle.build(plan.make(net, board, block=block, split=split), board, cache)
+    built = bundle.build(codegen.generate(plan.make(net, board, block=block, split=split)), board, cache)
     return BoardProgram(built.folder / bundle.PROGRAM, net, built.sha256, built.compiler)
 
 
@@ -129,7 +129,7 @@ def build_patched(
 
 def _patched(made: Plan, board: Profile, folder: Path, patches: Sequence[Patch], flags: Sequence[str]) -> Recipe:
     """With more flags; the patched sources are written to `folder`."""
-    recipe = bundle.recipe_of(made, board)
+    recipe = bundle.recipe_of(codegen.generate(made), board)
     sources = functools.reduce(lambda patched, patch: patch.apply(patched), patches, recipe.sources)
     compiler = dataclasses.replace(recipe.compiler, flags=(*recipe.compiler.flags, *flags))
     recipe = dataclasses.replace(recipe, sources=sources, compiler=compiler)

@@ -111,7 +111,7 @@ def of_variant(host: Profile, target: str) -> Profile:
 
 def compile_network(net: Network, board: Profile, folder: Path, *flags: str) -> Path:
     """The object file of the generated network.c alone."""
-    (folder / "network.c").write_text(codegen.source(plan.make(net, board, block=1)), encoding="utf-8")
+    (folder / "network.c").write_text(codegen.generate(plan.make(net, board, block=1)).source, encoding="utf-8")
     definitions, include = (f"TIME_SOURCE={board.time_source}",), (KERNELS / "program", KERNELS / "c")
     output = folder / "network.o"
     find(board).build(folder, (Path("network.c"),), include, definitions, output, ("-c", *flags))

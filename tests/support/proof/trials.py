@@ -81,7 +81,7 @@ class Trial:
 
     @property
     def subject(self) -> Subject:
-        return Subject.of(self.made, self.probe)
+        return Subject.of(codegen.generate(self.made), self.probe)
 
     @property
     def parts(self) -> list[Layer]:
@@ -94,7 +94,7 @@ class Trial:
 
     def asking(self, probe: Probe | None, *, all_floats: bool = False) -> list[Question]:
         """To the program, or to nobody."""
-        asked = proof.questions(Subject.of(self.made, probe), all_floats=all_floats)
+        asked = proof.questions(Subject.of(codegen.generate(self.made), probe), all_floats=all_floats)
         return [question for question in asked if question.side is Side.BOARD]
 
     def refuted(self) -> dict[tuple[Step, str | None], Claim]:
@@ -118,14 +118,14 @@ class Trial:
         """What launches say that run in their own buffers."""
         net = self.network
         vectors = uniform_vectors(net, VECTORS, seed=1)
-        asked = launches.questions(self.made, self.probe, vectors, references(net, vectors), effort)
+        asked = launches.questions(codegen.generate(self.made), self.probe, vectors, references(net, vectors), effort)
         return [question.ask() for question in asked]
 
     def tables(self) -> list[Table]:
-        return [table for code in codegen.task_codes(self.made) for table in code.tables]
+        return [table for code in codegen.generate(self.made).tasks for table in code.tables]
 
     def stage(self, layer: Layer, part: Part) -> Stage:
-        code = codegen.task_codes(self.made)[[part.name for part in self.parts].index(layer.name)]
+        code = codegen.generate(self.made).tasks[[part.name for part in self.parts].index(layer.name)]
         return next(stage for stage in code.stages if stage.part is part)
 
     def check(self, claim: Claim) -> None:

@@ -14,8 +14,10 @@ from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.operators.qgemm import QGemm
 from harness.plan import plan
-from harness.targets import DEPTH_LIMIT, c, codegen
-from harness.targets.c import unrolled, vector
+from harness.targets import codegen
+from harness.targets.c.qgemm import TERM_LIMIT, offsets
+from harness.targets.c.qgemm import packed as pack
+from harness.targets.contraction import DEPTH_LIMIT, signed_weights
 from tests.support import builders
 from tests.support.programs.board_program import parse
 from tests.support.programs.c_variants import VARIANTS, VECTOR, of_variant
@@ -34,13 +36,13 @@ def qgemm_of(net: Network) -> QGemm:
 
 
 def source(net: Network, host: Profile, target: str) -> str:
-    return codegen.source(plan.make(net, of_variant(host, target), block=1))
+    return codegen.generate(plan.make(net, of_variant(host, target), block=1)).source
 
 
 def test_the_bare_name_is_that_of_the_reference_and_the_others_are_its_variants() -> None:
     assert {"c", *VARIANTS} == {name for name in targets.names() if name.partition(":")[0] == "c"}
-    assert targets.find("c") is c.VARIANTS[""]
-    assert targets.find(VECTOR) is c.VARIANTS["vector"]
+    assert targets.find("c").variant == ""
+    assert targets.find(VECTOR).variant == "vector"
 
 
 @pytest.mark.parametrize("name", ["c:", "c:fast", "cuda", "cuda:"])
@@ -60,14 +62,14 @@ def resized(layer: QGemm, depth: int, width: int) -> QGemm:
 @pytest.mark.parametrize("name", ["c", *VARIANTS])
 def test_a_sum_that_could_leave_int32_is_refused(name: str, net: Network) -> None:
     deep = resized(qgemm_of(net), DEPTH_LIMIT + 1, 1)
-    assert f"{DEPTH_LIMIT + 1} inputs" in (targets.find(name).refusal(deep) or "")
-    assert targets.find(name).refusal(qgemm_of(net)) is None
+    assert f"{DEPTH_LIMIT + 1} inputs" in (targets.find(name).unsupported(deep) or "")
+    assert targets.find(name).unsupported(qgemm_of(net)) is None
 
 
 def test_code_without_loops_is_refused_where_it_would_be_absurd(net: Network) -> None:
-    most = resized(qgemm_of(net), 400, unrolled.TERM_LIMIT // 400)
-    assert targets.find("c:unrolled").refusal(most) is None
-    reason = targets.find("c:unrolled").refusal(resized(most, 400, most.size + 1))
+    most = resized(qgemm_of(net), 400, TERM_LIMIT // 400)
+    assert targets.find("c:unrolled").unsupported(most) is None
+    reason = targets.find("c:unrolled").unsupported(resized(most, 400, most.size + 1))
     assert reason == "100,400 products, but code without loops is limited to 100,000 a layer; take c:inlined"
 
 
@@ -75,7 +77,7 @@ def test_code_without_loops_is_refused_where_it_would_be_absurd(net: Network) ->
 def test_every_weight_is_at_its_documented_place_and_zeros_are_elsewhere(depth: int, width: int) -> None:
     weights = np.random.default_rng(3).integers(1, 128, (depth, width)).astype(np.int8)
     groups, panels = -(-depth // 4), -(-width // 16)
-    packed = vector.packed(weights)
+    packed = pack(weights)
     assert packed.shape == (panels * groups, 64)
     flat = packed.reshape(-1)
     for k in range(depth):
@@ -90,12 +92,12 @@ def test_both_offsets_give_the_same_accumulator(activations: str) -> None:
     layer = qgemm_of(parse(builders.random_network(np.random.default_rng(5), (9, 20), **options)))
     limits = np.iinfo(layer.input.dtype)
     codes = np.random.default_rng(6).integers(limits.min, limits.max + 1, 9)
-    weights, zero_points = targets.signed_weights(layer)
+    weights, zero_points = signed_weights(layer)
     flipped = codes - 128 if activations == "uint8" else codes + 128
     corrections = zero_points.astype(np.int64) * codes.sum()
     plain, other = (
         (start + given @ weights.astype(np.int64) - corrections).astype(np.uint32).view(np.int32)
-        for start, given in zip(vector.offsets(layer).astype(np.int64), (codes, flipped), strict=True)
+        for start, given in zip(offsets(layer).astype(np.int64), (codes, flipped), strict=True)
     )
     centered = weights.astype(np.int64) - zero_points
     assert plain.tolist() == (layer.bias + (codes - layer.a_zero_point) @ centered).tolist()

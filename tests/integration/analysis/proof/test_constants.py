@@ -45,7 +45,7 @@ LIE = [
 
 def held(trial: Trial) -> Claim:
     """What is said of the tables."""
-    asked = constants.questions(trial.network, trial.parts, codegen.task_codes(trial.made), trial.probe)
+    asked = constants.questions(trial.network, trial.parts, codegen.generate(trial.made).tasks, trial.probe)
     return next(question for question in asked if question.side is Side.BOARD).ask()
 
 

@@ -27,10 +27,11 @@ from harness.operators.qgemm import QGemm
 from harness.operators.quantize_linear import QuantizeLinear
 from harness.plan import plan
 from harness.plan.plan import Plan
-from harness.targets import Launch, LayerCode, Table, Work, codegen
-from harness.targets.c import code, vector
-from harness.targets.cuda import fused
-from harness.targets.tiovx import constants as of_tiovx
+from harness.targets import Launch, LayerCode, Table, TaskView, codegen
+from harness.targets.c import code
+from harness.targets.c import qgemm as of_c
+from harness.targets.cuda import qgemm as of_cuda
+from harness.targets.tiovx import qgemm as of_tiovx
 from harness.targets.vitis import rtl
 from tests.campaigns.mutation.target_vitis import with_fabric
 from tests.simulators.tiovx.boards import with_dsp
@@ -68,7 +69,7 @@ def planned(net: Network, target: str, host: Profile, split: tuple[str, ...] = (
 def asked(made: Plan, probe: Probe | None = None, net: Network | None = None) -> Claim:
     """Return what is claimed of the tables; without a probe of a program that has what its generator made."""
     parts = [made.part(task) for task in made.tasks]
-    questions = constants.questions(net or made.network, parts, codegen.task_codes(made), probe)
+    questions = constants.questions(net or made.network, parts, codegen.generate(made).tasks, probe)
     return next(question for question in questions if question.side is Side.BOARD).ask()
 
 
@@ -78,7 +79,7 @@ def test_the_tables_of_every_target_follow_from_the_file(host: Profile, target: 
     made = planned(net, target, host)
     claim = asked(made)
     assert claim.counterexample == ""
-    assert claim.question.cases == sum(table.values.size for of in codegen.task_codes(made) for table in of.tables)
+    assert claim.question.cases == sum(table.values.size for of in codegen.generate(made).tasks for table in of.tables)
     assert claim.question.cases > 0
     assert target in {made.items[task.item].target for task in made.tasks}
 
@@ -91,7 +92,7 @@ def test_the_columns_of_a_split_layer_follow_from_the_file(host: Profile, target
     first, *others = made.tasks
     without = dataclasses.replace(made, tasks=(first, *others[:-2], others[-1]))
     parts = [without.part(task) for task in without.tasks]
-    codes = [of for of, task in zip(codegen.task_codes(made), made.tasks, strict=True) if task in without.tasks]
+    codes = [of for of, task in zip(codegen.generate(made).tasks, made.tasks, strict=True) if task in without.tasks]
     [claim] = [q.ask() for q in constants.questions(UINT8, parts, codes, None) if q.side is Side.BOARD]
     assert not claim.holds
 
@@ -136,7 +137,7 @@ CHANGES: dict[str, tuple[Change, Network]] = {
 def wrong_generator(monkeypatch: pytest.MonkeyPatch) -> Callable[[Change], None]:
     """Let every target encode layers that were changed."""
 
-    def changed(work: Work, change: Change) -> Work:
+    def changed(work: TaskView, change: Change) -> TaskView:
         return dataclasses.replace(work, layer=change(work.layer)) if isinstance(work.layer, QGemm) else work
 
     def patch(change: Change) -> None:
@@ -184,7 +185,7 @@ def test_a_program_of_such_a_generator_is_found(
     program = build_patched(made, workshop.board, tmp_path / "bundle", flags=["-O1"], objects=workshop.objects)
     (tmp_path / "scratch").mkdir()
     probe = Probe(program.deployed(tmp_path / "run"), options(made), 60, tmp_path / "scratch")
-    tables = [table for of in codegen.task_codes(made) for table in of.tables]
+    tables = [table for of in codegen.generate(made).tasks for table in of.tables]
     held = probe.tables(tables)
     assert all(np.array_equal(np.atleast_2d(table.values), there) for table, there in zip(tables, held, strict=True))
     assert "its target generated it so" in asked(made, probe).counterexample
@@ -198,14 +199,14 @@ def padding_of(values: Array) -> Array:
 
 
 LAYOUTS: dict[str, tuple[str, Any, str, Callable[[Any], Any], Network]] = {
-    "c:vector, padding of weights": ("c:vector", vector, "packed", padding_of, FLOAT),
+    "c:vector, padding of weights": ("c:vector", of_c, "packed", padding_of, FLOAT),
     "c:vector, padding of columns": ("c:vector", code, "filled", padding_of, FLOAT),
-    "cuda:fused, padding of weights": ("cuda:fused", fused, "packed", padding_of, FLOAT),
-    "cuda:fused, padding of columns": ("cuda:fused", fused, "_padded", padding_of, FLOAT),
+    "cuda:fused, padding of weights": ("cuda:fused", of_cuda, "packed", padding_of, FLOAT),
+    "cuda:fused, padding of columns": ("cuda:fused", of_cuda, "_padded", padding_of, FLOAT),
     "tiovx:c7x, padding of weights": ("tiovx:c7x", of_tiovx, "packed", padding_of, FLOAT),
     "tiovx:c7x, groups reversed": ("tiovx:c7x", of_tiovx, "packed", np.flipud, UINT8),
-    "c:vector, panels reversed": ("c:vector", vector, "packed", np.flipud, UINT8),
-    "cuda:fused, groups reversed": ("cuda:fused", fused, "packed", np.flipud, UINT8),
+    "c:vector, panels reversed": ("c:vector", of_c, "packed", np.flipud, UINT8),
+    "cuda:fused, groups reversed": ("cuda:fused", of_cuda, "packed", np.flipud, UINT8),
     "tiovx:mpu, thresholds off by one": ("tiovx:mpu", Contraction, "thresholds", lambda steps: steps + 1, UINT8),
     "vitis, thresholds off by one": (
         "vitis",
@@ -270,7 +271,8 @@ SCALES = ("alpha", "a_scale", "b_scale", "y_scale")  # of which the multiplier i
 
 
 def of_board(made: Plan) -> list[proof.Question]:
-    return [q for q in proof.questions(proof.Subject.of(made, None), all_floats=False) if q.side is Side.BOARD]
+    subject = proof.Subject.of(codegen.generate(made), None)
+    return [q for q in proof.questions(subject, all_floats=False) if q.side is Side.BOARD]
 
 
 def test_an_addend_of_the_file_is_in_a_table(host: Profile) -> None:
@@ -302,8 +304,8 @@ def with_tables(codes: list[LayerCode], index: int, *tables: Table) -> list[Laye
 )
 def test_a_table_too_many_or_too_few_is_found(host: Profile, change: Any, words: str) -> None:
     made = planned(SQUARE, "c", host)
-    parts, codes = [made.part(task) for task in made.tasks], codegen.task_codes(made)
-    wrong = with_tables(codes, 1, *change(codes[1].tables))
+    parts, codes = [made.part(task) for task in made.tasks], codegen.generate(made).tasks
+    wrong = with_tables(list(codes), 1, *change(codes[1].tables))
     claim = next(iter(constants.questions(SQUARE, parts, wrong, None))).ask()
     assert re.match(words, claim.counterexample), claim.counterexample
 

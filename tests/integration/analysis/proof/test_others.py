@@ -277,7 +277,7 @@ def test_a_stand_in_is_taken_for_what_it_is() -> None:
 
 def test_what_a_target_takes_for_granted_is_said_of_its_items() -> None:
     plain = parse(builders.random_network(np.random.default_rng(2), (3, 4)))
-    stated = said(plain, of_items={"network": targets.find("vitis").taken_for_granted})
+    stated = said(plain, of_items={"network": targets.find("vitis").assumptions})
     assert stated[0].startswith("Of item network: It is a kernel for the fabric, of which the next sentence does not")
     assert stated[1].startswith("The same instructions with the same operands")
     assert stated[1:] == said(plain)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.analysis.proof import races
-from harness.boards.profile import OPERATORS, ItemProfile, Profile
+from harness.boards.profile import ItemProfile, Profile
 from harness.core.errors import ToolError
 from harness.plan import plan
 from harness.plan.plan import Plan, Sync
@@ -31,20 +31,19 @@ RELAXED_FLAG = Patch("kernels/program/schedule.c", "memory_order_release", "memo
 def board(host: Profile) -> Profile:
     """Return a board of three items, the first of which computes all that no split gives to another."""
     items = {name: ItemProfile(target="c") for name in ("first", "second", "third")}
-    items["first"] = items["first"].model_copy(update={"operators": OPERATORS})
     return host.model_copy(update={"items": items})
 
 
 def race(made: Plan, board: Profile, folder: Path, *patches: Patch) -> str:
     """Return the race that is found in the plan's program, built from patched sources."""
-    recipe = bundle.recipe_of(made, board)
+    recipe = bundle.recipe_of(codegen.generate(made), board)
     sources = recipe.sources
     for patch in patches:
         sources = patch.apply(sources)
     for path, content in sources.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content)
-    return races.find_race(made, board, folder, lambda _: None)
+    return races.find_race(codegen.generate(made), board, folder, lambda _: None)
 
 
 def made(board: Profile, split: Sequence[str], sync: Sync = "barrier") -> Plan:
@@ -88,7 +87,7 @@ def test_a_program_that_fails_for_another_reason_is_a_tool_error(board: Profile,
 
 def test_the_sources_of_the_bundle_are_compiled_not_generated_again(board: Profile, tmp_path: Path) -> None:
     right = made(board, BRANCHES)
-    network = codegen.source(right)
+    network = codegen.generate(right).source
     broken = Patch("network.c", network, f"{network}#error from the bundle\n")
     with pytest.raises(ToolError, match="from the bundle"):
         race(right, board, tmp_path, broken)

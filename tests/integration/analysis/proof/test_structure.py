@@ -19,6 +19,7 @@ from harness.core.file_digest import file_sha256
 from harness.model.network import Network
 from harness.plan import plan
 from harness.plan.plan import Plan
+from harness.targets import codegen
 from harness.targets.bundle import PROGRAM
 from tests.support import builders
 from tests.support.programs.board_program import Patch, build_patched, parse
@@ -66,7 +67,7 @@ def build(made: Plan, board: Profile, folder: Path, objects: Path, patches: Sequ
 
 
 def claims_of(made: Plan, program: Path) -> list[Claim]:
-    asked = structure.questions(made, (program, file_sha256(program)))
+    asked = structure.questions(codegen.generate(made), (program, file_sha256(program)))
     return [question.ask() for question in asked]
 
 
@@ -483,7 +484,7 @@ def test_a_program_without_symbols_is_a_failure_of_the_tool(host: Profile, tmp_p
 def test_only_the_deployed_file_is_read(host: Profile, tmp_path: Path, objects: Path) -> None:
     made = plan.make(CHAIN, host, block=16)
     program = build(made, host, tmp_path / "bundle", objects)
-    asked = structure.questions(made, (program, "0" * 64))
+    asked = structure.questions(codegen.generate(made), (program, "0" * 64))
     with pytest.raises(ToolError, match="is not the deployed program"):
         next(asked).ask()
 
@@ -491,7 +492,7 @@ def test_only_the_deployed_file_is_read(host: Profile, tmp_path: Path, objects: 
 def test_each_claim_that_holds_has_the_hash_of_the_file(host: Profile, tmp_path: Path, objects: Path) -> None:
     made = plan.make(CHAIN, host, block=16)
     claims = claims_of(made, build(made, host, tmp_path / PROGRAM, objects))
-    asked = [question.ask().question.statement for question in structure.questions(made, None)]
+    asked = [question.ask().question.statement for question in structure.questions(codegen.generate(made), None)]
     assert [claim.question.statement for claim in claims] == asked
     assert len({claim.answers_sha256 for claim in claims}) == 1
 

@@ -431,7 +431,7 @@ def test_the_library_may_be_linked_in_any_file_of_that_core(place: Path, bench: 
 
 def test_the_sdk_is_the_one_asked_for_then_the_profiles_then_the_environments(bench: Bench, tmp_path: Path) -> None:
     second, third = made_up_sdk(tmp_path / "second"), made_up_sdk(tmp_path / "third")
-    tiovx = bench.profile.tiovx.model_copy(update={"sdk": str(second)})
+    tiovx = bench.profile.section("tiovx") | {"sdk": str(second)}
     profile = bench.profile.model_copy(update={"tiovx": tiovx})
     environment = {"TIOVX_SDK": str(third)}
     assert find_sdk(bench.sdk, profile, environment).root == bench.sdk

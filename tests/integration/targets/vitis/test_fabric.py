@@ -18,8 +18,8 @@ from harness import model
 from harness.boards.workspace import ROOT
 from harness.core.arrays import Array
 from harness.operators.qgemm import QGemm
-from harness.targets import Work
-from harness.targets.vitis import constants, fabric, kernel, records, rtl
+from harness.targets import TaskView
+from harness.targets.vitis import fabric, kernel, qgemm, records, rtl
 from harness.targets.vitis.fabric import K26, Resources
 from harness.targets.vitis.rtl import Shape
 from tests.simulators.vitis.rtl_simulation import build_chain, write_constants
@@ -29,13 +29,13 @@ from tests.unit.targets.vitis.test_records import launches
 
 
 def gemms(widths: Sequence[int], seed: int = 1, **options: object) -> tuple[QGemm, ...]:
-    return rtl.gemms(parse(builders.random_network(np.random.default_rng(seed), widths, **options)))  # type: ignore[arg-type]
+    return qgemm.gemms(parse(builders.random_network(np.random.default_rng(seed), widths, **options)))  # type: ignore[arg-type]
 
 
-def in_a_row(layers: Sequence[QGemm]) -> list[Work]:
+def in_a_row(layers: Sequence[QGemm]) -> list[TaskView]:
     """The launch of a chain of which the last layer's output is wanted."""
     sources = ["input_output", *(f"{layer.name}_output" for layer in layers)]
-    return [Work(layer, (source,), layer is layers[-1]) for layer, source in zip(layers, sources, strict=False)]
+    return [TaskView(layer, (source,), layer is layers[-1]) for layer, source in zip(layers, sources, strict=False)]
 
 
 def by_hand(layers: Sequence[QGemm]) -> tuple[int, int]:
@@ -98,7 +98,7 @@ def _layer(shape: Shape, passing: Sequence[int], arriving: list[list[int]]) -> l
 
 
 @for_all(launches(), st.booleans(), st.randoms(use_true_random=False))
-def test_records_take_the_predicted_cycles(launch: list[Work], everything: bool, random: Random) -> None:
+def test_records_take_the_predicted_cycles(launch: list[TaskView], everything: bool, random: Random) -> None:
     flows = records.flows(launch, everything)
     shapes = [
         Shape(
@@ -124,9 +124,9 @@ def test_a_record_that_is_wider_than_its_layer_is_counted() -> None:
     """x -> a, a -> b, x -> c; x is 30 elements, in front of a's 2."""
     [a, b], [c] = gemms((30, 2, 4)), gemms((30, 1), seed=2)
     launch = [
-        Work(a, ("x",), wanted=False),
-        Work(b, (records.output_of(a),), wanted=True),
-        Work(replace(c, name="c"), ("x",), wanted=True),
+        TaskView(a, ("x",), is_output=False),
+        TaskView(b, (records.output_of(a),), is_output=True),
+        TaskView(replace(c, name="c"), ("x",), is_output=True),
     ]
     shapes = fabric.shapes(launch)
     assert [(each.record, each.depth, each.width, each.kept) for each in shapes] == [
@@ -179,7 +179,7 @@ def test_block_rams_have_at_least_the_bits_and_ports(words: int, bits: int, halv
 
 def test_no_layer_of_acas_takes_less_block_ram_than_counted() -> None:
     """What yosys takes is in docs/boards/kv260-rtl.md; it keeps copies of signs, else it saves what is counted here."""
-    layers = rtl.gemms(model.load(ROOT / "models" / "acas_coc.onnx"))
+    layers = qgemm.gemms(model.load(ROOT / "models" / "acas_coc.onnx"))
     counted = [resources([layer]).bram36 for layer in layers]
     page = (ROOT / "docs" / "boards" / "kv260-rtl.md").read_text(encoding="utf-8")
     taken = [float(row.split("|")[6]) for row in page.splitlines() if row.startswith("| dense_")]
@@ -225,7 +225,7 @@ def test_tables_of_columns_that_are_the_same_are_stored_once() -> None:
         bias=np.repeat(layer.bias[:1], 40),
         multiplier=np.repeat(layer.multiplier[:1], 40),
     )
-    assert len(constants.thresholds(same)) == 1
+    assert len(qgemm.thresholds(same)) == 1
     assert resources([same]).bram36 == 0.5, "the weights: eight bits, whatever N is"
     assert resources([layer]).bram36 > 3
 
@@ -233,9 +233,9 @@ def test_tables_of_columns_that_are_the_same_are_stored_once() -> None:
 def test_every_step_of_the_search_has_its_memory() -> None:
     """Beside the weights, which here are LUTs; 50 columns, so that steps 0 to 3 are LUTs and the others block RAM."""
     [layer] = gemms((9, 50), per_column=True)
-    levels = rtl.threshold_levels(constants.thresholds(layer))
+    levels = rtl.threshold_levels(qgemm.thresholds(layer))
     bits = [fabric.stored_bits(level.reshape(-1, 1)) for level in levels]
-    weights = fabric.luts(9, fabric.stored_bits(constants.centred(layer)))
+    weights = fabric.luts(9, fabric.stored_bits(qgemm.centred(layer)))
     in_luts = sum(fabric.luts(50 * 2**step, bits[step]) for step in range(4))
     in_ram = sum(fabric.block_rams(50 * 2**step, bits[step]) for step in range(4, 8))
     assert min(bits) > 10
@@ -251,7 +251,7 @@ def test_what_is_in_block_ram_is_what_the_kernel_says() -> None:
     for depth, width in ((70, 3), (5, 40)):
         layers = gemms((depth, width))
         text = kernel.of_launch(in_a_row(layers)).text
-        levels = [level.values for level in constants.of_layer(layers[0]).rounding[:-1]]
+        levels = [level.values for level in qgemm.of_layer(layers[0]).rounding[:-1]]
         assert text.count("impl=bram") == (depth > 64) + sum(level.size > 512 for level in levels)
         assert text.count("impl=lutram") == (depth <= 64) + sum(level.size <= 512 for level in levels)
 
@@ -262,19 +262,19 @@ def test_areas_of_launches_add_up() -> None:
 
 
 def test_a_shortage_names_all_that_the_board_has_too_little_of() -> None:
-    assert fabric.shortage(K26) is None
-    assert fabric.shortage(replace(K26, dsp=1_249)) == "needs at least 1,249 DSP, the K26 has 1,248"
-    assert fabric.shortage(Resources(200_000, 5_000, 144.5)) == (
+    assert fabric.resource_shortage(K26) is None
+    assert fabric.resource_shortage(replace(K26, dsp=1_249)) == "needs at least 1,249 DSP, the K26 has 1,248"
+    assert fabric.resource_shortage(Resources(200_000, 5_000, 144.5)) == (
         "needs at least 5,000 DSP, the K26 has 1,248; at least 144.5 BRAM36, the K26 has 144; "
         "at least 200,000 LUT, the K26 has 117,120"
     )
 
 
-def test_the_forecast_for_acas() -> None:
+def test_the_estimate_for_acas() -> None:
     """A shared fabric, and a line for each kernel under its name."""
-    layers = rtl.gemms(model.load(ROOT / "models" / "acas_coc.onnx"))
+    layers = qgemm.gemms(model.load(ROOT / "models" / "acas_coc.onnx"))
     launches = [in_a_row(layers[:8]), in_a_row(layers[8:])]
-    area, first, second = fabric.forecast(launches, 300)
+    area, first, second = fabric.estimate(launches, 300)
     assert area.startswith("fabric of the K26: at least 405 of 1,248 DSP (32 %), ")
     assert [kernel.name_of(launch) for launch in launches] == [line.partition(":")[0] for line in (first, second)]
     assert "501 cycles for a vector, 51 to the next (406 with all activations); at 300 MHz 1.67 µs and 0.17 µs" in first

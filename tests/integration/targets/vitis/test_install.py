@@ -243,7 +243,7 @@ def fresh(tmp_path: Path, laboratory: Laboratory, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(steps, "DEVICE_TIMEOUT_S", 0.05)
     found = laboratory.board("kv260")
     keys = {"vitis": str(root), "platform": str(platform), "clock_mhz": 200}
-    changes = {"address": Address(host="board.example"), "vitis": found.vitis.model_copy(update=keys)}
+    changes = {"address": Address(host="board.example"), "vitis": found.section("vitis") | keys}
     workspace = Workspace(tmp_path / "boards.yaml", tmp_path, tmp_path / "runs", tmp_path / "cache")
     return Bench(Kria(), found.model_copy(update=changes), workspace, tmp_path / "record")
 
@@ -425,7 +425,7 @@ def test_a_board_that_cannot_be_given_an_application_is_refused_before_the_build
 
 
 def test_no_vitis_is_refused_before_the_board_is_asked(bench: Bench) -> None:
-    keys = bench.profile.vitis.model_copy(update={"vitis": None})
+    keys = bench.profile.section("vitis") | {"vitis": None}
     bench.profile = bench.profile.model_copy(update={"vitis": keys})
     with pytest.raises(ToolError, match="no Vitis to build its fabric with"):
         bench.install()

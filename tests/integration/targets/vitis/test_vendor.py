@@ -15,10 +15,9 @@ import pytest
 from harness.boards.profile import Laboratory, Profile
 from harness.boards.workspace import ROOT
 from harness.core.errors import ToolError
-from harness.targets.vitis import overlay, reports, vendor, xclbin
+from harness.targets.vitis import Vitis, overlay, reports, vendor, xclbin
 from harness.targets.vitis.overlay import Controller, Hardware
 from harness.targets.vitis.reports import Loop
-from harness.targets.vitis.unconfirmed import UNCONFIRMED
 from harness.targets.vitis.vendor import Package, Tools
 from tests.support.vitis import vendor_tools
 from tests.support.vitis.vendor_tools import KERNELS, MET, MISSED, fabric, handoff, timing
@@ -37,7 +36,7 @@ def board(tmp_path: Path, laboratory: Laboratory, monkeypatch: pytest.MonkeyPatc
         monkeypatch.delenv(name, raising=False)
     found = laboratory.board("kv260")
     keys = {"vitis": str(root), "platform": str(platform), "clock_mhz": 200}
-    return found.model_copy(update={"vitis": found.vitis.model_copy(update=keys)})
+    return found.model_copy(update={"vitis": found.section("vitis") | keys})
 
 
 @pytest.fixture
@@ -85,7 +84,7 @@ def test_the_tools_are_found_in_both_layouts(board: Profile, tools: Tools, tmp_p
 
 
 def with_keys(board: Profile, **keys: object) -> Profile:
-    return board.model_copy(update={"vitis": board.vitis.model_copy(update=keys)})
+    return board.model_copy(update={"vitis": board.section("vitis") | keys})
 
 
 def test_the_profile_comes_before_the_environment(board: Profile, tools: Tools) -> None:
@@ -470,4 +469,4 @@ def test_the_package_has_the_overlay_of_its_design(built: Built, monkeypatch: py
 
 def test_the_page_has_the_list_that_a_run_prints() -> None:
     page = (ROOT / "docs" / "boards" / "kv260.md").read_text()
-    assert re.findall(r"^- \[ \] (.*)$", page, re.MULTILINE) == list(UNCONFIRMED)
+    assert re.findall(r"^- \[ \] (.*)$", page, re.MULTILINE) == list(Vitis.hardware_checklist)

@@ -89,7 +89,7 @@ def test_flags_never_let_a_board_s_own_headers_come_first(tmp_path: Path, board:
 
 def test_the_profile_comes_before_the_environment(tmp_path: Path, board: Profile) -> None:
     copied(tmp_path / "named")
-    vitis = board.vitis.model_copy(update={"xrt": str(tmp_path / "named")})
+    vitis = board.section("vitis") | {"xrt": str(tmp_path / "named")}
     found = xrt.find(board.model_copy(update={"vitis": vitis}), {xrt.VARIABLE: "/nowhere"})
     assert found.library.is_relative_to(tmp_path / "named")
 

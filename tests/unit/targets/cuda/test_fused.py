@@ -7,42 +7,26 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-import pytest
 
 from harness.boards.profile import Profile
 from harness.model.network import Network
 from harness.plan import plan
-from harness.targets import KERNELS, Work, codegen
+from harness.targets import KERNELS, Launch, TaskView, codegen
 from harness.targets.cuda import fused
 from harness.targets.cuda.code import ARGUMENTS_LIMIT, DeviceCode
 from tests.support import builders, dags
 from tests.support.programs.board_program import parse
 
 
-class Recorder:
-    """In the place of the generator: keeps the launches that it is given."""
-
-    def __init__(self) -> None:
-        self.launches: list[Sequence[Work]] = []
-
-    def __call__(self, launches: Sequence[Sequence[Work]]) -> list[object]:
-        self.launches += launches
-        return original(launches)  # type: ignore[return-value]
-
-
-original = fused.generate
-
-
-def launches(net: Network, board: Profile, monkeypatch: pytest.MonkeyPatch) -> list[Sequence[Work]]:
+def launches(net: Network, board: Profile) -> list[Launch]:
     """Of one item that computes everything."""
-    recorder = Recorder()
-    monkeypatch.setattr(fused, "generate", recorder)
     names = [layer.name for layer in net.layers]
-    codegen.item_codes(plan.make(net, board, ["c", "cuda:fused"], split=[f"{names[0]}..{names[-1]}=network"]))
-    return recorder.launches
+    made = plan.make(net, board, ["c", "cuda:fused"], split=[f"{names[0]}..{names[-1]}=network"])
+    [of_item] = codegen.item_views(made)
+    return of_item
 
 
-def lifetimes(works: Sequence[Work]) -> dict[str, tuple[int, int]]:
+def lifetimes(works: Sequence[TaskView]) -> dict[str, tuple[int, int]]:
     """By a buffer's name the layers during which its tile must be its own.
 
     It is written before layer 0 or by a layer.  A layer ends with a barrier, behind it what it has written is copied to
@@ -57,11 +41,11 @@ def lifetimes(works: Sequence[Work]) -> dict[str, tuple[int, int]]:
     return found
 
 
-def test_no_tile_is_written_while_another_buffer_needs_it(host: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_tile_is_written_while_another_buffer_needs_it(host: Profile) -> None:
     reused = 0
     for seed in range(40):
         net = parse(dags.random_dag(np.random.default_rng(seed), 14))
-        for works in launches(net, host, monkeypatch):
+        for works in launches(net, host):
             tiles, alive = fused._tiles(works), lifetimes(works)
             sizes = {name: size for work in works for name, size in fused._sizes(work)}
             assert sizes.keys() == alive.keys() == tiles.places.keys()
@@ -80,7 +64,7 @@ def test_no_kernel_is_given_more_buffers_than_the_program_has_room_for(host: Pro
     assert room
     assert int(room[1]) == ARGUMENTS_LIMIT
     net = parse(builders.random_network(np.random.default_rng(7), [3] * 70))
-    [_, code] = codegen.item_codes(plan.make(net, host, ["c", "cuda:fused"]))
+    [_, code] = codegen.generate(plan.make(net, host, ["c", "cuda:fused"])).items
     assert isinstance(code.kernels, DeviceCode)
     assert [len(kernel.arguments) for kernel in code.kernels.kernels] == [ARGUMENTS_LIMIT, 69 - 63 + 1]
     assert [len(kernel.layers) for kernel in code.kernels.kernels] == [63, 69 - 63]

@@ -12,8 +12,11 @@ from harness.core.arrays import Array
 from harness.core.errors import ToolError
 from harness.operators.qgemm import QGemm
 from harness.operators.quantize_linear import QuantizeLinear
-from harness.targets import DEPTH_LIMIT, KERNELS, find, threshold_check
-from harness.targets.tiovx import UNCONFIRMED, constants
+from harness.targets import KERNELS, find, threshold_check
+from harness.targets.contraction import DEPTH_LIMIT
+from harness.targets.tiovx import Tiovx, constants
+from harness.targets.tiovx.constants import Constants
+from harness.targets.tiovx.qgemm import packed as pack
 from tests.support import builders
 from tests.support.programs.board_program import parse
 
@@ -31,10 +34,15 @@ def quantize_linear() -> QuantizeLinear:
     return next(layer for layer in net.layers if isinstance(layer, QuantizeLinear))
 
 
+def constants_of(layer: QGemm | QuantizeLinear) -> Constants:
+    found: Constants = find("tiovx:c7x").lowering_of(layer).constants(layer)
+    return found
+
+
 def accumulated(layer: QGemm, codes: Array) -> Array:
     """What kernels/tiovx/target/qgemm.c makes of the constants, in numpy: codes (n, K) -> (n, N)."""
-    parts = constants.of_layer(layer).parts
-    flip = int(constants.of_layer(layer).head.values[3])
+    parts = constants_of(layer).parts
+    flip = int(constants_of(layer).head.values[3])
     a = np.zeros((len(codes), -(-layer.input.size // QUAD) * QUAD), np.int64)
     a[:, : layer.input.size] = codes.view(np.uint8) ^ flip
     weights = parts["WEIGHTS"].values.astype(np.int64).reshape(-1, a.shape[1] // QUAD, LANES, QUAD)
@@ -59,7 +67,7 @@ def test_the_sums_of_the_packed_constants_are_the_layers(
 
 def test_the_order_of_packed_weights_is_that_of_the_instruction() -> None:
     weights = np.arange(9 * 20, dtype=np.int64).reshape(9, 20).astype(np.int8)
-    packed = constants.packed(weights)
+    packed = pack(weights)
     assert packed.shape == (2 * 3, 64)
     assert packed[0, 4 * 5 + 2] == weights[2, 5]
     assert packed[1, 4 * 5 + 2] == weights[4 + 2, 5]
@@ -71,9 +79,9 @@ def test_the_order_of_packed_weights_is_that_of_the_instruction() -> None:
 def test_a_layer_with_codes_has_thresholds_one_with_floats_multipliers() -> None:
     with_codes, with_floats = qgemm().dtype, qgemm(float_output=True)
     assert with_codes == np.uint8
-    assert set(constants.of_layer(qgemm()).parts) == {"OFFSET", "TABLE", "WEIGHTS"}
-    assert set(constants.of_layer(with_floats).parts) == {"OFFSET", "MULTIPLIER", "WEIGHTS"}
-    assert set(constants.of_layer(quantize_linear()).parts) == {"TABLE"}
+    assert set(constants_of(qgemm()).parts) == {"OFFSET", "TABLE", "WEIGHTS"}
+    assert set(constants_of(with_floats).parts) == {"OFFSET", "MULTIPLIER", "WEIGHTS"}
+    assert set(constants_of(quantize_linear()).parts) == {"TABLE"}
 
 
 def test_the_head_has_the_fields_of_the_protocol_in_its_order() -> None:
@@ -84,9 +92,9 @@ def test_the_head_has_the_fields_of_the_protocol_in_its_order() -> None:
     assert tuple(re.findall(r"^ +(\w+),", parts, re.MULTILINE)) == constants.PARTS
     assert f"KERNELS_VERSION = {constants.KERNELS_VERSION} " in PROTOCOL
     layer = qgemm(activations="int8")
-    assert constants.of_layer(layer).head.values.tolist()[:5] == [1, 7, 19, 128, 128]
-    sizes = [constants.of_layer(layer).parts[part].values.nbytes for part in ("OFFSET", "TABLE", "WEIGHTS")]
-    assert constants.of_layer(layer).head.values.tolist()[5:] == [sizes[0], 0, sizes[1], 0, sizes[2]]
+    assert constants_of(layer).head.values.tolist()[:5] == [1, 7, 19, 128, 128]
+    sizes = [constants_of(layer).parts[part].values.nbytes for part in ("OFFSET", "TABLE", "WEIGHTS")]
+    assert constants_of(layer).head.values.tolist()[5:] == [sizes[0], 0, sizes[1], 0, sizes[2]]
 
 
 @pytest.mark.parametrize("activations", ["uint8", "int8"])
@@ -131,17 +139,17 @@ def test_a_threshold_of_inputs_that_is_off_by_one_is_found(which: int, step: int
 def test_what_has_no_kernel_or_no_room_is_refused(target: str) -> None:
     of = find(target)
     net = parse(builders.random_network(np.random.default_rng(1), (5, 4), residual=2, argmax=True))
-    refused = {layer.operator: of.refusal(layer) for layer in net.layers}
+    refused = {layer.operator: of.unsupported(layer) for layer in net.layers}
     assert "no kernel here uses" in (refused["Add"] or "")
-    assert (refused["QuantizeLinear"], of.refusal(qgemm())) == (None, None)
+    assert (refused["QuantizeLinear"], of.unsupported(qgemm())) == (None, None)
     deep = dataclasses.replace(qgemm(), inputs=(dataclasses.replace(qgemm().input, shape=(DEPTH_LIMIT + 1,)),))
-    assert f"at most {DEPTH_LIMIT}" in (of.refusal(deep) or "")
+    assert f"at most {DEPTH_LIMIT}" in (of.unsupported(deep) or "")
     layer = qgemm()
     high = layer.accumulator_bounds()[1]
     full = dataclasses.replace(layer, bias=(layer.bias + (np.iinfo(np.int32).max - high)).astype(np.int32))
-    assert "2^31 - 1" in (of.refusal(full) or "")
+    assert "2^31 - 1" in (of.unsupported(full) or "")
 
 
 def test_the_page_has_the_checklist_that_a_run_prints() -> None:
     page = Path(ROOT / "docs" / "boards" / "tda4vm.md").read_text()
-    assert re.findall(r"^- \[ \] (.*)$", page, re.MULTILINE) == list(UNCONFIRMED)
+    assert re.findall(r"^- \[ \] (.*)$", page, re.MULTILINE) == list(Tiovx.hardware_checklist)

@@ -55,9 +55,7 @@ def test_a_link_that_leads_out_of_the_copy_is_passed_over(tmp_path: Path, board:
 
 
 def test_the_profile_comes_before_the_environment(tmp_path: Path, board: Profile) -> None:
-    named = board.model_copy(
-        update={"tiovx": board.tiovx.model_copy(update={"target_fs": str(copied(tmp_path / "named"))})}
-    )
+    named = board.model_copy(update={"tiovx": {"target_fs": str(copied(tmp_path / "named"))}})
     assert sdk.find(named, {"TARGET_FS": "/nowhere"}).library.is_relative_to(tmp_path / "named/usr/lib")
 
 

@@ -16,15 +16,15 @@ TIOVX = "tiovx, MPU-0, kernels 1 (0123456789abcdef)"
 
 def test_the_double_is_where_stand_ins_are_and_nowhere_else(host: Profile) -> None:
     hardware = host.model_copy(update={"stand_ins": False, "local": False, "address": Address(host="board.lab")})
-    assert TARGET.contradiction(host, f"{DOUBLE}, MPU-0") is None
-    assert TARGET.contradiction(hardware, TIOVX) is None
-    assert "but its double should be there" in (TARGET.contradiction(host, TIOVX) or "")
-    assert "but TI's should be there" in (TARGET.contradiction(hardware, f"{DOUBLE}, MPU-0") or "")
+    assert TARGET.check_device(host, f"{DOUBLE}, MPU-0") is None
+    assert TARGET.check_device(hardware, TIOVX) is None
+    assert "but its double should be there" in (TARGET.check_device(host, TIOVX) or "")
+    assert "but TI's should be there" in (TARGET.check_device(hardware, f"{DOUBLE}, MPU-0") or "")
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_the_emulation_for_a_pc_is_no_board(machine: str, host: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: machine)
-    found = TARGET.contradiction(host.model_copy(update={"stand_ins": False}), TIOVX)
+    found = TARGET.check_device(host.model_copy(update={"stand_ins": False}), TIOVX)
     assert (found is None) == (machine == "aarch64")
     assert machine == "aarch64" or "TIOVX on x86_64 is TI's emulation for PCs" in (found or "")

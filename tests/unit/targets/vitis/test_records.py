@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.operators.arg_extremum import ArgExtremum
 from harness.operators.tensor import Tensor
-from harness.targets import Work
+from harness.targets import TaskView
 from harness.targets.vitis import records
 from harness.targets.vitis.records import Flow, Place, Record
 
@@ -22,14 +22,14 @@ Element = tuple[str, int]
 """A buffer's name and the number of the element in it."""
 
 
-def work(name: str, source: str, input_width: int, width: int, *, wanted: bool) -> Work:
+def work(name: str, source: str, input_width: int, width: int, *, is_output: bool) -> TaskView:
     read, written = Tensor(source, (input_width,), UINT8), Tensor(name, (width,), UINT8)
     layer = ArgExtremum(name, name, "ArgMax", (read,), written, largest=True, last=False)
-    return Work(layer, (source,), wanted)
+    return TaskView(layer, (source,), is_output)
 
 
 @st.composite
-def launches(draw: st.DrawFn) -> list[Work]:
+def launches(draw: st.DrawFn) -> list[TaskView]:
     """Layers that read any buffer there is, some from outside; what no layer reads, somebody wants."""
     widths = {name: draw(st.integers(1, 4)) for name in OUTSIDE}
     drawn: list[tuple[str, str]] = []
@@ -43,7 +43,7 @@ def launches(draw: st.DrawFn) -> list[Work]:
             source,
             widths[source],
             widths[f"{name}_output"],
-            wanted=f"{name}_output" not in read or draw(st.booleans()),
+            is_output=f"{name}_output" not in read or draw(st.booleans()),
         )
         for name, source in drawn
     ]
@@ -63,7 +63,7 @@ def content(record: Record) -> list[Element]:
     return found
 
 
-def passed(flow: Flow, of: Work, stream: Sequence[Element]) -> list[Element]:
+def passed(flow: Flow, of: TaskView, stream: Sequence[Element]) -> list[Element]:
     """What a layer that does as its flow says writes, element by element; it must have met its input."""
     ranges = records.kept_ranges(flow)
     taken, written = [], []
@@ -77,7 +77,7 @@ def passed(flow: Flow, of: Work, stream: Sequence[Element]) -> list[Element]:
     return [*written, *elements(f"{of.layer.name}_output", of.layer.size)]
 
 
-def from_outside(launch: Sequence[Work]) -> list[Element]:
+def from_outside(launch: Sequence[TaskView]) -> list[Element]:
     """The sources that no layer of the launch writes, each once, as they are first used."""
     written = {f"{each.layer.name}_output" for each in launch}
     found: list[Element] = []
@@ -88,15 +88,15 @@ def from_outside(launch: Sequence[Work]) -> list[Element]:
     return found
 
 
-def survives(element: Element, launch: Sequence[Work], number: int) -> bool:
+def survives(element: Element, launch: Sequence[TaskView], number: int) -> bool:
     """Whether it is needed behind layer `number`."""
     readers = [each for each in launch[number + 1 :] if each.sources[0] == element[0]]
-    wanted = [each for each in launch if f"{each.layer.name}_output" == element[0] and each.wanted]
+    wanted = [each for each in launch if f"{each.layer.name}_output" == element[0] and each.is_output]
     return bool(readers or wanted)
 
 
 @for_all(launches(), st.booleans())
-def test_every_layer_meets_its_input_and_lets_pass_what_is_needed(launch: list[Work], everything: bool) -> None:
+def test_every_layer_meets_its_input_and_lets_pass_what_is_needed(launch: list[TaskView], everything: bool) -> None:
     stream = from_outside(launch)
     assert content(records.given(launch)) == stream
     for number, (flow, each) in enumerate(zip(records.flows(launch, everything), launch, strict=True)):
@@ -110,23 +110,23 @@ def test_every_layer_meets_its_input_and_lets_pass_what_is_needed(launch: list[W
 
 
 @for_all(launches())
-def test_what_leaves_is_what_is_wanted_or_everything(launch: list[Work]) -> None:
+def test_what_leaves_is_what_is_wanted_or_everything(launch: list[TaskView]) -> None:
     outputs = [(f"{each.layer.name}_output", each) for each in launch]
-    wanted = [element for name, each in outputs if each.wanted for element in elements(name, each.layer.size)]
+    wanted = [element for name, each in outputs if each.is_output for element in elements(name, each.layer.size)]
     all_of_them = [element for name, each in outputs for element in elements(name, each.layer.size)]
     assert content(records.made(launch, everything=False)) == wanted
     assert content(records.made(launch, everything=True)) == from_outside(launch) + all_of_them
 
 
 @for_all(launches(), st.booleans())
-def test_ranges_are_in_order_and_as_few_as_can_be(launch: list[Work], everything: bool) -> None:
+def test_ranges_are_in_order_and_as_few_as_can_be(launch: list[TaskView], everything: bool) -> None:
     for flow in records.flows(launch, everything):
         bounds = [bound for each in records.kept_ranges(flow) for bound in each]
         assert bounds == sorted(set(bounds)), "neither empty nor touching"
 
 
 def test_a_chain_keeps_nothing() -> None:
-    chain = [work("a", "input", 3, 2, wanted=False), work("b", "a_output", 2, 4, wanted=True)]
+    chain = [work("a", "input", 3, 2, is_output=False), work("b", "a_output", 2, 4, is_output=True)]
     assert [records.kept_ranges(flow) for flow in records.flows(chain, everything=False)] == [(), ()]
     assert [records.kept_ranges(flow) for flow in records.flows(chain, everything=True)] == [((0, 3),), ((0, 5),)]
 
@@ -134,9 +134,9 @@ def test_a_chain_keeps_nothing() -> None:
 def test_a_source_that_is_read_later_stands_in_front() -> None:
     """x -> a, a -> b, x -> c; somebody outside wants b and c."""
     launch = [
-        work("a", "x", 3, 2, wanted=False),
-        work("b", "a_output", 2, 4, wanted=True),
-        work("c", "x", 3, 1, wanted=True),
+        work("a", "x", 3, 2, is_output=False),
+        work("b", "a_output", 2, 4, is_output=True),
+        work("c", "x", 3, 1, is_output=True),
     ]
     first, second, third = records.flows(launch, everything=False)
     assert first.after == Record((Place("x", 0, 3), Place("a_output", 3, 2)))

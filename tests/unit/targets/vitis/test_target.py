@@ -22,17 +22,17 @@ def hardware(host: Profile) -> Profile:
 
 
 def test_the_double_is_where_stand_ins_are_and_nowhere_else(host: Profile, hardware: Profile) -> None:
-    assert TARGET.contradiction(host, DOUBLE) is None
-    assert TARGET.contradiction(hardware, KRIA) is None
-    assert "but its double should be there" in (TARGET.contradiction(host, KRIA) or "")
-    assert "but a Kria's should be there" in (TARGET.contradiction(hardware, DOUBLE) or "")
-    assert (TARGET.ran_on(host), TARGET.ran_on(hardware)) == (SIMULATION, "hardware")
+    assert TARGET.check_device(host, DOUBLE) is None
+    assert TARGET.check_device(hardware, KRIA) is None
+    assert "but its double should be there" in (TARGET.check_device(host, KRIA) or "")
+    assert "but a Kria's should be there" in (TARGET.check_device(hardware, DOUBLE) or "")
+    assert (TARGET.environment(host), TARGET.environment(hardware)) == (SIMULATION, "hardware")
 
 
 def test_a_device_that_xrt_plays_is_no_hardware(host: Profile, hardware: Profile) -> None:
     played = ", XCL_EMULATION_MODE=sw_emu, kernels 0123456789abcdef"
-    assert "but a Kria's should be there" in (TARGET.contradiction(hardware, f"edge{played}") or "")
-    assert TARGET.contradiction(host, f"{SIMULATION}{played}") is None
+    assert "but a Kria's should be there" in (TARGET.check_device(hardware, f"edge{played}") or "")
+    assert TARGET.check_device(host, f"{SIMULATION}{played}") is None
 
 
 def test_a_name_is_the_first_layers_while_an_xclbin_has_room_for_it() -> None:

@@ -1,0 +1,246 @@
+"""A target: it computes the items assigned to it; each operator that it supports has a lowering in a file of its own.
+
+`find` of this package loads a target by its name.  docs/add-a-target.md explains each part.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import inspect
+import pkgutil
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from harness import operators
+from harness.boards.profile import Profile
+from harness.core.errors import RequestError
+from harness.operators.base import Layer
+from harness.targets.generated import ItemCode, Launch
+
+LOWERINGS = "harness.lowerings"
+"""Entry point group: names are `<target>:<anything>`, values are classes of lowerings."""
+
+KERNELS = Path(__file__).parents[2] / "kernels"
+SIMULATORS = KERNELS.parent / "simulators"
+HARDWARE = "hardware"
+"""The environment of an item for which no simulator is used."""
+COMPILED = "device"
+"""A bundle's folder for the output of kernel compilers; the program contains it, so it is not deployed."""
+STAND_INS = "stand-in"
+"""A bundle's folder for libraries that simulate those of a board."""
+
+
+class KernelCompiler(Protocol):
+    """A compiler for kernels that the C compiler does not compile; one for all items of a bundle."""
+
+    def sources(self, kernels: Sequence[Any], profile: Profile) -> dict[str, bytes]:
+        """Return its source files by their paths in the bundle; `kernels` are those of every item.
+
+        Raises RequestError if the profile lacks a setting.
+        """
+
+    def identity(self, profile: Profile) -> str:
+        """Return its version and options; raise RequestError if the profile lacks a setting."""
+
+    def flags(self, profile: Profile) -> tuple[str, ...]:
+        """Return flags for the C compiler of the program, in addition to the profile's."""
+
+    def deployed(self, profile: Profile) -> tuple[str, ...]:
+        """Return the paths of built files that are copied to the board, such as simulators."""
+
+    def build(self, bundle: Path, kernels: Sequence[Any], profile: Profile, compile_c: CompileC) -> tuple[Path, ...]:
+        """Build everything that the program needs below `bundle`, which contains the sources.
+
+        Return the files to compile and link with the program: .c files and libraries.  Of the sources in folders below
+        a target's own, only these are compiled.  Raises ToolError if a compiler fails or its output is not exact.
+        """
+
+
+class CompileC(Protocol):
+    """The profile's C compiler, for additional outputs of a kernel compiler."""
+
+    def __call__(self, sources: Sequence[Path], output: Path, *flags: str) -> None:
+        """Compile and link `sources`, relative to the bundle."""
+
+
+L = TypeVar("L", bound=Layer)
+
+
+class Lowering(ABC, Generic[L]):
+    """The code of one operator for one target; each target has a subclass with the methods that it calls."""
+
+    operator: ClassVar[type[Layer]]
+    """The class of layers that it implements."""
+    headers: ClassVar[tuple[str, ...]] = ()
+    """Headers that its C code includes, in addition to those of the target."""
+    folders: ClassVar[tuple[Path, ...]] = ()
+    """Folders with these headers and their .c files."""
+
+    def unsupported(self, layer: L, variant: str) -> str | None:  # noqa: ARG002 - lowerings override it
+        """Return why `variant` of the target cannot compute `layer` exactly; None if it can."""
+        return None
+
+
+class Settings(BaseModel):
+    """A target's section of a board profile; without fields, the target has no settings."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Target(ABC):
+    """A way to implement items.  Third parties register a subclass in the entry point group `harness.targets`.
+
+    An instance is one variant.  `find("<name>:<variant>")` makes it; the empty variant has the bare name.
+    """
+
+    name: ClassVar[str]
+    """Its name in profiles, and the key of its settings there."""
+    variants: ClassVar[tuple[str, ...]] = ("",)
+    Settings: ClassVar[type[BaseModel]] = Settings
+    """The type of its section of a board profile."""
+    lowering: ClassVar[type[Lowering[Any]]] = Lowering
+    """The base class of its lowerings."""
+    restriction: ClassVar[str] = ""
+    """Reason for the missing lowerings, shown to users."""
+
+    hardware_checklist: tuple[str, ...] = ()
+    """Facts never observed on hardware; the first run there asks a person to check them."""
+    assumptions: str = ""
+    """Assumptions of a proof about items of this target, in whole sentences, beyond those about all items."""
+    fuses_tasks: bool = False
+    """Whether the forward of a launch's first task may compute the whole launch; otherwise each task is a launch."""
+
+    def __init__(self, variant: str = "") -> None:
+        self.variant = variant
+
+    @cached_property
+    def lowerings(self) -> Mapping[type[Layer], Lowering[Any]]:
+        """The supported operators: by default those with a module in its package, and those of third parties.
+
+        A target inherits the lowerings of the target from which its class is derived.
+        """
+        found: dict[type[Layer], Lowering[Any]] = {}
+        for target in reversed(type(self).__mro__):
+            if issubclass(target, Target) and target is not Target:
+                found |= _lowerings(target.name, target.__module__, self.lowering, tuple(sys.path))
+        return found
+
+    def lowering_of(self, layer: Layer) -> Any:
+        """Return the lowering of a supported layer; its type is that of the target's lowerings."""
+        return self.lowerings[type(layer)]
+
+    def used(self, launches: Sequence[Launch]) -> tuple[Lowering[Any], ...]:
+        """Return the lowerings of these tasks, each once, in the order of first use."""
+        return tuple(dict.fromkeys(self.lowerings[type(task.layer)] for launch in launches for task in launch))
+
+    def unsupported(self, layer: Layer) -> str | None:
+        """Return why this target cannot compute `layer` exactly; None if it can."""
+        if type(layer) in self.lowerings:
+            return self.lowerings[type(layer)].unsupported(layer, self.variant)
+        kernels = sorted({name for operator in self.lowerings for _, name in operator.ONNX})
+        return "; ".join(filter(None, (f"it has kernels for {' and '.join(kernels)} only", self.restriction)))
+
+    @abstractmethod
+    def folders(self) -> tuple[Path, ...]:
+        """Return folders of fixed sources: their .c files are compiled, their headers can be included."""
+
+    @abstractmethod
+    def headers(self) -> tuple[str, ...]:
+        """Return the headers that the generated code includes."""
+
+    @abstractmethod
+    def generate(self, item: str, launches: Sequence[Launch]) -> ItemCode:
+        """Return the code of the item called `item`."""
+
+    @abstractmethod
+    def environment(self, profile: Profile) -> str:
+        """Return where an item really runs on the board of `profile`: HARDWARE, or the name of the simulator."""
+
+    def compiler(self) -> KernelCompiler | None:
+        """Return the compiler of its kernels; None if the C compiler compiles them."""
+        return None
+
+    def check_device(self, profile: Profile, device: str) -> str | None:  # noqa: ARG002 - targets override it
+        """Return why `environment` is wrong for an item whose function `device` returns this name; None if right."""
+        return None
+
+    def resource_shortage(self, launches: Sequence[Launch], profile: Profile) -> str | None:  # noqa: ARG002
+        """Return the resources of the board that these launches, all of this target, exceed together.
+
+        The text is `needs ...`, with counts; None if the resources suffice.  It refuses none of the layers.
+        """
+        return None
+
+    def estimate(self, launches: Sequence[Launch], profile: Profile) -> tuple[str, ...]:  # noqa: ARG002
+        """Return lines about these launches that are known before they run: resources and predicted times."""
+        return ()
+
+
+@functools.cache
+def _lowerings(
+    target: str,
+    package: str,
+    base: type[Lowering[Any]],
+    path: tuple[str, ...],  # noqa: ARG001 - the folders that are searched for packages
+) -> Mapping[type[Layer], Lowering[Any]]:
+    found: dict[type[Layer], Lowering[Any]] = {}
+    for lowering in (*_built_in(package), *_of_third_parties(target, base)):
+        if lowering.operator in found:
+            other = type(found[lowering.operator])
+            raise RequestError(
+                f"target {target}: {lowering.operator.__name__} has two lowerings, in {other.__module__} and "
+                f"{lowering.__module__}",
+                "remove one of the two packages",
+            )
+        found[lowering.operator] = lowering()
+    return found
+
+
+def _built_in(package: str) -> Iterator[type[Lowering[Any]]]:
+    """Return the lowerings in the modules of `package` that have the name of an operator's module."""
+    files = {operator.__module__.rpartition(".")[2] for operator in operators.by_onnx_name().values()}
+    for info in pkgutil.iter_modules(getattr(importlib.import_module(package), "__path__", [])):
+        if info.name in files:
+            module = importlib.import_module(f"{package}.{info.name}")
+            for _, lowering in inspect.getmembers(module, inspect.isclass):
+                if issubclass(lowering, Lowering) and lowering.__module__ == module.__name__:
+                    yield lowering
+
+
+def _of_third_parties(target: str, base: type[Lowering[Any]]) -> Iterator[type[Lowering[Any]]]:
+    for point in entry_points(group=LOWERINGS):
+        if point.name.partition(":")[0] == target:
+            lowering = load_entry_point(point, "lowering")
+            if not (inspect.isclass(lowering) and issubclass(lowering, base) and hasattr(lowering, "operator")):
+                raise RequestError(
+                    f"lowering {point.name}: {point.value} is not a subclass of {base.__module__}.{base.__name__} with "
+                    "an operator",
+                    "docs/add-a-target.md explains both",
+                )
+            yield lowering
+
+
+def load_entry_point(point: EntryPoint, kind: str) -> Any:
+    """Import the object of a third party; raise RequestError with the reason if that fails."""
+    try:
+        return point.load()
+    except Exception as error:  # whatever a third party's module raises
+        raise RequestError(
+            f"{kind} {point.name} cannot be loaded: {point.value}: {type(error).__name__}: {error}",
+            "repair the package that provides it, or remove it",
+        ) from error
+
+
+def method(folder: Path, *modules: Path) -> str:
+    """Return a hash of the harness's own part in a build: the modules in `folder` and others."""
+    texts = [path.read_bytes() for path in (*sorted(folder.glob("*.py")), *modules)]
+    return hashlib.sha256(b"".join(texts)).hexdigest()[:12]

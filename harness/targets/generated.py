@@ -1,0 +1,129 @@
+"""The values that targets generate for codegen, the proof and the bundle, and numbers as C text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from harness.core.arrays import Array
+from harness.operators.base import Layer
+from harness.operators.obligations import Part
+
+C_TYPES = {
+    "float32": "float", "int64": "int64_t", "int32": "int32_t", "uint32": "uint32_t", "uint8": "uint8_t",
+    "int8": "int8_t",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A constant of a layer's code: the C name of its array and the values that it must hold on the board.
+
+    `values` has one or two dimensions, in the order in which the code reads them.  The item's init fills a `computed`
+    table.  `comment` states the origin of the values.
+    """
+
+    name: str
+    values: Array
+    comment: str = ""
+    computed: bool = False
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of a layer that the proof calls by itself: the C function `name`, one vector in, one vector out.
+
+    `forward` must call the very same function, which is declared ONE_CODE (kernels/program/network.h).
+    """
+
+    part: Part
+    name: str
+    input_dtype: np.dtype[Any]
+    input_width: int
+    output_dtype: np.dtype[Any]
+    output_width: int
+
+
+def stage(
+    layer: Layer, part: Part, input_dtype: np.dtype[Any], input_width: int, dtype: np.dtype[Any], width: int
+) -> Stage:
+    """Return a stage of `layer` under the name that it has on all targets."""
+    return Stage(part, f"{layer.name}_{part.value}", input_dtype, input_width, dtype, width)
+
+
+def compute_stage(layer: Layer) -> Stage:
+    """Return the only stage of a layer that is computed in one step; it reads the layer's inputs side by side."""
+    width = sum(tensor.size for tensor in layer.inputs)
+    return stage(layer, Part.COMPUTE, layer.input.dtype, width, layer.dtype, layer.size)
+
+
+@dataclass(frozen=True)
+class LayerCode:
+    """The code of one layer, as C text.
+
+    `definitions` holds buffers and functions of the layer; `forward` is the body of
+    `void <stem>_forward(size_t vectors)`; `initialise` holds statements for the item's init.  `tables` and `stages` are
+    checked by the proof; for each stage `definitions` has `<name>_stage`, see DEFINE_STAGE in network.h.  `driver`
+    names the functions by which `forward` makes another device compute; without any, the stages are functions of the
+    program.  codegen sets `target` to the name of the item's target.
+    """
+
+    definitions: str
+    forward: str
+    tables: tuple[Table, ...]
+    stages: tuple[Stage, ...]
+    driver: tuple[str, ...] = ()
+    target: str = ""
+    initialise: str = ""
+
+
+@dataclass(frozen=True)
+class TaskView:
+    """A task as its target sees it: `layer` reads the buffers `sources`, one for each of its inputs.
+
+    `is_output` is whether its output is read outside the launch that it belongs to.
+    """
+
+    layer: Layer
+    sources: tuple[str, ...]
+    is_output: bool
+
+
+Launch: TypeAlias = Sequence[TaskView]
+"""Tasks that may be computed together: adjacent in their item's schedule, without a synchronisation between them."""
+
+
+@dataclass(frozen=True, eq=False)
+class ItemCode:
+    """The code of an item: the code of its tasks in their order, and shared definitions, as C text.
+
+    `definitions` follow those of the tasks; `initialise` and `close` are bodies of functions, the first of which can
+    read `options` (kernels/program/options.h); `device` names a function that returns the name of the device, NULL for
+    the processor.  `reread` names a function that reads the item's tables again from the device, NULL if the code reads
+    them itself.  `kernels` is passed to the target's own compiler.  `objects` gives the bytes of all variables other
+    than tables and buffers, on 64-bit processors.
+    """
+
+    tasks: tuple[LayerCode, ...]
+    definitions: str = ""
+    initialise: str = ""
+    close: str = ""
+    device: str = "NULL"
+    reread: str = "NULL"
+    kernels: Any = None
+    objects: Mapping[str, int] = field(default_factory=dict)
+
+
+def initialiser(values: Array) -> str:
+    """Return the exact values of an array with one or two dimensions, as C and C++ write them."""
+    if values.ndim == 1:
+        return "{" + ", ".join(literal(value) for value in values) + "}"
+    return "{\n" + ",\n".join("    " + initialiser(row) for row in values) + "\n}"
+
+
+def literal(value: np.generic) -> str:
+    """Return the exact value of a number, as C and C++ write it."""
+    return f"{float(value).hex()}f" if isinstance(value, np.floating) else str(int(value))

@@ -1,0 +1,19 @@
+"""The section `tiovx` of a board profile."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from harness.targets.base import Settings
+
+
+class TiovxSettings(Settings):
+    """The software of a TI image: a copy of its root file system to build with, the SDK for its firmware.
+
+    Environment variables TARGET_FS and TIOVX_SDK replace missing paths.  `timeout_s` limits how long the program waits
+    for a core to answer.
+    """
+
+    target_fs: str | None = None
+    sdk: str | None = None
+    timeout_s: int = Field(default=20, ge=1, le=3600)
