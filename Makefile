@@ -6,11 +6,16 @@ PYTHON ?= python3
 EXTRAS ?= cross cuda
 REQUIREMENTS = requirements/harness.txt $(EXTRAS:%=requirements/%.txt)
 
-.PHONY: run test campaigns test-gpu test-models lint setup setup-dev models peers labgrid other-runtime requirements clean
+.PHONY: run check test campaigns test-gpu test-models lint setup setup-dev models peers labgrid other-runtime requirements clean
 .DELETE_ON_ERROR:
 
 run: setup
 	.venv/bin/harness run --board $(BOARD) --model $(MODEL)
+
+# What needs no compiler, subprocess or board: under a minute in a prepared environment.
+check: export OPENBLAS_NUM_THREADS = 1
+check: lint
+	.venv/bin/pytest -q -n 2 --dist loadfile tests/unit
 
 # One thread for each process of the tests: three of them are at work.
 test: export OPENBLAS_NUM_THREADS = 1
