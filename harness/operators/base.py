@@ -17,6 +17,7 @@ import numpy.typing as npt
 import onnx
 
 from harness.core.arrays import Array
+from harness.core.errors import RequestError
 from harness.operators.counters import Counter, NoCounter
 from harness.operators.fault_models import FaultModel, Single
 from harness.operators.node import Node
@@ -165,13 +166,16 @@ class Layer(ABC):
         """Return bounds of a float32 input that reach every output and one step more; for lack of a stated box."""
         return DEFAULT_BOX
 
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:
+    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - see above
         """Yield what a proof shows of the stages of the layer.
 
         `all_floats` passes every float32 through a stage that reads the input of the network; `random_vectors` is the
         number of generated vectors that pass through every sum.
         """
-        raise NotImplementedError(f"a proof of {self.operator}")
+        raise RequestError(
+            f"layer {self.name}: a proof of {self.operator} is not available",
+            "use harness run, which compares every activation of its vectors",
+        )
 
     def assumptions(self) -> Iterator[str]:
         """Yield what a proof of the layer takes for granted, in whole sentences."""
