@@ -1,0 +1,67 @@
+"""A package outside harness/ adds an operator, its code for target c, and a target with a section in a profile."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from harness.boards.workspace import ROOT
+from tests.support import builders
+from tests.support.cli.command import User
+
+PACKAGE = ROOT / "tests" / "support" / "third_party"
+
+
+@pytest.fixture
+def user(tmp_path: Path, cache: Path) -> User:
+    return User(tmp_path, cache)
+
+
+@pytest.fixture
+def negated(tmp_path: Path) -> Path:
+    """A network whose float32 result is negated."""
+    model = builders.random_network(np.random.default_rng(3), (5, 6, 4), dequantize=True)
+    [output] = model.graph.output
+    node = model.graph.node.add(op_type="Neg", name="negate", input=[output.name], output=["negated"])
+    output.name = node.output[0]
+    path = tmp_path / "negated.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def asked(user: User, model: Path, *more: str, **environment: str) -> tuple[int, dict[str, object]]:
+    ended = user.harness("run", "--model", str(model), "--vectors", "500", "--json", *more, **environment)
+    return ended.code, json.loads(ended.out)
+
+
+def test_without_the_package_the_operator_is_refused(user: User, negated: Path) -> None:
+    code, document = asked(user, negated, "--board", "host")
+    assert code == 2
+    assert "operator Neg is not supported" in str(document["error"])
+
+
+@pytest.mark.parametrize("items", ["c,c", "c:vector,c:inlined", "c:generic,c:unrolled"])
+def test_the_operator_runs_in_every_variant_of_target_c(user: User, negated: Path, items: str) -> None:
+    code, document = asked(user, negated, "--board", "host", "--items", items, PYTHONPATH=str(PACKAGE))
+    assert (code, document["verdict"]) == (0, "identical")
+    layers = document["layers"]
+    assert isinstance(layers, list)
+    assert (layers[-1]["name"], layers[-1]["compared"]) == ("negate", 500 * 4)
+
+
+def test_the_target_has_a_section_in_a_profile(cache: Path, negated: Path, tmp_path: Path) -> None:
+    entry = yaml.safe_load((ROOT / "boards.yaml").read_text())["host"]
+    entry["items"]["network"]["target"] = "mine"
+    user = User(tmp_path, cache, tmp_path / "boards.yaml")
+    assert user.boards is not None
+    user.boards.write_text(yaml.safe_dump({"host": entry | {"mine": {"label": "of a third party"}}}))
+    code, document = asked(user, negated, "--board", "host", PYTHONPATH=str(PACKAGE))
+    assert (code, document["verdict"]) == (0, "identical")
+    user.boards.write_text(yaml.safe_dump({"host": entry | {"mine": {"lable": "of a third party"}}}))
+    code, document = asked(user, negated, "--board", "host", PYTHONPATH=str(PACKAGE))
+    assert code == 2
+    assert "lable" in f"{document['error']}{document['hint']}"
