@@ -81,8 +81,10 @@ class Layer(ABC):
     takes_every_input: ClassVar[bool] = False
     """Whether ONNX Runtime, the specification and every board agree on NaN and infinities too.
 
-    IEEE 754 leaves sign and payload of a computed NaN open, and ONNX Runtime takes those of either operand (measured,
-    1.31).  A layer for which this is False therefore reads finite inputs of the network only."""
+    IEEE 754 leaves sign and payload of a computed NaN open.  ONNX Runtime 1.31 gives NaN + NaN and NaN * NaN the
+    payload of the first or the second operand, depending on the place of the value (measured on x86-64).  A layer for
+    which this is False therefore reads only finite inputs of the network.
+    """
     fused: ClassVar[tuple[str, str] | None] = None
     """The noun and the operator, if ONNX Runtime fuses it with DequantizeLinear before and QuantizeLinear after it."""
     formula: ClassVar[str] = ""

@@ -10,6 +10,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from harness import model as networks
+from harness.core.errors import RequestError
 from tests.support.builders import Array, make_model
 
 WIDTH = 6
@@ -111,3 +113,50 @@ def listing_2() -> onnx.ModelProto:
     graph.qgemm("o5", "o4", to_float=True, parameters="o3")
     graph.quantize("o7", graph.add("o6", "o3", "o5"), graph.spreads["o6"])
     return graph.model(argmax_of=graph.qgemm("out", "o7"))
+
+
+def random_float_graph(rng: np.random.Generator, count: int) -> onnx.ModelProto:
+    """Up to `count` layers of all elementwise operators, quantised and float; what `harness.model` refuses is left out.
+
+    Constants are zeros of both signs, ones and rows, so that ONNX Runtime has something to leave out or to fuse.
+    """
+    constants: dict[str, Array] = {
+        "z": np.uint8(ZERO_POINT), "s": np.float32(0.02), "t": np.float32(0.031), "shape": np.array([-1, WIDTH]),
+        "low": np.float32(rng.choice([-1, 0, -1e30])), "high": np.float32(rng.choice([1, 6, 1e30])),
+        "zero": np.float32(0), "minus": np.float32(-0.0), "one": np.float32(1),
+        "row": rng.normal(size=WIDTH).astype(np.float32), "w": rng.integers(-127, 128, (WIDTH, WIDTH)).astype(np.int8),
+        "wz": np.int8(0),
+    }  # fmt: skip
+    nodes: list[onnx.NodeProto] = []
+    kinds, model = {"x": "float32"}, None
+    for index in range(count):
+        name = f"t{index}"
+        floats, codes = (
+            [tensor for tensor, kind in kinds.items() if kind == wanted] for wanted in ("float32", "uint8")
+        )
+        constant, scale = str(rng.choice(["zero", "minus", "one", "row", "high"])), str(rng.choice(["s", "t"]))
+        (a, b), code = rng.choice(floats, 2), str(rng.choice(codes or ["x"]))
+        of_codes = [
+            ("DequantizeLinear", [code, scale, "z"], "float32"), ("Reshape", [code, "shape"], "uint8"),
+            ("QGemm", [code, "s", "z", "w", "t", "wz"], "float32"),
+        ]  # fmt: skip
+        choices: list[tuple[str, list[str], str]] = [
+            ("Relu", [a], "float32"), ("Clip", [a, "low", "high"], "float32"), ("Reshape", [a, "shape"], "float32"),
+            *((operator, [a, other], "float32") for operator in ("Add", "Sub", "Mul") for other in (b, constant)),
+            ("Sub", [constant, a], "float32"), ("QuantizeLinear", [a, scale, "z"], "uint8"),
+            *(of_codes if codes else []),
+        ]  # fmt: skip
+        operator, inputs, kind = choices[rng.integers(len(choices))]
+        domain = "com.microsoft" if operator == "QGemm" else ""
+        tried = [*nodes, helper.make_node(operator, inputs, [name], name=name, domain=domain)]
+        read = {source for node in tried for source in node.input}
+        results = {
+            tensor: (each, WIDTH) for tensor, each in {**kinds, name: kind}.items() if tensor not in {*read, "x"}
+        }
+        made = make_model(tried, {key: value for key, value in constants.items() if key in read}, results, width=WIDTH)
+        try:
+            networks.parse(made.SerializeToString(), "tried")
+        except RequestError:
+            continue
+        nodes, model, kinds = tried, made, {**kinds, name: kind}
+    return model or random_float_graph(rng, count)

@@ -21,6 +21,7 @@ import numpy as np
 from harness.core.arrays import Array
 from harness.model.network import Network
 from harness.operators.base import Layer
+from harness.operators.tensor import INT64
 from harness.plan.items.graphs import (
     Description,
     External,
@@ -226,7 +227,9 @@ class _Exchange:
 
     def shared(self, task: int) -> Shared:
         """The declaration of a task's shared variable."""
-        return Shared(self.names[task], (1, self.plan.tasks[task].stop - self.plan.tasks[task].start))
+        work = self.plan.tasks[task]
+        kind = "integer" if self.plan.network.layers[work.layer].dtype == INT64 else "scalar"
+        return Shared(self.names[task], (1, work.stop - work.start), kind)
 
     def send(self, task: int) -> Send:
         """What the task's own item says."""

@@ -76,10 +76,14 @@ Instruction: TypeAlias = External | Variable | Operation | Send | Get
 
 @dataclass(frozen=True)
 class Shared:
-    """`name = variablesync(shape = [...])`: a variable that one item writes and others read."""
+    """`name = variablesync<kind>(shape = [...])`: a variable that one item writes and others read.
+
+    `kind` is `scalar`, or `integer` for indices.
+    """
 
     name: str
     shape: tuple[int, ...]
+    kind: str = "scalar"
 
 
 @dataclass(frozen=True)

@@ -180,13 +180,13 @@ class _Document:
         return Variable(target.text, shape, label)
 
     def _variablesync(self, target: Token) -> None:
-        self._data_type(("scalar",))
+        kind = self._data_type()
         self.cursor.expect("(", "shape", "=")
         shape = self._shape()
         self.cursor.expect(")")
         if target.text in self.types or target.text in self.shared:
             self.cursor.refuse_at(target, f"a name that is not in use, found {target}")
-        self.shared[target.text] = Shared(target.text, shape)
+        self.shared[target.text] = Shared(target.text, shape, kind)
 
     def _send(self, target: Token) -> Send:
         self._require_shared(target)
@@ -195,7 +195,7 @@ class _Document:
         self.cursor.expect("(")
         destinations = self._list("[", "]", lambda: self.cursor.take(Kind.NAME, "the name of an item").text)
         self.cursor.expect(",")
-        data = self._tensor("scalar", "data")
+        data = self._tensor(self.shared[target.text].kind, "data")
         self.cursor.expect(")")
         self.sent.add(target.text)
         return Send(target.text, tuple(destinations), data)
@@ -207,7 +207,7 @@ class _Document:
         shared = self.cursor.take(Kind.NAME, "a shared variable")
         self._require_shared(shared)
         self.cursor.expect(")")
-        self._give(target, "scalar")
+        self._give(target, self.shared[shared.text].kind)
         return Get(target.text, source, shared.text)
 
     def _require_shared(self, name: Token) -> None:
@@ -308,12 +308,12 @@ class _Document:
     def _shape(self) -> tuple[int, ...]:
         return tuple(self._list("[", "]", lambda: self._integer("shape")))
 
-    def _data_type(self, kinds: tuple[str, ...] = ("scalar", "integer")) -> str:
+    def _data_type(self) -> str:
         """What stands in `<...>`, scalar if there is nothing."""
         if not self.cursor.skip("<"):
             return "scalar"
-        if self.cursor.token.text not in kinds:
-            self.cursor.refuse(" or ".join(kinds))
+        if self.cursor.token.text not in TENSORS.values():
+            self.cursor.refuse(" or ".join(TENSORS.values()))
         kind = self.cursor.next().text
         self.cursor.expect(">")
         return kind

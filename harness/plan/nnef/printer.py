@@ -81,7 +81,7 @@ def _declarations(
             generic = "scalar" if kind == np.float32 else "integer"
             text = f"variable<{generic}>(shape = {_value(entry.shape)}, label = '{entry.label}');  # {kind.name}"
             lines.append((entry.output, text))
-    lines += [(entry.name, f"variablesync<scalar>(shape = {_value(entry.shape)});") for entry in shared]
+    lines += [(entry.name, f"variablesync<{entry.kind}>(shape = {_value(entry.shape)});") for entry in shared]
     width = max((len(name) for name, _ in lines), default=0)
     return "".join(f"{name:{width}} = {text}\n" for name, text in lines)
 

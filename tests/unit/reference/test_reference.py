@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from harness import reference
 from harness.core.errors import ReferenceFailed
@@ -13,7 +15,9 @@ from harness.model.network import Network
 from harness.model.onnx_runtime.hostcheck import ROWS, require_trusted
 from harness.operators.qgemm import QGemm
 from harness.reference import Defect, HostCheck, Reference
+from harness.reference.stimuli import stimuli
 from tests.support.builders import random_network
+from tests.support.dags import random_float_graph
 from tests.unit.model.test_network import a_sum_where_fusing_matters
 
 RNG = np.random.default_rng(9)
@@ -100,6 +104,15 @@ def test_another_value_as_soon_as_nobody_looks_is_refused(monkeypatch: pytest.Mo
     x = np.random.default_rng(0).uniform(0, 2.5, (1000, 20)).astype(np.float32)
     with pytest.raises(ReferenceFailed, match=r"output 'y': ONNX Runtime gives \d+ other values of 20000"):
         Reference(parsed).activations(x)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0, 1 << 32), st.integers(1, 12))
+def test_random_float_graphs_are_computed_as_their_files_have_them(seed: int, count: int) -> None:
+    """Whatever ONNX Runtime leaves out or fuses in an accepted model changes no bit."""
+    model = random_float_graph(np.random.default_rng(seed), count)
+    parsed = parse(model.SerializeToString(), "floats")
+    Reference(parsed).activations(stimuli(parsed, 700, seed, special=True).chunk(0, 700))
 
 
 def test_outputs_as_given_are_compared_by_their_bits(small: Network) -> None:

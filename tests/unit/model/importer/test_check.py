@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from onnx import helper
 
 from harness.core.errors import RequestError
 from harness.model import parse
 from harness.model.float_network import Dense, DenseNetwork
 from harness.model.importer import check, graph, quantised, steps
 from harness.model.importer.check import box_of, within_bound
+from tests.support.builders import make_model
 from tests.support.importer import quantised as notations
 from tests.support.importer.graphs import Array
 
@@ -98,3 +100,17 @@ def test_a_quantised_network_with_one_other_constant_is_refused(constant: str) -
     ours = parse(converted.model.SerializeToString(), "wrong")
     with pytest.raises(RequestError, match=r"has -?\d+ at value \d in the file and -?\d+ as converted"):
         check.bit_for_bit(graph.read(file, "file"), file, converted, ours)
+
+
+def test_adversarial_vectors_meet_ties_and_what_no_number_is() -> None:
+    nodes = [helper.make_node("QuantizeLinear", ["x", "s"], ["q"])]
+    quantising = parse(
+        make_model(nodes, {"s": np.float32(0.25)}, {"q": ("uint8", 3)}, width=3).SerializeToString(), "q"
+    )
+    vectors = check._adversarial_vectors(quantising)
+    assert {"nan", "inf", "-inf"} <= {str(value) for value in vectors.ravel()}
+    ties = vectors[3::4] / np.float32(0.25)
+    assert (ties - np.floor(ties) == 0.5).all()
+    assert len(np.unique(ties)) > 100
+    rectifying = make_model([helper.make_node("Relu", ["x"], ["y"])], {}, {"y": ("float32", 3)}, width=3)
+    assert np.isfinite(check._adversarial_vectors(parse(rectifying.SerializeToString(), "r"))).all()

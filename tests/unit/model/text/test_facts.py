@@ -3,7 +3,9 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 from harness.model import parse
 from harness.model.network import Network
@@ -11,7 +13,7 @@ from harness.model.text.document import decoded, document, readable
 from harness.model.text.facts import parameter_count, short_widths, widths
 from harness.operators.base import Accumulator
 from harness.operators.qgemm import QGemm
-from tests.support.builders import random_network
+from tests.support.builders import make_model, random_network
 
 
 def parsed(*asked: object, **options: object) -> Network:
@@ -97,3 +99,31 @@ def test_metadata_is_json_where_it_can_be() -> None:
     assert decoded("NaN") == "NaN"
     for text in ("plain words", "[" * 100_000, "9" * 5000):
         assert decoded(text) == text
+
+
+def test_the_document_says_that_a_model_gives_no_box() -> None:
+    model = random_network(np.random.default_rng(1), [3, 4])
+    assert "note" not in document(parse(model.SerializeToString(), "net"))["input_box"]
+    del model.metadata_props[:]
+    assert document(parse(model.SerializeToString(), "net"))["input_box"]["note"] == "the model gives no box"
+
+
+@pytest.mark.parametrize(
+    ("node", "facts", "summary"),
+    [
+        (helper.make_node("Mul", ["c", "x"], ["y"]), {"factor": {"values": [2.0], "bits": ["0x40000000"]}},
+         "A * 2.0 0x40000000"),
+        (helper.make_node("Sub", ["c", "x"], ["y"]), {"subtrahend": None}, "2.0 0x40000000 - B"),
+        (helper.make_node("Sub", ["x", "c"], ["y"]), {"minuend": None}, "A - 2.0 0x40000000"),
+        (helper.make_node("Clip", ["x", "", "c"], ["y"]), {"high": {"values": [2.0], "bits": ["0x40000000"]}},
+         "-3.4028235e+38 0xff7fffff to 2.0 0x40000000"),
+        (helper.make_node("Relu", ["x"], ["y"]), {"operator": "Relu", "type": "float32"}, ""),
+    ],
+)  # fmt: skip
+def test_facts_of_float_operators(node: onnx.NodeProto, facts: dict[str, object], summary: str) -> None:
+    constants = {"c": np.float32(2)} if "c" in node.input else {}
+    net = parse(make_model([node], constants, {"y": ("float32", 1)}, width=1).SerializeToString(), "net")
+    (layer,) = document(net)["layers"]
+    assert {key: layer[key] for key in facts} == facts
+    assert " ".join(net.layers[0].summary()) == summary
+    assert parameter_count(net) == (1 if "c" in node.input and node.op_type != "Clip" else 0)

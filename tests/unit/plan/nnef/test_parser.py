@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import RequestError
 from harness.plan.items.description import describe, traces
+from harness.plan.items.graphs import External, Get, ItemGraph, Operation, Send, Shared
 from harness.plan.nnef import parser, printer
 from tests.support.nnef import plans
 
@@ -41,6 +42,30 @@ def test_every_graph_is_read_as_it_was_written(name: str) -> None:
     assert parser.parse_graph(network, "graph.nnef") == told.network
     assert tuple(parser.parse_item(text, "item.nnef") for text in items) == told.items
     assert max(len(line) for line in network.splitlines() if "= variable<" not in line) <= 120
+
+
+def test_indices_are_handed_over_as_integers() -> None:
+    attributes = (("width", 4), ("select_last_index", False), ("type", "int64"))
+    graph = ItemGraph(
+        name="NETWORK_one",
+        inputs=("x", "vsync_other"),
+        outputs=("vsync_best",),
+        instructions=(
+            External("x", (1, 4)),
+            Operation("best", "argmax", ("x",), attributes),
+            Send("vsync_best", ("two",), "best"),
+            Get("other", "two", "vsync_other"),
+            Operation("both", "concat_columns_indices", (("best", "other"),), (("type", "int64"),)),
+        ),
+        item="one",
+        shared=(Shared("vsync_best", (1, 1), "integer"), Shared("vsync_other", (1, 1), "integer")),
+    )
+    text = printer.item_text(graph, {}, {})
+    assert parser.parse_item(text, "one.nnef") == graph
+    as_scalar = text.replace("vsync_best  = variablesync<integer>", "vsync_best  = variablesync<scalar>")
+    assert as_scalar != text
+    with pytest.raises(RequestError, match=r"a tensor<scalar> for data, found .*best.*, a tensor<integer>"):
+        parser.parse_item(as_scalar, "one.nnef")
 
 
 @settings(max_examples=300, deadline=None)
