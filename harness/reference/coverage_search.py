@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.operators.counters import VALUES
 from harness.operators.softfloat import Integers
@@ -68,7 +69,7 @@ class Search:
 
     These are `reachable_codes`: of each layer by itself.  No input of the network may lead to some of them, so that
     few networks can have a share of 1; the search then ends when it finds nothing new, or has made `limit` vectors.
-    These are a function of the arguments alone.
+    These are a function of the arguments alone.  Raises RequestError if no layer rounds to codes.
     """
 
     def __init__(self, network: Network, limit: int, seed: int, share: float) -> None:
@@ -76,6 +77,10 @@ class Search:
         self._reference = SpecificationReference(network)
         tables = {index: reachable_codes(layer) for index, layer in enumerate(network.layers)}
         self._rounding = {index: table for index, table in tables.items() if table is not None}
+        if not self._rounding:
+            raise RequestError(
+                f"model {network.name!r}: no layer rounds to codes, of which a share could be met", "leave --cover out"
+            )
         self._reachable = np.flatnonzero(np.vstack(list(self._rounding.values())))
         columns = sum(map(len, self._rounding.values()))
         self._first_code = np.arange(columns) * VALUES

@@ -9,6 +9,7 @@ from onnx import helper
 
 from harness import model as networks
 from harness.boards.workspace import ROOT
+from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.operators.counters import Quantity
 from harness.reference import coverage_search
@@ -180,3 +181,9 @@ def test_it_steps_over_codes_that_no_accumulator_gives() -> None:
     parsed = networks.parse(model.SerializeToString(), "gaps")
     met, reachable = met_by(parsed, (found := search(parsed, 1.0)).chunk(0, found.count))
     assert met == reachable == 256 + 147
+
+
+def test_a_network_without_codes_is_refused() -> None:
+    model = make_model([helper.make_node("Relu", ["x"], ["y"])], {}, {"y": ("float32", 2)}, width=2)
+    with pytest.raises(RequestError, match="no layer rounds to codes"):
+        Search(networks.parse(model.SerializeToString(), "floats"), 100, 1, 0.5)
