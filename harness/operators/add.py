@@ -18,7 +18,7 @@ from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.exact import bits_of
 from harness.operators.fault_models import LITTLE_ENDIAN, FaultModel, through_float16, toward_zero
 from harness.operators.node import Node
-from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, Part, Step, mixed, samples
+from harness.operators.obligations import Obligation
 from harness.operators.tensor import FLOAT32
 from harness.operators.text import Fragment
 
@@ -37,10 +37,6 @@ fragment add_float32(
 }
 """,
 )
-
-KINDS_OF_PAIRS = 5
-SPECIAL_TERMS = np.array([0, 1e-45, 2.0**-126, 1, 1 + 2.0**-23, 1e38], np.float32)
-SPECIAL_TERMS = np.append(SPECIAL_TERMS, -SPECIAL_TERMS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,52 +119,13 @@ class Add(Layer):
 
     def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
         """Yield pairs of terms at which roundings differ; their 2^64 pairs cannot be enumerated."""
-        pairs = KINDS_OF_PAIRS * samples(self.size) + len(SPECIAL_TERMS) ** len(self.inputs) + VECTORS
-        evaluate, size = self.prepare(), self.size
-        yield Obligation(
-            Step.OTHERS,
-            Part.COMPUTE,
-            "sums are rounded to float32 as IEEE 754 says",
-            f"{pairs:,} pairs a column: random bits, ties, cancellation, subnormals, zeros; {MIXED}; not complete",
-            pairs * size,
-            Outputs(lambda: [self.terms()], lambda both: evaluate(*np.split(both, len(self.inputs), axis=1))),
-            complete=False,
-        )
+        return terms.obligations(self, self.addend, "sums are rounded to float32 as IEEE 754 says")
 
     def assumptions(self) -> Iterator[str]:
         """Yield that sums are rounded as IEEE 754 requires."""
-        yield "A float32 addition is rounded as IEEE 754 requires: its 2^64 pairs cannot be tried."
-
-    def terms(self) -> Array:
-        """Return pairs of finite terms whose sum is finite: (n, 2 N), or (n, N) if the second is a constant."""
-        rng = np.random.default_rng(0)
-        shape = samples(self.size), self.size
-        first = _finite(rng, shape)
-        special = np.stack(np.meshgrid(*[SPECIAL_TERMS] * len(self.sources)), axis=-1).reshape(-1, len(self.sources))
-        everywhere = np.repeat(special, self.size, axis=1)
-        if self.addend is not None:
-            alike = mixed(_finite(rng, (1024, 1))[:, 0], self.size)
-            return np.concatenate([first, *_near(self.addend, first), everywhere, alike])
-        others = [_finite(rng, shape), *_near(first, _finite(rng, shape))]
-        alike = mixed(_finite(rng, (1024, 1))[:, 0], 2 * self.size)
-        return np.concatenate([*(np.concatenate([first, other], axis=1) for other in others), everywhere, alike])
+        yield terms.ASSUMPTION.format("addition")
 
     def specified(self, inputs: Sequence[Array], expected: Array) -> Array:
         """Return where terms and sum are finite, as they are in every network that is read."""
         finite: Array = np.all([np.isfinite(values) for values in (*inputs, expected)], axis=0)
         return finite
-
-
-def _finite(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
-    """Random signs, exponents below the largest, and fractions, subnormal numbers among them."""
-    bits = rng.integers(0, 0xFE << 23, shape, dtype=np.uint32) | rng.integers(0, 2, shape, dtype=np.uint32) << 31
-    return bits.view(np.float32) * np.float32(0.25)
-
-
-def _near(to: Array, shaped: Array) -> Iterator[Array]:
-    """Terms that cancel with `to` or nearly so, and such that lie half way between two sums."""
-    opposite = np.broadcast_to(-to, shaped.shape).astype(np.float32)
-    yield opposite
-    yield np.nextafter(opposite, np.float32(0))
-    yield (np.spacing(np.abs(opposite)) * np.float32(0.5)).astype(np.float32)
-    yield (np.spacing(np.abs(opposite)) * np.float32(1.5)).astype(np.float32)

@@ -21,7 +21,7 @@ from harness.core.errors import RequestError
 from harness.operators.counters import Counter, NoCounter
 from harness.operators.fault_models import FaultModel, Single
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation
+from harness.operators.obligations import Obligation, Outputs, Part, Step, every_byte
 from harness.operators.product import Product
 from harness.operators.softfloat import Integers
 from harness.operators.sweeps import StepFunction, Sweep
@@ -76,6 +76,8 @@ class Layer(ABC):
     """Whether a value of the output depends on the values at the same place of the inputs alone."""
     selects: ClassVar[bool] = False
     """Whether it chooses among the values of a vector."""
+    constants_step: ClassVar[Step] = Step.OTHERS
+    """The step of a proof that shows constants in instructions."""
     noun: ClassVar[str] = "values"
     """The word for what its rounding starts from, in a diagnosis."""
     takes_every_input: ClassVar[bool] = False
@@ -288,6 +290,22 @@ class Layer(ABC):
 @dataclass(frozen=True, eq=False)
 class Selection(Layer):
     """A layer that writes values that it reads, bit for bit; the second of its fragments is for indices."""
+
+    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+        """Yield that every value comes to its place."""
+        sizes = [tensor.size for tensor in self.inputs]
+        evaluate, ends = self.prepare(), np.cumsum(sizes)[:-1]
+        yield Obligation(
+            Step.OTHERS,
+            Part.COMPUTE,
+            "every value is copied to its place",
+            "every byte of every value takes all 256 values, each in an order of its own",
+            256 * self.size,
+            Outputs(
+                lambda: [every_byte(sum(sizes), self.dtype)],
+                lambda values: evaluate(*np.split(values, ends, axis=1)),
+            ),
+        )
 
     @property
     def fragment(self) -> Fragment:

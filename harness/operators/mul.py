@@ -6,6 +6,7 @@ y[n] = a[n] * b[n]                         one IEEE 754 multiplication, rounded 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -17,6 +18,7 @@ from harness.operators import softfloat, terms, text
 from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.exact import bits_of
 from harness.operators.node import Node
+from harness.operators.obligations import Obligation
 from harness.operators.tensor import FLOAT32
 from harness.operators.text import Fragment
 
@@ -85,6 +87,14 @@ class Mul(Layer):
     def summary(self) -> tuple[str, ...]:
         """Return the factors."""
         return (f"A * {'B' if self.factor is None else text.floats(self.factor)}",)
+
+    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+        """Yield pairs of factors at which roundings differ; their 2^64 pairs cannot be enumerated."""
+        return terms.obligations(self, self.factor, "products are rounded to float32 as IEEE 754 says")
+
+    def assumptions(self) -> Iterator[str]:
+        """Yield that products are rounded as IEEE 754 requires."""
+        yield terms.ASSUMPTION.format("multiplication")
 
     def prepare(self) -> Evaluate:
         """Return the function that multiplies in integer arithmetic."""

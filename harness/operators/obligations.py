@@ -7,11 +7,12 @@ questions to the deployed program.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators.fault_models import FaultModel, Single
@@ -148,3 +149,35 @@ RANDOM_VECTORS = 65_536
 def samples(size: int) -> int:
     """Return how many vectors of this size are drawn of each kind."""
     return max(min(RANDOM_VECTORS, VALUES // size), 1)
+
+
+def every_byte(size: int, dtype: np.dtype[Any]) -> Array:
+    """Return inputs (256, size) in which each byte takes all values; no two bytes of 32,768 do so in the same order."""
+    places = np.arange(size * dtype.itemsize)
+    values = np.arange(256)[:, None] * (2 * (places // 256) + 1) + places
+    inputs: Array = values.astype(np.uint8).view(dtype)
+    return inputs
+
+
+SPREAD_VALUES = 1 << 20
+"""Evenly spread bit patterns, over all columns."""
+
+
+def of_comparisons(
+    boundaries: npt.NDArray[np.float32], size: int, evaluate: Callable[..., Array]
+) -> Iterator[Obligation]:
+    """Yield that a function of one float32, which compares and rounds nothing, is right around its boundaries."""
+    patterns = np.linspace(0, (1 << 32) - 1, max(SPREAD_VALUES // size, 1024)).astype(np.uint32).view(np.float32)
+    special = np.array([np.inf, -np.inf, 0.0, -0.0], np.float32)
+    numbers = np.concatenate([boundaries, patterns[~np.isnan(patterns)], special])
+    count = len(numbers) + VECTORS
+    yield Obligation(
+        Step.OTHERS,
+        Part.COMPUTE,
+        "every number is compared with the bounds and kept or replaced",
+        f"{len(numbers):,} numbers, among them those around every bound and infinities, pass through every column; "
+        f"{MIXED}; not complete",
+        count * size,
+        Outputs(lambda: [np.repeat(numbers[:, None], size, axis=1), mixed(numbers, size)], evaluate),
+        complete=False,
+    )

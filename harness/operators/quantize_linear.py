@@ -75,6 +75,7 @@ class QuantizeLinear(Layer):
     """q = saturate(round_half_even(float32(x / scale)) + zero_point)."""
 
     ONNX = (("", "QuantizeLinear"),)
+    constants_step = Step.QUANTIZATION
     noun = "inputs"
     takes_every_input = True
     formula = FORMULA

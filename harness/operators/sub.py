@@ -5,6 +5,7 @@ y[n] = a[n] - b[n]                         one IEEE 754 subtraction, rounded hal
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -16,6 +17,7 @@ from harness.operators import softfloat, terms, text
 from harness.operators.base import Constants, Evaluate, Layer, fields
 from harness.operators.exact import bits_of
 from harness.operators.node import Node
+from harness.operators.obligations import Obligation
 from harness.operators.tensor import FLOAT32
 from harness.operators.text import Fragment
 
@@ -92,6 +94,16 @@ class Sub(Layer):
             name if term is None else text.floats(term) for name, term in zip("AB", self.facts().values(), strict=True)
         )
         return (f"{a} - {b}",)
+
+    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+        """Yield pairs of terms at which roundings differ; their 2^64 pairs cannot be enumerated."""
+        constant = next(iter(self.constants().values()), None)
+        near = None if constant is None else -np.asarray(constant, np.float32)
+        return terms.obligations(self, near, "differences are rounded to float32 as IEEE 754 says")
+
+    def assumptions(self) -> Iterator[str]:
+        """Yield that differences are rounded as IEEE 754 requires."""
+        yield terms.ASSUMPTION.format("subtraction")
 
     def prepare(self) -> Evaluate:
         """Return the function that adds in integer arithmetic, with the sign of b inverted."""

@@ -1,11 +1,16 @@
-"""The inputs of Add, Sub and Mul: two float32 activations of one shape, or one and a constant."""
+"""What Add, Sub and Mul have in common: two float32 activations of one shape, or one and a constant."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.core.arrays import Array
+from harness.operators.base import Layer
 from harness.operators.node import Node
+from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, Part, Step, mixed, samples
 from harness.operators.tensor import FLOAT32, Tensor
 
 
@@ -57,3 +62,54 @@ def require_kept_zero(node: Node, source: Tensor, term: npt.NDArray[np.float32] 
 def includes(values: npt.NDArray[np.float32] | None, zero: float) -> bool:
     """Return whether a constant has a zero of this sign; False without a constant."""
     return values is not None and bool(((values == 0) & (np.signbit(values) == np.signbit(zero))).any())
+
+
+KINDS_OF_PAIRS = 5
+SPECIAL_TERMS = np.array([0, 1e-45, 2.0**-126, 1, 1 + 2.0**-23, 1e38], np.float32)
+SPECIAL_TERMS = np.append(SPECIAL_TERMS, -SPECIAL_TERMS)
+ASSUMPTION = "A float32 {} is rounded as IEEE 754 requires: its 2^64 pairs cannot be tried."
+
+
+def obligations(layer: Layer, constant: npt.NDArray[np.float32] | None, statement: str) -> Iterator[Obligation]:
+    """Yield that pairs of terms at which roundings differ give the right results."""
+    count = KINDS_OF_PAIRS * samples(layer.size) + len(SPECIAL_TERMS) ** len(layer.inputs) + VECTORS
+    evaluate = layer.prepare()
+    yield Obligation(
+        Step.OTHERS,
+        Part.COMPUTE,
+        statement,
+        f"{count:,} pairs a column: random bits, ties, cancellation, subnormals, zeros; {MIXED}; not complete",
+        count * layer.size,
+        Outputs(lambda: [pairs(layer, constant)], lambda both: evaluate(*np.split(both, len(layer.inputs), axis=1))),
+        complete=False,
+    )
+
+
+def pairs(layer: Layer, constant: npt.NDArray[np.float32] | None) -> Array:
+    """Return pairs of finite terms whose sum is finite: (n, 2 N), or (n, N) if the other one is a constant."""
+    rng = np.random.default_rng(0)
+    shape = samples(layer.size), layer.size
+    first = _finite(rng, shape)
+    special = np.stack(np.meshgrid(*[SPECIAL_TERMS] * len(layer.inputs)), axis=-1).reshape(-1, len(layer.inputs))
+    everywhere = np.repeat(special, layer.size, axis=1)
+    if constant is not None:
+        alike = mixed(_finite(rng, (1024, 1))[:, 0], layer.size)
+        return np.concatenate([first, *_near(constant, first), everywhere, alike])
+    others = [_finite(rng, shape), *_near(first, _finite(rng, shape))]
+    alike = mixed(_finite(rng, (1024, 1))[:, 0], 2 * layer.size)
+    return np.concatenate([*(np.concatenate([first, other], axis=1) for other in others), everywhere, alike])
+
+
+def _finite(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
+    """Return random signs, exponents below the largest, and fractions, subnormal numbers among them."""
+    bits = rng.integers(0, 0xFE << 23, shape, dtype=np.uint32) | rng.integers(0, 2, shape, dtype=np.uint32) << 31
+    return bits.view(np.float32) * np.float32(0.25)
+
+
+def _near(to: Array, shaped: Array) -> Iterator[Array]:
+    """Return terms that cancel with `to` or nearly so, and such that lie half way between two sums."""
+    opposite = np.broadcast_to(-to, shaped.shape).astype(np.float32)
+    yield opposite
+    yield np.nextafter(opposite, np.float32(0))
+    yield (np.spacing(np.abs(opposite)) * np.float32(0.5)).astype(np.float32)
+    yield (np.spacing(np.abs(opposite)) * np.float32(1.5)).astype(np.float32)

@@ -8,10 +8,14 @@
 
 #include "add.h"
 #include "arg_extremum.h"
+#include "clip.h"
 #include "dequantize_linear.h"
+#include "mul.h"
 #include "network.h"
 #include "qgemm.h"
 #include "quantize_linear.h"
+#include "relu.h"
+#include "sub.h"
 
 /* A network need not have every operator. */
 #define GENERIC static ONE_CODE __attribute__((unused))
@@ -48,6 +52,26 @@ GENERIC void generic_scale_accumulator(size_t width, const int32_t *acc, const f
 GENERIC void generic_add_float32(size_t width, const float *a, const float *b, float *y)
 {
     add_float32(width, a, b, y);
+}
+
+GENERIC void generic_mul_float32(size_t width, const float *a, const float *b, float *y)
+{
+    mul_float32(width, a, b, y);
+}
+
+GENERIC void generic_sub_float32(size_t width, const float *a, const float *b, float *y)
+{
+    sub_float32(width, a, b, y);
+}
+
+GENERIC void generic_relu_float32(size_t width, const float *x, float *y)
+{
+    relu_float32(width, x, y);
+}
+
+GENERIC void generic_clip_float32(size_t width, const float *x, float low, float high, float *y)
+{
+    clip_float32(width, x, low, high, y);
 }
 
 #define DEFINE_GENERIC_ARG_EXTREMUM(NAME, TYPE)                                                        \

@@ -31,7 +31,7 @@ from harness.execution.probe import Probe
 from harness.execution.program import Deployed
 from harness.model.network import Network
 from harness.operators.base import Layer
-from harness.operators.obligations import Step
+from harness.operators.obligations import Step, every_byte
 from harness.plan import conformance
 from harness.plan.plan import Plan
 from harness.reference import generated
@@ -276,13 +276,7 @@ def merging(reader: Layer, stage: Stage, probe: Probe | None) -> Question:
         "every byte of every column takes all 256 values, each in an order of its own",
         256 * stage.input_width,
         complete=True,
-        answer=lambda note: differing_output(stage, every_byte(stage), lambda values: values, probe, note),
+        answer=lambda note: differing_output(
+            stage, every_byte(stage.input_width, stage.input_dtype), lambda values: values, probe, note
+        ),
     )
-
-
-def every_byte(stage: Stage) -> Array:
-    """Inputs (256, N) in which each byte takes all values; no two bytes of 32,768 do so in the same order."""
-    places = np.arange(stage.input_width * stage.input_dtype.itemsize)
-    values = np.arange(256)[:, None] * (2 * (places // 256) + 1) + places
-    inputs: Array = values.astype(np.uint8).view(stage.input_dtype)
-    return inputs

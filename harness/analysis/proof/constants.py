@@ -20,13 +20,8 @@ from harness.core.arrays import Array
 from harness.execution import dumps
 from harness.execution.probe import Probe
 from harness.model.network import Network
-from harness.operators.add import Add
-from harness.operators.arg_extremum import ArgExtremum
 from harness.operators.base import Layer
-from harness.operators.dequantize_linear import DequantizeLinear
 from harness.operators.obligations import Step
-from harness.operators.qgemm import QGemm
-from harness.operators.quantize_linear import QuantizeLinear
 from harness.targets import LayerCode, Table
 
 DERIVED = (
@@ -34,13 +29,10 @@ DERIVED = (
     "constant that must stand there, or the 0 that fills it up; the tables are read from the program's memory, after "
     "its items' init, and compared as bits; a table too many or too few is a difference"
 )
-SHOWN_BY = {
-    "QGemm": Step.REQUANTIZATION,
-    "QuantizeLinear": Step.QUANTIZATION,
-    "DequantizeLinear": Step.OTHERS,
-    "Add": Step.OTHERS,
-}
-"""The step that shows those constants of an operator that stand in instructions."""
+
+
+ROLES = {"input_zero_point": "a_zero_point", "output_zero_point": "y_zero_point", "last": "select_last_index"}
+"""Names in `Node.constants` that differ from the roles of `Layer.constants`."""
 
 
 def questions(
@@ -79,7 +71,7 @@ def questions(
 def _exceptions(nodes: Mapping[str, Node], parts: Sequence[Layer], codes: Sequence[LayerCode]) -> str:
     """Return in words the constants that stand in instructions, and the steps that show them."""
     found = {
-        f"{name} of {node.operator} ('{SHOWN_BY[node.operator].value}')": None
+        f"{name} of {node.operator} ('{part.constants_step.value}')": None
         for part, code in zip(parts, codes, strict=True)
         for node in [nodes[part.output.name]]
         for name in expected_tables.in_instructions(node, code.target)
@@ -162,8 +154,12 @@ def _wrong_constant(layers: Sequence[Layer], nodes: Mapping[str, Node]) -> str:
         for field, used in _description(layer).items():
             if used != getattr(node, field):
                 return f"layer {layer.name}: {field} is {used}, the file says {getattr(node, field)}"
-        for name, used in _constants(layer).items():
-            right, values = node.constants[name], np.atleast_1d(used)
+        used_constants = layer.constants()
+        for name, right in node.constants.items():
+            used = used_constants.get(ROLES.get(name, name))
+            if used is None:
+                return f"layer {layer.name}: {name} is not among its constants"
+            values = np.atleast_1d(np.asarray(used))
             if right.shape != values.shape:
                 return f"layer {layer.name}: {name} has the shape {values.shape}, the file says {right.shape}"
             different = np.argwhere(compare.bits(values.astype(right.dtype)) != compare.bits(right))
@@ -182,28 +178,4 @@ def _description(layer: Layer) -> dict[str, Any]:
         "input_dtype": layer.input.dtype,
         "width": layer.size,
         "dtype": layer.dtype,
-    }
-
-
-def _constants(layer: Layer) -> dict[str, Any]:
-    """Return the constants that the specification takes, by their names in `Node.constants`."""
-    if isinstance(layer, QuantizeLinear | DequantizeLinear):
-        return {"scale": layer.scale, "zero_point": layer.zero_point}
-    if isinstance(layer, ArgExtremum):
-        return {"last": layer.last}
-    if isinstance(layer, Add):
-        return {} if layer.addend is None else {"addend": layer.addend}
-    if not isinstance(layer, QGemm):
-        raise TypeError(layer)
-    scales = layer.scales
-    of_output = {"y_scale": scales.y, "output_zero_point": layer.y_zero_point} if scales.y is not None else {}
-    return of_output | {
-        "weights": layer.weights,
-        "weights_zero_point": layer.weights_zero_point,
-        "bias": layer.bias,
-        "multiplier": layer.multiplier,
-        "alpha": scales.alpha,
-        "a_scale": scales.a,
-        "b_scale": scales.b,
-        "input_zero_point": layer.a_zero_point,
     }

@@ -30,10 +30,11 @@ FLIP = 128  # what the kernels of tiovx add to int8 codes
 class Node:
     """A node of the ONNX file with its constants, or some columns of a QGemm.
 
-    `constants` are: of QuantizeLinear and DequantizeLinear `scale` and `zero_point`; of an Add of one source `addend`
-    (N,); of ArgMax and ArgMin `last`; of a QGemm `weights` (K, N) as stored, `bias`, `weights_zero_point`, `multiplier`
-    and `b_scale`, (N,) each, and `alpha`, `a_scale`, `input_zero_point`, for a code as output `y_scale` and
-    `output_zero_point`.  Zero points are int32.
+    `constants` are: of QuantizeLinear and DequantizeLinear `scale` and `zero_point`; of an Add of one source
+    `addend`, of a Mul `factor`, of a Sub `minuend` or `subtrahend`, (N,) each; of Clip `low` and `high`; of ArgMax and
+    ArgMin `last`; of a QGemm `weights` (K, N) as stored, `bias`, `weights_zero_point`, `multiplier` and `b_scale`, (N,)
+    each, and `alpha`, `a_scale`, `input_zero_point`, for a code as output `y_scale` and `output_zero_point`.  Zero
+    points are int32.
     """
 
     operator: str
@@ -103,7 +104,14 @@ def _node(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[s
         "QuantizeLinear": lambda: _quantize_linear(_constants(proto, values), attributes, width),
         "DequantizeLinear": lambda: _dequantize_linear(_constants(proto, values), width),
         "QGemm": lambda: _qgemm(_constants(proto, values), attributes, dtype),
-        "Add": lambda: _add(proto, values, width),
+        "Add": lambda: _of_two(proto, values, width, "addend", "addend"),
+        "Mul": lambda: _of_two(proto, values, width, "factor", "factor"),
+        "Sub": lambda: _of_two(proto, values, width, "minuend", "subtrahend"),
+        "Relu": lambda: (width, np.dtype(np.float32), {}),
+        "Clip": lambda: (width, np.dtype(np.float32), _bounds(_constants(proto, values), attributes)),
+        "Reshape": lambda: (width, dtype, {}),
+        "Flatten": lambda: (width, dtype, {}),
+        "Concat": lambda: (sum(tensors[name][0] for name in sources), dtype, {}),
         "ArgMax": lambda: (1, np.dtype(np.int64), {"last": np.array([attributes.get("select_last_index", 0)])}),
         "ArgMin": lambda: (1, np.dtype(np.int64), {"last": np.array([attributes.get("select_last_index", 0)])}),
     }
@@ -128,9 +136,20 @@ def _dequantize_linear(inputs: Sequence[Array | None], width: int) -> tuple[int,
     return width, np.dtype(np.float32), {"scale": _row(inputs[1]), "zero_point": _integers(zero_point)}
 
 
-def _add(proto: onnx.NodeProto, values: Mapping[str, Array], width: int) -> tuple[int, np.dtype[Any], dict[str, Array]]:
-    constant = next((values[name] for name in proto.input if name in values), None)
-    return width, np.dtype(np.float32), {} if constant is None else {"addend": _row(constant, width)}
+def _of_two(
+    proto: onnx.NodeProto, values: Mapping[str, Array], width: int, first: str, second: str
+) -> tuple[int, np.dtype[Any], dict[str, Array]]:
+    """Read Add, Mul or Sub; a constant has the name of its position."""
+    names = zip((first, second), proto.input, strict=True)
+    return width, np.dtype(np.float32), {name: _row(values[given], width) for name, given in names if given in values}
+
+
+def _bounds(inputs: Sequence[Array | None], attributes: Mapping[str, Any]) -> dict[str, Array]:
+    """Read Clip: min and max are inputs, or attributes before opset 11; without them all finite numbers are kept."""
+    largest = float(np.finfo(np.float32).max)
+    low = np.float32(attributes.get("min", -largest)) if inputs[1] is None else inputs[1]
+    high = np.float32(attributes.get("max", largest)) if inputs[2] is None else inputs[2]
+    return {"low": _row(np.asarray(low, np.float32)), "high": _row(np.asarray(high, np.float32))}
 
 
 def _qgemm(
@@ -294,8 +313,8 @@ RULES: dict[str, Rule] = {
 
 def _of_elements(node: Node) -> dict[str, Array]:
     """Return the tables of an operator that is no QGemm."""
-    names = {"scale": "scale", "zero_point": "zero", "addend": "addend"}
-    return {names[name]: values for name, values in node.constants.items() if name in names}
+    names = {"zero_point": "zero"}
+    return {names.get(name, name): values for name, values in node.constants.items() if name != "last"}
 
 
 def _of_columns(node: Node, zero_points: Array) -> dict[str, Array]:

@@ -62,6 +62,24 @@ def elementwise(layer: Layer, sources: Sequence[str], tables: tuple[Table, ...],
     return LayerCode(definitions(tables, text), forward, tables, (compute,))
 
 
+def of_inputs(layer: Layer, sources: Sequence[str], body: str) -> LayerCode:
+    """Return a layer of one stage without tables; `body` computes `out` from the vectors `in_0`, `in_1` and so on."""
+    compute, c_type = compute_stage(layer), C_TYPES[layer.dtype.name]
+    sizes = [tensor.size for tensor in layer.inputs]
+    vectors = [f"&in[v * {sum(sizes)} + {sum(sizes[:number])}]" for number in range(len(sizes))]
+    parameters = ", ".join(f"const {c_type} *in_{number}" for number in range(len(sizes)))
+    text = (
+        f"\nstatic ONE_CODE void {compute.name}({parameters}, {c_type} *out)\n{{\n    {body}\n}}\n"
+        f"static void {compute.name}_stage(size_t vectors, const void *inputs, void *outputs)\n{{\n"
+        f"    const {c_type} *in = inputs;\n    {c_type} *out = outputs;\n"
+        f"    for (size_t v = 0; v < vectors; ++v)\n"
+        f"        {compute.name}({', '.join(vectors)}, &out[v * {layer.size}]);\n}}"
+    )
+    arguments = ", ".join(f"{source}[v]" for source in sources)
+    forward = each_vector(f"{compute.name}({arguments}, {layer.name}_output[v]);")
+    return LayerCode(text, forward, (), (compute,))
+
+
 def affine(layer: Any) -> tuple[Table, Table]:
     """Return the tables of a layer's scale and zero point."""
     scale = Table(f"{layer.name}_scale", np.atleast_1d(layer.scale))

@@ -175,10 +175,8 @@ def right_outputs(layer: Layer, stage: Stage, inputs: Array) -> Array:
     if stage.part is Part.MERGE:
         return inputs
     if not isinstance(layer, QGemm):
-        terms = (inputs,)
-        if isinstance(layer, Add) and layer.addend is None:
-            terms = inputs[:, : layer.size], inputs[:, layer.size :]
-        return layer.prepare()(*terms).astype(stage.output_dtype)
+        ends = np.cumsum([tensor.size for tensor in layer.inputs])[:-1]
+        return layer.prepare()(*np.split(inputs, ends, axis=1)).astype(stage.output_dtype)
     if stage.part is Part.ACCUMULATE:
         centered = layer.weights.astype(int) - layer.weights_zero_point
         return ((inputs.astype(int) - layer.a_zero_point) @ centered + layer.bias).astype(np.int32)
