@@ -14,6 +14,8 @@ from harness import operators, targets
 from harness.boards import profile
 from harness.boards.profile import Address, Laboratory, Profile
 from harness.core.errors import RequestError
+from harness.targets.tiovx.settings import TiovxSettings
+from harness.targets.vitis.settings import VitisSettings
 
 BOARD = """\
 tda:
@@ -214,6 +216,27 @@ def test_an_unknown_key_of_a_part_is_answered_with_the_choices(
     error = failure(boards)
     assert error.message == f"{boards}:{line}: board tda: unknown key {key!r}"
     assert error.hint == f"valid choices: {choices}"
+
+
+def test_a_section_of_no_target_is_answered_with_the_targets(boards: Path) -> None:
+    boards.write_text(f"{BOARD}  vitas: {{clock_mhz: 300}}\n")
+    error = failure(boards)
+    assert error.message == f"{boards}:8: board tda: unknown key 'vitas'"
+    assert {"cuda", "tiovx", "vitis"} < set(error.hint.removeprefix("valid choices: ").split(", "))
+
+
+def test_a_section_is_checked_by_its_target(boards: Path) -> None:
+    boards.write_text(f"{BOARD}  vitis: {{clock: 300}}\n  tiovx: null\n")
+    board = profile.load(boards, {}).board("tda")
+    assert (board.section("vitis"), board.section("tiovx"), board.section("cuda")) == ({"clock": 300}, {}, {})
+    assert board.settings("tiovx", TiovxSettings) == TiovxSettings()
+    with pytest.raises(RequestError) as caught:
+        board.settings("vitis", VitisSettings)
+    assert caught.value.message == "board tda: unknown key 'vitis.clock'"
+    assert caught.value.hint == "valid choices: clock_mhz, platform, timeout_s, vitis, xrt"
+    boards.write_text(f"{BOARD}  vitis: {{clock_mhz: 0}}\n")
+    expected = f"{boards}:8: board tda: vitis.clock_mhz: Input should be greater than or equal to 1, found 0"
+    assert failure(boards).message == expected
 
 
 @pytest.mark.parametrize(

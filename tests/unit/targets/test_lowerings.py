@@ -1,0 +1,103 @@
+"""Lowerings are found by the names of files and by entry points; which item computes a layer follows from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness import operators, targets
+from harness.boards.profile import ItemProfile, Profile
+from harness.core.errors import RequestError
+from harness.model.network import Network
+from harness.operators.add import Add
+from harness.plan import plan
+from harness.targets import base
+from tests.support import builders
+from tests.support.programs.board_program import parse
+
+AGAIN = """
+from harness.operators.add import Add
+from harness.targets.c.add import AddLowering
+
+class Again(AddLowering):
+    operator = Add
+
+class Other:
+    operator = Add
+"""
+
+
+@pytest.fixture(scope="module")
+def net() -> Network:
+    return parse(builders.random_network(np.random.default_rng(5), (3, 4, 2), residual=2))
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of the metadata of a package that can be imported."""
+    (tmp_path / "again_c.py").write_text(AGAIN)
+    information = tmp_path / "again-1.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: again\nVersion: 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    return information
+
+
+@pytest.mark.parametrize("name", targets.names())
+def test_the_lowerings_of_a_target_are_in_the_files_of_their_operators(name: str) -> None:
+    target = targets.find(name)
+    for operator, lowering in target.lowerings.items():
+        file = operator.__module__.rpartition(".")[2]
+        assert type(lowering).__module__ == f"harness.targets.{target.name}.{file}"
+        assert isinstance(lowering, target.lowering)
+
+
+def test_the_processor_computes_every_operator() -> None:
+    of_harness = {each for each in operators.by_onnx_name().values() if each.__module__.startswith("harness.")}
+    assert set(targets.find("c").lowerings) == of_harness
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("c:add = again_c:Again", "target c: Add has two lowerings, in harness.targets.c.add and again_c"),
+        (
+            "c:add = again_c:Other",
+            "lowering c:add: again_c:Other is not a subclass of harness.targets.c.code.C",
+        ),
+        ("c:add = again_c:Nothing", "lowering c:add cannot be loaded: again_c:Nothing: AttributeError"),
+    ],
+)
+def test_a_wrong_lowering_of_a_third_party_is_named(installed: Path, entry: str, message: str) -> None:
+    (installed / "entry_points.txt").write_text(f"[{base.LOWERINGS}]\n{entry}\n")
+    with pytest.raises(RequestError) as caught:
+        targets.find("c").lowerings  # noqa: B018 - they are loaded when they are used
+    assert caught.value.message.startswith(message)
+    assert Add not in targets.find("vitis").lowerings
+
+
+def items_of(net: Network, board: Profile, *names: str) -> dict[str, str]:
+    made = plan.make(net, board, names, supports=targets.supports)
+    return {net.layers[task.layer].operator: made.items[task.item].name for task in made.tasks}
+
+
+def test_an_item_without_a_list_computes_what_its_target_supports(net: Network, host: Profile) -> None:
+    items = {name: ItemProfile(target="c") for name in ("first", "second")}
+    board = host.model_copy(update={"items": items})
+    assert set(items_of(net, board, "c", "c").values()) == {"first"}
+    expected = {"QGemm": "first", "QuantizeLinear": "second", "Add": "second"}
+    assert items_of(net, board, "vitis", "c") == expected
+    listed = {"first": ItemProfile(target="c", operators=("Add",)), "second": ItemProfile(target="c")}
+    board = host.model_copy(update={"items": listed})
+    assert items_of(net, board, "c", "c") == {"QGemm": "second", "QuantizeLinear": "second", "Add": "first"}
+
+
+def test_a_layer_that_no_item_lists_or_supports_is_refused(net: Network, host: Profile) -> None:
+    board = host.model_copy(update={"items": {"only": ItemProfile(target="c", operators=("QGemm",))}})
+    with pytest.raises(RequestError, match="no item computes QuantizeLinear"):
+        plan.make(net, board)
+    board = host.model_copy(update={"items": {"only": ItemProfile(target="vitis")}})
+    made = plan.make(net, board, supports=targets.supports)
+    assert {made.items[task.item].name for task in made.tasks} == {"only"}  # its target says why it cannot
