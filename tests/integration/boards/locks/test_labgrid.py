@@ -150,7 +150,7 @@ def test_what_a_crash_of_the_host_leaves_is_taken_over(racks: Farm, board: Profi
 def watcher_of(pid: int) -> int:
     """The process that watches over the place of another."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    [watcher] = [pid for pid in children if b"watcher.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    [watcher] = [pid for pid in children if b"heartbeat.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     return int(watcher)
 
 
