@@ -1,6 +1,6 @@
 """Releases a place of labgrid when the process that acquired it ends or hangs; a process of its own.
 
-`python -I heartbeat.py JSON`, started by labgrid.py: no more than this file is imported.  Its `link` leads to the holder:
+`python -I heartbeat.py JSON`, started by labgrid.py: only this file is imported.  Its `link` leads to the holder:
 every line from there is a sign of life, its end the holder's.  What is written to it is why the place is lost.  The
 `record` is locked for as long as this process lives, and emptied when the place is released.
 """

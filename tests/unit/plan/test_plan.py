@@ -98,7 +98,7 @@ def test_an_operator_without_an_item_is_refused(net: Network, host: Profile) -> 
     with pytest.raises(RequestError) as caught:
         plan.make(net, board)
     assert caught.value.message == "board host: no item computes DequantizeLinear (layer dequantize)"
-    assert "QuantizeLinear, QGemm, Add, DequantizeLinear, ArgMax, ArgMin" in caught.value.hint
+    assert caught.value.hint.startswith("add it to the operators of an item in boards.yaml, or leave the operators")
 
 
 def test_the_block_is_the_profiles_unless_one_is_asked_for(net: Network, host: Profile) -> None:

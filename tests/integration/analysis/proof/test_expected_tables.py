@@ -15,7 +15,7 @@ from onnx import numpy_helper
 
 from harness import targets
 from harness.analysis import proof
-from harness.analysis.proof import Claim, Side, Step, constants, expected_tables
+from harness.analysis.proof import Claim, Side, constants, expected_tables
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.execution.probe import Probe
@@ -264,7 +264,7 @@ def test_no_constant_of_the_file_is_missing_in_the_tables(host: Profile, target:
             changed = expected_tables.nodes(other.onnx_bytes)[layer.output.name].constants
             names = {name for name, values in node.constants.items() if not np.array_equal(values, changed[name])}
             assert names <= allowed
-            assert not names or (constants.SHOWN_BY[layer.operator], layer.name) in complete
+            assert not names or (layer.constants_step, layer.name) in complete
 
 
 SCALES = ("alpha", "a_scale", "b_scale", "y_scale")  # of which the multiplier is made
@@ -354,5 +354,8 @@ def test_the_specification_has_the_files_constants(net: Network) -> None:
     assert of_reference(net, net.layers[:-1]).startswith("the layers write")
 
 
-def test_the_steps_of_constants_in_instructions_exist() -> None:
-    assert set(constants.SHOWN_BY.values()) <= set(Step)
+@pytest.mark.parametrize("net", NETS.values(), ids=NETS)
+def test_the_steps_of_constants_in_instructions_exist(net: Network) -> None:
+    for layer in net.layers:
+        steps = {obligation.step for obligation in layer.obligations(all_floats=False, random_vectors=0)}
+        assert layer.constants_step in steps

@@ -14,7 +14,7 @@ from harness import targets
 from harness.analysis.proof import Step, assumptions
 from harness.core.arrays import Array
 from harness.model.network import Network
-from harness.operators import arg_extremum, obligations
+from harness.operators import arg_extremum, obligations, terms
 from harness.operators.add import Add
 from harness.operators.arg_extremum import ArgExtremum
 from tests.support import builders
@@ -211,7 +211,7 @@ def test_a_right_sum_with_a_constant_is_not_refuted(workshop: Workshop, addend: 
     assert question.ask().holds
     layer = trial.network.layers[-1]
     assert isinstance(layer, Add)
-    assert question.cases == layer.terms().size
+    assert question.cases == terms.pairs(layer, layer.addend).size
 
 
 def constant(addend: float) -> Network:
@@ -223,7 +223,7 @@ def constant(addend: float) -> Network:
 
 def test_pairs_of_terms_meet_what_can_go_wrong() -> None:
     layer = next(layer for layer in TERMS.layers if isinstance(layer, Add))
-    pairs = layer.terms()
+    pairs = terms.pairs(layer, layer.addend)
     a, b = pairs[:, :4], pairs[:, 4:]
     assert pairs.dtype == np.float32
     assert np.isfinite(pairs).all()
