@@ -217,7 +217,7 @@ def _kernels(program: Program) -> tuple[tuple[KernelCompiler, tuple[Any, ...]], 
 
 
 def _sources(program: Program) -> dict[str, bytes]:
-    """Return the fixed sources and the generated network.c."""
+    """Return the fixed sources and the generated ones."""
     folders = {KERNELS / "program": None}
     for item, views in zip(program.plan.items, codegen.item_views(program.plan), strict=True):
         target = targets.find(item.target)
@@ -229,7 +229,7 @@ def _sources(program: Program) -> dict[str, bytes]:
         for path in sorted(folder.iterdir())
         if path.suffix in {".c", ".h", ".cuh"}
     }
-    return sources | {"network.c": program.source.encode()}
+    return sources | program.files
 
 
 def _sha256(content: bytes) -> str:

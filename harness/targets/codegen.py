@@ -78,6 +78,12 @@ class Program:
         """The constants of all tasks."""
         return tuple(table for code in self.tasks for table in code.tables)
 
+    @property
+    def files(self) -> dict[str, bytes]:
+        """The generated files by their paths in the bundle: `network.c`, and its large constants."""
+        constants = {table.file: table.content for table in self.tables if table.file}
+        return {"network.c": self.source.encode()} | constants
+
 
 def generate(plan: Plan) -> Program:
     """Generate the code of a plan; raise RequestError if a target cannot compute one of its layers exactly."""

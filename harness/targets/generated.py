@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -17,6 +18,9 @@ C_TYPES = {
     "int8": "int8_t",
 }  # fmt: skip
 
+TEXT_LIMIT = 64 * 1024
+"""Bytes of the largest constant that is C text; compilers take minutes, and gigabytes, for large initialisers."""
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -30,6 +34,16 @@ class Table:
     values: Array
     comment: str = ""
     computed: bool = False
+
+    @property
+    def file(self) -> str | None:
+        """Return the path in the bundle of the file with its bytes; None if init fills it, or if it is C text."""
+        return None if self.computed or self.values.nbytes <= TEXT_LIMIT else f"constants/{self.name}.bin"
+
+    @property
+    def content(self) -> bytes:
+        """Return its bytes on the board, row by row, little endian."""
+        return self.values.astype(self.values.dtype.newbyteorder("<")).tobytes()
 
 
 @dataclass(frozen=True)
@@ -115,6 +129,28 @@ class ItemCode:
     reread: str = "NULL"
     kernels: Any = None
     objects: Mapping[str, int] = field(default_factory=dict)
+
+
+def definition(table: Table, attribute: str = "") -> str:
+    """Return the C definition of a table of the processor, a constant unless the item's init fills it.
+
+    A large one is a file that the assembler includes.  Its symbol is local and has a type and a size, as that of a C
+    array has, and it is accessed directly; the hash makes the text change with the content.
+    """
+    comment = f"/* {table.comment} */\n" if table.comment else ""
+    c_type, name = C_TYPES[table.values.dtype.name], table.name
+    array = f"{c_type} {name}" + "".join(f"[{size}]" for size in table.values.shape)
+    if table.computed:
+        return f"{comment}static {array}{attribute};"
+    if table.file is None:
+        return f"{comment}static const {array}{attribute} = {initialiser(table.values)};"
+    lines = (".section .rodata", ".balign 64", f".type {name}, %object", f"{name}:", f'.incbin \\"{table.file}\\"',
+             f".size {name}, . - {name}", ".previous")  # fmt: skip
+    text = "\n".join(f'    "{line}\\n"' for line in lines)
+    return (
+        f"{comment}/* {table.file}, SHA-256 {hashlib.sha256(table.content).hexdigest()} */\n__asm__(\n{text});\n"
+        f'extern const {array} __attribute__((visibility("hidden"))){attribute};'
+    )
 
 
 def initialiser(values: Array) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from harness.core.arrays import Array
 from harness.operators.base import Layer
 from harness.targets.base import Lowering
-from harness.targets.generated import C_TYPES, LayerCode, Stage, Table, compute_stage, initialiser
+from harness.targets.generated import C_TYPES, LayerCode, Stage, Table, compute_stage, definition
 
 ALIGNED = "__attribute__((aligned(64)))"
 
@@ -122,7 +122,7 @@ def zero_point(value: str) -> str:
 
 def definitions(tables: Sequence[Table], *functions: str, aligned: bool = False) -> str:
     """Return the tables, optionally aligned to cache lines, then the functions."""
-    return "\n".join([*(_table(table, f" {ALIGNED}" if aligned else "") for table in tables), *functions])
+    return "\n".join([*(definition(table, f" {ALIGNED}" if aligned else "") for table in tables), *functions])
 
 
 def function(of_layer: Stage, body: str, wrapper: str | None = None) -> str:
@@ -133,15 +133,6 @@ def function(of_layer: Stage, body: str, wrapper: str | None = None) -> str:
         f"\nstatic ONE_CODE void {of_layer.name}(const {input_type} *in, {output_type} *out)\n{{\n    {body}\n}}\n"
         f"{wrapper or f'DEFINE_STAGE({of_layer.name}, {sizes})'}"
     )
-
-
-def _table(table: Table, attribute: str) -> str:
-    comment = f"/* {table.comment} */\n" if table.comment else ""
-    array = table.name + "".join(f"[{size}]" for size in table.values.shape) + attribute
-    c_type = C_TYPES[table.values.dtype.name]
-    if table.computed:
-        return f"{comment}static {c_type} {array};"
-    return f"{comment}static const {c_type} {array} = {initialiser(table.values)};"
 
 
 def each_vector(*calls: str) -> str:

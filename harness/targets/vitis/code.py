@@ -11,7 +11,7 @@ import numpy as np
 from harness.operators.obligations import Part
 from harness.operators.qgemm import QGemm
 from harness.targets.contraction import stages
-from harness.targets.generated import C_TYPES, ItemCode, Launch, LayerCode, Stage, Table, TaskView, initialiser
+from harness.targets.generated import C_TYPES, ItemCode, Launch, LayerCode, Stage, Table, TaskView, definition
 from harness.targets.vitis import kernel, qgemm, records
 from harness.targets.vitis.kernel import Kernel
 from harness.targets.vitis.records import Record, output_of
@@ -67,7 +67,7 @@ def _task(launch: Launch, task: TaskView) -> LayerCode:
         lines = [*puts, f"    vitis_run(&{name}, vectors);", *lines]
     told, of_layer = qgemm.of_layer(layer).tables, stages(layer)
     scale = (qgemm.multiplier(layer),) if layer.dtype == np.float32 else ()
-    texts = [f"static struct vitis_launch {name};", *map(_table, told), *map(_constant, scale), _told(layer, told)]
+    texts = [f"static struct vitis_launch {name};", *map(_table, told), *map(definition, scale), _told(layer, told)]
     definitions = [*texts, *(_stage(each, launch, task) for each in of_layer)]
     return LayerCode("\n".join(definitions), "\n".join(lines), (*told, *scale), of_layer, DRIVER)
 
@@ -108,12 +108,6 @@ def _table(table: Table) -> str:
     comment = f"/* {table.comment} */\n" if table.comment else ""
     sizes = "".join(f"[{size}]" for size in table.values.shape)
     return f"{comment}static {C_TYPES[table.values.dtype.name]} {table.name}{sizes};"
-
-
-def _constant(table: Table) -> str:
-    """Of the processor."""
-    c_type, values = C_TYPES[table.values.dtype.name], initialiser(table.values)
-    return f"/* {table.comment} */\nstatic const {c_type} {table.name}[{table.values.size}] = {values};"
 
 
 def _told(layer: QGemm, tables: Sequence[Table]) -> str:

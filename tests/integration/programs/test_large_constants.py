@@ -1,0 +1,112 @@
+"""Constants above 64 KiB are files that the assembler includes: their bytes, symbols and results."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.analysis.inspection import program as elf
+from harness.analysis.proof import Side, constants
+from harness.boards.profile import Profile
+from harness.model.network import Network
+from harness.operators.qgemm import QGemm
+from harness.plan import plan
+from harness.targets import bundle, codegen
+from harness.targets.contraction import signed_weights
+from harness.targets.generated import TEXT_LIMIT
+from tests.support import builders
+from tests.support.programs.board_program import assert_same, parse, references, uniform_vectors, with_flags
+from tests.support.programs.c_variants import BY_NAME, ZIG, Implementation, of_variant
+from tests.support.proof.trials import Workshop
+
+FILE = "constants/layer_0_weights.bin"
+BYTES = 600 * 512
+COMPILERS = {
+    "gcc": Implementation("gcc", ("-O3", "-march=native"), ()),
+    "gcc, not position-independent": Implementation("gcc", ("-O2", "-no-pie", "-fno-pie"), ()),
+    "clang": Implementation("clang", ("-O3",), (), "python-zig cc"),
+    "gcc for Arm": BY_NAME["NEON"],
+    "clang for Arm": BY_NAME["NEON by clang"],
+    "clang for Arm, hardly optimised": Implementation("clang", ("-O1",), (), ZIG),
+}
+
+
+@pytest.fixture(scope="module")
+def net() -> Network:
+    return parse(builders.random_network(np.random.default_rng(1), (600, 512, 3), zero_points=True, per_column=True))
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("target", ["c", "c:vector"])
+def test_the_program_computes_with_them(
+    compiler: str, target: str, net: Network, host: Profile, objects: Path, tmp_path: Path
+) -> None:
+    implementation = COMPILERS[compiler]
+    implementation.require()
+    program = implementation.program(net, host, tmp_path / "bundle", objects, target=target)
+    vectors = uniform_vectors(net, 40, seed=2)
+    assert_same(program.activations(vectors, tmp_path), references(net, vectors))
+    found = elf.read(program.path)
+    [symbol] = [each for each in found.objects if each.name == "layer_0_weights"]
+    assert (symbol.size, symbol.file, symbol.address % 64) == (BYTES, "network.c", 0)
+    section = found.section_at(symbol.address)
+    assert section is not None
+    assert not section.writable
+
+
+@pytest.mark.parametrize("target", ["c", "c:generic", "c:inlined"])
+def test_the_file_has_the_bytes_of_the_model_and_the_text_their_hash(net: Network, host: Profile, target: str) -> None:
+    generated = codegen.generate(plan.make(net, of_variant(host, target)))
+    layer = net.layers[1]
+    assert isinstance(layer, QGemm)
+    assert set(generated.files) == {"network.c", FILE}
+    assert generated.files[FILE] == signed_weights(layer)[0].T.tobytes()
+    assert len(generated.files[FILE]) == BYTES > TEXT_LIMIT
+    assert hashlib.sha256(generated.files[FILE]).hexdigest() in generated.source
+    assert len(generated.source) < 100_000
+    assert "layer_1_weights[3][512] = {" in generated.source
+
+
+def test_the_proof_reads_every_bit_of_them(net: Network, host: Profile, objects: Path, tmp_path: Path) -> None:
+    trial = Workshop(host, objects, tmp_path).trial(net)
+    asked = constants.questions(trial.network, trial.parts, codegen.generate(trial.made).tasks, trial.probe)
+    claim = next(question for question in asked if question.side is Side.BOARD).ask()
+    assert claim.holds, claim.counterexample
+    assert claim.question.cases > BYTES
+
+
+@pytest.fixture(scope="module")
+def wrong(net: Network) -> Network:
+    """The network with one other bit in its last weight."""
+    layer = net.layers[1]
+    assert isinstance(layer, QGemm)
+    weights = layer.weights.copy()
+    weights[599, 511] ^= 1
+    return dataclasses.replace(
+        net, layers=(net.layers[0], dataclasses.replace(layer, weights=weights), *net.layers[2:])
+    )
+
+
+def test_one_wrong_bit_of_them_is_found(
+    net: Network, wrong: Network, host: Profile, objects: Path, tmp_path: Path
+) -> None:
+    trial = Workshop(host, objects, tmp_path).trial(net, change=lambda each: wrong.layers[net.layers.index(each)])
+    asked = constants.questions(net, trial.parts, codegen.generate(trial.made).tasks, trial.probe)
+    claim = next(question for question in asked if question.side is Side.BOARD).ask()
+    assert claim.counterexample.startswith("table layer_0_weights[511][599] holds")
+
+
+def test_a_bundle_has_the_file_and_its_name_depends_on_it(
+    net: Network, wrong: Network, host: Profile, tmp_path: Path
+) -> None:
+    board = with_flags(host, "-O0")
+    built, other = (
+        bundle.build(codegen.generate(plan.make(each, board, block=4)), board, tmp_path) for each in (net, wrong)
+    )
+    assert (built.folder / FILE).stat().st_size == BYTES
+    assert built.files[FILE] == hashlib.sha256((built.folder / FILE).read_bytes()).hexdigest() != other.files[FILE]
+    assert built.sha256 != other.sha256
