@@ -212,9 +212,10 @@ def _claim(layer: Layer, profile: Profile, items: Sequence[Item], supports: Supp
         elif layer.operator in entry.operators:
             return index
     if not unlisted:
+        names = " or ".join(profile.items)
         raise RequestError(
             f"board {profile.name}: no item computes {layer.operator} (layer {layer.name})",
-            "add it to the operators of an item in boards.yaml, or leave the operators of one out",
+            f"add it to the operators of {names} in boards.yaml, or leave the operators of one out",
         )
     # If none supports it, its target explains why when it is asked for the code.
     return next((index for index in unlisted if supports(items[index].target, layer)), unlisted[0])

@@ -98,7 +98,7 @@ def test_an_operator_without_an_item_is_refused(net: Network, host: Profile) -> 
     with pytest.raises(RequestError) as caught:
         plan.make(net, board)
     assert caught.value.message == "board host: no item computes DequantizeLinear (layer dequantize)"
-    assert caught.value.hint.startswith("add it to the operators of an item in boards.yaml, or leave the operators")
+    assert caught.value.hint == "add it to the operators of network in boards.yaml, or leave the operators of one out"
 
 
 def test_the_block_is_the_profiles_unless_one_is_asked_for(net: Network, host: Profile) -> None:
