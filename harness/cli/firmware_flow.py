@@ -1,6 +1,6 @@
 """`harness firmware`: bring the kernels onto a board, and see that they run there.
 
-Into the firmware of a TDA4VM's DSP, as is written here; for the fabric of a Kria see overlay.py.
+Into the firmware of a TDA4VM's DSP, as is written here; for the fabric of a Kria see overlay_flow.py.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from harness.core.arrays import Array
 from harness.operators.fault_models import FaultModel
 
 BITS = 64
-ROWS = 2048  # differing vectors that are looked at, as in judgement.py
+ROWS = 2048  # differing vectors that are looked at, as in hypothesis_scoring.py
 ONSET = 16  # vectors before and behind the first one that a counter spoils
 SPOILT = 3 / 4  # of the vectors that a counter spoils, and of which the error shows
 PERIODS = tuple(2**power for power in range(1, 13))

@@ -1,4 +1,4 @@
-"""The lock of a board among all who use this machine: a queue of tickets (ticket.py, place.py), with a lease."""
+"""The lock of a board among all who use this machine: a queue of tickets (ticket.py, queue.py), with a lease."""
 
 from __future__ import annotations
 

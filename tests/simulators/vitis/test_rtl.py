@@ -69,7 +69,7 @@ def cases(net: Network, count: int = VECTORS) -> list[Case]:
     """All its QGemms with the activations of these many vectors."""
     vectors = half_way_vectors(net, count, 3)
     activations = dict(zip((layer.output.name for layer in net.layers), references(net, vectors), strict=True))
-    return [Case(each, activations[each.sources[0]], activations[each.output]) for each in qgemm.gemms(net)]
+    return [Case(each, activations[each.sources[0]], activations[each.output.name]) for each in qgemm.gemms(net)]
 
 
 @pytest.fixture(scope="module")
