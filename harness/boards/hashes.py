@@ -32,7 +32,7 @@ def require_present(hashes: Mapping[str, str], paths: Sequence[PurePosixPath]) -
 
 
 def hash_timeout_s(size: int) -> float:
-    """How long the board may take to hash so many bytes."""
+    """Return the timeout in seconds of hashing `size` bytes on the board."""
     return COMMAND_TIMEOUT_S + size / HASHED_BYTES_PER_S
 
 

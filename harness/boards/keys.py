@@ -43,7 +43,7 @@ def keys_in(folder: Path) -> Keys:
 
 
 def fingerprint(key: Ed25519PublicKey) -> str:
-    """As `ssh-keygen -l` shows it."""
+    """Return the fingerprint of `key` in the form that `ssh-keygen -l` prints."""
     blob = base64.b64decode(key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).split()[1])
     return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
 

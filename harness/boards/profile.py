@@ -303,7 +303,7 @@ class Laboratory:
 
 
 Sections = Mapping[str, Callable[[], type[BaseModel]]]
-"""By the name of a target the function that loads the type of its settings."""
+"""Functions that load the type of a target's settings, by the name of the target."""
 
 
 def load(path: Path, environment: Mapping[str, str] = os.environ, sections: Sections | None = None) -> Laboratory:

@@ -36,7 +36,7 @@ from harness.core.errors import EXIT_BUG, EXIT_INFRASTRUCTURE, HarnessError, Too
 from harness.core.interrupts import interrupt, reason
 
 OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE}
-"""What files refuse on a machine that is full, read-only or of somebody else: no bug of a program."""
+"""Error numbers of a full disk, a read-only file system or missing rights: they are no bug of this program."""
 STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 
@@ -78,7 +78,11 @@ def main() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Where one is closed, the next file that is opened, as one of evidence, would get what is written to it."""
+    """Open the null device for each closed standard stream.
+
+    Otherwise the next opened file, for example a file of evidence, gets the number of the closed stream, and the
+    messages of this program are written into it.
+    """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= STANDARD_ERROR:
         pass
     os.close(descriptor)

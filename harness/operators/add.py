@@ -97,9 +97,10 @@ class Add(Layer):
         return add
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
-        """Not among them: terms that were not rounded to float32 before, which cannot be seen from the rounded ones.
+        """Yield the faults of an addition that change its result.
 
-        An addition in double precision of the rounded terms is none either: rounded to float32 it gives the same.
+        Two faults are left out.  Terms that were not rounded to float32 before cannot be seen from the rounded terms.
+        A double-precision addition of float32 terms, rounded to float32, gives the same result.
         """
         a, b = inputs if self.addend is None else (inputs[0], np.broadcast_to(self.addend, inputs[0].shape))
         right = "a + b, rounded once"

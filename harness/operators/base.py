@@ -29,13 +29,13 @@ from harness.operators.tensor import INT64, Tensor
 from harness.operators.text import Fragment
 
 Evaluate: TypeAlias = Callable[..., Array]
-"""From the values of a layer's inputs, (vectors, size) each, to those of its output, (vectors, size)."""
+"""Function from the values of a layer's inputs, (vectors, size) each, to those of its output, (vectors, size)."""
 FindTies: TypeAlias = Callable[..., tuple[Array, npt.NDArray[np.bool_]]]
-"""From the same to the output and to whether each value was a tie, bool (vectors, size) or (vectors, 1)."""
+"""Function from these inputs to the output and to the ties among its values, bool (vectors, size) or (vectors, 1)."""
 ALONE = "alone/input"
 """The input of a node that is computed alone."""
 DEFAULT_BOX = (-1.0, 1.0)
-"""Of an input for which neither the model nor its first layer states bounds."""
+"""Bounds of an input for which neither the model nor its first layer states bounds."""
 
 
 Constants: TypeAlias = Mapping[str, Array | np.float32 | int | bool]

@@ -320,7 +320,7 @@ def _single_rounding(acc: Integers, multiplier: Real, bits: int) -> Integers:
 
 
 def _double_rounding(acc: Integers, multiplier: Real) -> Integers:
-    """As gemmlowp: SaturatingRoundingDoublingHighMul, then RoundingDivideByPOT; both round."""
+    """Requantise as gemmlowp: SaturatingRoundingDoublingHighMul, then RoundingDivideByPOT; both round."""
     q, exponent = _quantised(multiplier, 31)
     high = _doubling_high_product(acc << np.clip(exponent, 0, 31), q)
     shift = np.clip(-exponent, 0, 62)

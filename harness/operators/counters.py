@@ -22,7 +22,7 @@ from harness.operators.tensor import Tensor
 Marks: TypeAlias = npt.NDArray[np.bool_]
 
 VALUES = 256
-"""Of uint8 and int8."""
+"""Number of values of uint8 and of int8."""
 
 
 class Quantity(enum.StrEnum):
@@ -55,7 +55,7 @@ class Met:
     activations: int
 
     def __add__(self, other: Met) -> Met:
-        """Of two layers together."""
+        """Return the sums over two layers."""
         return Met(self.met + other.met, self.reachable + other.reachable, self.activations + other.activations)
 
     @property
@@ -65,7 +65,7 @@ class Met:
 
 
 def percent(part: int, whole: int) -> str:
-    """With one digit behind the point, rounded down: 100.0 % is all."""
+    """Return the percentage with one decimal, rounded down, so that only the whole gives 100.0 %."""
     return f"{1000 * part // whole / 10 if whole else 100.0:.1f} %"
 
 
@@ -89,7 +89,7 @@ class Counter(ABC):
 
 
 class NoCounter(Counter):
-    """Of an operator whose reachable values nobody can list, such as a float32 sum."""
+    """Counter of an operator whose reachable values cannot be listed, such as a float32 sum."""
 
     def add(self, *values: Array) -> None:
         """Count nothing."""

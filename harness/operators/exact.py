@@ -72,7 +72,7 @@ def smallest(reached: Callable[[Integers], npt.NDArray[np.bool_]], low: Integers
 
 @dataclass(frozen=True, eq=False)
 class Staircase:
-    """For each of N columns, the number of thresholds that an accumulator reaches.
+    """Number of thresholds that an accumulator reaches, for each of N columns.
 
     The accumulators of column n from first[n] to last[n] are cut into buckets of 2**shift[n], no wider than the
     smallest step, so that a bucket holds at most one threshold after its start: `below` counts the thresholds up to

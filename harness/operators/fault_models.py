@@ -92,7 +92,7 @@ class Codes:
         return np.clip(codes, self.low, self.high).astype(self.dtype)
 
     def nearest(self, v: Array) -> Array:
-        """As specified."""
+        """Return the codes of `v` as specified: rounded half to even, the zero point added, saturated."""
         return self.saturate(np.rint(np.asarray(v, np.float64)))
 
     def clamp(self, v: Single) -> Single:
@@ -150,7 +150,7 @@ def toward_zero(exact: Real) -> Single:
 
 
 def through_float16(v: Single) -> Single:
-    """As a float16 holds it."""
+    """Return the values rounded to float16, as float32."""
     return v.astype(np.float16).astype(np.float32)
 
 

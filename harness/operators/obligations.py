@@ -38,11 +38,11 @@ class Part(enum.Enum):
     COMPUTE = "compute"
     """The whole layer, from the values of its inputs, one input after the other, to its output."""
     ACCUMULATE = "accumulate"
-    """From quantised values to the int32 accumulators of a contraction."""
+    """The part from quantised values to the int32 accumulators of a contraction."""
     FINISH = "finish"
-    """From the accumulators to the output of a contraction."""
+    """The part from the accumulators to the output of a contraction."""
     MERGE = "merge"
-    """From the columns that several items compute of a tensor to all of them in one buffer."""
+    """The part that copies the columns of a tensor, which several items compute, into one buffer."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from harness.operators.sweeps import StepFunction, Sweep
 
 VALUES_AT_ONCE = 1 << 19
 INPUTS_AT_ONCE = 1 << 25
-"""Of quantised inputs of a contraction, which have to be there but do not matter."""
+"""Largest number of quantised inputs of a contraction at once; the stage needs them, but ignores their values."""
 
 
 def confirm(network: Network, layer: Layer, abandoned: Event) -> None:

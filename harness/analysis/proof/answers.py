@@ -24,9 +24,9 @@ from harness.reference.generated import Generated
 from harness.targets import Stage
 
 BYTES_AT_ONCE = 1 << 26
-"""Of outputs in one file on the board."""
+"""Largest number of bytes of outputs in one file on the board."""
 VALUES_AT_ONCE = 1 << 16
-"""In the specification's arithmetic: few enough for the second-level cache."""
+"""Number of values that the specification computes at once; they fit the second-level cache."""
 
 
 def question(obligation: Obligation, layer: Layer, stage: Stage, probe: Probe | None) -> Question:
@@ -142,7 +142,10 @@ def _differing_number(shown: Numbers, stage: Stage, probe: Probe | None, note: N
 
 
 def _first_number(stage: Stage, accumulators: Array, wanted: Array, reachable: Array, probe: Probe) -> str:
-    """Of each column's first values only so many can be reached: a shorter column runs on."""
+    """Describe the first different output whose accumulator can be reached.
+
+    `reachable` counts the reachable values at the start of each column; the rest only fills the column.
+    """
     found = probe.outputs(stage, accumulators)
     different = difference_map(wanted, found)
     if not different.any():

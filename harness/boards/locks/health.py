@@ -59,9 +59,10 @@ class Check:
 
 @dataclass(frozen=True)
 class Health:
-    """What a check of `board` has shown; `part` (of harness.core.outcome.PARTS) is what failed, with the `reason`.
+    """Result of a check of `board`.
 
-    One of which `in_use` says who works on it was looked at from outside only.
+    `part`, one of harness.core.outcome.PARTS, names what failed, and `reason` says why.  `in_use` names the user of a
+    board that is in use; such a board was only asked whether its SSH server answers.
     """
 
     board: str
@@ -77,13 +78,13 @@ class Health:
 
 
 def unreachable(board: str, error: InfrastructureError, found: tuple[Check, ...] = ()) -> Health:
-    """A board that cannot be looked at."""
+    """Return the result for a board that cannot be checked."""
     name = "work folder" if isinstance(error, WorkFolderRefused) else "reachable"
     return Health(board, (*found, Check(name, False, error.message)), error.part, error.message)
 
 
 def conclude(board: str, checks: tuple[Check, ...], in_use: str = "") -> Health:
-    """Of a board that answered: the failed checks are the reason."""
+    """Return the result for a board that answered; the failed checks are the reason."""
     failed = "; ".join(f"{check.name}: {check.text}" for check in checks if not check.ok)
     return Health(board, checks, BoardError.part if failed else "", failed, in_use)
 

@@ -1,4 +1,4 @@
-"""What a reader asks of a model first: its size, its widths, the bounds of its accumulators."""
+"""Facts of a model for its description: its size, its widths, the bounds of its accumulators."""
 
 from __future__ import annotations
 

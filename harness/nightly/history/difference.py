@@ -96,11 +96,14 @@ ORDER = (
     *("items", "tasks", "hand-over", "block", "quantity", "scope", "kind of load", "load"),
     *("vectors", "reference: onnxruntime", "reference: instruction set"),
 )
-"""Of the topics, also those of harness.runs.measurement.config_diff; others come behind."""
+"""Order of the topics, which include those of harness.runs.measurement.config_diff; other topics follow."""
 
 
 def difference(before: Document, after: Document) -> Difference:
-    """Between the documents of two finished runs; KeyError, TypeError or ValueError if one is none."""
+    """Return the difference between the documents of two finished runs.
+
+    Raise KeyError, TypeError or ValueError if one of them is no such document.
+    """
     causes = [*_changes(CAUSES, before, after), *_recorded(before, after)]
     order = {topic: rank for rank, topic in enumerate(ORDER)}
     results = [*_changes(RESULTS, before, after), *_content(before, after)]

@@ -20,7 +20,7 @@ from harness.targets.tiovx.settings import TiovxSettings
 
 DOUBLE = "host-simulation of TIOVX (double)"  # in simulators/tiovx, too
 CORES = {"c7x": "TIVX_TARGET_DSP_C7_1", "mpu": "TIVX_TARGET_MPU_0"}
-"""By the variant the name of its core in TIOVX."""
+"""Name of the core in TIOVX, by variant."""
 
 
 class Tiovx(Target):
