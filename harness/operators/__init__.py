@@ -15,6 +15,7 @@ from importlib.metadata import entry_points
 
 import onnx
 
+from harness.core.entry_points import load
 from harness.core.errors import RequestError
 from harness.operators.base import Layer
 from harness.operators.node import domain_of
@@ -60,13 +61,7 @@ def _built_in() -> Iterator[type[Layer]]:
 
 def _of_third_parties() -> Iterator[type[Layer]]:
     for point in entry_points(group=GROUP):
-        try:
-            operator = point.load()
-        except Exception as error:  # whatever a third party's module raises
-            raise RequestError(
-                f"operator {point.name} cannot be loaded: {point.value}: {type(error).__name__}: {error}",
-                "repair the package that provides it, or remove it",
-            ) from error
+        operator = load(point, "operator")
         if not (inspect.isclass(operator) and issubclass(operator, Layer)):
             raise RequestError(f"operator {point.name}: {point.value} is not a Layer", "see docs/add-an-operator.md")
         yield operator

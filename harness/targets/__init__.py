@@ -20,6 +20,7 @@ from pydantic import BaseModel
 
 from harness.boards import profile
 from harness.boards.profile import Laboratory
+from harness.core.entry_points import load
 from harness.core.errors import RequestError, unknown_name
 from harness.operators.base import Layer
 from harness.targets.base import (
@@ -33,7 +34,6 @@ from harness.targets.base import (
     Lowering,
     Settings,
     Target,
-    load_entry_point,
 )
 from harness.targets.generated import C_TYPES, ItemCode, Launch, LayerCode, Stage, Table, TaskView
 
@@ -101,7 +101,7 @@ def _load(target: str) -> type[Target] | Target:
         module = importlib.import_module(f"{__name__}.{target}")
         classes = (found for _, found in inspect.getmembers(module, inspect.isclass))
         return next(found for found in classes if issubclass(found, Target) and found.__module__ == module.__name__)
-    found = load_entry_point(point, "target")
+    found = load(point, "target")
     if isinstance(found, Target):
         return found
     if not (inspect.isclass(found) and issubclass(found, Target)):

@@ -14,7 +14,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict
 
 from harness import operators
 from harness.boards.profile import Profile
+from harness.core.entry_points import load
 from harness.core.errors import RequestError
 from harness.operators.base import Layer
 from harness.targets.generated import ItemCode, Launch
@@ -219,7 +220,7 @@ def _built_in(package: str) -> Iterator[type[Lowering[Any]]]:
 def _of_third_parties(target: str, base: type[Lowering[Any]]) -> Iterator[type[Lowering[Any]]]:
     for point in entry_points(group=LOWERINGS):
         if point.name.partition(":")[0] == target:
-            lowering = load_entry_point(point, "lowering")
+            lowering = load(point, "lowering")
             if not (inspect.isclass(lowering) and issubclass(lowering, base) and hasattr(lowering, "operator")):
                 raise RequestError(
                     f"lowering {point.name}: {point.value} is not a subclass of {base.__module__}.{base.__name__} with "
@@ -227,17 +228,6 @@ def _of_third_parties(target: str, base: type[Lowering[Any]]) -> Iterator[type[L
                     "docs/add-a-target.md explains both",
                 )
             yield lowering
-
-
-def load_entry_point(point: EntryPoint, kind: str) -> Any:
-    """Import the object of a third party; raise RequestError with the reason if that fails."""
-    try:
-        return point.load()
-    except Exception as error:  # whatever a third party's module raises
-        raise RequestError(
-            f"{kind} {point.name} cannot be loaded: {point.value}: {type(error).__name__}: {error}",
-            "repair the package that provides it, or remove it",
-        ) from error
 
 
 def method(folder: Path, *modules: Path) -> str:
