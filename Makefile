@@ -12,13 +12,14 @@ REQUIREMENTS = requirements/harness.txt $(EXTRAS:%=requirements/%.txt)
 run: setup
 	.venv/bin/harness run --board $(BOARD) --model $(MODEL)
 
-# What needs no compiler, subprocess or board: under a minute in a prepared environment.
-check: export OPENBLAS_NUM_THREADS = 1
-check: lint
-	.venv/bin/pytest -q -n 2 --dist loadfile tests/unit
+# One thread for each process of the tests; Python keeps its bytecode, also where the environment forbids it.
+check test campaigns: export OPENBLAS_NUM_THREADS = 1
+check test campaigns: export PYTHONDONTWRITEBYTECODE =
 
-# One thread for each process of the tests: three of them are at work.
-test: export OPENBLAS_NUM_THREADS = 1
+# Lint, types, import contract, and the quick tests that need no compiler, subprocess or board: under a minute.
+check: lint
+	.venv/bin/pytest -q -n 2 --dist loadfile -m 'not slow and not campaign' tests/unit
+
 test: lint labgrid other-runtime
 	tools/system-packages --tests
 	.venv/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder

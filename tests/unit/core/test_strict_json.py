@@ -18,6 +18,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(), VALUES))
 def test_whatever_a_document_has_is_json(document: dict[str, Any]) -> None:
     assert parse_json(strict_json.text(document)) == strict_json.spelled(document)

@@ -110,6 +110,7 @@ def test_what_fails_the_same_way_again_is_not_tried_again(tmp_path: Path, part: 
     assert str(night.results[0].ending) == f"inconclusive ({part})"
 
 
+@pytest.mark.slow
 def test_no_sequence_of_attempts_makes_identical_of_differs(tmp_path: Path) -> None:
     """All sequences of four, as a whole night with all that it keeps."""
     failed = [LOST, Answer("inconclusive", "board"), Answer("inconclusive", "tool"), Answer(code=4)]
@@ -549,6 +550,7 @@ def test_nobody_starves_where_nights_are_too_short(tmp_path: Path) -> None:
     assert turns == list("uvwxyz" * 2)
 
 
+@pytest.mark.slow
 def test_fifty_boards_five_models(tmp_path: Path) -> None:
     """A night of the simulated laboratory; benchmarks/laboratory.py makes thirty and takes the time."""
     entries = cells([f"board{index}" for index in range(50)], ["v", "w", "x", "y", "z"])

@@ -291,6 +291,7 @@ def test_what_is_begun_anew_needs_time_for_it() -> None:
         assert schedule.attempted(fit((entry,)), job, *tried(refused, took_s=took_s), anew=True).results == results
 
 
+@pytest.mark.slow
 @settings(deadline=None, derandomize=True)
 @given(st.data())
 def test_every_night_ends_with_every_entry_and_within_its_rules(data: st.DataObject) -> None:

@@ -99,6 +99,7 @@ def assert_sums_are_the_processors(a: Array, b: Array) -> Array:
     return sums
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(

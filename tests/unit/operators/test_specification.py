@@ -60,6 +60,7 @@ OPTIONS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(OPTIONS, st.integers(0, 2**32))
 def test_random_networks_agree_on_every_byte(options: dict[str, Any], seed: int) -> None:
@@ -90,6 +91,7 @@ RESIDUAL_OPTIONS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(RESIDUAL_OPTIONS, st.integers(0, 2**32))
 def test_residual_networks_agree_on_every_byte(options: dict[str, Any], seed: int) -> None:

@@ -58,6 +58,7 @@ SPECIAL_BITS = [0, 1, SMALLEST - 1, SMALLEST, LARGEST, LARGEST + 1, LARGEST + 2,
 SPECIAL_BITS += [bits + (1 << 31) for bits in SPECIAL_BITS]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(quantizations(), st.integers(0, 2**32 - 1))
 def test_the_staircase_of_floats_is_quantize_linear(layer: QuantizeLinear, seed: int) -> None:

@@ -149,6 +149,7 @@ NETWORKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", NETWORKS)
 def test_gemms_are_counted_as_by_brute_force(case: str) -> None:
     parsed = NETWORKS[case]
@@ -163,6 +164,7 @@ def test_gemms_are_counted_as_by_brute_force(case: str) -> None:
     assert checked == len(parsed.layers) - 1
 
 
+@pytest.mark.slow
 def test_the_cases_have_what_they_are_for() -> None:
     """Without ties, saturations and gaps the comparison above would compare nothing of them."""
     gemms = {case: parsed.layers[1] for case, parsed in NETWORKS.items()}

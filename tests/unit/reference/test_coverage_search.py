@@ -59,6 +59,7 @@ def deep() -> Covering:
     return search(DEEP, 1.0)
 
 
+@pytest.mark.slow
 def test_the_same_arguments_give_the_same_vectors_and_another_seed_others(deep: Covering) -> None:
     again, other = search(DEEP, 1.0), search(DEEP, 1.0, seed=2)
     assert again.chunk(0, again.count).tobytes() == deep.chunk(0, deep.count).tobytes()
@@ -72,6 +73,7 @@ def test_the_first_vectors_are_the_plain_seeded_ones(deep: Covering) -> None:
     assert deep.describe() == plain.describe() | {SEARCHED: deep.count - SEEDED}
 
 
+@pytest.mark.slow
 def test_every_searched_vector_is_the_first_to_meet_a_code(deep: Covering) -> None:
     vectors = deep.chunk(0, deep.count)
     assert len(vectors) > SEEDED + 500
@@ -88,6 +90,7 @@ def test_all_vectors_lie_in_the_box(deep: Covering) -> None:
     assert (vectors <= DEEP.box[1]).all()
 
 
+@pytest.mark.slow
 def test_the_search_meets_far_more_codes_than_as_many_seeded_vectors() -> None:
     parsed = networks.load(ROOT / "models" / "acas_coc.onnx")
     found, plain = search(parsed, 1.0, limit=12_000), stimuli(parsed, 12_000, seed=1)
@@ -123,6 +126,7 @@ def test_it_ends_when_nothing_new_is_found(deep: Covering) -> None:
     )
 
 
+@pytest.mark.slow
 def test_every_block_has_random_numbers_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     streams = []
 

@@ -106,6 +106,7 @@ def test_another_value_as_soon_as_nobody_looks_is_refused(monkeypatch: pytest.Mo
         Reference(parsed).activations(x)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.integers(0, 1 << 32), st.integers(1, 12))
 def test_random_float_graphs_are_computed_as_their_files_have_them(seed: int, count: int) -> None:

@@ -267,6 +267,7 @@ def test_the_tails_test_has_at_most_its_level() -> None:
     assert np.count_nonzero(np.array(found) < 0.05) <= 33
 
 
+@pytest.mark.slow
 def test_unchanged_series_are_seldom_called_slower() -> None:
     verdicts = [
         compared(synthetic.gumbel(1000, seed), synthetic.gumbel(1000, seed + 500), floor=1e-6).verdict

@@ -136,6 +136,7 @@ def clustered(executions: int, seed: int) -> Times:
     return times
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
@@ -207,6 +208,7 @@ def test_a_coarse_clock_that_leaves_enough_values_is_no_hindrance() -> None:
         assert true in next(point for point in given(result).curve if point.exceedance == 1e-5).interval
 
 
+@pytest.mark.slow
 def test_no_execution_is_left_out_of_the_blocks() -> None:
     """The slowest execution is the last one, where blocks of equal length would have a rest."""
     times = synthetic.gumbel(10_037, 2)
@@ -230,6 +232,7 @@ def test_the_seed_decides() -> None:
     assert analyse(times, rules=QUICK, seed=3) == analyse(times, rules=QUICK, seed=3)
 
 
+@pytest.mark.slow
 def test_the_curve_moves_and_stretches_with_the_times() -> None:
     """By 7 and 3, with the clock's step going along; every test has the same p-value."""
     times = synthetic.gumbel(2000, 3)

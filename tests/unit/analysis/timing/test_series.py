@@ -80,6 +80,7 @@ def test_what_gets_faster_late_or_all_along_has_no_warm_up(make: Callable[[int, 
     assert found.drift.slope_ns < 0
 
 
+@pytest.mark.slow
 def test_steady_series_have_a_warm_up_as_often_as_the_significance_says() -> None:
     found = sum(warm_up(synthetic.gumbel(500, seed), significance=0.05).executions > 0 for seed in range(300))
     assert 3 <= found <= 27  # 15 and three standard deviations
@@ -92,6 +93,7 @@ def test_a_drift_and_its_slope() -> None:
     assert found.slope_ns * 5000 == pytest.approx(found.total_ns)
 
 
+@pytest.mark.slow
 def test_neighbours_that_depend_on_each_other_are_no_drift() -> None:
     drifts = sum(drift(synthetic.autoregressive(3000, seed)).drifts for seed in range(100))
     assert drifts <= 8

@@ -80,6 +80,7 @@ def test_ranks_are_the_narrowest_with_half_the_error_on_each_side(probability: f
     assert below.sf(high - 1) <= 0.025 < below.sf(high - 2)
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_quantile_covers_it() -> None:
     true = stats.norm.ppf(0.99, synthetic.CENTRE_NS, synthetic.SCALE_NS)
     found = [summarise(synthetic.normal(1000, seed)).quantiles[0].interval for seed in range(400)]

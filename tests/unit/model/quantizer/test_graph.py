@@ -118,6 +118,7 @@ def test_the_selection_gives_way_to_them(names: dict[str, str]) -> None:
     assert model.graph.output[1].name == "selected_"
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**32),

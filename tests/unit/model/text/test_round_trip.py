@@ -45,6 +45,7 @@ def small() -> onnx.ModelProto:
     return random_network(np.random.default_rng(1), [3, 4, 2], per_column=True, argmax=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 1 << 32), options)
 def test_a_network_comes_back_with_its_bytes(seed: int, asked: dict[str, Any]) -> None:

@@ -39,12 +39,14 @@ def test_a_plan_of_branches_is_in_order(host: Profile, split: tuple[str, ...], s
     assert check(made) == ()
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(plans.plans(layers=10, items=4))
 def test_every_plan_that_is_made_is_in_order(made: Plan) -> None:
     assert check(made) == ()
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(plans.plans(layers=4, items=3), st.data())
 def test_the_check_agrees_with_all_interleavings(made: Plan, data: st.DataObject) -> None:
@@ -280,6 +282,7 @@ def test_tasks_in_another_order_or_of_one_layer_in_two_stages_are_found(host: Pr
     ]
 
 
+@pytest.mark.slow
 def test_a_plan_of_100_layers_on_8_items_is_checked_at_once() -> None:
     layers = [plans.dense(0, "x"), *(plans.dense(number, f"t{number - 1}") for number in range(1, 100))]
     edges = [plans.WIDTH * part for part in range(9)]

@@ -29,6 +29,7 @@ def task_of(events: Sequence[Event], item: str, name: str, execution: int) -> Ev
     return step_of(events, item, "layer", name, execution)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(plans.plans(layers=8, items=4), st.integers(0, 2**32), st.integers(1, 6))
 def test_what_keeps_to_the_schedule_conforms(made: Plan, seed: int, executions: int) -> None:
@@ -36,6 +37,7 @@ def test_what_keeps_to_the_schedule_conforms(made: Plan, seed: int, executions: 
     assert found(made, events, executions) == []
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(plans.plans(layers=8, items=3))
 def test_the_net_of_the_description_has_the_places_that_the_network_needs(made: Plan) -> None:
@@ -175,6 +177,7 @@ def test_any_read_moved_before_its_write_is_found(host: Profile, split: tuple[st
             ) in found(made, moved(events, read, begin_ns=written.end_ns - 1), 4)
 
 
+@pytest.mark.slow
 def test_10000_executions_are_replayed_in_a_moment(host: Profile) -> None:
     made = make(chain((3, *[8] * 8, 4)), host, "layer_1..layer_4=right")
     once = simulate(made, 100, np.random.default_rng(1))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -123,6 +124,7 @@ def closure(sources: Sequence[Sequence[int]]) -> list[set[int]]:
     return before
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_equal_exactly_if_the_data_order_the_same(data: st.DataObject) -> None:
@@ -140,6 +142,7 @@ def test_equal_exactly_if_the_data_order_the_same(data: st.DataObject) -> None:
     assert bool(found.counterexample) != found.equal
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(distributions())
 def test_every_distribution_is_equivalent(case: Case) -> None:
@@ -159,6 +162,7 @@ def wide(operations: int, items: int, reach: int) -> Case:
     return network, distribute(network, {f"t{k}": f"item{random.randrange(items)}" for k in range(operations)})
 
 
+@pytest.mark.slow
 def test_a_hundred_operations_on_eight_items_take_less_than_a_second() -> None:
     for reach in (2, 8, 32):
         network, items = wide(100, 8, reach)

@@ -32,6 +32,7 @@ def test_a_plan_comes_back_the_same(name: str, sync: plans.Sync, tmp_path: Path)
     assert plans.same(folder.read(tmp_path / "plan"), made)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 1 << 32), pipeline=st.booleans())
 def test_any_distribution_of_any_network_comes_back_the_same(seed: int, pipeline: bool) -> None:

@@ -68,6 +68,7 @@ def test_indices_are_handed_over_as_integers() -> None:
         parser.parse_item(as_scalar, "one.nnef")
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
 def test_a_decimal_is_read_as_the_bits_it_was_written_from(value: float) -> None:

@@ -40,6 +40,7 @@ def test_kinds_colours_and_neighbours_follow_from_the_arcs() -> None:
     assert HAND_ON.count(HAND_ON.end, ("b", "blue")) == 3
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(nets(), st.data())
 def test_packed_markings_fire_as_dictionaries_do(net: Net, data: st.DataObject) -> None:

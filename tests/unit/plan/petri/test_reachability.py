@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 
 from harness.plan.petri.net import Net, Tokens, Transition
@@ -26,6 +27,7 @@ def test_the_limit_is_kept_and_told() -> None:
     assert explore(independent(5), 32).complete
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(nets())
 def test_all_markings_are_found_with_a_path_to_each(net: Net) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 from harness.plan.items.graphs import Graph
@@ -55,6 +56,7 @@ def test_a_blockage_is_a_cycle_or_what_nobody_puts() -> None:
     assert (found.transitions, found.waits_for, found.cycle) == ((1,), (("b", ""),), False)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(tidy_nets())
 def test_conflict_free_nets_end_where_one_run_ends(net: Net) -> None:

@@ -267,6 +267,7 @@ def test_devices_are_shown_as_sums_of_their_drivers(sound: dict[str, Any]) -> No
     assert rows[0][1] == ["network", "kernel", "dense", "4,000", "12.345", "12.000", "20.000"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sound", "disturbed", "slower", "layers", "few", "counted", "varying"])
 def test_the_page_is_whole_and_loads_nothing(name: str, request: pytest.FixtureRequest) -> None:
     source = html(request.getfixturevalue(name))

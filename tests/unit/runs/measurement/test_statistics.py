@@ -25,6 +25,7 @@ def gumbel(count: int, seed: int = 1, *, location: float = 1000.0) -> Readings:
     return np.random.default_rng(seed).gumbel(location, 20.0, count).round().astype(np.uint64)
 
 
+@pytest.mark.slow
 def test_the_summary_is_of_single_executions() -> None:
     readings = gumbel(5000)
     found = times(PART, readings)
@@ -37,6 +38,7 @@ def test_the_summary_is_of_single_executions() -> None:
     assert found["tail"][-1] == [readings.max(), np.count_nonzero(readings == readings.max()) / 5000]
 
 
+@pytest.mark.slow
 def test_a_pwcet_that_holds_is_a_curve() -> None:
     found = times(PART, gumbel(5000))
     peaks = found["pwcet"]["peaks"]
@@ -55,6 +57,7 @@ def test_a_pwcet_of_drifting_times_is_refused_in_words() -> None:
     assert all(isinstance(reason, str) for reason in peaks["not_applicable"])
 
 
+@pytest.mark.slow
 def test_a_warm_up_that_shows_is_kept_in_the_maximum_and_left_out_of_the_extremes() -> None:
     readings = gumbel(5000)
     readings[:50] += np.uint64(10_000)

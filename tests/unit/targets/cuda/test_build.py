@@ -55,6 +55,7 @@ def sections(elf: bytes) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_72", "sm_90"])
 @pytest.mark.parametrize("target", ["cuda:layerwise", "cuda:fused"])
 def test_the_machine_code_is_the_same_whatever_the_constants(target: str, arch: str, host: Profile) -> None:
