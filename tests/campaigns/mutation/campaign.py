@@ -31,8 +31,8 @@ from tests.campaigns.mutation.mutants import Mutant
 from tests.campaigns.mutation.networks import Subject
 from tests.campaigns.mutation.target_cuda import PAST_THE_SELF_TEST, TOLERANT, network_alone, past_the_inspection
 from tests.campaigns.mutation.target_tiovx import past_the_trial
-from tests.campaigns.mutation.target_vitis import with_fabric
 from tests.simulators.tiovx.boards import with_dsp
+from tests.simulators.vitis.boards import with_fabric
 from tests.support.programs.board_program import BoardProgram, build_patched
 
 COMPOSED = 256  # vectors of each whole run under delays

@@ -8,7 +8,7 @@ given.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from unittest import mock
@@ -242,9 +242,24 @@ def rounding(name: str) -> Injection:
     return patches
 
 
-def finishing(code: str, real: str = "") -> Injection:
-    """Every QGemm by these functions of mutants.c, of codes and of a float32 output."""
-    return Formula(f"{code}(p)" if code else "", f"{real}(p)" if real else "").patches
+def finishings(replace: Callable[[str, str], Injection]) -> dict[str, Injection]:
+    """Every QGemm by the functions of mutants.c: `replace` takes the expressions of a code and of a float32 output."""
+
+    def by(code: str, real: str = "") -> Injection:
+        return replace(f"{code}(p)" if code else "", f"{real}(p)" if real else "")
+
+    return {
+        "m computed on the board as specified": by("right", "scale_right"),
+        **{name: by(function) for name, function in PRODUCTS.items()},
+        "bias added after scaling in float": by("late_bias", "scale_late"),
+        "bias added after scaling, fused": by("late_bias_fused", "scale_fused"),
+        "bias added before the division": by("late_real_bias"),
+        **{name: by(function) for name, function in FIXED_POINT.items()},
+        "float output: acc not rounded first": replace("", "(float)((double)acc_of(p) * float_m(p))"),
+        "float output: truncated": by("", "scale_truncated"),
+        "float output: through float16": replace("", HALF),
+        "byte order of m": by("m_swapped", "scale_swapped_m"),
+    }
 
 
 def quantizing(function: str) -> Injection:
@@ -314,16 +329,7 @@ FLOATING: Mapping[str, Injection | str] = {
     "x / scale in double": quantizing("quantize_double"),
     "NaN to the zero point": quantizing("quantize_nan_to_zero"),
     "conversion to int32 before the clamp": quantizing("quantize_int32_first"),
-    "m computed on the board as specified": finishing("right", "scale_right"),
-    **{name: finishing(function) for name, function in PRODUCTS.items()},
-    "bias added after scaling in float": finishing("late_bias", "scale_late"),
-    "bias added after scaling, fused": finishing("late_bias_fused", "scale_fused"),
-    "bias added before the division": finishing("late_real_bias"),
-    **{name: finishing(function) for name, function in FIXED_POINT.items()},
-    "float output: acc not rounded first": Formula(real="(float)((double)acc_of(p) * float_m(p))").patches,
-    "float output: truncated": finishing("", "scale_truncated"),
-    "float output: through float16": Formula(real=HALF).patches,
-    "byte order of m": finishing("m_swapped", "scale_swapped_m"),
+    **finishings(lambda code, real: Formula(code, real).patches),
 }
 ON_CORE: Mapping[str, Injection | str] = {
     "TIOVX: thresholds compared by <": thresholds("<= x ? step", "< x ? step"),

@@ -14,14 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.boards.profile import ItemProfile, Profile
 from harness.operators.qgemm import QGemm
 from harness.plan.plan import Plan
 from harness.targets import codegen
 from tests.campaigns.mutation import target_c
-from tests.campaigns.mutation.target_c import FIXED_POINT, FUNCTIONS, PRODUCTS, Injection, kernel, product
+from tests.campaigns.mutation.target_c import FUNCTIONS, Injection, kernel, product
 from tests.campaigns.mutation.target_cuda import without_last_call
-from tests.campaigns.mutation.target_tiovx import ROUNDINGS
+from tests.campaigns.mutation.target_tiovx import ROUNDINGS, finishings
 from tests.support.diagnosis import mutants
 from tests.support.programs.board_program import Patch
 
@@ -32,16 +31,6 @@ CODE = "held.lowest + (element)reached"
 REAL = "scale_accumulator(array->width"
 FINISHED = "finished(rounding, n, sums.acc[n])"
 ROUNDED = "round_saturated(v_of(p), p->qmin, p->qmax, p->zy)"
-HALF = "({ volatile _Float16 half = (_Float16)scale_right(p); (float)half; })"  # see target_c
-
-
-def with_fabric(host: Profile) -> Profile:
-    """This machine in the place of a KV260: in prepost all that the fabric has no kernels for."""
-    items = {
-        "prepost": ItemProfile(target="c", operators=("QuantizeLinear", "Add", "DequantizeLinear", "ArgMax", "ArgMin")),
-        "network": ItemProfile(target=VITIS, operators=("QGemm",)),
-    }
-    return host.model_copy(update={"items": items})
 
 
 @dataclass(frozen=True)
@@ -169,11 +158,6 @@ def rounding(name: str) -> Injection:
     return lambda made: [*of_target_c(name)(made), *Formula(ROUNDED).patches(made)]
 
 
-def finishing(code: str, real: str = "") -> Injection:
-    """Every QGemm by these functions of mutants.c, of codes and of a float32 output."""
-    return Formula(f"{code}(p)" if code else "", f"{real}(p)" if real else "").patches
-
-
 def in_fabric(*changes: tuple[str, str]) -> Injection:
     """Of kernels/vitis/layer.hpp."""
     return kernel(*(InKernel(FABRIC, *change) for change in changes))
@@ -233,16 +217,7 @@ FLOATING: Mapping[str, Injection | str] = {
             "conversion to int32 before the clamp",
         )
     },
-    "m computed on the board as specified": finishing("right", "scale_right"),
-    **{name: finishing(function) for name, function in PRODUCTS.items()},
-    "bias added after scaling in float": finishing("late_bias", "scale_late"),
-    "bias added after scaling, fused": finishing("late_bias_fused", "scale_fused"),
-    "bias added before the division": finishing("late_real_bias"),
-    **{name: finishing(function) for name, function in FIXED_POINT.items()},
-    "float output: acc not rounded first": Formula(real="(float)((double)acc_of(p) * float_m(p))").patches,
-    "float output: truncated": finishing("", "scale_truncated"),
-    "float output: through float16": Formula(real=HALF).patches,
-    "byte order of m": finishing("m_swapped", "scale_swapped_m"),
+    **finishings(lambda code, real: Formula(code, real).patches),
 }
 IN_FABRIC: Mapping[str, Injection | str] = {
     "FPGA: thresholds compared by <": in_fabric(("] <= acc", "] < acc")),

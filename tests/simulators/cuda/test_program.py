@@ -14,15 +14,12 @@ import pytest
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.plan import plan
-from harness.reference import SpecificationReference
-from tests.support import builders, dags
+from tests.support import builders
 from tests.support.programs.board_program import (
     BoardProgram,
     Patch,
-    assert_same,
     build_patched,
     parse,
-    references,
     uniform_vectors,
 )
 
@@ -69,22 +66,6 @@ def test_the_program_says_what_its_items_run_on(program: BoardProgram) -> None:
 def test_an_architecture_without_a_cubin_takes_the_ptx(program: BoardProgram) -> None:
     device = json.loads(run(program, "--devices", ARCH="87", DRIVER="11080").stdout)["devices"]["network"]
     assert device.endswith("sm_87, driver for CUDA 11.8, compiled by the driver from PTX for sm_72")
-
-
-@pytest.mark.parametrize("block", [1, 37, 64])
-@pytest.mark.parametrize("dump", ["all", "last"])
-def test_blocks_and_dumps(program: BoardProgram, vectors: Array, tmp_path: Path, block: int, dump: str) -> None:
-    expected = references(program.network, vectors)
-    np.save(tmp_path / "vectors.npy", vectors)
-    arguments = ["--vectors", tmp_path / "vectors.npy", "--out", tmp_path, "--block", block, "--dump", dump]
-    assert run(program, *arguments).returncode == 0
-    if dump == "all":
-        assert_same(program.read_dumps(tmp_path), expected)
-    else:
-        last = len(expected) - 1
-        [path] = tmp_path.glob("??_*.npy")
-        assert path.name == f"{last:02}_{program.network.layers[last].name}.npy"
-        assert_same([np.load(path)], [expected[last]])
 
 
 @pytest.mark.parametrize(("scope", "executions"), [("item", 6), ("layer", 6), ("network", 0), ("none", None)])
@@ -168,42 +149,3 @@ def test_a_gpu_that_computes_anything_else_is_refused(
     made = plan.make(net, host, ["c", "cuda:layerwise"])
     done = run(build_patched(made, host, tmp_path, [patch], ["-O1"], objects), "--devices")
     assert re.search(r"does not compute the specification: case \d+ of the self-test", message(done))
-
-
-@pytest.mark.parametrize(
-    ("target", "split", "sync"),
-    [
-        ("cuda:layerwise", ["pipeline"], "barrier"),
-        ("cuda:fused", ["pipeline"], "barrier"),
-        ("cuda:fused", ["layer_1=prepost+network"], "flag"),
-        ("cuda:layerwise", ["parallel"], "flag"),
-        ("cuda:fused", ["parallel", "pipeline"], "barrier"),
-    ],
-)
-def test_splits_between_the_gpu_and_the_processor(
-    target: str, split: list[str], sync: str, host: Profile, objects: Path, tmp_path: Path
-) -> None:
-    net = parse(builders.random_network(np.random.default_rng(7), (5, 9, 8, 3), dequantize=True, argmax=True))
-    made = plan.make(net, host, ["c", target], block=16, split=split, sync=sync)  # type: ignore[arg-type]
-    program = build_patched(made, host, tmp_path / "bundle", flags=["-O1"], objects=objects)
-    vectors = uniform_vectors(net, 70, seed=8)
-    expected = SpecificationReference(net).activations(vectors)
-    assert_same(program.activations(vectors, tmp_path / "out"), expected)
-
-
-@pytest.mark.parametrize("targets", [["cuda:fused", "cuda:layerwise"], ["cuda:fused", "cuda:fused"]])
-def test_two_items_share_the_gpu(targets: list[str], host: Profile, objects: Path, tmp_path: Path) -> None:
-    net = parse(dags.listing_2())
-    made = plan.make(net, host, targets, block=16, split=["o3=prepost", "o5=prepost"])
-    program = build_patched(made, host, tmp_path / "bundle", flags=["-O1"], objects=objects)
-    vectors = uniform_vectors(net, 70, seed=8)
-    expected = SpecificationReference(net).activations(vectors)
-    assert_same(program.activations(vectors, tmp_path / "out"), expected)
-
-
-@pytest.mark.parametrize("target", ["cuda:layerwise", "cuda:fused"])
-def test_the_sources_compile_without_a_warning(target: str, host: Profile, tmp_path: Path) -> None:
-    """As C, and the device code as C++; it has what every operator needs."""
-    net = parse(builders.random_network(np.random.default_rng(7), (5, 9, 3), zero_points=True, residual=2, argmax=True))
-    made = plan.make(net, host, [target, target], block=16)
-    build_patched(made, host, tmp_path, flags=["-O1", "-Wall", "-Wextra", "-Wshadow", "-Werror"])

@@ -5,34 +5,24 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.plan import plan
-from harness.reference import SpecificationReference
-from harness.targets import codegen
 from harness.targets.tiovx.sources import kernels_digest
-from tests.integration.programs.test_operators import COMPILED, half_way_vectors, models
-from tests.simulators.tiovx.boards import PC, with_dsp, with_tiovx_of_a_pc
-from tests.support import builders, dags
+from tests.simulators.tiovx.boards import with_dsp
+from tests.support import builders
 from tests.support.programs.board_program import (
     BoardProgram,
     Patch,
-    assert_same,
     build_patched,
     parse,
-    references,
     refusal,
-    run_sanitized,
     uniform_vectors,
 )
 
@@ -85,20 +75,6 @@ def test_what_tiovx_prints_is_not_among_the_json_lines(program: BoardProgram, ve
     assert "APP" in done.stderr
 
 
-@pytest.mark.parametrize("block", [1, 37, 64])
-@pytest.mark.parametrize("dump", ["all", "last"])
-def test_blocks_and_dumps(program: BoardProgram, vectors: Array, tmp_path: Path, block: int, dump: str) -> None:
-    expected = references(program.network, vectors)
-    np.save(tmp_path / "vectors.npy", vectors)
-    arguments = ["--vectors", tmp_path / "vectors.npy", "--out", tmp_path, "--block", block, "--dump", dump]
-    assert program.run(*arguments).returncode == 0
-    if dump == "all":
-        assert_same(program.read_dumps(tmp_path), expected)
-    else:
-        [path] = tmp_path.glob("??_*.npy")
-        assert_same([np.load(path)], [expected[-1]])
-
-
 @pytest.mark.parametrize("core", ["c7x"], indirect=True)
 @pytest.mark.parametrize(
     ("fault", "expected"),
@@ -123,18 +99,6 @@ def test_what_fails_is_named_with_what_to_do(
     assert "not released" not in done.stderr
 
 
-def test_a_core_that_does_not_answer_is_not_waited_for(host: Profile, objects: Path, tmp_path: Path) -> None:
-    board = with_dsp(host)
-    board = board.model_copy(update={"tiovx": {"timeout_s": 1}})
-    made = made_of(builders.random_network(np.random.default_rng(7), (5, 3)), board)
-    program = build_patched(made, board, tmp_path / "bundle", flags=["-O1"], objects=objects)
-    np.save(tmp_path / "vectors.npy", uniform_vectors(program.network, 10, seed=1))
-    begun = time.monotonic()
-    done = program.run("--vectors", tmp_path / "vectors.npy", "--out", tmp_path, HARNESS_DOUBLE_FAULT="hang@2")
-    assert 1 <= time.monotonic() - begun < 20
-    assert re.search(r"item network: DSP_C7-1 has not answered for 1 seconds: use a smaller --block", refusal(done))
-
-
 def test_the_cores_own_times_are_written_if_times_are_asked_for(
     program: BoardProgram, vectors: Array, tmp_path: Path
 ) -> None:
@@ -152,102 +116,6 @@ def test_the_cores_own_times_are_written_if_times_are_asked_for(
     assert all(row["least_ns"] <= row["average_ns"] <= row["greatest_ns"] for row in rows)
 
 
-# The third is TI's own TIOVX, where there is one.
-BOARDS = [
-    pytest.param(with_dsp, id="double, c7x"),
-    pytest.param(lambda host: with_dsp(host, "mpu"), id="double, mpu"),
-    pytest.param(
-        with_tiovx_of_a_pc, id="TIOVX for a PC", marks=pytest.mark.skipif(not PC, reason="no HARNESS_TIOVX_PC")
-    ),
-]
-
-
-@pytest.mark.parametrize("board_of", BOARDS)
-@settings(COMPILED, max_examples=6)
-@given(
-    model=models(),
-    block=st.sampled_from([1, 16, 1000]),
-    seed=st.integers(0, 2**32 - 1),
-)
-def test_random_networks(
-    model: onnx.ModelProto,
-    block: int,
-    seed: int,
-    board_of: Callable[[Profile], Profile],
-    host: Profile,
-    objects: Path,
-    tmp_path: Path,
-) -> None:
-    board = board_of(host)
-    program = build_patched(
-        made_of(model, board, block=block), board, tmp_path / "bundle", flags=["-O1"], objects=objects
-    )
-    vectors = half_way_vectors(program.network, 203, seed)
-    assert_same(program.activations(vectors, tmp_path / "out"), references(program.network, vectors))
-
-
-@pytest.mark.parametrize(
-    ("core", "split", "sync"),
-    [
-        ("c7x", ["pipeline"], "barrier"),
-        ("mpu", ["layer_1=prepost+network"], "flag"),
-        ("c7x", ["parallel"], "flag"),
-        ("c7x", ["quantize=prepost", "pipeline"], "barrier"),
-    ],
-)
-def test_splits_between_the_core_and_the_processor(
-    core: str, split: list[str], sync: str, host: Profile, objects: Path, tmp_path: Path
-) -> None:
-    model = builders.random_network(np.random.default_rng(7), (5, 9, 8, 3), dequantize=True, argmax=True)
-    board = with_dsp(host, core)
-    made = made_of(model, board, block=16, split=split, sync=sync)
-    program = build_patched(made, board, tmp_path / "bundle", flags=["-O1"], objects=objects)
-    vectors = uniform_vectors(program.network, 70, seed=8)
-    expected = SpecificationReference(program.network).activations(vectors)
-    assert_same(program.activations(vectors, tmp_path / "out"), expected)
-
-
-@pytest.mark.parametrize("targets", [["tiovx:mpu", "tiovx:c7x"], ["tiovx:c7x", "tiovx:c7x"]])
-def test_two_items_share_tiovx(targets: list[str], host: Profile, objects: Path, tmp_path: Path) -> None:
-    board = with_dsp(host)
-    model = builders.random_network(np.random.default_rng(7), (5, 9, 8, 3))
-    made = made_of(model, board, targets=targets, block=16, split=["layer_1=prepost"])
-    program = build_patched(made, board, tmp_path / "bundle", flags=["-O1"], objects=objects)
-    vectors = uniform_vectors(program.network, 70, seed=8)
-    expected = SpecificationReference(program.network).activations(vectors)
-    assert_same(program.activations(vectors, tmp_path / "out"), expected)
-
-
-def test_the_processor_divides_where_the_plan_says_so(host: Profile, objects: Path, tmp_path: Path) -> None:
-    """QuantizeLinear by target c, its codes go to the core."""
-    board = with_dsp(host)
-    net = parse(dags.listing_2())
-    made = plan.make(net, board, block=16, split=[f"{net.layers[0].name}=prepost"])
-    program = build_patched(made, board, tmp_path / "bundle", flags=["-O1"], objects=objects)
-    vectors = uniform_vectors(net, 70, seed=8)
-    assert_same(program.activations(vectors, tmp_path / "out"), SpecificationReference(net).activations(vectors))
-
-
-@pytest.mark.parametrize("core", CORES)
-def test_the_sources_compile_without_a_warning(core: str, host: Profile, tmp_path: Path) -> None:
-    board = with_dsp(host, core)
-    model = builders.random_network(np.random.default_rng(7), (5, 9, 3), zero_points=True, float_output=True)
-    flags = ["-O1", "-Wall", "-Wextra", "-Wshadow", "-Werror"]
-    build_patched(made_of(model, board, block=16), board, tmp_path, flags=flags)
-
-
-@pytest.mark.parametrize("core", CORES)
-def test_the_address_and_undefined_behaviour_sanitizers_find_nothing(core: str, host: Profile, tmp_path: Path) -> None:
-    board = with_dsp(host, core)
-    model = builders.random_network(np.random.default_rng(7), (5, 9, 3), zero_points=True, float_output=True)
-    flags = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    program = build_patched(made_of(model, board, block=16), board, tmp_path / "bundle", flags=flags)
-    vectors = uniform_vectors(program.network, 70, seed=8)
-    done = run_sanitized(program, vectors, tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert_same(program.read_dumps(tmp_path), references(program.network, vectors))
-
-
 def test_an_object_that_is_kept_is_noticed(host: Profile, objects: Path, tmp_path: Path) -> None:
     """The double tells at the end: so nothing of the host's side leaks."""
     board = with_dsp(host)
@@ -255,21 +123,3 @@ def test_an_object_that_is_kept_is_noticed(host: Profile, objects: Path, tmp_pat
     patch = Patch("kernels/tiovx/tiovx.c", "    RELEASE(vxReleaseScalar, launch->name, launch->vectors);\n", "")
     program = build_patched(made, board, tmp_path, [patch], ["-O1"], objects)
     assert "TIOVX double: " in program.run("--devices").stderr
-
-
-@pytest.mark.parametrize("reached", ["usage == VX_READ_ONLY || i != OFFSET", "usage != VX_READ_ONLY || i != OFFSET"])
-def test_the_constants_are_read_back_from_the_core(reached: str, host: Profile, objects: Path, tmp_path: Path) -> None:
-    """What is lost on the way to the core, or back, is missing in the tables, not only in the results."""
-    board = with_dsp(host)
-    made = made_of(builders.random_network(np.random.default_rng(7), (5, 3)), board)
-    tables = {table.name: table.values for code in codegen.generate(made).tasks for table in code.tables}
-    lost = Patch("kernels/tiovx/tiovx.c", "if (node->parts[i].bytes)", f"if (node->parts[i].bytes && ({reached}))")
-    for folder, patches in (("right", []), ("wrong", [lost])):
-        program = build_patched(made, board, tmp_path / folder, patches, ["-O1"], objects)
-        (tmp_path / f"{folder}_tables").mkdir()
-        assert program.run("--tables", "--out", tmp_path / f"{folder}_tables").returncode == 0
-        found = {name: np.load(tmp_path / f"{folder}_tables" / f"{name}.npy") for name in tables}
-        same = {name: np.array_equal(found[name], np.atleast_2d(values)) for name, values in tables.items()}
-        assert {name for name, equal in same.items() if not equal} == (
-            set() if folder == "right" else {"layer_0_offset"}
-        )

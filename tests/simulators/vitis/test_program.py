@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from harness.boards.profile import ItemProfile, Profile
+from harness.boards.profile import Profile
 from harness.core.arrays import Array
-from harness.operators.qgemm import QGemm
 from harness.plan import plan
-from harness.reference import SpecificationReference
 from harness.targets import STAND_INS, codegen
 from harness.targets.vitis import build as vitis
 from harness.targets.vitis import xclbin
-from tests.integration.programs.test_operators import COMPILED, half_way_vectors, models
-from tests.support import builders, dags
+from tests.simulators.vitis.boards import with_fabric
+from tests.support import builders
 from tests.support.programs.board_program import (
     EXIT_SYSTEM,
     BoardProgram,
@@ -32,21 +27,10 @@ from tests.support.programs.board_program import (
     parse,
     references,
     refusal,
-    run_sanitized,
     uniform_vectors,
 )
 
 VECTORS = 150  # no multiple of the block
-ON_PROCESSOR = ("QuantizeLinear", "Add", "DequantizeLinear", "ArgMax", "ArgMin")
-
-
-def with_fabric(host: Profile) -> Profile:
-    """Items prepost on the processor, and network in the fabric."""
-    items = {
-        "prepost": ItemProfile(target="c", operators=ON_PROCESSOR),
-        "network": ItemProfile(target="vitis", operators=("QGemm",)),
-    }
-    return host.model_copy(update={"items": items})
 
 
 def made_of(net_model: onnx.ModelProto, board: Profile, **choices: object) -> plan.Plan:
@@ -95,20 +79,6 @@ def test_names_of_any_length_are_found_in_the_xclbin(host: Profile, objects: Pat
     assert_same(program.activations(vectors, tmp_path / "out"), references(program.network, vectors))
 
 
-@pytest.mark.parametrize("block", [1, 37, 64])
-@pytest.mark.parametrize("dump", ["all", "last"])
-def test_blocks_and_dumps(program: BoardProgram, vectors: Array, tmp_path: Path, block: int, dump: str) -> None:
-    expected = references(program.network, vectors)
-    np.save(tmp_path / "vectors.npy", vectors)
-    arguments = ["--vectors", tmp_path / "vectors.npy", "--out", tmp_path, "--block", block, "--dump", dump]
-    assert program.run(*arguments).returncode == 0
-    if dump == "all":
-        assert_same(program.read_dumps(tmp_path), expected)
-    else:
-        [path] = tmp_path.glob("??_*.npy")
-        assert_same([np.load(path)], [expected[-1]])
-
-
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
@@ -148,18 +118,6 @@ def test_a_process_that_xrt_does_not_let_end_ends_with_all_it_has_to_say(
         assert_same(program.read_dumps(tmp_path), references(program.network, vectors))
     else:
         assert (done.returncode, "layer_0_kernel in the fabric ended in state" in done.stderr) == (EXIT_SYSTEM, True)
-
-
-def test_a_kernel_that_does_not_answer_is_not_waited_for(host: Profile, objects: Path, tmp_path: Path) -> None:
-    board = with_fabric(host)
-    board = board.model_copy(update={"vitis": {"timeout_s": 1}})
-    made = made_of(builders.random_network(np.random.default_rng(7), (5, 3)), board)
-    program = build_patched(made, board, tmp_path / "bundle", flags=["-O1"], objects=objects)
-    np.save(tmp_path / "vectors.npy", uniform_vectors(program.network, 10, seed=1))
-    begun = time.monotonic()
-    done = program.run("--vectors", tmp_path / "vectors.npy", "--out", tmp_path, HARNESS_DOUBLE_FAULT="hang@3")
-    assert 1 <= time.monotonic() - begun < 20
-    assert "layer_0_kernel in the fabric has not answered for 1 seconds: use a smaller --block" in refusal(done)
 
 
 @pytest.mark.parametrize(
@@ -225,103 +183,3 @@ def test_times_of_kernel_and_transfers_are_written_if_times_are_asked_for(
     ]
     assert {row["executions"] for row in rows} == {6}
     assert all(0 < row["least_ns"] <= row["average_ns"] <= row["greatest_ns"] for row in rows)
-
-
-@settings(COMPILED, max_examples=8)
-@given(model=models(), block=st.sampled_from([1, 16, 1000]), seed=st.integers(0, 2**32 - 1))
-def test_random_networks(
-    model: onnx.ModelProto, block: int, seed: int, host: Profile, objects: Path, tmp_path: Path
-) -> None:
-    board = with_fabric(host)
-    program = build_patched(
-        made_of(model, board, block=block), board, tmp_path / "bundle", flags=["-O1"], objects=objects
-    )
-    vectors = half_way_vectors(program.network, 203, seed)
-    assert_same(program.activations(vectors, tmp_path / "out"), references(program.network, vectors))
-
-
-@pytest.mark.parametrize(
-    ("split", "sync"),
-    [
-        (["pipeline"], "barrier"),
-        (["layer_1=prepost+network"], "flag"),
-        (["parallel"], "flag"),
-        (["layer_1=prepost"], "barrier"),
-    ],
-)
-def test_splits_between_the_fabric_and_the_processor(
-    split: list[str], sync: str, host: Profile, objects: Path, tmp_path: Path
-) -> None:
-    model = builders.random_network(np.random.default_rng(7), (5, 9, 8, 3), dequantize=True, argmax=True)
-    board = with_fabric(host)
-    made = made_of(model, board, block=16, split=split, sync=sync)
-    program = build_patched(made, board, tmp_path / "bundle", flags=["-O1"], objects=objects)
-    vectors = uniform_vectors(program.network, 70, seed=8)
-    expected = SpecificationReference(program.network).activations(vectors)
-    assert_same(program.activations(vectors, tmp_path / "out"), expected)
-
-
-def test_two_items_share_the_fabric(host: Profile, objects: Path, tmp_path: Path) -> None:
-    items = {
-        "prepost": ItemProfile(target="c", operators=ON_PROCESSOR),
-        "left": ItemProfile(target="vitis", operators=("QGemm",)),
-        "right": ItemProfile(target="vitis"),
-    }
-    board = host.model_copy(update={"items": items})
-    model = builders.random_network(np.random.default_rng(7), (5, 9, 8, 3))
-    made = made_of(model, board, block=16, split=["layer_1=left+right"])
-    program = build_patched(made, board, tmp_path / "bundle", flags=["-O1"], objects=objects)
-    vectors = uniform_vectors(program.network, 70, seed=8)
-    expected = SpecificationReference(program.network).activations(vectors)
-    assert_same(program.activations(vectors, tmp_path / "out"), expected)
-
-
-@pytest.mark.parametrize("dump", ["all", "last"])
-def test_a_graph_that_branches(dump: str, host: Profile, objects: Path, tmp_path: Path) -> None:
-    board = with_fabric(host)
-    net = parse(dags.listing_2())
-    assert sum(isinstance(layer, QGemm) for layer in net.layers) > 1
-    program = build_patched(plan.make(net, board, block=16), board, tmp_path / "bundle", flags=["-O1"], objects=objects)
-    vectors = uniform_vectors(net, 70, seed=8)
-    expected = SpecificationReference(net).activations(vectors)
-    if dump == "all":
-        assert_same(program.activations(vectors, tmp_path / "out"), expected)
-    else:
-        np.save(tmp_path / "vectors.npy", vectors)
-        done = program.run("--vectors", tmp_path / "vectors.npy", "--out", tmp_path, "--dump", "last")
-        assert (done.returncode, done.stderr) == (0, "")
-        [path] = tmp_path.glob("??_*.npy")
-        assert_same([np.load(path)], [expected[-1]])
-
-
-def test_the_constants_are_those_that_the_kernel_tells(host: Profile, objects: Path, tmp_path: Path) -> None:
-    """What the fabric has wrong is wrong in the tables, not only in the results."""
-    board = with_fabric(host)
-    made = made_of(builders.random_network(np.random.default_rng(7), (5, 3)), board)
-    tables = {table.name: table.values for code in codegen.generate(made).tasks for table in code.tables}
-    wrong = Patch("kernels/vitis/layer.hpp", "out.write(held.bias[n]);", "out.write(held.bias[n] + (n == 1));")
-    for folder, patches in (("right", []), ("wrong", [wrong])):
-        program = build_patched(made, board, tmp_path / folder, patches, ["-O1"], objects)
-        (tmp_path / f"{folder}_tables").mkdir()
-        assert program.run("--tables", "--out", tmp_path / f"{folder}_tables").returncode == 0
-        found = {name: np.load(tmp_path / f"{folder}_tables" / f"{name}.npy") for name in tables}
-        same = {name: np.array_equal(found[name], np.atleast_2d(values)) for name, values in tables.items()}
-        assert {name for name, equal in same.items() if not equal} == (set() if folder == "right" else {"layer_0_bias"})
-
-
-def test_the_sources_compile_without_a_warning(host: Profile, tmp_path: Path) -> None:
-    board = with_fabric(host)
-    model = builders.random_network(np.random.default_rng(7), (5, 9, 3), zero_points=True, float_output=True)
-    flags = ["-O1", "-Wall", "-Wextra", "-Wshadow", "-Wno-unknown-pragmas", "-Werror"]
-    build_patched(made_of(model, board, block=16), board, tmp_path, flags=flags)
-
-
-def test_the_address_and_undefined_behaviour_sanitizers_find_nothing(host: Profile, tmp_path: Path) -> None:
-    board = with_fabric(host)
-    model = builders.random_network(np.random.default_rng(7), (5, 9, 3), zero_points=True, float_output=True)
-    flags = ["-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    program = build_patched(made_of(model, board, block=16), board, tmp_path / "bundle", flags=flags)
-    vectors = uniform_vectors(program.network, 70, seed=8)
-    done = run_sanitized(program, vectors, tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert_same(program.read_dumps(tmp_path), references(program.network, vectors))

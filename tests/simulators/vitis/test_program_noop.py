@@ -15,7 +15,7 @@ from harness.targets import codegen
 from harness.targets.vitis import build as vitis
 from harness.targets.vitis import xclbin
 from harness.targets.vitis.signature import ARGUMENTS
-from tests.simulators.vitis.test_program import with_fabric
+from tests.simulators.vitis.boards import with_fabric
 from tests.simulators.vitis.test_xrt_noop import pytestmark as pytestmark  # noqa: PLC0414 - where XRT is
 from tests.simulators.vitis.xrt_double import NOOP
 from tests.support import builders

@@ -33,8 +33,8 @@ from harness.targets.c import qgemm as of_c
 from harness.targets.cuda import qgemm as of_cuda
 from harness.targets.tiovx import qgemm as of_tiovx
 from harness.targets.vitis import rtl
-from tests.campaigns.mutation.target_vitis import with_fabric
 from tests.simulators.tiovx.boards import with_dsp
+from tests.simulators.vitis.boards import with_fabric
 from tests.support import builders
 from tests.support.programs.board_program import build_patched, parse
 from tests.support.proof.trials import Workshop
