@@ -6,7 +6,7 @@ import click
 
 from harness.boards.workspace import Workspace
 from harness.cli.options import Duration, as_json
-from harness.core.console import Screen
+from harness.core.console import Console
 
 
 @click.group()
@@ -21,7 +21,7 @@ def boards_list(space: Workspace, /, as_json: bool) -> None:
     """List the boards: where each is, who has it, who waits, whether it is quarantined."""
     from harness.cli import boards_flow as command
 
-    command.show(space, Screen.open(as_json=as_json))
+    command.show(space, Console.open(as_json=as_json))
 
 
 @boards.command("lock")
@@ -35,7 +35,7 @@ def boards_lock(space: Workspace, /, as_json: bool, board: str, lease: float, pu
     """Keep a board for yourself without a running command; your own commands still get it."""
     from harness.cli import boards_flow as command
 
-    command.lock_by_hand(board, lease, purpose, wait or 0.0, space, Screen.open(as_json=as_json))
+    command.lock_by_hand(board, lease, purpose, wait or 0.0, space, Console.open(as_json=as_json))
 
 
 @boards.command("unlock")
@@ -47,7 +47,7 @@ def boards_unlock(space: Workspace, /, as_json: bool, board: str, force: bool) -
     """Give a board back."""
     from harness.cli import boards_flow as command
 
-    command.unlock(board, space, Screen.open(as_json=as_json), force=force)
+    command.unlock(board, space, Console.open(as_json=as_json), force=force)
 
 
 @boards.command("check")
@@ -70,8 +70,8 @@ def boards_check(
     """
     from harness.cli import boards_flow as command
 
-    screen = Screen.open(as_json=as_json)
-    return command.check(names, space, screen, quarantine_failing=quarantine, remove_older_days=remove_older)
+    console = Console.open(as_json=as_json)
+    return command.check(names, space, console, quarantine_failing=quarantine, remove_older_days=remove_older)
 
 
 @boards.command("cycle")
@@ -82,4 +82,4 @@ def boards_cycle(space: Workspace, /, as_json: bool, board: str) -> None:
     """Switch a board off and on by the power switch that its profile names, and wait until it answers."""
     from harness.cli import boards_flow as command
 
-    command.cycle(board, space, Screen.open(as_json=as_json))
+    command.cycle(board, space, Console.open(as_json=as_json))

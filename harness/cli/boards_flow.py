@@ -34,7 +34,7 @@ from harness.boards.locks.ticket import Now, Ticket, clock, having, waiting
 from harness.boards.profile import Profile
 from harness.boards.session import Board
 from harness.boards.workspace import Workspace
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, BoardError, InfrastructureError
 from harness.targets.cuda import driver
 
@@ -60,12 +60,12 @@ class _State:
             return cls(board, tuple(has), tuple(waits), quarantine.find(queue), now)
 
 
-def show(workspace: Workspace, screen: Screen) -> None:
+def show(workspace: Workspace, console: Console) -> None:
     """List all boards, none of which is touched."""
     boards = profiles.load(workspace.boards).profiles.values()
     states = [_State.read(board, workspace) for board in boards]
-    screen.show(_table(states), *_quarantines(states))
-    screen.document({"boards": [_state_document(state) for state in states]})
+    console.show(_table(states), *_quarantines(states))
+    console.document({"boards": [_state_document(state) for state in states]})
 
 
 def _table(states: Sequence[_State]) -> Table:
@@ -137,16 +137,16 @@ def _ticket_document(ticket: Ticket, now: Now) -> dict[str, Any]:
     }
 
 
-def lock_by_hand(name: str, for_s: float, purpose: str, wait_s: float, workspace: Workspace, screen: Screen) -> None:
+def lock_by_hand(name: str, for_s: float, purpose: str, wait_s: float, workspace: Workspace, console: Console) -> None:
     """Keep a board for this user; BoardError if it is not free after `wait_s` seconds."""
     board = profiles.load(workspace.boards).board(name)
     with queue_of(board, workspace.locks(board)) as queue:
         before = [each for each in having(queue.tickets(), Now.read()) if _is_my_own(each)]
-        ticket = manual_lock.keep(queue, purpose, for_s, wait_s, screen.note)
+        ticket = manual_lock.keep(queue, purpose, for_s, wait_s, console.note)
     instead = f", no more until {clock(before[-1].until_s)} ({before[-1].owner.purpose})" if before else ""
     until = f"{clock(ticket.until_s)}{instead}"
-    screen.show(Text(f"{name} is yours until {until}; your own commands still get it; harness boards unlock {name}"))
-    screen.document({"board": name, "until_s": ticket.until_s, "purpose": ticket.owner.purpose})
+    console.show(Text(f"{name} is yours until {until}; your own commands still get it; harness boards unlock {name}"))
+    console.document({"board": name, "until_s": ticket.until_s, "purpose": ticket.owner.purpose})
 
 
 def _is_my_own(ticket: Ticket) -> bool:
@@ -154,7 +154,7 @@ def _is_my_own(ticket: Ticket) -> bool:
     return ticket.is_mine and ticket.by_hand_s is not None
 
 
-def unlock(name: str, workspace: Workspace, screen: Screen, *, force: bool) -> None:
+def unlock(name: str, workspace: Workspace, console: Console, *, force: bool) -> None:
     """Give a board back; BoardError if it is somebody else's and `force` is not given."""
     board = profiles.load(workspace.boards).board(name)
     with queue_of(board, workspace.locks(board)) as queue:
@@ -162,16 +162,16 @@ def unlock(name: str, workspace: Workspace, screen: Screen, *, force: bool) -> N
     for ticket in ended:
         within = "" if ticket.by_hand_s is not None else f", which ends within {lock.TERMS.beat_s:g} s"
         from_whom = "given back" if _is_my_own(ticket) else f"taken from {ticket.owner}{within}"
-        screen.show(Text(f"{name} is {from_whom}"))
+        console.show(Text(f"{name} is {from_whom}"))
     if not ended:
-        screen.show(Text(f"nobody has {name}"))
-    screen.document({"board": name, "taken_from": [asdict(ticket.owner) for ticket in ended]})
+        console.show(Text(f"nobody has {name}"))
+    console.document({"board": name, "taken_from": [asdict(ticket.owner) for ticket in ended]})
 
 
 def check(
     names: Sequence[str],
     workspace: Workspace,
-    screen: Screen,
+    console: Console,
     *,
     quarantine_failing: bool = False,
     remove_older_days: int | None = None,
@@ -188,13 +188,13 @@ def check(
             found = _check(board, workspace, remove_older_days)
             return _with_gpu(_quarantined(found, board, workspace) if quarantine_failing else found, board)
 
-    with ThreadPoolExecutor(AT_ONCE) as pool, screen.progress("checking boards", len(boards)) as bar:
+    with ThreadPoolExecutor(AT_ONCE) as pool, console.progress("checking boards", len(boards)) as bar:
         found = [_advanced(one, bar.advance) for one in pool.map(look, boards, keys)]
-    screen.show(_health_table(found))
+    console.show(_health_table(found))
     for board, one in zip(boards, found, strict=True):
         if not one.in_use and (ill := _ill(board, workspace)):
-            screen.note(f"board {board.name} is {ill}{'; it passes now: --quarantine lifts that' if one.ok else ''}")
-    screen.document({"boards": [_health_document(one) for one in found]})
+            console.note(f"board {board.name} is {ill}{'; it passes now: --quarantine lifts that' if one.ok else ''}")
+    console.document({"boards": [_health_document(one) for one in found]})
     return EXIT_DONE if all(one.ok for one in found) else EXIT_INFRASTRUCTURE
 
 
@@ -289,7 +289,7 @@ def _health_table(found: Sequence[Health]) -> Table:
     return table
 
 
-def cycle(name: str, workspace: Workspace, screen: Screen) -> None:
+def cycle(name: str, workspace: Workspace, console: Console) -> None:
     """Switch a board off and on and wait until it answers; BoardError if it is somebody else's, or does not."""
     board = profiles.load(workspace.boards).board(name)
     power.check_switch(board)
@@ -299,7 +299,7 @@ def cycle(name: str, workspace: Workspace, screen: Screen) -> None:
         with reach(board, workspace.cache, _silent) as reached:
             yield held.guard(reached.board)
 
-    with hold(board, workspace.locks(board), "power cycle", 0, screen.note) as held:
-        took_s = power.cycle(board, held.check, connect, screen.note)
-    screen.show(Text(f"{name} answers, {took_s:.1f} s after its power came back"))
-    screen.document({"board": name, "ok": True, "answered_after_s": round(took_s, 1)})
+    with hold(board, workspace.locks(board), "power cycle", 0, console.note) as held:
+        took_s = power.cycle(board, held.check, connect, console.note)
+    console.show(Text(f"{name} answers, {took_s:.1f} s after its power came back"))
+    console.document({"board": name, "ok": True, "answered_after_s": round(took_s, 1)})

@@ -8,7 +8,7 @@ import click
 
 from harness.boards.workspace import Workspace
 from harness.cli.options import as_json
-from harness.core.console import Screen
+from harness.core.console import Console
 
 
 @click.command()
@@ -23,4 +23,4 @@ def diff(space: Workspace, /, as_json: bool, before: Path, after: Path) -> None:
     """
     from harness.cli import diff_flow as command
 
-    command.diff(before, after, space, Screen.open(as_json=as_json))
+    command.diff(before, after, space, Console.open(as_json=as_json))

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
 from harness.core.time_units import duration
@@ -49,7 +49,7 @@ class _Side:
         return self.measured["quantity"], scope, self.document["board"]["kind"], self.document["load"]["name"]
 
 
-def diff(before: Path, after: Path, workspace: Workspace, screen: Screen) -> None:
+def diff(before: Path, after: Path, workspace: Workspace, console: Console) -> None:
     """Print what changed; RequestError for what is no finished run."""
     one, two = (_side(path, workspace) for path in (before, after))
     try:
@@ -64,8 +64,8 @@ def diff(before: Path, after: Path, workspace: Workspace, screen: Screen) -> Non
             f"{one.folder.name}, {two.folder.name}: cannot be compared: {type(error).__name__}: {error}",
             "one of them was changed, or written by another version: harness verify tells more",
         ) from error
-    screen.document(_document(one, two, found, times, sentence))
-    screen.show(*_told(found, times, sentence))
+    console.document(_document(one, two, found, times, sentence))
+    console.show(*_told(found, times, sentence))
 
 
 def _side(path: Path, workspace: Workspace) -> _Side:

@@ -6,7 +6,7 @@ import click
 
 from harness.boards.workspace import Workspace
 from harness.cli.options import as_json
-from harness.core.console import Screen
+from harness.core.console import Console
 
 
 @click.command()
@@ -16,4 +16,4 @@ def doctor(space: Workspace, /, as_json: bool) -> int:
     """Tell what this machine has, what is missing for which board, and the command that brings it."""
     from harness.cli import doctor_flow as command
 
-    return command.examine(space, Screen.open(as_json=as_json))
+    return command.examine(space, Console.open(as_json=as_json))

@@ -13,7 +13,7 @@ from harness import targets
 from harness.boards import profile
 from harness.boards.profile import Laboratory, Profile
 from harness.boards.workspace import Workspace
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.debian_packages import install_command
 from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, HarnessError
 from harness.model.onnx_runtime.hostcheck import Defect, check_host
@@ -31,12 +31,12 @@ class Finding:
     remedy: str = ""
 
 
-def examine(workspace: Workspace, screen: Screen) -> int:
+def examine(workspace: Workspace, console: Console) -> int:
     """Print all findings; exit code 3 if anything is missing."""
     laboratory = targets.load_boards(workspace.boards)
     findings = [*_reference(), *_boards(laboratory)]
-    screen.show(_table(findings), *_remedies(findings))
-    screen.document({"ok": all(f.ok for f in findings), "findings": [asdict(f) for f in findings]})
+    console.show(_table(findings), *_remedies(findings))
+    console.document({"ok": all(f.ok for f in findings), "findings": [asdict(f) for f in findings]})
     return EXIT_DONE if all(finding.ok for finding in findings) else EXIT_INFRASTRUCTURE
 
 

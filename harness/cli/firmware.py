@@ -9,7 +9,7 @@ import click
 
 from harness.boards.workspace import Workspace
 from harness.cli.options import as_json, planned
-from harness.core.console import Screen
+from harness.core.console import Console
 
 
 @click.command()
@@ -47,7 +47,7 @@ def firmware(
 
     if not board:
         raise click.UsageError("give --board")
-    screen, found = Screen.open(as_json=as_json), targets.load_boards(space.boards).board(board)
+    console, found = Console.open(as_json=as_json), targets.load_boards(space.boards).board(board)
     command.check_real(found)
     made = plan.make(space.model(model or "acas_coc"), found, items, **asked, supports=targets.supports)
-    return command.install(codegen.generate(made), found, sdk, space, screen, dry_run=dry_run)
+    return command.install(codegen.generate(made), found, sdk, space, console, dry_run=dry_run)

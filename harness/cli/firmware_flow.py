@@ -18,7 +18,7 @@ from harness.boards.session import Connect
 from harness.boards.workspace import Workspace
 from harness.cli import overlay_flow
 from harness.cli.journal import LOCK_WAIT_S, Journal
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.errors import EXIT_DONE, RequestError
 from harness.execution import program
 from harness.targets import bundle
@@ -37,7 +37,7 @@ Verify = Callable[[], str]
 
 
 def install(
-    generated: Program, profile: Profile, sdk: Path | None, workspace: Workspace, screen: Screen, *, dry_run: bool
+    generated: Program, profile: Profile, sdk: Path | None, workspace: Workspace, console: Console, *, dry_run: bool
 ) -> int:
     """Bring the kernels of a plan onto its board, in the way that its items' targets have.
 
@@ -51,9 +51,9 @@ def install(
                 "leave it out: Vitis is named by VITIS or vitis.vitis",
             )
         verify = asking(generated, profile, workspace, IN_FABRIC)
-        return overlay_flow.install(profile, _fabric(generated), workspace, screen, dry_run=dry_run, verify=verify)
+        return overlay_flow.install(profile, _fabric(generated), workspace, console, dry_run=dry_run, verify=verify)
     verify = asking(generated, profile, workspace, ON_DSP)
-    return firmware(profile, sdk, workspace, screen, dry_run=dry_run, verify=verify)
+    return firmware(profile, sdk, workspace, console, dry_run=dry_run, verify=verify)
 
 
 def _fabric(generated: Program) -> Fabric:
@@ -94,7 +94,7 @@ def firmware(
     profile: Profile,
     sdk: Path | None,
     workspace: Workspace,
-    screen: Screen,
+    console: Console,
     *,
     dry_run: bool,
     verify: Verify,
@@ -106,7 +106,7 @@ def firmware(
     RequestError for a board without a firmware of its own; ToolError and BoardError name what failed.
     """
     check_real(profile)
-    journal = Journal.open(screen, profile, workspace, STEPS)
+    journal = Journal.open(console, profile, workspace, STEPS)
     open_board = connect or (lambda: journal.session(profile, workspace))
     with journal.step("check", "the SDK, and where the board keeps its firmware"):
         found = steps.find_sdk(sdk, profile)
@@ -118,8 +118,8 @@ def firmware(
         _tell_plan(found, place, journal)
     else:
         document |= _carry_out(profile, found, place, workspace, journal, open_board, verify)
-    screen.show(Text(_summary(journal, place, dry_run=dry_run)))
-    screen.document(document | {"dry_run": dry_run, "steps": journal.done})
+    console.show(Text(_summary(journal, place, dry_run=dry_run)))
+    console.document(document | {"dry_run": dry_run, "steps": journal.done})
     return EXIT_DONE
 
 

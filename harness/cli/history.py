@@ -6,7 +6,7 @@ import click
 
 from harness.boards.workspace import Workspace
 from harness.cli.options import as_json
-from harness.core.console import Screen
+from harness.core.console import Console
 
 
 @click.command()
@@ -22,4 +22,4 @@ def history(space: Workspace, /, as_json: bool, rebuild: bool, **wanted: str | i
     """List former runs: verdicts, times, what they were built from."""
     from harness.cli import history_flow as command
 
-    command.history(wanted, space, Screen.open(as_json=as_json), rebuild=rebuild)
+    command.history(wanted, space, Console.open(as_json=as_json), rebuild=rebuild)

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.errors import RequestError, unknown_name
 from harness.core.outcome import Outcome
 from harness.core.safe_io import clean
@@ -35,7 +35,7 @@ WIDE = 110  # columns of a terminal
 WHERE = {"hardware": "hardware", "emulated": "EMULATED", "this machine": "this machine"}
 
 
-def history(wanted: Mapping[str, Any], workspace: Workspace, screen: Screen, *, rebuild: bool) -> None:
+def history(wanted: Mapping[str, Any], workspace: Workspace, console: Console, *, rebuild: bool) -> None:
     """Print the latest runs of those that are `wanted`: board, model, verdict, since, and limit for their number.
 
     RequestError for a verdict that is none, a date that is none, and a board or model of which there is no run.
@@ -46,10 +46,10 @@ def history(wanted: Mapping[str, Any], workspace: Workspace, screen: Screen, *, 
         count = runs.count()
         if not found:
             _require_known(chosen, runs.find(Wanted()))
-    screen.document({"indexed": count, "runs": [_document(run) for run in found]})
-    screen.show(_table([_clean(run) for run in found], screen.out.width))
+    console.document({"indexed": count, "runs": [_document(run) for run in found]})
+    console.show(_table([_clean(run) for run in found], console.out.width))
     nowhere = "" if workspace.runs.is_dir() else ", which is no folder: --runs or HARNESS_RUNS names another"
-    screen.note(f"{len(found):,} of {count:,} runs in {workspace.runs}{nowhere}")
+    console.note(f"{len(found):,} of {count:,} runs in {workspace.runs}{nowhere}")
 
 
 def _chosen(wanted: Mapping[str, Any]) -> Wanted:

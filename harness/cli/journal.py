@@ -13,7 +13,7 @@ from harness.boards.locks.lease_guard import Held
 from harness.boards.profile import Profile
 from harness.boards.session import Board
 from harness.boards.workspace import Workspace
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.errors import HarnessError
 from harness.runs import folder as run_folder
 
@@ -24,22 +24,22 @@ LOCK_WAIT_S = 3600.0
 class Journal:
     """What was done; `steps` are the names of all steps, in their order."""
 
-    screen: Screen
+    console: Console
     log: Path
     steps: tuple[str, ...]
     done: dict[str, str] = field(default_factory=dict)
     held: Held | None = None
 
     @classmethod
-    def open(cls, screen: Screen, profile: Profile, workspace: Workspace, steps: tuple[str, ...]) -> Journal:
+    def open(cls, console: Console, profile: Profile, workspace: Workspace, steps: tuple[str, ...]) -> Journal:
         """A journal whose log is a new file in the cache."""
         folder = workspace.cache / "firmware"
         folder.mkdir(parents=True, exist_ok=True)
-        return cls(screen, folder / f"{run_folder.now():%Y%m%dT%H%M%S}_{profile.name}.log", steps)
+        return cls(console, folder / f"{run_folder.now():%Y%m%dT%H%M%S}_{profile.name}.log", steps)
 
     def note(self, text: str) -> None:
         """A line for who waits."""
-        self.screen.note(text)
+        self.console.note(text)
         self._keep(text)
 
     def _keep(self, text: str) -> None:

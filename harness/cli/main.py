@@ -31,7 +31,7 @@ from harness.cli import (
     sign,
     verify,
 )
-from harness.core.console import Screen, abandon
+from harness.core.console import Console, abandon
 from harness.core.errors import EXIT_BUG, EXIT_INFRASTRUCTURE, HarnessError, ToolError
 from harness.core.interrupts import interrupt, reason
 
@@ -114,7 +114,7 @@ def _ended() -> int | None:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt) as error:  # click raises Abort from KeyboardInterrupt
-        Screen.open(as_json=False).note(f"stopped: {reason(error.__cause__ or error)}")
+        Console.open(as_json=False).note(f"stopped: {reason(error.__cause__ or error)}")
         return EXIT_INFRASTRUCTURE
     except SystemExit as error:  # click's, with 1, where nobody reads what is written
         abandon(sys.stdout, sys.stderr)
@@ -135,10 +135,10 @@ def _report_unforeseen(error: Exception) -> int:
 def _report(error: HarnessError) -> int:
     if "--debug" in sys.argv:
         traceback.print_exc()
-    screen = Screen.open(as_json="--json" in sys.argv)
-    screen.failure(error)
+    console = Console.open(as_json="--json" in sys.argv)
+    console.failure(error)
     try:
-        screen.document({"error": error.message, "hint": error.hint, "exit_code": error.exit_code} | error.details)
+        console.document({"error": error.message, "hint": error.hint, "exit_code": error.exit_code} | error.details)
     except OSError:
         abandon(sys.stdout)
     return error.exit_code

@@ -9,7 +9,7 @@ import click
 
 from harness.boards.workspace import Workspace
 from harness.cli.options import Duration, as_json, planned, precise, run_folder, seed
-from harness.core.console import Screen
+from harness.core.console import Console
 
 
 @click.command()
@@ -69,4 +69,4 @@ def measure(
         raise click.UsageError("give --board and --model")
     asked = {"samples": samples, "duration": duration, "scope": scope, "count": count, "load": load, "warmup": warmup}
     bases = [space.run(path) for path in against]
-    return command.measure(asked, planned, bases, space, Screen.open(as_json=as_json))
+    return command.measure(asked, planned, bases, space, Console.open(as_json=as_json))

@@ -20,7 +20,7 @@ from harness.boards.tuning.identify import require_same_boot
 from harness.boards.workspace import Workspace
 from harness.cli import steps
 from harness.cli.plan_flow import plan_table
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.errors import BoardError, InfrastructureError, RequestError
 from harness.core.outcome import Outcome
 from harness.execution import program
@@ -54,7 +54,7 @@ def measure(
     planned: Mapping[str, Any],
     against: Sequence[Path],
     workspace: Workspace,
-    screen: Screen,
+    console: Console,
 ) -> int:
     """The whole command; returns the exit code of the verdict.
 
@@ -63,17 +63,17 @@ def measure(
     order = _order(options, planned, against, workspace)
     folder: Path | None = None
     try:
-        job = _settle(order.request, workspace, screen)
+        job = _settle(order.request, workspace, console)
         folder = job.folder.path
-        with steps.journal(job.folder, screen, "a measurement is not resumed: start it again") as notify:
-            found = _carry_out(job, order, workspace, screen, notify)
+        with steps.journal(job.folder, console, "a measurement is not resumed: start it again") as notify:
+            found = _carry_out(job, order, workspace, console, notify)
     except (InfrastructureError, OSError) as error:
         failure = error if isinstance(error, InfrastructureError) else steps.host_failure(error)
-        screen.document(run_document.inconclusive(order.request, failure, folder))
-        screen.failure(failure)
+        console.document(run_document.inconclusive(order.request, failure, folder))
+        console.failure(failure)
         return failure.exit_code
-    terminal.show_measurement(found, job.folder.path / "report.html", screen)
-    screen.document(document.summary(found, job.folder.path))
+    terminal.show_measurement(found, job.folder.path / "report.html", console)
+    console.document(document.summary(found, job.folder.path))
     return Outcome(found["verdict"]).exit_code
 
 
@@ -101,26 +101,26 @@ def _bases(
     return base.read_all(against, board, made, wanted)
 
 
-def _settle(request: Request, workspace: Workspace, screen: Screen) -> Job:
+def _settle(request: Request, workspace: Workspace, console: Console) -> Job:
     def show_plan(plan: Plan, board: Profile) -> None:
-        screen.show(plan_table(plan, board))
+        console.show(plan_table(plan, board))
 
     job = jobs.prepare(request, workspace, show_plan, kind="measure")
-    steps.tell_unconfirmed(job, workspace, screen)
+    steps.tell_unconfirmed(job, workspace, console)
     return job
 
 
-def _carry_out(job: Job, order: _Order, workspace: Workspace, screen: Screen, notify: Notify) -> dict[str, Any]:
+def _carry_out(job: Job, order: _Order, workspace: Workspace, console: Console, notify: Notify) -> dict[str, Any]:
     """From the board's state to `run.json`."""
-    steps.write_stimuli(job, screen)
+    steps.write_stimuli(job, console)
     with _reached(job, workspace, notify) as reached:
         job = steps.on_board(job, reached)
         base.require_kind(order.bases, reached.identity)
-        measured = _on_board(job, order.asked, reached, workspace, screen, notify)
+        measured = _on_board(job, order.asked, reached, workspace, console, notify)
     readings = segments.series(measured.segments)
     job.folder.write_board(Path(READINGS_FILE).stem, job.identity)
     np.save(job.folder.path / READINGS_FILE, readings)
-    screen.note("computing the statistics")
+    console.note("computing the statistics")
     found = document.conclude(job, order.asked, measured, readings, order.bases)
     for name, text in report.measurement(found).items():
         (job.folder.path / name).write_text(text, encoding="utf-8")
@@ -137,7 +137,7 @@ def _reached(job: Job, workspace: Workspace, notify: Notify) -> AbstractContextM
 
 
 def _on_board(
-    job: Job, wanted: Asked, reached: Reached, workspace: Workspace, screen: Screen, notify: Notify
+    job: Job, wanted: Asked, reached: Reached, workspace: Workspace, console: Console, notify: Notify
 ) -> Measured:
     board, cores = reached.board, {item.core for item in job.plan.items if item.core is not None}
     environment = program.environment(board) | facts(board, cores=cores)
@@ -152,7 +152,7 @@ def _on_board(
         limit_s = LOAD_LIMIT_S + (wanted.duration_s or 0.0)
         with (
             loaded(wanted.load, job.profile, board, notify, work=reached.work, cores=cores, limit_s=limit_s) as load,
-            screen.progress(job.title, wanted.samples) as bar,
+            console.progress(job.title, wanted.samples) as bar,
         ):
             for segment in measurer.segments():
                 load.check()

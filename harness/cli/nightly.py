@@ -11,7 +11,7 @@ import click
 from harness.boards.workspace import Workspace
 from harness.cli import measure, prove, run
 from harness.cli.options import as_json
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.errors import RequestError
 
 if TYPE_CHECKING:
@@ -52,12 +52,12 @@ def nightly(
         raise click.UsageError("give one of --new, --resume, --dry-run, --install")
     if junit and (dry_run or install is not None):
         raise click.UsageError("--junit is of a night that is carried out; each has its own, too, in its folder")
-    screen, commands = Screen.open(as_json=as_json), taken()
+    console, commands = Console.open(as_json=as_json), taken()
     if install is not None:
-        return command.install(file, install, commands, space, screen)
+        return command.install(file, install, commands, space, console)
     if dry_run:
-        return command.show(file, commands, space, screen)
-    return command.nightly(file, commands, space, screen, junit, new=new, only_resume=resume)
+        return command.show(file, commands, space, console)
+    return command.nightly(file, commands, space, console, junit, new=new, only_resume=resume)
 
 
 def taken() -> dict[Action, Taken]:

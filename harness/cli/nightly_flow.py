@@ -22,7 +22,7 @@ from harness.boards.locks import in_use, key_of
 from harness.boards.profile import Laboratory
 from harness.boards.tuning.interruption import interruptible
 from harness.boards.workspace import Workspace, write_whole
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, BoardError, RequestError, ToolError
 from harness.core.safe_io import clean
 from harness.core.text import duration, retries
@@ -45,7 +45,7 @@ def nightly(
     file: Path,
     commands: Commands,
     workspace: Workspace,
-    screen: Screen,
+    console: Console,
     junit_file: Path | None,
     *,
     new: bool,
@@ -57,18 +57,18 @@ def nightly(
         _make_way(junit_file)
     night = None
     try:
-        with _read(file, commands, workspace) as asked, alone(workspace.runs, screen.note) as lock:
-            night = _choose(asked.wanted, workspace, screen, new=new, only_resume=only_resume)
-            ended = night and _carry_out(night, asked, workspace, screen, lock)
+        with _read(file, commands, workspace) as asked, alone(workspace.runs, console.note) as lock:
+            night = _choose(asked.wanted, workspace, console, new=new, only_resume=only_resume)
+            ended = night and _carry_out(night, asked, workspace, console, lock)
     except OSError as error:
         kept = "the night is kept: mend it, then the same command goes on"
         hint = kept if night else "nothing was begun: mend its rights or free its disk; --runs names another folder"
         raise ToolError(f"this machine: {error}", hint) from error
     if night is None:
-        screen.note("there is no unfinished night to go on with")
-        screen.document({"night": None, "exit_code": EXIT_DONE})
+        console.note("there is no unfinished night to go on with")
+        console.document({"night": None, "exit_code": EXIT_DONE})
         return EXIT_DONE
-    return EXIT_INFRASTRUCTURE if ended is None else _tell(ended, junit_file, screen)
+    return EXIT_INFRASTRUCTURE if ended is None else _tell(ended, junit_file, console)
 
 
 def _make_way(junit_file: Path) -> None:
@@ -81,15 +81,15 @@ def _make_way(junit_file: Path) -> None:
         raise RequestError(f"--junit {junit_file}: there is no folder {junit_file.parent}", "make it first")
 
 
-def _tell(night: Night, junit_file: Path | None, screen: Screen) -> int:
-    screen.show(*summary.show(night))
-    screen.document(summary.document(night))
+def _tell(night: Night, junit_file: Path | None, console: Console) -> int:
+    console.show(*summary.show(night))
+    console.document(summary.document(night))
     code = summary.exit_code(night)
     try:
         if junit_file:
             write_whole(junit_file, junit(night).encode())
     except RequestError as error:  # the night itself is told and kept
-        screen.note(f"warning: {error.message}; the same is in {night.folder}")
+        console.note(f"warning: {error.message}; the same is in {night.folder}")
         return code or EXIT_INFRASTRUCTURE
     return code
 
@@ -114,7 +114,7 @@ def _read(file: Path, commands: Commands, workspace: Workspace) -> Iterator[_Ask
         yield _Asked(wanted, laboratory, checks.comparer(laboratory, workspace, commands))
 
 
-def show(file: Path, commands: Commands, workspace: Workspace, screen: Screen) -> int:
+def show(file: Path, commands: Commands, workspace: Workspace, console: Console) -> int:
     """What would be done, in the order in which entries would get their turn."""
     workspace = _absolute(workspace)
     with _read(file.absolute(), commands, workspace) as asked:
@@ -127,9 +127,9 @@ def show(file: Path, commands: Commands, workspace: Workspace, screen: Screen) -
     boards = {entry.board: places[entry.board] for entry in order}
     until = f", nothing begins after {wanted.until}" if wanted.until else ""
     rules = f"at most {wanted.parallel} at once, at most {retries(wanted.retries)} of failed infrastructure{until}"
-    screen.show(table, Text(f"{len(order)} entries on {len(boards)} boards, {rules}"))
-    screen.show(*(Text(f"{' and '.join(names)} are one machine: one after the other") for names in _same(boards)))
-    screen.document({"order": [entry.key for entry in order], "boards": len(boards), "one": list(_same(boards))})
+    console.show(table, Text(f"{len(order)} entries on {len(boards)} boards, {rules}"))
+    console.show(*(Text(f"{' and '.join(names)} are one machine: one after the other") for names in _same(boards)))
+    console.document({"order": [entry.key for entry in order], "boards": len(boards), "one": list(_same(boards))})
     return EXIT_DONE
 
 
@@ -141,7 +141,7 @@ def _same(places: Mapping[str, str]) -> Iterator[list[str]]:
             yield names
 
 
-def install(file: Path, at: str, commands: Commands, workspace: Workspace, screen: Screen) -> int:
+def install(file: Path, at: str, commands: Commands, workspace: Workspace, console: Console) -> int:
     """Have systemd begin a night every day at that time, and go on with it after a reboot.
 
     ToolError where there is no systemd that serves users; the units are written nevertheless.
@@ -154,16 +154,16 @@ def install(file: Path, at: str, commands: Commands, workspace: Workspace, scree
     _require_own(folder, file, texts)
     for unit, text in texts.items():
         write_whole(folder / unit, text.encode())
-        screen.show(Text(f"# {folder / unit}\n{text}"))
+        console.show(Text(f"# {folder / unit}\n{text}"))
     name = timer.unit_name(file)
     for words in (["daemon-reload"], ["enable", "--now", f"{name}.timer"], ["enable", f"{name}-resume.service"]):
         _systemctl(words, workspace, file)
-    screen.note("so that it runs while nobody is logged in: loginctl enable-linger")
-    screen.note(f"when it comes next: systemctl --user list-timers {name}.timer")
+    console.note("so that it runs while nobody is logged in: loginctl enable-linger")
+    console.note(f"when it comes next: systemctl --user list-timers {name}.timer")
     day = timer.skipped(at, datetime.now().date())  # noqa: DTZ005 - local time
     if day:
-        screen.note(f"warning: on {day} the clock is put forward over {at}: that night is left out; take another hour")
-    screen.document({"units": [str(folder / unit) for unit in texts], "at": at})
+        console.note(f"warning: on {day} the clock is put forward over {at}: that night is left out; take another hour")
+    console.document({"units": [str(folder / unit) for unit in texts], "at": at})
     return EXIT_DONE
 
 
@@ -201,7 +201,7 @@ def _harness(workspace: Workspace) -> list[str]:
     return [sys.executable, "-P", "-m", "harness", *places]
 
 
-def _choose(wanted: Wanted, workspace: Workspace, screen: Screen, *, new: bool, only_resume: bool) -> Night | None:
+def _choose(wanted: Wanted, workspace: Workspace, console: Console, *, new: bool, only_resume: bool) -> Night | None:
     """The night to carry out: an unfinished one of the same file, or a new one; None if there is none to resume.
 
     Unfinished nights that nobody will go on with are ended as they are.
@@ -211,14 +211,14 @@ def _choose(wanted: Wanted, workspace: Workspace, screen: Screen, *, new: bool, 
         stale = _why_not(night, wanted, new=new)
         if stale:
             ended = _close(night, _last_s(night))
-            screen.note(f"night {night.name} is ended as it is: {stale}: {summary.counted(ended)}")
+            console.note(f"night {night.name} is ended as it is: {stale}: {summary.counted(ended)}")
             for line in summary.wrong(ended):
-                screen.note(line)
+                console.note(line)
         elif _is_of(night, wanted):
             going_on = night
     if going_on:
         done, total = len(going_on.results), len(going_on.entries)
-        screen.note(f"going on with night {going_on.name}: {done} of {total} entries have ended; --new begins anew")
+        console.note(f"going on with night {going_on.name}: {done} of {total} entries have ended; --new begins anew")
         return going_on
     return None if only_resume else _begin(wanted, workspace)
 
@@ -247,15 +247,15 @@ def _begin(wanted: Wanted, workspace: Workspace) -> Night:
     return record.create(folder, began_s, str(wanted.file), wanted.sha256, wanted.entries)
 
 
-def _carry_out(night: Night, asked: _Asked, workspace: Workspace, screen: Screen, lock: int) -> Night | None:
+def _carry_out(night: Night, asked: _Asked, workspace: Workspace, console: Console, lock: int) -> Night | None:
     """The ended night; None if it was interrupted."""
     past = Past.read(workspace.runs)
     errands = Errands(workspace.runs, night.name, past, asked.comparable)
     children = Children(_harness(workspace), lock)
-    with watch(screen, len(night.entries), len(night.results)) as watcher:
+    with watch(console, len(night.entries), len(night.results)) as watcher:
         holder = _holder(asked.laboratory, workspace)
         campaign = resumed(night, _rules(night, asked), errands, children, watcher, holder)
-        if not _is_finished(campaign, children, screen):
+        if not _is_finished(campaign, children, console):
             return None
     return _close(night, time.time())
 
@@ -297,27 +297,27 @@ def _next(time_of_day: str, after_s: float) -> float:
     return (at if at > began else at + timedelta(days=1)).timestamp()
 
 
-def _is_finished(campaign: Campaign, children: Children, screen: Screen) -> bool:
+def _is_finished(campaign: Campaign, children: Children, console: Console) -> bool:
     """Carry the night out; False if Ctrl-C or its like stopped it, and then its boards are restored."""
-    with interruptible(screen.note) as interruption:
+    with interruptible(console.note) as interruption:
         try:
             interruption.release()
             campaign.carry_out()
         except KeyboardInterrupt:
-            _stop(children, screen)
-            screen.note("the night is kept: the same command goes on with it, --new begins anew")
+            _stop(children, console)
+            console.note("the night is kept: the same command goes on with it, --new begins anew")
             return False
         except BaseException:
             interruption.held = True
-            _stop(children, screen)
+            _stop(children, console)
             raise
     return True
 
 
-def _stop(children: Children, screen: Screen) -> None:
+def _stop(children: Children, console: Console) -> None:
     if children.running:
         names = ", ".join(sorted(children.running))
-        screen.note(f"stopping; commands restore their boards, {GRACE_S:.0f} s at most: {names}")
+        console.note(f"stopping; commands restore their boards, {GRACE_S:.0f} s at most: {names}")
     children.stop()
 
 

@@ -12,7 +12,7 @@ from harness.boards.profile import Profile
 from harness.boards.session import Connect
 from harness.boards.workspace import Workspace
 from harness.cli.journal import Journal
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.errors import EXIT_DONE
 from harness.targets.vitis import install as steps
 from harness.targets.vitis import vendor
@@ -31,7 +31,7 @@ def install(
     profile: Profile,
     fabric: Fabric,
     workspace: Workspace,
-    screen: Screen,
+    console: Console,
     *,
     dry_run: bool,
     verify: Verify,
@@ -43,7 +43,7 @@ def install(
     With `dry_run` tools and board are looked at, and nothing is changed.  `connect` opens a session with the board.
     ToolError and BoardError name what failed.
     """
-    journal = Journal.open(screen, profile, workspace, STEPS)
+    journal = Journal.open(console, profile, workspace, STEPS)
     open_board = connect or (lambda: journal.session(profile, workspace))
     with journal.step("check", "Vitis and the platform, and whether the board can be given an application"):
         tools = vendor.find(profile, environment)
@@ -56,11 +56,11 @@ def install(
     document = _document(profile, fabric, tools, place, journal)
     if dry_run:
         _tell_plan(profile, fabric, tools, place, workspace, journal)
-        screen.show(Text(journal.results))
+        console.show(Text(journal.results))
     else:
         document |= _carry_out(profile, fabric, tools, workspace, journal, open_board, verify)
-        screen.show(Text(f"the fabric has {fabric.app}, kernels {fabric.digest[:16]}; log {journal.log}"))
-    screen.document(document | {"dry_run": dry_run, "steps": journal.done})
+        console.show(Text(f"the fabric has {fabric.app}, kernels {fabric.digest[:16]}; log {journal.log}"))
+    console.document(document | {"dry_run": dry_run, "steps": journal.done})
     return EXIT_DONE
 
 

@@ -9,7 +9,7 @@ import click
 
 from harness.boards.workspace import Workspace
 from harness.cli.options import as_json, planned, require_alone
-from harness.core.console import Screen
+from harness.core.console import Console
 
 
 @click.command()
@@ -36,11 +36,11 @@ def plan(
     """Show which item computes which layers of a model, and what is known of that, without touching the board."""
     from harness.cli import plan_flow as command
 
-    screen = Screen.open(as_json=as_json)
+    console = Console.open(as_json=as_json)
     if load:
         require_alone("--load", board, model, items, *asked.values())
-        command.load(load, output, space, screen, force=force)
+        command.load(load, output, space, console, force=force)
     elif board and model:
-        command.show(board, model, asked | {"targets": items}, output, space, screen, force=force)
+        command.show(board, model, asked | {"targets": items}, output, space, console, force=force)
     else:
         raise click.UsageError("give --board and --model, or --load FOLDER")

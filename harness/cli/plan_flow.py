@@ -13,7 +13,7 @@ from rich.text import Text
 from harness import targets
 from harness.boards.profile import Profile
 from harness.boards.workspace import Workspace
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.errors import RequestError
 from harness.plan import folder as plan_folder
 from harness.plan import plan, plan_check
@@ -29,7 +29,7 @@ def show(
     choices: dict[str, Any],
     output: Path | None,
     workspace: Workspace,
-    screen: Screen,
+    console: Console,
     *,
     force: bool,
 ) -> None:
@@ -39,29 +39,29 @@ def show(
         plan.make(workspace.model(model), found, **choices, supports=targets.supports),
         found,
         output,
-        screen,
+        console,
         force=force,
     )
 
 
-def load(folder: Path, output: Path | None, workspace: Workspace, screen: Screen, *, force: bool) -> None:
+def load(folder: Path, output: Path | None, workspace: Workspace, console: Console, *, force: bool) -> None:
     """Read the plan that is described in `folder` and say what is known of it."""
     made = plan_folder.read(folder)
-    _tell(made, targets.load_boards(workspace.boards).board(made.board), output, screen, force=force)
+    _tell(made, targets.load_boards(workspace.boards).board(made.board), output, console, force=force)
 
 
-def _tell(made: Plan, board: Profile, output: Path | None, screen: Screen, *, force: bool) -> None:
+def _tell(made: Plan, board: Profile, output: Path | None, console: Console, *, force: bool) -> None:
     """Check that the plan's targets can compute it and that it is sound, print it, write its description."""
     bundle.check_targets(made, board)
     assessed = plan_check.assess(made)
     plan_check.require_sound(assessed)
     estimate = bundle.estimate(made, board)
-    screen.show(plan_table(made, board), *map(Text, estimate), assessment_table(assessed))
+    console.show(plan_table(made, board), *map(Text, estimate), assessment_table(assessed))
     if output:
         _write(made, assessed, output, force=force)
-        screen.note(f"description written to {output}; run it with: harness run --plan {shlex.quote(str(output))}")
+        console.note(f"description written to {output}; run it with: harness run --plan {shlex.quote(str(output))}")
     document = {"forecast": list(estimate), "assessment": plan_check.document(assessed)}
-    screen.document(plan_document(made, where(made, board, kind(board))) | document)
+    console.document(plan_document(made, where(made, board, kind(board))) | document)
 
 
 def _write(made: Plan, assessed: Assessment, output: Path, *, force: bool) -> None:

@@ -8,7 +8,7 @@ import click
 
 from harness.boards.workspace import Workspace
 from harness.cli.options import as_json, planned, precise, run_folder, seed, traced
-from harness.core.console import Screen
+from harness.core.console import Console
 
 
 @click.command()
@@ -38,4 +38,4 @@ def prove(space: Workspace, /, as_json: bool, board: str, model: str, floats: st
         raise click.UsageError("give --board and --model")
     emulated = targets.load_boards(space.boards).board(board).emulated
     request = Request(board=board, model=model, floats=floats or ("thresholds" if emulated else "all"), **asked)
-    return command.run(request, None, space, Screen.open(as_json=as_json))
+    return command.run(request, None, space, Console.open(as_json=as_json))

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.analysis import proof
 from harness.analysis.proof import Effort, Question, Subject, composition, effort, launches, races, structure
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.execution import fp_environment
 from harness.execution import program as board_program
 from harness.execution.probe import Probe
@@ -20,7 +20,7 @@ from harness.runs.job import Job
 from harness.targets.bundle import PROGRAM
 
 
-def prove(job: Job, deployed: Deployed, screen: Screen) -> dict[str, Any]:
+def prove(job: Job, deployed: Deployed, console: Console) -> dict[str, Any]:
     """Ask all questions of the program that is deployed, and of the reference; the content of proof.json."""
     started = time.perf_counter()
     all_floats = job.request.floats == "all"
@@ -31,7 +31,7 @@ def prove(job: Job, deployed: Deployed, screen: Screen) -> dict[str, Any]:
         of_file = structure.questions(job.program, program)
         stages = proof.questions(subject, all_floats=all_floats, random_vectors=wanted.random_vectors)
         asked = proof.in_order([*of_file, *stages, *_whole(job, probe, wanted)])
-        with screen.progress(f"proving {job.title}", sum(question.cases for question in asked)) as bar:
+        with console.progress(f"proving {job.title}", sum(question.cases for question in asked)) as bar:
             proved = proof.prove(asked, bar.advance, subject.abandon)
     taken = proof.of_plan(job.plan, run_document.where_of(job), all_floats=all_floats)
     found = fp_environment.document(deployed.fp_environments)

@@ -189,11 +189,11 @@ def _request(board: str, model: str, vectors: str, options: Mapping[str, Any]) -
 def _carry_out(asked: Request, workspace: Workspace, node: pytest.Item) -> Result:
     """The run; Inconclusive if there is no result."""
     from harness.cli.run_flow import run
-    from harness.core.console import Screen
+    from harness.core.console import Console
     from harness.core.safe_io import read_document
 
     with redirect_stdout(io.StringIO()) as out:
-        run(asked, None, workspace, Screen.open(as_json=True))
+        run(asked, None, workspace, Console.open(as_json=True))
     found = json.loads(out.getvalue())
     if found["verdict"] == "inconclusive":
         _note(node, f"inconclusive ({found['part']})", asked, found["run"])

@@ -8,7 +8,7 @@ import click
 
 from harness.boards.workspace import Workspace
 from harness.cli.options import as_json
-from harness.core.console import Screen
+from harness.core.console import Console
 
 
 @click.command()
@@ -20,4 +20,4 @@ def report(space: Workspace, /, as_json: bool, site: Path, nights: int) -> None:
     """Write the laboratory's page: last night, what changed, trends, every run's report."""
     from harness.cli import report_flow as command
 
-    command.report(site, nights, space, Screen.open(as_json=as_json))
+    command.report(site, nights, space, Console.open(as_json=as_json))

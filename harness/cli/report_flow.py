@@ -15,7 +15,7 @@ from harness.boards.locks import quarantined
 from harness.boards.locks.quarantine import Quarantine
 from harness.boards.profile import Profile
 from harness.boards.workspace import ROOT, Workspace
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.errors import HarnessError
 from harness.report import site
 from harness.report.site import Bench, Laboratory, OutOfUse
@@ -23,16 +23,16 @@ from harness.report.site import Bench, Laboratory, OutOfUse
 MUTATION = ROOT / "docs" / "mutation.md"
 
 
-def report(folder: Path, nights: int, workspace: Workspace, screen: Screen) -> None:
+def report(folder: Path, nights: int, workspace: Workspace, console: Console) -> None:
     """Write the site of the latest `nights`, or bring it up to date."""
     laboratory = gather(nights, workspace)
     written = site.build(folder, laboratory)
     page = folder / "index.html"
     told = {"site": str(page), "nights": len(laboratory.nights), "runs": len(laboratory.runs)}
-    screen.document(told | asdict(written))
+    console.document(told | asdict(written))
     counts = f"{len(laboratory.nights):,} nights, {len(laboratory.runs):,} runs"
     pages = f"{written.pages:,} pages written, {written.kept:,} as they were, {written.reports:,} files of runs copied"
-    screen.show(Text(f"{page}: {counts}; {pages}, {written.removed:,} removed"))
+    console.show(Text(f"{page}: {counts}; {pages}, {written.removed:,} removed"))
 
 
 def gather(nights: int, workspace: Workspace) -> Laboratory:

@@ -9,7 +9,7 @@ import click
 
 from harness.boards.workspace import Workspace
 from harness.cli.options import as_json, planned, precise, require_alone, run_folder, seed, traced
-from harness.core.console import Screen
+from harness.core.console import Console
 
 
 @click.command()
@@ -56,4 +56,4 @@ def run(space: Workspace, /, as_json: bool, resume: Path | None, board: str, mod
     elif not resume and not (board and model):
         raise click.UsageError("give --board and --model, --plan FOLDER, or --resume RUN")
     request = Request(board=board, model=model, **asked)
-    return command.run(request, space.run(resume) if resume else None, space, Screen.open(as_json=as_json))
+    return command.run(request, space.run(resume) if resume else None, space, Console.open(as_json=as_json))

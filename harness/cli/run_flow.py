@@ -16,7 +16,7 @@ from harness.boards.workspace import Workspace
 from harness.cli import steps
 from harness.cli.plan_flow import plan_table
 from harness.cli.prove_flow import prove
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.errors import InfrastructureError
 from harness.core.outcome import Outcome
 from harness.execution import fp_environment, program
@@ -35,32 +35,32 @@ from harness.runs.folder import RunFolder
 from harness.runs.job import Job, Request
 
 
-def run(request: Request, resume: Path | None, workspace: Workspace, screen: Screen) -> int:
+def run(request: Request, resume: Path | None, workspace: Workspace, console: Console) -> int:
     """The whole command; returns the exit code of the verdict."""
     folder: Path | None = resume
     try:
-        job = _settle(request, resume, workspace, screen)
+        job = _settle(request, resume, workspace, console)
         folder = job.folder.path
-        steps.tell_unconfirmed(job, workspace, screen)
-        with steps.journal(job.folder, screen, _advice(job.folder)) as notify:
-            document = _carry_out(job, workspace, screen, notify)
+        steps.tell_unconfirmed(job, workspace, console)
+        with steps.journal(job.folder, console, _advice(job.folder)) as notify:
+            document = _carry_out(job, workspace, console, notify)
     except (InfrastructureError, OSError) as error:
         failure = error if isinstance(error, InfrastructureError) else steps.host_failure(error)
-        screen.document(run_document.inconclusive(request, failure, folder))
-        screen.failure(failure)
+        console.document(run_document.inconclusive(request, failure, folder))
+        console.failure(failure)
         return failure.exit_code
-    terminal.show(document, job.folder.path / "report.html", screen)
-    screen.document(run_document.summary(document, str(job.folder.path)))
+    terminal.show(document, job.folder.path / "report.html", console)
+    console.document(run_document.summary(document, str(job.folder.path)))
     return Outcome(document["verdict"]).exit_code
 
 
-def _settle(request: Request, resume: Path | None, workspace: Workspace, screen: Screen) -> Job:
+def _settle(request: Request, resume: Path | None, workspace: Workspace, console: Console) -> Job:
     def show_plan(plan: Plan, board: Profile) -> None:
-        screen.show(plan_table(plan, board))
+        console.show(plan_table(plan, board))
 
     job = jobs.resume(resume, workspace, show_plan) if resume else jobs.prepare(request, workspace, show_plan)
     state = "reused" if job.bundle.reused else "built"
-    screen.note(f"bundle {job.bundle.sha256[:16]} {state} ({job.bundle.compiler})")
+    console.note(f"bundle {job.bundle.sha256[:16]} {state} ({job.bundle.compiler})")
     return job
 
 
@@ -68,10 +68,10 @@ def _advice(folder: RunFolder) -> str:
     return f"finished chunks are kept; go on with: harness run --resume {shlex.quote(str(folder.path))}"
 
 
-def _carry_out(job: Job, workspace: Workspace, screen: Screen, notify: Notify) -> dict[str, Any]:
+def _carry_out(job: Job, workspace: Workspace, console: Console, notify: Notify) -> dict[str, Any]:
     """From the stimuli to `run.json`."""
-    job = _covering(job, screen, notify)
-    steps.write_stimuli(job, screen)
+    job = _covering(job, console, notify)
+    steps.write_stimuli(job, console)
     coverage = Coverage(job.network)
     purpose = f"run {job.network.name}"
     locks = workspace.locks(job.profile)
@@ -83,7 +83,7 @@ def _carry_out(job: Job, workspace: Workspace, screen: Screen, notify: Notify) -
             steps.deployed(job, reached, workspace.cache, notify) as deployed,
         ):
             environment |= steps.devices(job, deployed, notify)
-            found, observed = _run_chunks(job, deployed, coverage, screen, notify)
+            found, observed = _run_chunks(job, deployed, coverage, console, notify)
             require_same_boot(reached.board, job.identity)
             environment["fp_environment"] = fp_environment.text(deployed.fp_environments)
     smallest = counterexample.keep(found, job) if found else None
@@ -95,12 +95,12 @@ def _carry_out(job: Job, workspace: Workspace, screen: Screen, notify: Notify) -
     return document
 
 
-def _covering(job: Job, screen: Screen, notify: Notify) -> Job:
+def _covering(job: Job, console: Console, notify: Notify) -> Job:
     """With `--cover`: the job with the vectors that a search finds, the same again when it is resumed."""
     if job.request.cover is None:
         return job
     search = Search(job.network, job.stimuli.count, job.request.seed, job.request.cover)
-    with screen.progress("searching vectors, codes met", search.needed) as bar:
+    with console.progress("searching vectors, codes met", search.needed) as bar:
         for met in search.blocks():
             bar.advance(met)
     found = search.result()
@@ -109,38 +109,38 @@ def _covering(job: Job, screen: Screen, notify: Notify) -> Job:
 
 
 def _run_chunks(
-    job: Job, deployed: Deployed, coverage: Coverage, screen: Screen, notify: Notify
+    job: Job, deployed: Deployed, coverage: Coverage, console: Console, notify: Notify
 ) -> tuple[Failing | None, dict[str, Any] | None]:
     """Execute, collect, compare and keep every chunk that is not finished yet.
 
     Gives the smallest failing case if there is any, and what traces have shown if they are asked for.
     """
     if job.request.floats and job.folder.read_proof() is None:
-        proof = prove(job, deployed, screen)
+        proof = prove(job, deployed, console)
         program.require_unchanged(deployed)
         job.folder.write_proof(proof)
-    _recover(job, screen, notify)
+    _recover(job, console, notify)
     finished = {record.index for record in job.folder.chunks()}
     todo = [chunk for chunk in chunks.cut(job.stimuli.count, job.request.chunk) if chunk.index not in finished]
     done = job.stimuli.count - sum(chunk.size for chunk in todo)
     if done:
         notify(f"resuming after {done:,} vectors")
-        _count_finished(job, finished, done, coverage, screen)
-    with screen.progress(job.title, job.stimuli.count, done) as bar:
+        _count_finished(job, finished, done, coverage, console)
+    with console.progress(job.title, job.stimuli.count, done) as bar:
         chunks.run_pipelined(job, deployed, todo, coverage, bar.advance)
     found = counterexample.smallest(job, deployed, notify)
-    observed = _observe(job, deployed, screen, notify, already_differs=found is not None or _is_refuted(job))
+    observed = _observe(job, deployed, console, notify, already_differs=found is not None or _is_refuted(job))
     program.require_unchanged(deployed)
     steps.clean(deployed, notify)
     return found, observed
 
 
-def _recover(job: Job, screen: Screen, notify: Notify) -> None:
+def _recover(job: Job, console: Console, notify: Notify) -> None:
     """Of a run that goes on, count only those chunks as finished of which everything is there."""
     if len(job.folder.attempts()) == 1:
         return
     total = -(-job.stimuli.count // job.request.chunk)
-    with screen.progress("checking what finished chunks have kept", total) as bar:
+    with console.progress("checking what finished chunks have kept", total) as bar:
         for index in job.folder.recover(bar.advance):
             notify(f"warning: chunk {index} is done again: what is kept of it is damaged")
 
@@ -151,7 +151,7 @@ def _is_refuted(job: Job) -> bool:
 
 
 def _observe(
-    job: Job, deployed: Deployed, screen: Screen, notify: Notify, *, already_differs: bool
+    job: Job, deployed: Deployed, console: Console, notify: Notify, *, already_differs: bool
 ) -> dict[str, Any] | None:
     """Whether what the items do on the board is what the plan's net permits.
 
@@ -160,7 +160,7 @@ def _observe(
     if not job.request.trace:
         return None
     try:
-        with screen.progress("tracing executions", job.request.trace) as bar:
+        with console.progress("tracing executions", job.request.trace) as bar:
             return conformance.document(job.plan, tracing.observe(job, deployed, bar.advance))
     except InfrastructureError as error:
         if not already_differs:
@@ -169,10 +169,10 @@ def _observe(
         return None
 
 
-def _count_finished(job: Job, finished: set[int], vectors: int, coverage: Coverage, screen: Screen) -> None:
+def _count_finished(job: Job, finished: set[int], vectors: int, coverage: Coverage, console: Console) -> None:
     """What the chunks of an interrupted run exercised, computed again from their vectors."""
     reference = SpecificationReference(job.network)
-    with screen.progress("counting what finished chunks exercised", vectors) as bar:
+    with console.progress("counting what finished chunks exercised", vectors) as bar:
         for chunk in chunks.cut(job.stimuli.count, job.request.chunk):
             if chunk.index in finished:
                 given = job.stimuli.chunk(chunk.start, chunk.stop)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from harness.boards.workspace import Workspace
-from harness.core.console import Screen
+from harness.core.console import Console
 
 
 @click.command()
@@ -15,4 +15,4 @@ def serve(space: Workspace, /, port: int) -> None:
     """Show the laboratory's page at http://localhost:8000, as it is now, also while a night runs."""
     from harness.cli import serve_flow as command
 
-    command.serve(port, space, Screen.open(as_json=False))
+    command.serve(port, space, Console.open(as_json=False))

@@ -22,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 from harness.boards.workspace import Workspace
 from harness.cli.report_flow import gather
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.errors import HarnessError, RequestError
 from harness.report import site
 
@@ -45,16 +45,16 @@ HEADERS = {
 }
 
 
-def serve(port: int, workspace: Workspace, screen: Screen) -> None:
+def serve(port: int, workspace: Workspace, console: Console) -> None:
     """Serve until interrupted; RequestError for a port that is in use or not allowed."""
     with tempfile.TemporaryDirectory(prefix="harness-site-") as folder:
-        live = Live(Path(folder) / "site", workspace, screen)
+        live = Live(Path(folder) / "site", workspace, console)
         live.refresh()
         with _listening(port, live) as server:
-            screen.note(f"the laboratory: http://localhost:{server.server_port}/ (Ctrl-C ends it)")
+            console.note(f"the laboratory: http://localhost:{server.server_port}/ (Ctrl-C ends it)")
             with suppress(KeyboardInterrupt):
                 server.serve_forever(poll_interval=0.2)
-    screen.note("stopped")
+    console.note("stopped")
 
 
 @contextmanager
@@ -74,10 +74,10 @@ def _listening(port: int, live: Live) -> Iterator[ThreadingHTTPServer]:
 class Live:
     """The site in a folder of its own, brought up to date at most every REST_S seconds."""
 
-    def __init__(self, folder: Path, workspace: Workspace, screen: Screen) -> None:
+    def __init__(self, folder: Path, workspace: Workspace, console: Console) -> None:
         self.folder = folder
         self._workspace = workspace
-        self._screen = screen
+        self._console = console
         self._lock = threading.Lock()
         self._seen: object = None
         self._looked_s = float("-inf")
@@ -101,7 +101,7 @@ class Live:
                 site.build(self.folder, laboratory, refresh_s=REFRESH_S)
                 self._seen = laboratory
         except HarnessError as error:
-            self._screen.note(f"warning: the site is as it was: {error.message}")
+            self._console.note(f"warning: the site is as it was: {error.message}")
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -8,7 +8,7 @@ import click
 
 from harness.boards.workspace import Workspace
 from harness.cli.options import as_json
-from harness.core.console import Screen
+from harness.core.console import Console
 
 
 @click.command()
@@ -20,4 +20,4 @@ def sign(space: Workspace, /, as_json: bool, run: Path, key: Path) -> None:
     """Vouch for a run: an in-toto statement of run.json in a DSSE envelope beside it; of several keys, one by one."""
     from harness.cli import sign_flow as command
 
-    command.sign(run, key, space, Screen.open(as_json=as_json))
+    command.sign(run, key, space, Console.open(as_json=as_json))

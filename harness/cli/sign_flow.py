@@ -9,7 +9,7 @@ from securesystemslib.dsse import Envelope
 from harness import report
 from harness.boards.keys import GUEST_KEYS, fingerprint, host_fingerprint
 from harness.boards.workspace import Workspace
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.errors import InfrastructureError, RequestError
 from harness.runs.folder import ENVELOPE, write_json
 from harness.runs.signing import PAYLOAD_TYPE, parse, private_key, statement, with_signature
@@ -18,27 +18,27 @@ from harness.runs.verification.claims import MALFORMED
 from harness.runs.verification.folder import RUN, how_to_finish, read
 
 
-def sign(run: Path, key: Path, workspace: Workspace, screen: Screen) -> None:
+def sign(run: Path, key: Path, workspace: Workspace, console: Console) -> None:
     """Sign a run; RequestError for what is no key, for an unfinished run, and for what does not stand.
 
     InfrastructureError where a claim that is needed cannot be checked here, such as sources that are not here.
     """
     path, signer = workspace.run(run), private_key(key)
     known = host_fingerprint(workspace.cache / GUEST_KEYS)
-    _require_sound(path, Wanted(workspace.boards, report.reports, emulator_key=known), screen)
+    _require_sound(path, Wanted(workspace.boards, report.reports, emulator_key=known), console)
     envelope = with_signature(_stated(path), signer)
     write_json(path / ENVELOPE, envelope.to_dict())
     name = fingerprint(signer.public_key())
-    screen.note(f"{path / ENVELOPE}: signed by {name}")
-    screen.document({"run": str(path), "envelope": str(path / ENVELOPE), "signed_by": name})
+    console.note(f"{path / ENVELOPE}: signed by {name}")
+    console.document({"run": str(path), "envelope": str(path / ENVELOPE), "signed_by": name})
 
 
-def _require_sound(path: Path, wanted: Wanted, screen: Screen) -> None:
+def _require_sound(path: Path, wanted: Wanted, console: Console) -> None:
     """Check all claims, as `harness verify` does."""
     evidence = read(path)
     if evidence is None:
         raise RequestError(f"{path}: the run is not finished", how_to_finish(path))
-    for found in verify(evidence, wanted, screen.progress):
+    for found in verify(evidence, wanted, console.progress):
         words = f"{path}: {found.name} {found.state}: {found.text}", "nobody should vouch for this: see harness verify"
         if found.state is State.WRONG:
             raise RequestError(*words)

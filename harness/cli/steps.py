@@ -15,7 +15,7 @@ from harness.boards.connect import Reached
 from harness.boards.locks import again
 from harness.boards.tuning import Notify
 from harness.boards.workspace import Workspace
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.errors import BoardError, InfrastructureError, RequestError, ToolError
 from harness.core.interrupts import reason
 from harness.core.safe_io import visible
@@ -37,19 +37,19 @@ def host_failure(error: OSError) -> InfrastructureError:
     return ToolError(f"this machine: {what}", "check free space and rights of the runs folder and the cache")
 
 
-def tell_unconfirmed(job: Job, workspace: Workspace, screen: Screen) -> None:
+def tell_unconfirmed(job: Job, workspace: Workspace, console: Console) -> None:
     """What a person has to look at when a target runs on a board's hardware for the first time."""
     for name in dict.fromkeys(item.target for item in job.plan.items):
         target = targets.find(name)
         first = target.hardware_checklist and target.environment(job.profile) == targets.HARDWARE
         if first and not run_folder.was_on_hardware(workspace.runs, job.profile.name, name):
-            screen.note(f"target {name} runs on the hardware of {job.profile.name} for the first time; look at this:")
+            console.note(f"target {name} runs on the hardware of {job.profile.name} for the first time; look at this:")
             for line in target.hardware_checklist:
-                screen.note(f"  [ ] {line}")
+                console.note(f"  [ ] {line}")
 
 
 @contextmanager
-def journal(folder: RunFolder, screen: Screen, go_on: str) -> Iterator[Notify]:
+def journal(folder: RunFolder, console: Console, go_on: str) -> Iterator[Notify]:
     """Notes that go to the screen and, with the time, to the run's log; `go_on` says what to do if it ends early.
 
     RequestError if another process works on the run.
@@ -62,7 +62,7 @@ def journal(folder: RunFolder, screen: Screen, go_on: str) -> Iterator[Notify]:
                 log.write(f"{run_folder.now():%Y-%m-%dT%H:%M:%SZ} {visible(text)}\n".encode())
 
         def notify(text: str) -> None:
-            screen.note(text)
+            console.note(text)
             keep(text)
 
         try:
@@ -84,7 +84,7 @@ def _part(error: BaseException) -> str:
     return ToolError.part if isinstance(error, Exception) else "user"
 
 
-def write_stimuli(job: Job, screen: Screen) -> None:
+def write_stimuli(job: Job, console: Console) -> None:
     """Keep all vectors; a file that is there is complete, also after a power cut.
 
     RequestError for more than the disk has room for: a number with a digit too many would fill it.
@@ -93,7 +93,7 @@ def write_stimuli(job: Job, screen: Screen) -> None:
         return
     count = job.stimuli.count
     _require_room(job.folder.path, count, dumps.HEADER_BYTES + count * job.network.input.size * FLOAT32_BYTES)
-    with run_folder.durable(job.folder.stimuli) as file, screen.progress("writing stimuli", count) as bar:
+    with run_folder.durable(job.folder.stimuli) as file, console.progress("writing stimuli", count) as bar:
         file.write(dumps.header(np.dtype(np.float32), count, job.network.input.size))
         for chunk in chunks.cut(count, STIMULI_AT_ONCE):
             file.write(np.ascontiguousarray(job.stimuli.chunk(chunk.start, chunk.stop)).data.cast("B"))

@@ -9,7 +9,7 @@ import click
 
 from harness.boards.workspace import Workspace
 from harness.cli.options import as_json
-from harness.core.console import Screen
+from harness.core.console import Console
 
 
 @click.command()
@@ -48,4 +48,4 @@ def verify(
 
     known = host_fingerprint(space.cache / GUEST_KEYS)
     wanted = Wanted(space.boards, report.reports, public_key(key) if key else None, reference, rebuild, known)
-    return command.verify(run, wanted, space, Screen.open(as_json=as_json))
+    return command.verify(run, wanted, space, Console.open(as_json=as_json))

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from harness.boards.identity import HARDWARE
 from harness.boards.workspace import Workspace
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE
 from harness.runs.facts import where_it_ran
 from harness.runs.verification import Claim, State, Wanted, stands
@@ -25,14 +25,14 @@ EXIT_CODES = {True: EXIT_DONE, False: EXIT_DIFFERS, None: EXIT_INFRASTRUCTURE}
 WORDS = {True: "the evidence stands", False: "the evidence does NOT stand", None: "the evidence could not be checked"}
 
 
-def verify(run: Path, wanted: Wanted, workspace: Workspace, screen: Screen) -> int:
+def verify(run: Path, wanted: Wanted, workspace: Workspace, console: Console) -> int:
     """The whole command; `run` is a folder, or its name under runs/."""
     path = workspace.run(run)
     evidence = read(path)
-    claims = list(claims_of(evidence, wanted, screen.progress)) if evidence else [_unfinished(path)]
+    claims = list(claims_of(evidence, wanted, console.progress)) if evidence else [_unfinished(path)]
     found = stands(claims)
-    screen.show(_table(claims), Text(f"{WORDS[found]}{_verdict(evidence)}", style="bold" if found else "bold red"))
-    screen.document(_document(path, evidence, claims))
+    console.show(_table(claims), Text(f"{WORDS[found]}{_verdict(evidence)}", style="bold" if found else "bold red"))
+    console.document(_document(path, evidence, claims))
     return EXIT_CODES[found]
 
 

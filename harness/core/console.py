@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from io import TextIOWrapper
 from typing import Any, TextIO, cast
 
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console as RichConsole
+from rich.console import ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
 from rich.text import Text
@@ -27,7 +28,7 @@ class _Rate(ProgressColumn):
 
 
 @dataclass(frozen=True)
-class Bar:
+class ProgressBar:
     """A running progress bar."""
 
     progress: Progress
@@ -38,7 +39,7 @@ class Bar:
         self.progress.advance(self.task, amount)
 
 
-class _Console(Console):
+class _Console(RichConsole):
     """What boards and files say reaches the terminal as text only, never as an order to it."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
@@ -51,7 +52,7 @@ class _Console(Console):
 
 
 @dataclass(frozen=True)
-class _Unheard:
+class _LossyStream:
     """A stream of words that nobody must hear: where it cannot be written any more, the work goes on."""
 
     stream: TextIO
@@ -81,28 +82,28 @@ def abandon(*streams: TextIO) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _console(stream: TextIO) -> Console:
+def _console(stream: TextIO) -> RichConsole:
     """A console on `stream`; a file or a pipe has no width, so tables get enough not to break their cells.
 
     What the encoding of the stream has not, as µ in some locales, is written out as Python would.
     """
     if isinstance(stream, TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
-    file = cast(TextIO, _Unheard(stream)) if stream is sys.stderr else stream
+    file = cast(TextIO, _LossyStream(stream)) if stream is sys.stderr else stream
     # What stands in brackets, or between colons, in a name is a part of it.
     return _Console(file=file, highlight=False, markup=False, emoji=False, width=None if stream.isatty() else 140)
 
 
 @dataclass(frozen=True)
-class Screen:
+class Console:
     """Where a command writes; with `as_json` standard output carries one JSON document and nothing else."""
 
-    out: Console
-    err: Console
+    out: RichConsole
+    err: RichConsole
     as_json: bool
 
     @classmethod
-    def open(cls, *, as_json: bool) -> Screen:
+    def open(cls, *, as_json: bool) -> Console:
         """The process's own standard output and error."""
         return cls(_console(sys.stdout), _console(sys.stderr), as_json)
 
@@ -127,7 +128,7 @@ class Screen:
             self.err.print(Text(f"hint: {error.hint}"), soft_wrap=True)
 
     @contextmanager
-    def progress(self, text: str, total: int, done: int = 0) -> Iterator[Bar]:
+    def progress(self, text: str, total: int, done: int = 0) -> Iterator[ProgressBar]:
         """A bar with rate and time left, on standard error."""
         columns = (
             TextColumn("{task.description}", markup=False),
@@ -137,4 +138,4 @@ class Screen:
             TimeRemainingColumn(),
         )
         with Progress(*columns, console=self.err, transient=True, disable=not self.err.is_terminal) as progress:
-            yield Bar(progress, progress.add_task(text, total=total, completed=done))
+            yield ProgressBar(progress, progress.add_task(text, total=total, completed=done))

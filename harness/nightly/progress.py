@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.safe_io import clean
 from harness.core.text import duration, retries
 from harness.nightly.process_pool import HEADER, last_lines
@@ -29,7 +29,7 @@ class Watch:
     `taken` is who has others now, `told` who was said to have them since the last entry began there.
     """
 
-    screen: Screen
+    console: Console
     total: int
     ended: int = 0
     busy: dict[str, tuple[str, float, Path]] = field(default_factory=dict)
@@ -42,14 +42,14 @@ class Watch:
         self.busy = {**self.busy, job.board: (what, now_s, log)}
         if job.step is not Step.CHECK:
             self.told.pop(job.board, None)
-            if not self.screen.err.is_terminal:
-                self.screen.note(clean(f"{job.board}: {what} begins"))
+            if not self.console.err.is_terminal:
+                self.console.note(clean(f"{job.board}: {what} begins"))
 
     def ends(self, job: Job, told: str) -> None:
         """It has ended; what went well is told where its entry ends, what did nothing where boards are awaited."""
         self.busy = {board: doing for board, doing in self.busy.items() if board != job.board}
         if job.step is not Step.ATTEMPT and told not in {"", "well"}:
-            self.screen.note(clean(f"{job.board}: {DOING[job.step]}: {told}"))
+            self.console.note(clean(f"{job.board}: {DOING[job.step]}: {told}"))
 
     def concluded(self, entry: Entry, result: Result) -> None:
         """An entry has ended."""
@@ -57,13 +57,13 @@ class Watch:
         tried = f" after {retries(result.retries)}" if result.retries else ""
         wrong = "" if result.ending.outcome is entry.expect else f", NOT {entry.expect} as expected"
         ending = f"{result.ending}{tried}{wrong}: {result.ending.reason}"
-        self.screen.note(clean(f"[{self.ended}/{self.total}] {entry.key}: {ending}"))
+        self.console.note(clean(f"[{self.ended}/{self.total}] {entry.key}: {ending}"))
 
     def awaited(self, taken: Mapping[str, str]) -> None:
         """These boards are waited for, as somebody else has them, in words; told where that is new."""
         for board, who in taken.items():
             if self.told.get(board) != who:
-                self.screen.note(clean(f"{board}: {who}: its entries wait"))
+                self.console.note(clean(f"{board}: {who}: its entries wait"))
         self.told |= taken
         self.taken = taken
 
@@ -89,11 +89,11 @@ def _said(log: Path) -> str:
 
 
 @contextmanager
-def watch(screen: Screen, total: int, ended: int) -> Iterator[Watch]:
+def watch(console: Console, total: int, ended: int) -> Iterator[Watch]:
     """Somebody who looks on: `total` entries, of which so many have ended already."""
-    watcher = Watch(screen, total, ended)
-    if not screen.err.is_terminal:
+    watcher = Watch(console, total, ended)
+    if not console.err.is_terminal:
         yield watcher
         return
-    with Live(get_renderable=watcher.table, console=screen.err, refresh_per_second=2, transient=True):
+    with Live(get_renderable=watcher.table, console=console.err, refresh_per_second=2, transient=True):
         yield watcher

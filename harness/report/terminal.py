@@ -10,40 +10,40 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.text import shortened
 from harness.report.proof_section import Group, effort, parts
 from harness.runs.facts import diagnosed, gather, place
 
 
-def show(document: Mapping[str, Any], report: Path, screen: Screen) -> None:
+def show(document: Mapping[str, Any], report: Path, console: Console) -> None:
     """The result of a run or a proof on the terminal; `report` is the page that tells more."""
     good = document["verdict"] == "identical"
     headline = Text(f"{document['verdict']}: {document['reason']}", style="bold green" if good else "bold red")
     if document["proof"]:
-        screen.show(_proof_table(document["proof"]), Text(effort(document["proof"])))
-    screen.show(_layer_table(document["layers"]), headline)
+        console.show(_proof_table(document["proof"]), Text(effort(document["proof"])))
+    console.show(_layer_table(document["layers"]), headline)
     for where, text in diagnosed(document):
-        screen.show(Text(f"diagnosis of {where}: {text}"))
+        console.show(Text(f"diagnosis of {where}: {text}"))
     if document["failing"]:
-        screen.show(Text(_failing_text(document["failing"])))
-    screen.show(Text(document["coverage"]["text"]))
+        console.show(Text(_failing_text(document["failing"])))
+    console.show(Text(document["coverage"]["text"]))
     if document["conformance"]:
-        screen.show(Text(_traced_text(document["conformance"])))
+        console.show(Text(_traced_text(document["conformance"])))
     if document["board"]["kind"] == "emulated":
         warning = f"{document['board']['name']} was EMULATED: a real aarch64 Linux, but its times are not MET"
-        screen.show(Text(warning, style="yellow"))
+        console.show(Text(warning, style="yellow"))
     if stand_ins := gather(document).stand_ins:
         played = ", ".join(f"{item['name']} by {item['ran_on']}" for item in stand_ins)
-        screen.show(Text(f"not on hardware: item {played}", style="yellow"))
-    screen.show(Text(f"report: {report}"))
+        console.show(Text(f"not on hardware: item {played}", style="yellow"))
+    console.show(Text(f"report: {report}"))
 
 
-def show_measurement(document: Mapping[str, Any], report: Path, screen: Screen) -> None:
+def show_measurement(document: Mapping[str, Any], report: Path, console: Console) -> None:
     """The result of a measurement on the terminal; `report` is the page that tells more."""
     from harness.report.measurements.terminal import show as show_measured  # with SciPy: see harness.report
 
-    show_measured(document, report, screen)
+    show_measured(document, report, console)
 
 
 def _failing_text(case: Mapping[str, Any]) -> str:

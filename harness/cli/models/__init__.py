@@ -9,7 +9,7 @@ import click
 
 from harness.boards.workspace import Workspace
 from harness.cli.options import as_json
-from harness.core.console import Screen
+from harness.core.console import Console
 
 
 @click.group()
@@ -34,7 +34,7 @@ def models_import(space: Workspace, /, as_json: bool, file: Path, output: str, f
     """
     from harness.cli.models import import_flow as command
 
-    command.bring_in(file, space.new_model(output, force=force), Screen.open(as_json=as_json))
+    command.bring_in(file, space.new_model(output, force=force), Console.open(as_json=as_json))
 
 
 @models.command("quantize")
@@ -82,7 +82,7 @@ def models_quantize(
     from harness.cli.models import quantize_flow as command
 
     file = space.model_file(name, (".onnx", ".nnet"))
-    command.quantize(file, space.new_model(output, force=force), box, asked, Screen.open(as_json=as_json))
+    command.quantize(file, space.new_model(output, force=force), box, asked, Console.open(as_json=as_json))
 
 
 @models.command("show")
@@ -94,7 +94,7 @@ def models_show(space: Workspace, /, as_json: bool, name: str, text: Path | None
     """Show a model as text, one line an operator; NAME is a name under models/ or a path."""
     from harness.cli.models import show_flow as command
 
-    command.show(name, text, space, Screen.open(as_json=as_json))
+    command.show(name, text, space, Console.open(as_json=as_json))
 
 
 @models.command("load")
@@ -107,7 +107,7 @@ def models_load(space: Workspace, /, as_json: bool, file: Path, output: str, for
     """Read back, byte for byte, the model that `show --text FILE` wrote."""
     from harness.cli.models import load_flow as command
 
-    command.load(file, space.new_model(output, force=force), Screen.open(as_json=as_json))
+    command.load(file, space.new_model(output, force=force), Console.open(as_json=as_json))
 
 
 @models.command("list")
@@ -117,4 +117,4 @@ def models_list(space: Workspace, /, as_json: bool) -> None:
     """List the models: layers, parameters, provenance, hash."""
     from harness.cli.models import list_flow as command
 
-    command.list_models(space, Screen.open(as_json=as_json))
+    command.list_models(space, Console.open(as_json=as_json))

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import write_whole
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.model import importer
 from harness.model.float_network import DenseNetwork, to_onnx
 from harness.model.importer import FloatImport, QuantisedImport
@@ -24,36 +24,36 @@ from harness.model.text.document import readable
 from harness.operators.base import DEFAULT_BOX
 
 
-def bring_in(file: Path, path: Path, screen: Screen) -> None:
+def bring_in(file: Path, path: Path, console: Console) -> None:
     """Read and check the network of `file`, write it to `path`, and say what it is."""
     found = importer.bring_in(file)
     if isinstance(found, FloatImport):
-        _bring_in_floats(found, path, screen)
+        _bring_in_floats(found, path, console)
     else:
-        _bring_in_quantised(found, path, screen)
+        _bring_in_quantised(found, path, console)
 
 
-def _bring_in_floats(found: FloatImport, path: Path, screen: Screen) -> None:
+def _bring_in_floats(found: FloatImport, path: Path, console: Console) -> None:
     network = replace(found.network, name=path.stem)
     onnx_bytes = to_onnx(network).SerializeToString()
     write_whole(path, onnx_bytes)
     checked, box = found.check, box_of(network)
     where = "its input box" if network.box is not None else f"{box[0, 0]:g} to {box[1, 0]:g}, for lack of an input box"
     if found.folded:
-        screen.note(f"folded into the constants of a layer: {', '.join(map(readable, found.folded))}")
-    screen.show(
+        console.note(f"folded into the constants of a layer: {', '.join(map(readable, found.folded))}")
+    console.show(
         _float_table(path, network),
         f"Beside the file, {checked.vectors} vectors of {where}: greatest difference {checked.difference:.3g}; "
         f"nearest to its bound {checked.tightest_difference:.3g}, the bound there {checked.tightest_bound:.3g}.",
         Text(f"It is float. Quantise it with:\n  {_next_command(path, network)}"),
     )
     if network.box is None:
-        screen.show(Text("Give --box the range of your inputs: the file does not state it."))
+        console.show(Text("Give --box the range of your inputs: the file does not state it."))
     layers = [
         {"inputs": layer.weight.shape[0], "outputs": layer.weight.shape[1], "relu": layer.relu}
         for layer in network.layers
     ]
-    screen.document(
+    console.document(
         _document(path, onnx_bytes, network.metadata)
         | {
             "quantised": False,
@@ -75,12 +75,12 @@ def _next_command(path: Path, network: DenseNetwork) -> str:
     return shlex.join(words)
 
 
-def _bring_in_quantised(found: QuantisedImport, path: Path, screen: Screen) -> None:
+def _bring_in_quantised(found: QuantisedImport, path: Path, console: Console) -> None:
     network, checked = found.network, found.check
     write_whole(path, network.onnx_bytes)
     for note in found.notes:
-        screen.note(note)
-    screen.show(
+        console.note(note)
+    console.show(
         _quantised_table(path, network),
         f"Beside the file in ONNX Runtime, {checked.vectors} vectors: all {checked.values:,} values of "
         f"{', '.join(checked.tensors)} are the same bits.",
@@ -91,7 +91,7 @@ def _bring_in_quantised(found: QuantisedImport, path: Path, screen: Screen) -> N
         | {"type": str(layer.dtype)}
         for layer in network.layers
     ]
-    screen.document(
+    console.document(
         _document(path, network.onnx_bytes, network.metadata)
         | {"quantised": True, "layers": layers, "notes": list(found.notes), "check": asdict(checked)}
     )

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from harness import model as networks
 from harness.boards.workspace import Workspace
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.model.text.document import decoded, readable
@@ -41,13 +41,13 @@ class Entry:
     provenance: dict[str, Any] = field(default_factory=dict)
 
 
-def list_models(workspace: Workspace, screen: Screen) -> None:
+def list_models(workspace: Workspace, console: Console) -> None:
     """Print one line a file, in the order of their names."""
     entries = [_entry(path) for path in sorted(workspace.models.glob("*.onnx"))]
     if not entries:
-        screen.note(f"there are no models in {workspace.models}: bring one in with harness models import")
-    screen.show(_table(entries))
-    screen.document({"models": [asdict(entry) for entry in entries]})
+        console.note(f"there are no models in {workspace.models}: bring one in with harness models import")
+    console.show(_table(entries))
+    console.document({"models": [asdict(entry) for entry in entries]})
 
 
 def _entry(path: Path) -> Entry:

@@ -9,13 +9,13 @@ from rich.text import Text
 
 from harness import model as networks
 from harness.boards.workspace import write_whole
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.errors import RequestError
 from harness.model import text as model_text
 from harness.model.text import Description, Source, weights_path
 
 
-def load(file: Path, output: Path, screen: Screen) -> None:
+def load(file: Path, output: Path, console: Console) -> None:
     """Read both files, check what they describe as any model is checked, and write it to `output`."""
     text, weights = _source(file), _source(weights_path(file))
     rebuilt = model_text.rebuild(text, weights)
@@ -23,11 +23,11 @@ def load(file: Path, output: Path, screen: Screen) -> None:
     if rebuilt.original and model_text.describe(replace(model, name=rebuilt.name)) != Description(
         text.text, weights.text
     ):
-        screen.note(f"comments or blanks in {text.file} are not as they were written; they are no part of the model")
+        console.note(f"comments or blanks in {text.file} are not as they were written; they are no part of the model")
     write_whole(output, rebuilt.onnx_bytes)
     origin = "the bytes that were described" if rebuilt.original else "a new model: the head holds no sha256 of it"
-    screen.show(Text(f"wrote {output}: {origin}\nSHA-256 {model.sha256}"))
-    screen.document({"model": model.name, "file": str(output), "sha256": model.sha256, "original": rebuilt.original})
+    console.show(Text(f"wrote {output}: {origin}\nSHA-256 {model.sha256}"))
+    console.document({"model": model.name, "file": str(output), "sha256": model.sha256, "original": rebuilt.original})
 
 
 def _source(path: Path) -> Source:

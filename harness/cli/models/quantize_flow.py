@@ -17,7 +17,7 @@ from rich.table import Table
 
 from harness import model
 from harness.boards.workspace import write_whole
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.errors import RequestError
 from harness.model import importer, quantizer
 from harness.model.float_network import DenseNetwork, Floats32, forward
@@ -33,24 +33,24 @@ PATIENCE_S = 2  # before a progress bar
 SELECTS: dict[str, Select | None] = {"none": None, "argmax": Select("ArgMax"), "argmin": Select("ArgMin")}
 
 
-def quantize(file: Path, path: Path, box: str | None, asked: Mapping[str, Any], screen: Screen) -> None:
+def quantize(file: Path, path: Path, box: str | None, asked: Mapping[str, Any], console: Console) -> None:
     """Quantise the network of `file`, write the model to `path`, and say what became of it."""
     choices = Choices(**asked)
     floats = _with_box(importer.read(file), box)
-    quantized = quantizer.quantize(floats, choices, _watched(screen, "calibrating", choices.vectors))
+    quantized = quantizer.quantize(floats, choices, _watched(console, "calibrating", choices.vectors))
     model = _model(floats, quantized, choices, path.stem)
     # With the option, sums of uint8 and int8 products are exact on every machine.
     runtime = OnnxRuntimeReference(model, x64_quant_precision=True)
     vectors = quantizer.calibration_vectors(model.box, choices.vectors, choices.seed)
-    watch = _watched(screen, "counting codes", choices.vectors)
+    watch = _watched(console, "counting codes", choices.vectors)
     uses = quantizer.layer_uses(quantized, _codes(model, runtime, watch(vectors)))
     near = _agreement(floats, model, runtime, choices)
     write_whole(path, model.onnx_bytes)
     notes = [*quantized.notes, *_use_notes(uses, choices)]
     for note in notes:
-        screen.note(f"note: {note}")
-    screen.show(_table(path, uses), _sentence(near, choices))
-    screen.document(
+        console.note(f"note: {note}")
+    console.show(_table(path, uses), _sentence(near, choices))
+    console.document(
         {
             "model": model.name,
             "file": str(path),
@@ -121,7 +121,7 @@ def _agreement(floats: DenseNetwork, model: Network, runtime: OnnxRuntimeReferen
     return quantizer.agreement(expected, scores, (of_floats, selected))
 
 
-def _watched(screen: Screen, text: str, total: int) -> Callable[[Batches], Batches]:
+def _watched(console: Console, text: str, total: int) -> Callable[[Batches], Batches]:
     """Passes batches on, with a bar once they have taken a while."""
 
     def watch(batches: Batches) -> Iterator[Floats32]:
@@ -133,7 +133,7 @@ def _watched(screen: Screen, text: str, total: int) -> Callable[[Batches], Batch
                 if bar is not None:
                     bar.advance(len(batch))
                 elif monotonic() - started > PATIENCE_S:
-                    bar = stack.enter_context(screen.progress(text, total, done))
+                    bar = stack.enter_context(console.progress(text, total, done))
 
     return watch
 

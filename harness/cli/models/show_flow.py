@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console, RenderableType
+from rich.console import Console as RichConsole
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import Workspace, write_whole
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.errors import RequestError
 from harness.model import text
 from harness.model.metadata import states_box
@@ -23,20 +24,20 @@ from harness.operators.base import Layer
 
 PAGE_COLUMNS = 100
 LISTED_INPUTS = 16
-ENDLESS = Console(width=100_000)
+ENDLESS = RichConsole(width=100_000)
 
 
-def show(name: str, text: Path | None, workspace: Workspace, screen: Screen) -> None:
+def show(name: str, text: Path | None, workspace: Workspace, console: Console) -> None:
     """Print the facts of a model; with `text` write all of it to that file and to the weights file beside it."""
     network = workspace.model(name)
     if text is None:
-        screen.show(*_page(network))
-        screen.document(document(network))
+        console.show(*_page(network))
+        console.document(document(network))
         return
     _write(network, text)
     files = {"text": str(text), "weights": str(weights_path(text))}
-    screen.show(Text(f"wrote {files['text']} and {files['weights']}; read back, they give the bytes of the ONNX file"))
-    screen.document(document(network) | files)
+    console.show(Text(f"wrote {files['text']} and {files['weights']}; read back, they give the bytes of the ONNX file"))
+    console.document(document(network) | files)
 
 
 def _write(network: Network, path: Path) -> None:

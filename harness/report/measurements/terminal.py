@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.time_units import duration
 from harness.report.measurements.distribution import METHODS
 from harness.report.measurements.labels import (
@@ -28,22 +28,22 @@ from harness.runs.measurement.facts import Facts, gather, varying
 SHIFT_STYLES = {"slower": "bold red", "faster": "green", "inconclusive": "yellow"}
 
 
-def show(document: Mapping[str, Any], report: Path, screen: Screen) -> None:
+def show(document: Mapping[str, Any], report: Path, console: Console) -> None:
     """The result of a measurement on the terminal; `report` is the page that tells more."""
     document = clean(document)
     facts = gather(document)
     good = document["verdict"] == "measured"
-    screen.show(Text(f"{document['verdict']}: {document['reason']}", style="bold green" if good else "bold red"))
+    console.show(Text(f"{document['verdict']}: {document['reason']}", style="bold green" if good else "bold red"))
     if not facts.is_met:
-        screen.show(Text(f"NOT MET: {facts.why_not_met}", style="bold yellow"))
-    screen.show(_count_table(document) if facts.counted else _time_table(document["parts"]))
+        console.show(Text(f"NOT MET: {facts.why_not_met}", style="bold yellow"))
+    console.show(_count_table(document) if facts.counted else _time_table(document["parts"]))
     if document["against"]:
-        _show_comparison(document["against"], screen)
+        _show_comparison(document["against"], console)
     for caution in facts.cautions:
-        screen.show(Text(f"caution: {caution}", style="yellow"))
+        console.show(Text(f"caution: {caution}", style="yellow"))
     for note in _notes(document, facts):
-        screen.show(Text(note))
-    screen.show(Text(f"report: {report}"))
+        console.show(Text(note))
+    console.show(Text(f"report: {report}"))
 
 
 def _time_table(parts: Sequence[Mapping[str, Any]]) -> Table:
@@ -73,21 +73,21 @@ def _count_table(document: Mapping[str, Any]) -> Table:
     return table
 
 
-def _show_comparison(against: Mapping[str, Any], screen: Screen) -> None:
+def _show_comparison(against: Mapping[str, Any], console: Console) -> None:
     """Show the gate of every shift, the reasons for parts that are not unchanged, and what else changed."""
     base = against["base"]["run"]
     if any(part.get("shifts") for part in against["parts"]):
-        screen.show(_shift_table(against))
+        console.show(_shift_table(against))
     moved = [part for part in against["parts"] if part.get("verdict") != "unchanged"]
     for part in moved:
         reasons = part.get("reasons") or [part.get("not_given", "")]
-        screen.show(Text(f"against {base}, {part['name']}: {'; '.join(reasons)}"))
+        console.show(Text(f"against {base}, {part['name']}: {'; '.join(reasons)}"))
     if not moved:
-        screen.show(Text(f"against {base}: unchanged"))
+        console.show(Text(f"against {base}: unchanged"))
     if against.get("too_noisy"):
-        screen.show(Text(f"hint: {QUIETER_BASE}", style="yellow"))
+        console.show(Text(f"hint: {QUIETER_BASE}", style="yellow"))
     if against["changed"]:
-        screen.show(Text(f"since {base} changed: {', '.join(one['topic'] for one in against['changed'])}"))
+        console.show(Text(f"since {base} changed: {', '.join(one['topic'] for one in against['changed'])}"))
 
 
 def _shift_table(against: Mapping[str, Any]) -> Table:

@@ -13,13 +13,13 @@ from typing import Any, TypeAlias
 
 from jinja2 import TemplateError
 
-from harness.core.console import Bar
+from harness.core.console import ProgressBar
 from harness.core.errors import BoardError, HarnessError, RequestError
 from harness.core.strict_json import spelled
 
 ALMOST_NOTHING = 1e-12  # of a fraction that should be 0
 
-Progress: TypeAlias = Callable[[str, int], AbstractContextManager[Bar]]
+Progress: TypeAlias = Callable[[str, int], AbstractContextManager[ProgressBar]]
 """Opens a progress bar: what is done, how many steps it takes."""
 
 # What reading a document raises that has not the form it should have; a run folder may come from anybody.

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.boards import workspace
-from harness.core.console import Screen
+from harness.core.console import Console
 from tests.campaigns.faults.campaign import Cell, attempt, undisturbed
 from tests.campaigns.faults.faults import FAULTS, Fault, Untried
 from tests.campaigns.faults.laboratory import Laboratory
@@ -24,21 +24,21 @@ NAMES = [fault.name for fault in FAULTS]
 def main() -> int:
     """Do all that was asked for, write the page; gives 1 if something is wrong."""
     asked = _asked()
-    screen, faults = Screen.open(as_json=False), [fault for fault in FAULTS if fault.name in asked.faults]
+    console, faults = Console.open(as_json=False), [fault for fault in FAULTS if fault.name in asked.faults]
     cells: list[Cell] = []
     untried: dict[str, str] = {}
     with (
         tempfile.TemporaryDirectory() as folder,
         tempfile.TemporaryDirectory() as objects,
         Laboratory(Path(folder), workspace.find(None, None).cache, Path(objects)) as lab,
-        screen.progress("faults at steps", sum(len(fault.steps) for fault in faults)) as bar,
+        console.progress("faults at steps", sum(len(fault.steps) for fault in faults)) as bar,
     ):
         expected = undisturbed(lab)
         for fault in faults:
-            cells += _strike(lab, fault, expected, untried, screen)
+            cells += _strike(lab, fault, expected, untried, console)
             bar.advance(len(fault.steps))
     asked.output.write_text(page(cells, untried, f"{datetime.now(UTC):%Y-%m-%d}."), encoding="utf-8")
-    screen.note(f"written: {asked.output}")
+    console.note(f"written: {asked.output}")
     return int(any(cell.complaints for cell in cells))
 
 
@@ -54,7 +54,7 @@ def _asked() -> argparse.Namespace:
     return asked
 
 
-def _strike(lab: Laboratory, fault: Fault, expected: str, untried: dict[str, str], screen: Screen) -> list[Cell]:
+def _strike(lab: Laboratory, fault: Fault, expected: str, untried: dict[str, str], console: Console) -> list[Cell]:
     """One fault at all its steps."""
     cells = []
     for step in fault.steps:
@@ -62,9 +62,9 @@ def _strike(lab: Laboratory, fault: Fault, expected: str, untried: dict[str, str
             cell = attempt(lab, fault, step, expected)
         except Untried as reason:
             untried[fault.name] = str(reason)
-            screen.note(f"{fault.name}: not tried: {reason}")
+            console.note(f"{fault.name}: not tried: {reason}")
             break
-        screen.note(f"{fault.name}, {step}: {cell.first.verdict} {'; '.join(cell.complaints)}")
+        console.note(f"{fault.name}, {step}: {cell.first.verdict} {'; '.join(cell.complaints)}")
         cells.append(cell)
     return cells
 

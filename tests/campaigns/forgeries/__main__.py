@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.boards import workspace
-from harness.core.console import Screen
+from harness.core.console import Console
 from tests.campaigns.forgeries.bases import BASES, Bases
 from tests.campaigns.forgeries.campaign import Outcome, attempt, once, verified
 from tests.campaigns.forgeries.forgeries import FORGERIES
@@ -29,24 +29,24 @@ def main() -> int:
         prog="python -m tests.campaigns.forgeries", description="Which forged evidence is found?"
     )
     parser.add_argument("--output", type=Path, default=PAGE, help="where the page goes (%(default)s)")
-    asked, screen = parser.parse_args(), Screen.open(as_json=False)
+    asked, console = parser.parse_args(), Console.open(as_json=False)
     with tempfile.TemporaryDirectory() as scratch, once(Path(scratch, "built")):
-        bases = _true_runs(Path(scratch), screen)
-        outcomes = _attempt_all(bases, FORGERIES, Path(scratch), screen)
-        limits = _attempt_all(bases, LIMITS, Path(scratch), screen)
+        bases = _true_runs(Path(scratch), console)
+        outcomes = _attempt_all(bases, FORGERIES, Path(scratch), console)
+        limits = _attempt_all(bases, LIMITS, Path(scratch), console)
         with_key = [dataclasses.replace(forgery, needs_key=True) for forgery in LIMITS]
-        keyed = _attempt_all(bases, with_key, Path(scratch), screen)
+        keyed = _attempt_all(bases, with_key, Path(scratch), console)
     where = f"{datetime.now(UTC):%Y-%m-%d}, {platform.machine()}:"
     asked.output.write_text(page(outcomes, list(zip(limits, keyed, strict=True)), where), encoding="utf-8")
-    screen.note(f"written: {asked.output}")
+    console.note(f"written: {asked.output}")
     return int(not all(outcome.rejected for outcome in (*outcomes, *keyed)))
 
 
-def _true_runs(folder: Path, screen: Screen) -> Bases:
+def _true_runs(folder: Path, console: Console) -> Bases:
     """Make all true runs; AssertionError for one that does not stand."""
     history = History.make(folder / "history")
     bases = Bases(User(folder, workspace.find(None, None).cache), history.now, history.wrong)
-    with screen.progress("true runs", len(BASES)) as bar:
+    with console.progress("true runs", len(BASES)) as bar:
         for name in BASES:
             seen = verified(bases, bases.folder(name))
             if seen.code != 0:
@@ -55,9 +55,9 @@ def _true_runs(folder: Path, screen: Screen) -> Bases:
     return bases
 
 
-def _attempt_all(bases: Bases, forgeries: Sequence[Forgery], scratch: Path, screen: Screen) -> list[Outcome]:
+def _attempt_all(bases: Bases, forgeries: Sequence[Forgery], scratch: Path, console: Console) -> list[Outcome]:
     outcomes = []
-    with screen.progress("forgeries", len(forgeries)) as bar:
+    with console.progress("forgeries", len(forgeries)) as bar:
         for forgery in forgeries:
             with tempfile.TemporaryDirectory(dir=scratch) as folder:
                 outcomes.append(attempt(bases, forgery, Path(folder)))

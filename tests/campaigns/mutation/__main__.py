@@ -22,7 +22,7 @@ from pathlib import Path
 from harness.boards import profile
 from harness.boards.profile import Profile
 from harness.boards.workspace import ROOT
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.targets import toolchain
 from tests.campaigns.mutation import hidden_page
 from tests.campaigns.mutation.campaign import Workshop, attempt
@@ -40,15 +40,15 @@ FIRST = next(iter(NETWORKS))
 def main() -> None:
     """Try everything that was asked for, write the page."""
     asked = _asked()
-    screen = Screen.open(as_json=False)
+    console = Console.open(as_json=False)
     if asked.hidden:
-        _try_hidden(asked.only, asked.output, screen)
+        _try_hidden(asked.only, asked.output, console)
         return
     with tempfile.TemporaryDirectory() as scratch, ProcessPoolExecutor(PROCESSES) as pool:
-        cells = _try_all(pool, Path(scratch), asked.targets, screen)
+        cells = _try_all(pool, Path(scratch), asked.targets, console)
         faults = {fault.name: fault.run(subject(FIRST), board(), _new(Path(scratch))) for fault in FAULTS}
     asked.output.write_text(page(cells, faults, _where(board())), encoding="utf-8")
-    screen.note(f"written: {asked.output}")
+    console.note(f"written: {asked.output}")
 
 
 def _asked() -> argparse.Namespace:
@@ -66,13 +66,13 @@ def _asked() -> argparse.Namespace:
     return asked
 
 
-def _try_all(pool: Executor, scratch: Path, targets: Sequence[str], screen: Screen) -> list[Cell]:
+def _try_all(pool: Executor, scratch: Path, targets: Sequence[str], console: Console) -> list[Cell]:
     todo = [
         (target, index, network)
         for target in targets
         for index, network in product(range(len(MUTANTS)), networks_of(target))
     ]
-    with screen.progress("mutants on networks", len(todo)) as bar:
+    with console.progress("mutants on networks", len(todo)) as bar:
         running = [pool.submit(try_one, scratch, *each) for each in todo]
         for _ in as_completed(running):
             bar.advance(1)
@@ -93,7 +93,7 @@ def try_one(scratch: Path, target: str, index: int, network: str) -> Cell:
     return Cell(target, mutant.name, network, outcome)
 
 
-def _try_hidden(pattern: str | None, output: Path, screen: Screen) -> None:
+def _try_hidden(pattern: str | None, output: Path, console: Console) -> None:
     chosen = [each for each in PROGRAMS if re.search(pattern or "", f"{each.kind.value}: {each.name}")]
     outcomes = {}
     with tempfile.TemporaryDirectory() as scratch, ProcessPoolExecutor(PROCESSES) as pool:
@@ -102,10 +102,10 @@ def _try_hidden(pattern: str | None, output: Path, screen: Screen) -> None:
             wrong, outcome = running[done], done.result()
             outcomes[wrong.name] = outcome
             mark = "as expected" if outcome.meets(wrong.found) else f"NOT AS EXPECTED ({wrong.found})"
-            screen.note(f"{wrong.kind.value}: {wrong.name}: {', '.join(outcome.found) or 'unnoticed'}, {mark}")
+            console.note(f"{wrong.kind.value}: {wrong.name}: {', '.join(outcome.found) or 'unnoticed'}, {mark}")
     if not pattern:
         output.write_text(hidden_page.page(outcomes, PROGRAMS, _where(board())), encoding="utf-8")
-        screen.note(f"written: {output}")
+        console.note(f"written: {output}")
 
 
 def try_hidden(scratch: Path, index: int) -> Outcome:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.core.console import Screen
+from harness.core.console import Console
 from tests.campaigns.security.campaign import Outcome, attack
 from tests.campaigns.security.page import PAGE, page
 
@@ -34,14 +34,14 @@ def main() -> None:
     )
     parser.add_argument("--output", type=Path, default=PAGE, help="where the page goes (%(default)s)")
     asked = parser.parse_args()
-    screen = Screen.open(as_json=False)
+    console = Console.open(as_json=False)
     parts = [
         (door, first, min(PART, count - first)) for door, count in INPUTS.items() for first in range(0, count, PART)
     ]
     with (
         tempfile.TemporaryDirectory() as scratch,
         ThreadPoolExecutor(PROCESSES) as pool,
-        screen.progress("hostile inputs", sum(INPUTS.values())) as bar,
+        console.progress("hostile inputs", sum(INPUTS.values())) as bar,
     ):
         begun = [pool.submit(attack, *part, Path(scratch, f"{part[0]}-{part[1]}")) for part in parts]
         outcomes = {door: Outcome(door) for door in INPUTS}
@@ -50,11 +50,11 @@ def main() -> None:
             outcomes[found.door] = outcomes[found.door] + found
             bar.advance(found.inputs)
     for outcome in outcomes.values():
-        screen.note(f"{outcome.door}: {outcome.inputs:,} inputs, {len(outcome.holes)} holes")
+        console.note(f"{outcome.door}: {outcome.inputs:,} inputs, {len(outcome.holes)} holes")
         for hole in outcome.holes:
-            screen.note(f"  {hole}")
+            console.note(f"  {hole}")
     asked.output.write_text(page(list(outcomes.values()), datetime.now(UTC).date()), encoding="utf-8")
-    screen.note(f"written: {asked.output}")
+    console.note(f"written: {asked.output}")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from harness.boards.local import LocalBoard
 from harness.cli.steps import journal
-from harness.core.console import Screen, _console
+from harness.core.console import Console, _console
 from harness.core.errors import BoardError
 from harness.core.safe_io import (
     clean,
@@ -89,19 +89,19 @@ def test_what_is_no_array_is_a_value_error(content: bytes, tmp_path: Path) -> No
 
 def test_no_order_reaches_the_screen_by_any_way() -> None:
     stream = io.StringIO()
-    screen = Screen(_console(stream), _console(stream), as_json=False)
+    console = Console(_console(stream), _console(stream), as_json=False)
     table = Table(ORDERS)
     table.add_row(ORDERS)
-    screen.note(ORDERS)
-    screen.show(table, ORDERS)
-    screen.failure(BoardError(ORDERS, ORDERS))
+    console.note(ORDERS)
+    console.show(table, ORDERS)
+    console.failure(BoardError(ORDERS, ORDERS))
     assert not {"\x1b", "\x07", "\x9b", "\u202e", "\x00"} & set(stream.getvalue())
     assert stream.getvalue().count(r"a\x1b[2Jb") == 6
 
 
 def test_no_order_reaches_the_log(tmp_path: Path) -> None:
     folder = RunFolder.create_at(tmp_path / "run")
-    with journal(folder, Screen.open(as_json=True), "") as notify:
+    with journal(folder, Console.open(as_json=True), "") as notify:
         notify(ORDERS)
     assert r"a\x1b[2Jb" in (folder.path / "log.txt").read_text()
 

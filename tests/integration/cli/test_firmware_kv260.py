@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
+from rich.console import Console as RichConsole
 
 from harness.boards import workspace
 from harness.boards.profile import Address, Laboratory, Profile
 from harness.boards.workspace import Workspace
 from harness.cli import firmware_flow as command
 from harness.cli import overlay_flow
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.errors import BoardError, RequestError
 from harness.model.network import Network
 from harness.plan import plan
@@ -76,8 +76,8 @@ def called(monkeypatch: pytest.MonkeyPatch, made: Plan, board: Profile, tmp_path
     monkeypatch.setattr(overlay_flow, "install", lambda _board, fabric, *_args, **_more: note("fabric", fabric))
     monkeypatch.setattr(command, "firmware", lambda board, *_args, **_more: note("dsp", board.name))
     space = Workspace(tmp_path / "boards.yaml", tmp_path, tmp_path / "runs", tmp_path / "cache")
-    screen = Screen(Console(file=io.StringIO()), Console(file=io.StringIO()), as_json=False)
-    assert command.install(codegen.generate(made), board, None, space, screen, dry_run=True) == 0
+    console = Console(RichConsole(file=io.StringIO()), RichConsole(file=io.StringIO()), as_json=False)
+    assert command.install(codegen.generate(made), board, None, space, console, dry_run=True) == 0
     [program, procedure] = calls
     assert program == ("program", [item.name for item in made.items])
     return procedure

@@ -17,7 +17,7 @@ import yaml
 
 from harness.boards.workspace import ROOT, Workspace
 from harness.cli import measure_flow as command
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.runs.folder import differs_so_far
 from harness.targets import KERNELS, bundle, c
 from tests.support import builders
@@ -318,7 +318,7 @@ def _in_process(
         "board": board, "model": str(tmp_path / "network.onnx"), "items": ("c", "c"), "split": None, "sync": None,
         "block": None, "seed": 1, "x64_quant_precision": True,
     }  # fmt: skip
-    code = command.measure(options, planned, (), space, Screen.open(as_json=False))
+    code = command.measure(options, planned, (), space, Console.open(as_json=False))
     [folder] = (tmp_path / "runs").iterdir()
     document: dict[str, Any] = json.loads((folder / "run.json").read_text())
     assert code == 1

@@ -15,7 +15,7 @@ import pytest
 
 from harness.boards.workspace import ROOT
 from harness.cli import steps
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.file_digest import file_sha256
 from harness.runs.folder import RunFolder
 from tests.support import builders
@@ -44,14 +44,14 @@ def test_identical(user: User) -> None:
 
 def test_a_log_that_has_no_room_keeps_nobody_from_restoring_a_board(tmp_path: Path) -> None:
     (tmp_path / "log.txt").symlink_to("/dev/full")
-    with steps.journal(RunFolder(tmp_path), Screen.open(as_json=False), "go on") as notify:
+    with steps.journal(RunFolder(tmp_path), Console.open(as_json=False), "go on") as notify:
         notify("connecting to the board")
 
 
 def test_who_interrupts_a_run_that_is_finished_changes_nothing_of_its_evidence(tmp_path: Path) -> None:
     folder = RunFolder.create_at(tmp_path / "run")
     folder.write_request({}, b"model")
-    with suppress(KeyboardInterrupt), steps.journal(folder, Screen.open(as_json=False), "go on") as notify:
+    with suppress(KeyboardInterrupt), steps.journal(folder, Console.open(as_json=False), "go on") as notify:
         notify("verdict: identical")
         folder.finish({})
         raise KeyboardInterrupt

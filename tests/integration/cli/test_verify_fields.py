@@ -12,7 +12,7 @@ import pytest
 from harness.analysis import proof
 from harness.analysis.proof import Proof, Question, Side, Step
 from harness.boards.workspace import ROOT
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.report import reports
 from harness.runs.verification import Claim, State, Wanted, verify
 from harness.runs.verification.fields import BELIEVED, COMMON, MEASUREMENTS, RUNS, claim_of, paths, table_of
@@ -76,7 +76,7 @@ def edited(evidence: Evidence, place: Place, value: Any) -> Evidence:
 def checked(evidence: Evidence, claim_name: str = "") -> dict[str, Claim]:
     """The claims, but for the reports, in which every entry may show; the reference where that claim needs it."""
     wanted = Wanted(ROOT / "boards.yaml", reports, reference="none" if claim_name in QUICK else "all", rebuild=False)
-    claims = verify(evidence, wanted, Screen.open(as_json=True).progress)
+    claims = verify(evidence, wanted, Console.open(as_json=True).progress)
     return {claim.name: claim for claim in claims if claim.name != "reports"}
 
 

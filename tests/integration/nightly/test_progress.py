@@ -6,10 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console as RichConsole
 
 from harness.boards.workspace import ROOT
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.outcome import Ending, Outcome
 from harness.nightly.progress import watch
 from harness.nightly.record import Attempt, Entry, Result
@@ -20,17 +20,17 @@ LOST = Ending(Outcome.INCONCLUSIVE, "[bold]cut[/bold] \x1b[2J", "network")
 RESULT = Result(0, LOST, (Attempt(0.0, 1.0, LOST), Attempt(1.0, 2.0, LOST)))
 
 
-def screen(*, terminal: bool) -> Screen:
+def console(*, terminal: bool) -> Console:
     look = {"force_terminal": terminal, "width": 100, "color_system": None, "markup": False}
-    return Screen(*(Console(file=io.StringIO(), **look) for _ in range(2)), as_json=False)  # type: ignore[arg-type]
+    return Console(*(RichConsole(file=io.StringIO(), **look) for _ in range(2)), as_json=False)  # type: ignore[arg-type]
 
 
-def written(screen: Screen) -> str:
-    return screen.err.file.getvalue()  # type: ignore[attr-defined,no-any-return]
+def written(console: Console) -> str:
+    return console.err.file.getvalue()  # type: ignore[attr-defined,no-any-return]
 
 
 def test_without_a_terminal_each_event_is_a_line(tmp_path: Path) -> None:
-    made = screen(terminal=False)
+    made = console(terminal=False)
     with watch(made, total=60, ended=11) as watcher:
         for step, told in ((Step.CHECK, "no route"), (Step.CHECK, "well"), (Step.ATTEMPT, "identical")):
             watcher.begins(Job("xavier", step, ENTRY), tmp_path / "log", 0.0)
@@ -47,7 +47,7 @@ def test_without_a_terminal_each_event_is_a_line(tmp_path: Path) -> None:
 def test_boards_that_somebody_has_are_told_once_and_shown_as_long_as_they_are() -> None:
     ana, bo = "board xavier is locked by ana@lab1 (soldering\x1b[2J)", "board xavier is in use by bo@lab1"
     for terminal in (False, True):
-        made = screen(terminal=terminal)
+        made = console(terminal=terminal)
         with watch(made, total=60, ended=11) as watcher:
             for who in (ana, ana, bo):
                 watcher.awaited({"xavier": who})
@@ -65,7 +65,7 @@ def test_boards_that_somebody_has_are_told_once_and_shown_as_long_as_they_are() 
 
 
 def test_who_has_a_board_is_told_again_where_an_entry_was_to_begin_not_at_each_look(tmp_path: Path) -> None:
-    made, taken = screen(terminal=False), {"xavier": "board xavier is in use by ana@lab2"}
+    made, taken = console(terminal=False), {"xavier": "board xavier is in use by ana@lab2"}
     with watch(made, total=60, ended=11) as watcher:
         for step in (Step.CHECK, Step.CHECK, Step.ATTEMPT):
             watcher.begins(Job("xavier", step, ENTRY), tmp_path / "log", 0.0)
@@ -77,7 +77,7 @@ def test_who_has_a_board_is_told_again_where_an_entry_was_to_begin_not_at_each_l
 
 
 def test_on_a_terminal_each_busy_board_has_a_line(tmp_path: Path) -> None:
-    made, log = screen(terminal=True), tmp_path / "log"
+    made, log = console(terminal=True), tmp_path / "log"
     log.write_text("=== harness run\n")
     with watch(made, total=60, ended=11) as watcher:
         watcher.begins(Job("xavier", Step.ATTEMPT, ENTRY), log, 0.0)

@@ -12,7 +12,7 @@ import pytest
 
 from harness.boards.workspace import find
 from harness.cli import run_flow as command
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.errors import BoardError
 from harness.execution.program import Deployed
 from harness.plan import conformance
@@ -75,11 +75,11 @@ def test_a_trace_that_fails_takes_no_verdict_away(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(tracing, "observe", fail)
     job = cast("Job", SimpleNamespace(request=Request(board="host", model="acas_coc"), plan=None))
-    board, screen, notes = cast("Deployed", None), Screen.open(as_json=True), list[str]()
-    assert command._observe(job, board, screen, notes.append, already_differs=True) is None
+    board, console, notes = cast("Deployed", None), Console.open(as_json=True), list[str]()
+    assert command._observe(job, board, console, notes.append, already_differs=True) is None
     assert notes == ["warning: no traces: undisturbed.jsonl, line 2: the step ends 9 ns before it begins"]
     with pytest.raises(BoardError):
-        command._observe(job, board, screen, notes.append, already_differs=False)
+        command._observe(job, board, console, notes.append, already_differs=False)
 
 
 def test_a_run_with_such_a_trace_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def test_a_run_with_such_a_trace_differs(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(conformance, "document", document)
     space = find(None, tmp_path / "runs")
     request = Request(board="host", model="acas_coc", vectors="100", trace=8)
-    assert command.run(request, None, space, Screen.open(as_json=False)) == 1
+    assert command.run(request, None, space, Console.open(as_json=False)) == 1
     (folder,) = (tmp_path / "runs").iterdir()
     run = json.loads((folder / "run.json").read_text())
     assert run["verdict"] == "differs"

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
+from rich.console import Console as RichConsole
 
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.report import html
 from harness.report.proof_section import parts
 from harness.report.terminal import show
@@ -99,11 +99,11 @@ def test_the_terminal_shows_what_does_not_hold_with_its_layer(identical: dict[st
 def told(document: dict[str, Any]) -> list[str]:
     """Return the lines that the terminal shows."""
     out = io.StringIO()
-    console = Console(file=out, width=200, highlight=False)
+    console = RichConsole(file=out, width=200, highlight=False)
     show(
         document | {"coverage": {"text": ""}, "conformance": None},
         Path("report.html"),
-        Screen(console, console, as_json=False),
+        Console(console, console, as_json=False),
     )
     return [line.rstrip() for line in out.getvalue().splitlines()]
 

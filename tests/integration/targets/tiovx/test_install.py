@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 import pytest
-from rich.console import Console
+from rich.console import Console as RichConsole
 
 from harness.boards.local import LocalBoard
 from harness.boards.locks import hold
@@ -22,7 +22,7 @@ from harness.boards.session import Board, Completed, Fetch
 from harness.boards.workspace import Workspace
 from harness.cli import firmware_flow as command
 from harness.cli import journal
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.errors import BoardError, ConnectionFailed, RequestError, ToolError
 from harness.targets.tiovx import install as steps
 from harness.targets.tiovx.install import IMAGE, LINK, REGISTER_LINES, find_sdk
@@ -155,9 +155,9 @@ class Bench:
             self.verified += 1
             return answer
 
-        screen = Screen(Console(file=self.out, width=300), Console(file=self.err, width=300), as_json=False)
+        console = Console(RichConsole(file=self.out, width=300), RichConsole(file=self.err, width=300), as_json=False)
         return command.firmware(
-            self.profile, self.sdk, self.workspace, screen, dry_run=dry_run, verify=verify, connect=self.connect
+            self.profile, self.sdk, self.workspace, console, dry_run=dry_run, verify=verify, connect=self.connect
         )
 
     @contextmanager
@@ -265,12 +265,12 @@ def test_all_steps_in_their_order(bench: Bench) -> None:
 
 
 def test_the_document_tells_what_was_done(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
-    screen = Screen(Console(file=bench.out), Console(file=bench.err), as_json=True)
+    console = Console(RichConsole(file=bench.out), RichConsole(file=bench.err), as_json=True)
     command.firmware(
         bench.profile,
         bench.sdk,
         bench.workspace,
-        screen,
+        console,
         dry_run=False,
         verify=lambda: f"kernels {DIGEST}",
         connect=bench.connect,
@@ -533,8 +533,8 @@ def test_the_program_that_verifies_can_have_the_board(bench: Bench) -> None:
         with hold(bench.profile, bench.workspace.locks(bench.profile), "run", 0, lambda _: None):
             return DIGEST
 
-    screen = Screen(Console(file=bench.out), Console(file=bench.err), as_json=False)
-    arguments = (bench.profile, bench.sdk, bench.workspace, screen)
+    console = Console(RichConsole(file=bench.out), RichConsole(file=bench.err), as_json=False)
+    arguments = (bench.profile, bench.sdk, bench.workspace, console)
     assert command.firmware(*arguments, dry_run=False, verify=verify, connect=bench.connect) == 0
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 import pytest
-from rich.console import Console
+from rich.console import Console as RichConsole
 
 from harness.boards.local import LocalBoard
 from harness.boards.locks import hold
@@ -21,7 +21,7 @@ from harness.boards.session import Board, Completed, Fetch
 from harness.boards.workspace import Workspace
 from harness.cli import journal
 from harness.cli import overlay_flow as command
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.core.errors import BoardError, ConnectionFailed, ToolError
 from harness.targets.vitis import install as steps
 from harness.targets.vitis import vendor
@@ -199,12 +199,12 @@ class Bench:
             with hold(self.profile, self.workspace.locks(self.profile), "run", 0, lambda _: None):
                 return answer
 
-        screen = Screen(Console(file=self.out, width=300), Console(file=self.err, width=300), as_json=False)
+        console = Console(RichConsole(file=self.out, width=300), RichConsole(file=self.err, width=300), as_json=False)
         return command.install(
             self.profile,
             fabric(),
             self.workspace,
-            screen,
+            console,
             dry_run=dry_run,
             verify=verify,
             connect=self.connect,
@@ -328,12 +328,12 @@ def test_all_steps_in_their_order(fresh: Bench) -> None:
 
 
 def test_the_document_tells_what_was_done(fresh: Bench, capsys: pytest.CaptureFixture[str]) -> None:
-    screen = Screen(Console(file=fresh.out), Console(file=fresh.err), as_json=True)
+    console = Console(RichConsole(file=fresh.out), RichConsole(file=fresh.err), as_json=True)
     command.install(
         fresh.profile,
         fabric(),
         fresh.workspace,
-        screen,
+        console,
         dry_run=False,
         verify=lambda: f"kernels {DIGEST[:16]}",
         connect=fresh.connect,

@@ -6,17 +6,17 @@ import io
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console as RichConsole
 
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.report.terminal import show_measurement
 from tests.support.measurement import documents
 
 
 def said(document: dict[str, Any]) -> list[str]:
     out = io.StringIO()
-    console = Console(file=out, width=160, highlight=False)
-    show_measurement(document, Path("runs/one/report.html"), Screen(console, console, as_json=False))
+    console = RichConsole(file=out, width=160, highlight=False)
+    show_measurement(document, Path("runs/one/report.html"), Console(console, console, as_json=False))
     return [line.rstrip() for line in out.getvalue().splitlines() if line.strip()]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
-from harness.core.console import Screen
+from harness.core.console import Console
 from harness.execution import dumps
 from harness.model.network import Network
 from harness.plan import plan
@@ -46,7 +46,7 @@ def test_a_record_of_a_difference_that_is_nan_follows_from_its_dumps(host: Profi
     """NaN is not equal to itself, and what a board computed as NaN is evidence as all else."""
     network = parse(builders.random_network(np.random.default_rng(7), (4, 6, 3), float_output=True))
     outputs = differing(host, tmp_path / "run", network, lambda right: np.full_like(right, np.nan))
-    assert recompute(outputs, "all", Screen.open(as_json=True).progress).vectors == 64
+    assert recompute(outputs, "all", Console.open(as_json=True).progress).vectors == 64
 
 
 def test_a_zero_of_the_wrong_sign_is_a_failing_case(host: Profile, tmp_path: Path) -> None:
