@@ -24,7 +24,7 @@ ELSEWHERE = "name another work_folder in the profile of board {}"
 
 
 @dataclass(frozen=True)
-class Reached:
+class Connection:
     """An open session, a folder on the board that only the harness's user can change, and the board's identity."""
 
     board: Board
@@ -33,7 +33,9 @@ class Reached:
 
 
 @contextmanager
-def reach(profile: Profile, cache: Path, notify: Callable[[str], None], *, counting: bool = False) -> Iterator[Reached]:
+def reach(
+    profile: Profile, cache: Path, notify: Callable[[str], None], *, counting: bool = False
+) -> Iterator[Connection]:
     """Open a session with the board of `profile` and close it at the end.
 
     An emulated board is started if nobody uses it yet; `notify` hears of anything that takes time.  One that is
@@ -45,16 +47,16 @@ def reach(profile: Profile, cache: Path, notify: Callable[[str], None], *, count
         with LocalBoard() as local:
             elsewhere = "set HARNESS_CACHE to a folder that only you can write to"
             work = claim(local, str(cache.resolve() / "host"), elsewhere)
-            yield Reached(local, work, _identity(local, profile.name))
+            yield Connection(local, work, _identity(local, profile.name))
     elif profile.address is not None:
         notify(f"connecting to {profile.name} ({profile.address.host})")
         with _connected(_address(profile.address)) as board:
             work = claim(board, profile.work_folder, ELSEWHERE.format(profile.name))
-            yield Reached(board, work, _identity_by_ssh(board, profile.name, cache))
+            yield Connection(board, work, _identity_by_ssh(board, profile.name, cache))
     else:
         with _emulated(profile, cache, notify, counting=counting) as board:
             work = claim(board, str(EMULATED_WORK), ELSEWHERE.format(profile.name))
-            yield Reached(board, work, _identity_by_ssh(board, profile.name, cache))
+            yield Connection(board, work, _identity_by_ssh(board, profile.name, cache))
 
 
 def _identity_by_ssh(board: SshBoard, name: str, cache: Path) -> BoardIdentity:

@@ -102,7 +102,7 @@ class Image:
 
 
 @dataclass(frozen=True)
-class Entry:
+class ArchiveEntry:
     """One entry of a cpio archive; `content` is a link's target or a file's bytes, `device` major and minor number."""
 
     name: str
@@ -142,9 +142,9 @@ def _build(packages: Packages, host_key: bytes, user_key: bytes, image: Path) ->
     part.rename(image)
 
 
-def cpio(entries: Iterable[Entry]) -> Iterator[bytes]:
+def cpio(entries: Iterable[ArchiveEntry]) -> Iterator[bytes]:
     """The entries as an archive in cpio's `newc` format, which the kernel unpacks (its initramfs buffer format)."""
-    for inode, entry in enumerate([*entries, Entry("TRAILER!!!", 0)], start=1):
+    for inode, entry in enumerate([*entries, ArchiveEntry("TRAILER!!!", 0)], start=1):
         name = entry.name.encode() + b"\0"
         fields = (inode, entry.mode, 0, 0, 1, 0, len(entry.content), 0, 0, *entry.device, len(name), 0)
         head = b"070701" + b"".join(b"%08X" % field for field in fields) + name
@@ -152,7 +152,7 @@ def cpio(entries: Iterable[Entry]) -> Iterator[bytes]:
             yield part + b"\0" * (-len(part) % 4)
 
 
-def _entries(tree: Path, host_key: bytes, user_key: bytes) -> list[Entry]:
+def _entries(tree: Path, host_key: bytes, user_key: bytes) -> list[ArchiveEntry]:
     programs = _programs(tree)
     executable = {
         "init": INIT,
@@ -163,12 +163,12 @@ def _entries(tree: Path, host_key: bytes, user_key: bytes) -> list[Entry]:
     readable = {**CONFIGURATION, "etc/ssh/sshd_config": _sshd_config(programs), **_modules(tree)}
     private = {"etc/ssh/host_key": host_key, "root/.ssh/authorized_keys": user_key}
     return [
-        *(Entry(name, 0o40000 | mode) for name, mode in sorted(FOLDERS.items())),
-        Entry("bin/sh", 0o120777, b"busybox"),
-        Entry("dev/console", 0o20600, device=(5, 1)),
-        *(Entry(name, 0o100755, content) for name, content in executable.items()),
-        *(Entry(name, 0o100644, content) for name, content in readable.items()),
-        *(Entry(name, 0o100600, content) for name, content in private.items()),
+        *(ArchiveEntry(name, 0o40000 | mode) for name, mode in sorted(FOLDERS.items())),
+        ArchiveEntry("bin/sh", 0o120777, b"busybox"),
+        ArchiveEntry("dev/console", 0o20600, device=(5, 1)),
+        *(ArchiveEntry(name, 0o100755, content) for name, content in executable.items()),
+        *(ArchiveEntry(name, 0o100644, content) for name, content in readable.items()),
+        *(ArchiveEntry(name, 0o100600, content) for name, content in private.items()),
     ]
 
 

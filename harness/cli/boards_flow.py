@@ -142,7 +142,7 @@ def lock_by_hand(name: str, for_s: float, purpose: str, wait_s: float, workspace
     board = profiles.load(workspace.boards).board(name)
     with queue_of(board, workspace.locks(board)) as queue:
         before = [each for each in having(queue.tickets(), Now.read()) if _is_my_own(each)]
-        ticket = manual_lock.keep(queue, purpose, for_s, wait_s, console.note)
+        ticket = manual_lock.reserve(queue, purpose, for_s, wait_s, console.note)
     instead = f", no more until {clock(before[-1].until_s)} ({before[-1].owner.purpose})" if before else ""
     until = f"{clock(ticket.until_s)}{instead}"
     console.show(Text(f"{name} is yours until {until}; your own commands still get it; harness boards unlock {name}"))
@@ -158,7 +158,7 @@ def unlock(name: str, workspace: Workspace, console: Console, *, force: bool) ->
     """Give a board back; BoardError if it is somebody else's and `force` is not given."""
     board = profiles.load(workspace.boards).board(name)
     with queue_of(board, workspace.locks(board)) as queue:
-        ended = manual_lock.give_back(queue, force=force)
+        ended = manual_lock.release(queue, force=force)
     for ticket in ended:
         within = "" if ticket.by_hand_s is not None else f", which ends within {lock.TERMS.beat_s:g} s"
         from_whom = "given back" if _is_my_own(ticket) else f"taken from {ticket.owner}{within}"
@@ -215,10 +215,10 @@ def _check(board: Profile, workspace: Workspace, remove_older_days: int | None) 
         state = _State.read(board, workspace)
         if any(each.by_hand_s is None for each in state.having):
             return _from_outside(state)
-        with session(board, workspace.locks(board), workspace.cache, "check", 0, _silent) as reached:
-            checks = health.look(reached.board, reached.work)
+        with session(board, workspace.locks(board), workspace.cache, "check", 0, _silent) as connection:
+            checks = health.look(connection.board, connection.work)
             if remove_older_days is not None:
-                checks = (*checks, health.clean(reached.board, reached.work, remove_older_days))
+                checks = (*checks, health.clean(connection.board, connection.work, remove_older_days))
             return health.conclude(board.name, checks)
     except BoardBusy as busy:  # by now, or on another host
         return Health(board.name, (Check("in use", True, busy.message),), in_use=busy.in_use)
@@ -296,8 +296,8 @@ def cycle(name: str, workspace: Workspace, console: Console) -> None:
 
     @contextmanager
     def connect() -> Iterator[Board]:
-        with reach(board, workspace.cache, _silent) as reached:
-            yield held.guard(reached.board)
+        with reach(board, workspace.cache, _silent) as connection:
+            yield held.guard(connection.board)
 
     with hold(board, workspace.locks(board), "power cycle", 0, console.note) as held:
         took_s = power.cycle(board, held.check, connect, console.note)

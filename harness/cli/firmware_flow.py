@@ -24,7 +24,7 @@ from harness.execution import program
 from harness.targets import bundle
 from harness.targets.codegen import Program
 from harness.targets.tiovx import install as steps
-from harness.targets.tiovx.install import Place, Sdk
+from harness.targets.tiovx.install import InstalledFirmware, Sdk
 from harness.targets.tiovx.sources import kernels_digest
 from harness.targets.vitis import build
 from harness.targets.vitis.kernel import Fabric
@@ -77,8 +77,8 @@ def asking(generated: Program, profile: Profile, workspace: Workspace, target: s
 
     def ask() -> str:
         locks = workspace.locks(profile)
-        with session(profile, locks, workspace.cache, "firmware", LOCK_WAIT_S, _silent) as reached:
-            deployed = program.deploy(reached.board, built, reached.work, "firmware")
+        with session(profile, locks, workspace.cache, "firmware", LOCK_WAIT_S, _silent) as connection:
+            deployed = program.deploy(connection.board, built, connection.work, "firmware")
             found = program.devices(deployed, profile.timeout_s)
             program.clean(deployed)
         return ", ".join(found.get(item, "nothing") for item in asked)
@@ -137,7 +137,7 @@ def check_real(profile: Profile) -> None:
         )
 
 
-def _document(profile: Profile, sdk: Sdk, place: Place, journal: Journal) -> dict[str, Any]:
+def _document(profile: Profile, sdk: Sdk, place: InstalledFirmware, journal: Journal) -> dict[str, Any]:
     return {
         "board": profile.name,
         "sdk": str(sdk.root),
@@ -148,7 +148,7 @@ def _document(profile: Profile, sdk: Sdk, place: Place, journal: Journal) -> dic
     }
 
 
-def _tell_plan(sdk: Sdk, place: Place, journal: Journal) -> None:
+def _tell_plan(sdk: Sdk, place: InstalledFirmware, journal: Journal) -> None:
     """What the other steps would do."""
     kept = "" if place.has_kernels else f", the present one kept as {place.backup.name}"
     plans = (
@@ -165,7 +165,7 @@ def _tell_plan(sdk: Sdk, place: Place, journal: Journal) -> None:
 def _carry_out(
     profile: Profile,
     sdk: Sdk,
-    place: Place,
+    place: InstalledFirmware,
     workspace: Workspace,
     journal: Journal,
     connect: Connect,
@@ -197,7 +197,7 @@ def _build(sdk: Sdk, journal: Journal) -> Path:
     return image
 
 
-def _summary(journal: Journal, place: Place, *, dry_run: bool) -> str:
+def _summary(journal: Journal, place: InstalledFirmware, *, dry_run: bool) -> str:
     if dry_run:
         return journal.results
     return f"the DSP runs kernels {kernels_digest()}; {place.image}, log {journal.log}"

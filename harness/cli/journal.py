@@ -65,8 +65,8 @@ class Journal:
     @contextmanager
     def session(self, profile: Profile, workspace: Workspace) -> Iterator[Board]:
         """With the board; what is waited for is told.  It ends when the board that is locked is lost."""
-        with reach(profile, workspace.cache, self.note) as reached:
-            yield self.held.guard(reached.board) if self.held else reached.board
+        with reach(profile, workspace.cache, self.note) as connection:
+            yield self.held.guard(connection.board) if self.held else connection.board
 
     @contextmanager
     def locked(self, profile: Profile, workspace: Workspace) -> Iterator[None]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from harness import report, targets
-from harness.boards.connect import Reached
+from harness.boards.connect import Connection
 from harness.boards.locks import session
 from harness.boards.profile import Profile
 from harness.boards.tuning import Notify, drifted, facts, loaded, measuring_state, take
@@ -113,10 +113,10 @@ def _settle(request: Request, workspace: Workspace, console: Console) -> Job:
 def _carry_out(job: Job, order: _Order, workspace: Workspace, console: Console, notify: Notify) -> dict[str, Any]:
     """From the board's state to `run.json`."""
     steps.write_stimuli(job, console)
-    with _reached(job, workspace, notify) as reached:
-        job = steps.on_board(job, reached)
-        base.require_kind(order.bases, reached.identity)
-        measured = _on_board(job, order.asked, reached, workspace, console, notify)
+    with _connect(job, workspace, notify) as connection:
+        job = steps.on_board(job, connection)
+        base.require_kind(order.bases, connection.identity)
+        measured = _on_board(job, order.asked, connection, workspace, console, notify)
     readings = segments.series(measured.segments)
     job.folder.write_board(Path(READINGS_FILE).stem, job.identity)
     np.save(job.folder.path / READINGS_FILE, readings)
@@ -129,7 +129,7 @@ def _carry_out(job: Job, order: _Order, workspace: Workspace, console: Console, 
     return found
 
 
-def _reached(job: Job, workspace: Workspace, notify: Notify) -> AbstractContextManager[Reached]:
+def _connect(job: Job, workspace: Workspace, notify: Notify) -> AbstractContextManager[Connection]:
     """The board, held; of an emulated one its sibling that counts instructions."""
     board, purpose = job.profile, f"measure {job.network.name}"
     locks, counting = workspace.locks(board), board.emulated
@@ -137,13 +137,13 @@ def _reached(job: Job, workspace: Workspace, notify: Notify) -> AbstractContextM
 
 
 def _on_board(
-    job: Job, wanted: Asked, reached: Reached, workspace: Workspace, console: Console, notify: Notify
+    job: Job, wanted: Asked, connection: Connection, workspace: Workspace, console: Console, notify: Notify
 ) -> Measured:
-    board, cores = reached.board, {item.core for item in job.plan.items if item.core is not None}
+    board, cores = connection.board, {item.core for item in job.plan.items if item.core is not None}
     environment = program.environment(board) | facts(board, cores=cores)
     with (
-        measuring_state(job.profile, board, workspace.cache, notify, work=reached.work, cores=cores) as settings,
-        steps.deployed(job, reached, workspace.cache, notify) as plain,
+        measuring_state(job.profile, board, workspace.cache, notify, work=connection.work, cores=cores) as settings,
+        steps.deployed(job, connection, workspace.cache, notify) as plain,
     ):
         environment |= steps.devices(job, plain, notify)
         deployed = dataclasses.replace(plain, command=(*_as_root(job.profile), *plain.command))
@@ -151,7 +151,7 @@ def _on_board(
         snapshots, found = [take(board)], []
         limit_s = LOAD_LIMIT_S + (wanted.duration_s or 0.0)
         with (
-            loaded(wanted.load, job.profile, board, notify, work=reached.work, cores=cores, limit_s=limit_s) as load,
+            loaded(wanted.load, job.profile, board, notify, work=connection.work, cores=cores, limit_s=limit_s) as load,
             console.progress(job.title, wanted.samples) as bar,
         ):
             for segment in measurer.segments():

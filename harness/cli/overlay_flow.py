@@ -16,7 +16,7 @@ from harness.core.console import Console
 from harness.core.errors import EXIT_DONE
 from harness.targets.vitis import install as steps
 from harness.targets.vitis import vendor
-from harness.targets.vitis.install import Place
+from harness.targets.vitis.install import BoardApplications
 from harness.targets.vitis.kernel import Fabric
 from harness.targets.vitis.settings import VitisSettings
 from harness.targets.vitis.vendor import Package, Tools
@@ -64,7 +64,9 @@ def install(
     return EXIT_DONE
 
 
-def _document(profile: Profile, fabric: Fabric, tools: Tools, place: Place, journal: Journal) -> dict[str, Any]:
+def _document(
+    profile: Profile, fabric: Fabric, tools: Tools, place: BoardApplications, journal: Journal
+) -> dict[str, Any]:
     return {
         "board": profile.name,
         "vitis": tools.version,
@@ -78,7 +80,7 @@ def _document(profile: Profile, fabric: Fabric, tools: Tools, place: Place, jour
 
 
 def _tell_plan(
-    profile: Profile, fabric: Fabric, tools: Tools, place: Place, workspace: Workspace, journal: Journal
+    profile: Profile, fabric: Fabric, tools: Tools, place: BoardApplications, workspace: Workspace, journal: Journal
 ) -> None:
     """What the other steps would do."""
     clock_mhz = profile.settings("vitis", VitisSettings).clock_mhz

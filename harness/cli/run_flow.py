@@ -30,7 +30,7 @@ from harness.report import terminal
 from harness.runs import chunks, counterexample, tracing
 from harness.runs import document as run_document
 from harness.runs import job as jobs
-from harness.runs.counterexample import Failing
+from harness.runs.counterexample import Counterexample
 from harness.runs.folder import RunFolder
 from harness.runs.job import Job, Request
 
@@ -75,16 +75,16 @@ def _carry_out(job: Job, workspace: Workspace, console: Console, notify: Notify)
     coverage = Coverage(job.network)
     purpose = f"run {job.network.name}"
     locks = workspace.locks(job.profile)
-    with session(job.profile, locks, workspace.cache, purpose, steps.LOCK_WAIT_S, notify) as reached:
-        job = steps.on_board(job, reached)
-        environment = program.environment(reached.board)
+    with session(job.profile, locks, workspace.cache, purpose, steps.LOCK_WAIT_S, notify) as connection:
+        job = steps.on_board(job, connection)
+        environment = program.environment(connection.board)
         with (
-            known_state(job.profile, reached.board, workspace.cache, notify) as setup,
-            steps.deployed(job, reached, workspace.cache, notify) as deployed,
+            known_state(job.profile, connection.board, workspace.cache, notify) as setup,
+            steps.deployed(job, connection, workspace.cache, notify) as deployed,
         ):
             environment |= steps.devices(job, deployed, notify)
             found, observed = _run_chunks(job, deployed, coverage, console, notify)
-            require_same_boot(reached.board, job.identity)
+            require_same_boot(connection.board, job.identity)
             environment["fp_environment"] = fp_environment.text(deployed.fp_environments)
     smallest = counterexample.keep(found, job) if found else None
     document = run_document.conclude(job, environment, setup, smallest, coverage.result(), observed)
@@ -110,7 +110,7 @@ def _covering(job: Job, console: Console, notify: Notify) -> Job:
 
 def _run_chunks(
     job: Job, deployed: Deployed, coverage: Coverage, console: Console, notify: Notify
-) -> tuple[Failing | None, dict[str, Any] | None]:
+) -> tuple[Counterexample | None, dict[str, Any] | None]:
     """Execute, collect, compare and keep every chunk that is not finished yet.
 
     Gives the smallest failing case if there is any, and what traces have shown if they are asked for.

@@ -13,7 +13,7 @@ from harness.core.console import Console
 from harness.core.errors import InfrastructureError, RequestError
 from harness.runs.folder import ENVELOPE, write_json
 from harness.runs.signing import PAYLOAD_TYPE, parse, private_key, statement, with_signature
-from harness.runs.verification import State, Wanted, verify
+from harness.runs.verification import ClaimState, Wanted, verify
 from harness.runs.verification.claims import MALFORMED
 from harness.runs.verification.folder import RUN, how_to_finish, read
 
@@ -40,9 +40,9 @@ def _require_sound(path: Path, wanted: Wanted, console: Console) -> None:
         raise RequestError(f"{path}: the run is not finished", how_to_finish(path))
     for found in verify(evidence, wanted, console.progress):
         words = f"{path}: {found.name} {found.state}: {found.text}", "nobody should vouch for this: see harness verify"
-        if found.state is State.WRONG:
+        if found.state is ClaimState.WRONG:
             raise RequestError(*words)
-        if found.needed and found.state is State.UNCHECKED:
+        if found.needed and found.state is ClaimState.UNCHECKED:
             raise InfrastructureError(*words)
 
 

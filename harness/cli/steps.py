@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from harness import targets
-from harness.boards.connect import Reached
+from harness.boards.connect import Connection
 from harness.boards.locks import again
 from harness.boards.tuning import Notify
 from harness.boards.workspace import Workspace
@@ -109,41 +109,41 @@ def _require_room(folder: Path, count: int, size: int) -> None:
         )
 
 
-def on_board(job: Job, reached: Reached) -> Job:
+def on_board(job: Job, connection: Connection) -> Job:
     """Return the job with the board that was reached, which is noted in its folder, before anything is done there.
 
     RequestError if the run was begun on another board.
     """
-    job.folder.note_board(reached.identity)
-    return dataclasses.replace(job, reached=reached.identity)
+    job.folder.note_board(connection.identity)
+    return dataclasses.replace(job, reached=connection.identity)
 
 
 @contextmanager
-def deployed(job: Job, reached: Reached, cache: Path, notify: Notify) -> Iterator[Deployed]:
+def deployed(job: Job, connection: Connection, cache: Path, notify: Notify) -> Iterator[Deployed]:
     """The bundle on the board; what an attempt leaves there is removed after a failure, or else before the next one."""
     run = job.folder.on_board
     if len(job.folder.attempts()) > 1:
-        program.forget(reached.board, reached.work, run)
+        program.forget(connection.board, connection.work, run)
     try:
-        yield program.deploy(reached.board, job.bundle, reached.work, run)
+        yield program.deploy(connection.board, job.bundle, connection.work, run)
     except BaseException:
-        _forget_after_failure(job, reached, cache, notify)
+        _forget_after_failure(job, connection, cache, notify)
         raise
 
 
-def _forget_after_failure(job: Job, reached: Reached, cache: Path, notify: Notify) -> None:
+def _forget_after_failure(job: Job, connection: Connection, cache: Path, notify: Notify) -> None:
     """By the session or, if that is over, by another; what goes wrong here must not hide the first cause."""
     run = job.folder.on_board
     try:
-        program.forget(reached.board, reached.work, run)
+        program.forget(connection.board, connection.work, run)
     except InfrastructureError as error:
         if job.profile.emulated:  # its disk ends with its last user
             return
         try:
-            with again(reached.board, job.profile, cache, notify) as anew:
+            with again(connection.board, job.profile, cache, notify) as anew:
                 program.forget(anew.board, anew.work, run)
         except InfrastructureError:
-            notify(f"warning: {reached.work / 'runs' / run}.* may be left on the board: {error.message}")
+            notify(f"warning: {connection.work / 'runs' / run}.* may be left on the board: {error.message}")
 
 
 def devices(job: Job, deployed: Deployed, notify: Notify) -> dict[str, str]:

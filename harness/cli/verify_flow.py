@@ -15,12 +15,12 @@ from harness.boards.workspace import Workspace
 from harness.core.console import Console
 from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE
 from harness.runs.facts import where_it_ran
-from harness.runs.verification import Claim, State, Wanted, stands
+from harness.runs.verification import Claim, ClaimState, Wanted, stands
 from harness.runs.verification import verify as claims_of
 from harness.runs.verification.claims import MALFORMED
 from harness.runs.verification.folder import Evidence, how_to_finish, read
 
-STYLES = {State.OK: "green", State.WRONG: "bold red", State.UNCHECKED: "yellow"}
+STYLES = {ClaimState.OK: "green", ClaimState.WRONG: "bold red", ClaimState.UNCHECKED: "yellow"}
 EXIT_CODES = {True: EXIT_DONE, False: EXIT_DIFFERS, None: EXIT_INFRASTRUCTURE}
 WORDS = {True: "the evidence stands", False: "the evidence does NOT stand", None: "the evidence could not be checked"}
 
@@ -37,7 +37,7 @@ def verify(run: Path, wanted: Wanted, workspace: Workspace, console: Console) ->
 
 
 def _unfinished(path: Path) -> Claim:
-    return Claim("finished", State.UNCHECKED, f"the run is not: there is no run.json; {how_to_finish(path)}")
+    return Claim("finished", ClaimState.UNCHECKED, f"the run is not: there is no run.json; {how_to_finish(path)}")
 
 
 def _verdict(evidence: Evidence | None) -> str:

@@ -30,7 +30,7 @@ REACH_COMPILERS = {
 
 
 @dataclass(frozen=True)
-class Job:
+class ToolCall:
     """A command, and the words about it: what is going on (`building`), what may fail (`the build`), what helps then.
 
     `environment` is what differs from this process's, of which REACH_COMPILERS are left out.  Every `tell_every_s`
@@ -71,52 +71,52 @@ class _Heard:
         self.last = (*self.last, *(line for line in said if line))[-LAST_WORDS:]
 
 
-def run(job: Job, notify: Notify) -> None:
+def run(call: ToolCall, notify: Notify) -> None:
     """Run it to its end; ToolError if there is no such program, if it fails, or if it outlasts `timeout_s`.
 
     The program, and all that it started, is ended in the last case, and when this process is interrupted.
     """
     started_s = told_s = time.monotonic()
     heard = _Heard()
-    with job.log.open("ab") as log:
-        process = _start(job)
+    with call.log.open("ab") as log:
+        process = _start(call)
         try:
             for chunk in _output(process):
                 log.write(chunk)
                 heard.add(chunk)
                 now_s = time.monotonic()
-                if now_s - started_s > job.timeout_s:
+                if now_s - started_s > call.timeout_s:
                     raise ToolError(
-                        f"{job.noun} did not end within {job.timeout_s:g} s and was stopped",
-                        f"its log shows where it was: {job.log}",
+                        f"{call.noun} did not end within {call.timeout_s:g} s and was stopped",
+                        f"its log shows where it was: {call.log}",
                     )
-                if now_s - told_s > job.tell_every_s:
+                if now_s - told_s > call.tell_every_s:
                     told_s = now_s
-                    notify(_progress(job, heard, now_s - started_s))
+                    notify(_progress(call, heard, now_s - started_s))
         finally:  # an interrupt of ours does not reach the program's own session
             _end(process)
     heard.end()
     if process.returncode != 0:
         said = " / ".join(heard.last) or "it said nothing"
         raise ToolError(
-            f"{job.noun} failed, exit status {process.returncode}: {said}",
-            job.if_failed or f"all that it said is in {job.log}",
+            f"{call.noun} failed, exit status {process.returncode}: {said}",
+            call.if_failed or f"all that it said is in {call.log}",
         )
 
 
-def _start(job: Job) -> subprocess.Popen[bytes]:
+def _start(call: ToolCall) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
-            job.command,
+            call.command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            cwd=job.folder,
-            env={name: value for name, value in os.environ.items() if name not in REACH_COMPILERS} | job.environment,
+            cwd=call.folder,
+            env={name: value for name, value in os.environ.items() if name not in REACH_COMPILERS} | call.environment,
         )
     except OSError as error:
-        raise ToolError(f"cannot run {job.command[0]}: {error.strerror}", job.if_missing) from error
+        raise ToolError(f"cannot run {call.command[0]}: {error.strerror}", call.if_missing) from error
 
 
 def _output(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
@@ -156,6 +156,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     stream.close()
 
 
-def _progress(job: Job, heard: _Heard, elapsed_s: float) -> str:
+def _progress(call: ToolCall, heard: _Heard, elapsed_s: float) -> str:
     last = heard.last[-1][:SHOWN] if heard.last else "it is silent"
-    return f"{job.doing}, {heard.lines} lines: {last} ({duration(int(elapsed_s))})"
+    return f"{call.doing}, {heard.lines} lines: {last} ({duration(int(elapsed_s))})"

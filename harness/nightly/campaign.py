@@ -15,7 +15,19 @@ from harness.nightly import record, result_parser, schedule
 from harness.nightly.job_commands import Errand, Errands, finished_run
 from harness.nightly.record import Attempt, Begun, Entry, Health, Night, Result
 from harness.nightly.result_parser import Said
-from harness.nightly.schedule import Job, Rules, State, Step, attempted, beginnings, begun, closed, cured, fair, result
+from harness.nightly.schedule import (
+    BoardJob,
+    JobKind,
+    NightState,
+    Rules,
+    attempted,
+    beginnings,
+    begun,
+    closed,
+    cured,
+    fair,
+    result,
+)
 from harness.runs.folder import differs_so_far
 
 INTERRUPTED = 3
@@ -46,10 +58,10 @@ class Runner(Protocol):
 class Watcher(Protocol):
     """Somebody who looks on."""
 
-    def begins(self, job: Job, log: Path, now_s: float) -> None:
+    def begins(self, job: BoardJob, log: Path, now_s: float) -> None:
         """A command was started."""
 
-    def ends(self, job: Job, told: str) -> None:
+    def ends(self, job: BoardJob, told: str) -> None:
         """It has ended; `told` is empty if it has done nothing, as somebody else has the board."""
 
     def concluded(self, entry: Entry, result: Result) -> None:
@@ -63,7 +75,7 @@ class Watcher(Protocol):
 class Running:
     """A job whose command was started."""
 
-    job: Job
+    job: BoardJob
     errand: Errand
     began_s: float
 
@@ -76,7 +88,7 @@ class Campaign:
     """
 
     folder: Path
-    state: State
+    state: NightState
     runner: Runner
     errands: Errands
     watcher: Watcher
@@ -116,9 +128,9 @@ class Campaign:
         self.interrupted[entry.number] = interrupted
         attempt = _finished(folder, one) or (_given_up(one, interrupted) if interrupted > INTERRUPTED else None)
         if attempt:
-            self.state = attempted(self.state, Job(entry.board, Step.ATTEMPT, entry), attempt)
+            self.state = attempted(self.state, BoardJob(entry.board, JobKind.ATTEMPT, entry), attempt)
 
-    def _begin(self, job: Job) -> None:
+    def _begin(self, job: BoardJob) -> None:
         left_s, tried = self.state.left_s(job.entry), self.state.tried(job.entry)
         errand, now_s = self.errands.of(job, left_s, tried), self.runner.now_s()
         log = self.folder / "logs" / (f"{job.entry.number:05}.log" if errand.run else f"{job.board}.log")
@@ -136,7 +148,7 @@ class Campaign:
 
     def _end(self, board: str, said: Said, took_s: float) -> None:
         running = self.running.pop(board)
-        end = self._end_attempt if running.job.step is Step.ATTEMPT else self._end_cure
+        end = self._end_attempt if running.job.kind is JobKind.ATTEMPT else self._end_cure
         busy = result_parser.busy(said, board)
         if busy:
             self._stand_back(running, busy)
@@ -146,7 +158,7 @@ class Campaign:
         """Somebody else was quicker."""
         job = running.job
         self.state = schedule.stood_back(self.state, job, busy, self.runner.now_s())
-        if job.step is Step.ATTEMPT:
+        if job.kind is JobKind.ATTEMPT:
             self.errands.forget(job.entry, running.errand)
             self._keep_begun(job.entry, None)
 
@@ -173,10 +185,10 @@ class Campaign:
 
     def _end_cure(self, running: Running, said: Said, took_s: float) -> str:
         job = running.job
-        found = result_parser.check(said, job.board) if job.step is Step.CHECK else result_parser.cycle(said)
+        found = result_parser.check(said, job.board) if job.kind is JobKind.CHECK else result_parser.cycle(said)
         self.state = cured(self.state, job, found)
         now = self.state.standing(job.board)
-        if now.due is Step.ATTEMPT or now.quarantined:
+        if now.due is JobKind.ATTEMPT or now.quarantined:
             record.keep_health(self.folder, Health(job.board, running.began_s + took_s, now.quarantined))
         return f"quarantined: {now.quarantined}" if now.quarantined else found.sick or "well"
 
@@ -209,7 +221,7 @@ def resumed(
     ended = {number: one.ending for number, one in night.results.items()}
     attempts = {number: one.attempts for number, one in night.begun.items()}
     attempts |= {number: one.attempts for number, one in night.results.items()}
-    state = State(rules, order, attempts, ended)
+    state = NightState(rules, order, attempts, ended)
     campaign = Campaign(night.folder, state, runner, errands, watcher, holder or _nobody)
     campaign.kept |= ended.keys()
     campaign.runs |= {number: one.run for number, one in night.begun.items()}

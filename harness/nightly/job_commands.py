@@ -14,7 +14,7 @@ from harness.core.safe_io import read_document
 from harness.nightly.matrix import command_line
 from harness.nightly.previous_nights import Past
 from harness.nightly.record import Attempt, Entry
-from harness.nightly.schedule import Job, Step
+from harness.nightly.schedule import BoardJob, JobKind
 from harness.runs.folder import differs_so_far
 
 CHECK_LIMIT_S = 300.0
@@ -47,11 +47,11 @@ class Errands:
     past: Past
     comparable: Comparable
 
-    def of(self, job: Job, left_s: float, tried: Sequence[Attempt]) -> Errand:
+    def of(self, job: BoardJob, left_s: float, tried: Sequence[Attempt]) -> Errand:
         """The command of a job; `left_s` is what an attempt may take, `tried` those that have ended."""
-        if job.step is Step.CHECK:
+        if job.kind is JobKind.CHECK:
             return Errand(("boards", "check", job.board, "--json", "--quarantine"), CHECK_LIMIT_S)
-        if job.step is Step.CYCLE:
+        if job.kind is JobKind.CYCLE:
             return Errand(("boards", "cycle", job.board, "--json"), CYCLE_LIMIT_S)
         if job.entry.action == "measure":
             return self._measure(job.entry, left_s)

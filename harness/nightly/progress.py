@@ -17,9 +17,9 @@ from harness.core.safe_io import clean
 from harness.core.text import duration, retries
 from harness.nightly.process_pool import HEADER, last_lines
 from harness.nightly.record import Entry, Result
-from harness.nightly.schedule import Job, Step
+from harness.nightly.schedule import BoardJob, JobKind
 
-DOING = {Step.CHECK: "health check", Step.CYCLE: "power cycle"}
+DOING = {JobKind.CHECK: "health check", JobKind.CYCLE: "power cycle"}
 
 
 @dataclass
@@ -36,20 +36,20 @@ class Watch:
     taken: Mapping[str, str] = field(default_factory=dict)
     told: dict[str, str] = field(default_factory=dict)
 
-    def begins(self, job: Job, log: Path, now_s: float) -> None:
+    def begins(self, job: BoardJob, log: Path, now_s: float) -> None:
         """A command was started."""
-        what = DOING.get(job.step, job.entry.key)
+        what = DOING.get(job.kind, job.entry.key)
         self.busy = {**self.busy, job.board: (what, now_s, log)}
-        if job.step is not Step.CHECK:
+        if job.kind is not JobKind.CHECK:
             self.told.pop(job.board, None)
             if not self.console.err.is_terminal:
                 self.console.note(clean(f"{job.board}: {what} begins"))
 
-    def ends(self, job: Job, told: str) -> None:
+    def ends(self, job: BoardJob, told: str) -> None:
         """It has ended; what went well is told where its entry ends, what did nothing where boards are awaited."""
         self.busy = {board: doing for board, doing in self.busy.items() if board != job.board}
-        if job.step is not Step.ATTEMPT and told not in {"", "well"}:
-            self.console.note(clean(f"{job.board}: {DOING[job.step]}: {told}"))
+        if job.kind is not JobKind.ATTEMPT and told not in {"", "well"}:
+            self.console.note(clean(f"{job.board}: {DOING[job.kind]}: {told}"))
 
     def concluded(self, entry: Entry, result: Result) -> None:
         """An entry has ended."""

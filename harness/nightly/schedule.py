@@ -29,7 +29,7 @@ REFUSED_S = 30.0
 """So long a board is let be that a command of the night could not have: on another host, or in between."""
 
 
-class Step(Enum):
+class JobKind(Enum):
     """What a job does with a board."""
 
     CHECK = "check"
@@ -38,11 +38,11 @@ class Step(Enum):
 
 
 @dataclass(frozen=True)
-class Job:
+class BoardJob:
     """One command that occupies a board; `entry` is the one that it is for."""
 
     board: str
-    step: Step
+    kind: JobKind
     entry: Entry
 
 
@@ -69,7 +69,7 @@ class Rules:
 class Standing:
     """A board: what is due before the next attempt (ATTEMPT if nothing is), why it failed, whether it is out of use."""
 
-    due: Step = Step.CHECK
+    due: JobKind = JobKind.CHECK
     sick: str = ""
     cycled: bool = False
     quarantined: str = ""
@@ -85,7 +85,7 @@ class Cured:
 
 
 @dataclass(frozen=True)
-class State:
+class NightState:
     """A night at one moment: `order` is the fair one, `running` the job of every busy board.
 
     `taken` are the boards that somebody outside the night has, in words, `since_s` is since when.  `refused` are those
@@ -97,7 +97,7 @@ class State:
     attempts: Mapping[int, tuple[Attempt, ...]] = field(default_factory=dict)
     results: Mapping[int, Ending] = field(default_factory=dict)
     boards: Mapping[str, Standing] = field(default_factory=dict)
-    running: Mapping[str, Job] = field(default_factory=dict)
+    running: Mapping[str, BoardJob] = field(default_factory=dict)
     taken: Mapping[str, str] = field(default_factory=dict)
     since_s: Mapping[str, float] = field(default_factory=dict)
     refused: Mapping[str, tuple[str, float]] = field(default_factory=dict)
@@ -133,9 +133,9 @@ def fair(entries: Sequence[Entry], finished_s: Mapping[str, float]) -> tuple[Ent
     return tuple(entry for _, entry in sorted(ranked, key=lambda pair: pair[0]))
 
 
-def beginnings(state: State, now_s: float) -> tuple[Job, ...]:
+def beginnings(state: NightState, now_s: float) -> tuple[BoardJob, ...]:
     """The jobs that begin now."""
-    begun: list[Job] = []
+    begun: list[BoardJob] = []
     for job in () if state.is_late(now_s) else _candidates(state):
         busy = [*state.running.values(), *begun]
         alone = any(_needs_quiet(one.entry, state) for one in (*busy, job))
@@ -145,12 +145,12 @@ def beginnings(state: State, now_s: float) -> tuple[Job, ...]:
     return tuple(begun)
 
 
-def begun(state: State, job: Job) -> State:
+def begun(state: NightState, job: BoardJob) -> NightState:
     """The job occupies its board."""
     return dataclasses.replace(state, running={**state.running, job.board: job})
 
 
-def attempted(state: State, job: Job, attempt: Attempt, *, anew: bool = False) -> State:
+def attempted(state: NightState, job: BoardJob, attempt: Attempt, *, anew: bool = False) -> NightState:
     """An attempt has ended; a board that may have failed is due for a check.
 
     `anew` is of one that only found out that its run is to be begun anew.
@@ -158,7 +158,7 @@ def attempted(state: State, job: Job, attempt: Attempt, *, anew: bool = False) -
     attempts = (*state.tried(job.entry), attempt)
     state = _free(state, job, {})
     if attempt.ending.part in RETRIED:
-        due = dataclasses.replace(state.standing(job.board), due=Step.CHECK)
+        due = dataclasses.replace(state.standing(job.board), due=JobKind.CHECK)
         state = dataclasses.replace(state, boards={**state.boards, job.board: due})
     state = dataclasses.replace(state, attempts={**state.attempts, job.entry.number: attempts})
     left_s = state.left_s(job.entry)
@@ -166,13 +166,13 @@ def attempted(state: State, job: Job, attempt: Attempt, *, anew: bool = False) -
     return _with_results(state, {job.entry.number: ending} if ending else {})
 
 
-def stood_back(state: State, job: Job, why: str, now_s: float) -> State:
+def stood_back(state: NightState, job: BoardJob, why: str, now_s: float) -> NightState:
     """A job has ended without having had its board, which somebody else has: as if it had not begun."""
     running = {board: other for board, other in state.running.items() if board != job.board}
     return dataclasses.replace(state, running=running, refused={**state.refused, job.board: (why, now_s)})
 
 
-def looked_at(state: State, seen: Mapping[str, str], now_s: float) -> State:
+def looked_at(state: NightState, seen: Mapping[str, str], now_s: float) -> NightState:
     """Of the boards that are `free`, those that somebody outside the night is seen to have now, in words.
 
     That nobody is seen is no proof for a board that was refused: time goes on until a job has had it.
@@ -184,33 +184,33 @@ def looked_at(state: State, seen: Mapping[str, str], now_s: float) -> State:
     return dataclasses.replace(state, taken=taken, since_s=dict.fromkeys(taken, now_s) | since_s)
 
 
-def free(state: State) -> frozenset[str]:
+def free(state: NightState) -> frozenset[str]:
     """The boards on which entries are pending and no job of the night is, nor on one that is the same."""
     busy = {state.rules.place(board) for board in state.running}
     return frozenset(entry.board for entry in _pending(state) if state.rules.place(entry.board) not in busy)
 
 
-def awaited(state: State) -> dict[str, str]:
+def awaited(state: NightState) -> dict[str, str]:
     """The boards for which an entry waits, as somebody else has them, in words."""
     boards = {entry.board for entry in _pending(state)}
     return {board: who for board, who in state.taken.items() if board in boards}
 
 
-def cured(state: State, job: Job, found: Cured) -> State:
+def cured(state: NightState, job: BoardJob, found: Cured) -> NightState:
     """A check or a power cycle has ended."""
-    return _free(state, job, {job.board: _next_standing(state.standing(job.board), job.step, found)})
+    return _free(state, job, {job.board: _next_standing(state.standing(job.board), job.kind, found)})
 
 
-def _next_standing(before: Standing, step: Step, found: Cured) -> Standing:
+def _next_standing(before: Standing, kind: JobKind, found: Cured) -> Standing:
     if found.hopeless:
         return dataclasses.replace(before, quarantined="; ".join(filter(None, (before.sick, found.sick))))
-    if step is Step.CYCLE:
-        return dataclasses.replace(before, due=Step.CHECK)
+    if kind is JobKind.CYCLE:
+        return dataclasses.replace(before, due=JobKind.CHECK)
     if not found.sick:
-        return Standing(Step.ATTEMPT)
+        return Standing(JobKind.ATTEMPT)
     if before.cycled:
         return Standing(quarantined=f"{found.sick}, also after a power cycle")
-    return Standing(Step.CYCLE, found.sick, cycled=True)
+    return Standing(JobKind.CYCLE, found.sick, cycled=True)
 
 
 def conclusion(attempts: Sequence[Attempt], retries: int, left_s: float) -> Ending | None:
@@ -227,7 +227,7 @@ def conclusion(attempts: Sequence[Attempt], retries: int, left_s: float) -> Endi
     return None if again else last
 
 
-def closed(state: State, now_s: float) -> State:
+def closed(state: NightState, now_s: float) -> NightState:
     """Entries that cannot begin any more have ended: it is too late, or their board quarantined or not to be had."""
     ended = {}
     for entry in _pending(state):
@@ -237,7 +237,7 @@ def closed(state: State, now_s: float) -> State:
     return _with_results(state, ended)
 
 
-def _why_never(state: State, board: str, now_s: float) -> str:
+def _why_never(state: NightState, board: str, now_s: float) -> str:
     """Why nothing begins on a board any more; empty if something may."""
     quarantined, taken = state.standing(board).quarantined, state.taken.get(board, "")
     if quarantined:
@@ -257,33 +257,33 @@ def _given_up(attempts: Sequence[Attempt], why: str) -> Ending:
     return dataclasses.replace(last, reason=f"{last.reason}; not tried again: {why}")
 
 
-def result(state: State, entry: Entry, run: str) -> Result:
+def result(state: NightState, entry: Entry, run: str) -> Result:
     """What is kept of an ended entry; `run` is its folder under runs/, empty if there is none."""
     return Result(entry.number, state.results[entry.number], state.tried(entry), run)
 
 
-def _pending(state: State) -> Iterator[Entry]:
+def _pending(state: NightState) -> Iterator[Entry]:
     """Entries that have neither ended nor run now, in their order."""
-    running = {job.entry.number for job in state.running.values() if job.step is Step.ATTEMPT}
+    running = {job.entry.number for job in state.running.values() if job.kind is JobKind.ATTEMPT}
     return (entry for entry in state.order if entry.number not in state.results and entry.number not in running)
 
 
-def _candidates(state: State) -> list[Job]:
+def _candidates(state: NightState) -> list[BoardJob]:
     """What each idle board would do next, in the order of their turns; a second try comes after all first ones."""
     first: dict[str, Entry] = {}
     usable = {board for board in free(state) - state.taken.keys() if not state.standing(board).quarantined}
     for entry in sorted(_pending(state), key=lambda entry: _turn(entry, state)):
         if entry.board in usable:
             first.setdefault(state.rules.place(entry.board), entry)
-    return [Job(entry.board, state.standing(entry.board).due, entry) for entry in first.values()]
+    return [BoardJob(entry.board, state.standing(entry.board).due, entry) for entry in first.values()]
 
 
-def _turn(entry: Entry, state: State) -> tuple[int, bool]:
+def _turn(entry: Entry, state: NightState) -> tuple[int, bool]:
     """The order itself is kept by a stable sort."""
     return len(state.tried(entry)), not _needs_quiet(entry, state)
 
 
-def _needs_quiet(entry: Entry, state: State) -> bool:
+def _needs_quiet(entry: Entry, state: NightState) -> bool:
     """Whether it measures this machine, on which all of the night runs.
 
     The check before it has the machine alone as well: what would begin beside it would have to be waited for.
@@ -291,7 +291,7 @@ def _needs_quiet(entry: Entry, state: State) -> bool:
     return entry.action == "measure" and entry.board in state.rules.local
 
 
-def _free(state: State, job: Job, standing: Mapping[str, Standing]) -> State:
+def _free(state: NightState, job: BoardJob, standing: Mapping[str, Standing]) -> NightState:
     """The job has had its board, by all its names, and gives it back."""
     place = state.rules.place(job.board)
 
@@ -307,5 +307,5 @@ def _free(state: State, job: Job, standing: Mapping[str, Standing]) -> State:
     )
 
 
-def _with_results(state: State, ended: Mapping[int, Ending]) -> State:
+def _with_results(state: NightState, ended: Mapping[int, Ending]) -> NightState:
     return dataclasses.replace(state, results={**state.results, **ended}) if ended else state

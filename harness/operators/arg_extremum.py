@@ -19,7 +19,7 @@ from harness.operators.counters import Counter, LayerCoverage, Met, Quantity, co
 from harness.operators.exact import from_ordered, ordered
 from harness.operators.fault_models import FaultModel, as_other_type, tails
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation, Outputs, Part, Step, samples
+from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind, samples
 from harness.operators.softfloat import Integers
 from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8
 from harness.operators.text import Fragment
@@ -158,7 +158,9 @@ class ArgExtremum(Layer):
         extreme = "largest" if self.largest else "smallest"
         statement = f"the column of the {extreme} value is chosen, of equal ones the {tie}"
         shown = Outputs(lambda: [inputs], self.prepare())
-        yield Obligation(Step.OTHERS, Part.COMPUTE, statement, method, len(inputs) * self.size, shown, complete)
+        yield Obligation(
+            ProofStep.OTHERS, StageKind.COMPUTE, statement, method, len(inputs) * self.size, shown, complete
+        )
 
     def assumptions(self) -> Iterator[str]:
         """Yield that values are compared and nothing else is done with them."""

@@ -21,7 +21,7 @@ from harness.core.errors import RequestError
 from harness.operators.counters import Counter, NoCounter
 from harness.operators.fault_models import FaultModel, Single
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation, Outputs, Part, Step, every_byte
+from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind, every_byte
 from harness.operators.product import Product
 from harness.operators.softfloat import Integers
 from harness.operators.sweeps import StepFunction, Sweep
@@ -76,7 +76,7 @@ class Layer(ABC):
     """Whether a value of the output depends on the values at the same place of the inputs alone."""
     selects: ClassVar[bool] = False
     """Whether it chooses among the values of a vector."""
-    constants_step: ClassVar[Step] = Step.OTHERS
+    constants_step: ClassVar[ProofStep] = ProofStep.OTHERS
     """The step of a proof that shows constants in instructions."""
     noun: ClassVar[str] = "values"
     """The word for what its rounding starts from, in a diagnosis."""
@@ -296,8 +296,8 @@ class Selection(Layer):
         sizes = [tensor.size for tensor in self.inputs]
         evaluate, ends = self.prepare(), np.cumsum(sizes)[:-1]
         yield Obligation(
-            Step.OTHERS,
-            Part.COMPUTE,
+            ProofStep.OTHERS,
+            StageKind.COMPUTE,
             "every value is copied to its place",
             "every byte of every value takes all 256 values, each in an order of its own",
             256 * self.size,

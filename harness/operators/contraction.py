@@ -33,7 +33,7 @@ from harness.operators.exact import (
 )
 from harness.operators.fault_models import FaultModel, Single
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation, Step
+from harness.operators.obligations import Obligation, ProofStep
 from harness.operators.product import Product, are_small, saturated
 from harness.operators.softfloat import Integers
 from harness.operators.sweeps import StepFunction, Sweep
@@ -79,7 +79,7 @@ class Contraction(Layer):
 
     accumulates = True
     elementwise = False
-    constants_step = Step.REQUANTIZATION
+    constants_step = ProofStep.REQUANTIZATION
     noun = "accumulators"
 
     weights: Array

@@ -25,8 +25,8 @@ from harness.operators.obligations import (
     Obligation,
     Outputs,
     Pairs,
-    Part,
-    Step,
+    ProofStep,
+    StageKind,
     Steps,
     mixed,
 )
@@ -50,8 +50,8 @@ def obligations(layer: Contraction, random_vectors: int) -> Iterator[Obligation]
 def _of_sums(layer: Contraction, random_vectors: int) -> Iterator[Obligation]:
     low, high = layer.accumulator_bounds()
     yield Obligation(
-        Step.ACCUMULATION,
-        Part.ACCUMULATE,
+        ProofStep.ACCUMULATION,
+        StageKind.ACCUMULATE,
         "no sum leaves int32, in any order of its terms",
         "bounds over all input codes, from the layer's own weights and biases, as `harness models show` lists them; "
         "they hold for every part of a sum too",
@@ -60,16 +60,16 @@ def _of_sums(layer: Contraction, random_vectors: int) -> Iterator[Obligation]:
     )
     together, exact = extremes(layer), layer.accumulate()
     yield Obligation(
-        Step.ACCUMULATION,
-        Part.ACCUMULATE,
+        ProofStep.ACCUMULATION,
+        StageKind.ACCUMULATE,
         "every weight is multiplied with its own input, and every bias and zero point is accounted for",
         "each input alone at each of its 256 codes, all others at their zero point",
         CODES * layer.input.size * layer.size,
         Outputs(lambda: single_values(layer), exact),
     )
     yield Obligation(
-        Step.ACCUMULATION,
-        Part.ACCUMULATE,
+        ProofStep.ACCUMULATION,
+        StageKind.ACCUMULATE,
         "the terms add up, at the extremes of every part of a sum too",
         f"for each column the input codes that bring it to its bounds, and their neighbours; {RANDOM_VECTORS:,} random "
         "vectors",
@@ -78,8 +78,8 @@ def _of_sums(layer: Contraction, random_vectors: int) -> Iterator[Obligation]:
     )
     pairs = len(orthogonal_array.arrangements(layer.input.size)) * orthogonal_array.PAIR_VECTORS
     yield Obligation(
-        Step.ACCUMULATION,
-        Part.ACCUMULATE,
+        ProofStep.ACCUMULATION,
+        StageKind.ACCUMULATE,
         "the term of an input does not depend on another input",
         f"{pairs:,} vectors in which any two inputs have every pair of codes (orthogonal array over GF(256)); "
         f"{random_vectors:,} random vectors",
@@ -91,8 +91,8 @@ def _of_sums(layer: Contraction, random_vectors: int) -> Iterator[Obligation]:
 def _of_finish(layer: Contraction) -> Iterator[Obligation]:
     sweep, to_float, finish = layer.sweep(), layer.dtype == np.float32, layer.finish()
     yield Obligation(
-        Step.REQUANTIZATION,
-        Part.FINISH,
+        ProofStep.REQUANTIZATION,
+        StageKind.FINISH,
         f"every reachable accumulator becomes the {'number' if to_float else 'code'} of the specification",
         "all integers between the bounds of each column pass through the deployed code, each through its column; "
         + ("all outputs are compared" if to_float else "every place where the code changes is compared"),
@@ -106,8 +106,8 @@ def _of_finish(layer: Contraction) -> Iterator[Obligation]:
         ),
     )
     yield Obligation(
-        Step.REQUANTIZATION,
-        Part.FINISH,
+        ProofStep.REQUANTIZATION,
+        StageKind.FINISH,
         "what becomes of a sum does not depend on what other columns hold",
         MIXED,
         VECTORS * layer.size,

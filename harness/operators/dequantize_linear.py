@@ -28,7 +28,7 @@ from harness.operators.fault_models import (
     toward_zero,
 )
 from harness.operators.node import Node
-from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, Part, Step, mixed
+from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, ProofStep, StageKind, mixed
 from harness.operators.tensor import FLOAT32, INT8, UINT8, Tensor
 from harness.operators.text import Fragment
 
@@ -153,8 +153,8 @@ class DequantizeLinear(Layer):
         """Yield all values, all pairs of values in any two columns, and columns of few different values."""
         pairs = len(orthogonal_array.arrangements(self.size)) * orthogonal_array.PAIR_VECTORS
         yield Obligation(
-            Step.OTHERS,
-            Part.COMPUTE,
+            ProofStep.OTHERS,
+            StageKind.COMPUTE,
             "every code becomes the right number",
             "all 256 codes pass through every column, and any two columns have every pair of codes (orthogonal array "
             f"over GF(256)); {MIXED}",

@@ -19,7 +19,7 @@ from harness.operators.fault_models import FaultModel, Single
 from harness.operators.sweeps import StepFunction, Sweep
 
 
-class Step(enum.Enum):
+class ProofStep(enum.Enum):
     """The steps of the argument, in its order; the value says what each shows."""
 
     STRUCTURE = "the program is built as the plan says, and keeps nothing from one execution to the next"
@@ -32,7 +32,7 @@ class Step(enum.Enum):
     COMPOSITION = "every layer reads what the one before it wrote"
 
 
-class Part(enum.Enum):
+class StageKind(enum.Enum):
     """What a stage does; the value is the last part of its name."""
 
     COMPUTE = "compute"
@@ -109,8 +109,8 @@ class Obligation:
     `cases` is the number of values; `complete` says that they are all that there can be.
     """
 
-    step: Step
-    part: Part
+    step: ProofStep
+    part: StageKind
     statement: str
     method: str
     cases: int
@@ -172,8 +172,8 @@ def of_comparisons(
     numbers = np.concatenate([boundaries, patterns[~np.isnan(patterns)], special])
     count = len(numbers) + VECTORS
     yield Obligation(
-        Step.OTHERS,
-        Part.COMPUTE,
+        ProofStep.OTHERS,
+        StageKind.COMPUTE,
         "every number is compared with the bounds and kept or replaced",
         f"{len(numbers):,} numbers, among them those around every bound and infinities, pass through every column; "
         f"{MIXED}; not complete",

@@ -31,7 +31,7 @@ from harness.operators.exact import (
 )
 from harness.operators.fault_models import LITTLE_ENDIAN, Codes, FaultModel, Single, wrong_roundings
 from harness.operators.node import Node
-from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, Part, Step, Steps, mixed
+from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, ProofStep, StageKind, Steps, mixed
 from harness.operators.softfloat import Integers
 from harness.operators.sweeps import StepFunction, Sweep
 from harness.operators.tensor import FLOAT32, INT8, UINT8
@@ -75,7 +75,7 @@ class QuantizeLinear(Layer):
     """q = saturate(round_half_even(float32(x / scale)) + zero_point)."""
 
     ONNX = (("", "QuantizeLinear"),)
-    constants_step = Step.QUANTIZATION
+    constants_step = ProofStep.QUANTIZATION
     noun = "inputs"
     takes_every_input = True
     formula = FORMULA
@@ -193,8 +193,8 @@ class QuantizeLinear(Layer):
         sweep = sweeps.float_sweep(self.size)
         if all_floats:
             yield Obligation(
-                Step.QUANTIZATION,
-                Part.COMPUTE,
+                ProofStep.QUANTIZATION,
+                StageKind.COMPUTE,
                 "every float32, NaN and infinities included, becomes the code of the specification",
                 "all 2^32 bit patterns pass through the deployed code; every place where the code changes is compared",
                 sweep.cases,
@@ -207,8 +207,8 @@ class QuantizeLinear(Layer):
             "are monotone"
         )
         yield Obligation(
-            Step.QUANTIZATION,
-            Part.COMPUTE,
+            ProofStep.QUANTIZATION,
+            StageKind.COMPUTE,
             "the code changes exactly at the thresholds of the specification, in every column",
             f"{2 * NEIGHBOURS} neighbours of all 255 thresholds, special values and {spread:,} evenly spread bit "
             f"patterns pass through every column{'' if all_floats else argument}",
@@ -216,8 +216,8 @@ class QuantizeLinear(Layer):
             Outputs(lambda: [np.repeat(notable[:, None], self.size, axis=1)], self.prepare()),
         )
         yield Obligation(
-            Step.QUANTIZATION,
-            Part.COMPUTE,
+            ProofStep.QUANTIZATION,
+            StageKind.COMPUTE,
             "what becomes of an input does not depend on what other columns hold",
             f"{MIXED}, NaN and infinities among them",
             VECTORS * self.size,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators.base import Layer
 from harness.operators.node import Node
-from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, Part, Step, mixed, samples
+from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, ProofStep, StageKind, mixed, samples
 from harness.operators.tensor import FLOAT32, Tensor
 
 
@@ -75,8 +75,8 @@ def obligations(layer: Layer, constant: npt.NDArray[np.float32] | None, statemen
     count = KINDS_OF_PAIRS * samples(layer.size) + len(SPECIAL_TERMS) ** len(layer.inputs) + VECTORS
     evaluate = layer.prepare()
     yield Obligation(
-        Step.OTHERS,
-        Part.COMPUTE,
+        ProofStep.OTHERS,
+        StageKind.COMPUTE,
         statement,
         f"{count:,} pairs a column: random bits, ties, cancellation, subnormals, zeros; {MIXED}; not complete",
         count * layer.size,

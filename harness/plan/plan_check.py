@@ -32,7 +32,7 @@ class Assessment:
     net: Net
     examination: Examination
     equivalence: Equivalence
-    schedule: tuple[conformance.Finding, ...]
+    schedule: tuple[conformance.PlanDefect, ...]
     wall_s: float
 
     @property

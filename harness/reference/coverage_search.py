@@ -39,7 +39,7 @@ HALVINGS = 9
 FIRST_STREAM = 1 << 63  # the seeded vectors have those from 0 on
 
 
-class Ending(enum.Enum):
+class StopReason(enum.Enum):
     """Why there are no more vectors; the value says it in words."""
 
     MET = "the share is met"
@@ -110,12 +110,12 @@ class Search:
         return Covering(self._vectors, seeded, f"{asked}: {self._met:,} of {len(self._reachable):,} are; {ended}")
 
     @property
-    def _ending(self) -> Ending | None:
+    def _ending(self) -> StopReason | None:
         if self._met >= self.needed:
-            return Ending.MET
+            return StopReason.MET
         if len(self._vectors) >= self._limit:
-            return Ending.LIMIT
-        return Ending.NOTHING_NEW if self._in_vain >= PATIENCE else None
+            return StopReason.LIMIT
+        return StopReason.NOTHING_NEW if self._in_vain >= PATIENCE else None
 
     def _take(self, candidates: Vectors, *, everything: bool) -> int:
         """Keep those that meet something new, or all, but no more than are needed; return how many codes are new."""

@@ -26,7 +26,7 @@ Vectors: TypeAlias = npt.NDArray[np.float32]
 Places: TypeAlias = npt.NDArray[np.intp]
 
 
-class Kind(enum.Enum):
+class VectorKind(enum.Enum):
     """What a vector is for; the value says it in words."""
 
     UNIFORM = "uniform over the input box"
@@ -42,9 +42,10 @@ class Kind(enum.Enum):
 # boundaries gets uniform vectors in their place.  If a layer other than QuantizeLinear reads the input, FINITE_SPECIAL
 # takes the place of SPECIAL: a NaN that such a layer computes has no defined sign and payload.
 PATTERN = (
-    Kind.UNIFORM, Kind.ACCUMULATOR_TIE, Kind.BOUNDARY, Kind.UNIFORM, Kind.CORNER, Kind.INPUT_TIE, Kind.UNIFORM,
-    Kind.ACCUMULATOR_TIE, Kind.UNIFORM, Kind.BOUNDARY, Kind.UNIFORM, Kind.CORNER, Kind.ACCUMULATOR_TIE, Kind.UNIFORM,
-    Kind.INPUT_TIE, Kind.BOUNDARY,
+    VectorKind.UNIFORM, VectorKind.ACCUMULATOR_TIE, VectorKind.BOUNDARY, VectorKind.UNIFORM,
+    VectorKind.CORNER, VectorKind.INPUT_TIE, VectorKind.UNIFORM, VectorKind.ACCUMULATOR_TIE,
+    VectorKind.UNIFORM, VectorKind.BOUNDARY, VectorKind.UNIFORM, VectorKind.CORNER,
+    VectorKind.ACCUMULATOR_TIE, VectorKind.UNIFORM, VectorKind.INPUT_TIE, VectorKind.BOUNDARY,
 )  # fmt: skip
 SPECIAL_PERIOD = 64
 SPECIAL_VALUES = np.array(
@@ -152,7 +153,7 @@ class _Seeded(Stimuli):
         self.count, self.width = count, network.input.size
         self.origin = f"seed {seed}"
         self._network, self._seed, self._special = network, seed, special
-        self._special_kind = Kind.SPECIAL if network.takes_every_input else Kind.FINITE_SPECIAL
+        self._special_kind = VectorKind.SPECIAL if network.takes_every_input else VectorKind.FINITE_SPECIAL
         self._boundaries, self._ties = network.boundaries()
 
     def chunk(self, start: int, stop: int) -> Vectors:
@@ -166,21 +167,21 @@ class _Seeded(Stimuli):
         periods, rest = divmod(self.count, SPECIAL_PERIOD)
         counts = Counter({kind: periods * times for kind, times in self._pattern(SPECIAL_PERIOD).items()})
         counts += self._pattern(rest)
-        surplus = max(counts[Kind.ACCUMULATOR_TIE] - len(tie_bank(self._network)), 0)
-        counts += Counter({Kind.UNIFORM: surplus})
-        counts -= Counter({Kind.ACCUMULATOR_TIE: surplus})
-        return {kind.value: counts[kind] for kind in Kind if counts[kind]}
+        surplus = max(counts[VectorKind.ACCUMULATOR_TIE] - len(tie_bank(self._network)), 0)
+        counts += Counter({VectorKind.UNIFORM: surplus})
+        counts -= Counter({VectorKind.ACCUMULATOR_TIE: surplus})
+        return {kind.value: counts[kind] for kind in VectorKind if counts[kind]}
 
-    def _pattern(self, count: int) -> Counter[Kind]:
+    def _pattern(self, count: int) -> Counter[VectorKind]:
         """How many of the first `count` vectors are of each kind, were the bank of ties endless."""
         return Counter(self._kind(index) for index in range(count))
 
-    def _kind(self, index: int) -> Kind:
+    def _kind(self, index: int) -> VectorKind:
         if self._special and index % SPECIAL_PERIOD == 0:
             return self._special_kind
         kind = PATTERN[index % len(PATTERN)]
-        grids = {Kind.INPUT_TIE: self._ties, Kind.BOUNDARY: self._boundaries}
-        return Kind.UNIFORM if kind in grids and not len(grids[kind]) else kind
+        grids = {VectorKind.INPUT_TIE: self._ties, VectorKind.BOUNDARY: self._boundaries}
+        return VectorKind.UNIFORM if kind in grids and not len(grids[kind]) else kind
 
     def _block(self, block: int) -> Vectors:
         """Vectors block * BLOCK to (block + 1) * BLOCK, from one stream of doubles."""
@@ -188,25 +189,27 @@ class _Seeded(Stimuli):
         rng = random_stream(self._seed, block)
         u, v = rng.random((2, BLOCK, self.width))
         vectors = _uniform(box, u)
-        kinds = (Kind.CORNER, Kind.BOUNDARY, Kind.INPUT_TIE, self._special_kind)
+        kinds = (VectorKind.CORNER, VectorKind.BOUNDARY, VectorKind.INPUT_TIE, self._special_kind)
         corner, boundary, tie, special = map(self._places, kinds)
         vectors[corner] = _corners(box, vectors[corner], v[corner])
         if len(boundary):
             vectors[boundary] = _from_grid(self._boundaries, box, v[boundary], vectors[boundary])
         if len(tie):
             vectors[tie] = _from_grid(self._ties, box, v[tie], vectors[tie])
-        values = SPECIAL_VALUES if self._special_kind is Kind.SPECIAL else SPECIAL_VALUES[np.isfinite(SPECIAL_VALUES)]
+        values = (
+            SPECIAL_VALUES if self._special_kind is VectorKind.SPECIAL else SPECIAL_VALUES[np.isfinite(SPECIAL_VALUES)]
+        )
         vectors[special] = _special(values, vectors[special], u[special], v[special])
         self._place_ties(vectors, block)
         return vectors
 
     def _place_ties(self, vectors: Vectors, block: int) -> None:
         """Every vector of the bank once, in the places of ACCUMULATOR_TIE from the first block on."""
-        places = self._places(Kind.ACCUMULATOR_TIE)
+        places = self._places(VectorKind.ACCUMULATOR_TIE)
         ties = tie_bank(self._network)[block * len(places) : (block + 1) * len(places)]
         vectors[places[: len(ties)]] = ties
 
-    def _places(self, kind: Kind) -> Places:
+    def _places(self, kind: VectorKind) -> Places:
         """The vectors of a block that are of this kind."""
         period = [self._kind(index) is kind for index in range(SPECIAL_PERIOD)]
         return np.flatnonzero(np.tile(period, BLOCK // SPECIAL_PERIOD))

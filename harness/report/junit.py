@@ -7,7 +7,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from harness.core.text import shortened
-from harness.report.proof_section import Part, parts
+from harness.report.proof_section import StepSection, parts
 from harness.runs.facts import Facts, clean, explains_all, gather, place, value_text
 
 
@@ -76,7 +76,7 @@ def _add_case(suite: ET.Element, run: Mapping[str, Any], layer: Mapping[str, Any
         failure.text = "\n".join(_explanation(run, layer, facts.differing_layers[0]["name"]))
 
 
-def _add_step(suite: ET.Element, run: Mapping[str, Any], part: Part) -> None:
+def _add_step(suite: ET.Element, run: Mapping[str, Any], part: StepSection) -> None:
     case = ET.SubElement(suite, "testcase", classname=f"{_class_name(run)}.proof", name=part.shows)
     if part.refuted:
         lines = [f"{claim['layer'] or 'network'}: {claim['counterexample']}" for claim in part.refuted]

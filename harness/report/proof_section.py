@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Line:
+class ClaimRow:
     """One statement with its method, the layers that it is about, and what came of it over all of them."""
 
     statement: str
@@ -52,7 +52,7 @@ class Group(_Claims):
 
 
 @dataclass(frozen=True)
-class Part(_Claims):
+class StepSection(_Claims):
     """One step of the argument."""
 
     shows: str
@@ -63,16 +63,16 @@ class Part(_Claims):
         return _groups(self.claims, ("answered_by", "complete"))
 
     @property
-    def lines(self) -> tuple[Line, ...]:
+    def lines(self) -> tuple[ClaimRow, ...]:
         """The claims, with those that say the same of several layers on one line."""
         return tuple(_lines(self.claims))
 
 
-def parts(proof: Mapping[str, Any] | None) -> tuple[Part, ...]:
+def parts(proof: Mapping[str, Any] | None) -> tuple[StepSection, ...]:
     """The steps of a proof document in their order; none without a proof."""
     claims = proof["claims"] if proof else []
     titles = dict.fromkeys(claim["shows"] for claim in claims)
-    return tuple(Part(tuple(claim for claim in claims if claim["shows"] == title), title) for title in titles)
+    return tuple(StepSection(tuple(claim for claim in claims if claim["shows"] == title), title) for title in titles)
 
 
 def effort(proof: Mapping[str, Any]) -> str:
@@ -94,11 +94,11 @@ def _groups(claims: Sequence[Mapping[str, Any]], keys: tuple[str, ...]) -> tuple
     )
 
 
-def _lines(claims: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
+def _lines(claims: Sequence[Mapping[str, Any]]) -> Iterator[ClaimRow]:
     for statement, method, answered_by in dict.fromkeys(map(_kind, claims)):
         alike = [claim for claim in claims if _kind(claim) == (statement, method, answered_by)]
         observed = dict.fromkeys(claim["observed"] for claim in alike if claim.get("observed"))
-        yield Line(
+        yield ClaimRow(
             statement,
             "; ".join([method, *observed]),
             answered_by,

@@ -30,7 +30,7 @@ FILE = "failing.npy"
 
 
 @dataclass(frozen=True, eq=False)
-class Failing:
+class Counterexample:
     """A vector, float32 (1, K), that makes the layer of index `layer` differ, which no layer before it does.
 
     `found_at` is the index within the run of the vector that it was made from, `first` a difference of the layer for
@@ -45,7 +45,7 @@ class Failing:
     note: str = ""
 
 
-def smallest(job: Job, deployed: Deployed, notify: Callable[[str], None]) -> Failing | None:
+def smallest(job: Job, deployed: Deployed, notify: Callable[[str], None]) -> Counterexample | None:
     """Minimise the first vector for which the first layer differs; None where nothing differs."""
     first = first_difference(job.folder.chunks())
     if first is None:
@@ -56,11 +56,11 @@ def smallest(job: Job, deployed: Deployed, notify: Callable[[str], None]) -> Fai
     try:
         with tempfile.TemporaryDirectory() as scratch:
             board = _Board(job, deployed, layer, Path(scratch))
-            return _minimised(board, Failing(layer, difference.vector, vector, difference))
+            return _minimised(board, Counterexample(layer, difference.vector, vector, difference))
     except InfrastructureError as error:
         notify(f"warning: the search for the smallest failing vector ended: {error.part}: {error.message}")
         note = f"the search for a smaller one ended: {error.part}: {error.message}"
-        return Failing(layer, difference.vector, vector, difference, note=note)
+        return Counterexample(layer, difference.vector, vector, difference, note=note)
 
 
 def first_difference(records: Iterable[ChunkRecord]) -> tuple[int, Difference] | None:
@@ -69,7 +69,7 @@ def first_difference(records: Iterable[ChunkRecord]) -> tuple[int, Difference] |
     return min(found, key=lambda pair: (pair[0], pair[1].vector), default=None)
 
 
-def _minimised(board: _Board, given: Failing) -> Failing:
+def _minimised(board: _Board, given: Counterexample) -> Counterexample:
     minimal = minimise(given.vector[0], board.fails)
     if minimal is None:
         note = "it does not fail again when run alone: timing or stale data"
@@ -114,7 +114,7 @@ class _Board:
         return list(zip(self._job.reference.activations(vectors), found.values(), strict=False))
 
 
-def keep(failing: Failing, job: Job) -> dict[str, Any]:
+def keep(failing: Counterexample, job: Job) -> dict[str, Any]:
     """Write the vector into the run folder, unless it does not fail again; what the run's document says of it."""
     replay = ""
     if failing.again:

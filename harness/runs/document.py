@@ -14,7 +14,7 @@ import numpy as np
 
 from harness import __version__, targets
 from harness.analysis.compare import NOTHING, Comparison, Difference
-from harness.analysis.diagnosis import Diagnosis, Hypothesis, Portrait, common, map_shape, merge, named
+from harness.analysis.diagnosis import Diagnosis, DifferenceSummary, Hypothesis, common, map_shape, merge, named
 from harness.analysis.proof import Side
 from harness.boards.identity import EMULATED, HARDWARE, THIS_MACHINE, VIRTUAL
 from harness.boards.profile import Profile
@@ -93,7 +93,7 @@ def results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> dict
         "diagnosis": _headline(network, found, wrong),
         "diagnoses": [_diagnosis(network, diagnosis) for diagnosis in found],
         "pictures": [
-            _picture(network, count, portrait) for portrait in merge(p for record in records for p in record.portraits)
+            _picture(network, count, summary) for summary in merge(p for record in records for p in record.portraits)
         ],
     }
 
@@ -401,19 +401,19 @@ def _hypothesis(hypothesis: Hypothesis, found: Diagnosis) -> dict[str, Any]:
     }
 
 
-def _picture(network: Network, count: int, portrait: Portrait) -> dict[str, Any]:
-    """A layer's portrait; the map as one line of counts a row, which is shorter than lists of numbers."""
-    layer = network.layers[portrait.layer]
+def _picture(network: Network, count: int, summary: DifferenceSummary) -> dict[str, Any]:
+    """Summary of a layer's differences; the map as one line of counts a row, which is shorter than lists of numbers."""
+    layer = network.layers[summary.layer]
     columns, rows = map_shape(count, layer.size)
     empty = (0,) * rows
-    lines = zip(*(portrait.cells.get(column, empty) for column in range(columns)), strict=True)
+    lines = zip(*(summary.cells.get(column, empty) for column in range(columns)), strict=True)
     return {
         "layer": layer.name,
         "vectors": count,
         "units": layer.size,
         "map": [" ".join(map(str, line)) for line in lines],
-        "steps": list(portrait.steps),
-        "tie_distances": list(portrait.tie_distances),
+        "steps": list(summary.steps),
+        "tie_distances": list(summary.tie_distances),
     }
 
 

@@ -39,7 +39,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from harness.analysis.compare import Comparison, Difference
-from harness.analysis.diagnosis import Diagnosis, Hypothesis, Observation, Portrait
+from harness.analysis.diagnosis import Diagnosis, DifferenceSummary, Hypothesis, Observation
 from harness.boards.identity import BoardIdentity
 from harness.core import strict_json
 from harness.core.arrays import Array
@@ -77,7 +77,7 @@ class ChunkRecord:
     reference_sha256: tuple[str, ...]
     target_sha256: tuple[str, ...]
     diagnoses: tuple[Diagnosis, ...]
-    portraits: tuple[Portrait, ...]
+    portraits: tuple[DifferenceSummary, ...]
     deployed: DeployedResult | None = None
 
 
@@ -489,7 +489,7 @@ def _chunk(document: dict[str, Any]) -> ChunkRecord:
         reference_sha256=tuple(document["reference_sha256"]),
         target_sha256=tuple(document["target_sha256"]),
         diagnoses=tuple(map(_diagnosis, document["diagnoses"])),
-        portraits=tuple(map(_portrait, document["portraits"])),
+        portraits=tuple(map(_difference_summary, document["portraits"])),
         deployed=_deployed(document.get("deployed")),
     )
 
@@ -514,11 +514,11 @@ def _diagnosis(document: dict[str, Any]) -> Diagnosis:
     return Diagnosis(**document | {"seen": Observation(**document["seen"]), "hypotheses": hypotheses})
 
 
-def _portrait(document: dict[str, Any]) -> Portrait:
+def _difference_summary(document: dict[str, Any]) -> DifferenceSummary:
     cells = {int(column): tuple(counts) for column, counts in document["cells"].items()}
-    require_keys(document, [field.name for field in fields(Portrait)], "the portrait")
+    require_keys(document, [field.name for field in fields(DifferenceSummary)], "the portrait")
     counts = {key: tuple(document[key]) for key in ("steps", "tie_distances")}
-    return Portrait(document["layer"], cells, **counts)
+    return DifferenceSummary(document["layer"], cells, **counts)
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:

@@ -25,7 +25,7 @@ Advance = Callable[[int], object]
 
 
 @dataclass(frozen=True)
-class Disturbance:
+class Perturbation:
     """What slows the program down, by its options; `executions` are traced under it."""
 
     name: str
@@ -38,20 +38,20 @@ class Disturbance:
         return f"{self.name.replace(' ', '_').replace('µ', 'u')}.jsonl"
 
 
-def disturbances(plan: Plan, executions: int, seed: int) -> Iterator[Disturbance]:
+def perturbations(plan: Plan, executions: int, seed: int) -> Iterator[Perturbation]:
     """None, each item slowed down, all at random: of `executions` each gets its part, the first what is left."""
     delays = [
         *((f"delay {item.name} {DELAY_US} µs", ("--delay", f"{item.name}:{DELAY_US}")) for item in plan.items),
         (f"random delays up to {DELAY_US} µs", ("--random-delay", f"{DELAY_US}:{seed % (1 << 31)}")),
     ]
     each = executions // (1 + len(delays))
-    yield Disturbance("undisturbed", (), executions - each * len(delays))
+    yield Perturbation("undisturbed", (), executions - each * len(delays))
     if each:
-        yield from (Disturbance(name, options, each) for name, options in delays)
+        yield from (Perturbation(name, options, each) for name, options in delays)
 
 
 def observe(job: Job, deployed: Deployed, advance: Advance) -> tuple[Condition, ...]:
-    """One trace for every disturbance; the files stay in the run folder.  `advance` hears of traced executions.
+    """One trace for every perturbation; the files stay in the run folder.  `advance` hears of traced executions.
 
     BoardError if the program fails, or a trace is not what it should be.
     """
@@ -62,13 +62,13 @@ def observe(job: Job, deployed: Deployed, advance: Advance) -> tuple[Condition, 
     deployed.board.put(vectors, there)
     job.folder.write_board(job.folder.traces.name, job.identity)
     found = []
-    for disturbance in disturbances(job.plan, job.request.trace, job.request.seed):
-        arguments = ["--vectors", str(there), *program.options(job.plan), *disturbance.options]
-        trace = job.folder.traces / disturbance.file
-        repeated = [*arguments, "--repeat", str(disturbance.executions)]
-        _trace(deployed, repeated, trace, job.profile.timeout_s, _longest(job.plan, disturbance.executions))
-        found.append(_condition(job.plan, disturbance, trace))
-        advance(disturbance.executions)
+    for perturbation in perturbations(job.plan, job.request.trace, job.request.seed):
+        arguments = ["--vectors", str(there), *program.options(job.plan), *perturbation.options]
+        trace = job.folder.traces / perturbation.file
+        repeated = [*arguments, "--repeat", str(perturbation.executions)]
+        _trace(deployed, repeated, trace, job.profile.timeout_s, _longest(job.plan, perturbation.executions))
+        found.append(_condition(job.plan, perturbation, trace))
+        advance(perturbation.executions)
     return tuple(found)
 
 
@@ -77,11 +77,11 @@ def kept(plan: Plan, folder: Path, executions: int, seed: int) -> tuple[Conditio
 
     BoardError if a trace is not what it should be, OSError if it cannot be read.
     """
-    return tuple(_condition(plan, each, folder / each.file) for each in disturbances(plan, executions, seed))
+    return tuple(_condition(plan, each, folder / each.file) for each in perturbations(plan, executions, seed))
 
 
-def _condition(plan: Plan, disturbance: Disturbance, trace: Path) -> Condition:
-    return Condition(disturbance.name, arrange(plan, read(trace), disturbance.executions))
+def _condition(plan: Plan, perturbation: Perturbation, trace: Path) -> Condition:
+    return Condition(perturbation.name, arrange(plan, read(trace), perturbation.executions))
 
 
 def _longest(plan: Plan, executions: int) -> int:

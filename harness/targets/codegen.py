@@ -14,7 +14,7 @@ import numpy as np
 from harness import targets
 from harness.core.errors import RequestError
 from harness.operators.base import Layer
-from harness.operators.obligations import Part
+from harness.operators.obligations import StageKind
 from harness.plan.plan import Compute, HandOver, Plan, Step, Task
 from harness.targets.generated import C_TYPES, ItemCode, Launch, LayerCode, Stage, Table, TaskView
 
@@ -215,7 +215,7 @@ def _forwards(plan: Plan, codes: Sequence[LayerCode], served: Sequence[Sequence[
         merges = tuple(
             (stage.name, (None, merged)) for other in of_launch for stage, merged, _ in _merges_of(plan, other)
         )
-        own = [stage for stage in code.stages if stage.part is not Part.MERGE]
+        own = [stage for stage in code.stages if stage.part is not StageKind.MERGE]
         sources = [arrays.get(name, name) for name in _source_buffers(plan, task)]
         between = len(own) - 1
         ends: list[str | None] = [*[None] * between, _array(task)]
@@ -398,7 +398,7 @@ def _merge(stage: Stage, merged: str, writers: tuple[Task, ...]) -> str:
 
 def _merge_stage(task: Task, part: Layer, source: int) -> Stage:
     dtype, width = part.input.dtype, part.input.size
-    return Stage(Part.MERGE, f"{_merged(task, source)}_{Part.MERGE.value}", dtype, width, dtype, width)
+    return Stage(StageKind.MERGE, f"{_merged(task, source)}_{StageKind.MERGE.value}", dtype, width, dtype, width)
 
 
 def _merge_call(stage: Stage, parts: str, merged: str) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.contraction import Contraction
-from harness.operators.obligations import Part
+from harness.operators.obligations import StageKind
 from harness.targets.generated import Stage, stage
 
 INT32 = np.dtype(np.int32)
@@ -37,8 +37,8 @@ def reaches_sentinel(layer: Contraction) -> str | None:
 def stages(layer: Contraction) -> tuple[Stage, Stage]:
     """Return the stages from quantised values to accumulators, and from them to the output."""
     return (
-        stage(layer, Part.ACCUMULATE, layer.input.dtype, layer.input.size, INT32, layer.size),
-        stage(layer, Part.FINISH, INT32, layer.size, layer.dtype, layer.size),
+        stage(layer, StageKind.ACCUMULATE, layer.input.dtype, layer.input.size, INT32, layer.size),
+        stage(layer, StageKind.FINISH, INT32, layer.size, layer.dtype, layer.size),
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.base import Layer
-from harness.operators.obligations import Part
+from harness.operators.obligations import StageKind
 
 C_TYPES = {
     "float32": "float", "int64": "int64_t", "int32": "int32_t", "uint32": "uint32_t", "uint8": "uint8_t",
@@ -53,7 +53,7 @@ class Stage:
     `forward` must call the very same function, which is declared ONE_CODE (kernels/program/network.h).
     """
 
-    part: Part
+    part: StageKind
     name: str
     input_dtype: np.dtype[Any]
     input_width: int
@@ -62,7 +62,7 @@ class Stage:
 
 
 def stage(
-    layer: Layer, part: Part, input_dtype: np.dtype[Any], input_width: int, dtype: np.dtype[Any], width: int
+    layer: Layer, part: StageKind, input_dtype: np.dtype[Any], input_width: int, dtype: np.dtype[Any], width: int
 ) -> Stage:
     """Return a stage of `layer` under the name that it has on all targets."""
     return Stage(part, f"{layer.name}_{part.value}", input_dtype, input_width, dtype, width)
@@ -71,7 +71,7 @@ def stage(
 def compute_stage(layer: Layer) -> Stage:
     """Return the only stage of a layer that is computed in one step; it reads the layer's inputs side by side."""
     width = sum(tensor.size for tensor in layer.inputs)
-    return stage(layer, Part.COMPUTE, layer.input.dtype, width, layer.dtype, layer.size)
+    return stage(layer, StageKind.COMPUTE, layer.input.dtype, width, layer.dtype, layer.size)
 
 
 @dataclass(frozen=True)

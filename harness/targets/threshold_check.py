@@ -21,14 +21,14 @@ THREADS = 2
 
 
 @dataclass(frozen=True)
-class Tried:
+class ThresholdCheck:
     """How many inputs of a layer's thresholds were tried."""
 
     layer: str
     cases: int
 
 
-def all_layers(layers: Sequence[Layer], thresholds: Mapping[str, Array]) -> list[Tried]:
+def all_layers(layers: Sequence[Layer], thresholds: Mapping[str, Array]) -> list[ThresholdCheck]:
     """Try the thresholds, by the layers' names, (N, 255) of a QGemm, (1, 255) of a QuantizeLinear.
 
     ToolError at the first that is wrong.
@@ -38,11 +38,11 @@ def all_layers(layers: Sequence[Layer], thresholds: Mapping[str, Array]) -> list
         return list(pool.map(lambda layer: _try(layer, thresholds[layer.name]), todo))
 
 
-def _try(layer: Layer, thresholds: Array) -> Tried:
+def _try(layer: Layer, thresholds: Array) -> ThresholdCheck:
     cases, wrong = layer.check_thresholds(thresholds)
     if wrong:
         raise ToolError(
             f"layer {layer.name}: {wrong}",
             "this machine's float32 or the harness is wrong; run harness doctor, and report it with this line",
         )
-    return Tried(layer.name, cases)
+    return ThresholdCheck(layer.name, cases)

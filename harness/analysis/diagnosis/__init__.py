@@ -5,7 +5,7 @@ looked at, the differing ones among them, explains the difference.  A mistake th
 input of a layer explains nothing there, so that it is never named.
 """
 
-from harness.analysis.diagnosis.difference_stats import Portrait, map_shape, portray
+from harness.analysis.diagnosis.difference_stats import DifferenceSummary, map_shape, portray
 from harness.analysis.diagnosis.findings import Diagnosis, Hypothesis, Observation, common, merge, named
 from harness.analysis.diagnosis.hypothesis_scoring import diagnose, diagnose_finish
 from harness.analysis.diagnosis.layer_sample import Case, cases
@@ -13,9 +13,9 @@ from harness.analysis.diagnosis.layer_sample import Case, cases
 __all__ = [
     "Case",
     "Diagnosis",
+    "DifferenceSummary",
     "Hypothesis",
     "Observation",
-    "Portrait",
     "cases",
     "common",
     "diagnose",

@@ -21,7 +21,7 @@ TIE_DISTANCES = (0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # upper ends; beyond th
 
 
 @dataclass(frozen=True)
-class Portrait:
+class DifferenceSummary:
     """The layer of index `layer`.
 
     `cells` holds by column of the map (vectors of the run, evenly divided) the differing activations of each row
@@ -35,7 +35,7 @@ class Portrait:
     steps: tuple[int, ...]
     tie_distances: tuple[int, ...]
 
-    def __add__(self, later: Portrait) -> Portrait:
+    def __add__(self, later: DifferenceSummary) -> DifferenceSummary:
         """Both as one; ValueError for two different layers."""
         if self.layer != later.layer:
             raise ValueError(f"layers {self.layer} and {later.layer}")
@@ -43,15 +43,15 @@ class Portrait:
         for column, counts in later.cells.items():
             cells[column] = _sum(cells[column], counts) if column in cells else counts
         distances = _sum(self.tie_distances, later.tie_distances)
-        return Portrait(self.layer, cells, _sum(self.steps, later.steps), distances)
+        return DifferenceSummary(self.layer, cells, _sum(self.steps, later.steps), distances)
 
 
-def portray(case: Case, reference: Array, vectors: int) -> Portrait:
-    """The portrait of a layer that differs from the reference, in a run of so many vectors."""
+def portray(case: Case, reference: Array, vectors: int) -> DifferenceSummary:
+    """Summarise the differences of a layer that differs from the reference, in a run of so many vectors."""
     differing = difference_map(reference, case.actual)
     found = steps(reference[differing], case.actual[differing])
     bins = np.bincount(np.clip(found, -FAR, FAR) + FAR, minlength=2 * FAR + 1)
-    return Portrait(case.index, _cells(differing, case.start, vectors), _counts(bins), _tie_distances(case))
+    return DifferenceSummary(case.index, _cells(differing, case.start, vectors), _counts(bins), _tie_distances(case))
 
 
 def map_shape(vectors: int, units: int) -> tuple[int, int]:

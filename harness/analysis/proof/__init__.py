@@ -10,15 +10,15 @@ from harness.analysis.proof.assumptions import assumptions, of_plan
 from harness.analysis.proof.claims import Claim, Question, Side
 from harness.analysis.proof.document import document
 from harness.analysis.proof.effort import Effort
-from harness.operators.obligations import Step
+from harness.operators.obligations import ProofStep
 
 __all__ = [
     "Claim",
     "Effort",
     "Proof",
+    "ProofStep",
     "Question",
     "Side",
-    "Step",
     "Subject",
     "assumptions",
     "document",

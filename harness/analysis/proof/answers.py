@@ -17,7 +17,7 @@ from harness.execution.probe import Probe
 from harness.model.network import Network
 from harness.operators import sweeps
 from harness.operators.base import Layer
-from harness.operators.obligations import Causes, Fact, Numbers, Obligation, Outputs, Pairs, Shown, Step, Steps
+from harness.operators.obligations import Causes, Fact, Numbers, Obligation, Outputs, Pairs, ProofStep, Shown, Steps
 from harness.operators.sweeps import StepFunction, Sweep
 from harness.reference import exhaustive, generated
 from harness.reference.generated import Generated
@@ -87,7 +87,7 @@ def reference_agrees(network: Network, layer: Layer, abandoned: Event) -> Questi
         return ""
 
     return Question(
-        Step.QUANTIZATION if quantizes else Step.REQUANTIZATION,
+        ProofStep.QUANTIZATION if quantizes else ProofStep.REQUANTIZATION,
         Side.REFERENCE,
         layer.name,
         f"ONNX Runtime and the integer specification agree on every {'float32' if quantizes else 'accumulator'}",

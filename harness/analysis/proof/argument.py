@@ -14,7 +14,7 @@ from harness.core.errors import ReferenceFailed
 from harness.execution.probe import Probe
 from harness.model.network import Network
 from harness.operators.base import Layer
-from harness.operators.obligations import Part, Step
+from harness.operators.obligations import ProofStep, StageKind
 from harness.targets import LayerCode
 from harness.targets.codegen import Program
 
@@ -104,7 +104,7 @@ def _require_reference(claim: Claim) -> None:
 
 def in_order(questions: Iterable[Question]) -> list[Question]:
     """By the steps of the argument."""
-    return sorted(questions, key=lambda question: list(Step).index(question.step))
+    return sorted(questions, key=lambda question: list(ProofStep).index(question.step))
 
 
 def questions(subject: Subject, *, all_floats: bool, random_vectors: int = DRAWN_VECTORS) -> Iterator[Question]:
@@ -118,7 +118,7 @@ def questions(subject: Subject, *, all_floats: bool, random_vectors: int = DRAWN
         if layer.sweep() is not None:
             yield answers.reference_agrees(subject.network, layer, subject.abandoned)
     for part, code in zip(subject.parts, subject.codes, strict=True):
-        merges = [stage for stage in code.stages if stage.part is Part.MERGE]
+        merges = [stage for stage in code.stages if stage.part is StageKind.MERGE]
         yield from (composition.merging(part, stage, subject.probe) for stage in merges)
         stages = {stage.part: stage for stage in code.stages}
         for obligation in part.obligations(all_floats=all_floats, random_vectors=random_vectors):

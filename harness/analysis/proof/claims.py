@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from harness.operators.obligations import Step
+from harness.operators.obligations import ProofStep
 
 Note: TypeAlias = Callable[[str], object]
 """Hears of each answer of the program that was found right, by its SHA-256."""
@@ -32,7 +32,7 @@ class Question:
     they are all that there can be.  `observed` tells, after the answer, what else was seen that bears on it.
     """
 
-    step: Step
+    step: ProofStep
     side: Side
     layer: str | None
     statement: str

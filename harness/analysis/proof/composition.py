@@ -31,7 +31,7 @@ from harness.execution.probe import Probe
 from harness.execution.program import Deployed
 from harness.model.network import Network
 from harness.operators.base import Layer
-from harness.operators.obligations import Step, every_byte
+from harness.operators.obligations import ProofStep, every_byte
 from harness.plan import conformance
 from harness.plan.plan import Plan
 from harness.reference import generated
@@ -162,7 +162,7 @@ def _late(one_block: Whole, item: str, tasks: int, late_us: int) -> Question:
         return f"with item {item} late by {late_us / 1e6:g} s, {found}" if found else ""
 
     return Question(
-        Step.COMPOSITION,
+        ProofStep.COMPOSITION,
         Side.BOARD,
         None,
         f"the other items wait for item {item}, also if it is late by {late_us / 1e6:g} s",
@@ -179,7 +179,7 @@ def _delayed(whole: Whole, item: str, options: Sequence[str], blocks: str) -> Qu
         return f"with a delay before every layer of item {item}, {found}" if found else ""
 
     return Question(
-        Step.COMPOSITION,
+        ProofStep.COMPOSITION,
         Side.BOARD,
         None,
         f"with item {item} slowed down the network gives the same activations, in {blocks}",
@@ -200,7 +200,7 @@ def _repeated(whole: Whole, block: int, executions: int) -> Question:
         return counterexample
 
     return Question(
-        Step.COMPOSITION,
+        ProofStep.COMPOSITION,
         Side.BOARD,
         None,
         "every execution of the network in one process gives the same activations",
@@ -225,7 +225,7 @@ def _shifted(whole: Whole, block: int, executions: int) -> Question:
         return f"with items shifted against each other, {counterexample}" if counterexample else ""
 
     return Question(
-        Step.COMPOSITION,
+        ProofStep.COMPOSITION,
         Side.BOARD,
         None,
         f"items that are shifted against each other do not disturb each other, in blocks of {block}",
@@ -255,7 +255,7 @@ def _last_alone(whole: Whole) -> Question:
         return ""
 
     return Question(
-        Step.COMPOSITION,
+        ProofStep.COMPOSITION,
         Side.BOARD,
         None,
         "when nobody asks for the activations before it, which need not be handed out then, the last is the same",
@@ -269,7 +269,7 @@ def _last_alone(whole: Whole) -> Question:
 def merging(reader: Layer, stage: Stage, probe: Probe | None) -> Question:
     """That a source of `reader` that several items compute comes together with every column in its place."""
     return Question(
-        Step.COMPOSITION,
+        ProofStep.COMPOSITION,
         Side.BOARD,
         reader.name,
         "the columns that several items compute are brought together, each in its place",

@@ -21,7 +21,7 @@ from harness.execution import dumps
 from harness.execution.probe import Probe
 from harness.model.network import Network
 from harness.operators.base import Layer
-from harness.operators.obligations import Step
+from harness.operators.obligations import ProofStep
 from harness.targets import LayerCode, Table
 
 DERIVED = (
@@ -44,7 +44,7 @@ def questions(
     """
     nodes = expected_tables.nodes(network.onnx_bytes)
     yield Question(
-        Step.CONSTANTS,
+        ProofStep.CONSTANTS,
         Side.BOARD,
         None,
         "every table of the deployed program holds what follows from the model's file, bit for bit, and every constant "
@@ -55,7 +55,7 @@ def questions(
         answer=lambda note: wrong_table(nodes, parts, codes, probe, note),
     )
     yield Question(
-        Step.CONSTANTS,
+        ProofStep.CONSTANTS,
         Side.REFERENCE,
         None,
         "the specification computes with the constants of the model's file, each multiplier among them "

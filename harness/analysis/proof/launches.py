@@ -23,7 +23,7 @@ from harness.execution import dumps
 from harness.execution.probe import Probe
 from harness.model.network import Network
 from harness.operators import exact
-from harness.operators.obligations import Step, mixed
+from harness.operators.obligations import ProofStep, mixed
 from harness.plan.plan import Plan, Task
 from harness.reference import generated
 from harness.targets import Table
@@ -177,7 +177,7 @@ def _in_buffers(trial: Trial, probe: Probe | None) -> Question:
     found = generated.passes(rows, block, SEED, 1)
     options = ["--dump", "all", "--random-block", str(SEED)]
     return Question(
-        Step.EXECUTION,
+        ProofStep.EXECUTION,
         Side.BOARD,
         None,
         f"{trial.name}: the schedule's function gives the right outputs in the schedule's buffers, and changes nothing "
@@ -205,7 +205,7 @@ def _repeated(trial: Trial, probe: Probe | None, executions: int, tables: Sequen
         return next(filter(None, compared), "")
 
     return Question(
-        Step.EXECUTION,
+        ProofStep.EXECUTION,
         Side.BOARD,
         None,
         f"{trial.name}: every execution in one process gives the same outputs, and the tables stay as they are",

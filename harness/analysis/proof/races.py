@@ -22,7 +22,7 @@ from harness.boards.profile import Profile, Toolchain
 from harness.core.errors import ToolError
 from harness.execution import dumps
 from harness.execution import program as board_program
-from harness.operators.obligations import Step
+from harness.operators.obligations import ProofStep
 from harness.plan.plan import Plan
 from harness.reference.stimuli import stimuli
 from harness.targets import STAND_INS, bundle
@@ -67,7 +67,7 @@ def question(generated: Program, program: tuple[Profile, Path] | None) -> Questi
     """
     blocks = " and ".join(map(str, _blocks(generated.plan)))
     return Question(
-        Step.COMPOSITION,
+        ProofStep.COMPOSITION,
         Side.SANITIZER,
         None,
         "no two items access the same object without a barrier or flag between them",

@@ -32,7 +32,7 @@ from harness.analysis.inspection.flow import (
 from harness.analysis.inspection.program import Program, Section, Symbol
 from harness.analysis.proof.claims import Note, Question, Side
 from harness.core.errors import ToolError
-from harness.operators.obligations import Part, Step
+from harness.operators.obligations import ProofStep, StageKind
 from harness.plan.plan import Plan
 from harness.targets import LayerCode, codegen
 from harness.targets.codegen import Forward
@@ -151,7 +151,7 @@ def _questions(generated: codegen.Program, deployed: tuple[Path, str] | None) ->
                 note(inspected.program.sha256)
             return counterexample
 
-        return Question(Step.STRUCTURE, Side.FILE, layer, statement, HERE, cases, complete=True, answer=answer)
+        return Question(ProofStep.STRUCTURE, Side.FILE, layer, statement, HERE, cases, complete=True, answer=answer)
 
     yield question(
         None,
@@ -556,7 +556,10 @@ def _wrong_callers(found: Inspected, code: LayerCode, forward: Forward) -> str:
         parts = [name for name in copies if name != stage.name]
         if copies.count(stage.name) != 1 or parts:
             return f"{stage.name} has {len(copies)} copies: {', '.join(copies) or 'none'}"
-        wanted, allowed = {f"{stage.name}_stage", forward.name}, of_init if stage.part is Part.ACCUMULATE else set()
+        wanted, allowed = (
+            {f"{stage.name}_stage", forward.name},
+            of_init if stage.part is StageKind.ACCUMULATE else set(),
+        )
         actual = callers.get(stage.name, set())
         if not wanted <= actual <= wanted | allowed:
             return f"{stage.name} is called by {', '.join(sorted(actual))}"
@@ -617,7 +620,7 @@ def _impure(found: Inspected, code: LayerCode) -> str:
                 continue
             counterexample = (
                 _forbidden(found, name, facts)
-                or _impure_touch(found, name, facts, tables, may_follow=stage.part is Part.MERGE)
+                or _impure_touch(found, name, facts, tables, may_follow=stage.part is StageKind.MERGE)
                 or (_address_bits(stage.name, facts) if name == stage.name else "")
             )
             if counterexample:

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from harness.boards.connect import Reached, reach
+from harness.boards.connect import Connection, reach
 from harness.boards.locks import labgrid, lock, quarantine
 from harness.boards.locks import ticket as tickets
 from harness.boards.locks.folder import opened
@@ -35,23 +35,23 @@ def session(
     notify: Notify,
     *,
     counting: bool = False,
-) -> Iterator[Reached]:
+) -> Iterator[Connection]:
     """Hold the board of `profile`, as `hold`, and have a session with it, as `reach`, that ends when it is lost."""
     with (
         hold(profile, folder, purpose, wait_s, notify) as held,
-        reach(profile, cache, notify, counting=counting) as reached,
+        reach(profile, cache, notify, counting=counting) as connection,
     ):
-        yield replace(reached, board=held.guard(reached.board))
+        yield replace(connection, board=held.guard(connection.board))
 
 
 @contextmanager
-def again(former: Board, profile: Profile, cache: Path, notify: Notify) -> Iterator[Reached]:
+def again(former: Board, profile: Profile, cache: Path, notify: Notify) -> Iterator[Connection]:
     """A new session in place of `former`, which is over, by the same right; BoardLost once that has ended."""
     held = right_to(former)
     if held:
         held.check()
-    with reach(profile, cache, notify) as reached:
-        yield replace(reached, board=held.guard(reached.board)) if held else reached
+    with reach(profile, cache, notify) as connection:
+        yield replace(connection, board=held.guard(connection.board)) if held else connection
 
 
 @contextmanager

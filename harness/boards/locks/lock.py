@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from harness.boards.locks import ticket as tickets
 from harness.boards.locks.lease_guard import BoardBusy, Held
-from harness.boards.locks.queue import Place, Queue, Terms
+from harness.boards.locks.queue import Queue, QueuedTicket, Terms
 from harness.boards.locks.ticket import Now, Ticket
 from harness.boards.session import Deadline
 from harness.core.text import ordinal
@@ -24,51 +24,51 @@ Notify = Callable[[str], None]
 def locked(queue: Queue, purpose: str, wait_s: float, notify: Notify, terms: Terms = TERMS) -> Iterator[Held]:
     """Hold the board for the time of the block.
 
-    While others have it, `notify` is told who, for what, and the place in the queue, again at every change.  BoardBusy
-    when it is not free after `wait_s` seconds; BoardLost, in place of whatever else ends the block, when it was taken
+    While others have it, `notify` hears who, for what, and the position in the queue, again at every change.  BoardBusy
+    when it is not free after `wait_s` seconds; BoardLost, instead of whatever else ends the block, when it was taken
     away meanwhile.
     """
     queue.sweep()
-    place = Place.drawn(queue, purpose, terms)
+    queued = QueuedTicket.drawn(queue, purpose, terms)
     try:
-        _await(place, wait_s, notify)
-        with _beating(place) as held:
+        _await(queued, wait_s, notify)
+        with _beating(queued) as held:
             yield held
     finally:
-        place.give_back()
+        queued.release()
 
 
-def _await(place: Place, wait_s: float, notify: Notify) -> None:
-    """Take the place when it is the first; one that was passed, because this process hung, is drawn again."""
+def _await(queued: QueuedTicket, wait_s: float, notify: Notify) -> None:
+    """Take the board when the ticket is the first; one that was passed, because this process hung, is drawn again."""
     deadline, told = Deadline.after(wait_s), ""
     while True:
-        place.renew()
-        if place.lost():
-            place.draw_again()
-        now, found = Now.read(), place.queue.tickets()
-        ahead = tickets.blockers(place.ticket, found, now)
-        hanging = [] if ahead else place.pass_dead(found, now)
+        queued.renew()
+        if queued.lost():
+            queued.draw_again()
+        now, found = Now.read(), queued.queue.tickets()
+        ahead = tickets.blockers(queued.ticket, found, now)
+        hanging = [] if ahead else queued.pass_dead(found, now)
         if not ahead and not hanging:
-            place.take()
-            if not place.lost():  # it may have been passed since it looked
+            queued.take()
+            if not queued.lost():  # it may have been passed since it looked
                 return
         for each in hanging:
-            notify(f"{each.describe(place.queue.board)}, but hangs: taking over; its program may still run there")
+            notify(f"{each.describe(queued.queue.board)}, but hangs: taking over; its program may still run there")
         if ahead:
-            told = _tell(place, ahead[0], found, now, deadline, told, notify)
+            told = _tell(queued, ahead[0], found, now, deadline, told, notify)
             time.sleep(min(POLL_S, deadline.remaining_s))
 
 
 def _tell(
-    place: Place, first: Ticket, found: list[Ticket], now: Now, deadline: Deadline, told: str, notify: Notify
+    queued: QueuedTicket, first: Ticket, found: list[Ticket], now: Now, deadline: Deadline, told: str, notify: Notify
 ) -> str:
-    """Tell who has the board and the place in the queue, if that is new; BoardBusy when the time is over."""
-    in_use = first.describe(place.queue.board)
+    """Tell who has the board and the position in the queue, if that is new; BoardBusy when the time is over."""
+    in_use = first.describe(queued.queue.board)
     if deadline.passed:
         raise BoardBusy(in_use, deadline.timeout_s, "try again later, or end that job")
     order = [ticket.number for ticket in tickets.waiting(found, now)]
-    if place.ticket.number in order:
-        in_use += f"; you are {ordinal(order.index(place.ticket.number) + 1)} of {len(order)}"
+    if queued.ticket.number in order:
+        in_use += f"; you are {ordinal(order.index(queued.ticket.number) + 1)} of {len(order)}"
     if in_use == told or not first.has_it_s:  # who is about to take it will have done so at the next look
         return told
     notify(f"{in_use}, waiting")
@@ -76,15 +76,15 @@ def _tell(
 
 
 @contextmanager
-def _beating(place: Place) -> Iterator[Held]:
+def _beating(queued: QueuedTicket) -> Iterator[Held]:
     """Renew the lease from time to time; when it is lost, end the sessions with the board, again for late comers."""
-    held, ended = Held(place.check, place.ticket.rank), threading.Event()
+    held, ended = Held(queued.check, queued.ticket.rank), threading.Event()
 
     def beat() -> None:
-        while not ended.wait(place.terms.beat_s):
+        while not ended.wait(queued.terms.beat_s):
             held.is_ours()
 
-    thread = threading.Thread(target=beat, name=f"lease of {place.queue.board}", daemon=True)
+    thread = threading.Thread(target=beat, name=f"lease of {queued.queue.board}", daemon=True)
     thread.start()
     try:
         with held.kept():

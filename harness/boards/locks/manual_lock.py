@@ -7,22 +7,22 @@ from dataclasses import replace
 
 from harness.boards.locks import ticket as tickets
 from harness.boards.locks.lock import TERMS, Notify, locked
-from harness.boards.locks.queue import Place, Queue
+from harness.boards.locks.queue import Queue, QueuedTicket
 from harness.boards.locks.ticket import Now, Owner, Ticket
 from harness.core.errors import BoardError
 
 
-def keep(queue: Queue, purpose: str, for_s: float, wait_s: float, notify: Notify) -> Ticket:
+def reserve(queue: Queue, purpose: str, for_s: float, wait_s: float, notify: Notify) -> Ticket:
     """Lock the board for this user until `for_s` seconds from now, without a process; gives the new ticket.
 
     One that the user has already is replaced.  BoardError as `locked`.
     """
     with locked(queue, purpose, wait_s, notify) as held:
         before = [each for each in queue.tickets() if each.is_mine and each.by_hand_s is not None]
-        place = Place.drawn(queue, purpose, TERMS, held.rank)
-        ticket = _without_process(place.ticket, for_s)
+        queued = QueuedTicket.drawn(queue, purpose, TERMS, held.rank)
+        ticket = _without_process(queued.ticket, for_s)
         queue.folder.replace(tickets.file_name(queue.key, ticket.number), tickets.text(ticket))
-        os.close(place.descriptor)
+        os.close(queued.descriptor)
         for each in before:
             queue.remove(each)
     return ticket
@@ -33,7 +33,7 @@ def _without_process(ticket: Ticket, for_s: float) -> Ticket:
     return replace(ticket, owner=owner, by_hand_s=for_s, renewed_s=now.boot_s, has_it_s=now.wall_s, locked=False)
 
 
-def give_back(queue: Queue, *, force: bool) -> list[Ticket]:
+def release(queue: Queue, *, force: bool) -> list[Ticket]:
     """Remove this user's ticket by hand; with `force` take the board from whoever has it.  Gives what was ended.
 
     A process finds that out within a heartbeat.  BoardError if the board is another's and `force` is not given.

@@ -85,7 +85,7 @@ class Queue:
 
 
 @dataclass
-class Place:
+class QueuedTicket:
     """A ticket of this process; `descriptor` holds its file locked, -1 once it is given back."""
 
     queue: Queue
@@ -100,14 +100,14 @@ class Place:
         BoardError if none can be had.
         """
         for _ in range(DRAWS):
-            place = cls._draw(queue, purpose, terms, rank)
-            if place is None:
+            queued = cls._draw(queue, purpose, terms, rank)
+            if queued is None:
                 continue
             with ExitStack() as stack:
-                stack.callback(place.give_back)
-                if place.stands:
+                stack.callback(queued.release)
+                if queued.is_valid:
                     stack.pop_all()
-                    return place
+                    return queued
         raise BoardError(f"cannot get into the queue for board {queue.board}", f"look at {queue.folder.path}")
 
     @classmethod
@@ -124,7 +124,7 @@ class Place:
         return cls(queue, terms, ticket, descriptor) if descriptor is not None else None
 
     @property
-    def stands(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether nobody drew a higher number meanwhile, and one of this user's that it is right behind still lives."""
         own, now, found = self.ticket, Now.read(), self.queue.tickets()
         last = all(each.number <= own.number for each in tickets.present(found, now))
@@ -133,7 +133,7 @@ class Place:
 
     def draw_again(self) -> None:
         """Begin anew at the end of the queue."""
-        self.give_back()
+        self.release()
         again = self.drawn(self.queue, self.ticket.owner.purpose, self.terms)
         self.ticket, self.descriptor = again.ticket, again.descriptor
 
@@ -181,7 +181,7 @@ class Place:
                 self.queue.revoke(each, f"its time is over; {self.ticket.owner} has it")
         return hanging
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Leave the queue; twice does no harm."""
         if self.descriptor >= 0:
             if os.fstat(self.descriptor).st_nlink:

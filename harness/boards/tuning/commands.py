@@ -46,8 +46,8 @@ def _restore_after_failure(board: Profile, failed: Board, cache: Path, notify: N
     if not board.teardown:
         return
     try:
-        with again(failed, board, cache, notify) as reached:
-            run_commands(board.teardown, reached.board, notify)
+        with again(failed, board, cache, notify) as connection:
+            run_commands(board.teardown, connection.board, notify)
     except InfrastructureError as error:
         notify(f"warning: the board's state was not restored: {error.message}")
 

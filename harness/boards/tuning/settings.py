@@ -202,8 +202,8 @@ def _restore_later(place: _Place, former: Board, state: Ledger) -> None:
             break
         time.sleep(pause_s)
         try:
-            with again(former, place.board, place.cache, place.notify) as reached:
-                _restored(place, reached.board, state)
+            with again(former, place.board, place.cache, place.notify) as connection:
+                _restored(place, connection.board, state)
                 return
         except BoardLost:
             reason = TAKEN

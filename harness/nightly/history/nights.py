@@ -15,7 +15,7 @@ from harness.nightly.history.run import Run
 from harness.nightly.record import Entry, Night, Result
 
 
-class Kind(StrEnum):
+class ChangeKind(StrEnum):
     """What became of an entry or a board, the gravest first."""
 
     DIFFERS = "newly wrong"
@@ -29,14 +29,14 @@ class Kind(StrEnum):
     @property
     def good(self) -> bool:
         """Whether it is what a user hopes for."""
-        return self in {Kind.REPAIRED, Kind.BACK}
+        return self in {ChangeKind.REPAIRED, ChangeKind.BACK}
 
 
 @dataclass(frozen=True)
 class Change:
     """One line of what changed: an entry or, where there is none, a board; `before` of the night of that name."""
 
-    kind: Kind
+    kind: ChangeKind
     board: str
     entry: Entry | None
     now: str
@@ -116,7 +116,7 @@ class Past:
     def changes(self, night: Night) -> tuple[Change, ...]:
         """What changed until that night; the gravest first, then in its order."""
         found = [*_entries(night, self), *_boards(night, self)]
-        return tuple(sorted(found, key=lambda change: list(Kind).index(change.kind)))
+        return tuple(sorted(found, key=lambda change: list(ChangeKind).index(change.kind)))
 
 
 def _entries(night: Night, past: Past) -> Iterator[Change]:
@@ -141,21 +141,21 @@ def _entries(night: Night, past: Past) -> Iterator[Change]:
             )
 
 
-def _kind(entry: Entry, now: Ending, last: _Past | None, told: _Past | None) -> Kind | None:
+def _kind(entry: Entry, now: Ending, last: _Past | None, told: _Past | None) -> ChangeKind | None:
     """None for what is as it was, and for what is as it is expected where nothing is known of before."""
     if not now.outcome.final:
         changed = last is None or last.ending.outcome is not now.outcome
         return _failed(now.outcome) if changed and now.outcome is not entry.expect else None
     well = now.outcome is entry.expect
     if told and told.ending.outcome is now.outcome:
-        return Kind.BACK if well and last and not last.ending.outcome.final else None
+        return ChangeKind.BACK if well and last and not last.ending.outcome.final else None
     if well:
-        return None if told is None else Kind.REPAIRED
-    return Kind.REGRESSED if now.outcome is Outcome.REGRESSED else Kind.DIFFERS
+        return None if told is None else ChangeKind.REPAIRED
+    return ChangeKind.REGRESSED if now.outcome is Outcome.REGRESSED else ChangeKind.DIFFERS
 
 
-def _failed(outcome: Outcome) -> Kind:
-    return Kind.NOT_RUN if outcome is Outcome.NOT_RUN else Kind.INCONCLUSIVE
+def _failed(outcome: Outcome) -> ChangeKind:
+    return ChangeKind.NOT_RUN if outcome is Outcome.NOT_RUN else ChangeKind.INCONCLUSIVE
 
 
 def _boards(night: Night, past: Past) -> Iterator[Change]:
@@ -163,7 +163,7 @@ def _boards(night: Night, past: Past) -> Iterator[Change]:
     for name, health in night.boards.items():
         since, was = past.boards.get(name, ("", ""))
         if bool(health.quarantined) != bool(was):
-            kind = Kind.QUARANTINED if health.quarantined else Kind.BACK
+            kind = ChangeKind.QUARANTINED if health.quarantined else ChangeKind.BACK
             now = "quarantined" if health.quarantined else "in use"
             yield Change(kind, name, None, now, health.quarantined, f"quarantined: {was}" if was else "in use", since)
 

@@ -21,7 +21,7 @@ FEWEST = 3  # earlier measurements that tell how far a number moves of itself
 SOUND = {Outcome.MEASURED.value, Outcome.REGRESSED.value}
 
 
-class Place(StrEnum):
+class NoiseLevel(StrEnum):
     """Where the last number lies."""
 
     WITHIN = "within its noise"
@@ -39,19 +39,25 @@ class Band:
 
 
 @dataclass(frozen=True)
-class Line:
+class Series:
     """One number over the measurements, the latest last."""
 
     values: tuple[float, ...]
     band: Band | None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> NoiseLevel:
         """Of the last value."""
         if self.band is None:
-            return Place.UNKNOWN
+            return NoiseLevel.UNKNOWN
         last = self.values[-1]
-        return Place.ABOVE if last > self.band.high else Place.BELOW if last < self.band.low else Place.WITHIN
+        return (
+            NoiseLevel.ABOVE
+            if last > self.band.high
+            else NoiseLevel.BELOW
+            if last < self.band.low
+            else NoiseLevel.WITHIN
+        )
 
 
 @dataclass(frozen=True)
@@ -62,9 +68,9 @@ class Trend:
     """
 
     runs: tuple[Run, ...]
-    median: Line | None
-    maximum: Line
-    jitter: Line
+    median: Series | None
+    maximum: Series
+    jitter: Series
 
     @property
     def last(self) -> Run:
@@ -85,7 +91,7 @@ class Trend:
     def moved(self) -> bool:
         """Whether a number is not where noise would leave it."""
         lines = [line for line in (self.median, self.maximum, self.jitter) if line]
-        return any(line.place in {Place.ABOVE, Place.BELOW} for line in lines)
+        return any(line.place in {NoiseLevel.ABOVE, NoiseLevel.BELOW} for line in lines)
 
 
 def trends(runs: Iterable[Run], most: int) -> tuple[Trend, ...]:
@@ -118,13 +124,13 @@ def _trend(runs: tuple[Run, ...]) -> Trend:
     )
 
 
-def line(values: Sequence[float]) -> Line:
+def line(values: Sequence[float]) -> Series:
     """With its band, if there are enough."""
     *earlier, _ = values
     if len(earlier) < FEWEST:
-        return Line(tuple(values), None)
+        return Series(tuple(values), None)
     middle = statistics.median(earlier)
     series = [np.array([value]) for value in earlier]
     noise = comparison.noise(series[-1], lambda one: float(one[0]), series[:-1])
     gate = max(comparison.FLOOR * middle, comparison.NOISE_FACTOR * noise)
-    return Line(tuple(values), Band(middle - gate, middle + gate))
+    return Series(tuple(values), Band(middle - gate, middle + gate))

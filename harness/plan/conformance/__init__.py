@@ -6,7 +6,7 @@
 from harness.plan.conformance.document import Condition, document
 from harness.plan.conformance.interleavings import check, work_together
 from harness.plan.conformance.replay import Conformance, Violation, replay
-from harness.plan.conformance.structure import Finding
+from harness.plan.conformance.structure import PlanDefect
 from harness.plan.conformance.trace import Event, Trace, arrange, read
 from harness.plan.conformance.waiting import Waiting, waiting
 
@@ -14,7 +14,7 @@ __all__ = [
     "Condition",
     "Conformance",
     "Event",
-    "Finding",
+    "PlanDefect",
     "Trace",
     "Violation",
     "Waiting",

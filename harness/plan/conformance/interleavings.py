@@ -26,11 +26,11 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from harness.plan.conformance.structure import Finding, item_names, malformed, source_tasks
+from harness.plan.conformance.structure import PlanDefect, item_names, malformed, source_tasks
 from harness.plan.plan import Compute, Cross, Plan, Step, Task
 
 
-def check(plan: Plan) -> tuple[Finding, ...]:
+def check(plan: Plan) -> tuple[PlanDefect, ...]:
     """All mistakes of `plan`; none if every interleaving of its items computes the network, execution by execution.
 
     The order of steps is looked at only if the plan is well formed, and that of reads and writes only without deadlock.
@@ -51,13 +51,13 @@ def work_together(plan: Plan) -> bool:
     return any(not run.ordered(one, other) and not run.ordered(other, one) for one, other in pairs)
 
 
-def _early_reads(plan: Plan, run: _Run) -> Iterator[Finding]:
+def _early_reads(plan: Plan, run: _Run) -> Iterator[PlanDefect]:
     """Reads that may come before the write of the same execution."""
     for index, sources in enumerate(source_tasks(plan)):
         for source in sorted(set(sources)):
             late = plan.tasks[source].stage - plan.tasks[index].stage
             if late > 0 or (late == 0 and not run.ordered(source, index)):
-                yield Finding("data", _early_read(plan, source, index, late))
+                yield PlanDefect("data", _early_read(plan, source, index, late))
 
 
 def _early_read(plan: Plan, source: int, index: int, late: int) -> str:
@@ -86,14 +86,14 @@ def _unordered(plan: Plan, written: Task, task: Task) -> str:
     return f"none of their {len(between)} hand-overs orders the two"
 
 
-def _early_writes(plan: Plan, run: _Run) -> Iterator[Finding]:
+def _early_writes(plan: Plan, run: _Run) -> Iterator[PlanDefect]:
     """Writes that may come before all have read what the copy held `buffers` executions ago."""
     for reader, sources in enumerate(source_tasks(plan)):
         for source in sorted(set(sources)):
             task, written = plan.tasks[reader], plan.tasks[source]
             late = task.stage - written.stage - written.buffers
             if late > 0 or (late == 0 and not run.ordered(reader, source)):
-                yield Finding("overwrite", _early_write(plan, written, task))
+                yield PlanDefect("overwrite", _early_write(plan, written, task))
 
 
 def _early_write(plan: Plan, written: Task, task: Task) -> str:
@@ -108,13 +108,13 @@ def _copies(count: int) -> str:
     return "it has one buffer" if count == 1 else f"it has {count} buffers"
 
 
-def _early_inputs(plan: Plan) -> Iterator[Finding]:
+def _early_inputs(plan: Plan) -> Iterator[PlanDefect]:
     """The main thread fills the one buffer of the input before a tick, for the execution that begins in it."""
     name = plan.network.input.name
     for task in plan.tasks:
         if name in plan.network.layers[task.layer].sources and task.stage > 0:
             reader = plan.items[task.item].name
-            yield Finding(
+            yield PlanDefect(
                 "overwrite",
                 f"the main thread overwrites the network's input {name} with execution n + 1 before {reader} has read "
                 f"execution n ({task.name}, stage {task.stage}): {_copies(1)}",
@@ -155,7 +155,7 @@ class _Run:
             return self.places[first] < self.places[second]
         return min(one.stage, other.stage) == 0 and self.places[first] < self.known[second][one.item]
 
-    def deadlock(self) -> tuple[Finding, ...]:
+    def deadlock(self) -> tuple[PlanDefect, ...]:
         """Where every item that is stuck waits, and for whom."""
         waits = [
             f"{self.plan.items[item].name} waits at hand-over {self.plan.hand_overs[step.hand_over].name} "
@@ -163,7 +163,7 @@ class _Run:
             for item in range(len(self.at))
             if isinstance(step := self._next(item), Cross)
         ]
-        return (Finding("deadlock", f"no run comes to its end: {'; '.join(waits)}"),) if waits else ()
+        return (PlanDefect("deadlock", f"no run comes to its end: {'; '.join(waits)}"),) if waits else ()
 
     def _next(self, item: int) -> Step | None:
         schedule = self.plan.schedules[item]

@@ -13,24 +13,24 @@ from typing import Literal, TypeAlias
 
 from harness.plan.plan import Compute, Cross, Plan, Step, Task
 
-Kind: TypeAlias = Literal["structure", "deadlock", "data", "overwrite"]
+DefectKind: TypeAlias = Literal["structure", "deadlock", "data", "overwrite"]
 """What a mistake breaks: the plan's form, its progress, a read after its write, or a copy that is still read."""
 
 
 @dataclass(frozen=True)
-class Finding:
+class PlanDefect:
     """A mistake of a plan, in a sentence that names task, items and hand-over."""
 
-    kind: Kind
+    kind: DefectKind
     text: str
 
 
-def malformed(plan: Plan) -> tuple[Finding, ...]:
+def malformed(plan: Plan) -> tuple[PlanDefect, ...]:
     """What makes `plan` none that can be run; nothing of it depends on the order of steps."""
     texts = [*_unknown(plan), *_numbers(plan)]
     if not texts:  # or the others could not name what they speak of
         texts = [*_names(plan), *_columns(plan), *_order(plan), *_steps(plan)]
-    return tuple(Finding("structure", text) for text in texts)
+    return tuple(PlanDefect("structure", text) for text in texts)
 
 
 def source_tasks(plan: Plan) -> tuple[tuple[int, ...], ...]:

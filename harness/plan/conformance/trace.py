@@ -22,10 +22,10 @@ from harness.plan.conformance.structure import step_name
 from harness.plan.plan import Compute, Plan, Step
 
 Times: TypeAlias = npt.NDArray[np.int64]
-Kind: TypeAlias = Literal["layer", "barrier", "flag"]
+EventKind: TypeAlias = Literal["layer", "barrier", "flag"]
 """What a step is: of a task, or one of the two ways to hand over."""
 
-KINDS: tuple[Kind, ...] = ("layer", "barrier", "flag")
+KINDS: tuple[EventKind, ...] = ("layer", "barrier", "flag")
 LATEST = int(np.iinfo(np.int64).max)
 
 
@@ -36,7 +36,7 @@ class Event:
     execution: int
     vector: int
     item: str
-    kind: Kind
+    kind: EventKind
     name: str
     begin_ns: int
     end_ns: int
@@ -48,7 +48,7 @@ class Column:
 
     item: int
     step: Step
-    kind: Kind
+    kind: EventKind
     name: str
     stage: int
 
@@ -126,7 +126,7 @@ def _column(plan: Plan, item: int, step: Step) -> Column:
     return Column(item, step, plan.sync, step_name(plan, step), 0)
 
 
-def _place(event: Event, numbers: dict[tuple[str, Kind, str], int], executions: int) -> tuple[int, int]:
+def _place(event: Event, numbers: dict[tuple[str, EventKind, str], int], executions: int) -> tuple[int, int]:
     column = numbers.get((event.item, event.kind, event.name))
     if column is None:
         raise BoardError(

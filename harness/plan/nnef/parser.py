@@ -30,7 +30,7 @@ from harness.plan.items.graphs import (
     Variable,
 )
 from harness.plan.nnef.fragments import EXCHANGE, known
-from harness.plan.nnef.scanner import Cursor, Kind, Token
+from harness.plan.nnef.scanner import Cursor, Token, TokenKind
 
 T = TypeVar("T")
 
@@ -83,7 +83,7 @@ class _Document:
     def graph(self) -> Graph:
         self._head()
         self.cursor.expect("graph")
-        name = self.cursor.take(Kind.NAME).text
+        name = self.cursor.take(TokenKind.NAME).text
         inputs, outputs = self._interface()
         instructions = tuple(self._body())
         self._finish(inputs, outputs)
@@ -92,7 +92,7 @@ class _Document:
     def item(self) -> ItemGraph:
         self._head()
         self.cursor.expect("graphitem")
-        item, name = (self.cursor.take(Kind.NAME).text for _ in range(2))
+        item, name = (self.cursor.take(TokenKind.NAME).text for _ in range(2))
         inputs, outputs = self._interface()
         instructions = tuple(self._body())
         self._finish(inputs, outputs)
@@ -102,7 +102,7 @@ class _Document:
         """The version, the extensions, and the fragments, which are compared with those known."""
         cursor = self.cursor
         cursor.expect("version")
-        cursor.match(Kind.SCALAR, VERSION, ", the version of NNEF")
+        cursor.match(TokenKind.SCALAR, VERSION, ", the version of NNEF")
         cursor.expect(";")
         for extension in EXTENSIONS:
             cursor.expect("extension", extension, ";")
@@ -122,9 +122,9 @@ class _Document:
 
     def _interface(self) -> tuple[list[Token], list[Token]]:
         """The names in `(inputs) -> (outputs)`."""
-        inputs = self._list("(", ")", lambda: self.cursor.take(Kind.NAME))
+        inputs = self._list("(", ")", lambda: self.cursor.take(TokenKind.NAME))
         self.cursor.expect("->")
-        return inputs, self._list("(", ")", lambda: self.cursor.take(Kind.NAME))
+        return inputs, self._list("(", ")", lambda: self.cursor.take(TokenKind.NAME))
 
     def _list(self, opening: str, closing: str, element: Callable[[], T]) -> list[T]:
         """Elements between brackets, with commas."""
@@ -138,18 +138,18 @@ class _Document:
     def _body(self) -> Iterator[Instruction]:
         self.cursor.expect("{")
         while not self.cursor.skip("}"):
-            target = self.cursor.take(Kind.NAME, "an instruction, or '}'")
+            target = self.cursor.take(TokenKind.NAME, "an instruction, or '}'")
             self.cursor.expect("=")
             instruction = self._instruction(target)
             self.cursor.expect(";")
             if instruction is not None:
                 yield instruction
-        if self.cursor.token.kind is not Kind.END:
+        if self.cursor.token.kind is not TokenKind.END:
             self.cursor.refuse("the end of the file")
 
     def _instruction(self, target: Token) -> Instruction | None:
         """What stands behind `target =`; None for a shared variable's declaration, which gives nothing a value."""
-        operation = self.cursor.take(Kind.NAME, "an operation")
+        operation = self.cursor.take(TokenKind.NAME, "an operation")
         form = self.forms.get(operation.text)
         if form is None:
             return self._operation(target, operation)
@@ -174,7 +174,7 @@ class _Document:
         self.cursor.expect("(", "shape", "=")
         shape = self._shape()
         self.cursor.expect(",", "label", "=")
-        label = self.cursor.take(Kind.TEXT).text
+        label = self.cursor.take(TokenKind.TEXT).text
         self.cursor.expect(")")
         self._give(target, kind)
         return Variable(target.text, shape, label)
@@ -193,7 +193,7 @@ class _Document:
         if target.text in self.sent:
             self.cursor.refuse_at(target, f"a shared variable that is not sent yet, found {target}")
         self.cursor.expect("(")
-        destinations = self._list("[", "]", lambda: self.cursor.take(Kind.NAME, "the name of an item").text)
+        destinations = self._list("[", "]", lambda: self.cursor.take(TokenKind.NAME, "the name of an item").text)
         self.cursor.expect(",")
         data = self._tensor(self.shared[target.text].kind, "data")
         self.cursor.expect(")")
@@ -202,9 +202,9 @@ class _Document:
 
     def _get(self, target: Token) -> Get:
         self.cursor.expect("(")
-        source = self.cursor.take(Kind.NAME, "the name of an item").text
+        source = self.cursor.take(TokenKind.NAME, "the name of an item").text
         self.cursor.expect(",")
-        shared = self.cursor.take(Kind.NAME, "a shared variable")
+        shared = self.cursor.take(TokenKind.NAME, "a shared variable")
         self._require_shared(shared)
         self.cursor.expect(")")
         self._give(target, self.shared[shared.text].kind)
@@ -243,12 +243,12 @@ class _Document:
         self.cursor.expect("concat", "(")
         parts = self._list("[", "]", lambda: self._tensor(kind, name))
         self.cursor.expect(",", "axis", "=")
-        self.cursor.match(Kind.INTEGER, "1", ", the axis of the columns")
+        self.cursor.match(TokenKind.INTEGER, "1", ", the axis of the columns")
         self.cursor.expect(")")
         return tuple(parts) if len(parts) > 1 else parts[0]
 
     def _tensor(self, kind: str, what: str) -> str:
-        name = self.cursor.take(Kind.NAME, f"a tensor for {what}")
+        name = self.cursor.take(TokenKind.NAME, f"a tensor for {what}")
         if name.text not in self.types:
             found = f"a tensor that has a value here for {what}, found {name}"
             self.cursor.refuse_at(name, found, "every line reads what lines above it declare, compute or get")
@@ -261,7 +261,7 @@ class _Document:
         """`, name = value` for every constant of the operation, once, in any order; in the order of its fragment."""
         found: dict[str, Value] = {}
         while self.cursor.skip(","):
-            name = self.cursor.take(Kind.NAME, "the name of a constant")
+            name = self.cursor.take(TokenKind.NAME, "the name of a constant")
             if name.text in found or name.text not in signature.constants:
                 open_ones = [constant for constant in signature.constants if constant not in found]
                 self.cursor.refuse_at(name, f"a constant of {operation.text}, found {name}", _choices(open_ones))
@@ -284,11 +284,11 @@ class _Document:
                 if not self.cursor.at("true") and not self.cursor.at("false"):
                     self.cursor.refuse(f"true or false for {what}")
                 return self.cursor.next().text == "true"
-        return self.cursor.take(Kind.TEXT, f"a text in quotes for {what}").text
+        return self.cursor.take(TokenKind.TEXT, f"a text in quotes for {what}").text
 
     def _float32(self, what: str) -> float:
         sign = self._sign()
-        word = self.cursor.take(Kind.SCALAR, f"a decimal fraction for {what}")
+        word = self.cursor.take(TokenKind.SCALAR, f"a decimal fraction for {what}")
         with np.errstate(over="ignore"):
             value = float(np.float32(sign * float(word.text)))
         if not math.isfinite(value):
@@ -297,7 +297,7 @@ class _Document:
 
     def _integer(self, what: str) -> int:
         sign = self._sign()
-        word = self.cursor.take(Kind.INTEGER, f"an integer for {what}")
+        word = self.cursor.take(TokenKind.INTEGER, f"an integer for {what}")
         if len(word.text) > DIGITS:
             self.cursor.refuse_at(word, f"an integer for {what}, found {len(word.text)} digits", f"at most {DIGITS}")
         return sign * int(word.text)
@@ -353,7 +353,7 @@ def _fragment_words(text: str) -> list[Token]:
     cursor = Cursor(text, "")
     cursor.expect("fragment")
     words = []
-    while cursor.token.kind is not Kind.END:
+    while cursor.token.kind is not TokenKind.END:
         words.append(cursor.next())
     return words
 
@@ -378,7 +378,7 @@ def _typed_names(cursor: Cursor) -> dict[str, str]:
     found = {}
     cursor.expect("(")
     while not cursor.skip(")"):
-        name = cursor.take(Kind.NAME).text
+        name = cursor.take(TokenKind.NAME).text
         cursor.expect(":")
         kind = ""
         while not cursor.at(",") and not cursor.at(")"):

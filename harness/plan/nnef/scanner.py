@@ -15,7 +15,7 @@ from typing import NoReturn
 from harness.core.errors import RequestError
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """What a word is; its value is how a message calls it."""
 
     NAME = "a name"
@@ -30,13 +30,13 @@ class Kind(Enum):
 class Token:
     """One word: `text` without the quotes, its first character in this line and column, both counted from 1."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     line: int
     column: int
 
     def __str__(self) -> str:
-        return self.kind.value if self.kind is Kind.END else repr(self.text)
+        return self.kind.value if self.kind is TokenKind.END else repr(self.text)
 
 
 _WORD = re.compile(
@@ -61,11 +61,11 @@ def tokens(text: str, file: str) -> Iterator[Token]:
             raise refusal(file, line, column, f"a word of NNEF, found {what}")
         if found.lastgroup != "SPACE":
             word = found[0][1:-1] if found.lastgroup == "TEXT" else found[0]
-            yield Token(Kind[str(found.lastgroup)], word, line, column)
+            yield Token(TokenKind[str(found.lastgroup)], word, line, column)
         if newlines := found[0].count("\n"):
             line, line_start = line + newlines, position + found[0].rindex("\n") + 1
         position = found.end()
-    yield Token(Kind.END, "", line, position - line_start + 1)
+    yield Token(TokenKind.END, "", line, position - line_start + 1)
 
 
 def refusal(file: str, line: int, column: int, expected: str, hint: str = "") -> RequestError:
@@ -89,7 +89,7 @@ class Cursor:
     def next(self) -> Token:
         """The word at this place, which is left behind; the end of the file never is."""
         found = self.token
-        self._position += found.kind is not Kind.END
+        self._position += found.kind is not TokenKind.END
         return found
 
     def skip(self, symbol: str) -> bool:
@@ -98,7 +98,7 @@ class Cursor:
 
     def at(self, word: str) -> bool:
         """Whether the word here is the symbol or name `word`."""
-        return self.token.kind in {Kind.SYMBOL, Kind.NAME} and self.token.text == word
+        return self.token.kind in {TokenKind.SYMBOL, TokenKind.NAME} and self.token.text == word
 
     def expect(self, *words: str) -> Token:
         """Pass the given words, one after the other; the last of them."""
@@ -108,13 +108,13 @@ class Cursor:
             found = self.next()
         return found
 
-    def take(self, kind: Kind, what: str = "") -> Token:
+    def take(self, kind: TokenKind, what: str = "") -> Token:
         """Pass a word of a kind; `what` says for what it is."""
         if self.token.kind is not kind:
             self.refuse(what or kind.value)
         return self.next()
 
-    def match(self, kind: Kind, text: str, what: str = "", hint: str = "") -> None:
+    def match(self, kind: TokenKind, text: str, what: str = "", hint: str = "") -> None:
         """Pass this very word; `what` says for what it is."""
         if (self.token.kind, self.token.text) != (kind, text):
             self.refuse(f"{text!r}{what}", hint)

@@ -50,7 +50,7 @@ class Circle:
 
 
 @dataclass(frozen=True)
-class Bar:
+class TransitionBox:
     """One transition; (x, y) is its middle."""
 
     name: str
@@ -89,7 +89,7 @@ class Picture:
     lanes: tuple[Lane, ...]
     wires: tuple[Wire, ...]
     circles: tuple[Circle, ...]
-    bars: tuple[Bar, ...]
+    bars: tuple[TransitionBox, ...]
     hues: dict[str, int]
 
 
@@ -141,10 +141,12 @@ def _circle(net: Net, name: str, spot: Spot, hues: dict[str, int]) -> Circle:
     return Circle(name, spot.x, spot.y, radius, tuple(dots) if few else (), 0 if few else len(tokens), final)
 
 
-def _bar(net: Net, index: int, spot: Spot, hues: dict[str, int]) -> Bar:
+def _bar(net: Net, index: int, spot: Spot, hues: dict[str, int]) -> TransitionBox:
     transition = net.transitions[index]
     size = (SYNC_WIDTH, BAR_WIDTH) if spot.above else (BAR_WIDTH, BAR_HEIGHT)
-    return Bar(transition.name, transition.label, spot.x, spot.y, *size, hues[transition.colour], transition.sync)
+    return TransitionBox(
+        transition.name, transition.label, spot.x, spot.y, *size, hues[transition.colour], transition.sync
+    )
 
 
 def _radius(spot: Spot) -> float:

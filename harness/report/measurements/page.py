@@ -41,7 +41,7 @@ class Law:
 
 
 @dataclass(frozen=True)
-class Portrait:
+class PartSection:
     """All that the page shows of one part."""
 
     part: Mapping[str, Any]
@@ -116,12 +116,12 @@ def _lacking(parts: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
                 yield labels.percentile(quantile), quantile["interval"]["not_given"]
 
 
-def _portraits(document: Mapping[str, Any]) -> Iterator[Portrait]:
+def _portraits(document: Mapping[str, Any]) -> Iterator[PartSection]:
     """The part with the largest median first: where a reader will look."""
     parts = document["parts"]
     compared = {part["name"]: part for part in (document["against"] or {"parts": ()})["parts"]}
     for part in sorted(parts, key=lambda part: -part["summary"]["median_ns"]):
-        yield Portrait(
+        yield PartSection(
             part,
             labels.findings(part, document["measured"]),
             tuple(_charts(part, document, compared.get(part["name"], {}))),

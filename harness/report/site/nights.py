@@ -9,12 +9,12 @@ from pathlib import PurePath
 
 from harness.core.outcome import Ending, Outcome
 from harness.core.text import duration, plural, retries
-from harness.nightly.history.nights import Change, Kind, Past
+from harness.nightly.history.nights import Change, ChangeKind, Past
 from harness.nightly.record import Attempt, Entry, Night
 from harness.report.site.labels import SIGNS, TONES, day, file_name, link
 from harness.report.site.open_since import Lasting, has_ended, is_unsettled
 
-UNSURE = {Kind.INCONCLUSIVE, Kind.NOT_RUN, Kind.QUARANTINED}
+UNSURE = {ChangeKind.INCONCLUSIVE, ChangeKind.NOT_RUN, ChangeKind.QUARANTINED}
 SURPRISES = {"bad": "wrong", "unsure": "inconclusive", "idle": "not run"}
 
 

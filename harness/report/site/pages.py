@@ -37,7 +37,7 @@ BOARD_RUNS = 50
 
 
 @dataclass(frozen=True)
-class Line:
+class RunRow:
     """A run in a table."""
 
     name: str
@@ -76,7 +76,7 @@ class Index:
     seen: str
     before: tuple[Shift, ...]
     unreadable: tuple[tuple[str, str], ...]
-    latest: tuple[Line, ...]
+    latest: tuple[RunRow, ...]
     drawn: tuple[Course, ...]
     courses: tuple[Course, ...]
     runs: int
@@ -103,7 +103,7 @@ class BoardPage:
     where: str
     soc: str
     courses: tuple[Course, ...]
-    runs: tuple[Line, ...]
+    runs: tuple[RunRow, ...]
     quarantined: tuple[tuple[str, str, str], ...]
 
 
@@ -115,7 +115,7 @@ class RunsPage:
     number: int
     oldest: bool
     latest: bool
-    lines: tuple[Line, ...]
+    lines: tuple[RunRow, ...]
     since: str
 
 
@@ -205,10 +205,10 @@ def _shifts(laboratory: Laboratory, known: Known) -> tuple[Shift, ...]:
     return tuple(found[::-1])
 
 
-def _line(run: Run, reports: Mapping[str, str]) -> Line:
+def _line(run: Run, reports: Mapping[str, str]) -> RunRow:
     colour = "bad" if run.differs_so_far else tone(run.verdict)
     report, junit, csv = (reports.get(name, "") for name in files.COPIED)
-    return Line(
+    return RunRow(
         run.name,
         colour,
         SIGNS[colour],
@@ -231,7 +231,7 @@ def _index(
     laboratory: Laboratory,
     known: Known,
     shifts: tuple[Shift, ...],
-    lines: tuple[Line, ...],
+    lines: tuple[RunRow, ...],
     courses: tuple[Course, ...],
     site: Site,
     refresh_s: int | None,
@@ -287,9 +287,9 @@ def _night_pages(shifts: Sequence[Shift], site: Site, refresh_s: int | None) -> 
 
 
 def _board_pages(
-    laboratory: Laboratory, shifts: Sequence[Shift], lines: Sequence[Line], courses: Sequence[Course], site: Site
+    laboratory: Laboratory, shifts: Sequence[Shift], lines: Sequence[RunRow], courses: Sequence[Course], site: Site
 ) -> Iterator[Page]:
-    runs: dict[str, list[tuple[Run, Line]]] = {}
+    runs: dict[str, list[tuple[Run, RunRow]]] = {}
     for run, line in zip(laboratory.runs, lines, strict=True):
         runs.setdefault(run.board, []).append((run, line))
     boards = {*runs, *(row.board for one in shifts for row in one.rows)} - {""}
@@ -307,7 +307,7 @@ def _board_pages(
         yield Page(board_page(board), "site_board.html.jinja", view)
 
 
-def _run_pages(lines: Sequence[Line], since: str, site: Site) -> Iterator[Page]:
+def _run_pages(lines: Sequence[RunRow], since: str, site: Site) -> Iterator[Page]:
     """Filled from the oldest run on, so that a page that is full stays as it is."""
     oldest_first = lines[::-1]
     count = _count_pages(lines)
@@ -317,7 +317,7 @@ def _run_pages(lines: Sequence[Line], since: str, site: Site) -> Iterator[Page]:
         yield Page(run_page(number), "site_runs.html.jinja", view)
 
 
-def _count_pages(lines: Sequence[Line]) -> int:
+def _count_pages(lines: Sequence[RunRow]) -> int:
     return max(1, -(-len(lines) // PER_PAGE))
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from harness.core.time_units import duration, unit_of
 from harness.nightly.history.run import Run
-from harness.nightly.history.trend import Line, Place, Trend
+from harness.nightly.history.trend import NoiseLevel, Series, Trend
 from harness.report.measurements.chart import Axis, Chart, Key, Shape, Tick, area, line
 from harness.report.site.nights import board_page
 
@@ -101,10 +101,10 @@ def text(value: float, run: Run) -> str:
     return duration(value) if run.unit == "ns" else f"{value:,.0f}"
 
 
-def _number(found: Line | None, run: Run) -> Number:
+def _number(found: Series | None, run: Run) -> Number:
     if found is None:
         return Number("", "", "")
-    tone = {Place.ABOVE: "bad", Place.BELOW: "good"}.get(found.place, "soft")
+    tone = {NoiseLevel.ABOVE: "bad", NoiseLevel.BELOW: "good"}.get(found.place, "soft")
     return Number(text(found.values[-1], run), found.place.value, tone)
 
 
@@ -131,7 +131,7 @@ def _moment(run: Run) -> float:
 
 
 def _chart(
-    title: str, moments: Sequence[float], lines: Sequence[tuple[str, str, Line]], run: Run, largest: float
+    title: str, moments: Sequence[float], lines: Sequence[tuple[str, str, Series]], run: Run, largest: float
 ) -> Chart:
     unit = unit_of(largest) if run.unit == "ns" else None
     y = _values([found for _, _, found in lines], unit.name if unit else run.unit, unit.nanoseconds if unit else 1.0)
@@ -150,7 +150,7 @@ def _chart(
     )  # fmt: skip
 
 
-def _values(lines: Sequence[Line], title: str, unit: float) -> Axis:
+def _values(lines: Sequence[Series], title: str, unit: float) -> Axis:
     """An axis for all values and bands."""
     values = [value for found in lines for value in found.values]
     low, high = min(values), max(values)
@@ -162,7 +162,7 @@ def _values(lines: Sequence[Line], title: str, unit: float) -> Axis:
     return Axis(title, low - room, high + room, PLOT_HEIGHT, 0, unit=unit)
 
 
-def _band(found: Line, x: Axis, y: Axis) -> Iterator[Shape]:
+def _band(found: Series, x: Axis, y: Axis) -> Iterator[Shape]:
     if found.band:
         top, bottom = y.at(found.band.high), y.at(found.band.low)
         corners = ([(x.start, top), (x.end, top)], [(x.start, bottom), (x.end, bottom)])

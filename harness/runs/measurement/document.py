@@ -25,7 +25,7 @@ from harness.runs.measurement.base import READINGS_FILE, Base
 from harness.runs.measurement.config_diff import changed
 from harness.runs.measurement.devices import DeviceTime
 from harness.runs.measurement.headline import headline
-from harness.runs.measurement.parts import Part, interval, parts_of
+from harness.runs.measurement.parts import MeasuredPart, interval, parts_of
 from harness.runs.measurement.request import Asked, Quantity
 from harness.runs.measurement.segments import Probe, Readings, Segment
 
@@ -74,7 +74,7 @@ def conclude(job: Job, asked: Asked, measured: Measured, readings: Readings, bas
     return whole
 
 
-def _part(part: Part, readings: Readings, measured: Measured, asked: Asked) -> dict[str, Any]:
+def _part(part: MeasuredPart, readings: Readings, measured: Measured, asked: Asked) -> dict[str, Any]:
     if asked.quantity is Quantity.TIME:
         return statistics.times(part, readings)
     return statistics.counts(part, readings, measured.probe.constant, len(measured.segments[0].readings))

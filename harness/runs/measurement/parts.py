@@ -14,7 +14,7 @@ from harness.runs.measurement.request import Asked, Quantity
 
 
 @dataclass(frozen=True)
-class Part:
+class MeasuredPart:
     """A column: its name, where it really ran, the function that the processor calls for it.
 
     `tasks` are those of which the readings are summed up: a sum of so many contains what it costs to read as often.
@@ -30,12 +30,12 @@ class Part:
     tasks: int = 1
 
 
-def parts_of(job: Job, asked: Asked) -> tuple[Part, ...]:
+def parts_of(job: Job, asked: Asked) -> tuple[MeasuredPart, ...]:
     """The parts, column by column."""
     return planned(job.plan, document.where_of(job), asked)
 
 
-def planned(plan: Plan, ran_on: Sequence[str], asked: Asked) -> tuple[Part, ...]:
+def planned(plan: Plan, ran_on: Sequence[str], asked: Asked) -> tuple[MeasuredPart, ...]:
     """The parts of a plan; `ran_on` says of every item where it really ran."""
     where = {item.name: place for item, place in zip(plan.items, ran_on, strict=True)}
     if asked.scope == "network":
@@ -84,6 +84,8 @@ def _functions(tasks: Iterable[str]) -> str:
     return ", ".join(f"{task}_forward" for task in tasks)
 
 
-def _part(name: str, function: str, items: Sequence[Item], where: Mapping[str, str], tasks: int) -> Part:
+def _part(name: str, function: str, items: Sequence[Item], where: Mapping[str, str], tasks: int) -> MeasuredPart:
     ran_on = " + ".join(dict.fromkeys(where[item.name] for item in items))
-    return Part(name, ran_on, function, all(targets.find(item.target).compiler() is None for item in items), tasks)
+    return MeasuredPart(
+        name, ran_on, function, all(targets.find(item.target).compiler() is None for item in items), tasks
+    )

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from harness.analysis import timing
 from harness.analysis.timing import NotApplicable, NotGiven, Pwcet, Series, Verdict
-from harness.runs.measurement.parts import Part
+from harness.runs.measurement.parts import MeasuredPart
 
 TIMELINE_POINTS = 400
 MOST_DISTURBED = 0.01  # of the readings of a part; a counter that is disturbed more often is not exact
@@ -26,7 +26,7 @@ BODY = 0.99  # of the executions, the fastest: one slow execution must not press
 Readings = npt.NDArray[np.uint64] | npt.NDArray[np.int64]
 
 
-def times(part: Part, readings: Readings) -> dict[str, Any]:
+def times(part: MeasuredPart, readings: Readings) -> dict[str, Any]:
     """The statistics of one part's execution times, ns (n,), in the order of measurement.
 
     A warm-up that shows in spite of the one left out is no part of the extremes, which say so.
@@ -45,7 +45,7 @@ def times(part: Part, readings: Readings) -> dict[str, Any]:
     }
 
 
-def counts(part: Part, readings: Readings, overhead: int | None, vectors: int) -> dict[str, Any]:
+def counts(part: MeasuredPart, readings: Readings, overhead: int | None, vectors: int) -> dict[str, Any]:
     """The counted events of one part's executions, (n,): equal in all of them, or which executions were the extremes.
 
     What two readings cost is taken off, once for each task, where it is known to be constant.  Execution i is of vector

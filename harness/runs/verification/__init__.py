@@ -13,7 +13,7 @@ revisions   programs that run with the sources of the revision that made the run
 again       all of them, in this order
 """
 
-from harness.runs.verification.claims import Claim, State, stands
+from harness.runs.verification.claims import Claim, ClaimState, stands
 from harness.runs.verification.verify import Wanted, verify
 
-__all__ = ["Claim", "State", "Wanted", "stands", "verify"]
+__all__ = ["Claim", "ClaimState", "Wanted", "stands", "verify"]

@@ -29,7 +29,7 @@ MALFORMED = (
 )
 
 
-class State(StrEnum):
+class ClaimState(StrEnum):
     """Whether a claim holds."""
 
     OK = "ok"
@@ -45,7 +45,7 @@ class Claim:
     """
 
     name: str
-    state: State
+    state: ClaimState
     text: str
     needed: bool = True
 
@@ -61,21 +61,21 @@ class UncheckedError(Exception):
 def claim(name: str, check: Callable[[], str], *, needed: bool = True) -> Claim:
     """What comes of a check: it returns what it has seen, or raises what speaks against it or hinders it."""
     try:
-        return Claim(name, State.OK, check(), needed)
+        return Claim(name, ClaimState.OK, check(), needed)
     except (ContradictionError, RequestError, BoardError) as error:
-        return Claim(name, State.WRONG, str(error), needed)
+        return Claim(name, ClaimState.WRONG, str(error), needed)
     except (UncheckedError, HarnessError) as error:
-        return Claim(name, State.UNCHECKED, str(error), needed)
+        return Claim(name, ClaimState.UNCHECKED, str(error), needed)
     except MALFORMED as error:
         reason = f"damaged, or written by another version of harness: {type(error).__name__}: {error}"
-        return Claim(name, State.UNCHECKED, reason)  # needed: else a form that stops the check would pass it
+        return Claim(name, ClaimState.UNCHECKED, reason)  # needed: else a form that stops the check would pass it
 
 
 def stands(claims: Sequence[Claim]) -> bool | None:
     """Whether the evidence does; None if that could not be found out."""
-    if any(each.state is State.WRONG for each in claims):
+    if any(each.state is ClaimState.WRONG for each in claims):
         return False
-    return None if any(each.needed and each.state is State.UNCHECKED for each in claims) else True
+    return None if any(each.needed and each.state is ClaimState.UNCHECKED for each in claims) else True
 
 
 def require_equal(what: str, recorded: Any, found: Any, *, close: float = 0.0) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.runs.document import SCHEMA
-from harness.runs.measurement.parts import Part
+from harness.runs.measurement.parts import MeasuredPart
 from harness.runs.verification.claims import UncheckedError, listed
 from harness.runs.verification.folder import RUN, Evidence
 from harness.targets.bundle import PROGRAM
@@ -94,7 +94,7 @@ MEASUREMENTS = {
     "clock.": BELIEVED,
     "state.": BELIEVED,
     "load.": BELIEVED,
-    **{f"parts.{field.name}": "measured" for field in dataclasses.fields(Part)},
+    **{f"parts.{field.name}": "measured" for field in dataclasses.fields(MeasuredPart)},
     "parts.": "numbers",
     "devices.": BELIEVED,
     "readings.": "numbers",

@@ -25,7 +25,7 @@ from harness.runs.measurement import facts, parts, segments, statistics
 from harness.runs.measurement.base import READINGS_FILE, Base
 from harness.runs.measurement.document import against as compared_with
 from harness.runs.measurement.document import judge, not_met
-from harness.runs.measurement.parts import Part
+from harness.runs.measurement.parts import MeasuredPart
 from harness.runs.measurement.request import Asked, Quantity
 from harness.runs.measurement.segments import Readings
 from harness.runs.verification.claims import ContradictionError, Progress, UncheckedError, require_equal
@@ -75,7 +75,7 @@ def measured(subject: Measurement) -> str:
     }
     require_equal(f"{RUN}, measured,", {key: said[key] for key in found}, found)
     planned = [dataclasses.asdict(part) for part in parts.planned(subject.plan, subject.ran_on, asked)]
-    names = [field.name for field in dataclasses.fields(Part)]
+    names = [field.name for field in dataclasses.fields(MeasuredPart)]
     require_equal(f"{RUN}, parts,", [{name: part[name] for name in names} for part in run["parts"]], planned)
     return f"{said['quantity']} of the {asked.scope}: {said['samples']:,} executions in {len(each):,} processes"
 
@@ -168,7 +168,7 @@ def _readings(evidence: Evidence) -> Readings:
 
 
 def _part(recorded: Mapping[str, Any], run: Mapping[str, Any], readings: Readings) -> dict[str, Any]:
-    part = Part(**{field.name: recorded[field.name] for field in dataclasses.fields(Part)})
+    part = MeasuredPart(**{field.name: recorded[field.name] for field in dataclasses.fields(MeasuredPart)})
     if run["measured"]["quantity"] == Quantity.TIME.value:
         return statistics.times(part, readings)
     return statistics.counts(part, readings, run["clock"]["constant"], run["measured"]["segment"])

@@ -22,9 +22,9 @@ from harness.runs.verification import board, bundle, fields, folder, inputs, mea
 from harness.runs.verification.claims import (
     MALFORMED,
     Claim,
+    ClaimState,
     ContradictionError,
     Progress,
-    State,
     UncheckedError,
     claim,
     listed,
@@ -59,7 +59,7 @@ def verify(evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[C
     try:
         list(folder.plain(evidence.path))
     except ContradictionError as error:  # a pipe would never end, a link lead anywhere
-        yield Claim("content", State.UNCHECKED, f"nothing else is opened: {error}")
+        yield Claim("content", ClaimState.UNCHECKED, f"nothing else is opened: {error}")
         return
     yield claim("content", lambda: folder.content(evidence), needed=False)
     yield claim("fields", lambda: fields.known(evidence))
@@ -69,7 +69,7 @@ def verify(evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[C
         plan, vectors = inputs.read(evidence)
     except (HarnessError, *MALFORMED) as error:
         text = f"request, plan, model or vectors cannot be read, and all else follows from them: {error}"
-        yield Claim("plan", State.WRONG, text)
+        yield Claim("plan", ClaimState.WRONG, text)
         return
     yield claim("request", lambda: inputs.request(evidence, plan))
     yield claim("board", lambda: board.board(evidence, wanted.emulator_key))

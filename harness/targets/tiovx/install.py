@@ -21,7 +21,7 @@ from harness.boards.session import Board, Completed, Connect, Deadline
 from harness.core import subprocesses
 from harness.core.errors import BoardError, ConnectionFailed, ToolError
 from harness.core.file_digest import file_sha256
-from harness.core.subprocesses import Job, Notify
+from harness.core.subprocesses import Notify, ToolCall
 from harness.targets.base import KERNELS
 from harness.targets.tiovx.sdk import MODERN
 from harness.targets.tiovx.settings import TiovxSettings
@@ -209,7 +209,7 @@ def build(sdk: Sdk, log: Path, notify: Notify, timeout_s: float) -> Path:
 
     ToolError if it fails, outlasts `timeout_s`, or makes no such image.
     """
-    job = Job(
+    call = ToolCall(
         sdk.build_command,
         doing="building",
         noun="the build",
@@ -219,7 +219,7 @@ def build(sdk: Sdk, log: Path, notify: Notify, timeout_s: float) -> Path:
         if_missing="install GNU make",
         if_failed=f"run it by hand to see more: {' '.join(sdk.build_command)}",
     )
-    subprocesses.run(job, notify)
+    subprocesses.run(call, notify)
     return _built_image(sdk)
 
 
@@ -241,7 +241,7 @@ def _built_image(sdk: Sdk) -> Path:
 
 
 @dataclass(frozen=True)
-class Place:
+class InstalledFirmware:
     """Where the board keeps the image that its C7x starts with, and what lies there."""
 
     image: PurePosixPath
@@ -259,7 +259,7 @@ class Place:
         return f"mv {self.backup} {self.image} && sync && reboot"
 
 
-def find_place(board: Board) -> Place:
+def find_place(board: Board) -> InstalledFirmware:
     """Follow the link that the kernel loads; BoardError if there is none, or if it cannot be replaced."""
     image = PurePosixPath(_said(board, "readlink", "-f", str(LINK)))
     if board.run(["test", "-f", str(image)], COMMAND_TIMEOUT_S).status != 0:
@@ -273,10 +273,10 @@ def find_place(board: Board) -> Place:
             "log in as root (user of the address), and if it is mounted read-only: mount -o remount,rw /",
         )
     has_kernels = board.run(["grep", "-qF", OWN_KERNEL, str(image)], COMMAND_TIMEOUT_S).status == 0
-    return Place(image, hashes_of(board, [image])[0], has_kernels)
+    return InstalledFirmware(image, hashes_of(board, [image])[0], has_kernels)
 
 
-def deploy(board: Board, image: Path, place: Place) -> str:
+def deploy(board: Board, image: Path, place: InstalledFirmware) -> str:
     """Put `image` in the place of the board's; its SHA-256.
 
     Nothing is replaced before the copy on the board has been found equal.  What lay there is kept as `place.backup`,
@@ -312,7 +312,7 @@ def _send(board: Board, image: Path, copy: PurePosixPath, sha256: str) -> None:
     _checked(board, "sync")
 
 
-def _keep(board: Board, place: Place) -> None:
+def _keep(board: Board, place: InstalledFirmware) -> None:
     """A copy of the image, under its name only when it is whole."""
     part = f"{place.backup}.part"
     _checked(board, "cp", "-p", str(place.image), part)
@@ -359,7 +359,7 @@ def _boot(board: Board) -> str:
     return _said(board, "cat", "/proc/sys/kernel/random/boot_id")
 
 
-def confirm(answer: str, place: Place) -> None:
+def confirm(answer: str, place: InstalledFirmware) -> None:
     """Whether the kernels that answered are those of these sources."""
     if kernels_digest() not in answer:
         raise BoardError(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.operators.obligations import Part
+from harness.operators.obligations import StageKind
 from harness.operators.qgemm import QGemm
 from harness.targets.contraction import stages
 from harness.targets.generated import C_TYPES, ItemCode, Launch, LayerCode, Stage, Table, TaskView, definition
@@ -20,7 +20,7 @@ ABSENT = "VITIS_ABSENT"
 TYPES = {"uint8": "VITIS_UINT8", "int8": "VITIS_INT8", "int32": "VITIS_INT32", "float32": "VITIS_SCALED"}
 DRIVER = ("vitis_put", "vitis_run", "vitis_get")
 LAUNCH, ITEM = 184, 192  # bytes of the structs of kernels/vitis/vitis.h
-PARTS = {Part.ACCUMULATE: "ACCUMULATE", Part.FINISH: "FINISH"}
+PARTS = {StageKind.ACCUMULATE: "ACCUMULATE", StageKind.FINISH: "FINISH"}
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from harness.core.arrays import Array
 from harness.operators.qgemm import QGemm
 from harness.targets.generated import Launch
 from harness.targets.vitis import qgemm, records, rtl
-from harness.targets.vitis.rtl import Shape
+from harness.targets.vitis.rtl import LayerGeometry
 from harness.targets.vitis.signature import kernel_name
 
 LUTROM_WORDS = 512
@@ -55,7 +55,7 @@ K26 = Resources(lut=117_120, dsp=1_248, bram36=144)
 UNITS = {"dsp": "DSP", "bram36": "BRAM36", "lut": "LUT"}
 
 
-def shapes(launch: Launch, *, everything: bool = False) -> tuple[Shape, ...]:
+def shapes(launch: Launch, *, everything: bool = False) -> tuple[LayerGeometry, ...]:
     """What the cycles of a launch depend on, layer by layer; `everything` is whether all activations are asked for."""
     flows = records.flows(launch, everything)
     return tuple(

@@ -57,7 +57,7 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Place:
+class BoardApplications:
     """A board that can be given applications: what it has loaded, its free memory on disk."""
 
     listed: Listed
@@ -73,7 +73,7 @@ def listed(text: str) -> Listed | None:
     return Listed(tuple(name for name, _ in rows), tuple(name for name, slot in rows if not slot.startswith("-1")))
 
 
-def find_place(board: Board) -> Place:
+def find_place(board: Board) -> BoardApplications:
     """Look whether an application could be installed and loaded; BoardError says what is missing.  Changes nothing."""
     user = _said(board, "id", "-u")
     if user != "0":
@@ -86,7 +86,7 @@ def find_place(board: Board) -> Place:
     free_mib = _free_mib(board)
     if free_mib < NEEDED_MIB:
         raise BoardError(f"{free_mib} MiB are free in {FIRMWARE} on the board: {NEEDED_MIB} are needed", "free some")
-    return Place(found, free_mib)
+    return BoardApplications(found, free_mib)
 
 
 def list_applications(board: Board) -> Listed:
@@ -164,7 +164,7 @@ def _compare(board: Board, package: Package, part: PurePosixPath) -> None:
             )
 
 
-def load(board: Board, app: str, place: Place) -> str:
+def load(board: Board, app: str, place: BoardApplications) -> str:
     """Take out of the fabric what is in it, and load the application; what the manager says of that.
 
     BoardError if it is not active then; what was loaded before is brought back, if that is possible.
@@ -194,7 +194,7 @@ def _unload(board: Board) -> None:
         )
 
 
-def _brought_back(board: Board, place: Place) -> str:
+def _brought_back(board: Board, place: BoardApplications) -> str:
     """The application from before, loaded again if it can be; in words."""
     if not place.listed.active:
         return "nothing is in the fabric now"

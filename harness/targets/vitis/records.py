@@ -20,7 +20,7 @@ from harness.targets.generated import Launch, TaskView
 
 
 @dataclass(frozen=True)
-class Place:
+class RecordField:
     """A buffer of `width` elements in a record, the first of which is element `start` of it."""
 
     name: str
@@ -37,14 +37,14 @@ class Place:
 class Record:
     """Buffers one behind the other, without gaps, each once."""
 
-    places: tuple[Place, ...]
+    places: tuple[RecordField, ...]
 
     @property
     def width(self) -> int:
         """Its elements."""
         return self.places[-1].stop if self.places else 0
 
-    def place(self, name: str) -> Place:
+    def place(self, name: str) -> RecordField:
         """Where the buffer stands; KeyError if it is not there."""
         return {place.name: place for place in self.places}[name]
 
@@ -61,7 +61,7 @@ class Flow:
     """
 
     before: Record
-    read: Place
+    read: RecordField
     after: Record
 
     @property
@@ -70,12 +70,12 @@ class Flow:
         return self.read.start
 
     @property
-    def output(self) -> Place:
+    def output(self) -> RecordField:
         """What it has appended, in the record behind it."""
         return self.after.places[-1]
 
     @property
-    def kept(self) -> tuple[Place, ...]:
+    def kept(self) -> tuple[RecordField, ...]:
         """What it lets pass, where it stands in the record before it."""
         return tuple(self.before.place(place.name) for place in self.after.places[:-1])
 
@@ -141,4 +141,4 @@ def _record(buffers: Iterable[tuple[str, int]]) -> Record:
     """These buffers, by their names and widths, one behind the other."""
     named = tuple(buffers)
     starts = itertools.accumulate((width for _, width in named), initial=0)
-    return Record(tuple(Place(name, start, width) for (name, width), start in zip(named, starts, strict=False)))
+    return Record(tuple(RecordField(name, start, width) for (name, width), start in zip(named, starts, strict=False)))

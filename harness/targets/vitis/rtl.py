@@ -25,7 +25,7 @@ REQUANTIZE_CYCLES = LEVELS + 1
 
 
 @dataclass(frozen=True)
-class Shape:
+class LayerGeometry:
     """What a layer's cycles depend on: K, N, and whether its output is codes or accumulators.
 
     In the fabric's kernel, not in this core, it reads a record: its K codes and `others`.  Of all these it lets `kept`
@@ -57,12 +57,12 @@ class Shape:
         return max(self.record, self.kept + self.width + 1)
 
 
-def shape(layer: QGemm) -> Shape:
+def shape(layer: QGemm) -> LayerGeometry:
     """The layer's shape."""
-    return Shape(layer.input.size, layer.size, codes=layer.dtype != np.float32)
+    return LayerGeometry(layer.input.size, layer.size, codes=layer.dtype != np.float32)
 
 
-def latency_cycles(shapes: Sequence[Shape]) -> int:
+def latency_cycles(shapes: Sequence[LayerGeometry]) -> int:
     """Of a vector alone: the cycles from that of its first element to that of its last value, both counted.
 
     R[first] + sum_l (3 + 9 where l ends with codes, + N[l])
@@ -73,12 +73,12 @@ def latency_cycles(shapes: Sequence[Shape]) -> int:
     return shapes[0].record + sum(each.pipeline_cycles + each.width for each in shapes)
 
 
-def interval_cycles(shapes: Sequence[Shape]) -> int:
+def interval_cycles(shapes: Sequence[LayerGeometry]) -> int:
     """From a vector to the next when none waits for its elements, max_l max(R[l], P[l] + N[l] + 1): the slowest's."""
     return max(each.interval_cycles for each in shapes)
 
 
-def total_cycles(shapes: Sequence[Shape], vectors: int) -> int:
+def total_cycles(shapes: Sequence[LayerGeometry], vectors: int) -> int:
     """From the first element of the first vector to the last value of the last one, both counted."""
     return latency_cycles(shapes) + (vectors - 1) * interval_cycles(shapes)
 

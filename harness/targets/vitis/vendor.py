@@ -28,7 +28,7 @@ from typing import Any
 from harness.boards.profile import Profile
 from harness.core import subprocesses
 from harness.core.errors import ToolError
-from harness.core.subprocesses import Job, Notify
+from harness.core.subprocesses import Notify, ToolCall
 from harness.targets.vitis import overlay, reports, xclbin
 from harness.targets.vitis.kernel import SOURCE, Fabric
 from harness.targets.vitis.overlay import Hardware
@@ -287,7 +287,7 @@ class _Work:
         self.notify(doing)
         with self.log.open("ab") as file:
             file.write(f"\n$ cd {folder} && {' '.join(words)}\n".encode())
-        job = Job(
+        call = ToolCall(
             words,
             doing=doing,
             noun=f"{Path(words[0]).name} ({doing})",
@@ -298,7 +298,7 @@ class _Work:
             folder=folder,
             environment=self.tools.environment,
         )
-        subprocesses.run(job, self.notify)
+        subprocesses.run(call, self.notify)
 
 
 @contextmanager

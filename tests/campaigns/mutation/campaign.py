@@ -12,7 +12,7 @@ from pathlib import Path
 from harness.analysis import proof
 from harness.analysis.compare import compare
 from harness.analysis.diagnosis import Diagnosis, cases, diagnose
-from harness.analysis.proof import Effort, Question, Side, Step, answers, composition, launches
+from harness.analysis.proof import Effort, ProofStep, Question, Side, answers, composition, launches
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.core.errors import BoardError
@@ -21,7 +21,7 @@ from harness.execution import dumps, program
 from harness.execution.probe import Probe
 from harness.execution.program import Deployed
 from harness.operators.add import Add
-from harness.operators.obligations import Part
+from harness.operators.obligations import StageKind
 from harness.plan import plan
 from harness.plan.plan import Plan
 from harness.runs.chunks import DIAGNOSED
@@ -77,7 +77,7 @@ class Outcome:
     """
 
     differing: int
-    failed: tuple[Step, ...]
+    failed: tuple[ProofStep, ...]
     named: Named | None
     complete: bool = True
     refused: tuple[Guard, ...] = ()
@@ -181,7 +181,7 @@ def attempt(
     except BoardError:
         refused, differing, diagnoses = [*refused, Guard.RUN], 0, []
     failed = failed_steps(trial, all_floats=all_floats)
-    if not differing and Step.REQUANTIZATION in failed and Guard.RUN not in refused:
+    if not differing and ProofStep.REQUANTIZATION in failed and Guard.RUN not in refused:
         diagnoses = diagnosed_by_the_proof(trial)
     complete = not any(isinstance(layer, Add) for layer in subject.network.layers)
     return Outcome(differing, failed, named(diagnoses, causes), complete, tuple(refused))
@@ -210,7 +210,7 @@ def run(trial: Trial) -> tuple[int, list[Diagnosis]]:
 def diagnosed_by_the_proof(trial: Trial) -> list[Diagnosis]:
     """What a claim says of the cause where it does not hold: of the end of each QGemm."""
     pairs = zip(trial.made.network.layers, codegen.generate(trial.made).tasks, strict=True)
-    stages = ((layer, stage) for layer, code in pairs for stage in code.stages if stage.part is Part.FINISH)
+    stages = ((layer, stage) for layer, code in pairs for stage in code.stages if stage.part is StageKind.FINISH)
     diagnoses = (
         answers.diagnose(obligation.causes, layer, stage, trial.probe)
         for layer, stage in stages
@@ -229,7 +229,7 @@ def executed(trial: Trial) -> list[Array]:
     return list(program.collect(trial.deployed, done, range(len(layers)), layers, trial.scratch).values())
 
 
-def failed_steps(trial: Trial, *, all_floats: bool) -> tuple[Step, ...]:
+def failed_steps(trial: Trial, *, all_floats: bool) -> tuple[ProofStep, ...]:
     """The steps of the argument in which some claim does not hold.
 
     What takes long is only asked where all else holds: whole runs under delays, and every float32 (`all_floats`).
@@ -242,7 +242,7 @@ def failed_steps(trial: Trial, *, all_floats: bool) -> tuple[Step, ...]:
     for asked in (quick, _composition(trial), long):
         failed = {question.step for question in asked if not _holds(question)}
         if failed:
-            return tuple(step for step in Step if step in failed)
+            return tuple(step for step in ProofStep if step in failed)
     return ()
 
 

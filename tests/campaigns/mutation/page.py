@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.analysis.proof import Step
+from harness.analysis.proof import ProofStep
 from harness.boards.workspace import ROOT
 from tests.campaigns.mutation import target_cuda, target_tiovx, target_vitis
 from tests.campaigns.mutation.campaign import COMPOSED, Guard, Named, Outcome
@@ -222,7 +222,7 @@ def cell_text(cell: Cell) -> str:
 def _found(outcome: Outcome) -> str:
     if outcome.held:
         return EQUAL if outcome.complete else HELD
-    steps = " ".join(str(list(Step).index(step)) for step in outcome.failed) or "MISSED"
+    steps = " ".join(str(list(ProofStep).index(step)) for step in outcome.failed) or "MISSED"
     return f"{outcome.differing:,} / {steps} / {outcome.named.value if outcome.named else '-'}"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from harness.operators.add import Add
 from harness.operators.base import Layer
-from harness.operators.obligations import Part
+from harness.operators.obligations import StageKind
 from harness.operators.qgemm import QGemm
 from harness.operators.quantize_linear import QuantizeLinear
 from harness.plan.plan import Plan
@@ -74,7 +74,7 @@ def codes_of(made: Plan) -> Iterator[tuple[Layer, LayerCode]]:
     return zip(made.network.layers, codegen.generate(made).tasks, strict=True)
 
 
-def with_body(code: LayerCode, part: Part, body: str) -> Patch:
+def with_body(code: LayerCode, part: StageKind, body: str) -> Patch:
     """The stage with another body."""
     stage = next(stage for stage in code.stages if stage.part is part)
     found = re.search(rf"ONE_CODE void {stage.name}\(.*\)\n{{\n", code.definitions)
@@ -101,7 +101,7 @@ def both(*injections: Injection) -> Injection:
 
 def _with_function(made: Plan, function: str, wanted: Callable[[QGemm], bool]) -> Sequence[Patch]:
     found = [
-        with_body(code, Part.FINISH, _of_products(layer, function))
+        with_body(code, StageKind.FINISH, _of_products(layer, function))
         for layer, code in codes_of(made)
         if isinstance(layer, QGemm) and wanted(layer)
     ]
@@ -147,7 +147,7 @@ def quantizing(function: str) -> Injection:
         yield FUNCTIONS
         for layer, code in codes_of(made):
             if isinstance(layer, QuantizeLinear):
-                yield with_body(code, Part.COMPUTE, body(layer))
+                yield with_body(code, StageKind.COMPUTE, body(layer))
 
     return patches
 
@@ -157,7 +157,7 @@ def without_column_tail(made: Plan) -> Iterator[Patch]:
     for layer, code in codes_of(made):
         if isinstance(layer, QGemm) and layer.size % VECTOR_UNIT:
             whole = layer.size // VECTOR_UNIT * VECTOR_UNIT
-            stage = next(stage for stage in code.stages if stage.part is Part.FINISH)
+            stage = next(stage for stage in code.stages if stage.part is StageKind.FINISH)
             found = re.search(rf"ONE_CODE void {stage.name}\(.*\)\n{{\n +\w+\(", code.definitions)
             assert found
             yield Patch(NETWORK, f"{found[0]}{layer.size},", f"{found[0]}{whole},")

@@ -108,7 +108,7 @@ def past_the_trial() -> Iterator[list[ToolError]]:
     refusals: list[ToolError] = []
     try_all = threshold_check.all_layers
 
-    def noting(layers: Sequence[Layer], thresholds: Mapping[str, Array]) -> list[threshold_check.Tried]:
+    def noting(layers: Sequence[Layer], thresholds: Mapping[str, Array]) -> list[threshold_check.ThresholdCheck]:
         try:
             return try_all(layers, thresholds)
         except ToolError as refusal:

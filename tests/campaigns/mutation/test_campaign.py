@@ -16,12 +16,12 @@ import pytest
 
 from harness.analysis import proof
 from harness.analysis.diagnosis import Diagnosis, Hypothesis, Observation
-from harness.analysis.proof import Step
+from harness.analysis.proof import ProofStep
 from harness.boards.profile import Profile
 from harness.execution import program
 from harness.execution.probe import Probe
 from harness.operators import contraction_faults
-from harness.operators.obligations import Part
+from harness.operators.obligations import StageKind
 from harness.operators.qgemm import QGemm
 from harness.targets import Stage, codegen
 from tests.campaigns.mutation.campaign import Named, Outcome, Workshop, attempt, named
@@ -34,7 +34,7 @@ from tests.campaigns.mutation.target_vitis import VITIS
 from tests.support import builders
 from tests.support.programs.board_program import parse, with_flags
 
-_, CONSTANTS, INPUT, SUMS, ACTIVATIONS, OTHERS, EXECUTION, COMPOSITION = Step
+_, CONSTANTS, INPUT, SUMS, ACTIVATIONS, OTHERS, EXECUTION, COMPOSITION = ProofStep
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 
 FOUND_BY_BOTH = [
@@ -130,7 +130,7 @@ def outcome(workshops: dict[str, Workshop], subjects: dict[str, Subject], tmp_pa
 
 @pytest.mark.parametrize(("mutant", "network", "failed"), FOUND_BY_BOTH)
 def test_what_a_run_finds_the_proof_finds_and_its_cause_is_named(
-    outcome: Attempt, mutant: str, network: str, failed: tuple[Step, ...]
+    outcome: Attempt, mutant: str, network: str, failed: tuple[ProofStep, ...]
 ) -> None:
     found = outcome(mutant, network)
     assert found.differing > 0
@@ -141,7 +141,7 @@ def test_what_a_run_finds_the_proof_finds_and_its_cause_is_named(
 
 @pytest.mark.parametrize(("mutant", "network", "failed", "named"), FOUND_BY_THE_PROOF_ALONE)
 def test_the_proof_finds_what_no_run_of_this_size_does(
-    outcome: Attempt, mutant: str, network: str, failed: tuple[Step, ...], named: Named | None
+    outcome: Attempt, mutant: str, network: str, failed: tuple[ProofStep, ...], named: Named | None
 ) -> None:
     assert outcome(mutant, network) == Outcome(0, failed, named)
 
@@ -155,7 +155,7 @@ def test_of_a_mutant_that_is_the_same_function_every_claim_holds(outcome: Attemp
 @pytest.mark.campaign
 @pytest.mark.parametrize(("target", "mutant", "network", "refused", "failed"), FOUND_ON_A_GPU)
 def test_a_mistake_on_a_gpu_is_refused_or_found_and_past_its_guards_it_is_always_found(
-    outcome: Attempt, target: str, mutant: str, network: str, refused: str, failed: tuple[Step, ...]
+    outcome: Attempt, target: str, mutant: str, network: str, refused: str, failed: tuple[ProofStep, ...]
 ) -> None:
     found = outcome(mutant, network, target)
     assert "".join(guard.value for guard in found.refused) == refused
@@ -166,7 +166,7 @@ def test_a_mistake_on_a_gpu_is_refused_or_found_and_past_its_guards_it_is_always
 @pytest.mark.campaign
 @pytest.mark.parametrize(("mutant", "network", "refused", "failed"), FOUND_ON_A_DSP)
 def test_a_mistake_on_a_dsp_is_found_and_what_ends_the_run_is_an_error(
-    outcome: Attempt, mutant: str, network: str, refused: str, failed: tuple[Step, ...]
+    outcome: Attempt, mutant: str, network: str, refused: str, failed: tuple[ProofStep, ...]
 ) -> None:
     found = outcome(mutant, network, C7X)
     assert "".join(guard.value for guard in found.refused) == refused
@@ -183,7 +183,7 @@ def test_what_no_dump_of_all_activations_shows_the_proof_finds(outcome: Attempt)
 @pytest.mark.campaign
 @pytest.mark.parametrize(("mutant", "network", "refused", "failed"), FOUND_IN_A_FABRIC)
 def test_a_mistake_in_a_fabric_is_found_and_what_ends_the_run_is_an_error(
-    outcome: Attempt, mutant: str, network: str, refused: str, failed: tuple[Step, ...]
+    outcome: Attempt, mutant: str, network: str, refused: str, failed: tuple[ProofStep, ...]
 ) -> None:
     found = outcome(mutant, network, VITIS)
     assert "".join(guard.value for guard in found.refused) == refused
@@ -321,14 +321,14 @@ def test_the_proof_finds_a_wrong_product_if_and_only_if_a_reachable_accumulator_
     codes = codegen.generate(made).tasks
     probe = Probe(suspect.deployed(tmp_path / "run"), program.options(made), 60, tmp_path)
     asked = proof.questions(proof.Subject(small.network, small.network.layers, codes, probe), all_floats=False)
-    claims = [q.ask() for q in asked if q.step is Step.REQUANTIZATION and q.side is proof.Side.BOARD]
+    claims = [q.ask() for q in asked if q.step is ProofStep.REQUANTIZATION and q.side is proof.Side.BOARD]
     assert all(claim.holds for claim in claims) == (not _wrong_accumulators(layer, codes[1].stages, probe))
 
 
 def _wrong_accumulators(layer: QGemm, stages: Iterable[Stage], probe: Probe) -> int:
     sweep = layer.sweep()
     acc = np.minimum(sweep.start + np.arange(sweep.vectors)[:, None], sweep.start + sweep.count - 1)
-    finish = next(stage for stage in stages if stage.part is Part.FINISH)
+    finish = next(stage for stage in stages if stage.part is StageKind.FINISH)
     return int((probe.outputs(finish, acc.astype(np.int32)) != contraction_faults.finish(layer, acc)).sum())
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import model
-from harness.analysis.proof import Step
+from harness.analysis.proof import ProofStep
 from harness.boards.profile import Laboratory
 from harness.plan import plan
 from harness.targets import bundle, codegen
@@ -43,7 +43,7 @@ def test_a_program_is_found_by_what_should_find_it(name: str, objects: Path, tmp
 def test_every_program_is_one_of_its_own_and_says_what_finds_it() -> None:
     assert len(BY_NAME) == len(PROGRAMS) >= 60
     assert len({(wrong.patches, wrong.generator, wrong.board) for wrong in PROGRAMS}) == len(PROGRAMS)
-    finders = {RUN, REFUSED, "structure", *(step.name.lower() for step in Step)}
+    finders = {RUN, REFUSED, "structure", *(step.name.lower() for step in ProofStep)}
     assert all(isinstance(wrong.found, Excluded) or wrong.found in finders for wrong in PROGRAMS)
     assert {wrong.kind for wrong in PROGRAMS} == set(Kind)
 

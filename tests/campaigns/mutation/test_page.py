@@ -7,7 +7,7 @@ import re
 import pytest
 
 from harness import targets
-from harness.analysis.proof import Step
+from harness.analysis.proof import ProofStep
 from tests.campaigns.mutation.campaign import Guard, Named, Outcome
 from tests.campaigns.mutation.faults import FAULTS
 from tests.campaigns.mutation.mutants import MUTANTS, TARGETS
@@ -65,12 +65,12 @@ def test_what_the_page_says_is_good_enough() -> None:
         (None, "="),
         (Outcome(0, (), None), "equal"),
         (Outcome(0, (), None, complete=False), "holds"),
-        (Outcome(1234, (Step.CONSTANTS, Step.REQUANTIZATION), Named.AMONG), "1,234 / 1 4 / among others"),
-        (Outcome(0, (Step.QUANTIZATION,), None), "0 / 2 / -"),
+        (Outcome(1234, (ProofStep.CONSTANTS, ProofStep.REQUANTIZATION), Named.AMONG), "1,234 / 1 4 / among others"),
+        (Outcome(0, (ProofStep.QUANTIZATION,), None), "0 / 2 / -"),
         (Outcome(7, (), Named.NOT), "7 / MISSED / not"),
         (Outcome(0, (), None, refused=(Guard.BUILD,)), "B equal"),
-        (Outcome(5, (Step.OTHERS,), Named.ALONE, refused=(Guard.BUILD, Guard.START)), "BS 5 / 5 / alone"),
-        (Outcome(0, (Step.COMPOSITION,), None, refused=(Guard.RUN,)), "E 0 / 7 / -"),
+        (Outcome(5, (ProofStep.OTHERS,), Named.ALONE, refused=(Guard.BUILD, Guard.START)), "BS 5 / 5 / alone"),
+        (Outcome(0, (ProofStep.COMPOSITION,), None, refused=(Guard.RUN,)), "E 0 / 7 / -"),
         (Outcome(0, (), None, refused=(Guard.RUN,)), "E 0 / MISSED / -"),
     ],
 )
@@ -90,9 +90,9 @@ def test_a_cell_says_that_a_mutant_has_no_meaning() -> None:
 def test_the_totals_of_a_gpu_say_what_was_refused() -> None:
     outcomes = [
         Outcome(0, (), None, refused=(Guard.BUILD,)),
-        Outcome(9, (Step.REQUANTIZATION,), Named.ALONE, refused=(Guard.BUILD, Guard.START)),
-        Outcome(9, (Step.REQUANTIZATION,), Named.ALONE, refused=(Guard.START,)),
-        Outcome(0, (Step.COMPOSITION,), None, refused=(Guard.RUN,)),
+        Outcome(9, (ProofStep.REQUANTIZATION,), Named.ALONE, refused=(Guard.BUILD, Guard.START)),
+        Outcome(9, (ProofStep.REQUANTIZATION,), Named.ALONE, refused=(Guard.START,)),
+        Outcome(0, (ProofStep.COMPOSITION,), None, refused=(Guard.RUN,)),
         Outcome(0, (), None),
     ]
     cells = [
@@ -113,7 +113,7 @@ def test_a_target_says_why_a_mutant_has_no_meaning() -> None:
 
 
 def test_a_target_under_tiovx_has_no_guards_but_a_word_on_what_it_ran_on() -> None:
-    ended = Outcome(0, (Step.CONSTANTS,), None, refused=(Guard.RUN,))
+    ended = Outcome(0, (ProofStep.CONSTANTS,), None, refused=(Guard.RUN,))
     cells = [Cell(C7X, name, net, ended if name == NAMES[0] else None) for name in NAMES for net in networks_of(C7X)]
     text = page(cells, {}, "here")
     assert DOUBLE in text
@@ -144,9 +144,9 @@ def test_what_is_called_otherwise_elsewhere_is_a_mutant_there(target: str) -> No
 
 def test_the_totals_count_programs() -> None:
     outcomes = {
-        NAMES[0]: Outcome(5, (Step.REQUANTIZATION,), Named.ALONE),
-        NAMES[1]: Outcome(5, (Step.REQUANTIZATION,), Named.NOT),
-        NAMES[2]: Outcome(0, (Step.REQUANTIZATION,), Named.AMONG),
+        NAMES[0]: Outcome(5, (ProofStep.REQUANTIZATION,), Named.ALONE),
+        NAMES[1]: Outcome(5, (ProofStep.REQUANTIZATION,), Named.NOT),
+        NAMES[2]: Outcome(0, (ProofStep.REQUANTIZATION,), Named.AMONG),
         NAMES[3]: Outcome(0, (), None),
         NAMES[4]: Outcome(3, (), Named.WRONG),
     }

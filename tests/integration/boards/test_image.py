@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.boards import workspace
-from harness.boards.image import KERNEL, PACKAGES, Entry, build, cpio
+from harness.boards.image import KERNEL, PACKAGES, ArchiveEntry, build, cpio
 from harness.core import debian_packages
 from harness.core.errors import ToolError
 from harness.core.locking import exclusive
@@ -27,7 +27,7 @@ print(image.kernel, image.initramfs)
 """
 
 
-def _read_cpio(archive: bytes) -> Iterator[Entry]:
+def _read_cpio(archive: bytes) -> Iterator[ArchiveEntry]:
     """What a reader of the newc format finds: 13 fields of 8 hexadecimal digits after the magic number."""
     at = 0
     while True:
@@ -42,7 +42,7 @@ def _read_cpio(archive: bytes) -> Iterator[Entry]:
         if name == "TRAILER!!!":
             assert at == len(archive)
             return
-        yield Entry(name, mode, archive[content : content + size], device)
+        yield ArchiveEntry(name, mode, archive[content : content + size], device)
 
 
 @pytest.fixture(scope="session")
@@ -65,11 +65,11 @@ def folder(fetched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 def test_cpio_is_read_back_entry_by_entry() -> None:
     entries = [
-        Entry("bin", 0o40755),
-        Entry("bin/sh", 0o120777, b"busybox"),
-        Entry("dev/console", 0o20600, device=(5, 1)),
-        *(Entry("n" * size, 0o100644, bytes(range(size))) for size in range(1, 9)),  # every padding
-        Entry("empty", 0o100600),
+        ArchiveEntry("bin", 0o40755),
+        ArchiveEntry("bin/sh", 0o120777, b"busybox"),
+        ArchiveEntry("dev/console", 0o20600, device=(5, 1)),
+        *(ArchiveEntry("n" * size, 0o100644, bytes(range(size))) for size in range(1, 9)),  # every padding
+        ArchiveEntry("empty", 0o100600),
     ]
     assert list(_read_cpio(b"".join(cpio(entries)))) == entries
 
@@ -77,7 +77,7 @@ def test_cpio_is_read_back_entry_by_entry() -> None:
 def test_image_holds_what_the_guest_needs(folder: Path) -> None:
     image = build(folder, b"the host key", b"the user's key", print)
     entries = {entry.name: entry for entry in _read_cpio(image.initramfs.read_bytes())}
-    assert entries["etc/ssh/host_key"] == Entry("etc/ssh/host_key", 0o100600, b"the host key")
+    assert entries["etc/ssh/host_key"] == ArchiveEntry("etc/ssh/host_key", 0o100600, b"the host key")
     assert entries["root/.ssh/authorized_keys"].content == b"the user's key"
     assert entries["root"].mode == 0o40700
     assert {"init", "bin/busybox", "usr/sbin/sshd", "usr/bin/chrt", "lib/libc.so.6"} <= entries.keys()

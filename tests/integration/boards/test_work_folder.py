@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from harness import model
-from harness.boards.connect import EMULATED_WORK, Reached, reach
+from harness.boards.connect import EMULATED_WORK, Connection, reach
 from harness.boards.local import LocalBoard
 from harness.boards.profile import Address, Emulator, Profile
 from harness.boards.session import Board, Completed
@@ -207,23 +207,23 @@ def by_ssh(host: Profile, server: sshd.Server, work: Path | None) -> Profile:
 def test_a_board_without_a_work_folder_has_one_in_its_users_home(
     host: Profile, server: sshd.Server, tmp_path: Path
 ) -> None:
-    with reach(by_ssh(host, server, None), tmp_path, print) as reached:
-        assert reached.work == PurePosixPath(server.folder / ".cache/harness/board")
-        assert (Path(reached.work) / "runs").is_dir()
+    with reach(by_ssh(host, server, None), tmp_path, print) as connection:
+        assert connection.work == PurePosixPath(server.folder / ".cache/harness/board")
+        assert (Path(connection.work) / "runs").is_dir()
 
 
 # ---- busybox
 
 
 @pytest.fixture(scope="module")
-def emulated(host: Profile, cache: Path) -> Iterator[Reached]:
+def emulated(host: Profile, cache: Path) -> Iterator[Connection]:
     emulator = Emulator(cpu="cortex-a53", cores=2, memory_mib=512, disk_mib=16)
     profile = host.model_copy(update={"name": "folderboard", "local": False, "emulator": emulator, "stand_ins": None})
-    with reach(profile, cache, print) as reached:
-        yield reached
+    with reach(profile, cache, print) as connection:
+        yield connection
 
 
-def test_an_emulated_board_takes_its_disk(emulated: Reached) -> None:
+def test_an_emulated_board_takes_its_disk(emulated: Connection) -> None:
     assert emulated.work == EMULATED_WORK
     said = (
         emulated.board.run(["ls", "-ldn", "/board", "/board/runs", "/board/bundles"], 20).stdout.decode().splitlines()
@@ -252,7 +252,7 @@ def test_an_emulated_board_takes_its_disk(emulated: Reached) -> None:
         ("mount -t tmpfs -o ro none .", "/w/work cannot be created: .*Read-only file system.*"),
     ],
 )
-def test_busybox_refuses_the_same(emulated: Reached, prepare: str, message: str) -> None:
+def test_busybox_refuses_the_same(emulated: Connection, prepare: str, message: str) -> None:
     board = emulated.board
     try:
         done = board.run(["sh", "-c", f"mkdir /w && cd /w && {prepare}"], 20)
@@ -329,9 +329,9 @@ def attack(host: Profile, acas: Network, built: Bundle, shared: Path, prepare: C
     def act(script: str) -> Callable[[], object]:
         return lambda: nobody(script.format(work=cache / "host", fake=fake), shared, check=False)
 
-    with reach(host, cache, print) as reached:
+    with reach(host, cache, print) as connection:
         board = Attacked(act(SWAP), act(RESTORE))
-        deployed = program.deploy(board, built, reached.work, "run")
+        deployed = program.deploy(board, built, connection.work, "run")
         program.execute_chunk(deployed, 0, upload, COUNT, acas.layers, [], 30)
     return marker
 

@@ -16,7 +16,7 @@ import onnx
 import pytest
 
 from harness import model
-from harness.analysis.proof import Side, Step
+from harness.analysis.proof import ProofStep, Side
 from harness.cli.main import cli
 from harness.core.errors import EXIT_INFRASTRUCTURE
 from harness.core.file_digest import file_sha256
@@ -112,7 +112,7 @@ def test_every_layer_is_asked_in_every_step_that_concerns_it(proved: Ended) -> N
     assert board == {("others", "advisory")} | whole | rounded | summed
     assert reference == {("constants", None)} | rounded | summed
     assert [claim["step"] for claim in claims] == sorted(
-        (claim["step"] for claim in claims), key=[step.name.lower() for step in Step].index
+        (claim["step"] for claim in claims), key=[step.name.lower() for step in ProofStep].index
     )
 
 

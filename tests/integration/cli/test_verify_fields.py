@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from harness.analysis import proof
-from harness.analysis.proof import Proof, Question, Side, Step
+from harness.analysis.proof import Proof, ProofStep, Question, Side
 from harness.boards.workspace import ROOT
 from harness.core.console import Console
 from harness.report import reports
-from harness.runs.verification import Claim, State, Wanted, verify
+from harness.runs.verification import Claim, ClaimState, Wanted, verify
 from harness.runs.verification.fields import BELIEVED, COMMON, MEASUREMENTS, RUNS, claim_of, paths, table_of
 from harness.runs.verification.folder import Evidence, read
 from tests.integration.cli.test_verify import _ties_are_searched_once_a_model, differing, identical, model, user
@@ -81,7 +81,7 @@ def checked(evidence: Evidence, claim_name: str = "") -> dict[str, Claim]:
 
 
 def falls(claim: Claim) -> bool:
-    return claim.state is State.WRONG or (claim.needed and claim.state is State.UNCHECKED)
+    return claim.state is ClaimState.WRONG or (claim.needed and claim.state is ClaimState.UNCHECKED)
 
 
 @pytest.mark.parametrize(("kind", "table"), [("differing", COMMON | RUNS), ("compared", MEASUREMENTS)])
@@ -149,12 +149,12 @@ def test_a_document_of_another_schema_is_not_checked(identical: Path) -> None:
     assert evidence
     claims = checked(Evidence(evidence.path, dict(evidence.run) | {"schema": 1}))
     assert list(claims) == ["files", "content", "fields"], "nothing else is looked at"
-    assert claims["fields"].state is State.UNCHECKED
+    assert claims["fields"].state is ClaimState.UNCHECKED
     assert claims["fields"].text.startswith("run.json is of schema 1, this version knows 2: verify it with the version")
 
 
 def test_all_entries_of_a_proof_are_known() -> None:
-    question = Question(Step.OTHERS, Side.BOARD, "layer", "it is so", "by asking", 1, True, lambda _: "")
+    question = Question(ProofStep.OTHERS, Side.BOARD, "layer", "it is so", "by asking", 1, True, lambda _: "")
     for claims, taken in (((question.ask(),), ["nothing"]), ((), [])):
         document = {"proof": proof.document(Proof(claims), taken, [], 1.0)}
         assert not [path for path in paths(document) if claim_of(path, COMMON | RUNS) is None]

@@ -15,7 +15,7 @@ from harness.execution import dumps
 from harness.execution.probe import Probe
 from harness.execution.program import out_folder
 from harness.operators import exact, sweeps
-from harness.operators.obligations import Part
+from harness.operators.obligations import StageKind
 from harness.operators.qgemm import QGemm
 from harness.operators.sweeps import Sweep
 from harness.plan import plan
@@ -32,7 +32,7 @@ def program(host: Profile, cache: Path) -> BoardProgram:
     return build(NET, host, cache, block=64)
 
 
-def stage(host: Profile, layer: str, part: Part) -> Stage:
+def stage(host: Profile, layer: str, part: StageKind) -> Stage:
     codes = codegen.generate(plan.make(NET, host)).tasks
     return next(each for code in codes for each in code.stages if each.name == f"{layer}_{part.value}")
 
@@ -40,7 +40,7 @@ def stage(host: Profile, layer: str, part: Part) -> Stage:
 @pytest.fixture(scope="module")
 def finish(host: Profile) -> Stage:
     """Of the hidden layer: from accumulators to codes."""
-    return stage(host, HIDDEN.name, Part.FINISH)
+    return stage(host, HIDDEN.name, StageKind.FINISH)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_the_tables_come_as_they_were_generated(probe: Probe, tables: list[Table
 
 def test_outputs_of_a_stage(probe: Probe, host: Profile) -> None:
     codes = np.random.default_rng(8).integers(0, 256, (33, HIDDEN.input.size)).astype(np.uint8)
-    found = probe.outputs(stage(host, HIDDEN.name, Part.ACCUMULATE), codes)
+    found = probe.outputs(stage(host, HIDDEN.name, StageKind.ACCUMULATE), codes)
     assert np.array_equal(found, HIDDEN.accumulate()(codes))
     assert found.dtype == np.int32
 
@@ -98,7 +98,7 @@ def test_the_hash_of_a_sweep_is_that_of_all_its_outputs(probe: Probe, host: Prof
     sweep = Sweep(np.array([-7, 2**31 - 20, 0]), np.array([50, 50, 50]))
     accumulators = sweep.values().view(np.int32).astype(np.int64)
     right = exact.float_bits(accumulators, SCORES.multiplier).view(np.float32)
-    found = probe.sweep_sha256(stage(host, SCORES.name, Part.FINISH), sweep)
+    found = probe.sweep_sha256(stage(host, SCORES.name, StageKind.FINISH), sweep)
     assert found == dumps.sha256(right)
     right[49, 2] = np.nextafter(right[49, 2], np.float32(0))
     assert found != dumps.sha256(right)
@@ -215,4 +215,4 @@ def test_a_sweep_of_another_length_has_no_hash(
     sweep = Sweep(np.array([-7, 2**31 - 20, 0]), np.array([50, 50, 50]))
     probe = lying(program, tmp_path, f'"$real" "$@" | sed \'s/"vectors": [0-9]*/"vectors": {vectors}/\'')
     with pytest.raises(BoardError, match=f"passed {vectors} vectors through a stage, not 50"):
-        probe.sweep_sha256(stage(host, SCORES.name, Part.FINISH), sweep)
+        probe.sweep_sha256(stage(host, SCORES.name, StageKind.FINISH), sweep)

@@ -19,7 +19,7 @@ from harness.operators.add import Add
 from harness.operators.arg_extremum import ArgExtremum
 from harness.operators.base import Layer
 from harness.operators.dequantize_linear import DequantizeLinear
-from harness.operators.obligations import Part
+from harness.operators.obligations import StageKind
 from harness.operators.qgemm import QGemm
 from harness.operators.quantize_linear import QuantizeLinear
 from harness.plan import plan
@@ -104,7 +104,7 @@ def stages(net: Network, board: Profile) -> list[tuple[Layer, Stage]]:
     return [(layer, stage) for layer, code in zip(net.layers, codes, strict=True) for stage in code.stages]
 
 
-def stage_of(program: BoardProgram, board: Profile, part: Part) -> tuple[Layer, Stage]:
+def stage_of(program: BoardProgram, board: Profile, part: StageKind) -> tuple[Layer, Stage]:
     """The first of the kind."""
     return next((layer, stage) for layer, stage in stages(program.network, board) if stage.part is part)
 
@@ -158,7 +158,7 @@ def inputs_of(layer: Layer, stage: Stage, count: int) -> Array:
     """Any codes; numbers around the codes, and all bit patterns; accumulators near to those that occur."""
     rng = np.random.default_rng(6)
     shape = count, stage.input_width
-    if isinstance(layer, QGemm) and stage.part is Part.FINISH:
+    if isinstance(layer, QGemm) and stage.part is StageKind.FINISH:
         reach = int(300 / float(layer.multiplier.min()))
         return rng.integers(-reach, reach, shape).astype(np.int32)
     if stage.input_dtype != np.float32:
@@ -172,12 +172,12 @@ def inputs_of(layer: Layer, stage: Stage, count: int) -> Array:
 
 def right_outputs(layer: Layer, stage: Stage, inputs: Array) -> Array:
     """By the formulas of the specification."""
-    if stage.part is Part.MERGE:
+    if stage.part is StageKind.MERGE:
         return inputs
     if not isinstance(layer, QGemm):
         ends = np.cumsum([tensor.size for tensor in layer.inputs])[:-1]
         return layer.prepare()(*np.split(inputs, ends, axis=1)).astype(stage.output_dtype)
-    if stage.part is Part.ACCUMULATE:
+    if stage.part is StageKind.ACCUMULATE:
         centered = layer.weights.astype(int) - layer.weights_zero_point
         return ((inputs.astype(int) - layer.a_zero_point) @ centered + layer.bias).astype(np.int32)
     v = inputs.astype(np.float32) * layer.multiplier
@@ -204,12 +204,12 @@ def test_every_stage_is_its_part_of_the_specification(
 def test_the_networks_have_every_operator_and_every_part(board: Profile) -> None:
     every = [pair for net in NETWORKS.values() for pair in stages(net, board)]
     assert {type(layer) for layer, _ in every} == {Add, ArgExtremum, DequantizeLinear, QGemm, QuantizeLinear}
-    assert {stage.part for _, stage in every} == set(Part) - {Part.MERGE}  # which only a split network has
+    assert {stage.part for _, stage in every} == set(StageKind) - {StageKind.MERGE}  # which only a split network has
     assert {len(layer.sources) for layer, _ in every if isinstance(layer, Add)} == {1, 2}
 
 
 def test_no_vectors_give_no_outputs(program: BoardProgram, board: Profile, tmp_path: Path) -> None:
-    _, stage = stage_of(program, board, Part.ACCUMULATE)
+    _, stage = stage_of(program, board, StageKind.ACCUMULATE)
     inputs = np.zeros((0, stage.input_width), stage.input_dtype)
     assert probe(program, tmp_path, "--stage", stage.name, inputs=inputs) == (0, 0)
     assert np.load(tmp_path / f"{stage.name}.npy").shape == (0, stage.output_width)
@@ -237,7 +237,7 @@ def swept(first: Array, count: int) -> Array:
 def test_the_steps_of_a_sweep_tell_every_output(
     program: BoardProgram, board: Profile, tmp_path: Path, block: int
 ) -> None:
-    layer, stage = stage_of(program, board, Part.FINISH)
+    layer, stage = stage_of(program, board, StageKind.FINISH)
     first = np.arange(-2500, -2500 + 111 * stage.input_width, 111).astype(np.int32)[None]
     inputs = swept(first.view(np.uint32), 5001)
     vectors, rows = probe(program, tmp_path, "--stage", stage.name, "--sweep", 5001, "--block", block, inputs=first)
@@ -251,13 +251,24 @@ def test_the_steps_of_a_sweep_tell_every_output(
 @pytest.mark.parametrize(
     ("name", "part", "start", "step"),
     [
-        ("int8 activations", Part.FINISH, 2**31 - 300, 300),  # from the largest integer to the least
-        ("uint8 weights", Part.COMPUTE, 2**32 - 300, 300),  # from a NaN to 0 and the least subnormal numbers
-        ("uint8 weights", Part.COMPUTE, 0x7F800000 - 300, 301),  # from the largest number past infinity to the NaNs
+        ("int8 activations", StageKind.FINISH, 2**31 - 300, 300),  # from the largest integer to the least
+        ("uint8 weights", StageKind.COMPUTE, 2**32 - 300, 300),  # from a NaN to 0 and the least subnormal numbers
+        (
+            "uint8 weights",
+            StageKind.COMPUTE,
+            0x7F800000 - 300,
+            301,
+        ),  # from the largest number to the NaNs
     ],
 )
 def test_a_sweep_wraps_around(
-    name: str, part: Part, start: int, step: int, programs: Mapping[str, BoardProgram], board: Profile, tmp_path: Path
+    name: str,
+    part: StageKind,
+    start: int,
+    step: int,
+    programs: Mapping[str, BoardProgram],
+    board: Profile,
+    tmp_path: Path,
 ) -> None:
     program = programs[name]
     layer, stage = stage_of(program, board, part)
@@ -272,7 +283,7 @@ def test_a_sweep_wraps_around(
 def test_a_sweep_with_wider_outputs_writes_them_all(
     programs: Mapping[str, BoardProgram], board: Profile, tmp_path: Path, block: int
 ) -> None:
-    layer, stage = stage_of(programs["float"], board, Part.FINISH)
+    layer, stage = stage_of(programs["float"], board, StageKind.FINISH)
     first = np.array([[-70, 0, 2**31 - 40, -(2**31), 5]]).astype(np.int32)
     asked = "--stage", stage.name, "--sweep", VECTORS, "--block", block
     assert probe(programs["float"], tmp_path, *asked, inputs=first) == (VECTORS, VECTORS)
@@ -281,7 +292,7 @@ def test_a_sweep_with_wider_outputs_writes_them_all(
 
 
 def test_a_sweep_of_one_vector(program: BoardProgram, board: Profile, tmp_path: Path) -> None:
-    _, stage = stage_of(program, board, Part.FINISH)
+    _, stage = stage_of(program, board, StageKind.FINISH)
     first = np.zeros((1, stage.input_width), np.int32)
     assert probe(program, tmp_path, "--stage", stage.name, "--sweep", 1, inputs=first) == (1, stage.output_width)
     assert np.load(tmp_path / f"{stage.name}.npy")[:, :2].tolist() == [[n, 0] for n in range(stage.output_width)]
@@ -295,7 +306,7 @@ def test_a_sweep_with_too_many_steps_ends_early_and_says_so(board: Profile, tmp_
         Patch("kernels/c/qgemm.h", "round_saturated((float)acc[n] * m[n], QMIN, QMAX, zy)", "acc[n]"),
     )
     program = build_patched(made, board, tmp_path / "bundle", noisy)
-    _, stage = stage_of(program, board, Part.FINISH)
+    _, stage = stage_of(program, board, StageKind.FINISH)
     first = np.zeros((1, stage.input_width), np.int32)
     width = stage.output_width
     blocks = -(-(100 + 1000 * width) // (BLOCK * width))

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from harness.analysis.compare import Comparison, Difference
-from harness.analysis.diagnosis import Diagnosis, Hypothesis, Observation, Portrait
+from harness.analysis.diagnosis import Diagnosis, DifferenceSummary, Hypothesis, Observation
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
 from harness.core.safe_io import parse_json
@@ -39,7 +39,7 @@ RECORD = ChunkRecord(
             (Hypothesis("half up", "half to even", 2, 0, 16, Difference(317, 1, 4, 5)), Hypothesis("x", "y", 0, 2)),
         ),
     ),
-    portraits=(Portrait(1, {7: (0, 2), 11: (1, 0)}, (0, 0, 0, 0, 0, 3, 0, 0, 0), (1, 0, 0, 0, 0, 0, 0, 1)),),
+    portraits=(DifferenceSummary(1, {7: (0, 2), 11: (1, 0)}, (0, 0, 0, 0, 0, 3, 0, 0, 0), (1, 0, 0, 0, 0, 0, 0, 1)),),
 )
 
 RIGHT = (Comparison(100, 0, None), Comparison(200, 0, None))

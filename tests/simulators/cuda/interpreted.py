@@ -9,7 +9,7 @@ import numpy as np
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.model.network import Network
-from harness.operators.obligations import Part
+from harness.operators.obligations import StageKind
 from harness.plan import plan
 from harness.targets import KERNELS, ItemCode, Stage, codegen
 from harness.targets.cuda import build, nvrtc, ptx
@@ -17,7 +17,7 @@ from harness.targets.cuda.code import DeviceCode, Kernel
 from tests.simulators.ptx.interpreter import Argument, Module
 
 THREADS = 128  # in kernels/cuda/gpu.c
-WHOLE, PARTS = 0, {Part.COMPUTE: 1, Part.ACCUMULATE: 2, Part.FINISH: 3}  # in kernels/cuda/part.h
+WHOLE, PARTS = 0, {StageKind.COMPUTE: 1, StageKind.ACCUMULATE: 2, StageKind.FINISH: 3}  # in kernels/cuda/part.h
 
 
 def item_code(net: Network, board: Profile, target: str) -> ItemCode:

@@ -18,7 +18,7 @@ from harness.model.network import Network
 from harness.operators import exact
 from harness.operators.add import Add
 from harness.operators.base import Layer
-from harness.operators.obligations import Part
+from harness.operators.obligations import StageKind
 from harness.operators.qgemm import QGemm
 from harness.targets import KERNELS, LayerCode, Stage
 from harness.targets.cuda import build, nvrtc, ptx, ptx_syntax
@@ -132,7 +132,7 @@ def stage_inputs(layer: Layer, stage: Stage) -> Array:
     info = np.iinfo(stage.input_dtype)
     values = rng.integers(info.min, info.max + 1, shape).astype(stage.input_dtype)
     values[0], values[1] = info.min, info.max
-    if stage.part is Part.FINISH:
+    if stage.part is StageKind.FINISH:
         low, high = layer.accumulator_bounds()  # type: ignore[arg-type]
         values[2:100] = rng.integers(low, high + 1, (98, layer.size))
         values[2], values[3], values[4] = low, high, 0
@@ -151,11 +151,11 @@ def random_floats(rng: np.random.Generator, shape: tuple[int, int], *, finite: b
 
 def stage_outputs(layer: Layer, stage: Stage, given: Array) -> Array:
     """By the specification."""
-    if stage.part is Part.COMPUTE:
+    if stage.part is StageKind.COMPUTE:
         terms = np.split(given, len(layer.sources), axis=1)
         return np.asarray(layer.prepare()(*terms))
     assert isinstance(layer, QGemm)
-    if stage.part is Part.ACCUMULATE:
+    if stage.part is StageKind.ACCUMULATE:
         return layer.accumulate()(given).astype(np.int32)
     return finished(layer, given)
 

@@ -19,7 +19,7 @@ from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.operators.qgemm import QGemm
 from harness.targets.vitis import qgemm, rtl
-from harness.targets.vitis.rtl import Shape
+from harness.targets.vitis.rtl import LayerGeometry
 from tests.integration.programs.test_operators import half_way_vectors
 from tests.simulators.vitis.rtl_simulation import (
     Passed,
@@ -102,7 +102,7 @@ def random() -> dict[str, list[Case]]:
     return {name: cases(parse(model)) for name, model in NETWORKS.items()}
 
 
-def check(run: Callable[[Array, str], Passed], first: Case, last: Case, shapes: list[Shape]) -> None:
+def check(run: Callable[[Array, str], Passed], first: Case, last: Case, shapes: list[LayerGeometry]) -> None:
     """Values and cycles; `run` passes codes at a rate."""
     fast = run(first.codes, "fast")
     assert last.is_right(fast.values)
@@ -170,13 +170,21 @@ def check_chain(row: list[Case], folder: Path) -> None:
 @pytest.mark.parametrize(
     ("shapes", "latency", "interval"),
     [
-        ([Shape(50, 50, codes=True)], 112, 51),
-        ([Shape(50, 5, codes=False)], 58, 50),
-        ([Shape(1, 1, codes=True)], 14, 2),
-        ([Shape(5, 50, codes=True), *7 * [Shape(50, 50, codes=True)], Shape(50, 5, codes=False)], 509, 51),
+        ([LayerGeometry(50, 50, codes=True)], 112, 51),
+        ([LayerGeometry(50, 5, codes=False)], 58, 50),
+        ([LayerGeometry(1, 1, codes=True)], 14, 2),
+        (
+            [
+                LayerGeometry(5, 50, codes=True),
+                *7 * [LayerGeometry(50, 50, codes=True)],
+                LayerGeometry(50, 5, codes=False),
+            ],
+            509,
+            51,
+        ),
     ],
 )
-def test_cycles(shapes: list[Shape], latency: int, interval: int) -> None:
+def test_cycles(shapes: list[LayerGeometry], latency: int, interval: int) -> None:
     assert (rtl.latency_cycles(shapes), rtl.interval_cycles(shapes)) == (latency, interval)
     assert rtl.total_cycles(shapes, 11) == latency + 10 * interval
 

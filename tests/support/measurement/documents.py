@@ -11,7 +11,7 @@ import numpy.typing as npt
 from harness.analysis import timing
 from harness.runs.measurement import statistics
 from harness.runs.measurement.headline import headline
-from harness.runs.measurement.statistics import Part, Readings
+from harness.runs.measurement.statistics import MeasuredPart, Readings
 
 EMULATED = "emulated-cpu (qemu neoverse-n1)"
 SEGMENT = 1000
@@ -41,7 +41,7 @@ def wandering(n: int) -> Readings:
 def timed(*series: Readings, names: tuple[str, ...] = ("acas_coc",), base: Readings | None = None) -> dict[str, Any]:
     """A measurement of times on hardware; with `base` it is compared with that."""
     parts = [
-        statistics.times(Part(name, "hardware", "network", alone=True), one)
+        statistics.times(MeasuredPart(name, "hardware", "network", alone=True), one)
         for name, one in zip(names, series, strict=True)
     ]
     document = _document(parts, len(series[0]), "time", "ns", "hardware", "hardware")
@@ -69,7 +69,7 @@ def counted(varying: npt.ArrayLike | None = None) -> dict[str, Any]:
     columns = [constant - 1000, constant if varying is None else np.asarray(varying, np.uint64), constant]
     names = ("quantize_input", "dense_1", "dense_2")
     parts = [
-        statistics.counts(Part(name, EMULATED, f"{name}_forward", alone=True), column, 51, SEGMENT)
+        statistics.counts(MeasuredPart(name, EMULATED, f"{name}_forward", alone=True), column, 51, SEGMENT)
         for name, column in zip(names, columns, strict=True)
     ]
     document = _document(parts, n, "instructions", "instructions", "emulated", EMULATED)

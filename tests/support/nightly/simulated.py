@@ -21,7 +21,7 @@ from harness.nightly.job_commands import Errands
 from harness.nightly.previous_nights import Past
 from harness.nightly.record import Entry, Result
 from harness.nightly.result_parser import Said
-from harness.nightly.schedule import Job
+from harness.nightly.schedule import BoardJob
 
 TEN_MINUTES_S = 600.0
 
@@ -157,15 +157,15 @@ def well(command: Command) -> Answer:
 class Nobody:
     """Looks on and remembers; implements harness.nightly.campaign.Watcher."""
 
-    begun: list[Job] = field(default_factory=list)
+    begun: list[BoardJob] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     order: list[int] = field(default_factory=list)
     awaits: list[Mapping[str, str]] = field(default_factory=lambda: [{}])
 
-    def begins(self, job: Job, _log: Path, _now_s: float) -> None:
+    def begins(self, job: BoardJob, _log: Path, _now_s: float) -> None:
         self.begun.append(job)
 
-    def ends(self, job: Job, told: str) -> None:
+    def ends(self, job: BoardJob, told: str) -> None:
         self.told.append(f"{job.board}: {told}")
 
     def concluded(self, entry: Entry, _result: Result) -> None:

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 
 from harness.analysis import proof
-from harness.analysis.proof import Claim, Effort, Question, Side, Step, Subject, composition, launches
+from harness.analysis.proof import Claim, Effort, ProofStep, Question, Side, Subject, composition, launches
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.execution.probe import Probe
 from harness.execution.program import options
 from harness.model.network import Network
 from harness.operators.base import Layer
-from harness.operators.obligations import Part
+from harness.operators.obligations import StageKind
 from harness.operators.qgemm import QGemm
 from harness.plan import plan
 from harness.plan.plan import Plan, Sync
@@ -97,7 +97,7 @@ class Trial:
         asked = proof.questions(Subject.of(codegen.generate(self.made), probe), all_floats=all_floats)
         return [question for question in asked if question.side is Side.BOARD]
 
-    def refuted(self) -> dict[tuple[Step, str | None], Claim]:
+    def refuted(self) -> dict[tuple[ProofStep, str | None], Claim]:
         """The first claims that do not hold, by step and layer, each with a counterexample that is found to be true."""
         claims = [question.ask() for question in self.questions()]
         failed = [claim for claim in claims if not claim.holds]
@@ -124,17 +124,17 @@ class Trial:
     def tables(self) -> list[Table]:
         return [table for code in codegen.generate(self.made).tasks for table in code.tables]
 
-    def stage(self, layer: Layer, part: Part) -> Stage:
+    def stage(self, layer: Layer, part: StageKind) -> Stage:
         code = codegen.generate(self.made).tasks[[part.name for part in self.parts].index(layer.name)]
         return next(stage for stage in code.stages if stage.part is part)
 
     def check(self, claim: Claim) -> None:
         """The counterexample names a value of the program, and another that the formula gives."""
-        if claim.question.step is Step.CONSTANTS:
+        if claim.question.step is ProofStep.CONSTANTS:
             self._check_table(claim.counterexample)
             return
         layer = next(part for part in self.parts if part.name == claim.question.layer)
-        stage = self.stage(layer, PARTS.get(claim.question.step, Part.COMPUTE))
+        stage = self.stage(layer, PARTS.get(claim.question.step, StageKind.COMPUTE))
         column, inputs, found, wanted = _parsed(claim.counterexample, stage)
         assert _same(self.probe.outputs(stage, inputs)[0, column], found)
         assert _same(right_outputs(layer, stage, inputs)[0, column], wanted)
@@ -156,7 +156,11 @@ def _same(one: float, other: float) -> bool:
 
 
 STEP = r"column (\d+): (\S+)(?: \((0x\w+)\))? becomes (\S+), expected ([^;\s]+)(; .*)?"  # and the likely cause
-PARTS = {Step.ACCUMULATION: Part.ACCUMULATE, Step.REQUANTIZATION: Part.FINISH, Step.COMPOSITION: Part.MERGE}
+PARTS = {
+    ProofStep.ACCUMULATION: StageKind.ACCUMULATE,
+    ProofStep.REQUANTIZATION: StageKind.FINISH,
+    ProofStep.COMPOSITION: StageKind.MERGE,
+}
 
 
 def _parsed(counterexample: str, stage: Stage) -> tuple[int, Array, float, float]:

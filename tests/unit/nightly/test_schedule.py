@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from harness.core.outcome import PARTS, Ending, Outcome
 from harness.nightly import schedule
 from harness.nightly.record import Attempt, Entry
-from harness.nightly.schedule import Cured, Job, Rules, Standing, State, Step
+from harness.nightly.schedule import BoardJob, Cured, JobKind, NightState, Rules, Standing
 
 RULES = Rules(parallel=10, retries=1, until_s=None, until="", local=frozenset({"host"}))
-FIT = Standing(Step.ATTEMPT)
+FIT = Standing(JobKind.ATTEMPT)
 GOOD = Ending(Outcome.IDENTICAL, "")
 LOST = Ending(Outcome.INCONCLUSIVE, "lost", "network")
 ENDINGS = [
@@ -34,20 +34,20 @@ def grid(boards: str, models: str) -> tuple[Entry, ...]:
     return entries(*((board, model, "run") for board in boards for model in models))
 
 
-def fit(order: tuple[Entry, ...], **rules: object) -> State:
+def fit(order: tuple[Entry, ...], **rules: object) -> NightState:
     boards = {entry.board: FIT for entry in order}
-    return State(dataclasses.replace(RULES, **rules), order, boards=boards)  # type: ignore[arg-type]
+    return NightState(dataclasses.replace(RULES, **rules), order, boards=boards)  # type: ignore[arg-type]
 
 
 def tried(*endings: Ending, took_s: float = 1.0) -> tuple[Attempt, ...]:
     return tuple(Attempt(0.0, took_s, ending) for ending in endings)
 
 
-def started(state: State, now_s: float = 0.0) -> list[tuple[str, int]]:
+def started(state: NightState, now_s: float = 0.0) -> list[tuple[str, int]]:
     return [(job.board, job.entry.number) for job in schedule.beginnings(state, now_s)]
 
 
-def run(state: State, job: Job, ending: Ending = GOOD) -> State:
+def run(state: NightState, job: BoardJob, ending: Ending = GOOD) -> NightState:
     return schedule.attempted(schedule.begun(state, job), job, Attempt(0.0, 1.0, ending))
 
 
@@ -94,27 +94,27 @@ def test_a_second_try_comes_after_all_first_ones() -> None:
     state = fit(grid("a", "xy"))
     [job] = schedule.beginnings(state, 0.0)
     after = run(state, job, LOST)
-    checked = schedule.cured(after, Job("a", Step.CHECK, job.entry), Cured())
+    checked = schedule.cured(after, BoardJob("a", JobKind.CHECK, job.entry), Cured())
     assert started(checked) == [("a", 1)]
 
 
 def test_a_board_is_checked_before_its_first_entry_and_after_a_failure_of_it() -> None:
     order = grid("a", "xy")
-    state = State(RULES, order)
+    state = NightState(RULES, order)
     [check] = schedule.beginnings(state, 0.0)
-    assert check == Job("a", Step.CHECK, order[0])
+    assert check == BoardJob("a", JobKind.CHECK, order[0])
     state = schedule.cured(schedule.begun(state, check), check, Cured())
     [attempt] = schedule.beginnings(state, 0.0)
-    assert attempt == Job("a", Step.ATTEMPT, order[0])
-    for part, due in (("network", Step.CHECK), ("board", Step.CHECK), ("tool", Step.ATTEMPT)):
+    assert attempt == BoardJob("a", JobKind.ATTEMPT, order[0])
+    for part, due in (("network", JobKind.CHECK), ("board", JobKind.CHECK), ("tool", JobKind.ATTEMPT)):
         [after] = schedule.beginnings(run(state, attempt, Ending(Outcome.INCONCLUSIVE, "", part)), 0.0)
-        assert after.step is due
+        assert after.kind is due
 
 
 def test_a_sick_board_is_switched_off_and_on_once_and_then_out_of_use() -> None:
     order = grid("ab", "x")
-    check, cycle = (Job("a", step, order[0]) for step in (Step.CHECK, Step.CYCLE))
-    sick = schedule.cured(State(RULES, order), check, Cured("no answer"))
+    check, cycle = (BoardJob("a", step, order[0]) for step in (JobKind.CHECK, JobKind.CYCLE))
+    sick = schedule.cured(NightState(RULES, order), check, Cured("no answer"))
     assert schedule.beginnings(sick, 0.0)[0] == cycle
     cycled = schedule.cured(sick, cycle, Cured())
     assert schedule.beginnings(cycled, 0.0)[0] == check
@@ -123,7 +123,7 @@ def test_a_sick_board_is_switched_off_and_on_once_and_then_out_of_use() -> None:
     assert gone.results == {0: Ending(Outcome.NOT_RUN, "board a is quarantined: no answer, also after a power cycle")}
     assert [job.board for job in schedule.beginnings(gone, 0.0)] == ["b"]
     well = schedule.cured(cycled, check, Cured())
-    assert schedule.beginnings(well, 0.0)[0] == Job("a", Step.ATTEMPT, order[0])
+    assert schedule.beginnings(well, 0.0)[0] == BoardJob("a", JobKind.ATTEMPT, order[0])
 
 
 @pytest.mark.parametrize(
@@ -132,13 +132,15 @@ def test_a_sick_board_is_switched_off_and_on_once_and_then_out_of_use() -> None:
 )
 def test_a_board_that_cannot_be_switched_is_out_of_use(found: Cured, reason: str) -> None:
     order = grid("a", "x")
-    sick = schedule.cured(State(RULES, order), Job("a", Step.CHECK, order[0]), Cured("no answer"))
-    assert schedule.cured(sick, Job("a", Step.CYCLE, order[0]), found).standing("a").quarantined == reason
+    sick = schedule.cured(NightState(RULES, order), BoardJob("a", JobKind.CHECK, order[0]), Cured("no answer"))
+    assert schedule.cured(sick, BoardJob("a", JobKind.CYCLE, order[0]), found).standing("a").quarantined == reason
 
 
 def test_a_check_that_tells_nothing_is_no_reason_to_switch_a_board_off() -> None:
     order = grid("a", "x")
-    state = schedule.cured(State(RULES, order), Job("a", Step.CHECK, order[0]), Cured("bug", hopeless=True))
+    state = schedule.cured(
+        NightState(RULES, order), BoardJob("a", JobKind.CHECK, order[0]), Cured("bug", hopeless=True)
+    )
     assert state.standing("a").quarantined == "bug"
 
 
@@ -165,7 +167,10 @@ def test_boards_that_are_one_machine_work_one_after_the_other() -> None:
     [host, _] = schedule.beginnings(state, 0.0)
     assert started(schedule.begun(state, host)) == [("a", 2)]
     assert started(run(state, host)) == [("local-gpu", 1), ("a", 2)]
-    assert started(run(run(state, host), Job("local-gpu", Step.ATTEMPT, order[1]))) == [("a", 2), ("local-gpu", 3)]
+    assert started(run(run(state, host), BoardJob("local-gpu", JobKind.ATTEMPT, order[1]))) == [
+        ("a", 2),
+        ("local-gpu", 3),
+    ]
 
 
 def test_one_of_two_names_that_is_quarantined_does_not_keep_the_other_from_its_work() -> None:
@@ -178,7 +183,7 @@ def test_one_of_two_names_that_is_quarantined_does_not_keep_the_other_from_its_w
 # Boards that somebody outside the night has
 
 
-def taken(state: State, now_s: float, **boards: str) -> State:
+def taken(state: NightState, now_s: float, **boards: str) -> NightState:
     return schedule.closed(schedule.looked_at(state, boards, now_s), now_s)
 
 
@@ -210,12 +215,12 @@ def test_a_board_that_was_free_in_between_is_waited_for_anew() -> None:
     [entry] = grid("a", "x")
     state = taken(taken(fit((entry,), parallel=0), 0.0, a="ana has it"), 3000.0)
     assert taken(taken(state, 3001.0, a="ana has it"), 6600.0, a="ana has it").results == {}
-    had = run(taken(fit((entry,)), 0.0, a="ana has it"), Job("a", Step.ATTEMPT, entry), LOST)
+    had = run(taken(fit((entry,)), 0.0, a="ana has it"), BoardJob("a", JobKind.ATTEMPT, entry), LOST)
     assert taken(taken(had, 3001.0, a="ana has it"), 6600.0, a="ana has it").results == {}
 
 
 def test_who_was_refused_once_and_has_had_the_board_since_is_refused_no_more() -> None:
-    order, job = grid("a", "xy"), Job("a", Step.ATTEMPT, grid("a", "x")[0])
+    order, job = grid("a", "xy"), BoardJob("a", JobKind.ATTEMPT, grid("a", "x")[0])
     refused = schedule.stood_back(schedule.begun(fit(order), job), job, "ana has it", 0.0)
     had = taken(run(refused, job), 10.0)
     assert started(had) == [("a", 1)]
@@ -225,7 +230,7 @@ def test_who_was_refused_once_and_has_had_the_board_since_is_refused_no_more() -
 
 def test_a_job_that_did_not_get_its_board_is_as_if_it_had_not_begun() -> None:
     [entry] = grid("a", "x")
-    job = Job("a", Step.ATTEMPT, entry)
+    job = BoardJob("a", JobKind.ATTEMPT, entry)
     back = schedule.stood_back(schedule.begun(fit((entry,)), job), job, "ana has it", 10.0)
     assert (back.attempts, back.standing("a"), back.running) == ({}, FIT, {})
     waits = taken(back, 10.0)
@@ -249,14 +254,16 @@ def test_this_machine_is_measured_first_and_alone() -> None:
 def test_what_runs_beside_comes_to_its_end_before_this_machine_is_measured() -> None:
     """As after a failure: nothing new begins meanwhile."""
     order = entries(("a", "x", "run"), ("b", "x", "run"), ("host", "x", "measure"))
-    busy = schedule.begun(fit(order), Job("a", Step.ATTEMPT, order[0]))
+    busy = schedule.begun(fit(order), BoardJob("a", JobKind.ATTEMPT, order[0]))
     assert started(busy) == []
-    assert started(run(fit(order), Job("a", Step.ATTEMPT, order[0]))) == [("host", 2)]
+    assert started(run(fit(order), BoardJob("a", JobKind.ATTEMPT, order[0]))) == [("host", 2)]
 
 
 def test_the_check_before_it_is_alone_too() -> None:
     order = entries(("a", "x", "run"), ("host", "x", "measure"))
-    assert [(job.board, job.step) for job in schedule.beginnings(State(RULES, order), 0.0)] == [("host", Step.CHECK)]
+    assert [(job.board, job.kind) for job in schedule.beginnings(NightState(RULES, order), 0.0)] == [
+        ("host", JobKind.CHECK)
+    ]
 
 
 @pytest.mark.parametrize("retries", [0, 1, 2])
@@ -279,14 +286,14 @@ def test_a_retry_never_makes_a_verdict_another(length: int, retries: int) -> Non
 def test_what_has_used_its_limit_is_not_tried_again() -> None:
     [entry] = grid("a", "x")
     attempts = tried(LOST, took_s=100.0)
-    left_s = State(RULES, (entry,), attempts={0: attempts}).left_s(entry)
+    left_s = NightState(RULES, (entry,), attempts={0: attempts}).left_s(entry)
     assert left_s == 0.0
     assert schedule.conclusion(attempts, 5, left_s) == LOST
 
 
 def test_what_is_begun_anew_needs_time_for_it() -> None:
     [entry] = grid("a", "x")
-    job, refused = Job("a", Step.ATTEMPT, entry), Ending(Outcome.INCONCLUSIVE, "other sources", "tool")
+    job, refused = BoardJob("a", JobKind.ATTEMPT, entry), Ending(Outcome.INCONCLUSIVE, "other sources", "tool")
     for took_s, results in ((1.0, {}), (100.0, {0: refused})):
         assert schedule.attempted(fit((entry,)), job, *tried(refused, took_s=took_s), anew=True).results == results
 
@@ -301,7 +308,7 @@ def test_every_night_ends_with_every_entry_and_within_its_rules(data: st.DataObj
     cells = entries(*((board, model, action) for board in boards for model in "xy" for action in ("run", "measure")))
     parallel, retries = data.draw(st.integers(1, 3)), data.draw(st.integers(0, 2))
     rules = dataclasses.replace(RULES, parallel=parallel, retries=retries, places=ONE)
-    state = State(rules, schedule.fair(cells, {}))
+    state = NightState(rules, schedule.fair(cells, {}))
     for now_s in range(0, 1_000_000, 1000):
         seen = data.draw(st.sets(st.sampled_from(boards), max_size=1)) - state.running.keys()
         state = schedule.closed(schedule.looked_at(state, dict.fromkeys(seen, "ana"), now_s), now_s)
@@ -319,7 +326,7 @@ def test_every_night_ends_with_every_entry_and_within_its_rules(data: st.DataObj
         job = data.draw(st.sampled_from(busy))
         if data.draw(st.integers(0, 9)) == 9:
             state = schedule.stood_back(state, job, "bo", now_s)
-        elif job.step is Step.ATTEMPT:
+        elif job.kind is JobKind.ATTEMPT:
             state = schedule.attempted(state, job, *tried(data.draw(st.sampled_from(ENDINGS))))
         else:
             state = schedule.cured(

@@ -18,7 +18,7 @@ from harness.operators import exact
 from harness.operators.qgemm import QGemm
 from harness.operators.quantize_linear import QuantizeLinear
 from harness.reference.specification import SpecificationReference
-from harness.reference.stimuli import BLOCK, PATTERN, SPECIAL_PERIOD, Kind, from_file, stimuli, tie_bank
+from harness.reference.stimuli import BLOCK, PATTERN, SPECIAL_PERIOD, VectorKind, from_file, stimuli, tie_bank
 from tests.support.builders import make_model, random_network
 
 Array = npt.NDArray[Any]
@@ -33,7 +33,7 @@ ORDINARY = make(1, (5, 50, 50, 50, 50, 50, 50, 50, 50, 5))
 POWERS = make(2, power_of_two=True)
 
 
-def rows_of(kind: Kind, vectors: Array) -> Array:
+def rows_of(kind: VectorKind, vectors: Array) -> Array:
     return vectors[[index for index in range(len(vectors)) if PATTERN[index % len(PATTERN)] is kind]]
 
 
@@ -61,7 +61,7 @@ def test_first_vectors_are_the_same_for_every_count(whole: Array) -> None:
 
 def test_another_seed_gives_other_vectors(whole: Array) -> None:
     other = stimuli(POWERS, 1000, seed=8).chunk(0, 1000)
-    assert (rows_of(Kind.UNIFORM, other) != rows_of(Kind.UNIFORM, whole[:1000])).mean() > 0.99
+    assert (rows_of(VectorKind.UNIFORM, other) != rows_of(VectorKind.UNIFORM, whole[:1000])).mean() > 0.99
 
 
 def test_the_largest_seeds_are_told_apart() -> None:
@@ -86,13 +86,13 @@ def test_all_vectors_lie_in_the_box(whole: Array) -> None:
 
 def test_uniform_vectors_fill_the_box(whole: Array) -> None:
     low, high = POWERS.box
-    position = (rows_of(Kind.UNIFORM, whole) - low) / (high - low)
+    position = (rows_of(VectorKind.UNIFORM, whole) - low) / (high - low)
     assert np.abs(np.histogram(position, 10, (0, 1))[0] / position.size - 0.1).max() < 0.01
 
 
 def test_corners_are_at_the_bounds(whole: Array) -> None:
     low, high = POWERS.box
-    corners = rows_of(Kind.CORNER, whole)
+    corners = rows_of(VectorKind.CORNER, whole)
     assert np.isclose((corners == low).mean(), 0.4, atol=0.03)
     assert np.isclose((corners == high).mean(), 0.4, atol=0.03)
     assert {tuple(row) for row in (corners == high)[((corners == low) | (corners == high)).all(axis=1)]} >= {
@@ -106,7 +106,7 @@ def test_corners_are_at_the_bounds(whole: Array) -> None:
 def test_boundaries_meet_both_sides_of_every_code(parsed: Network) -> None:
     layer = parsed.layers[0]
     assert isinstance(layer, QuantizeLinear)
-    vectors = rows_of(Kind.BOUNDARY, stimuli(parsed, 4 * BLOCK, seed=1).chunk(0, 4 * BLOCK))
+    vectors = rows_of(VectorKind.BOUNDARY, stimuli(parsed, 4 * BLOCK, seed=1).chunk(0, 4 * BLOCK))
     key = exact.ordered(vectors)
     steps = layer.thresholds()
     assert set(key.ravel().tolist()) == set(steps.tolist()) | set((steps - 1).tolist())
@@ -116,7 +116,7 @@ def test_boundaries_meet_both_sides_of_every_code(parsed: Network) -> None:
 def test_input_ties_are_exactly_half_way(parsed: Network) -> None:
     layer = parsed.layers[0]
     assert isinstance(layer, QuantizeLinear)
-    quotient = rows_of(Kind.INPUT_TIE, stimuli(parsed, BLOCK, seed=1).chunk(0, BLOCK)) / layer.scale
+    quotient = rows_of(VectorKind.INPUT_TIE, stimuli(parsed, BLOCK, seed=1).chunk(0, BLOCK)) / layer.scale
     assert (quotient - np.floor(quotient) == 0.5).all()
     assert len(np.unique(quotient)) > 200
 
@@ -140,7 +140,7 @@ def test_bank_holds_only_vectors_that_meet_a_tie_and_they_are_placed(parsed: Net
     bank = tie_bank(parsed)
     assert len(bank) >= least
     assert meets_tie(parsed, bank).all()
-    placed = rows_of(Kind.ACCUMULATOR_TIE, stimuli(parsed, 2 * BLOCK, seed=1).chunk(0, 2 * BLOCK))
+    placed = rows_of(VectorKind.ACCUMULATOR_TIE, stimuli(parsed, 2 * BLOCK, seed=1).chunk(0, 2 * BLOCK))
     count = min(len(bank), len(placed))
     assert np.array_equal(placed[:count], bank[:count])
 
@@ -199,10 +199,10 @@ def test_description_counts_every_vector_once(parsed: Network, count: int, speci
     described = stimuli(parsed, count, seed=1, special=special).describe()
     assert sum(described.values()) == count
     kinds = [PATTERN[index % len(PATTERN)] for index in range(count)]
-    assert described.get(Kind.SPECIAL.value, 0) == (-(-count // SPECIAL_PERIOD) if special else 0)
-    assert described.get(Kind.BOUNDARY.value, 0) == kinds.count(Kind.BOUNDARY)
-    ties = min(kinds.count(Kind.ACCUMULATOR_TIE), len(tie_bank(parsed)))
-    assert described.get(Kind.ACCUMULATOR_TIE.value, 0) == ties
+    assert described.get(VectorKind.SPECIAL.value, 0) == (-(-count // SPECIAL_PERIOD) if special else 0)
+    assert described.get(VectorKind.BOUNDARY.value, 0) == kinds.count(VectorKind.BOUNDARY)
+    ties = min(kinds.count(VectorKind.ACCUMULATOR_TIE), len(tie_bank(parsed)))
+    assert described.get(VectorKind.ACCUMULATOR_TIE.value, 0) == ties
 
 
 def test_box_without_codes_boundaries_gets_uniform_vectors() -> None:
@@ -235,8 +235,8 @@ def test_vectors_of_such_a_network_are_finite_and_have_no_grid() -> None:
     assert {"-0.0", "1e-45", "3.4028235e+38"} <= {str(value) for value in vectors[::SPECIAL_PERIOD].ravel()}
     described = made.describe()
     assert sum(described.values()) == BLOCK
-    assert described[Kind.FINITE_SPECIAL.value] == BLOCK // SPECIAL_PERIOD
-    assert not {Kind.SPECIAL.value, Kind.BOUNDARY.value, Kind.INPUT_TIE.value} & described.keys()
+    assert described[VectorKind.FINITE_SPECIAL.value] == BLOCK // SPECIAL_PERIOD
+    assert not {VectorKind.SPECIAL.value, VectorKind.BOUNDARY.value, VectorKind.INPUT_TIE.value} & described.keys()
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

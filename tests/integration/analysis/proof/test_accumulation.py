@@ -7,12 +7,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from harness.analysis.proof import Claim, Question, Step, answers
+from harness.analysis.proof import Claim, ProofStep, Question, answers
 from harness.core.arrays import Array
 from harness.execution.probe import Probe
 from harness.model.network import Network
 from harness.operators import contraction_proof
-from harness.operators.obligations import Part
+from harness.operators.obligations import StageKind
 from harness.operators.qgemm import QGemm
 from harness.targets import Stage
 from tests.support import builders
@@ -67,8 +67,8 @@ def test_a_wrong_constant_is_found_by_what_it_does(workshop: Workshop, change: C
     """Beside its table: the sums are asked by themselves."""
     trial = workshop.trial(NETWORKS["uint8"], change=change)
     assert set(trial.refuted()) == {
-        (Step.CONSTANTS, None),
-        *((Step.ACCUMULATION, layer.name) for layer in qgemms(trial.network)),
+        (ProofStep.CONSTANTS, None),
+        *((ProofStep.ACCUMULATION, layer.name) for layer in qgemms(trial.network)),
     }
 
 
@@ -79,7 +79,7 @@ def test_transposed_weights_are_found(workshop: Workshop) -> None:
         return dataclasses.replace(layer, weights=layer.weights.T) if layer.name == square.name else layer
 
     trial = workshop.trial(NETWORKS["uint8"], change=transpose)
-    assert set(trial.refuted()) == {(Step.CONSTANTS, None), (Step.ACCUMULATION, square.name)}
+    assert set(trial.refuted()) == {(ProofStep.CONSTANTS, None), (ProofStep.ACCUMULATION, square.name)}
 
 
 WRONG_TERMS = {
@@ -94,7 +94,7 @@ WRONG_TERMS = {
 def test_wrong_terms_are_found(workshop: Workshop, factor: str) -> None:
     patch = Patch(QGEMM, ACCUMULATE, ACCUMULATE.replace("a[k]", factor))
     trial = workshop.trial(NETWORKS["uint8 weights"], [patch])
-    assert set(trial.refuted()) == {(Step.ACCUMULATION, "layer_0")}
+    assert set(trial.refuted()) == {(ProofStep.ACCUMULATION, "layer_0")}
     alone, _, _ = sums(trial)
     assert not alone.holds
     trial.check(alone)
@@ -103,7 +103,7 @@ def test_wrong_terms_are_found(workshop: Workshop, factor: str) -> None:
 def sums(trial: Trial) -> tuple[Claim, Claim, Claim]:
     """What is said of the terms alone, of the sums at their extremes, and of terms that depend on other inputs."""
     alone, together, independent = [
-        question.ask() for question in trial.questions() if question.step is Step.ACCUMULATION
+        question.ask() for question in trial.questions() if question.step is ProofStep.ACCUMULATION
     ]
     return alone, together, independent
 
@@ -137,7 +137,7 @@ def test_what_changes_between_two_questions_is_no_right_answer(workshop: Worksho
 def test_columns_behind_the_last_whole_group_that_are_wrong_are_found(workshop: Workshop, name: str) -> None:
     patch = Patch(QGEMM, "(1, depth, a, &b[n * depth], &acc[n])", "(1, depth, a, b, &acc[n])")
     trial = workshop.trial(NETWORKS[name], [patch])
-    assert set(trial.refuted()) == {(Step.ACCUMULATION, layer.name) for layer in qgemms(trial.network)}
+    assert set(trial.refuted()) == {(ProofStep.ACCUMULATION, layer.name) for layer in qgemms(trial.network)}
 
 
 def test_a_wrong_offset_is_found_in_the_tables_too(workshop: Workshop) -> None:
@@ -145,8 +145,8 @@ def test_a_wrong_offset_is_found_in_the_tables_too(workshop: Workshop) -> None:
     patch = Patch(QGEMM, "(uint32_t)depth * (uint32_t)za", "(uint32_t)(depth - 1) * (uint32_t)za")
     trial = workshop.trial(NETWORKS["int8"], [patch])
     refuted = trial.refuted()
-    assert set(refuted) == {(Step.CONSTANTS, None), (Step.ACCUMULATION, "layer_0")}
-    assert "table layer_0_offset[0]" in refuted[Step.CONSTANTS, None].counterexample
+    assert set(refuted) == {(ProofStep.CONSTANTS, None), (ProofStep.ACCUMULATION, "layer_0")}
+    assert "table layer_0_offset[0]" in refuted[ProofStep.CONSTANTS, None].counterexample
 
 
 # Parts of a sum that are too narrow: only the extremes show them.
@@ -224,7 +224,7 @@ def first_question(layer: QGemm, stage: Stage, probe: Probe) -> Question:
 def test_the_bounds_are_those_of_the_claim(workshop: Workshop) -> None:
     layer = qgemms(NETWORKS["uint8"])[0]
     trial = workshop.trial(NETWORKS["uint8"])
-    stage = trial.stage(layer, Part.ACCUMULATE)
+    stage = trial.stage(layer, StageKind.ACCUMULATE)
     overflow = first_question(layer, stage, trial.probe)
     assert overflow.ask().holds
     beyond = dataclasses.replace(layer, bias=of(layer.bias, 2, 2**31 - 10_000))

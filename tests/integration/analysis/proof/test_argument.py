@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from harness.analysis import proof
-from harness.analysis.proof import Claim, Proof, Question, Side, Step
+from harness.analysis.proof import Claim, Proof, ProofStep, Question, Side
 from harness.analysis.proof.claims import Note
 from harness.core.errors import BoardError, ReferenceFailed
 from harness.model.network import Network
@@ -56,7 +56,7 @@ def test_each_part_of_a_split_layer_is_proved_by_itself(workshop: Workshop) -> N
     }  # fmt: skip
     assert right.refuted() == {}
     shifted = workshop.trial(CHAIN, change=lambda layer: dataclasses.replace(layer, bias=layer.bias + 1), split=split)
-    assert {layer for step, layer in shifted.refuted() if step is Step.ACCUMULATION} == {
+    assert {layer for step, layer in shifted.refuted() if step is ProofStep.ACCUMULATION} == {
         "layer_0_0", "layer_0_1", "layer_1",
     }  # fmt: skip
 
@@ -73,26 +73,26 @@ def test_each_part_of_a_split_layer_is_proved_by_itself(workshop: Workshop) -> N
 def test_a_column_that_is_not_brought_to_its_place_is_found(workshop: Workshop, old: str, new: str) -> None:
     """Whole runs would not tell if its activation were always the same."""
     merged = workshop.trial(CHAIN, [Patch("network.c", old, new)], split=["layer_0=prepost+network"])
-    assert list(merged.refuted()) == [(Step.COMPOSITION, "layer_1")]
+    assert list(merged.refuted()) == [(ProofStep.COMPOSITION, "layer_1")]
 
 
 def test_every_step_has_its_questions_in_order(workshop: Workshop) -> None:
     asked = proof.in_order(proof.questions(workshop.trial(RESIDUAL).subject, all_floats=True))
-    order = [list(Step).index(question.step) for question in asked]
+    order = [list(ProofStep).index(question.step) for question in asked]
     assert order == sorted(order)
     by_layer = {
         layer.name: [(question.step, question.side) for question in asked if question.layer == layer.name]
         for layer in RESIDUAL.layers
     }
     board, reference = Side.BOARD, Side.REFERENCE
-    rounded = [(Step.QUANTIZATION, side) for side in (reference, board, board, board)]
-    summed = [*((Step.ACCUMULATION, side) for side in (reference, board, board, board))]
-    summed += [(Step.REQUANTIZATION, side) for side in (reference, board, board)]
+    rounded = [(ProofStep.QUANTIZATION, side) for side in (reference, board, board, board)]
+    summed = [*((ProofStep.ACCUMULATION, side) for side in (reference, board, board, board))]
+    summed += [(ProofStep.REQUANTIZATION, side) for side in (reference, board, board)]
     assert by_layer == {
-        layer.name: {"QuantizeLinear": rounded, "QGemm": summed}.get(layer.operator, [(Step.OTHERS, board)])
+        layer.name: {"QuantizeLinear": rounded, "QGemm": summed}.get(layer.operator, [(ProofStep.OTHERS, board)])
         for layer in RESIDUAL.layers
     }
-    assert [question.step for question in asked if question.layer is None] == [Step.CONSTANTS] * 2
+    assert [question.step for question in asked if question.layer is None] == [ProofStep.CONSTANTS] * 2
 
 
 def question(side: Side, answer: str | Exception = "", *, cases: int = 1, complete: bool = True) -> Question:
@@ -103,7 +103,7 @@ def question(side: Side, answer: str | Exception = "", *, cases: int = 1, comple
             raise answer
         return answer
 
-    return Question(Step.OTHERS, side, "layer", "it is so", "by asking", cases, complete, give)
+    return Question(ProofStep.OTHERS, side, "layer", "it is so", "by asking", cases, complete, give)
 
 
 def ignore(_cases: int = 0) -> None:
@@ -176,7 +176,7 @@ def test_the_reference_ends_soon_after_it_is_abandoned(workshop: Workshop) -> No
     asked = next(
         question
         for question in proof.questions(subject, all_floats=True)
-        if (question.side, question.step) == (Side.REFERENCE, Step.QUANTIZATION)
+        if (question.side, question.step) == (Side.REFERENCE, ProofStep.QUANTIZATION)
     )
     assert asked.cases == 2**32
     threading.Timer(0.2, subject.abandon).start()
@@ -198,7 +198,7 @@ def test_the_document_says_everything_in_json() -> None:
     }  # fmt: skip
     assert first == {
         "step": "others",
-        "shows": Step.OTHERS.value,
+        "shows": ProofStep.OTHERS.value,
         "layer": "layer",
         "answered_by": Side.BOARD.value,
         "statement": "it is so",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from harness.analysis.proof import Claim, Question, Side, Step, constants
+from harness.analysis.proof import Claim, ProofStep, Question, Side, constants
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.contraction import Scales
@@ -71,8 +71,8 @@ def test_a_multiplier_wrong_in_its_last_place_is_found_though_no_activation_show
 
     trial = workshop.trial(NET, change=change)
     refuted = trial.refuted()
-    assert set(refuted) == {(Step.CONSTANTS, None)}
-    assert refuted[Step.CONSTANTS, None].counterexample.startswith("table layer_1_multiplier[0][1] holds 0x")
+    assert set(refuted) == {(ProofStep.CONSTANTS, None)}
+    assert refuted[ProofStep.CONSTANTS, None].counterexample.startswith("table layer_1_multiplier[0][1] holds 0x")
 
 
 def test_every_value_counts_as_a_case(workshop: Workshop) -> None:

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from harness.analysis.proof import Claim, Step, composition, launches
+from harness.analysis.proof import Claim, ProofStep, composition, launches
 from harness.analysis.proof.effort import Effort, of
 from harness.core.arrays import Array
 from harness.core.errors import BoardError
@@ -43,7 +43,7 @@ def test_a_right_program_holds(workshop: Workshop, net: Network, split: list[str
     trial = workshop.trial(net, split=split)
     claims = trial.launched()
     assert refuted(claims) == []
-    assert {claim.question.step for claim in claims} == {Step.EXECUTION}
+    assert {claim.question.step for claim in claims} == {ProofStep.EXECUTION}
     assert len(claims) == 2 * len(trial.made.tasks)
 
 

@@ -11,7 +11,7 @@ import onnx.helper
 import pytest
 
 from harness import targets
-from harness.analysis.proof import Step, assumptions
+from harness.analysis.proof import ProofStep, assumptions
 from harness.core.arrays import Array
 from harness.model.network import Network
 from harness.operators import arg_extremum, obligations, terms
@@ -69,7 +69,7 @@ DEQUANTIZED = [
 )
 def test_a_number_that_is_wrong_for_one_code_is_found(workshop: Workshop, net: Network, value: str) -> None:
     trial = workshop.trial(net, [Patch(DEQUANTIZE, "(float)(q[i] - zero_point) * scale", value)])
-    assert set(trial.refuted()) == {(Step.OTHERS, "dequantize")}
+    assert set(trial.refuted()) == {(ProofStep.OTHERS, "dequantize")}
 
 
 # ArgMax and ArgMin.
@@ -107,7 +107,7 @@ def test_a_wrong_search_is_found(workshop: Workshop, kind: str, operator: str, p
     include = Patch(ARG, "#include <stdbool.h>", "#include <math.h>\n#include <stdbool.h>")
     for width in (3, 8):
         trial = workshop.trial(searching(width, kind, operator), [patch, include])
-        (claim,) = [question.ask() for question in trial.questions() if question.step is Step.OTHERS]
+        (claim,) = [question.ask() for question in trial.questions() if question.step is ProofStep.OTHERS]
         assert not claim.holds
         trial.check(claim)
 
@@ -119,7 +119,7 @@ def test_a_right_search_is_not_refuted(
     monkeypatch.setattr(obligations, "VALUES", 1 << 16)
     for width, last in ((1, False), (6, True), (300, False)):
         trial = workshop.trial(searching(width, kind, operator, last=last))
-        (question,) = [question for question in trial.questions() if question.step is Step.OTHERS]
+        (question,) = [question for question in trial.questions() if question.step is ProofStep.OTHERS]
         assert question.ask().holds
         assert question.complete == (width <= 6)
 
@@ -194,20 +194,20 @@ TERMS = parse(builders.random_network(np.random.default_rng(2), (3, 4), residual
 def test_a_wrong_sum_is_found(workshop: Workshop, expression: str) -> None:
     include = Patch(ADD, "#include <stddef.h>", "#include <math.h>\n#include <stddef.h>")
     trial = workshop.trial(TERMS, [Patch(ADD, "a[n] + b[n]", expression), include])
-    assert set(trial.refuted()) == {(Step.OTHERS, "layer_0_sum_2")}
+    assert set(trial.refuted()) == {(ProofStep.OTHERS, "layer_0_sum_2")}
 
 
 @pytest.mark.parametrize("addend", [0.3, -0.0])
 def test_a_wrong_sum_with_a_constant_is_found(workshop: Workshop, addend: float) -> None:
     """-0 - -0 is 0."""
     trial = workshop.trial(constant(addend), [Patch(ADD, "a[n] + b[n]", "a[n] - b[n]")])
-    assert set(trial.refuted()) == {(Step.OTHERS, "add")}
+    assert set(trial.refuted()) == {(ProofStep.OTHERS, "add")}
 
 
 @pytest.mark.parametrize("addend", [0.3, -0.0, 3e38, 1e-45])
 def test_a_right_sum_with_a_constant_is_not_refuted(workshop: Workshop, addend: float) -> None:
     trial = workshop.trial(constant(addend))
-    (question,) = [question for question in trial.questions() if question.step is Step.OTHERS]
+    (question,) = [question for question in trial.questions() if question.step is ProofStep.OTHERS]
     assert question.ask().holds
     layer = trial.network.layers[-1]
     assert isinstance(layer, Add)

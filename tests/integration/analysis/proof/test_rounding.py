@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.analysis.proof import Side, Step, answers
+from harness.analysis.proof import ProofStep, Side, answers
 from harness.core.arrays import Array
 from harness.core.errors import BoardError
 from harness.operators import quantize_linear, sweeps
-from harness.operators.obligations import Part
+from harness.operators.obligations import StageKind
 from harness.operators.qgemm import QGemm
 from harness.operators.quantize_linear import QuantizeLinear
 from harness.operators.sweeps import Sweep
@@ -28,7 +28,11 @@ PLAIN = parse(
 FLOAT = parse(builders.random_network(np.random.default_rng(5), (8, 3), float_output=True, per_column=True))
 SUM = parse(builders.random_network(np.random.default_rng(6), (4, 6, 5), residual=2))
 
-EVERYWHERE = {(Step.QUANTIZATION, "quantize"), (Step.REQUANTIZATION, "layer_0"), (Step.REQUANTIZATION, "layer_1")}
+EVERYWHERE = {
+    (ProofStep.QUANTIZATION, "quantize"),
+    (ProofStep.REQUANTIZATION, "layer_0"),
+    (ProofStep.REQUANTIZATION, "layer_1"),
+}
 
 WRONG_ROUNDINGS = {
     "half away": Patch(SATURATE, "rintf(v)", "roundf(v)"),
@@ -48,7 +52,7 @@ def test_a_wrong_rounding_is_found_wherever_it_is_used(workshop: Workshop, patch
 
 def test_a_wrong_rounding_behind_a_sum_is_found(workshop: Workshop) -> None:
     refuted = workshop.trial(SUM, [Patch(SATURATE, "rintf(v)", "truncf(v)")]).refuted()
-    assert set(refuted) == {(Step.QUANTIZATION, "quantize"), (Step.QUANTIZATION, "layer_0_quantize")}
+    assert set(refuted) == {(ProofStep.QUANTIZATION, "quantize"), (ProofStep.QUANTIZATION, "layer_0_quantize")}
 
 
 @pytest.mark.parametrize(
@@ -57,14 +61,14 @@ def test_a_wrong_rounding_behind_a_sum_is_found(workshop: Workshop) -> None:
 def test_a_wrong_quantize_linear_is_found(workshop: Workshop, x: str) -> None:
     """A reciprocal; NaN that becomes the zero point; an infinity."""
     trial = workshop.trial(PLAIN, [Patch(QUANTIZE, "x[i] / scale", x)])
-    assert set(trial.refuted()) == {(Step.QUANTIZATION, "quantize")}
+    assert set(trial.refuted()) == {(ProofStep.QUANTIZATION, "quantize")}
 
 
 def test_a_quantize_linear_that_is_wrong_in_one_column_is_found(workshop: Workshop) -> None:
     patch = Patch(QUANTIZE, "x[i] / scale", "(i == 2 && x[i] / scale > 20.5f ? x[i] / scale + 1 : x[i] / scale)")
     refuted = workshop.trial(PLAIN, [patch]).refuted()
-    assert set(refuted) == {(Step.QUANTIZATION, "quantize")}
-    assert "column 2 of inputs" in refuted[Step.QUANTIZATION, "quantize"].counterexample
+    assert set(refuted) == {(ProofStep.QUANTIZATION, "quantize")}
+    assert "column 2 of inputs" in refuted[ProofStep.QUANTIZATION, "quantize"].counterexample
 
 
 EQUAL_SUMS = "acc[n] ^ (n + 1 < width && acc[n] == acc[n + 1] && acc[n] > 99)"
@@ -73,16 +77,16 @@ EQUAL_SUMS = "acc[n] ^ (n + 1 < width && acc[n] == acc[n + 1] && acc[n] > 99)"
 @pytest.mark.parametrize(
     ("patch", "step"),
     [
-        (Patch(QUANTIZE, "x[i] / scale", "(i == 1 && x[1] == x[2] ? x[0] : x[i]) / scale"), Step.QUANTIZATION),
+        (Patch(QUANTIZE, "x[i] / scale", "(i == 1 && x[1] == x[2] ? x[0] : x[i]) / scale"), ProofStep.QUANTIZATION),
         (
             Patch(QUANTIZE, "x[i] / scale", "(i == 2 && x[1] != x[1] && x[2] == x[2] ? 0 : x[i]) / scale"),
-            Step.QUANTIZATION,
+            ProofStep.QUANTIZATION,
         ),
-        (Patch(QGEMM, REQUANTIZE, REQUANTIZE.replace("acc[n]", f"({EQUAL_SUMS})")), Step.REQUANTIZATION),
+        (Patch(QGEMM, REQUANTIZE, REQUANTIZE.replace("acc[n]", f"({EQUAL_SUMS})")), ProofStep.REQUANTIZATION),
     ],
     ids=["equal neighbours", "NaN beside a number", "equal sums of neighbours"],
 )
-def test_columns_that_depend_on_each_other_are_found(workshop: Workshop, patch: Patch, step: Step) -> None:
+def test_columns_that_depend_on_each_other_are_found(workshop: Workshop, patch: Patch, step: ProofStep) -> None:
     trial = workshop.trial(PLAIN, [patch])
     failed = [claim for question in trial.questions() if not (claim := question.ask()).holds]
     assert {claim.question.step for claim in failed} == {step}
@@ -98,7 +102,7 @@ def test_columns_that_depend_on_each_other_are_found(workshop: Workshop, patch: 
 def test_one_wrong_accumulator_is_found(workshop: Workshop, at: str) -> None:
     patch = Patch(QGEMM, f"(Y##_t){REQUANTIZE}", f"(Y##_t)({REQUANTIZE} ^ ({at}))")
     refuted = workshop.trial(PLAIN, [patch]).refuted()
-    assert set(refuted) == {(Step.REQUANTIZATION, "layer_0"), (Step.REQUANTIZATION, "layer_1")}
+    assert set(refuted) == {(ProofStep.REQUANTIZATION, "layer_0"), (ProofStep.REQUANTIZATION, "layer_1")}
     assert {": 777 becomes" in claim.counterexample for claim in refuted.values()} == {True}
 
 
@@ -113,7 +117,7 @@ def test_the_first_and_the_last_accumulator_are_tried(workshop: Workshop, end: i
     for value, found in ((bound, True), (bound + (1 if end else -1), False)):
         wrong = f"(Y##_t)({REQUANTIZE} ^ (acc[n] == {value} && n == {column} && width == {layer.size}))"
         refuted = workshop.trial(PLAIN, [Patch(QGEMM, f"(Y##_t){REQUANTIZE}", wrong)]).refuted()
-        assert set(refuted) == ({(Step.REQUANTIZATION, layer.name)} if found else set())
+        assert set(refuted) == ({(ProofStep.REQUANTIZATION, layer.name)} if found else set())
 
 
 WRONG_NUMBERS = {
@@ -127,9 +131,9 @@ WRONG_NUMBERS = {
 def test_a_wrong_number_is_found(workshop: Workshop, expression: str) -> None:
     trial = workshop.trial(FLOAT, [Patch(QGEMM, SCALE, expression)])
     if "-0.0f" not in expression:
-        assert set(trial.refuted()) == {(Step.REQUANTIZATION, "layer_0")}
+        assert set(trial.refuted()) == {(ProofStep.REQUANTIZATION, "layer_0")}
         return
-    claim, _ = [question.ask() for question in trial.questions() if question.step is Step.REQUANTIZATION]
+    claim, _ = [question.ask() for question in trial.questions() if question.step is ProofStep.REQUANTIZATION]
     assert ": 0 becomes -0.0, expected 0.0" in claim.counterexample
 
 
@@ -143,7 +147,7 @@ def test_a_number_that_is_wrong_where_its_column_does_not_come_is_no_counterexam
     for value, found in ((bound, True), (bound + 1, False)):
         wrong = f"y[n] = (float)(acc[n] + (acc[n] == {value} && n == {column})) * m[n];"
         refuted = workshop.trial(FLOAT, [Patch(QGEMM, SCALE, wrong)]).refuted()
-        assert set(refuted) == ({(Step.REQUANTIZATION, layer.name)} if found else set())
+        assert set(refuted) == ({(ProofStep.REQUANTIZATION, layer.name)} if found else set())
 
 
 def test_a_wrong_number_in_a_later_part_of_a_sweep_is_found(
@@ -161,7 +165,7 @@ def test_a_wrong_number_in_a_later_part_of_a_sweep_is_found(
     wrong = f"y[n] = (float)(acc[n] ^ (acc[n] == {last} && n == {column})) * m[n];"
     trial = workshop.trial(FLOAT, [Patch(QGEMM, SCALE, wrong)])
     refuted = trial.refuted()
-    assert f"column {column}: {last} becomes" in refuted[Step.REQUANTIZATION, "layer_0"].counterexample
+    assert f"column {column}: {last} becomes" in refuted[ProofStep.REQUANTIZATION, "layer_0"].counterexample
 
 
 def ignore(_sha256: str) -> None:
@@ -172,7 +176,7 @@ def test_inputs_that_pass_in_parts_are_all_compared(workshop: Workshop, monkeypa
     """Three vectors at once, and one at the end, of which the specification computes two at once."""
     trial, layer = workshop.trial(PLAIN), PLAIN.layers[1]
     assert isinstance(layer, QGemm)
-    stage = trial.stage(layer, Part.ACCUMULATE)
+    stage = trial.stage(layer, StageKind.ACCUMULATE)
     monkeypatch.setattr(answers, "BYTES_AT_ONCE", 3 * (layer.input.size + 8 * layer.size))
     monkeypatch.setattr(answers, "VALUES_AT_ONCE", 2 * layer.size)
     inputs = np.arange(30, dtype=np.int8).reshape(10, 3)
@@ -193,7 +197,9 @@ def test_a_wide_input_is_told_whole_so_that_it_can_be_tried_again(workshop: Work
     assert isinstance(layer, QGemm)
     inputs = np.random.default_rng(4).integers(0, 256, (1, 400)).astype(np.uint8)
     wrong = layer.accumulate()(inputs) + 1
-    found = answers.differing_output(trial.stage(layer, Part.ACCUMULATE), inputs, lambda _: wrong, trial.probe, ignore)
+    found = answers.differing_output(
+        trial.stage(layer, StageKind.ACCUMULATE), inputs, lambda _: wrong, trial.probe, ignore
+    )
     assert found.startswith(f"column 0 of inputs {inputs[0].tolist()}: {wrong[0, 0] - 1}, ")
 
 
@@ -211,7 +217,7 @@ def differing_float(trial: Trial, start: int, count: int) -> str:
     layer = quantize_of(trial)
     sweep = Sweep(np.array([start, start + 2**31, 0]), np.array([count, count // 2, 0]))
     staircases = [layer.step_function()] * layer.size
-    stage = trial.stage(layer, Part.COMPUTE)
+    stage = trial.stage(layer, StageKind.COMPUTE)
     return answers.differing_step(staircases, sweep, stage, trial.probe, quantize_linear._float_text, ignore)
 
 
@@ -237,13 +243,19 @@ def test_one_wrong_float_is_found_by_the_sweep_of_all_and_by_nothing_else(worksh
 def test_all_floats_are_asked_for_only_if_wanted(workshop: Workshop) -> None:
     trial = workshop.trial(PLAIN)
     cases = [
-        {question.cases for question in trial.questions(all_floats=all_floats) if question.step is Step.QUANTIZATION}
+        {
+            question.cases
+            for question in trial.questions(all_floats=all_floats)
+            if question.step is ProofStep.QUANTIZATION
+        }
         for all_floats in (True, False)
     ]
     assert cases[0] - cases[1] == {2**32}
-    few = next(question for question in trial.questions() if question.step is Step.QUANTIZATION)
+    few = next(question for question in trial.questions() if question.step is ProofStep.QUANTIZATION)
     assert "monotone" in few.method
-    every, near, _ = [question for question in trial.questions(all_floats=True) if question.step is Step.QUANTIZATION]
+    every, near, _ = [
+        question for question in trial.questions(all_floats=True) if question.step is ProofStep.QUANTIZATION
+    ]
     assert every.complete
     assert "monotone" not in near.method
 
@@ -254,7 +266,7 @@ def test_the_sweep_of_all_floats_begins_and_ends_where_it_says(workshop: Worksho
     layer = quantize_of(trial)
     whole = sweeps.float_sweep(layer.size)
     sweep = whole.first(1000)
-    found, done = trial.probe.steps(trial.stage(layer, Part.COMPUTE), sweep)
+    found, done = trial.probe.steps(trial.stage(layer, StageKind.COMPUTE), sweep)
     assert np.array_equal(found, sweeps.expected([layer.step_function()] * layer.size, sweep))
     assert done.cases == 3000
 
@@ -263,7 +275,7 @@ def test_a_sweep_that_ends_early_without_a_difference_says_nothing(workshop: Wor
     """It is no counterexample, and no proof: the program stopped before the column's last accumulators."""
     patch = Patch("kernels/program/probe.c", "done < options->sweep && steps.count < limit", "done < 640")
     trial = workshop.trial(PLAIN, [patch])
-    (question, *_) = [question for question in trial.questions() if question.step is Step.REQUANTIZATION]
+    (question, *_) = [question for question in trial.questions() if question.step is ProofStep.REQUANTIZATION]
     with pytest.raises(BoardError, match="ended the sweep of layer_0_finish early"):
         question.ask()
 
@@ -275,7 +287,7 @@ def test_a_code_that_is_right_alone_and_wrong_in_a_sweep_is_a_counterexample(wor
     closed = Patch(QGEMM, "(float)acc[n] * m[n], QMIN, QMAX, zy);", "(float)acc[n] * m[n], QMIN, QMAX, zy); }")
     net = parse(builders.random_network(np.random.default_rng(8), (4, 1)))
     trial = workshop.trial(net, [wrong, closed])
-    claims = [question.ask() for question in trial.questions() if question.step is Step.REQUANTIZATION]
+    claims = [question.ask() for question in trial.questions() if question.step is ProofStep.REQUANTIZATION]
     assert [claim.counterexample.split(" becomes ")[0] for claim in claims] == ["column 0: 42", ""]
     assert "but within a sweep another code" in claims[0].counterexample
 
@@ -284,7 +296,7 @@ def test_too_many_steps_are_a_difference_all_the_same(workshop: Workshop) -> Non
     wrapped = Patch(QGEMM, f"(Y##_t){REQUANTIZE}", "(Y##_t)acc[n]")
     limit = Patch("kernels/program/probe.c", "STEP_LIMIT = 4000000", "STEP_LIMIT = 1")
     trial = workshop.trial(PLAIN, [wrapped, limit])
-    assert {layer for step, layer in trial.refuted() if step is Step.REQUANTIZATION} == {"layer_0", "layer_1"}
+    assert {layer for step, layer in trial.refuted() if step is ProofStep.REQUANTIZATION} == {"layer_0", "layer_1"}
 
 
 # The reference.

@@ -20,7 +20,7 @@ import pytest
 from harness.boards.locks import lock, manual_lock
 from harness.boards.locks import ticket as tickets
 from harness.boards.locks.lease_guard import BoardBusy, BoardLost, Held
-from harness.boards.locks.queue import RENEW_S, Place, Terms
+from harness.boards.locks.queue import RENEW_S, QueuedTicket, Terms
 from harness.boards.locks.ticket import Now, Ticket, user_name
 from harness.boards.session import Board, Completed
 from harness.core.errors import BoardError, ConnectionFailed, RequestError
@@ -133,9 +133,9 @@ def test_a_stopped_holder_is_passed_although_lower_numbers_are_free(tmp_path: Pa
 def test_who_is_passed_just_as_his_turn_comes_waits_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped between his last look and his taking the board."""
     quicker: list[Holder] = []
-    look = Place.pass_dead
+    look = QueuedTicket.pass_dead
 
-    def stopped(place: Place, found: list[Ticket], now: Now) -> list[Ticket]:
+    def stopped(place: QueuedTicket, found: list[Ticket], now: Now) -> list[Ticket]:
         hanging = look(place, found, now)
         if not quicker:
             time.sleep(1.5 * SHORT.lease_s)
@@ -144,7 +144,7 @@ def test_who_is_passed_just_as_his_turn_comes_waits_again(tmp_path: Path, monkey
             assert quicker[0].line() == "held"
         return hanging
 
-    monkeypatch.setattr(Place, "pass_dead", stopped)
+    monkeypatch.setattr(QueuedTicket, "pass_dead", stopped)
     with pytest.raises(BoardBusy, match="quicker"):
         acquire(tmp_path, wait_s=0.1, terms=SHORT)
     quicker[0].end()
@@ -280,12 +280,12 @@ def test_never_do_two_have_a_board(tmp_path: Path) -> None:
 
 def lock_by_hand(folder: Path, for_s: float = 60, purpose: str = "soldering") -> Ticket:
     with queue(folder) as xavier:
-        return manual_lock.keep(xavier, purpose, for_s, 0, print)
+        return manual_lock.reserve(xavier, purpose, for_s, 0, print)
 
 
-def give_back(folder: Path, *, force: bool = False) -> list[Ticket]:
+def release_by_hand(folder: Path, *, force: bool = False) -> list[Ticket]:
     with queue(folder) as xavier:
-        return manual_lock.give_back(xavier, force=force)
+        return manual_lock.release(xavier, force=force)
 
 
 def as_if_anothers(folder: Path, ticket: Ticket) -> None:
@@ -300,8 +300,8 @@ def test_a_board_locked_by_hand_is_still_its_users(tmp_path: Path) -> None:
     assert acquire(tmp_path) == []
     with board(tmp_path, "run", 0), pytest.raises(BoardError, match=r"in use by .*, run\)"):
         acquire(tmp_path)  # one at a time
-    assert [ticket.by_hand_s for ticket in give_back(tmp_path)] == [60]
-    assert (give_back(tmp_path), names(tmp_path)) == ([], [])
+    assert [ticket.by_hand_s for ticket in release_by_hand(tmp_path)] == [60]
+    assert (release_by_hand(tmp_path), names(tmp_path)) == ([], [])
 
 
 def test_a_board_locked_by_hand_by_another_is_refused_until_its_time(tmp_path: Path) -> None:
@@ -312,21 +312,21 @@ def test_a_board_locked_by_hand_by_another_is_refused_until_its_time(tmp_path: P
     assert " (soldering) since " in caught.value.message
     assert " until " in caught.value.message
     with pytest.raises(BoardError, match="is locked by nobody@") as caught:
-        give_back(tmp_path)
+        release_by_hand(tmp_path)
     assert "--force" in caught.value.hint
     assert [told for told in acquire(tmp_path, wait_s=30) if "waiting" not in told] == []
 
 
 def test_a_lock_by_hand_is_taken_away_at_once_by_force(tmp_path: Path) -> None:
     as_if_anothers(tmp_path, lock_by_hand(tmp_path))
-    assert [ticket.owner.user for ticket in give_back(tmp_path, force=True)] == ["nobody"]
+    assert [ticket.owner.user for ticket in release_by_hand(tmp_path, force=True)] == ["nobody"]
     assert acquire(tmp_path) == []
 
 
 def test_a_run_under_a_lock_by_hand_keeps_the_board_when_that_ends(tmp_path: Path) -> None:
     lock_by_hand(tmp_path)
     with board(tmp_path, "run", 0):
-        give_back(tmp_path)
+        release_by_hand(tmp_path)
         with pytest.raises(BoardError, match=r", run\)"):
             acquire(tmp_path)
 
@@ -349,7 +349,7 @@ def test_a_run_under_a_lock_by_hand_is_before_those_who_wait_for_that() -> None:
 def test_a_lock_by_hand_is_before_those_who_came_behind_it(tmp_path: Path) -> None:
     taken: list[Ticket] = []
     with held_elsewhere(tmp_path) as first, queue(tmp_path) as xavier:
-        person = threading.Thread(target=lambda: taken.append(manual_lock.keep(xavier, "soldering", 60, 30, print)))
+        person = threading.Thread(target=lambda: taken.append(manual_lock.reserve(xavier, "soldering", 60, 30, print)))
         person.start()
         while len(xavier.tickets()) < 2:
             time.sleep(0.02)
@@ -371,8 +371,8 @@ def test_a_new_lock_by_hand_replaces_the_old(tmp_path: Path) -> None:
 def test_a_run_ends_when_its_board_is_taken_by_force(tmp_path: Path) -> None:
     with held_elsewhere(tmp_path, Terms(beat_s=0.05)) as holder:
         with pytest.raises(BoardError, match="is in use by"):
-            give_back(tmp_path)
-        assert [ticket.owner.pid for ticket in give_back(tmp_path, force=True)] == [holder.pid]
+            release_by_hand(tmp_path)
+        assert [ticket.owner.pid for ticket in release_by_hand(tmp_path, force=True)] == [holder.pid]
         time.sleep(0.3)
         assert not holder.goes_on()
         assert f"{ME} (pid {os.getpid()}, harness boards unlock --force) took it away" in holder.end()
@@ -380,7 +380,7 @@ def test_a_run_ends_when_its_board_is_taken_by_force(tmp_path: Path) -> None:
 
 def test_whatever_ends_a_block_whose_board_is_lost_it_says_so(tmp_path: Path) -> None:
     def closed() -> None:
-        give_back(tmp_path, force=True)
+        release_by_hand(tmp_path, force=True)
         raise ConnectionFailed("the session was closed")
 
     def removed() -> None:
@@ -412,7 +412,7 @@ def test_a_session_ends_with_the_right_to_it(tmp_path: Path) -> None:
     def work(held: Held) -> None:
         guarded = held.guard(session)
         found.append(guarded.run(["true"], 1).status)
-        give_back(tmp_path, force=True)
+        release_by_hand(tmp_path, force=True)
         found.append(session.closed.wait(10))  # by the heartbeat, also while a call lasts
         with pytest.raises(BoardLost):
             guarded.run(["true"], 1)
@@ -584,10 +584,10 @@ def test_all_tickets_are_seen_whoever_else_reads_the_folder(tmp_path: Path) -> N
 
 
 def test_who_fails_while_he_draws_leaves_no_ticket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stands(_: Place) -> bool:
+    def is_valid(_: QueuedTicket) -> bool:
         raise BoardError("no file can be opened")
 
-    monkeypatch.setattr(Place, "stands", property(stands))
+    monkeypatch.setattr(QueuedTicket, "is_valid", property(is_valid))
     with pytest.raises(BoardError, match="no file can be opened"):
         acquire(tmp_path)
     assert names(tmp_path) == []

@@ -42,8 +42,8 @@ def found_at(endpoint: Endpoint, emulator_key: str | None = None) -> tuple[str, 
 
 
 def test_this_machine_is_known_by_its_own_files(host: Profile, tmp_path: Path) -> None:
-    with reach(host, tmp_path, print) as reached:
-        found = reached.identity
+    with reach(host, tmp_path, print) as connection:
+        found = connection.identity
     assert (found.name, found.kind, found.address, found.host_key) == ("host", "this machine", None, None)
     assert found.boot_id == this_boot_id() == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
@@ -53,8 +53,8 @@ def test_this_machine_stays_this_machine_by_ssh(server: sshd.Server, host: Profi
     at, folder = server.address, server.folder
     address = Address(host=at.host, port=at.port, key=str(at.key), known_hosts=str(at.known_hosts))
     board = host.model_copy(update={"local": False, "address": address})
-    with reach(board, tmp_path, print) as reached:
-        found = reached.identity
+    with reach(board, tmp_path, print) as connection:
+        found = connection.identity
     assert (found.kind, found.boot_id) == ("this machine", this_boot_id())
     assert found.address == f"{getpass.getuser()}@127.0.0.1:{at.port}"
     assert found.host_key == sshd.fingerprint(folder / "host_key.pub")
@@ -64,8 +64,8 @@ def test_an_emulated_board_states_its_mark(host: Profile) -> None:
     cache = workspace.find(None, None).cache
     emulator = {"cpu": "cortex-a72", "cores": 2, "memory_mib": 512, "disk_mib": 64}  # as above
     board = profile.restored(host.kept() | {"reached_by": "emulator", "local": False, "emulator": emulator})
-    with reach(board, cache, print) as reached:
-        found = reached.identity
+    with reach(board, cache, print) as connection:
+        found = connection.identity
     assert (found.kind, found.machine_id) == ("emulated", "harness.name=host")
     assert found.host_key == host_fingerprint(cache / GUEST_KEYS)
 

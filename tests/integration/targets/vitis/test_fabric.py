@@ -21,7 +21,7 @@ from harness.operators.qgemm import QGemm
 from harness.targets import TaskView
 from harness.targets.vitis import fabric, kernel, qgemm, records, rtl
 from harness.targets.vitis.fabric import K26, Resources
-from harness.targets.vitis.rtl import Shape
+from harness.targets.vitis.rtl import LayerGeometry
 from tests.simulators.vitis.rtl_simulation import build_chain, write_constants
 from tests.support import builders
 from tests.support.programs.board_program import parse
@@ -63,14 +63,16 @@ def test_a_chain_takes_the_cycles_of_the_simulated_core(widths: tuple[int, ...],
 @for_all(st.lists(st.integers(1, 60), min_size=2, max_size=8), st.booleans())
 @settings(max_examples=20)
 def test_the_formula_of_records_is_that_of_a_chain(widths: list[int], floats: bool) -> None:
-    layers = [Shape(*pair, codes=True) for pair in itertools.pairwise(widths)]
+    layers = [LayerGeometry(*pair, codes=True) for pair in itertools.pairwise(widths)]
     layers[-1] = replace(layers[-1], codes=not floats)
     plain = sum(each.depth + 3 + 9 * each.codes for each in layers) + layers[-1].width
     assert rtl.latency_cycles(layers) == plain
     assert rtl.interval_cycles(layers) == max(max(each.depth, each.width + 1) for each in layers)
 
 
-def simulate(shapes: Sequence[Shape], kept: Sequence[Sequence[int]], vectors: int, pause: int) -> list[list[int]]:
+def simulate(
+    shapes: Sequence[LayerGeometry], kept: Sequence[Sequence[int]], vectors: int, pause: int
+) -> list[list[int]]:
     """For every vector the cycles in which the elements of its last record appear; element 0 enters in cycle 0.
 
     Of each layer two processes as kernels/vitis/layer.hpp has them, which do as much as the RTL core in a cycle.  One
@@ -85,7 +87,7 @@ def simulate(shapes: Sequence[Shape], kept: Sequence[Sequence[int]], vectors: in
     return arriving
 
 
-def _layer(shape: Shape, passing: Sequence[int], arriving: list[list[int]]) -> list[list[int]]:
+def _layer(shape: LayerGeometry, passing: Sequence[int], arriving: list[list[int]]) -> list[list[int]]:
     taken, left = -1, -2
     leaving: list[list[int]] = []
     for record in arriving:
@@ -101,7 +103,7 @@ def _layer(shape: Shape, passing: Sequence[int], arriving: list[list[int]]) -> l
 def test_records_take_the_predicted_cycles(launch: list[TaskView], everything: bool, random: Random) -> None:
     flows = records.flows(launch, everything)
     shapes = [
-        Shape(
+        LayerGeometry(
             each.layer.input.size,
             each.layer.size,
             codes=random.choice([False, True]),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.outcome import Ending, Outcome
-from harness.nightly.history.nights import Change, Kind, Past, confirmed
+from harness.nightly.history.nights import Change, ChangeKind, Past, confirmed
 from harness.nightly.history.run import Run, State
 from harness.nightly.record import Attempt, Entry, Health, Night, Result
 
@@ -35,23 +35,23 @@ def changes(*found: str, last: Night | None = None) -> tuple[Change, ...]:
 @pytest.mark.parametrize(
     ("found", "kind", "before"),
     [
-        ("id", Kind.DIFFERS, "identical n0"),
-        ("iiv", Kind.DIFFERS, "identical n1"),
-        ("ir", Kind.REGRESSED, "identical n0"),
-        ("rd", Kind.DIFFERS, "regressed n0"),
-        ("i?", Kind.INCONCLUSIVE, "identical n0"),
-        ("d?", Kind.INCONCLUSIVE, "differs n0"),
-        ("-?", Kind.INCONCLUSIVE, "not run n0"),
-        ("i-", Kind.NOT_RUN, "identical n0"),
-        ("di", Kind.REPAIRED, "differs n0"),
-        ("d?i", Kind.REPAIRED, "differs n0"),
-        ("i?i", Kind.BACK, "identical n0"),
-        ("i?d", Kind.DIFFERS, "identical n0"),
-        ("d", Kind.DIFFERS, " "),
-        ("?", Kind.INCONCLUSIVE, " "),
+        ("id", ChangeKind.DIFFERS, "identical n0"),
+        ("iiv", ChangeKind.DIFFERS, "identical n1"),
+        ("ir", ChangeKind.REGRESSED, "identical n0"),
+        ("rd", ChangeKind.DIFFERS, "regressed n0"),
+        ("i?", ChangeKind.INCONCLUSIVE, "identical n0"),
+        ("d?", ChangeKind.INCONCLUSIVE, "differs n0"),
+        ("-?", ChangeKind.INCONCLUSIVE, "not run n0"),
+        ("i-", ChangeKind.NOT_RUN, "identical n0"),
+        ("di", ChangeKind.REPAIRED, "differs n0"),
+        ("d?i", ChangeKind.REPAIRED, "differs n0"),
+        ("i?i", ChangeKind.BACK, "identical n0"),
+        ("i?d", ChangeKind.DIFFERS, "identical n0"),
+        ("d", ChangeKind.DIFFERS, " "),
+        ("?", ChangeKind.INCONCLUSIVE, " "),
     ],
 )
-def test_what_is_new(found: str, kind: Kind, before: str) -> None:
+def test_what_is_new(found: str, kind: ChangeKind, before: str) -> None:
     [change] = changes(*found)
     assert (change.kind, f"{change.before} {change.since}") == (kind, before)
     assert change.reason == f"because n{len(found) - 1}"
@@ -63,7 +63,7 @@ def test_what_is_not_new(found: str) -> None:
     assert [
         change for change in changes(*found) if not change.kind.good and change.now != "inconclusive (network)"
     ] == []
-    assert [change.kind for change in changes(*found)] in ([], [Kind.INCONCLUSIVE])
+    assert [change.kind for change in changes(*found)] in ([], [ChangeKind.INCONCLUSIVE])
 
 
 def test_a_failure_between_two_wrong_results_repairs_nothing_and_makes_nothing_new() -> None:
@@ -75,29 +75,29 @@ def test_what_is_expected_is_no_change() -> None:
     wished = Entry(0, "xavier", "acas_coc", "", "run", Outcome.DIFFERS, 60.0)
     assert changes(last=night("a", "d", entry=wished)) == ()
     [change] = changes(*"i", last=night("b", "d", entry=wished))
-    assert change.kind is Kind.REPAIRED
+    assert change.kind is ChangeKind.REPAIRED
 
 
 def test_what_ought_to_differ_and_does_not_is_wrong() -> None:
     wished = Entry(0, "xavier", "acas_coc", "", "run", Outcome.DIFFERS, 60.0)
     [change] = changes(*"d", last=night("b", "i", entry=wished))
-    assert change.kind is Kind.DIFFERS
+    assert change.kind is ChangeKind.DIFFERS
     assert changes(*"i", last=night("b", "i", entry=wished)) == ()  # nor was it the night before
 
 
 def test_another_entry_is_another_thing() -> None:
     other = Entry(0, "xavier", "acas_coc", "c,c", "run", Outcome.IDENTICAL, 60.0)
     [change] = changes("d", last=night("b", "d", entry=other))
-    assert (change.kind, change.before) == (Kind.DIFFERS, "")
+    assert (change.kind, change.before) == (ChangeKind.DIFFERS, "")
 
 
 def test_what_may_still_come_has_not_changed() -> None:
     assert changes("i", last=night("b", ".", ended=False)) == ()
     [change] = changes("i", last=night("b", "."))
-    assert (change.kind, change.reason) == (Kind.NOT_RUN, "the night ended before it")
+    assert (change.kind, change.reason) == (ChangeKind.NOT_RUN, "the night ended before it")
 
 
-def boards(*reasons: str | None, found: str = "i") -> list[tuple[Kind, str, str, str]]:
+def boards(*reasons: str | None, found: str = "i") -> list[tuple[ChangeKind, str, str, str]]:
     past = Past()
     nights = [night(f"n{index}", found, quarantined=reason) for index, reason in enumerate(reasons)]
     for one in nights[:-1]:
@@ -107,10 +107,10 @@ def boards(*reasons: str | None, found: str = "i") -> list[tuple[Kind, str, str,
 
 
 def test_boards_go_and_come_back() -> None:
-    assert boards("hot") == [(Kind.QUARANTINED, "hot", "in use", "")]
-    assert boards("", "hot") == [(Kind.QUARANTINED, "hot", "in use", "n0")]
-    assert boards("hot", "") == [(Kind.BACK, "", "quarantined: hot", "n0")]
-    assert boards("hot", None, "") == [(Kind.BACK, "", "quarantined: hot", "n0")]
+    assert boards("hot") == [(ChangeKind.QUARANTINED, "hot", "in use", "")]
+    assert boards("", "hot") == [(ChangeKind.QUARANTINED, "hot", "in use", "n0")]
+    assert boards("hot", "") == [(ChangeKind.BACK, "", "quarantined: hot", "n0")]
+    assert boards("hot", None, "") == [(ChangeKind.BACK, "", "quarantined: hot", "n0")]
     assert boards("hot", "cold") == []
     assert boards("", "") == []
 
@@ -119,7 +119,7 @@ def test_of_a_quarantined_board_one_line_is_enough() -> None:
     past = Past()
     past.add(night("n0", "i", quarantined=""))
     [change] = past.changes(night("n1", "-", quarantined="hot"))
-    assert (change.kind, change.board) == (Kind.QUARANTINED, "xavier")
+    assert (change.kind, change.board) == (ChangeKind.QUARANTINED, "xavier")
 
 
 def test_the_gravest_comes_first() -> None:
@@ -128,9 +128,9 @@ def test_the_gravest_comes_first() -> None:
     past.add(_many("n0", entries, "iidi"))
     found = past.changes(_many("n1", entries, "?iid"))
     assert [(change.kind, change.board) for change in found] == [
-        (Kind.DIFFERS, "b3"),
-        (Kind.INCONCLUSIVE, "b0"),
-        (Kind.REPAIRED, "b2"),
+        (ChangeKind.DIFFERS, "b3"),
+        (ChangeKind.INCONCLUSIVE, "b0"),
+        (ChangeKind.REPAIRED, "b2"),
     ]
 
 

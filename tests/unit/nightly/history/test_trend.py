@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from harness.nightly.history.run import Part, Run, State
-from harness.nightly.history.trend import Band, Place, line, trends
+from harness.nightly.history.trend import Band, NoiseLevel, line, trends
 
 RUN = Run("a", State.FINISHED, "measured", board="xavier", kind="hardware", model="acas_coc", targets="c,c",
           quantity="time", unit="ns", scope="network", load="idle", met=True)  # fmt: skip
@@ -20,18 +20,22 @@ def test_the_band_is_three_times_the_noise_of_those_before() -> None:
     found = line([100, 104, 98, 100, 200])
     # Distances from the median, 100: 0, 4, 2, 0; the 90th percentile, the higher one, is 4.
     assert found.band == Band(100 - 12, 100 + 12)
-    assert found.place is Place.ABOVE
+    assert found.place is NoiseLevel.ABOVE
 
 
 @pytest.mark.parametrize(("last", "place"), [(101, "WITHIN"), (99, "WITHIN"), (101.1, "ABOVE"), (98.9, "BELOW")])
 def test_the_band_is_never_narrower_than_one_percent(last: float, place: str) -> None:
     found = line([100, 100, 100, last])
     assert found.band == Band(99, 101)
-    assert found.place is Place[place]
+    assert found.place is NoiseLevel[place]
 
 
 def test_of_too_few_nothing_is_said() -> None:
-    assert [line([1] * count).place for count in (1, 3, 4)] == [Place.UNKNOWN, Place.UNKNOWN, Place.WITHIN]
+    assert [line([1] * count).place for count in (1, 3, 4)] == [
+        NoiseLevel.UNKNOWN,
+        NoiseLevel.UNKNOWN,
+        NoiseLevel.WITHIN,
+    ]
 
 
 def test_the_last_one_is_no_part_of_the_noise_that_it_is_judged_by() -> None:
@@ -52,7 +56,7 @@ def test_a_trend_has_median_maximum_and_jitter_in_the_order_of_time() -> None:
 def test_a_jump_is_told() -> None:
     [found] = trends([measured(day, 100, 110 if day < 4 else 150) for day in range(1, 5)], 10)
     assert found.moved
-    assert (found.maximum.place, found.median and found.median.place) == (Place.ABOVE, Place.WITHIN)
+    assert (found.maximum.place, found.median and found.median.place) == (NoiseLevel.ABOVE, NoiseLevel.WITHIN)
 
 
 @pytest.mark.parametrize(

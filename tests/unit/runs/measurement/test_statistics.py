@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.analysis import timing
-from harness.runs.measurement.parts import Part
+from harness.runs.measurement.parts import MeasuredPart
 from harness.runs.measurement.statistics import TIMELINE_POINTS, against, counts, least_of_each, plain, timeline, times
 
 Readings = npt.NDArray[np.uint64]
-PART = Part("dense", "hardware", "dense_forward", alone=True)
+PART = MeasuredPart("dense", "hardware", "dense_forward", alone=True)
 
 
 def gumbel(count: int, seed: int = 1, *, location: float = 1000.0) -> Readings:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness.core.errors import BoardError, RequestError, ToolError
-from harness.runs.verification import Claim, State, stands
+from harness.runs.verification import Claim, ClaimState, stands
 from harness.runs.verification.claims import (
     ContradictionError,
     UncheckedError,
@@ -63,17 +63,17 @@ def test_a_record_may_name_a_number_that_json_has_not(recorded: Any) -> None:
 @pytest.mark.parametrize(
     ("raised", "state"),
     [
-        (ContradictionError("x"), State.WRONG),
-        (RequestError("x"), State.WRONG),
-        (BoardError("x"), State.WRONG),
-        (UncheckedError("x"), State.UNCHECKED),
-        (ToolError("x"), State.UNCHECKED),
-        (KeyError("x"), State.UNCHECKED),
-        (RecursionError("x"), State.UNCHECKED),
-        (MemoryError("x"), State.UNCHECKED),
+        (ContradictionError("x"), ClaimState.WRONG),
+        (RequestError("x"), ClaimState.WRONG),
+        (BoardError("x"), ClaimState.WRONG),
+        (UncheckedError("x"), ClaimState.UNCHECKED),
+        (ToolError("x"), ClaimState.UNCHECKED),
+        (KeyError("x"), ClaimState.UNCHECKED),
+        (RecursionError("x"), ClaimState.UNCHECKED),
+        (MemoryError("x"), ClaimState.UNCHECKED),
     ],
 )
-def test_what_a_check_raises_decides(raised: Exception, state: State) -> None:
+def test_what_a_check_raises_decides(raised: Exception, state: ClaimState) -> None:
     def check() -> str:
         raise raised
 
@@ -99,13 +99,13 @@ def test_a_bug_is_no_verdict() -> None:
 @pytest.mark.parametrize(
     ("states", "expected"),
     [
-        ([(State.OK, True), (State.UNCHECKED, False)], True),
-        ([(State.OK, True), (State.UNCHECKED, True)], None),
-        ([(State.UNCHECKED, True), (State.WRONG, False)], False),
+        ([(ClaimState.OK, True), (ClaimState.UNCHECKED, False)], True),
+        ([(ClaimState.OK, True), (ClaimState.UNCHECKED, True)], None),
+        ([(ClaimState.UNCHECKED, True), (ClaimState.WRONG, False)], False),
     ],
 )
 def test_evidence_stands_if_nothing_is_wrong_and_all_that_is_needed_was_checked(
-    states: list[tuple[State, bool]], expected: bool | None
+    states: list[tuple[ClaimState, bool]], expected: bool | None
 ) -> None:
     assert stands([Claim("x", state, "", needed) for state, needed in states]) is expected
 

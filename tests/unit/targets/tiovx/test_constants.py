@@ -103,7 +103,7 @@ def test_all_accumulators_are_tried(activations: str, power_of_two: bool) -> Non
     layer = qgemm(2, activations=activations, zero_points=True, power_of_two=power_of_two, per_column=True)
     low, high = layer.accumulator_bounds()
     [tried] = threshold_check.all_layers([layer], {layer.name: layer.thresholds()})
-    assert tried == threshold_check.Tried(layer.name, int((high - low + 1).sum()))
+    assert tried == threshold_check.ThresholdCheck(layer.name, int((high - low + 1).sum()))
 
 
 @pytest.mark.parametrize("step", [-1, 1])

@@ -13,7 +13,7 @@ from harness.operators.arg_extremum import ArgExtremum
 from harness.operators.tensor import Tensor
 from harness.targets import TaskView
 from harness.targets.vitis import records
-from harness.targets.vitis.records import Flow, Place, Record
+from harness.targets.vitis.records import Flow, Record, RecordField
 
 UINT8 = np.dtype(np.uint8)
 OUTSIDE = ("input", "far_output", "split_source_0")
@@ -105,7 +105,7 @@ def test_every_layer_meets_its_input_and_lets_pass_what_is_needed(launch: list[T
         stream = passed(flow, each, stream)
         assert stream == expected + elements(f"{each.layer.name}_output", each.layer.size)
         assert content(flow.after) == stream
-        assert flow.output == Place(f"{each.layer.name}_output", flow.kept_width, each.layer.size)
+        assert flow.output == RecordField(f"{each.layer.name}_output", flow.kept_width, each.layer.size)
     assert content(records.made(launch, everything)) == stream
 
 
@@ -139,13 +139,15 @@ def test_a_source_that_is_read_later_stands_in_front() -> None:
         work("c", "x", 3, 1, is_output=True),
     ]
     first, second, third = records.flows(launch, everything=False)
-    assert first.after == Record((Place("x", 0, 3), Place("a_output", 3, 2)))
+    assert first.after == Record((RecordField("x", 0, 3), RecordField("a_output", 3, 2)))
     assert (second.input_start, records.kept_ranges(second)) == (3, ((0, 3),))
-    assert second.after == Record((Place("x", 0, 3), Place("b_output", 3, 4)))
+    assert second.after == Record((RecordField("x", 0, 3), RecordField("b_output", 3, 4)))
     assert (third.input_start, records.kept_ranges(third)) == (0, ((3, 7),))
-    assert records.made(launch, everything=False) == Record((Place("b_output", 0, 4), Place("c_output", 4, 1)))
+    assert records.made(launch, everything=False) == Record(
+        (RecordField("b_output", 0, 4), RecordField("c_output", 4, 1))
+    )
 
 
 def test_what_is_not_there_has_no_place() -> None:
     with pytest.raises(KeyError):
-        Record((Place("x", 0, 3),)).start_of("y")
+        Record((RecordField("x", 0, 3),)).start_of("y")
