@@ -86,7 +86,7 @@ def _carry_out(job: Job, workspace: Workspace, console: Console, notify: Notify)
             found, observed = _run_chunks(job, deployed, coverage, console, notify)
             require_same_boot(connection.board, job.identity)
             environment["fp_environment"] = fp_environment.text(deployed.fp_environments)
-    smallest = counterexample.keep(found, job) if found else None
+    smallest = counterexample.save(found, job) if found else None
     document = run_document.conclude(job, environment, setup, smallest, coverage.result(), observed)
     (job.folder.path / "report.html").write_text(report.html(document), encoding="utf-8")
     (job.folder.path / "junit.xml").write_text(report.junit(document), encoding="utf-8")

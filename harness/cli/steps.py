@@ -55,7 +55,7 @@ def journal(folder: RunFolder, console: Console, go_on: str) -> Iterator[Notify]
     RequestError if another process works on the run.
     """
     with folder.held(), (folder.path / "log.txt").open("ab", buffering=0) as log:
-        folder.begin_attempt()
+        folder.start_attempt()
 
         def keep(text: str) -> None:
             with suppress(OSError):  # of a full disk every other file tells, and a board is to be restored even then

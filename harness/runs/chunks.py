@@ -45,7 +45,7 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class _Begun:
+class _StartedChunk:
     """A chunk that the board and the reference work on."""
 
     chunk: Chunk
@@ -70,13 +70,13 @@ def run_pipelined(job: Job, deployed: Deployed, todo: Sequence[Chunk], coverage:
         workers = [stack.enter_context(ThreadPoolExecutor(max_workers=1)) for _ in range(3)]
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stack.push(partial(_end_session, deployed.board))
-        begun: _Begun | None = None
+        started: _StartedChunk | None = None
         for chunk in [*todo, None]:
-            following = _begin(job, deployed, chunk, scratch, coverage, *workers) if chunk else None
-            if begun:
-                _finish(job, deployed, begun)
-                advance(begun.chunk.size)
-            begun = following
+            following = _start(job, deployed, chunk, scratch, coverage, *workers) if chunk else None
+            if started:
+                _finish(job, deployed, started)
+                advance(started.chunk.size)
+            started = following
 
 
 def _end_session(board: Board, kind: type[BaseException] | None, *_: object) -> None:
@@ -85,7 +85,7 @@ def _end_session(board: Board, kind: type[BaseException] | None, *_: object) -> 
         board.close()
 
 
-def _begin(
+def _start(
     job: Job,
     deployed: Deployed,
     chunk: Chunk,
@@ -94,7 +94,7 @@ def _begin(
     board: Executor,
     reference: Executor,
     counter: Executor,
-) -> _Begun:
+) -> _StartedChunk:
     """Start a chunk on the board and in the reference; what it exercised is counted as soon as that has it."""
     vectors, slot = job.stimuli.chunk(chunk.start, chunk.stop), chunk.index % program.SLOTS
     upload = scratch / f"vectors{slot}.npy"
@@ -104,12 +104,12 @@ def _begin(
     executed = board.submit(execution, deployed, slot, upload, chunk.size, job.network.layers, options, timeout_s)
     expected = reference.submit(job.reference.activations, vectors)
     counted = counter.submit(lambda: coverage.add(vectors, expected.result()))
-    return _Begun(chunk, vectors, executed, expected, counted)
+    return _StartedChunk(chunk, vectors, executed, expected, counted)
 
 
-def _finish(job: Job, deployed: Deployed, begun: _Begun) -> None:
+def _finish(job: Job, deployed: Deployed, started: _StartedChunk) -> None:
     """Collect what the request wants, compare it, write the chunk's record last."""
-    chunk, executed, references = begun.chunk, begun.executed.result(), begun.expected.result()
+    chunk, executed, references = started.chunk, started.executed.result(), started.expected.result()
     reference_sha256 = tuple(dumps.sha256(values) for values in references)
     suspects = [i for i, pair in enumerate(zip(reference_sha256, executed.sha256, strict=True)) if pair[0] != pair[1]]
     wanted = range(len(references)) if job.request.fetch == "all" else suspects
@@ -119,9 +119,9 @@ def _finish(job: Job, deployed: Deployed, begun: _Begun) -> None:
         name = dumps.file_name(layer, job.network.layers[layer])
         dumps.write(job.folder.dumps("reference", chunk.index) / name, references[layer])
     hashes = (reference_sha256, executed.sha256)
-    record = recorded(job.plan, job.stimuli.count, chunk, begun.vectors, references, actual, hashes)
+    record = recorded(job.plan, job.stimuli.count, chunk, started.vectors, references, actual, hashes)
     record = dataclasses.replace(record, deployed=_in_deployment(job, deployed, executed, references[-1], chunk.start))
-    begun.counted.result()
+    started.counted.result()
     job.folder.write_chunk(record, job.identity)
 
 

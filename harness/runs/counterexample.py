@@ -114,7 +114,7 @@ class _Board:
         return list(zip(self._job.reference.activations(vectors), found.values(), strict=False))
 
 
-def keep(failing: Counterexample, job: Job) -> dict[str, Any]:
+def save(failing: Counterexample, job: Job) -> dict[str, Any]:
     """Write the vector into the run folder, unless it does not fail again; what the run's document says of it."""
     replay = ""
     if failing.again:

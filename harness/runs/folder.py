@@ -199,20 +199,20 @@ class RunFolder:
 
     def note_board(self, reached: BoardIdentity) -> None:
         """Note the board that this attempt has reached; RequestError if the run was begun on another one."""
-        begun = self.board
-        if begun and (others := begun.differences(reached)):
+        first = self.board
+        if first and (others := first.differences(reached)):
             raise RequestError(
                 f"{self.path}: begun on another board: {'; '.join(others)}",
                 "resume it on the board that it was begun on, or start a new run",
             )
-        if begun is None:
+        if first is None:
             write_json(self.path / "request.json", self.read_request() | {"board": reached.document()})
         self._note_attempt({"board": reached.document()})
 
     def observations(self) -> Iterator[tuple[str, BoardIdentity]]:
         """Return every part of the folder that names a board, and that board; RequestError for a damaged part."""
-        if begun := self.board:
-            yield "request.json", begun
+        if first := self.board:
+            yield "request.json", first
         for number, attempt in enumerate(self.attempts(), 1):
             if attempt["board"] is not None:
                 yield f"attempt {number}", _identity(attempt["board"], f"{ATTEMPTS}, attempt {number}")
@@ -230,7 +230,7 @@ class RunFolder:
                 raise RequestError(f"{self.path}: another process works on this run", "wait until it has ended")
             yield
 
-    def begin_attempt(self) -> None:
+    def start_attempt(self) -> None:
         """Note that a process begins to work on the run, or goes on with it."""
         self._note_attempt({"began": _stamp(now())})
 

@@ -125,12 +125,12 @@ def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile]
     be built differently today.  Whether the board itself is the same one is only known when it is reached.
     """
     folder = RunFolder.open_unfinished(path)
-    begun = folder.read_request()
-    if begun.get("kind", "run") != "run":
+    document = folder.read_request()
+    if document.get("kind", "run") != "run":
         raise RequestError(f"{path}: a measurement is not resumed, as its board is not as it was", "measure again")
-    request = _asked(path, begun)
+    request = _asked(path, document)
     board = targets.load_boards(workspace.boards).board(request.board)
-    if changed := profile.changes(begun["profile"], board.kept()):
+    if changed := profile.changes(document["profile"], board.kept()):
         raise RequestError(
             f"{path}: the profile of board {board.name} was changed since the run was begun: {'; '.join(changed)}",
             f"undo that in {workspace.boards} and its .local.yaml, or in {profile.host_variable(board.name)}; "
@@ -139,23 +139,24 @@ def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile]
     if request.plan:
         made = plan_folder.read(folder.plan)
     else:
-        network = dataclasses.replace(workspace.model(str(folder.model)), name=begun["name"])
+        network = dataclasses.replace(workspace.model(str(folder.model)), name=document["name"])
         made = _make(request, network, board)
     job = _prepare(request, made, board, folder, workspace, show_plan)
-    if begun["bundle"] != job.bundle.sha256:
+    if document["bundle"] != job.bundle.sha256:
         raise RequestError(
-            f"{folder.path}: begun with bundle {begun['bundle'][:16]}, today's is {job.bundle.sha256[:16]}",
+            f"{folder.path}: begun with bundle {document['bundle'][:16]}, today's is {job.bundle.sha256[:16]}",
             "sources, profile or compiler changed since: start a new run",
         )
     return job
 
 
-def _asked(path: Path, begun: Mapping[str, Any]) -> Request:
+def _asked(path: Path, document: Mapping[str, Any]) -> Request:
     """The request of a run that was begun; RequestError if it is none, or all else is not there to go on."""
     try:
-        if begun.get("schema") != REQUEST_SCHEMA:
-            raise LookupError(f"it is of schema {begun.get('schema')}, this version resumes {REQUEST_SCHEMA}")  # noqa: TRY301
-        asked, _ = begun["request"], [begun["name"], begun["bundle"], dict(begun["profile"]), begun["token"]]
+        if document.get("schema") != REQUEST_SCHEMA:
+            raise LookupError(f"it is of schema {document.get('schema')}, this version resumes {REQUEST_SCHEMA}")  # noqa: TRY301
+        asked = document["request"]
+        _ = document["name"], document["bundle"], dict(document["profile"]), document["token"]  # `resume` reads them
         lists = {key: tuple(asked[key]) for key in ("items", "split") if asked.get(key) is not None}
         return Request(**asked | lists)
     except (AttributeError, LookupError, TypeError) as error:

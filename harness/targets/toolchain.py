@@ -192,8 +192,8 @@ def _headers(compiler: Compiler, language: str, names: Sequence[str]) -> str:
     with tempfile.TemporaryDirectory() as scratch:
         probe = Path(scratch).resolve() / "probe.c"
         probe.write_text("".join(lines))
-        told = _output([*compiler.command, *flags, *_LANGUAGES[language], "-M", "-x", language, str(probe)])
-    words = re.findall(r"(?:\\[^\n]|[^\s\\])+", told.partition(":")[2])
+        output = _output([*compiler.command, *flags, *_LANGUAGES[language], "-M", "-x", language, str(probe)])
+    words = re.findall(r"(?:\\[^\n]|[^\s\\])+", output.partition(":")[2])
     read = {Path(re.sub(r"\\(.)", r"\1", word).replace("$$", "$")) for word in words} - {probe}
     digests = sorted(hashlib.sha256(path.read_bytes()).hexdigest() for path in read)
     return hashlib.sha256("".join(digests).encode()).hexdigest()
@@ -204,8 +204,10 @@ def _linked(command: Sequence[str], flags: Sequence[str]) -> list[Path]:
     with tempfile.TemporaryDirectory() as scratch:
         source, program = Path(scratch) / "probe.c", Path(scratch) / "probe"
         source.write_text(_PROBE)
-        told = _output([*command, *flags, "-Wl,-t", "-x", "c", str(source), "-o", str(program), "-lm"], TMPDIR=scratch)
-        read = dict.fromkeys(Path(path) for path in re.findall(r"(?m)^\(?(/[^\n()]+)", told))
+        output = _output(
+            [*command, *flags, "-Wl,-t", "-x", "c", str(source), "-o", str(program), "-lm"], TMPDIR=scratch
+        )
+        read = dict.fromkeys(Path(path) for path in re.findall(r"(?m)^\(?(/[^\n()]+)", output))
         found = [path for path in read if Path(scratch) not in path.parents]
     if not found:
         raise ToolError(
@@ -218,8 +220,8 @@ def _linked(command: Sequence[str], flags: Sequence[str]) -> list[Path]:
 def _places(command: Sequence[str], asked: Iterable[str]) -> list[Path]:
     """Return the programs and files that the compiler names when it is asked so, but for those that are not there."""
     with ThreadPoolExecutor() as pool:
-        told = list(pool.map(lambda option: _output([*command, option]), asked))
-    there = (shutil.which(place, path=environment(command)["PATH"]) or place for place in told)
+        named = list(pool.map(lambda option: _output([*command, option]), asked))
+    there = (shutil.which(place, path=environment(command)["PATH"]) or place for place in named)
     return [Path(place) for place in there if Path(place).is_absolute() and Path(place).exists()]
 
 
@@ -236,10 +238,10 @@ def _digests(paths: Iterable[Path]) -> dict[str, str]:
 
 def _zig_parts(version: str) -> dict[str, str]:
     """Return the SHA-256 of zig's program, and of the list of its package's files, which has the SHA-256 of each."""
-    told = re.search(r"(?m)^InstalledDir: (.+)$", version)
-    if told is None:
+    found = re.search(r"(?m)^InstalledDir: (.+)$", version)
+    if found is None:
         raise ToolError("zig does not tell where it is installed", INSTALL_ZIG)
-    folder = Path(told[1])
+    folder = Path(found[1])
     lists = sorted(folder.parent.glob("ziglang-*.dist-info/RECORD"))
     if not lists:
         raise ToolError(f"{folder}: zig is not installed as a Python package", INSTALL_ZIG)

@@ -191,9 +191,9 @@ def _counters(case: Case) -> Iterator[FaultModel]:
 def _onset(wrong: Array) -> Array:
     """Return the vectors from the first wrong one on, if most of them are wrong; else none."""
     first = int(wrong.argmax())
-    begun = np.arange(len(wrong)) >= first
-    enough = first >= ONSET and begun.sum() >= ONSET and wrong[begun].mean() >= SPOILT
-    return begun & enough
+    after_onset = np.arange(len(wrong)) >= first
+    enough = first >= ONSET and after_onset.sum() >= ONSET and wrong[after_onset].mean() >= SPOILT
+    return after_onset & enough
 
 
 def _regular(wrong: Array) -> Array:

@@ -5,7 +5,7 @@ from harness.boards.tuning.desired_settings import Setting
 from harness.boards.tuning.facts import facts
 from harness.boards.tuning.interval import Differences, differences
 from harness.boards.tuning.load import Load, LoadName, loaded
-from harness.boards.tuning.settings import drifted, measuring_state, told
+from harness.boards.tuning.settings import drifted, failure_notes, measuring_state
 from harness.boards.tuning.snapshot import Snapshot, take
 from harness.boards.tuning.throttling import throttled, unseen
 
@@ -19,11 +19,11 @@ __all__ = [
     "differences",
     "drifted",
     "facts",
+    "failure_notes",
     "known_state",
     "loaded",
     "measuring_state",
     "take",
     "throttled",
-    "told",
     "unseen",
 ]

@@ -92,7 +92,7 @@ def drifted(session: Board, settings: Sequence[Setting], *, system: PurePosixPat
     )
 
 
-def told(settings: Sequence[Setting]) -> tuple[str, ...]:
+def failure_notes(settings: Sequence[Setting]) -> tuple[str, ...]:
     """A sentence for each reason why a key of the profile is not as wanted, with the number of its files."""
     reasons: dict[tuple[str, str], list[Setting]] = {}
     for setting in settings:

@@ -116,12 +116,12 @@ def difference(before: Document, after: Document) -> Difference:
 
 def _changes(topics: Mapping[str, Callable[[Document], Any]], before: Document, after: Document) -> Iterator[Change]:
     for topic, read in topics.items():
-        was, now = _told(read, before), _told(read, after)
+        was, now = _value(read, before), _value(read, after)
         if was != now:
             yield Change(topic, _text(was), _text(now))
 
 
-def _told(read: Callable[[Document], Any], document: Document) -> Any:
+def _value(read: Callable[[Document], Any], document: Document) -> Any:
     """None of a document that says nothing of it."""
     try:
         return read(document)

@@ -171,10 +171,10 @@ class _Run:
 
     def _walk(self, item: int) -> int:
         """Take all steps that an item can take now; how many."""
-        begun = self.at[item]
+        before = self.at[item]
         while (step := self._next(item)) is not None and self._take(item, step):
             pass
-        return self.at[item] - begun
+        return self.at[item] - before
 
     def _take(self, item: int, step: Step) -> bool:
         """Take one step; False if the item must wait."""

@@ -105,9 +105,11 @@ def _overlaps(plan: Plan, trace: Trace) -> Iterator[Violation]:
     for item, entry in enumerate(plan.items):
         rows, columns = _in_order(trace, [number for number, c in enumerate(trace.columns) if c.item == item])
         for index, early_ns in _early(trace.end_ns[rows, columns][:-1], trace.begin_ns[rows, columns][1:]):
-            ended, begun = (trace.columns[columns[i]] for i in (index, index + 1))
+            ended, following = (trace.columns[columns[i]] for i in (index, index + 1))
             execution = int(rows[index + 1])
-            deed = f"began {begun.name}" if begun.kind == "layer" else f"came to {begun.kind} {begun.name}"
+            deed = (
+                f"began {following.name}" if following.kind == "layer" else f"came to {following.kind} {following.name}"
+            )
             before = f"ended {ended.name}" if ended.kind == "layer" else f"left {ended.kind} {ended.name}"
             text = f"{deed} of execution {execution} {early_ns:,} ns before it had {before} of execution {rows[index]}"
             yield Violation(execution, early_ns, f"{entry.name} {text}")

@@ -56,7 +56,7 @@ TOPICS: Mapping[str, Callable[[Document], Any]] = {
 
 def changed(base: Document, new: Document) -> list[dict[str, str]]:
     """Topic, base and new of all that differs between the documents of two measurements, results aside."""
-    both = {topic: (_told(read, base), _told(read, new)) for topic, read in TOPICS.items()}
+    both = {topic: (_value(read, base), _value(read, new)) for topic, read in TOPICS.items()}
     both |= dict(_environment(base, new))
     return [
         {"topic": topic, "base": _text(before), "new": _text(after)}
@@ -65,7 +65,7 @@ def changed(base: Document, new: Document) -> list[dict[str, str]]:
     ]
 
 
-def _told(read: Callable[[Document], Any], document: Document) -> Any:
+def _value(read: Callable[[Document], Any], document: Document) -> Any:
     """None of a document that says nothing of it, as one of an earlier version."""
     try:
         return read(document)

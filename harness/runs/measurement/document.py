@@ -13,7 +13,7 @@ import numpy as np
 from harness import targets
 from harness.analysis import timing
 from harness.analysis.timing.comparison import TOO_NOISY, gate_text
-from harness.boards.tuning import Load, Setting, Snapshot, differences, throttled, told, unseen
+from harness.boards.tuning import Load, Setting, Snapshot, differences, failure_notes, throttled, unseen
 from harness.core.file_digest import file_sha256
 from harness.core.strict_json import spelled
 from harness.plan.plan import Plan
@@ -161,7 +161,7 @@ def _state(measured: Measured, wanted_khz: int | None) -> dict[str, Any]:
         "segments": segments,
         "throttled": list(throttled(measured.snapshots, wanted_khz)),
         "unseen": list(unseen(measured.snapshots)),
-        "told": list(told(measured.settings)),
+        "told": list(failure_notes(measured.settings)),
         "drifted": list(measured.drifted),
     }
 

@@ -70,16 +70,16 @@ def _require_attempts(evidence: Evidence, concluded: BoardIdentity, found: Mappi
     attempts = {where: identity for where, identity in found.items() if where.startswith("attempt ")}
     for where, identity in found.items():
         if identity not in attempts.values():
-            raise ContradictionError(f"{where} names a board that no attempt has reached: {_told(identity)}")
+            raise ContradictionError(f"{where} names a board that no attempt has reached: {_description(identity)}")
     last = f"attempt {len(evidence.run['attempts'])}"
     one_session = ("boards/traces.json", "boards/readings.json", "wrong-outputs.json")
     for where in (last, *(name for name in one_session if name in found)):
         if found.get(where) != concluded:
-            named = _told(found[where]) if where in found else "no board"
-            raise ContradictionError(f"{RUN} names {_told(concluded)}, {where} names {named}")
+            named = _description(found[where]) if where in found else "no board"
+            raise ContradictionError(f"{RUN} names {_description(concluded)}, {where} names {named}")
 
 
-def _told(identity: BoardIdentity) -> str:
+def _description(identity: BoardIdentity) -> str:
     return f"{identity.kind} {identity.address or 'without an address'}, boot-id {identity.boot_id}"
 
 

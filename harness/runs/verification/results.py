@@ -74,11 +74,11 @@ def cover(outputs: Outputs) -> str:
 def _require_no_other_dumps(outputs: Outputs, found: Sequence[Chunk]) -> None:
     """No dump is here of a chunk, or of a layer, that nobody tells of."""
     layers = {dumps.file_name(index, layer) for index, layer in enumerate(outputs.plan.network.layers)}
-    told = {f"{chunk.index:05}/{name}" for chunk in found for name in layers}
+    expected = {f"{chunk.index:05}/{name}" for chunk in found for name in layers}
     for kind in ("reference", "target"):
         folder = outputs.evidence.path / kind
         here = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
-        if others := here - told:
+        if others := here - expected:
             raise ContradictionError(f"{kind} has dumps of no chunk, or of no layer: {listed(others)}")
 
 

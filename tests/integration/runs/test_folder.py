@@ -170,12 +170,12 @@ def test_two_runs_of_the_same_name_have_folders_of_their_own_on_the_board(tmp_pa
 def test_attempts_are_told_with_what_stopped_them(tmp_path: Path) -> None:
     folder = RunFolder.create_at(tmp_path / "run")
     assert folder.attempts() == []
-    folder.begin_attempt()
+    folder.start_attempt()
     folder.stop_attempt("network", "lost the board")
-    folder.begin_attempt()
+    folder.start_attempt()
     with (folder.path / "attempts.jsonl").open("a") as file:
         file.write('{"beg')  # a machine that died while it wrote
-    folder.begin_attempt()
+    folder.start_attempt()
     assert [(attempt["part"], attempt["reason"]) for attempt in folder.attempts()] == [
         ("network", "lost the board"),
         ("host", "the process ended without a word: it was killed, its machine went down, or its disk was full"),
@@ -196,7 +196,7 @@ def test_attempts_are_told_with_what_stopped_them(tmp_path: Path) -> None:
 )
 def test_a_line_of_the_attempts_that_is_no_event_is_refused(tmp_path: Path, line: str, why: str) -> None:
     folder = RunFolder.create_at(tmp_path / "run")
-    folder.begin_attempt()
+    folder.start_attempt()
     with (folder.path / "attempts.jsonl").open("a") as file:
         file.write(f"{line}\n")
     with pytest.raises(RequestError, match=rf"attempts\.jsonl, line 2: .*{why}"):
@@ -229,7 +229,7 @@ def test_the_board_is_noted_once_and_in_each_attempt(tmp_path: Path) -> None:
     assert folder.board is None
     restarted = replace(XAVIER, boot_id="99999999-2222-3333-4444-555555555555", address="nvidia@10.0.0.7:22")
     for reached in (XAVIER, restarted):
-        folder.begin_attempt()
+        folder.start_attempt()
         folder.note_board(reached)
     assert folder.board == XAVIER
     assert [attempt["board"] for attempt in folder.attempts()] == [XAVIER.document(), restarted.document()]
@@ -251,9 +251,9 @@ def test_the_board_is_noted_once_and_in_each_attempt(tmp_path: Path) -> None:
 def test_another_board_is_refused_and_not_noted(tmp_path: Path, changes: dict[str, str | None], told: str) -> None:
     folder = RunFolder.create(tmp_path, "xavier", "m", TIME)
     folder.write_request({"request": {}}, b"onnx")
-    folder.begin_attempt()
+    folder.start_attempt()
     folder.note_board(XAVIER)
-    folder.begin_attempt()
+    folder.start_attempt()
     with pytest.raises(RequestError, match=f"begun on another board: .*{told}"):
         folder.note_board(replace(XAVIER, **changes))
     assert (folder.board, folder.attempts()[1]["board"]) == (XAVIER, None)
@@ -381,10 +381,10 @@ def test_a_difference_that_was_found_is_not_tried_again(tmp_path: Path) -> None:
 
 def test_a_word_after_a_torn_one_is_not_lost(tmp_path: Path) -> None:
     folder = RunFolder.create_at(tmp_path / "run")
-    folder.begin_attempt()
+    folder.start_attempt()
     with (folder.path / "attempts.jsonl").open("a") as file:
         file.write('{"stopped": "2026')  # the disk was full
-    folder.begin_attempt()
+    folder.start_attempt()
     folder.stop_attempt("board", "it was off")
     assert [attempt["part"] for attempt in folder.attempts()] == ["host", "board"]
 

@@ -10,7 +10,7 @@ import pytest
 from harness.boards import workspace
 from harness.boards.connect import EMULATED_WORK, Connection, reach
 from harness.boards.profile import Emulator, Profile
-from harness.boards.tuning import differences, facts, loaded, measuring_state, take, throttled, told, unseen
+from harness.boards.tuning import differences, facts, failure_notes, loaded, measuring_state, take, throttled, unseen
 from harness.boards.tuning.restore_journal import NAME
 from harness.core.errors import BoardError
 from tests.support.tuning.system import EVERYTHING, board
@@ -80,7 +80,7 @@ def test_what_its_kernel_takes_is_set_and_restored_and_what_it_refuses_is_said(
         missing = {each.name for each in found if each.reason == "the board has no such file"}
         assert missing == {"idle_states", "turbo", "governor", "frequency_khz"}
         # The timer's interrupt belongs to each core: nobody can move it.
-        assert [line for line in told(found) if "I/O error" in line and line.startswith("interrupts_away")]
+        assert [line for line in failure_notes(found) if "I/O error" in line and line.startswith("interrupts_away")]
     assert _state(connection) == before
     assert notes == []
     assert connection.board.run(["ls", str(EMULATED_WORK / NAME)], 20).status != 0

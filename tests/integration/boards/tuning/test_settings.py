@@ -18,7 +18,7 @@ from harness.boards.locks.lease_guard import BoardLost, Held
 from harness.boards.profile import Address, Profile, Timing
 from harness.boards.session import Board, Completed
 from harness.boards.ssh import Limits, SshBoard
-from harness.boards.tuning import Setting, drifted, known_state, measuring_state, settings, told
+from harness.boards.tuning import Setting, drifted, failure_notes, known_state, measuring_state, settings
 from harness.boards.tuning.files import WRITE
 from harness.boards.tuning.restore_journal import NAME
 from harness.core.errors import BoardError, ConnectionFailed
@@ -45,9 +45,9 @@ def measuring(
     root: Path, profile: Profile, session: Board | None = None, notes: list[str] | None = None
 ) -> Iterator[tuple[Setting, ...]]:
     session = session or LocalBoard()
-    told = notes if notes is not None else []
+    failure_notes = notes if notes is not None else []
     places = {"work": _work(root), "system": on_board(root)}
-    with measuring_state(profile, session, root.parent / "cache", told.append, **places) as found:
+    with measuring_state(profile, session, root.parent / "cache", failure_notes.append, **places) as found:
         yield found
 
 
@@ -119,7 +119,7 @@ def test_what_cannot_be_set_is_said_with_its_reason(root: Path) -> None:
             ("governor", "0", "0", "Invalid argument; it offers performance schedutil"),
             ("governor", "grep", "grep", "grep came back; it offers performance schedutil"),
         ]
-        assert len(told(found)) == 3
+        assert len(failure_notes(found)) == 3
     assert read(root, GOVERNOR) == "schedutil"
     assert notes == []
 
@@ -133,7 +133,7 @@ def test_what_could_not_be_restored_is_not_set(root: Path) -> None:
 
 def test_reasons_are_told_once() -> None:
     found = [Setting("governor", f"cpu{core}", "performance", None, None, "why") for core in range(3)]
-    assert told([*found, Setting("turbo", "boost", "0", "1", "0")]) == (
+    assert failure_notes([*found, Setting("turbo", "boost", "0", "1", "0")]) == (
         "governor: cpu0 and 2 more should be performance: why",
     )
 

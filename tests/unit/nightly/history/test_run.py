@@ -231,7 +231,7 @@ def unfinished(folder: Path) -> RunFolder:
     request = {"board": "xavier", "model": "acas_coc", "floats": None}
     write_json(folder / "request.json", {"request": request, "name": "acas_coc", "bundle": "cd", "kind": "run"})
     found = RunFolder(folder)
-    found.begin_attempt()
+    found.start_attempt()
     return found
 
 
@@ -243,7 +243,7 @@ def test_an_unfinished_run_says_what_stopped_it(tmp_path: Path) -> None:
     assert (found.state, found.verdict, found.part) == (State.UNFINISHED, "inconclusive", "network")
     assert (found.reason, found.board, found.model) == ("the connection was cut", "xavier", "acas_coc")
     assert (found.ending, found.action, found.bundle_sha256) == ("inconclusive (network)", "run", "cd")
-    folder.begin_attempt()
+    folder.start_attempt()
     folder.stop_attempt("user", "interrupted")
     assert (read(folder.path).ending, read(folder.path).attempts) == ("unfinished (user)", 2)
 
