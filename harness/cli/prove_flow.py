@@ -35,8 +35,7 @@ def prove(job: Job, deployed: Deployed, console: Console) -> dict[str, Any]:
             proved = proof.prove(asked, bar.advance, subject.abandon)
     taken = proof.of_plan(job.plan, run_document.where_of(job), all_floats=all_floats)
     found = fp_environment.document(deployed.fp_environments)
-    document = proof.document(proved, taken, found, time.perf_counter() - started)
-    return document | {"board": job.identity.document()}
+    return proof.document(proved, taken, found, time.perf_counter() - started, job.identity)
 
 
 def _whole(job: Job, probe: Probe, wanted: Effort) -> Iterator[Question]:

@@ -10,8 +10,9 @@ from harness import report
 from harness.boards.keys import GUEST_KEYS, fingerprint, host_fingerprint
 from harness.boards.workspace import Workspace
 from harness.core.console import Console
+from harness.core.document import write_json
 from harness.core.errors import InfrastructureError, RequestError
-from harness.runs.folder import ENVELOPE, write_json
+from harness.runs.folder import ENVELOPE
 from harness.runs.signing import PAYLOAD_TYPE, parse, private_key, statement, with_signature
 from harness.runs.verification import ClaimState, Wanted, verify
 from harness.runs.verification.claims import MALFORMED

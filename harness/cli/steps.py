@@ -16,6 +16,7 @@ from harness.boards.locks import again
 from harness.boards.tuning import Notify
 from harness.boards.workspace import Workspace
 from harness.core.console import Console
+from harness.core.document import durable
 from harness.core.errors import BoardError, InfrastructureError, RequestError, ToolError
 from harness.core.interrupts import reason
 from harness.core.safe_io import visible
@@ -93,7 +94,7 @@ def write_stimuli(job: Job, console: Console) -> None:
         return
     count = job.stimuli.count
     _require_room(job.folder.path, count, dumps.HEADER_BYTES + count * job.network.input.size * FLOAT32_BYTES)
-    with run_folder.durable(job.folder.stimuli) as file, console.progress("writing stimuli", count) as bar:
+    with durable(job.folder.stimuli) as file, console.progress("writing stimuli", count) as bar:
         file.write(dumps.header(np.dtype(np.float32), count, job.network.input.size))
         for chunk in chunks.cut(count, STIMULI_AT_ONCE):
             file.write(np.ascontiguousarray(job.stimuli.chunk(chunk.start, chunk.stop)).data.cast("B"))

@@ -19,10 +19,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from harness.core.document import write_json
 from harness.core.errors import RequestError
 from harness.core.outcome import Ending, Outcome
 from harness.core.safe_io import read_document
-from harness.runs.folder import write_json
 
 NIGHTS = "nights"
 LATEST_S = 1e11  # of the year 5138

@@ -36,13 +36,14 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime, timedelta
 from json import JSONDecodeError
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from harness.analysis.compare import Comparison, Difference
 from harness.analysis.diagnosis import Diagnosis, DifferenceSummary, Hypothesis, Observation
 from harness.boards.identity import BoardIdentity
 from harness.core import strict_json
 from harness.core.arrays import Array
+from harness.core.document import write_json
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
 from harness.core.locking import try_exclusive
@@ -519,28 +520,6 @@ def _difference_summary(document: dict[str, Any]) -> DifferenceSummary:
     require_keys(document, [field.name for field in fields(DifferenceSummary)], "the portrait")
     counts = {key: tuple(document[key]) for key in ("steps", "tie_distances")}
     return DifferenceSummary(document["layer"], cells, **counts)
-
-
-def write_json(path: Path, document: Mapping[str, Any]) -> None:
-    """Write `document` so that `path` holds all of it or is as before, also after a power cut."""
-    with durable(path) as file:
-        file.write(f"{strict_json.text(document)}\n".encode())
-
-
-@contextmanager
-def durable(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that becomes `path` when all of it is on the disk; if the block fails, `path` is as before."""
-    part = path.with_name(f"{path.name}.part")
-    try:
-        with part.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except BaseException:
-        with suppress(OSError):  # of a disk that takes no orders, the first error tells
-            part.unlink(missing_ok=True)
-        raise
 
 
 def synchronise(folder: Path) -> None:

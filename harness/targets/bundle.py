@@ -19,6 +19,7 @@ from typing import Any
 
 from harness import targets
 from harness.boards.profile import Profile
+from harness.core.document import Document, Entries, write_json
 from harness.core.errors import RequestError
 from harness.core.locking import exclusive
 from harness.plan.plan import Plan
@@ -29,8 +30,30 @@ from harness.targets.generated import Launch
 from harness.targets.toolchain import Compiler
 
 PROGRAM = "inference"
+MANIFEST = "manifest.json"
 UNIT_DEPTH = 3  # kernels/c/file.c
 PROTOCOL = 6  # PROTOCOL in kernels/program/inference.c
+
+
+class BuildInputs(Entries):
+    """What shapes the program besides sources, the compiler's identity and flags."""
+
+    command: Sequence[str]
+    definitions: Sequence[str]
+    tools: Mapping[str, str]
+    headers: Mapping[str, str]
+    kernel_compilers: Sequence[str]
+    method: str
+
+
+class Manifest(Document):
+    """The content of `manifest.json`: what a bundle was built from, and the SHA-256 of every file of it."""
+
+    bundle: str
+    compiler: str
+    flags: Sequence[str]
+    inputs: BuildInputs
+    files: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -61,7 +84,7 @@ def build(program: Program, profile: Profile, cache: Path) -> Bundle:
     reused = _intact(folder, sha256)
     if not reused:
         _build(recipe, sha256, folder)
-    files: dict[str, str] = json.loads((folder / "manifest.json").read_text())["files"]
+    files = Manifest.read(folder / MANIFEST).files
     deployed = {path: file_sha256 for path, file_sha256 in files.items() if not path.startswith(f"{COMPILED}/")}
     compiler = recipe.compiler
     return Bundle(folder, sha256, deployed, compiler.identity, compiler.flags, reused, recipe.inputs)
@@ -239,11 +262,11 @@ def _sha256(content: bytes) -> str:
 def _intact(folder: Path, sha256: str) -> bool:
     """Whether the cached bundle is complete and unmodified."""
     try:
-        manifest = json.loads((folder / "manifest.json").read_text())
-        hashes = {path: _sha256((folder / path).read_bytes()) for path in manifest["files"]}
-        return bool(manifest["bundle"] == sha256 and hashes == manifest["files"])
-    except (OSError, ValueError, KeyError, TypeError):  # not there, no JSON, or JSON of another shape
+        manifest = Manifest.read(folder / MANIFEST)
+        hashes = {path: _sha256((folder / path).read_bytes()) for path in manifest.files}
+    except (OSError, RequestError):
         return False
+    return manifest.bundle == sha256 and hashes == manifest.files
 
 
 def _build(recipe: Recipe, sha256: str, folder: Path) -> None:
@@ -267,11 +290,11 @@ def _put_in_place(work: Path, folder: Path, sha256: str) -> None:
 
 def _write_manifest(work: Path, recipe: Recipe, sha256: str) -> None:
     paths = [path.relative_to(work) for path in work.rglob("*") if path.is_file()]
-    manifest = {
-        "bundle": sha256,
-        "compiler": recipe.compiler.identity,
-        "flags": recipe.compiler.flags,
-        "inputs": recipe.inputs,
-        "files": {str(path): _sha256((work / path).read_bytes()) for path in sorted(paths)},
-    }
-    (work / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
+    manifest = Manifest(
+        bundle=sha256,
+        compiler=recipe.compiler.identity,
+        flags=recipe.compiler.flags,
+        inputs=BuildInputs(**recipe.inputs),
+        files={str(path): _sha256((work / path).read_bytes()) for path in sorted(paths)},
+    )
+    write_json(work / MANIFEST, manifest)

@@ -15,11 +15,12 @@ import pytest
 
 from harness.analysis.compare import Comparison, Difference
 from harness.analysis.diagnosis import Diagnosis, DifferenceSummary, Hypothesis, Observation
+from harness.core.document import durable, write_json
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
 from harness.core.safe_io import parse_json
 from harness.runs import folder as run_folder
-from harness.runs.folder import ChunkRecord, RunFolder, content_sha256, differs_so_far, durable, now, write_json
+from harness.runs.folder import ChunkRecord, RunFolder, content_sha256, differs_so_far, now
 from tests.support.identities import HOST, XAVIER
 
 TIME = datetime(2026, 11, 21, 5, 17, 5, tzinfo=UTC)

@@ -1,0 +1,189 @@
+"""Documents: models of the JSON files that commands leave behind, with one writer, one reader and one JSON Schema."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, is_dataclass
+from functools import cache, partial
+from pathlib import Path
+from types import UnionType
+from typing import Any, BinaryIO, ClassVar, Literal, Self, TypeAlias, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from harness.core import strict_json
+from harness.core.errors import RequestError
+from harness.core.safe_io import read_document
+
+BELIEVED = "believed"
+
+Content: TypeAlias = "Mapping[str, Any] | Entries"
+"""The JSON object of a document, or its model."""
+Number: TypeAlias = int | float
+"""A number of JSON; an integer stays one, as 1 and 1.0 are other bytes."""
+
+
+@dataclass(frozen=True)
+class CheckedBy:
+    """The annotation of an entry: the claim of `harness verify` that checks it and all entries below it.
+
+    BELIEVED is for an entry that is the run's word alone; a nested annotation is more exact.  `keys` are the claims for
+    single keys of a mapping.
+    """
+
+    claim: str
+    keys: tuple[tuple[str, str], ...] = ()
+
+
+class Entries(BaseModel):
+    """A JSON object: its entries in the order in which they are written; no others are valid."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True, defer_build=True)
+
+    @classmethod
+    def view(cls, content: Any) -> Self:
+        """Return the object without checking it: for readers of damaged documents, and of those of earlier versions.
+
+        An entry that is missing has its default; without one, it raises AttributeError when it is read.  Entries that
+        the model does not have are left out.  What is no JSON object is returned as it is.
+        """
+        if not isinstance(content, Mapping):
+            found: Self = content
+            return found
+        seen = {key: view(content[key]) for key, view in _views(cls).items() if key in content}
+        return cls.model_construct(None, **dict(content) | seen)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entries as JSON types; those that were not set are left out."""
+        return self.model_dump(by_alias=True, exclude_unset=True)
+
+
+class Document(Entries):
+    """A JSON file; `number` is that of its `schema`, None if it has no such entry, as its form has never changed."""
+
+    number: ClassVar[int | None] = None
+
+    @classmethod
+    def converted(cls, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return in the form of `number` what an earlier version wrote: the one converter of a document."""
+        return content
+
+    @classmethod
+    def view(cls, content: Any) -> Self:
+        """Return the document as `Entries.view`; ValueError if a later version wrote it."""
+        return super().view(cls._current(content) if isinstance(content, Mapping) else content)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Return the document in a file; RequestError names file, entry and reason if it is no such document."""
+        try:
+            return cls.model_validate_json(json.dumps(cls._current(read_document(path))))
+        except ValidationError as error:
+            wrong = error.errors(include_url=False, include_input=False)[0]
+            reason = f"{'.'.join(map(str, wrong['loc'])) or path.name}: {wrong['msg']}"
+        except (OSError, ValueError) as error:
+            reason = str(error)
+        hint = "get the file again from where it came, or repeat the command that wrote it"
+        raise RequestError(f"{path}: cannot be read: {reason}", hint)
+
+    @classmethod
+    def _current(cls, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        found, author = content.get("schema"), content.get("harness")
+        if cls.number is None or not isinstance(found, int) or found == cls.number:
+            return content
+        if found > cls.number:
+            wrote = f", harness {author.get('version')} ({author.get('revision')})" if isinstance(author, dict) else ""
+            raise ValueError(
+                f"its schema is {found}, this version reads {cls.number}: use the one that wrote it{wrote}"
+            )
+        return cls.converted(content)
+
+
+def write_json(path: Path, document: Content) -> None:
+    """Write `document` so that `path` holds all of it or is as before, also after a power cut."""
+    content = document.to_json() if isinstance(document, Entries) else document
+    with durable(path) as file:
+        file.write(f"{strict_json.text(content)}\n".encode())
+
+
+@contextmanager
+def durable(path: Path) -> Iterator[BinaryIO]:
+    """A file to write that becomes `path` when all of it is on the disk; if the block fails, `path` is as before."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        with suppress(OSError):  # a disk that refuses this, too, has raised the first error
+            part.unlink(missing_ok=True)
+        raise
+
+
+def json_schema(model: type[Document]) -> str:
+    """Return the JSON Schema of a document, as the text of a file."""
+    found = {"$schema": "https://json-schema.org/draft/2020-12/schema"} | model.model_json_schema()
+    return f"{json.dumps(found, indent=1)}\n"
+
+
+def claims(model: type[Entries], at: str = "") -> dict[str, str]:
+    """Return the claim of each annotated entry by its path; a path that ends with a dot stands for all below it."""
+    found = {}
+    for name, field in model.model_fields.items():
+        path, inner = f"{at}{field.alias or name}", _model_in(field.annotation)
+        below = claims(inner, f"{path}.") if inner else {}
+        for checked in (one for one in field.metadata if isinstance(one, CheckedBy)):
+            named = {key.removeprefix(f"{path}.").partition(".")[0] for key in below}
+            is_open = len(named) < len(inner.model_fields) if inner else _is_container(field.annotation)
+            found[f"{path}." if is_open else path] = checked.claim
+            found |= {f"{path}.{key}": claim for key, claim in checked.keys}
+        found |= below
+    return found
+
+
+def _alternatives(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) in {Union, UnionType} else (annotation,)
+
+
+def _is_container(annotation: Any) -> bool:
+    """Return whether a value of this type can contain others."""
+    return any(is_dataclass(each) or get_origin(each) not in {None, Literal} for each in _alternatives(annotation))
+
+
+def _model_in(annotation: Any) -> type[Entries] | None:
+    """Return the model of the objects that a value of this type contains, at any depth; None if there is none."""
+    if isinstance(annotation, type) and issubclass(annotation, Entries):
+        return annotation
+    return next(filter(None, map(_model_in, get_args(annotation))), None)
+
+
+@cache
+def _views(model: type[Entries]) -> dict[str, Callable[[Any], Any]]:
+    """Return the functions that make views of the entries that contain objects."""
+    fields = ((field.alias or name, field.annotation) for name, field in model.model_fields.items())
+    return {name: view for name, annotation in fields if (view := _view(annotation))}
+
+
+def _view(annotation: Any) -> Callable[[Any], Any] | None:
+    model = _model_in(annotation)
+    if model is None:
+        return None
+    [container] = (each for each in _alternatives(annotation) if _model_in(each))
+    each = None if container is model else _view(get_args(container)[-1])
+    if each is None:
+        view: Callable[[Any], Any] = model.view
+        return view
+    return partial(_view_values if get_origin(container) is Mapping else _view_elements, each)
+
+
+def _view_elements(view: Callable[[Any], Any], value: Any) -> Any:
+    return tuple(map(view, value)) if isinstance(value, list | tuple) else value
+
+
+def _view_values(view: Callable[[Any], Any], value: Any) -> Any:
+    return {key: view(entry) for key, entry in value.items()} if isinstance(value, Mapping) else value
