@@ -98,7 +98,7 @@ def main(
         findings = Findings(shape, f"{COMMAND} --shape {shape} --targets {target_names}", rows, least, where)
         show(findings, as_json=as_json, as_markdown=as_markdown)
         if picture:
-            picture.write_text(drawing.svg(findings))
+            picture.write_text(drawing.draw(findings).svg())
     except HarnessError as error:
         raise click.ClickException(f"{error.message}\nhint: {error.hint}") from error
     sys.exit(any(row.is_ours and row.failure for row in rows))

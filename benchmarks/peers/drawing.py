@@ -1,123 +1,79 @@
-"""The comparison as a picture: where rows, marks and the axis lie, in SVG units.
+"""The comparison as a chart: one row a contender, the fastest first, on a logarithmic axis of time.
 
-One row a contender, the fastest first; time runs to the right on a logarithmic axis.  A line leads from the minimum to
-a dot at the median; dots are filled for int8 and open for float.  The bounds are dashed.
+A line leads from the minimum to a dot at the median; dots are filled for int8 and open for float.  The bounds are
+dashed.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from pathlib import Path
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from collections.abc import Iterator
 
 from harness.core.errors import RequestError
+from harness.report.chart import CHARACTER_WIDTH, TOP, Axis, Chart, Key, Mark, Rows, Shape, number
 from peers.report import Findings, Row, Times, ratios, setting
 
-LABEL_WIDTH, AXIS_WIDTH, TIME_WIDTH, RATIO_WIDTH = 292, 420, 150, 62
-ROW_HEIGHT, TOP, BOTTOM = 26, 66, 74
-MARGIN = 1.25  # the axis begins and ends this factor beyond what it shows
-DECADE_TICKS = (1, 2, 5)
+PLOT_WIDTH, TIME_WIDTH, RATIO_WIDTH = 420, 150, 62
+MARGIN = 1.25  # the axis starts and ends this factor beyond the times
+MOST_CHARACTERS = 80  # of the reason of a failure
+TITLE = "ns, logarithmic; line and dot: minimum (median); x: times the minimum of the fastest of harness"
 
 
-@dataclass(frozen=True)
-class Mark:
-    """One row; `minimum` and `median` are places on the axis, None where it was not measured and `text` says why."""
-
-    y: float
-    row: Row
-    minimum: float | None
-    median: float | None
-    text: str
-    ratio: str = ""
-
-
-@dataclass(frozen=True)
-class Line:
-    """A place on the axis with its label: a tick, or a bound, whose label stands at `y`."""
-
-    x: float
-    label: str
-    y: float = 0
-
-
-@dataclass(frozen=True)
-class Picture:
-    """All shapes and the sizes that they share."""
-
-    title: str
-    caption: str
-    bottom: float
-    height: float
-    marks: tuple[Mark, ...]
-    ticks: tuple[Line, ...]
-    bounds: tuple[Line, ...]
-    width: float = LABEL_WIDTH + AXIS_WIDTH + TIME_WIDTH + RATIO_WIDTH
-    label_width: float = LABEL_WIDTH
-    time_end: float = LABEL_WIDTH + AXIS_WIDTH + TIME_WIDTH
-    top: float = TOP
-    row_height: float = ROW_HEIGHT
-
-
-@dataclass(frozen=True)
-class _Axis:
-    """Logarithmic, between two times in nanoseconds."""
-
-    low: float
-    high: float
-
-    def x(self, ns: float) -> float:
-        share = math.log(ns / self.low) / math.log(self.high / self.low)
-        return round(LABEL_WIDTH + AXIS_WIDTH * share, 1)
-
-    def ticks(self) -> list[float]:
-        decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)))
-        steps = [step * 10.0**decade for decade in decades for step in DECADE_TICKS]
-        return [step for step in steps if self.low <= step <= self.high]
-
-
-def svg(findings: Findings) -> str:
-    """The picture as a file that stands alone; RequestError where nothing was measured."""
-    loader = FileSystemLoader(Path(__file__).parent)
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.get_template("picture.svg.jinja").render(picture=draw(findings))
-
-
-def draw(findings: Findings) -> Picture:
-    """Lay out the rows and the bounds that are known; RequestError where nothing was measured."""
+def draw(findings: Findings) -> Chart:
+    """Draw the rows and the known bounds; RequestError if nothing was measured."""
     times = [row.times for row in findings.rows if row.times]
-    bounds = [bound for bound in findings.bounds if bound.ns]
+    bounds = [(bound.name, bound.ns) for bound in findings.bounds if bound.ns]
     if not times:
         raise RequestError("no contender was measured, so that there is no picture", "the table says why")
-    shown = [ns for each in times for ns in (each.minimum_ns, each.median_ns)] + [bound.ns or 0 for bound in bounds]
-    axis = _Axis(min(shown) / MARGIN, max(shown) * MARGIN)
-    bottom = TOP + ROW_HEIGHT * len(findings.rows)
-    return Picture(
+    shown = [ns for each in times for ns in (each.minimum_ns, each.median_ns)] + [ns for _, ns in bounds]
+    x = Axis(TITLE, min(shown) / MARGIN, max(shown) * MARGIN, 0, PLOT_WIDTH, logarithmic=True)
+    rows = Rows(tuple(row.name for row in findings.ordered))
+    bottom = rows.pitch * len(times)  # rows without times are the last
+    lines = [Shape("bound", f"M{number(x.at(ns))} 0V{bottom:g}", f"{name}: {ns:.3g} ns") for name, ns in bounds]
+    names = [
+        Mark(x.at(ns) + 6, f"{name}: {ns:.3g} ns", -4 - 12 * index, "start", "bound")
+        for index, (name, ns) in enumerate(reversed(bounds))
+    ]
+    for index, row in enumerate(findings.ordered):
+        lines += _lines(row, rows.middle(index), x)
+        names += _texts(row, rows.middle(index) + 4, findings.base)
+    return Chart(
         f"One inference of {findings.shape}: one vector, one thread, one core",
-        setting(findings),
-        bottom,
-        bottom + BOTTOM,
-        tuple(_mark(index, row, axis, findings.base) for index, row in enumerate(findings.ordered)),
-        tuple(Line(axis.x(ns), _tick(ns)) for ns in axis.ticks()),
-        tuple(
-            Line(axis.x(bound.ns or 0), f"{bound.name}: {bound.ns:.3g} ns", TOP - 12 * (len(bounds) - index))
-            for index, bound in enumerate(bounds)
-        ),
+        "; ".join(mark.text for mark in names),
+        x,
+        rows,
+        tuple(lines),
+        (Key("ours", "harness"), Key("peer", "peers"), Key("", "● int8  ○ float")),
+        tuple(names),
+        plot_width=PLOT_WIDTH,
+        plot_height=rows.height,
+        left=20 + CHARACTER_WIDTH * max(map(len, rows.names)),
+        top=TOP + 12 * len(bounds),
+        right=TIME_WIDTH + RATIO_WIDTH,
+        bottom=68,
+        caption=setting(findings),
     )
 
 
-def _mark(index: int, row: Row, axis: _Axis, base: Times | None) -> Mark:
-    y = TOP + ROW_HEIGHT * (index + 0.5)
+def _kind(row: Row) -> str:
+    return "ours" if row.is_ours else "peer"
+
+
+def _lines(row: Row, y: float, x: Axis) -> Iterator[Shape]:
+    """Yield the line and the dot of a row that was measured."""
+    if row.times:
+        low, middle = number(x.at(row.times.minimum_ns)), number(x.at(row.times.median_ns))
+        yield Shape(_kind(row), f"M{low} {y:g}H{middle}", row.name)
+        yield Shape(f"{_kind(row)} dot", f"M{middle} {y:g}h0", row.name)
+        if row.computes == "float":
+            yield Shape("hole", f"M{middle} {y:g}h0", row.name)
+
+
+def _texts(row: Row, y: float, base: Times | None) -> Iterator[Mark]:
+    """Yield the times of a row, or the reason why it was not measured."""
     if row.times is None:
-        return Mark(y, row, None, None, row.failure)
-    both = ratios(row.times, base)
-    text = f"{row.times.minimum_ns:,} ({row.times.median_ns:,}) ns"
-    places = axis.x(row.times.minimum_ns), axis.x(row.times.median_ns)
-    return Mark(y, row, *places, text, f"{both[0]:.2f} x" if both else "")
-
-
-def _tick(ns: float) -> str:
-    return f"{ns:g} ns" if ns < 1000 else f"{ns / 1000:g} µs"
+        yield Mark(4, row.failure[:MOST_CHARACTERS], y, "start", "soft")
+        return
+    times = f"{row.times.minimum_ns:,} ({row.times.median_ns:,}) ns"
+    yield Mark(PLOT_WIDTH + TIME_WIDTH, times, y, "end", f"{_kind(row)}{' title' * row.is_ours}")
+    if both := ratios(row.times, base):
+        yield Mark(PLOT_WIDTH + TIME_WIDTH + RATIO_WIDTH, f"{both[0]:.2f} x", y, "end", f"{_kind(row)} title")

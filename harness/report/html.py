@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from harness.report import differences
+from harness.report.chart import Chart
 from harness.report.drawing import draw
 from harness.report.page import Check, environment, inputs, origin_checks, python
-from harness.report.pictures import Picture
-from harness.report.pictures import draw as draw_differences
 from harness.report.proof_section import effort, parts
 from harness.report.swimlanes import Swimlanes
 from harness.report.swimlanes import draw as draw_swimlanes
@@ -51,10 +51,11 @@ def html(run: Mapping[str, Any]) -> str:
     )
 
 
-def _pictures(run: Mapping[str, Any]) -> list[Picture]:
-    """Of every layer that differs, those that are wrong themselves first."""
+def _pictures(run: Mapping[str, Any]) -> list[tuple[str, tuple[Chart, ...]]]:
+    """Return (layer, charts) of every layer that differs, those with differences of their own first."""
     own = {layer["name"]: layer["own"] for layer in run["layers"]}
-    return [draw_differences(found) for found in sorted(run["pictures"], key=lambda found: not own[found["layer"]])]
+    ordered = sorted(run["pictures"], key=lambda picture: not own[picture["layer"]])
+    return [(picture["layer"], differences.draw(picture)) for picture in ordered]
 
 
 def _swimlanes(observed: Mapping[str, Any] | None) -> Swimlanes | None:

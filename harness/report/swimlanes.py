@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from harness.core.time_units import US
+from harness.report.chart import Axis, Tick
 from harness.report.drawing import LABEL_WIDTH, name_lines
 
 AREA_WIDTH = 1056  # right of the labels
@@ -25,7 +27,7 @@ TASK_WIDTH = 100  # in the schedule, at most
 CROSSING = 0.3  # of a task's width: what a hand-over or the end of a tick takes in the schedule
 SHADES = 5
 THINNEST_BAR, WIDEST_BAR = 1.5, 5
-AXIS_MARKS = 10  # about
+AXIS_TICKS = 10  # approximately
 
 TASK, BARRIER, FLAG = "layer", "barrier", "flag"
 
@@ -123,7 +125,7 @@ class Swimlanes:
 
     schedule: Half
     trace: Half
-    axis: tuple[tuple[float, str], ...]
+    axis: tuple[Tick, ...]
     executions: tuple[tuple[int, int], ...]
     unnamed: tuple[tuple[int, str], ...]
     duration_ns: int
@@ -141,11 +143,12 @@ def draw(picture: Mapping[str, Any]) -> Swimlanes:
     sheet = _Sheet.of(picture, planned)
     unit = min(TASK_WIDTH, AREA_WIDTH / max(step.end for step in planned))
     schedule = sheet.half(0, unit, planned, planned_ticks)
+    axis = Axis("", 0, picture["span_ns"], LABEL_WIDTH, LABEL_WIDTH + AREA_WIDTH, unit=US.nanoseconds, count=AXIS_TICKS)
     trace = sheet.half(schedule.bottom + HALF_SPACE, AREA_WIDTH / picture["span_ns"], measured, measured_ticks)
     return Swimlanes(
         schedule,
         dataclasses.replace(trace, bar_width=schedule.bar_width),
-        tuple(_axis(picture["span_ns"])),
+        axis.ticks,
         tuple(sheet.shades.items()),
         tuple(sorted({(box.number, box.step.name) for box in schedule.boxes if not box.is_named})),
         picture["duration_ns"],
@@ -327,11 +330,3 @@ def _fit(name: str, number: int, width: float) -> tuple[str, ...]:
     """The name in one line or two, or else its number, or nothing."""
     choices = (name,), name_lines(name), (str(number),)
     return next((lines for lines in choices if all(_fits(line, width) for line in lines)), ())
-
-
-def _axis(span_ns: int) -> Iterator[tuple[float, str]]:
-    """Round times in µs."""
-    decade = 10.0 ** math.floor(math.log10(span_ns / AXIS_MARKS))
-    step = next(decade * factor for factor in (1, 2, 5, 10) if decade * factor * AXIS_MARKS >= span_ns)
-    for mark in range(int(span_ns / step) + 1):
-        yield round(LABEL_WIDTH + mark * step * AREA_WIDTH / span_ns, 2), f"{mark * step / 1000:,g}"

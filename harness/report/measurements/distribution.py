@@ -11,12 +11,11 @@ import numpy as np
 
 from harness.analysis.timing import Pwcet
 from harness.analysis.timing.laws import ExtremeValue, Pareto
-from harness.core.time_units import NS, duration, unit_of
-from harness.report.measurements.chart import (
+from harness.core.time_units import NS, duration
+from harness.report.chart import (
+    CHARACTER_WIDTH,
     HEIGHT,
-    LABEL_WIDTH,
     TITLE,
-    WIDE,
     WIDTH,
     Axis,
     Chart,
@@ -28,22 +27,17 @@ from harness.report.measurements.chart import (
     horizontal,
     line,
     number,
+    time_axis,
     vertical,
 )
 from harness.report.measurements.labels import given, percentile
 
 LAWS = {law.name: law for law in (ExtremeValue, Pareto)}
 METHODS = {"block_maxima": "block maxima", "peaks": "peaks over threshold"}
+TIME = "execution time"
 CURVE_POINTS = 40
 LOWEST_BAR = 0.5  # where the bars of a logarithmic histogram begin: one execution has a height
 FINEST = 0.7  # of a unit: steps of the tail nearer to each other cannot be seen
-
-
-def time_axis(low: float, high: float, *, logarithmic: bool | None = None) -> Axis:
-    """Of execution times, in the unit that suits the times in its middle."""
-    wide = high > WIDE * max(low, 1) if logarithmic is None else logarithmic
-    unit = unit_of(math.sqrt(max(low, 1) * high) * 10 if wide else high)
-    return horizontal(f"execution time, {unit.name}", low, high, unit=unit.nanoseconds, logarithmic=wide)
 
 
 def ranges(parts: Sequence[Mapping[str, Any]], clock: Mapping[str, Any]) -> Chart:
@@ -51,7 +45,7 @@ def ranges(parts: Sequence[Mapping[str, Any]], clock: Mapping[str, Any]) -> Char
     named = [(part["name"], part["summary"]) for part in parts] + [("two clock readings", clock["cost"])]
     rows = Rows(tuple(name if len(name) < 24 else f"{name[:22]}…" for name, _ in named))
     low, high = min(one["min_ns"] for _, one in named), max(one["max_ns"] for _, one in named)
-    x = time_axis(low * 0.9, high * 1.1, logarithmic=True)
+    x = time_axis(TIME, low * 0.9, high * 1.1, logarithmic=True)
     shapes = [shape for row, (name, one) in enumerate(named) for shape in _range(rows.middle(row), name, one, x)]
     return Chart(
         "From the fastest to the slowest execution",
@@ -61,7 +55,7 @@ def ranges(parts: Sequence[Mapping[str, Any]], clock: Mapping[str, Any]) -> Char
         tuple(shapes),
         (Key("reach", "min to max"), Key("bulk", "min to p99"), Key("middle", "median")),
         plot_height=rows.height,
-        left=20 + LABEL_WIDTH * max(map(len, rows.names)),
+        left=20 + CHARACTER_WIDTH * max(map(len, rows.names)),
     )
 
 
@@ -79,7 +73,7 @@ def _range(y: float, name: str, summary: Mapping[str, Any], x: Axis) -> Iterator
 def histogram(found: Mapping[str, Any], title: str) -> Chart:
     """Counts on a logarithmic axis, bar by bar; `found` has edges_ns and counts."""
     edges, counts = found["edges_ns"], found["counts"]
-    x = time_axis(edges[0], edges[-1], logarithmic=False)
+    x = time_axis(TIME, edges[0], edges[-1], logarithmic=False)
     y = vertical("executions", LOWEST_BAR, 1.5 * max(counts), logarithmic=True)
     bars = "".join(_bars(list(zip(edges, edges[1:], counts, strict=False)), x, y))
     width = duration(edges[1] - edges[0])
@@ -103,7 +97,7 @@ def tail(part: Mapping[str, Any], base: Sequence[Sequence[float]] | None) -> Cha
     points = [(time, share) for law in laws.values() for time, share in _curve(law)]
     times = [time for time, _ in (*part["tail"], *(base or ()), *points)]
     lowest = min(share for _, share in (*part["tail"], *(base or ()), *points))
-    x = time_axis(min(times), max(times) * 1.02)
+    x = time_axis(TIME, min(times), max(times) * 1.02)
     y = vertical("share as long or longer", lowest / 2, 1, logarithmic=True)
     shapes = [*([Shape("base", _steps(base, x, y))] if base else []), Shape("new", _steps(part["tail"], x, y))]
     keys = [Key("new", "measured"), *([Key("base", "base")] if base else [])]
@@ -179,7 +173,7 @@ def _marks(part: Mapping[str, Any], x: Axis) -> Iterator[Mark]:
     named += [(percentile(one), given(one["value_ns"])) for one in reversed(summary["quantiles"])]
     edge = math.inf
     for text, time_ns in [*named, ("median", summary["median_ns"])]:
-        reach = LABEL_WIDTH * (len(text) + 1) / 2
+        reach = CHARACTER_WIDTH * (len(text) + 1) / 2
         if time_ns is not None and x.at(time_ns) + reach < edge:
             edge = x.at(time_ns) - reach
             yield Mark(x.at(time_ns), text)

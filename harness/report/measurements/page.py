@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.core.time_units import duration
+from harness.report.chart import Chart
 from harness.report.measurements import distribution, labels, time_series
-from harness.report.measurements.chart import Chart
 from harness.report.measurements.labels import Finding
 from harness.report.page import Check, environment, inputs, origin_checks, python
 from harness.runs.measurement.facts import WORDS, Facts, varying

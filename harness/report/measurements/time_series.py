@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from harness.core.time_units import duration, unit_of
-from harness.report.measurements.chart import (
+from harness.core.time_units import duration
+from harness.report.chart import (
     HEIGHT,
-    WIDE,
     Axis,
     Chart,
     Key,
@@ -18,6 +16,7 @@ from harness.report.measurements.chart import (
     horizontal,
     line,
     number,
+    time_axis,
     vertical,
 )
 
@@ -32,12 +31,8 @@ def course(part: Mapping[str, Any], document: Mapping[str, Any], *, small: bool)
     executions = part["summary"]["executions"]
     stretches = _joined(part["timeline"]) if small else part["timeline"]
     low, high = min(row[1] for row in stretches), max(row[3] for row in stretches)
-    wide = high > WIDE * max(low, 1)
-    unit = unit_of(math.sqrt(max(low, 1) * high) * 10 if wide else high)
     x = horizontal("execution", 0, executions)
-    y = vertical(
-        f"time, {unit.name}", max(low, 1) * 0.95 if wide else low, high * 1.05, unit=unit.nanoseconds, logarithmic=wide
-    )
+    y = time_axis("time", low, high * 1.05, HEIGHT, 0)
     events = [*_throttled(document, x), *_borders(document, x), *_found(part, x, y)]
     keys = [Key("reach", "min to max"), Key("line median", "median"), Key("rule", "new process")]
     keys += [Key("throttled", "throttled")] if any(shape.kind == "throttled" for shape in events) else []

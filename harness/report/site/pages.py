@@ -162,7 +162,7 @@ def _version() -> str:
     """Of what turns a value into a page."""
     loader = environment().loader
     assert isinstance(loader, PackageLoader)  # noqa: S101 - environment() has one
-    names = [name for name in loader.list_templates() if re.match(r"site|chart|style", name)]
+    names = [name for name in loader.list_templates() if re.match(r"site|chart|style|colours", name)]
     sources = "".join(loader.get_source(environment(), name)[0] for name in names)
     return f"{__version__} {hashlib.sha256(sources.encode()).hexdigest()}"
 

@@ -9,12 +9,11 @@ from datetime import UTC, datetime
 from harness.core.time_units import duration, unit_of
 from harness.nightly.history.run import Run
 from harness.nightly.history.trend import NoiseLevel, Series, Trend
-from harness.report.measurements.chart import Axis, Chart, Key, Shape, Tick, area, line
+from harness.report.chart import WIDE, Axis, Chart, Key, Shape, Tick, area, line
 from harness.report.site.nights import board_page
 
 PLOT_WIDTH, PLOT_HEIGHT = 330, 120
 DAY_S = 86_400.0
-WIDE = 8.0  # times the lowest number: from here on the axis is logarithmic
 
 
 @dataclass(frozen=True)

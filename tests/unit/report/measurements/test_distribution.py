@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from harness.report.chart import Axis, Chart
 from harness.report.measurements import distribution
-from harness.report.measurements.chart import Axis, Chart
 
 
 def places(path: str) -> Iterator[tuple[float, float]]:

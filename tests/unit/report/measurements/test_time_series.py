@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.report.measurements.chart import Axis
+from harness.report.chart import Axis
 from harness.report.measurements.time_series import course, states
 from tests.unit.report.measurements.test_distribution import places, shape
 

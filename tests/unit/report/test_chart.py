@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.report.measurements.chart import Axis, Rows, area, line
+from harness.report.chart import Axis, Rows, area, line
 
 
 @pytest.mark.parametrize("logarithmic", [False, True])

@@ -9,7 +9,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from harness.report import html
-from harness.report.pictures import MAP_WIDTH, MAP_X, TOP, draw
+from harness.report.chart import Chart
+from harness.report.differences import MAP_WIDTH, draw
 
 
 def picture(cells: list[list[int]], vectors: int, units: int, **changes: Any) -> dict[str, Any]:
@@ -25,11 +26,28 @@ def rectangles(path: str) -> list[tuple[float, ...]]:
     return [tuple(map(float, numbers)) for numbers in found]
 
 
+def shades(drawn: tuple[Chart, ...]) -> list[list[tuple[float, ...]]]:
+    """Return the rectangles of every shade of the map."""
+    paths = {shape.kind: shape.path for shape in drawn[0].shapes}
+    return [rectangles(paths.get(f"shade shade-{shade}", "")) for shade in range(4)]
+
+
+def bars(chart: Chart) -> list[tuple[str, str, float]]:
+    """(label, count, length) of every bar of a count above 0."""
+    labels = {tick.at: tick.label for tick in chart.y.ticks}
+    found = [(y + height / 2, length) for shape in chart.shapes for _, y, length, height in rectangles(shape.path)]
+    assert [mark.y - 4 for mark in chart.marks] == [y for y, _ in found]
+    assert all(
+        mark.x == pytest.approx(length + 5, abs=0.01) for mark, (_, length) in zip(chart.marks, found, strict=True)
+    )
+    return [(labels[y], mark.text, length) for (y, length), mark in zip(found, chart.marks, strict=True)]
+
+
 def test_shares_of_a_cell_have_shades_and_neighbours_are_joined() -> None:
     """Cells of 1,000 vectors: none, 1, 10, 100, 101, 1,000 and 1 differ."""
     drawn = draw(picture([[0, 1, 10, 100, 101, 1000, 1]], 7000, 1))
     step = MAP_WIDTH / 7
-    columns = [[((x - MAP_X) / step, width / step) for x, _, width, _ in rectangles(path)] for path in drawn.shades]
+    columns = [[(x / step, width / step) for x, _, width, _ in shade] for shade in shades(drawn)]
     rounded = [[(round(x, 3), round(width, 3)) for x, width in shade] for shade in columns]
     assert rounded == [[(1, 1), (6, 1)], [(2, 1)], [(3, 1)], [(4, 2)]]
 
@@ -37,16 +55,12 @@ def test_shares_of_a_cell_have_shades_and_neighbours_are_joined() -> None:
 def test_cells_of_uneven_size_are_measured_by_what_is_in_them() -> None:
     """Seven vectors in three columns: three, two and two; three units in two rows: two and one."""
     drawn = draw(picture([[6, 0, 4], [0, 2, 0]], 7, 3))
-    step, height = MAP_WIDTH / 3, drawn.map_height / 2
-    assert [rectangles(path) for path in drawn.shades] == [
+    step, height = MAP_WIDTH / 3, drawn[0].plot_height / 2
+    assert shades(drawn) == [
         [],
         [],
         [],
-        [
-            (MAP_X, TOP, step, height),
-            (MAP_X + 2 * step, TOP, step, height),
-            (MAP_X + step, TOP + height, step, height),
-        ],
+        [(0, 0, step, height), (2 * step, 0, step, height), (step, height, step, height)],
     ]
     with pytest.raises(ValueError, match="7 of 6 activations"):
         draw(picture([[7, 0, 0], [0, 0, 0]], 7, 3))
@@ -55,38 +69,40 @@ def test_cells_of_uneven_size_are_measured_by_what_is_in_them() -> None:
 
 
 def test_many_units_keep_the_map_small() -> None:
-    tall, flat = draw(picture([[1]] * 64, 1, 64)), draw(picture([[1]], 1, 1))
-    assert (tall.map_height, flat.map_height) == (240, 16)
-    assert tall.height < 300
+    tall, flat = draw(picture([[1]] * 64, 1, 64))[0], draw(picture([[1]], 1, 1))[0]
+    assert (tall.plot_height, flat.plot_height) == (240, 16)
+    assert tall.height < 310
 
 
 def test_bars_have_the_counts_and_lengths_that_grow_with_them() -> None:
-    steps, ties = draw(picture([[9]], 100, 1)).charts
-    assert [(bar.label, bar.count) for bar in steps.bars if bar.count] == [("-1", 1), ("+1", 8)]
-    assert [(bar.label, bar.count) for bar in ties.bars if bar.count] == [("a tie", 8), ("to 1e-1", 1)]
-    one, eight = (bar.length for bar in steps.bars if bar.count)
+    _, steps, ties = draw(picture([[9]], 100, 1))
+    assert [(label, count) for label, count, _ in bars(steps)] == [("-1", "1"), ("+1", "8")]
+    assert [(label, count) for label, count, _ in bars(ties)] == [("a tie", "8"), ("to 1e-1", "1")]
+    one, eight = (length for *_, length in bars(steps))
     assert 0 < one < eight
-    assert all(bar.length == 0 for bar in steps.bars if not bar.count)
+    assert len(steps.y.ticks) == len(ties.y.ticks) == 8
 
 
 def test_charts_without_anything_to_tell_are_left_out() -> None:
-    assert len(draw(picture([[9]], 100, 1, tie_distances=[])).charts) == 1
-    assert len(draw(picture([[9]], 100, 1, tie_distances=[0] * 8)).charts) == 1
-    labels = [bar.label for bar in draw(picture([[9]], 100, 1)).charts[0].bars]
+    assert len(draw(picture([[9]], 100, 1, tie_distances=[]))) == 2
+    assert len(draw(picture([[9]], 100, 1, tie_distances=[0] * 8))) == 2
+    labels = [tick.label for tick in draw(picture([[9]], 100, 1))[1].y.ticks]
     assert "other bits" not in labels
     with_bits = draw(picture([[9]], 100, 1, steps=[0, 0, 0, 0, 9, 0, 0, 0, 0]))
-    assert "other bits" in [bar.label for bar in with_bits.charts[0].bars]
+    assert "other bits" in [tick.label for tick in with_bits[1].y.ticks]
 
 
 def test_the_page_holds_them_as_well_formed_drawings(differing: dict[str, Any]) -> None:
-    found = re.findall(r"<svg viewBox=[^>]*aria-label=.*?</svg>", html(differing), re.DOTALL)
-    drawings = [ET.fromstring(text) for text in found]  # noqa: S314 - our own page
+    figures = re.findall(r'<figure class="difference">.*?</figure>', html(differing), re.DOTALL)
+    drawings = [ET.fromstring(text) for text in figures]  # noqa: S314 - our own page
     texts = [[text.text for text in drawing.iter("text")] for drawing in drawings]
-    assert [drawing.attrib["aria-label"].split()[1] for drawing in drawings] == ["dense_1", "dense_2"]
+    labels = [chart.attrib["aria-label"] for drawing in drawings for chart in drawing.findall("div/svg")]
+    assert [label.split(". ")[1].split()[0].strip(":") for label in labels] == ["dense_1"] * 3 + ["dense_2"] * 2
     assert {"unit 0", "unit 3", "vector 0", "vector 99,999", "Differences in steps", "+1", "12"} <= set(texts[0])
     assert "Its own: distance from a tie" in texts[0]
     assert "Its own: distance from a tie" not in texts[1]
-    assert [len(drawing.findall("g[@class='map']/path")) for drawing in drawings] == [1, 1]
+    maps = [drawing.findall(".//svg[@class='plot']")[0].findall("path") for drawing in drawings]
+    assert [len(shapes) for shapes in maps] == [1, 1]
 
 
 @pytest.mark.parametrize("cells", [[[1, 2], [1]], [[1], [1, 2]]])
