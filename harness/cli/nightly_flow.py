@@ -29,7 +29,6 @@ from harness.core.text import duration, retries
 from harness.nightly import checks, matrix, record, schedule, summary, timer
 from harness.nightly.campaign import Campaign, Holder, abandoned, resumed
 from harness.nightly.job_commands import Comparable, Errands
-from harness.nightly.junit import junit
 from harness.nightly.lock import alone
 from harness.nightly.matrix import Taken, Wanted
 from harness.nightly.previous_nights import KEPT_S, Past
@@ -87,7 +86,7 @@ def _tell(night: Night, junit_file: Path | None, console: Console) -> int:
     code = summary.exit_code(night)
     try:
         if junit_file:
-            write_whole(junit_file, junit(night).encode())
+            write_whole(junit_file, summary.junit(night).encode())
     except RequestError as error:  # the night itself is told and kept
         console.note(f"warning: {error.message}; the same is in {night.folder}")
         return code or EXIT_INFRASTRUCTURE
@@ -326,7 +325,7 @@ def _close(night: Night, ended_s: float) -> Night:
     for result in abandoned(record.read(night.folder), night.folder.parents[1]):
         record.keep_result(night.folder, result)
     ended = replace(record.read(night.folder), ended_s=ended_s)
-    write_whole(night.folder / "junit.xml", junit(ended).encode())
+    write_whole(night.folder / "junit.xml", summary.junit(ended).encode())
     record.end(night.folder, ended_s)
     return ended
 

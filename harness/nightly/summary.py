@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -13,10 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE
+from harness.core.junit import Case, Problem, write
 from harness.core.outcome import Outcome
 from harness.core.safe_io import clean
 from harness.core.text import duration, retries
-from harness.nightly.record import Entry, Night
+from harness.nightly.record import Entry, Night, Result
 
 WRONG, FAILED, GOOD, NEVER = "bold red", "yellow", "green", "magenta"
 
@@ -160,3 +161,38 @@ def _times(night: Night) -> str:
         return f"begun {began:%Y-%m-%d %H:%M}, has not ended"
     ended = datetime.fromtimestamp(night.ended_s).astimezone()
     return f"{began:%Y-%m-%d %H:%M} to {ended:%H:%M}, {duration(night.ended_s - night.began_s)}"
+
+
+def junit(night: Night) -> str:
+    """Return JUnit XML: a wrong verdict is a failure, an inconclusive one an error, an entry not run is skipped.
+
+    The type of an error is the part that failed.  A known-bad entry that differs as expected passes.
+    """
+    timestamp = f"{datetime.fromtimestamp(night.began_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return write(f"harness nightly {night.name}", [_case(night, entry) for entry in night.entries], timestamp=timestamp)
+
+
+def _case(night: Night, entry: Entry) -> Case:
+    result, ending = night.results.get(entry.number), night.ending(entry)
+    problem = None
+    if ending.outcome is Outcome.NOT_RUN:
+        problem = Problem("skipped", ending.reason)
+    elif ending.outcome is Outcome.INCONCLUSIVE:
+        problem = Problem("error", f"{ending}: {ending.reason}", ending.part)
+    elif ending.outcome is not entry.expect:
+        message = f"{ending.outcome}, expected {entry.expect}: {ending.reason}"
+        problem = Problem("failure", message, str(ending.outcome))
+    seconds = sum(attempt.ended_s - attempt.began_s for attempt in result.attempts) if result else 0.0
+    output = "\n".join(_history(result, entry)) if result else ""
+    return Case(f"{entry.board}.{entry.model}", entry.key, problem, seconds, output)
+
+
+def _history(result: Result, entry: Entry) -> Iterator[str]:
+    """Yield the verdict, the evidence and every attempt of an ended entry."""
+    yield f"{result.ending}, expected {entry.expect}: {result.ending.reason}"
+    if result.run:
+        yield f"evidence: runs/{result.run}"
+    if result.retries:
+        yield f"retries: {result.retries}"
+        for number, attempt in enumerate(result.attempts, start=1):
+            yield f"attempt {number}: {attempt.ending}: {attempt.ending.reason}"

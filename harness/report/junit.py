@@ -1,62 +1,33 @@
-"""The same run for continuous integration: one suite a run, a case for every layer, step of a proof and trace."""
+"""JUnit XML of a run: a case for every layer, step of a proof, deployment mode and trace."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
-from xml.etree import ElementTree as ET
 
+from harness.core.junit import Case, Problem, write
 from harness.core.text import shortened
-from harness.report.proof_section import StepSection, parts
+from harness.report.proof_section import parts
 from harness.runs.facts import Facts, clean, explains_all, gather, place, value_text
 
 
 def junit(run: Mapping[str, Any]) -> str:
-    """JUnit XML of a run document; ValueError if its verdict contradicts its layers."""
+    """Return the JUnit XML of a run document; ValueError if its verdict contradicts its layers."""
     run = clean(run)
     facts = gather(run)
-    root = ET.Element("testsuites")
-    suite = ET.SubElement(root, "testsuite", _attributes(run, facts))
-    properties = ET.SubElement(suite, "properties")
-    for name, value in _properties(run, facts):
-        ET.SubElement(properties, "property", name=name, value=value)
-    for layer in run["layers"]:
-        _add_case(suite, run, layer, facts)
-    for part in parts(run.get("proof")):
-        _add_step(suite, run, part)
-    if run.get("deployed"):
-        _add_deployed(suite, run)
-    for condition in _conditions(run):
-        _add_trace(suite, run, condition)
-    ET.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
-
-
-def _attributes(run: Mapping[str, Any], facts: Facts) -> dict[str, str]:
-    steps = parts(run.get("proof"))
-    deployed = [run["deployed"]] if run.get("deployed") else []
-    failed = [
-        *(bool(part.refuted) for part in steps),
-        *(bool(result["differing"]) for result in deployed),
-        *(bool(c["violations"]) for c in _conditions(run)),
-    ]
-    return {
-        "name": _class_name(run),
-        "tests": str(len(run["layers"]) + len(steps) + len(deployed) + len(_conditions(run))),
-        "failures": str(len(facts.differing_layers) + sum(failed)),
-        "errors": "0",
-        "skipped": "0",
-        "time": str(run.get("wall_s", 0)),
-        "timestamp": str(run.get("started", "")),
-    }
-
-
-def _class_name(run: Mapping[str, Any]) -> str:
-    return f"{run['board']['name']}.{run['model']['name']}"
+    name = f"{run['board']['name']}.{run['model']['name']}"
+    cases = [*_layers(run, name, facts), *_others(run, name)]
+    return write(
+        name,
+        cases,
+        timestamp=str(run.get("started", "")),
+        time_s=run.get("wall_s", 0),
+        properties=_properties(run, facts),
+    )
 
 
 def _properties(run: Mapping[str, Any], facts: Facts) -> Iterator[tuple[str, str]]:
-    """What a number in a CI view would otherwise hide: hashes, and what really ran where."""
+    """Yield (name, value) of facts that a CI view shows nowhere else: hashes, and where each item ran."""
     yield "verdict", run["verdict"]
     yield "reason", str(run.get("reason", ""))
     yield "vectors", str(run["stimuli"]["count"])
@@ -69,41 +40,31 @@ def _properties(run: Mapping[str, Any], facts: Facts) -> Iterator[tuple[str, str
         yield f"{part}.sha256", str(run.get(part, {}).get("sha256") or "not recorded")
 
 
-def _add_case(suite: ET.Element, run: Mapping[str, Any], layer: Mapping[str, Any], facts: Facts) -> None:
-    case = ET.SubElement(suite, "testcase", classname=_class_name(run), name=layer["name"])
-    if layer["differing"]:
-        failure = ET.SubElement(case, "failure", type="differs", message=_message(layer))
-        failure.text = "\n".join(_explanation(run, layer, facts.differing_layers[0]["name"]))
+def _layers(run: Mapping[str, Any], name: str, facts: Facts) -> Iterator[Case]:
+    for layer in run["layers"]:
+        problem = None
+        if layer["differing"]:
+            problem = _failure(_message(layer), _explanation(run, layer, facts.differing_layers[0]["name"]))
+        yield Case(name, layer["name"], problem)
 
 
-def _add_step(suite: ET.Element, run: Mapping[str, Any], part: StepSection) -> None:
-    case = ET.SubElement(suite, "testcase", classname=f"{_class_name(run)}.proof", name=part.shows)
-    if part.refuted:
+def _others(run: Mapping[str, Any], name: str) -> Iterator[Case]:
+    """Yield the steps of the proof, the deployment mode and the traces, as far as the run has them."""
+    for part in parts(run.get("proof")):
         lines = [f"{claim['layer'] or 'network'}: {claim['counterexample']}" for claim in part.refuted]
-        failure = ET.SubElement(case, "failure", type="differs", message=shortened(lines[0]))
-        failure.text = "\n".join(lines)
-
-
-def _add_deployed(suite: ET.Element, run: Mapping[str, Any]) -> None:
-    case = ET.SubElement(suite, "testcase", classname=f"{_class_name(run)}.deployed", name="deployment mode")
-    result = run["deployed"]
-    if result["differing"]:
+        yield Case(f"{name}.proof", part.shows, _failure(shortened(lines[0]), lines) if lines else None)
+    if result := run.get("deployed"):
         message = f"{result['differing']:,} of {result['compared']:,} outputs differ with --dump last --time network"
-        ET.SubElement(case, "failure", type="differs", message=message)
-
-
-def _conditions(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Under which the program was traced."""
-    return list((run.get("conformance") or {"conditions": []})["conditions"])
-
-
-def _add_trace(suite: ET.Element, run: Mapping[str, Any], condition: Mapping[str, Any]) -> None:
-    case = ET.SubElement(suite, "testcase", classname=f"{_class_name(run)}.trace", name=condition["name"])
-    if condition["violations"]:
+        yield Case(f"{name}.deployed", "deployment mode", _failure(message) if result["differing"] else None)
+    observed = run.get("conformance") or {"conditions": [], "violations": []}
+    for condition in observed["conditions"]:
         message = f"{condition['violations']:,} steps in {condition['executions']:,} executions were not in order"
-        failure = ET.SubElement(case, "failure", type="differs", message=message)
-        lines = run["conformance"]["violations"]
-        failure.text = "\n".join(line for line in lines if line.startswith(f"{condition['name']}: "))
+        lines = [line for line in observed["violations"] if line.startswith(f"{condition['name']}: ")]
+        yield Case(f"{name}.trace", condition["name"], _failure(message, lines) if condition["violations"] else None)
+
+
+def _failure(message: str, lines: Iterable[str] = ()) -> Problem:
+    return Problem("failure", message, "differs", "\n".join(lines))
 
 
 def _message(layer: Mapping[str, Any]) -> str:

@@ -1,48 +1,39 @@
-"""A measurement for continuous integration: one suite, a case for every part."""
+"""JUnit XML of a measurement: one suite, a case for every part."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
-from xml.etree import ElementTree as ET
+from typing import Any, Literal
 
+from harness.core.junit import Case, Problem, write
 from harness.report.measurements.labels import clock_text, given, percentile, variation
 from harness.runs.measurement.facts import Facts, varying
 
 
 def junit(document: Mapping[str, Any], facts: Facts) -> str:
-    """JUnit XML; a part that is slower or whose counts vary fails, and all parts where an output is wrong."""
-    failures = {part["name"]: _failure(part, document) for part in document["parts"]}
+    """Return JUnit XML; a part that is slower or whose counts vary fails, and all parts if an output is wrong."""
     name = f"{document['board']['name']}.{document['model']['name']}"
-    kind = "error" if document["verdict"] == "inconclusive" else "failure"
-    root = ET.Element("testsuites")
-    suite = ET.SubElement(root, "testsuite", _attributes(name, document, sum(map(bool, failures.values())), kind))
-    properties = ET.SubElement(suite, "properties")
-    for topic, value in _properties(document, facts):
-        ET.SubElement(properties, "property", name=topic, value=value)
-    for part in document["parts"]:
-        case = ET.SubElement(suite, "testcase", classname=name, name=part["name"])
-        if sentence := failures[part["name"]]:
-            ET.SubElement(case, kind, type=document["verdict"], message=sentence)
-        ET.SubElement(case, "system-out").text = _numbers(part, document)
-    ET.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+    cases = [
+        Case(name, part["name"], _problem(part, document), output=_numbers(part, document))
+        for part in document["parts"]
+    ]
+    return write(
+        name,
+        cases,
+        timestamp=str(document["started"]),
+        time_s=document["wall_s"],
+        properties=_properties(document, facts),
+    )
 
 
-def _attributes(name: str, document: Mapping[str, Any], bad: int, kind: str) -> dict[str, str]:
-    return {
-        "name": name,
-        "tests": str(len(document["parts"])),
-        "failures": str(bad if kind == "failure" else 0),
-        "errors": str(bad if kind == "error" else 0),
-        "skipped": "0",
-        "time": str(document["wall_s"]),
-        "timestamp": str(document["started"]),
-    }
+def _problem(part: Mapping[str, Any], document: Mapping[str, Any]) -> Problem | None:
+    reason = _reason(part, document)
+    tag: Literal["error", "failure"] = "error" if document["verdict"] == "inconclusive" else "failure"
+    return Problem(tag, reason, document["verdict"]) if reason else None
 
 
-def _failure(part: Mapping[str, Any], document: Mapping[str, Any]) -> str:
-    """Why a part is not as it must be; empty if it is."""
+def _reason(part: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+    """Return why a part fails; empty if it passes."""
     name, against = part["name"], document["against"]
     if document["verdict"] == "differs":
         return str(document["reason"])
@@ -57,7 +48,7 @@ def _failure(part: Mapping[str, Any], document: Mapping[str, Any]) -> str:
 
 
 def _properties(document: Mapping[str, Any], facts: Facts) -> Iterator[tuple[str, str]]:
-    """What a number in a CI view would otherwise hide."""
+    """Yield (name, value) of facts that a CI view shows nowhere else."""
     yield "verdict", document["verdict"]
     yield "reason", document["reason"]
     yield "ran", facts.where
@@ -74,7 +65,7 @@ def _properties(document: Mapping[str, Any], facts: Facts) -> Iterator[tuple[str
 
 
 def _numbers(part: Mapping[str, Any], document: Mapping[str, Any]) -> str:
-    """The part's statistics in one line."""
+    """Return the statistics of a part in one line."""
     unit = document["measured"]["unit"]
     if unit != "ns":
         return f"min {part['min']} {unit}, max {part['max']} {unit}"

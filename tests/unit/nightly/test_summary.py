@@ -9,7 +9,6 @@ from rich.console import Console
 
 from harness.core.outcome import Ending, Outcome
 from harness.nightly import record, summary
-from harness.nightly.junit import junit
 from harness.nightly.record import Attempt, Entry, Health, Night, Result
 
 LOST = Ending(Outcome.INCONCLUSIVE, "no route to <host> & \x1b[31m", "network")
@@ -87,7 +86,7 @@ def test_a_night_without_surprises_says_so(tmp_path: Path) -> None:
 
 def test_continuous_integration_sees_failures_errors_and_what_was_skipped(tmp_path: Path) -> None:
     night = make(tmp_path, "good", "bad", "lost", "never", "known", "mended")
-    [suite] = ET.fromstring(junit(night))  # noqa: S314 - our own
+    [suite] = ET.fromstring(summary.junit(night))  # noqa: S314 - our own
     assert {key: suite.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
         "tests": "6",
         "failures": "2",
