@@ -26,6 +26,8 @@ from harness.core.errors import RequestError, unknown_name
 # names files of the user; the identity of the board that answers is (harness/boards/identity.py).
 NOT_SHAPING = ("address", "power", "labgrid", "boot_s", "timeout_s", "work_folder")
 
+MEMORY_BUDGET_MIB = 512
+
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 BoardName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
 M = TypeVar("M", bound=BaseModel)
@@ -168,6 +170,7 @@ class Profile(_Entry):
     """A board: what it is, how to reach it, how to build for it, which item computes what.
 
     Sections of targets, which this package does not know, are kept as they are: see `settings`.
+    `block` is the largest default of the block size; `memory_budget_mib` bounds the buffers of activations.
     `timeout_s` is how long the program may work on one chunk before it is killed, `boot_s` how long the board may take
     to answer after its power came back.  `work_folder` is what the harness may fill there, in the user's home if it is
     not given.  `stand_ins` is whether programs play its accelerators; without it those of an emulated board.
@@ -187,6 +190,7 @@ class Profile(_Entry):
     split: Annotated[tuple[str, ...], BeforeValidator(_words)] = Field(default=(), strict=False)
     sync: Literal["barrier", "flag"] = "barrier"
     block: int = Field(default=1000, ge=1, le=1_000_000)
+    memory_budget_mib: int = Field(default=MEMORY_BUDGET_MIB, ge=1, le=2000)  # x86-64 reaches 2 GiB of static data
     work_folder: str | None = Field(default=None, pattern=r"^/[^\x00]+$")
     timeout_s: float = Field(default=300.0, gt=0, le=1_000_000, strict=False, allow_inf_nan=False)
     setup: tuple[Line, ...] = Field(default=(), strict=False)
@@ -232,8 +236,12 @@ class Profile(_Entry):
             raise _explain(self.name, error, [], (target,), model) from error
 
     def kept(self) -> dict[str, Any]:
-        """Return what of the profile shapes a run, as JSON types; `restored` makes a profile of it."""
-        return self.model_dump(mode="json", exclude=set(NOT_SHAPING)) | {"reached_by": self.reached_by}
+        """Return what of the profile shapes a run, as JSON types; `restored` makes a profile of it.
+
+        The default memory budget is left out: runs of versions without that key had it.
+        """
+        default = {"memory_budget_mib"} if self.memory_budget_mib == MEMORY_BUDGET_MIB else set()
+        return self.model_dump(mode="json", exclude={*NOT_SHAPING, *default}) | {"reached_by": self.reached_by}
 
 
 def restored(kept: Mapping[str, Any]) -> Profile:

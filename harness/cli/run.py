@@ -24,7 +24,10 @@ from harness.core.console import Console
     "--vectors is then the most.",
 )
 @click.option(
-    "--chunk", type=click.IntRange(1), default=10_000, show_default=True, help="Vectors a step; unit of resume."
+    "--chunk",
+    type=click.IntRange(1),
+    show_default="10000, or as many as fit into 512 MiB",
+    help="Vectors a step; unit of resume.",
 )
 @click.option(
     "--fetch", type=click.Choice(["all", "mismatch"]), default="all", show_default=True, help="Dumps that travel."

@@ -121,7 +121,7 @@ def _run_chunks(
         job.folder.write_proof(proof)
     _recover(job, console, notify)
     finished = {record.index for record in job.folder.chunks()}
-    todo = [chunk for chunk in chunks.cut(job.stimuli.count, job.request.chunk) if chunk.index not in finished]
+    todo = [chunk for chunk in chunks.cut(job.stimuli.count, job.chunk) if chunk.index not in finished]
     done = job.stimuli.count - sum(chunk.size for chunk in todo)
     if done:
         notify(f"resuming after {done:,} vectors")
@@ -139,7 +139,7 @@ def _recover(job: Job, console: Console, notify: Notify) -> None:
     """Of a run that goes on, count only those chunks as finished of which everything is there."""
     if len(job.folder.attempts()) == 1:
         return
-    total = -(-job.stimuli.count // job.request.chunk)
+    total = -(-job.stimuli.count // job.chunk)
     with console.progress("checking what finished chunks have kept", total) as bar:
         for index in job.folder.recover(bar.advance):
             notify(f"warning: chunk {index} is done again: what is kept of it is damaged")
@@ -173,7 +173,7 @@ def _count_finished(job: Job, finished: set[int], vectors: int, coverage: Covera
     """What the chunks of an interrupted run exercised, computed again from their vectors."""
     reference = SpecificationReference(job.network)
     with console.progress("counting what finished chunks exercised", vectors) as bar:
-        for chunk in chunks.cut(job.stimuli.count, job.request.chunk):
+        for chunk in chunks.cut(job.stimuli.count, job.chunk):
             if chunk.index in finished:
                 given = job.stimuli.chunk(chunk.start, chunk.stop)
                 coverage.add(given, reference.activations(given))

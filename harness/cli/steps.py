@@ -15,6 +15,7 @@ from harness.boards.connect import Connection
 from harness.boards.locks import again
 from harness.boards.tuning import Notify
 from harness.boards.workspace import Workspace
+from harness.core.arrays import MEMORY_BUDGET
 from harness.core.console import Console
 from harness.core.document import durable
 from harness.core.errors import BoardError, InfrastructureError, RequestError, ToolError
@@ -93,10 +94,11 @@ def write_stimuli(job: Job, console: Console) -> None:
     if job.folder.stimuli.exists():
         return
     count = job.stimuli.count
+    at_once = max(min(STIMULI_AT_ONCE, MEMORY_BUDGET // (job.network.input.size * FLOAT32_BYTES)), 1)
     _require_room(job.folder.path, count, dumps.HEADER_BYTES + count * job.network.input.size * FLOAT32_BYTES)
     with durable(job.folder.stimuli) as file, console.progress("writing stimuli", count) as bar:
         file.write(dumps.header(np.dtype(np.float32), count, job.network.input.size))
-        for chunk in chunks.cut(count, STIMULI_AT_ONCE):
+        for chunk in chunks.cut(count, at_once):
             file.write(np.ascontiguousarray(job.stimuli.chunk(chunk.start, chunk.stop)).data.cast("B"))
             bar.advance(chunk.size)
 

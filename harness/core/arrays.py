@@ -1,4 +1,4 @@
-"""The type of arrays whose element type and shape only their owner knows."""
+"""The type of arrays of any element type and shape, and the memory for those of one step of the work."""
 
 from __future__ import annotations
 
@@ -7,3 +7,6 @@ from typing import Any, TypeAlias
 import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[Any]
+
+MEMORY_BUDGET = 512 << 20
+"""Bytes of this machine's memory for the arrays of one step, such as the inputs and outputs of a chunk."""

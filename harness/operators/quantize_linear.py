@@ -309,7 +309,8 @@ class _Counter(Counter):
         steps = layer.thresholds()
         beside_steps = from_ordered(np.append(steps - 1, steps))
         decisive = np.append(beside_steps, np.array([-np.inf, np.inf], np.float32))
-        self._all.add(self._quotient(np.tile(decisive[:, None], layer.size)))
+        for value in decisive:  # one by one: a layer may have a million columns
+            self._all.add(self._quotient(np.full((1, layer.size), value)))
         self.reachable = self._all
 
     def add(self, *values: Array) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -149,7 +150,8 @@ def make(
     """Assign every layer as `split` says, or to the item of `profile` that claims it.
 
     That is the item that lists its operator, or the first item without a list whose target supports it.  `targets`
-    replaces the items' targets, in the profile's order; `split` and `sync` replace the profile's.
+    replaces the items' targets, in the profile's order; `split` and `sync` replace the profile's.  The default
+    of `block` is that of the profile, or the number of vectors for which its memory budget has room if that is smaller.
     RequestError if an operator has no item, the network does not permit the split, or `targets` has the wrong length.
     """
     items = _items(profile, targets)
@@ -161,7 +163,19 @@ def make(
             f"split pipeline: one item of board {profile.name} computes all of {network.name}",
             "move some layers to another item: --split FIRST..LAST=ITEM,pipeline",
         )
-    return compose(profile.name, network, block or profile.block, sync or profile.sync, items, tasks)
+    if block is None:
+        budget = profile.memory_budget_mib << 20
+        block = max(min(profile.block, budget // buffer_bytes(network, tasks)), 1)
+    return compose(profile.name, network, block, sync or profile.sync, items, tasks)
+
+
+def buffer_bytes(network: Network, tasks: Sequence[Task]) -> int:
+    """Return the bytes that the buffers of activations take on the board for each vector of a block."""
+    outputs = sum(task.buffers * (task.stop - task.start) * network.layers[task.layer].dtype.itemsize for task in tasks)
+    writers = Counter(network.layers[task.layer].output.name for task in tasks)
+    sources = [source for task in tasks for source in network.layers[task.layer].inputs]
+    merged = sum(source.size * source.dtype.itemsize for source in sources if writers[source.name] > 1)
+    return network.input.size * network.input.dtype.itemsize + outputs + merged
 
 
 def compose(board: str, network: Network, block: int, sync: Sync, items: Sequence[Item], tasks: Sequence[Task]) -> Plan:

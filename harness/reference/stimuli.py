@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from harness.core.arrays import Array
+from harness.core.arrays import MEMORY_BUDGET, Array
 from harness.core.errors import RequestError
 from harness.core.safe_io import load_array
 from harness.model.network import Network
@@ -52,13 +52,15 @@ SPECIAL_VALUES = np.array(
     [np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 3.4028235e38, -3.4028235e38], np.float32
 )
 
-# Vectors that are made together, from one random stream.
+# Vectors that are made together, from one random stream; of wide vectors fewer, a multiple of SPECIAL_PERIOD.
 BLOCK = 4096
+BYTES_AN_INPUT = 16  # two float64 random numbers
 
 # The search for accumulators half way: it ends after so many activations, blocks of vectors, or finds.
 SEARCHED_ACTIVATIONS = 12_000_000
 SEARCHED_BLOCKS = 64
 SEARCH_BLOCK = 1024
+BYTES_AN_ACTIVATION = 4
 SEARCH_KEY = 0x7469_6573  # apart from every seed: the bank belongs to the network
 LARGEST_BANK = 8192
 
@@ -155,13 +157,15 @@ class _Seeded(Stimuli):
         self._network, self._seed, self._special = network, seed, special
         self._special_kind = VectorKind.SPECIAL if network.takes_every_input else VectorKind.FINITE_SPECIAL
         self._boundaries, self._ties = network.boundaries()
+        periods = MEMORY_BUDGET // (BYTES_AN_INPUT * SPECIAL_PERIOD * self.width)
+        self._block_size = max(min(BLOCK, periods * SPECIAL_PERIOD), SPECIAL_PERIOD)
 
     def chunk(self, start: int, stop: int) -> Vectors:
-        stop = min(stop, self.count)
-        first = start // BLOCK
-        blocks = [self._block(index) for index in range(first, -(-stop // BLOCK))]
+        stop, size = min(stop, self.count), self._block_size
+        first = start // size
+        blocks = [self._block(index) for index in range(first, -(-stop // size))]
         empty = np.empty((0, self.width), np.float32)
-        return np.concatenate([empty, *blocks])[start - first * BLOCK : stop - first * BLOCK]
+        return np.concatenate([empty, *blocks])[start - first * size : stop - first * size]
 
     def describe(self) -> dict[str, int]:
         periods, rest = divmod(self.count, SPECIAL_PERIOD)
@@ -184,10 +188,10 @@ class _Seeded(Stimuli):
         return VectorKind.UNIFORM if kind in grids and not len(grids[kind]) else kind
 
     def _block(self, block: int) -> Vectors:
-        """Vectors block * BLOCK to (block + 1) * BLOCK, from one stream of doubles."""
+        """Return the vectors of a block, from one stream of float64 numbers."""
         box = self._network.box
         rng = random_stream(self._seed, block)
-        u, v = rng.random((2, BLOCK, self.width))
+        u, v = rng.random((2, self._block_size, self.width))
         vectors = _uniform(box, u)
         kinds = (VectorKind.CORNER, VectorKind.BOUNDARY, VectorKind.INPUT_TIE, self._special_kind)
         corner, boundary, tie, special = map(self._places, kinds)
@@ -212,7 +216,7 @@ class _Seeded(Stimuli):
     def _places(self, kind: VectorKind) -> Places:
         """The vectors of a block that are of this kind."""
         period = [self._kind(index) is kind for index in range(SPECIAL_PERIOD)]
-        return np.flatnonzero(np.tile(period, BLOCK // SPECIAL_PERIOD))
+        return np.flatnonzero(np.tile(period, self._block_size // SPECIAL_PERIOD))
 
 
 def _uniform(box: Vectors, u: Array) -> Vectors:
@@ -248,15 +252,17 @@ def tie_bank(network: Network) -> Vectors:
     A search of bounded effort over uniform vectors: ties are about one in a million activations with ordinary
     scales, and the rule with powers of two.
     """
-    finders = [
-        layer.find_ties() if network.input.name not in layer.sources else _without_ties(layer)
-        for layer in network.layers
-    ]
+    none = np.empty((0, network.input.size), np.float32)
+    behind = [layer for layer in network.layers if network.input.name not in layer.sources]
+    if all(type(layer).find_ties is Layer.find_ties for layer in behind):
+        return none
+    finders = [layer.find_ties() if layer in behind else _without_ties(layer) for layer in network.layers]
     activations = sum(layer.size for layer in network.layers)
-    found = [np.empty((0, network.input.size), np.float32)]
-    for block in range(min(SEARCHED_BLOCKS, 1 + SEARCHED_ACTIVATIONS // (activations * SEARCH_BLOCK))):
+    vectors_at_once = max(min(SEARCH_BLOCK, MEMORY_BUDGET // (BYTES_AN_ACTIVATION * activations)), 1)
+    found = [none]
+    for block in range(min(SEARCHED_BLOCKS, 1 + SEARCHED_ACTIVATIONS // (activations * vectors_at_once))):
         rng = random_stream(SEARCH_KEY, block)
-        vectors = _uniform(network.box, rng.random((SEARCH_BLOCK, network.input.size)))
+        vectors = _uniform(network.box, rng.random((vectors_at_once, network.input.size)))
         found.append(vectors[_meets_tie(network, finders, vectors)])
         if sum(map(len, found)) >= LARGEST_BANK:
             break

@@ -52,7 +52,7 @@ def conclude(
     shown = Shown(list(job.folder.chunks()), covered, job.folder.read_proof(), observed)
     return (
         provenance
-        | {"chunk": job.request.chunk, "fetch": job.request.fetch}
+        | {"chunk": job.chunk, "fetch": job.request.fetch}
         | results(job.plan, ran_on, job.stimuli.count, shown)
         | {"failing": failing, "vectors_per_s": round(job.stimuli.count / provenance["wall_s"], 1)}
     )

@@ -15,6 +15,7 @@ from harness.boards import profile
 from harness.boards.identity import BoardIdentity
 from harness.boards.profile import Profile
 from harness.boards.workspace import Workspace
+from harness.core.arrays import MEMORY_BUDGET
 from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.plan import folder as plan_folder
@@ -29,6 +30,8 @@ from harness.targets import bundle, codegen
 from harness.targets.bundle import Bundle
 from harness.targets.codegen import Program
 
+LARGEST_CHUNK = 10_000
+
 
 @dataclass(frozen=True)
 class Request:
@@ -41,6 +44,7 @@ class Request:
     `trace` is how many executions are observed, step by step.  `plan` is a folder that `harness plan -o` wrote: then
     that says the board, the model, and everything between `model` and `chunk` but for vectors and seed.  `run_folder`
     is where the evidence goes if not into a folder of the workspace that is named after time, board and model.
+    `chunk` is the number of vectors per chunk; None for the default, which a job replaces by `default_chunk`.
     """
 
     board: str
@@ -51,7 +55,7 @@ class Request:
     block: int | None = None
     split: tuple[str, ...] | None = None
     sync: Sync | None = None
-    chunk: int = 10_000
+    chunk: int | None = None
     fetch: str = "all"
     x64_quant_precision: bool = True
     cover: float | None = None
@@ -90,9 +94,25 @@ class Job:
         return self.reached
 
     @property
+    def chunk(self) -> int:
+        """The number of vectors per chunk; the last chunk may have fewer."""
+        return self.request.chunk or default_chunk(self.network)
+
+    @property
     def title(self) -> str:
         """What runs where, for a progress bar."""
         return f"{self.network.name} on {self.profile.name}{' (emulated)' if self.profile.emulated else ''}"
+
+
+def vector_bytes(network: Network) -> int:
+    """Return the bytes of one vector of a chunk: its inputs, the dumps of all layers, and their reference."""
+    activations = sum(layer.size * layer.dtype.itemsize for layer in network.layers)
+    return network.input.size * network.input.dtype.itemsize + 2 * activations
+
+
+def default_chunk(network: Network) -> int:
+    """Return the number of vectors for which a chunk has room, from 1 to LARGEST_CHUNK."""
+    return max(min(LARGEST_CHUNK, MEMORY_BUDGET // vector_bytes(network)), 1)
 
 
 def command_line() -> list[str]:
@@ -184,6 +204,8 @@ def _prepare(
     assessed = plan_check.assess(made)
     plan_check.require_sound(assessed)
     vectors = _stimuli(request, network, folder)
+    if folder is None:
+        request = dataclasses.replace(request, chunk=_chunk(request, network, vectors.count))
     show_plan(made, board)
     workspace.cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # programs run there: see harness.boards.work_folder
     program = codegen.generate(made)
@@ -195,6 +217,20 @@ def _prepare(
         asked = {"request": dataclasses.asdict(request), "name": network.name, "bundle": built.sha256, "kind": kind}
         folder.write_request(asked | {"profile": board.kept(), "command": command_line()}, network.onnx_bytes)
     return Job(request, board, network, program, assessed, built, reference, vectors, folder, started)
+
+
+def _chunk(request: Request, network: Network, vectors: int) -> int:
+    """Return the size of the chunks of a new run; raise RequestError if those asked for take too much memory."""
+    if request.chunk is None:
+        return default_chunk(network)
+    needed = min(request.chunk, vectors) * vector_bytes(network)
+    if request.chunk > 1 and needed > MEMORY_BUDGET:
+        raise RequestError(
+            f"--chunk {request.chunk}: inputs, dumps and reference of a chunk take {-(-needed >> 20):,} MiB, "
+            f"and this machine keeps {MEMORY_BUDGET >> 20} MiB for them",
+            f"use --chunk {default_chunk(network)} or less, or leave --chunk out",
+        )
+    return request.chunk
 
 
 def _new_folder(

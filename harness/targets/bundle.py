@@ -22,7 +22,7 @@ from harness.boards.profile import Profile
 from harness.core.document import Document, Entries, write_json
 from harness.core.errors import RequestError
 from harness.core.locking import exclusive
-from harness.plan.plan import Plan
+from harness.plan.plan import Plan, buffer_bytes
 from harness.targets import codegen, compiler_flags, strip, toolchain
 from harness.targets.base import COMPILED, KERNELS, KernelCompiler, Target
 from harness.targets.codegen import Program
@@ -200,7 +200,21 @@ def check_targets(plan: Plan, profile: Profile) -> None:
         if compiler is not None:
             compiler.identity(profile)  # refuses a profile that says too little
     codegen.require_lowerings(plan)
+    _check_memory(plan, profile)
     _check_resources(plan, profile)
+
+
+def _check_memory(plan: Plan, profile: Profile) -> None:
+    """Raise RequestError if the buffers of a block exceed the memory budget of the board."""
+    a_vector, budget = buffer_bytes(plan.network, plan.tasks), profile.memory_budget_mib << 20
+    if plan.block * a_vector > budget:
+        fits = budget // a_vector
+        smaller = f"use --block {fits} or less, or " if fits else ""
+        raise RequestError(
+            f"{plan.network.name} on board {profile.name}: the buffers of a block of {plan.block:,} vectors take "
+            f"{-(-plan.block * a_vector >> 20):,} MiB, and the memory budget is {profile.memory_budget_mib:,} MiB",
+            f"{smaller}raise memory_budget_mib of the board in boards.yaml if the board has more memory",
+        )
 
 
 def _check_resources(plan: Plan, profile: Profile) -> None:

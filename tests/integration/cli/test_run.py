@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import shlex
 import shutil
@@ -40,6 +41,35 @@ def test_identical(user: User) -> None:
     ]
     assert {layer["ran_on"] for layer in document["layers"]} == {"hardware"}
     assert {layer["differing"] for layer in document["layers"]} == {0}
+
+
+def test_a_network_with_a_million_activations_runs_in_small_chunks_and_blocks(user: User, tmp_path: Path) -> None:
+    width, layers = 40_000, 25
+    names = ["x", *(f"relu_{index}" for index in range(layers))]
+    nodes = [onnx.helper.make_node("Relu", [source], [name], name=name) for source, name in itertools.pairwise(names)]
+    box = {f"input_box_{end}": json.dumps([bound] * width) for end, bound in (("low", -1.0), ("high", 1.0))}
+    model = builders.make_model(nodes, {}, {names[-1]: ("float32", width)}, width=width, metadata=box)
+    (tmp_path / "wide.onnx").write_bytes(model.SerializeToString())
+    words = ("run", "--board", "host", "--model", str(tmp_path / "wide.onnx"), "--vectors", "70", "--fetch", "mismatch")
+    ended = user.harness(*words, "--trace", "0", "--json")
+    assert ended.code == 0, ended.err
+    document = json.loads((Path(ended.document["run"]) / "run.json").read_text())
+    assert document["verdict"] == "identical"
+    assert sum(layer["compared"] for layer in document["layers"]) == 70 * layers * width
+    assert document["chunk"] == (512 << 20) // (4 * width * (1 + 2 * layers)) == 65
+    assert document["plan"]["block"] == (512 << 20) // (4 * width * (1 + layers)) == 129
+    for option, number, reason in (
+        (
+            "--chunk",
+            "66",
+            "--chunk 66: inputs, dumps and reference of a chunk take 514 MiB, and this machine keeps 512",
+        ),
+        ("--block", "130", "the buffers of a block of 130 vectors take 516 MiB, and the memory budget is 512 MiB"),
+    ):
+        ended = user.harness(*words, option, number)
+        assert ended.code == 2
+        assert reason in ended.err
+        assert f"use {option} {int(number) - 1} or less" in ended.err
 
 
 def test_a_log_that_has_no_room_keeps_nobody_from_restoring_a_board(tmp_path: Path) -> None:
