@@ -102,6 +102,7 @@ def test_a_processor_without_vnni_saturates_which_is_named(emulated: Any) -> Non
     assert said["reference_precise"] is None
 
 
+@pytest.mark.campaign
 def test_zero_points_whose_products_would_saturate_do_not_fail_a_proof(emulated: Any) -> None:
     model = wide_model()
     for tensor in model.graph.initializer:
@@ -110,6 +111,7 @@ def test_zero_points_whose_products_would_saturate_do_not_fail_a_proof(emulated:
     assert emulated("Haswell", model)["proof"] is None
 
 
+@pytest.mark.campaign
 def test_small_weights_are_accepted_on_a_processor_without_vnni(emulated: Any) -> None:
     said = emulated("Haswell", wide_model(small_weights=True))
     assert said["host"]["uint8 x int8"] == "SATURATION", "it is that processor"

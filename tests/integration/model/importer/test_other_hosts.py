@@ -35,7 +35,7 @@ def imported(tmp_path: Path) -> Callable[[bytes], subprocess.CompletedProcess[st
     return run
 
 
-@pytest.mark.parametrize("codes", ["uint8", "int8"])
+@pytest.mark.parametrize("codes", ["uint8", pytest.param("int8", marks=pytest.mark.campaign)])
 def test_qdq_codes_of_both_types_are_imported(
     imported: Callable[[bytes], subprocess.CompletedProcess[str]], codes: str
 ) -> None:
@@ -45,6 +45,7 @@ def test_qdq_codes_of_both_types_are_imported(
     assert ended.returncode == 0, ended.stderr
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("options", [{"shape": [1, 4]}, {"shape": [1, 4], "listed": True}])
 def test_constants_may_be_listed_as_inputs(
     imported: Callable[[bytes], subprocess.CompletedProcess[str]], options: dict[str, Any]
@@ -54,7 +55,7 @@ def test_constants_may_be_listed_as_inputs(
     assert ended.returncode == 0, ended.stderr
 
 
-@pytest.mark.parametrize("made", [shared_weights, codes_of_two_types])
+@pytest.mark.parametrize("made", [pytest.param(shared_weights, marks=pytest.mark.campaign), codes_of_two_types])
 def test_a_file_whose_products_cannot_be_exact_there_is_not_blamed(
     imported: Callable[[bytes], subprocess.CompletedProcess[str]], made: Callable[[], bytes]
 ) -> None:
