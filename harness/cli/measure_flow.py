@@ -29,6 +29,7 @@ from harness.plan.plan import Plan
 from harness.report import terminal
 from harness.runs import document as run_document
 from harness.runs import job as jobs
+from harness.runs.entries import MeasurementDocument
 from harness.runs.job import Job, Request
 from harness.runs.measurement import base, document, segments
 from harness.runs.measurement import request as requests
@@ -72,9 +73,9 @@ def measure(
         console.document(run_document.inconclusive(order.request, failure, folder))
         console.failure(failure)
         return failure.exit_code
-    terminal.show_measurement(found, job.folder.path / "report.html", console)
+    terminal.show_measurement(found.to_json(), job.folder.path / "report.html", console)
     console.document(document.summary(found, job.folder.path))
-    return Outcome(found["verdict"]).exit_code
+    return Outcome(found.verdict).exit_code
 
 
 def _order(
@@ -110,7 +111,7 @@ def _settle(request: Request, workspace: Workspace, console: Console) -> Job:
     return job
 
 
-def _carry_out(job: Job, order: _Order, workspace: Workspace, console: Console, notify: Notify) -> dict[str, Any]:
+def _carry_out(job: Job, order: _Order, workspace: Workspace, console: Console, notify: Notify) -> MeasurementDocument:
     """From the board's state to `run.json`."""
     steps.write_stimuli(job, console)
     with _connect(job, workspace, notify) as connection:
@@ -122,10 +123,11 @@ def _carry_out(job: Job, order: _Order, workspace: Workspace, console: Console, 
     np.save(job.folder.path / READINGS_FILE, readings)
     console.note("computing the statistics")
     found = document.conclude(job, order.asked, measured, readings, order.bases)
-    for name, text in report.measurement(found).items():
+    content = found.to_json()
+    for name, text in report.reports(content).items():
         (job.folder.path / name).write_text(text, encoding="utf-8")
-    notify(f"verdict: {found['verdict']}")
-    job.folder.finish(found)
+    notify(f"verdict: {found.verdict}")
+    job.folder.finish(content)
     return found
 
 

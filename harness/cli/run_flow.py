@@ -31,6 +31,7 @@ from harness.runs import chunks, counterexample, tracing
 from harness.runs import document as run_document
 from harness.runs import job as jobs
 from harness.runs.counterexample import Counterexample
+from harness.runs.entries import RunDocument
 from harness.runs.folder import RunFolder
 from harness.runs.job import Job, Request
 
@@ -49,9 +50,9 @@ def run(request: Request, resume: Path | None, workspace: Workspace, console: Co
         console.document(run_document.inconclusive(request, failure, folder))
         console.failure(failure)
         return failure.exit_code
-    terminal.show(document, job.folder.path / "report.html", console)
+    terminal.show(document.to_json(), job.folder.path / "report.html", console)
     console.document(run_document.summary(document, str(job.folder.path)))
-    return Outcome(document["verdict"]).exit_code
+    return Outcome(document.verdict).exit_code
 
 
 def _settle(request: Request, resume: Path | None, workspace: Workspace, console: Console) -> Job:
@@ -68,7 +69,7 @@ def _advice(folder: RunFolder) -> str:
     return f"finished chunks are kept; go on with: harness run --resume {shlex.quote(str(folder.path))}"
 
 
-def _carry_out(job: Job, workspace: Workspace, console: Console, notify: Notify) -> dict[str, Any]:
+def _carry_out(job: Job, workspace: Workspace, console: Console, notify: Notify) -> RunDocument:
     """From the stimuli to `run.json`."""
     job = _covering(job, console, notify)
     steps.write_stimuli(job, console)
@@ -88,10 +89,11 @@ def _carry_out(job: Job, workspace: Workspace, console: Console, notify: Notify)
             environment["fp_environment"] = fp_environment.text(deployed.fp_environments)
     smallest = counterexample.save(found, job) if found else None
     document = run_document.conclude(job, environment, setup, smallest, coverage.result(), observed)
-    (job.folder.path / "report.html").write_text(report.html(document), encoding="utf-8")
-    (job.folder.path / "junit.xml").write_text(report.junit(document), encoding="utf-8")
-    notify(f"verdict: {document['verdict']}")
-    job.folder.finish(document)
+    content = document.to_json()
+    for name, text in report.reports(content).items():
+        (job.folder.path / name).write_text(text, encoding="utf-8")
+    notify(f"verdict: {document.verdict}")
+    job.folder.finish(content)
     return document
 
 

@@ -58,7 +58,7 @@ class Entries(BaseModel):
 
     def to_json(self) -> dict[str, Any]:
         """Return the entries as JSON types; those that were not set are left out."""
-        return self.model_dump(by_alias=True, exclude_unset=True)
+        return self.model_dump(by_alias=True, exclude_unset=True, warnings=False)  # a view contains anything
 
 
 class Document(Entries):

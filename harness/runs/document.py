@@ -1,4 +1,4 @@
-"""What a run came to: all finished chunks as one document, the content of `run.json`."""
+"""A run's document, the content of `run.json`: made of all finished chunks, the proof and the traces."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from harness import __version__, targets
 from harness.analysis.compare import NOTHING, Comparison, Difference
 from harness.analysis.diagnosis import Diagnosis, DifferenceSummary, Hypothesis, common, map_shape, merge, named
 from harness.analysis.proof import Side
+from harness.analysis.proof.document import ProofDocument
 from harness.boards.identity import EMULATED, HARDWARE, THIS_MACHINE, VIRTUAL
 from harness.boards.profile import Profile
 from harness.boards.tuning.identify import this_boot_id
@@ -24,15 +25,44 @@ from harness.core.errors import BoardError, InfrastructureError
 from harness.core.file_digest import file_sha256
 from harness.core.text import shortened
 from harness.model.network import Network
-from harness.operators.counters import LayerCoverage
+from harness.operators.counters import LayerCoverage, Met
 from harness.plan import plan_check
 from harness.plan.plan import Plan
 from harness.reference import coverage
 from harness.runs import folder as run_folder
+from harness.runs.entries import (
+    SCHEMA,
+    AssessmentEntry,
+    AttemptEntry,
+    BoardEntry,
+    BundleEntry,
+    ComparisonEntry,
+    ConformanceEntry,
+    DiagnosisEntry,
+    DifferenceEntry,
+    FailingEntry,
+    HandOverEntry,
+    HarnessEntry,
+    HeadlineEntry,
+    HostEntry,
+    HypothesisEntry,
+    InputEntry,
+    ItemEntry,
+    LayerEntry,
+    ModelEntry,
+    PictureEntry,
+    PlanEntry,
+    Provenance,
+    ReferenceEntry,
+    Results,
+    RunDocument,
+    SetupEntry,
+    StimuliEntry,
+    TaskEntry,
+)
 from harness.runs.folder import ChunkRecord
 from harness.runs.job import Job, Request, command_line
-
-SCHEMA = 2  # of run.json
+from harness.targets.bundle import BuildInputs
 
 
 def conclude(
@@ -42,19 +72,21 @@ def conclude(
     failing: dict[str, Any] | None,
     covered: Sequence[LayerCoverage],
     observed: dict[str, Any] | None,
-) -> dict[str, Any]:
-    """The whole run as JSON types; BoardError if any activation was not compared.
+) -> RunDocument:
+    """Return the whole run; BoardError if any activation was not compared.
 
     `failing` is the smallest failing case, `covered` what the vectors met of every layer, `observed` what traces have
     shown (see harness.plan.conformance.document).
     """
     provenance, ran_on = origin(job, environment, setup), where_of(job)
     shown = Shown(list(job.folder.chunks()), covered, job.folder.read_proof(), observed)
-    return (
-        provenance
-        | {"chunk": job.chunk, "fetch": job.request.fetch}
-        | results(job.plan, ran_on, job.stimuli.count, shown)
-        | {"failing": failing, "vectors_per_s": round(job.stimuli.count / provenance["wall_s"], 1)}
+    return RunDocument(
+        **dict(provenance),
+        chunk=job.chunk,
+        fetch=job.request.fetch,
+        **dict(results(job.plan, ran_on, job.stimuli.count, shown)),
+        failing=None if failing is None else FailingEntry(**failing),
+        vectors_per_s=round(job.stimuli.count / provenance.wall_s, 1),
     )
 
 
@@ -68,34 +100,37 @@ class Shown:
     observed: Mapping[str, Any] | None
 
 
-def results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> dict[str, Any]:
-    """The verdict on `count` vectors, and all that leads to it, as JSON types: a function of what was shown alone.
+def results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> Results:
+    """Return the verdict on `count` vectors, and all that leads to it: a function of what was shown alone.
 
     `ran_on` says of every item where it really ran.  BoardError if any activation was not compared.
     """
-    network, records, proof, observed = plan.network, shown.records, shown.proof, shown.observed
+    network, records = plan.network, shown.records
+    proof = None if shown.proof is None else ProofDocument.view(shown.proof)
+    observed = None if shown.observed is None else ConformanceEntry.view(shown.observed)
     totals = _totals(network, count, [record.layers for record in records])
     differing = [layer.name for layer, total in zip(network.layers, totals, strict=True) if total.differing]
     deployed, found = _deployed(records), merge(d for record in records for d in record.diagnoses)
     wrong = [layer.name for layer, total in zip(network.layers, totals, strict=True) if total.own]
-    differs = differing or (deployed and deployed.differing) or not _holds(proof) or not _conforms(observed)
+    refuted, strayed = proof is not None and not proof.holds, observed is not None and not observed.conforms
+    differs = differing or (deployed and deployed.differing) or refuted or strayed
     layers = enumerate(zip(totals, shown.covered, strict=True))
-    return {
-        "layers": [_layer(plan, ran_on, index, total, covered) for index, (total, covered) in layers],
-        "coverage": {"text": coverage.describe(network, shown.covered)} | _counts(coverage.total(shown.covered)),
-        "deployed": None if deployed is None else dataclasses.asdict(deployed),
-        "proof": proof,
-        "conformance": observed,
-        "verdict": "differs" if differs else "identical",
-        "reason": "; ".join(
+    return Results(
+        layers=[_layer(plan, ran_on, index, total, covered) for index, (total, covered) in layers],
+        coverage={"text": coverage.describe(network, shown.covered), **_counts(coverage.total(shown.covered))},
+        deployed=None if deployed is None else ComparisonEntry(**dataclasses.asdict(deployed)),
+        proof=proof,
+        conformance=observed,
+        verdict="differs" if differs else "identical",
+        reason="; ".join(
             [*_proved(proof), _reason(count, differing, totals), *_in_deployment(deployed), *_strayed(observed)]
         ),
-        "diagnosis": _headline(network, found, wrong),
-        "diagnoses": [_diagnosis(network, diagnosis) for diagnosis in found],
-        "pictures": [
+        diagnosis=_headline(network, found, wrong),
+        diagnoses=[_diagnosis(network, diagnosis) for diagnosis in found],
+        pictures=[
             _picture(network, count, summary) for summary in merge(p for record in records for p in record.portraits)
         ],
-    }
+    )
 
 
 def _deployed(records: Sequence[ChunkRecord]) -> Comparison | None:
@@ -115,52 +150,57 @@ def _in_deployment(result: Comparison | None) -> list[str]:
     return [f"in deployment mode (--dump last --time network) {scope} differ, first {where}"]
 
 
-def origin(job: Job, environment: dict[str, str], setup: list[dict[str, Any]]) -> dict[str, Any]:
-    """What was done where, with what, until now, as JSON types: the part that all documents of runs share."""
-    finished = run_folder.now()
-    return {
-        "schema": SCHEMA,
-        "harness": {"version": __version__, "revision": revision()},
-        "started": f"{job.started:%Y-%m-%dT%H:%M:%SZ}",
-        "finished": f"{finished:%Y-%m-%dT%H:%M:%SZ}",
-        "wall_s": round((finished - job.started).total_seconds(), 3),
-        "attempts": job.folder.attempts(),
-        "command": command_line(),
-        "board": job.identity.document() | {"soc": job.profile.soc, "environment": environment, "setup": setup},
-        "model": model_document(job.network),
-        "plan": plan_document(job.plan, where_of(job)),
-        "assessment": plan_check.document(job.assessment),
-        "bundle": {
-            "sha256": job.bundle.sha256,
-            "compiler": job.bundle.compiler,
-            "flags": list(job.bundle.flags),
-            "reused": job.bundle.reused,
-            "files": job.bundle.files,
-            "inputs": job.bundle.inputs,
-        },
-        "reference": {
-            "onnxruntime": job.reference.host.onnxruntime,
-            "isa": job.reference.host.instruction_set,
-            "agreement": "ONNX Runtime and the integer specification agreed on every byte",
-        },
-        "host": {
-            "platform": platform.platform(),
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "boot_id": this_boot_id(),
-        },
-        "stimuli": {
-            "count": job.stimuli.count,
-            "seed": job.request.seed,
-            "source": job.stimuli.origin,
-            "classes": job.stimuli.describe(),
-            "sha256": file_sha256(job.folder.stimuli),
-        },
-    }
+def origin(job: Job, environment: dict[str, str], setup: list[dict[str, Any]]) -> Provenance:
+    """Return what was done where, with what, until now."""
+    finished, host, bundle = run_folder.now(), job.reference.host, job.bundle
+    return Provenance(
+        schema=SCHEMA,
+        harness=HarnessEntry(version=__version__, revision=revision()),
+        started=f"{job.started:%Y-%m-%dT%H:%M:%SZ}",
+        finished=f"{finished:%Y-%m-%dT%H:%M:%SZ}",
+        wall_s=round((finished - job.started).total_seconds(), 3),
+        attempts=[AttemptEntry(**attempt) for attempt in job.folder.attempts()],
+        command=command_line(),
+        board=BoardEntry(
+            **job.identity.document(),
+            soc=job.profile.soc,
+            environment=environment,
+            setup=[SetupEntry(**done) for done in setup],
+        ),
+        model=ModelEntry(**model_document(job.network)),
+        plan=PlanEntry(**plan_document(job.plan, where_of(job))),
+        assessment=AssessmentEntry(**plan_check.document(job.assessment)),
+        bundle=BundleEntry(
+            sha256=bundle.sha256,
+            compiler=bundle.compiler,
+            flags=bundle.flags,
+            reused=bundle.reused,
+            files=bundle.files,
+            inputs=BuildInputs(**bundle.inputs),
+        ),
+        reference=ReferenceEntry(
+            onnxruntime=host.onnxruntime,
+            isa=host.instruction_set,
+            agreement="ONNX Runtime and the integer specification agreed on every byte",
+        ),
+        host=HostEntry(
+            platform=platform.platform(),
+            python=platform.python_version(),
+            numpy=np.__version__,
+            boot_id=this_boot_id(),
+        ),
+        stimuli=StimuliEntry(
+            count=job.stimuli.count,
+            seed=job.request.seed,
+            source=job.stimuli.origin,
+            classes=job.stimuli.describe(),
+            sha256=file_sha256(job.folder.stimuli),
+        ),
+    )
 
 
-def summary(document: dict[str, Any], folder: str) -> dict[str, Any]:
-    """The part of the document that `--json` prints."""
+def summary(document: RunDocument, folder: str) -> dict[str, Any]:
+    """Return the part of the document that `--json` prints."""
     kept = (
         "verdict",
         "reason",
@@ -173,11 +213,12 @@ def summary(document: dict[str, Any], folder: str) -> dict[str, Any]:
         "conformance",
         "wall_s",
     )
-    return {key: document[key] for key in kept} | {
-        "board": document["board"]["name"],
-        "board_kind": document["board"]["kind"],
-        "model": document["model"]["name"],
-        "vectors": document["stimuli"]["count"],
+    content = document.to_json()
+    return {key: content[key] for key in kept} | {
+        "board": document.board.name,
+        "board_kind": document.board.kind,
+        "model": document.model.name,
+        "vectors": document.stimuli.count,
         "run": folder,
     }
 
@@ -216,55 +257,47 @@ def where_of(job: Job) -> tuple[str, ...]:
 
 
 def plan_document(made: Plan, ran_on: Sequence[str]) -> dict[str, Any]:
-    """The plan as JSON types; `ran_on` says of every item where it really runs."""
+    """Return the plan as JSON types; `ran_on` says of every item where it really runs."""
     items = [
-        {
-            "name": item.name,
-            "target": item.target,
-            "core": item.core,
-            "ran_on": ran_on[index],
-            "tasks": [task.name for task in made.tasks if task.item == index],
-        }
+        ItemEntry(
+            name=item.name,
+            target=item.target,
+            core=item.core,
+            ran_on=ran_on[index],
+            tasks=[task.name for task in made.tasks if task.item == index],
+        )
         for index, item in enumerate(made.items)
     ]
     tasks = [
-        {
-            "name": task.name,
-            "layer": made.network.layers[task.layer].name,
-            "item": made.items[task.item].name,
-            "columns": [task.start, task.stop],
-            "stage": task.stage,
-            "buffers": task.buffers,
-        }
+        TaskEntry(
+            name=task.name,
+            layer=made.network.layers[task.layer].name,
+            item=made.items[task.item].name,
+            columns=[task.start, task.stop],
+            stage=task.stage,
+            buffers=task.buffers,
+        )
         for task in made.tasks
     ]
-    return {
-        "board": made.board,
-        "model": made.network.name,
-        "block": made.block,
-        "sync": made.sync,
-        "depth": made.depth,
-        "items": items,
-        "tasks": tasks,
-        "hand_overs": [{"name": h.name, "items": [made.items[i].name for i in h.items]} for h in made.hand_overs],
-    }
+    return PlanEntry(
+        board=made.board,
+        model=made.network.name,
+        block=made.block,
+        sync=made.sync,
+        depth=made.depth,
+        items=items,
+        tasks=tasks,
+        hand_overs=[HandOverEntry(name=h.name, items=[made.items[i].name for i in h.items]) for h in made.hand_overs],
+    ).to_json()
 
 
-def _holds(proof: Mapping[str, Any] | None) -> bool:
-    return proof is None or bool(proof["holds"])
-
-
-def _conforms(observed: Mapping[str, Any] | None) -> bool:
-    return observed is None or bool(observed["conforms"])
-
-
-def _strayed(observed: Mapping[str, Any] | None) -> list[str]:
-    """What the traces speak against, if they do."""
-    if observed is None or observed["conforms"]:
+def _strayed(observed: ConformanceEntry | None) -> list[str]:
+    """Return what the traces speak against, if they do."""
+    if observed is None or observed.conforms:
         return []
-    count = sum(condition["violations"] for condition in observed["conditions"])
-    where = f"traces of {observed['executions']:,} executions"
-    return [f"{count:,} steps in {where} were not in order, first {observed['violations'][0]}"]
+    count = sum(condition.violations for condition in observed.conditions)
+    where = f"traces of {observed.executions:,} executions"
+    return [f"{count:,} steps in {where} were not in order, first {observed.violations[0]}"]
 
 
 def _totals(network: Network, count: int, chunks: Sequence[tuple[Comparison, ...]]) -> list[Comparison]:
@@ -282,41 +315,44 @@ def model_document(network: Network) -> dict[str, Any]:
     normalisation, box = network.normalisation, network.box.astype(np.float64)
     if normalisation:
         box = box * normalisation.range + normalisation.mean
-    return {
-        "name": network.name,
-        "sha256": network.sha256,
-        "input": {
-            "names": list(normalisation.names) if normalisation else [],
-            "units": list(normalisation.units) if normalisation else [],
-            "box_low": box[0].tolist(),
-            "box_high": box[1].tolist(),
-        },
-        "metadata": network.metadata,
-    }
+    return ModelEntry(
+        name=network.name,
+        sha256=network.sha256,
+        input=InputEntry(
+            names=normalisation.names if normalisation else [],
+            units=normalisation.units if normalisation else [],
+            box_low=box[0].tolist(),
+            box_high=box[1].tolist(),
+        ),
+        metadata=network.metadata,
+    ).to_json()
 
 
-def _layer(plan: Plan, ran_on: Sequence[str], index: int, total: Comparison, covered: LayerCoverage) -> dict[str, Any]:
+def _layer(plan: Plan, ran_on: Sequence[str], index: int, total: Comparison, covered: LayerCoverage) -> LayerEntry:
     layers, tasks = plan.network.layers, plan.tasks_of(index)
     layer, items = layers[index], [plan.items[task.item] for task in tasks]
-    return {
-        "index": index,
-        "name": layer.name,
-        "operator": layer.operator,
-        "reads": [other.name for other in layers if other.output.name in layer.sources],
-        "items": [item.name for item in items],
-        "item": _each(item.name for item in items),
-        "target": _each(item.target for item in items),
-        "ran_on": _each(ran_on[task.item] for task in tasks),
-        "compared": total.compared,
-        "differing": total.differing,
-        "own": total.own,
-        "first_difference": dataclasses.asdict(total.first) | _part(plan, index, total.first) if total.first else None,
-        "coverage": _counts(covered),
-    }
+    first = (
+        DifferenceEntry(**dataclasses.asdict(total.first), **_part(plan, index, total.first)) if total.first else None
+    )
+    return LayerEntry(
+        index=index,
+        name=layer.name,
+        operator=layer.operator,
+        reads=[other.name for other in layers if other.output.name in layer.sources],
+        items=[item.name for item in items],
+        item=_each(item.name for item in items),
+        target=_each(item.target for item in items),
+        ran_on=_each(ran_on[task.item] for task in tasks),
+        compared=total.compared,
+        differing=total.differing,
+        own=total.own,
+        first_difference=first,
+        coverage=_counts(covered),
+    )
 
 
-def _part(plan: Plan, layer: int, difference: Difference) -> dict[str, str]:
-    """Of a layer that several items compute, whose column it is."""
+def _part(plan: Plan, layer: int, difference: Difference) -> dict[str, Any]:
+    """Return whose column of a layer it is that several items compute."""
     tasks = plan.tasks_of(layer)
     if len(tasks) == 1:
         return {}
@@ -329,8 +365,8 @@ def _each(texts: Iterable[str]) -> str:
     return " + ".join(dict.fromkeys(texts))
 
 
-def _counts(covered: LayerCoverage) -> dict[str, Any]:
-    return {quantity.value: dataclasses.asdict(met) for quantity, met in covered.items()}
+def _counts(covered: LayerCoverage) -> dict[str, Met]:
+    return {quantity.value: met for quantity, met in covered.items()}
 
 
 def _reason(vectors: int, differing: Sequence[str], totals: Sequence[Comparison]) -> str:
@@ -341,23 +377,22 @@ def _reason(vectors: int, differing: Sequence[str], totals: Sequence[Comparison]
     return f"{sum(total.differing for total in totals):,} of {scope} differ, first in layer {differing[0]}"
 
 
-def _proved(proof: Mapping[str, Any] | None) -> list[str]:
-    """What a proof adds to the reason, in one clause."""
+def _proved(proof: ProofDocument | None) -> list[str]:
+    """Return what a proof adds to the reason, in one clause."""
     if proof is None:
         return []
-    claims = proof["claims"]
-    failed = [claim for claim in claims if not claim["holds"]]
+    failed = [claim for claim in proof.claims if not claim.holds]
     if failed:
-        where = f", layer {failed[0]['layer']}" if failed[0]["layer"] else ""
-        return [f"the proof fails{where}: {shortened(failed[0]['counterexample'])}"]
-    board = [claim for claim in claims if claim["answered_by"] == Side.BOARD.value]
-    cases = sum(claim["cases"] for claim in board if claim["complete"])
-    sampled = [claim["layer"] for claim in claims if claim["layer"] and not claim["complete"]]
+        where = f", layer {failed[0].layer}" if failed[0].layer else ""
+        return [f"the proof fails{where}: {shortened(str(failed[0].counterexample))}"]
+    board = [claim for claim in proof.claims if claim.answered_by == Side.BOARD.value]
+    cases = sum(claim.cases for claim in board if claim.complete)
+    sampled = [claim.layer for claim in proof.claims if claim.layer and not claim.complete]
     scope = f"for every input, but for samples of layer {', '.join(sampled)}" if sampled else "for every input"
-    return [f"shown {scope}, by {cases:,} cases on the board, under {len(proof['assumptions'])} stated assumptions"]
+    return [f"shown {scope}, by {cases:,} cases on the board, under {len(proof.assumptions)} stated assumptions"]
 
 
-def _headline(network: Network, found: Sequence[Diagnosis], wrong: Sequence[str]) -> dict[str, Any] | None:
+def _headline(network: Network, found: Sequence[Diagnosis], wrong: Sequence[str]) -> HeadlineEntry | None:
     """Return the one diagnosis to read first: the cause that explains all wrong layers, or that of the first layer.
 
     `layers` are those that `cause` explains; `cause` is None if no known cause explains everything.
@@ -368,53 +403,53 @@ def _headline(network: Network, found: Sequence[Diagnosis], wrong: Sequence[str]
     first = found[0]
     if not shared:
         cause = first.complete[0].cause if first.complete else None
-        return {"layer": layers[0], "layers": layers[:1], "cause": cause, "text": first.text}
+        return HeadlineEntry(layer=layers[0], layers=layers[:1], cause=cause, text=first.text)
     values = sum(diagnosis.differing for diagnosis in found)
     rest = [layer for layer in wrong if layer not in layers]
     note = f"; not looked at, but wrong themselves: {', '.join(rest)}" if rest else ""
     scope = f"all {values:,} differing values looked at in {len(layers)} layers"
     text = f"one cause explains {scope}: {named(shared)}{note}"
-    return {"layer": layers[0], "layers": layers, "cause": shared[0].cause, "text": text}
+    return HeadlineEntry(layer=layers[0], layers=layers, cause=shared[0].cause, text=text)
 
 
-def _diagnosis(network: Network, found: Diagnosis) -> dict[str, Any]:
-    """The sentence, and the hypotheses: all that explain everything, and the nearest."""
+def _diagnosis(network: Network, found: Diagnosis) -> DiagnosisEntry:
+    """Return the sentence, and the hypotheses: all that explain everything, and the nearest."""
     shown = found.ranked[: max(len(found.complete), 5)]
-    return {
-        "layer": network.layers[found.layer].name,
-        "text": found.text,
-        "differing": found.total,
-        "looked_at": found.differing,
-        "hypotheses": [_hypothesis(hypothesis, found) for hypothesis in shown],
-    }
+    return DiagnosisEntry(
+        layer=network.layers[found.layer].name,
+        text=found.text,
+        differing=found.total,
+        looked_at=found.differing,
+        hypotheses=[_hypothesis(hypothesis, found) for hypothesis in shown],
+    )
 
 
-def _hypothesis(hypothesis: Hypothesis, found: Diagnosis) -> dict[str, Any]:
-    return {
-        "cause": hypothesis.cause,
-        "right": hypothesis.right,
-        "explains_all": hypothesis in found.complete,
-        "explained": hypothesis.explained,
-        "of": found.differing,
-        "contradicted": hypothesis.contradicted,
-        "example": dataclasses.asdict(hypothesis.example) if hypothesis.example else None,
-    }
+def _hypothesis(hypothesis: Hypothesis, found: Diagnosis) -> HypothesisEntry:
+    return HypothesisEntry(
+        cause=hypothesis.cause,
+        right=hypothesis.right,
+        explains_all=hypothesis in found.complete,
+        explained=hypothesis.explained,
+        of=found.differing,
+        contradicted=hypothesis.contradicted,
+        example=DifferenceEntry(**dataclasses.asdict(hypothesis.example)) if hypothesis.example else None,
+    )
 
 
-def _picture(network: Network, count: int, summary: DifferenceSummary) -> dict[str, Any]:
-    """Summary of a layer's differences; the map as one line of counts a row, which is shorter than lists of numbers."""
+def _picture(network: Network, count: int, summary: DifferenceSummary) -> PictureEntry:
+    """Summarize the differences of a layer; a row of the map is one line, which is shorter than a list of numbers."""
     layer = network.layers[summary.layer]
     columns, rows = map_shape(count, layer.size)
     empty = (0,) * rows
     lines = zip(*(summary.cells.get(column, empty) for column in range(columns)), strict=True)
-    return {
-        "layer": layer.name,
-        "vectors": count,
-        "units": layer.size,
-        "map": [" ".join(map(str, line)) for line in lines],
-        "steps": list(summary.steps),
-        "tie_distances": list(summary.tie_distances),
-    }
+    return PictureEntry(
+        layer=layer.name,
+        vectors=count,
+        units=layer.size,
+        map=[" ".join(map(str, line)) for line in lines],
+        steps=summary.steps,
+        tie_distances=summary.tie_distances,
+    )
 
 
 def revision() -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
 from harness.core.safe_io import load_array, read_document
 from harness.plan.plan import Plan
+from harness.runs.entries import MeasurementDocument
 from harness.runs.measurement.parts import names_of
 from harness.runs.measurement.request import Asked, Quantity
 from harness.runs.measurement.segments import Readings
@@ -27,7 +27,7 @@ class Base:
     """A former measurement to compare with: its folder, its document, its readings, (n, parts)."""
 
     folder: Path
-    document: dict[str, Any]
+    document: MeasurementDocument
     readings: Readings
 
 
@@ -44,10 +44,10 @@ def read(path: Path, board: Profile, plan: Plan, asked: Asked) -> Base:
     RequestError for another, for one whose outputs were wrong, and where its files are not as they were written.
     """
     try:
-        document = read_document(path / "run.json")
+        document = MeasurementDocument.view(read_document(path / "run.json"))
         _require_same(path, document, board, plan, asked)
         _require_whole(path, document, asked)
-        if file_sha256(path / READINGS_FILE) != document["readings"]["sha256"]:
+        if file_sha256(path / READINGS_FILE) != document.readings.sha256:
             raise RequestError(f"{path / READINGS_FILE} was changed since it was measured", "measure the base again")
         return Base(path, document, np.array(load_array(path / READINGS_FILE)))
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
@@ -59,23 +59,23 @@ def read(path: Path, board: Profile, plan: Plan, asked: Asked) -> Base:
 def require_kind(bases: Sequence[Base], reached: BoardIdentity) -> None:
     """Raise RequestError if one was measured on another kind of board than the one that is reached now."""
     for base in bases:
-        if (there := base.document["board"].get("kind")) != reached.kind:
+        if (there := base.document.board.kind) != reached.kind:
             raise RequestError(
                 f"--against {base.folder}: its kind of board is {there}, the board reached is {reached.kind}",
                 "compare measurements of the same thing",
             )
 
 
-def _require_same(path: Path, document: dict[str, Any], board: Profile, plan: Plan, asked: Asked) -> None:
+def _require_same(path: Path, document: MeasurementDocument, board: Profile, plan: Plan, asked: Asked) -> None:
     """A shift between different things says nothing."""
-    if document.get("kind") != "measure":
+    if getattr(document, "kind", None) != "measure":
         raise RequestError(f"--against {path}: that is no measurement", "name the run folder of a harness measure")
     pairs = {
-        "board": (document["board"]["name"], board.name),
-        "model": (document["model"]["sha256"], plan.network.sha256),
-        "scope": (document["measured"]["scope"], asked.scope),
-        "quantity": (document["measured"]["quantity"], asked.quantity.value),
-        "load": (document["load"]["name"], asked.load),
+        "board": (document.board.name, board.name),
+        "model": (document.model.sha256, plan.network.sha256),
+        "scope": (document.measured.scope, asked.scope),
+        "quantity": (document.measured.quantity, asked.quantity.value),
+        "load": (document.load.name, asked.load),
         "list of parts": (", ".join(_names(document, asked)), ", ".join(names_of(plan, asked))),
     }
     for what, (there, here) in pairs.items():
@@ -83,23 +83,24 @@ def _require_same(path: Path, document: dict[str, Any], board: Profile, plan: Pl
             raise RequestError(
                 f"--against {path}: its {what} is {there}, here it is {here}", "compare measurements of the same thing"
             )
-    if document["outputs"]["differing"]:
+    if document.outputs.differing:
         raise RequestError(
             f"--against {path}: its outputs were not the reference's", "name one that computes the model"
         )
 
 
-def _require_whole(path: Path, document: dict[str, Any], asked: Asked) -> None:
+def _require_whole(path: Path, document: MeasurementDocument, asked: Asked) -> None:
     """No hours are spent on what could not be compared in the end."""
-    needed = [("started", document), ("segment", document["measured"])]
-    if asked.quantity is not Quantity.TIME:
-        needed += [("taken_off", part) for part in document["parts"]]
-    lacking = dict.fromkeys(name for name, entry in needed if name not in entry)
+    lacking = [
+        name for name, entry in (("started", document), ("segment", document.measured)) if not hasattr(entry, name)
+    ]
+    if asked.quantity is not Quantity.TIME and any(part.taken_off is None for part in document.parts):
+        lacking.append("taken_off")
     if lacking:
         said = f"--against {path}: an earlier version has measured it, which kept no {', '.join(lacking)}"
         raise RequestError(said, "measure the base again")
 
 
-def _names(document: dict[str, Any], asked: Asked) -> list[str]:
+def _names(document: MeasurementDocument, asked: Asked) -> list[str]:
     """Of the parts; a network is the same by another name."""
-    return [part["name"] for part in document["parts"]] if asked.scope != "network" else ["network"]
+    return [part.name for part in document.parts] if asked.scope != "network" else ["network"]

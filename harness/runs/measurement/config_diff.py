@@ -5,57 +5,59 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-Document = Mapping[str, Any]
+from harness.core.document import Content
+from harness.runs.entries import AnyDocument, ItemEntry
 
 VOLATILE = {"clock", "boot_id", "processors"}  # of the environment: the date, the start, a text with clocks of now
 LONGEST = 300
 
 
-def _settings(document: Document) -> str:
-    reached = ((one["path"], one["reached"]) for one in document["state"]["settings"])
+def _settings(document: AnyDocument) -> str:
+    reached = ((one.path, one.reached) for one in document.state.settings)
     return "; ".join(f"{path}: {value}" for path, value in reached)
 
 
-def _items(document: Document) -> str:
-    return "; ".join(f"{one['name']}: {one['target']}{_core(one)}" for one in document["plan"]["items"])
+def _items(document: AnyDocument) -> str:
+    return "; ".join(f"{one.name}: {one.target}{_core(one)}" for one in document.plan.items)
 
 
-def _core(item: Mapping[str, Any]) -> str:
-    return "" if item["core"] is None else f" on core {item['core']}"
+def _core(item: ItemEntry) -> str:
+    return "" if item.core is None else f" on core {item.core}"
 
 
-def _tasks(document: Document) -> str:
+def _tasks(document: AnyDocument) -> str:
     return "; ".join(
-        f"{one['layer']} {one['columns'][0]}..{one['columns'][1]} by {one['item']} in stage {one['stage']}"
-        for one in document["plan"]["tasks"]
+        f"{one.layer} {one.columns[0]}..{one.columns[1]} by {one.item} in stage {one.stage}"
+        for one in document.plan.tasks
     )
 
 
-TOPICS: Mapping[str, Callable[[Document], Any]] = {
-    "program": lambda document: document["bundle"]["sha256"][:16],
-    "compiler": lambda document: document["bundle"]["compiler"],
-    "flags": lambda document: " ".join(document["bundle"]["flags"]),
+TOPICS: Mapping[str, Callable[[AnyDocument], Any]] = {
+    "program": lambda document: document.bundle.sha256[:16],
+    "compiler": lambda document: document.bundle.compiler,
+    "flags": lambda document: " ".join(document.bundle.flags),
     "items": _items,
     "tasks": _tasks,
-    "hand-over": lambda document: document["plan"]["sync"],
-    "options of the program": lambda document: " ".join(document["measured"]["options"]),
-    "vectors": lambda document: document["stimuli"]["sha256"][:16],
-    "executions": lambda document: document["measured"]["samples"],
-    "warm-up": lambda document: document["measured"]["warmup"],
-    "duration, s": lambda document: document["measured"]["duration_s"],
-    "SCHED_FIFO": lambda document: document["measured"]["fifo"],
-    "memory locked": lambda document: document["measured"]["memory_locked"],
-    "CPU DMA latency held": lambda document: document["measured"]["dma_latency_held"],
-    "clock": lambda document: document["clock"]["source"],
-    "load": lambda document: " ".join(document["load"]["argv"]),
+    "hand-over": lambda document: document.plan.sync,
+    "options of the program": lambda document: " ".join(document.measured.options),
+    "vectors": lambda document: document.stimuli.sha256[:16],
+    "executions": lambda document: document.measured.samples,
+    "warm-up": lambda document: document.measured.warmup,
+    "duration, s": lambda document: document.measured.duration_s,
+    "SCHED_FIFO": lambda document: document.measured.fifo,
+    "memory locked": lambda document: document.measured.memory_locked,
+    "CPU DMA latency held": lambda document: document.measured.dma_latency_held,
+    "clock": lambda document: document.clock.source,
+    "load": lambda document: " ".join(document.load.argv),
     "settings of the board": _settings,
-    "throttled": lambda document: "; ".join(document["state"]["throttled"]),
-    "harness": lambda document: " ".join(map(str, document["harness"].values())),
+    "throttled": lambda document: "; ".join(document.state.throttled),
+    "harness": lambda document: " ".join(map(str, (document.harness.version, document.harness.revision))),
 }
 
 
-def changed(base: Document, new: Document) -> list[dict[str, str]]:
+def changed(base_content: Content, new_content: Content) -> list[dict[str, str]]:
     """Topic, base and new of all that differs between the documents of two measurements, results aside."""
+    base, new = AnyDocument.view(base_content), AnyDocument.view(new_content)
     both = {topic: (_value(read, base), _value(read, new)) for topic, read in TOPICS.items()}
     both |= dict(_environment(base, new))
     return [
@@ -65,16 +67,16 @@ def changed(base: Document, new: Document) -> list[dict[str, str]]:
     ]
 
 
-def _value(read: Callable[[Document], Any], document: Document) -> Any:
+def _value(read: Callable[[AnyDocument], Any], document: AnyDocument) -> Any:
     """None of a document that says nothing of it, as one of an earlier version."""
     try:
         return read(document)
-    except KeyError:
+    except AttributeError:
         return None
 
 
-def _environment(base: Document, new: Document) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    before, after = base["board"]["environment"], new["board"]["environment"]
+def _environment(base: AnyDocument, new: AnyDocument) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    before, after = base.board.environment, new.board.environment
     for topic in dict.fromkeys([*before, *after]):
         if topic not in VOLATILE:
             yield f"board, {topic}", (before.get(topic), after.get(topic))

@@ -1,4 +1,4 @@
-"""A measurement as one document, the content of `run.json`, and its verdict."""
+"""A measurement's document, the content of `run.json`, and its verdict."""
 
 from __future__ import annotations
 
@@ -14,10 +14,25 @@ from harness import targets
 from harness.analysis import timing
 from harness.analysis.timing.comparison import TOO_NOISY, gate_text
 from harness.boards.tuning import Load, Setting, Snapshot, differences, failure_notes, throttled, unseen
+from harness.core.document import Content
 from harness.core.file_digest import file_sha256
 from harness.core.strict_json import spelled
 from harness.plan.plan import Plan
 from harness.runs import document as run_document
+from harness.runs.entries import (
+    AgainstEntry,
+    ClockEntry,
+    LoadEntry,
+    MeasuredEntry,
+    MeasurementDocument,
+    OutputsEntry,
+    PartEntry,
+    ReadingsEntry,
+    SegmentEntry,
+    SettingEntry,
+    StateEntry,
+    SummaryEntry,
+)
 from harness.runs.job import Job
 from harness.runs.measurement import devices, statistics
 from harness.runs.measurement import segments as measured_segments
@@ -53,25 +68,30 @@ class Measured:
     options: tuple[str, ...]
 
 
-def conclude(job: Job, asked: Asked, measured: Measured, readings: Readings, bases: Sequence[Base]) -> dict[str, Any]:
-    """The whole measurement as JSON types."""
+def conclude(
+    job: Job, asked: Asked, measured: Measured, readings: Readings, bases: Sequence[Base]
+) -> MeasurementDocument:
+    """Return the whole measurement."""
     parts = [_part(part, readings[:, i], measured, asked) for i, part in enumerate(parts_of(job, asked))]
-    document = run_document.origin(job, measured.environment, [])
-    document |= {
-        "kind": "measure",
-        "measured": _measured(job, asked, measured),
-        "outputs": _outputs(measured.segments),
-        "clock": _clock(job, measured.probe, asked),
-        "state": _state(measured, job.profile.timing.frequency_khz),
-        "load": statistics.plain(measured.load),
-        "parts": parts,
-        "devices": [dataclasses.asdict(time) for time in _device_times(measured)],
-        "readings": {"file": READINGS_FILE, "sha256": file_sha256(job.folder.path / READINGS_FILE)},
-    }
-    document["against"] = against(document, readings, bases)
-    found, reason = judge(document)
-    whole: dict[str, Any] = statistics.plain(document | {"verdict": found, "reason": reason})
-    return whole
+    found = MeasurementDocument(
+        **dict(run_document.origin(job, measured.environment, [])),
+        kind="measure",
+        measured=_measured(job, asked, measured),
+        outputs=OutputsEntry(**_outputs(measured.segments)),
+        clock=_clock(job, measured.probe, asked),
+        state=_state(measured, job.profile.timing.frequency_khz),
+        load=LoadEntry(**statistics.plain(measured.load)),
+        parts=[PartEntry(**statistics.plain(part)) for part in parts],
+        devices=_device_times(measured),
+        readings=ReadingsEntry(file=READINGS_FILE, sha256=file_sha256(job.folder.path / READINGS_FILE)),
+        against=None,
+        verdict="",
+        reason="",
+    )
+    compared = statistics.plain(against(found, readings, bases))
+    found = found.model_copy(update={"against": compared and AgainstEntry(**compared)})
+    verdict, reason = judge(found)
+    return found.model_copy(update={"verdict": verdict, "reason": reason})
 
 
 def _part(part: MeasuredPart, readings: Readings, measured: Measured, asked: Asked) -> dict[str, Any]:
@@ -90,31 +110,31 @@ def _device_times(measured: Measured) -> tuple[DeviceTime, ...]:
     return devices.together(time for segment in measured.segments for time in segment.devices)
 
 
-def _measured(job: Job, asked: Asked, measured: Measured) -> dict[str, Any]:
-    """What was asked, what the system granted, and whether the readings are MET."""
+def _measured(job: Job, asked: Asked, measured: Measured) -> MeasuredEntry:
+    """Return what was asked, what the system granted, and whether the readings are MET."""
     segments = measured.segments
-    return {
-        "scope": asked.scope,
-        "interval": interval(job.plan, asked),
-        "quantity": asked.quantity.value,
-        "unit": asked.quantity.unit,
-        "block": job.plan.block,
-        "samples": sum(len(segment.readings) for segment in segments),
-        "segment": len(segments[0].readings),
-        "segments": len(segments),
-        "warmup": asked.warmup,
-        "duration_s": asked.duration_s,
-        "pause_s": measured_segments.pause_s(asked),
-        "cycle_ns": sum(segment.elapsed_ns for segment in segments) / sum(len(one.readings) for one in segments),
-        "options": list(measured.options),
-        "fifo": measured.priority.fifo,
-        "fifo_refused": measured.priority.refused,
-        "memory_lock_asked": "--lock-memory" in measured.options,
-        "memory_locked": all(segment.memory_locked for segment in segments),
-        "dma_latency_asked": "--dma-latency" in measured.options,
-        "dma_latency_held": all(segment.dma_latency_held for segment in segments),
-        "not_met_because": not_met(job.plan, run_document.where_of(job), asked, measured.environment),
-    }
+    return MeasuredEntry(
+        scope=asked.scope,
+        interval=interval(job.plan, asked),
+        quantity=asked.quantity.value,
+        unit=asked.quantity.unit,
+        block=job.plan.block,
+        samples=sum(len(segment.readings) for segment in segments),
+        segment=len(segments[0].readings),
+        segments=len(segments),
+        warmup=asked.warmup,
+        duration_s=asked.duration_s,
+        pause_s=measured_segments.pause_s(asked),
+        cycle_ns=sum(segment.elapsed_ns for segment in segments) / sum(len(one.readings) for one in segments),
+        options=measured.options,
+        fifo=measured.priority.fifo,
+        fifo_refused=measured.priority.refused,
+        memory_lock_asked="--lock-memory" in measured.options,
+        memory_locked=all(segment.memory_locked for segment in segments),
+        dma_latency_asked="--dma-latency" in measured.options,
+        dma_latency_held=all(segment.dma_latency_held for segment in segments),
+        not_met_because=not_met(job.plan, run_document.where_of(job), asked, measured.environment),
+    )
 
 
 def not_met(plan: Plan, ran_on: Sequence[str], asked: Asked, environment: Mapping[str, str]) -> str:
@@ -130,119 +150,120 @@ def not_met(plan: Plan, ran_on: Sequence[str], asked: Asked, environment: Mappin
     return "; ".join([*stand_ins, *(virtual if "virtual_machine" in environment else [])])
 
 
-def _clock(job: Job, probe: Probe, asked: Asked) -> dict[str, Any]:
-    """The clock, or the counter, and what a reading of it costs."""
+def _clock(job: Job, probe: Probe, asked: Asked) -> ClockEntry:
+    """Return the clock, or the counter, and what a reading of it costs."""
     readings = probe.readings
-    return {
-        "source": job.profile.time_source
-        if asked.quantity is Quantity.TIME
-        else f"{asked.quantity.value} (perf_event)",
-        "resolution_ns": probe.resolution_ns,
-        "readings": int(readings.size),
-        "cost": statistics.plain(timing.summarise(readings)),
-        "constant": probe.constant,
-    }
+    counter = f"{asked.quantity.value} (perf_event)"
+    return ClockEntry(
+        source=job.profile.time_source if asked.quantity is Quantity.TIME else counter,
+        resolution_ns=probe.resolution_ns,
+        readings=int(readings.size),
+        cost=SummaryEntry(**statistics.plain(timing.summarise(readings))),
+        constant=probe.constant,
+    )
 
 
-def _state(measured: Measured, wanted_khz: int | None) -> dict[str, Any]:
-    """What was set, what the board said of itself before, between and after the segments, whether it throttled."""
+def _state(measured: Measured, wanted_khz: int | None) -> StateEntry:
+    """Return what was set, what the board said before, between and after the segments, whether it throttled."""
     segments = [
-        {
-            "begun": segment.begun,
-            "elapsed_ns": segment.elapsed_ns,
-            "process": segment.disturbances,
-            "board": statistics.plain(differences(before, after)),
-        }
+        SegmentEntry(
+            begun=segment.begun,
+            elapsed_ns=segment.elapsed_ns,
+            process=segment.disturbances,
+            board=statistics.plain(differences(before, after)),
+        )
         for segment, before, after in zip(measured.segments, measured.snapshots, measured.snapshots[1:], strict=False)
     ]
-    return {
-        "settings": [dataclasses.asdict(setting) for setting in measured.settings],
-        "snapshots": [statistics.plain(snapshot) for snapshot in measured.snapshots],
-        "segments": segments,
-        "throttled": list(throttled(measured.snapshots, wanted_khz)),
-        "unseen": list(unseen(measured.snapshots)),
-        "told": list(failure_notes(measured.settings)),
-        "drifted": list(measured.drifted),
-    }
+    return StateEntry(
+        settings=[SettingEntry(**dataclasses.asdict(setting)) for setting in measured.settings],
+        snapshots=[statistics.plain(snapshot) for snapshot in measured.snapshots],
+        segments=segments,
+        throttled=throttled(measured.snapshots, wanted_khz),
+        unseen=unseen(measured.snapshots),
+        told=failure_notes(measured.settings),
+        drifted=measured.drifted,
+    )
 
 
-def against(document: Mapping[str, Any], readings: Readings, bases: Sequence[Base]) -> dict[str, Any] | None:
-    """Whether anything moved since the first of these measurements, and what else did; the others tell the noise."""
+def against(content: Content, readings: Readings, bases: Sequence[Base]) -> dict[str, Any] | None:
+    """Return whether anything moved since the first of these measurements, and what else did, as JSON types.
+
+    The other measurements tell the noise.
+    """
     if not bases:
         return None
-    names = [part["name"] for part in document["parts"]]
-    counted = document["measured"]["quantity"] != Quantity.TIME.value
+    document = MeasurementDocument.view(content)
+    names, counted = [part.name for part in document.parts], document.measured.quantity != Quantity.TIME.value
     before, *earlier = (_of_the_network(base.readings, base.document) for base in bases)
     found = statistics.against(names, before, _of_the_network(readings, document), earlier, counted=counted)
     runs = [
         {
             "run": base.folder.name,
-            "started": base.document["started"],
-            "readings_sha256": base.document["readings"]["sha256"],
+            "started": base.document.started,
+            "readings_sha256": base.document.readings.sha256,
         }
         for base in bases
     ]
     return found | {"base": runs[0], "history": runs[1:], "changed": changed(bases[0].document, document)}
 
 
-def _of_the_network(readings: Readings, document: Mapping[str, Any]) -> statistics.Readings:
-    """Each vector's least count, without what it contains of its reading; of times all, as they are."""
-    if document["measured"]["quantity"] == Quantity.TIME.value:
+def _of_the_network(readings: Readings, document: MeasurementDocument) -> statistics.Readings:
+    """Return each vector's least count, without what it contains of its reading; of times all, as they are."""
+    if document.measured.quantity == Quantity.TIME.value:
         return readings
-    taken_off = np.array([part["taken_off"] for part in document["parts"]], np.int64)
-    return statistics.least_of_each(readings.astype(np.int64) - taken_off, document["measured"]["segment"])
+    taken_off = np.array([part.taken_off for part in document.parts], np.int64)
+    return statistics.least_of_each(readings.astype(np.int64) - taken_off, document.measured.segment)
 
 
-def judge(document: dict[str, Any]) -> tuple[str, str]:
-    """One word and one sentence."""
-    outputs, compared = document["outputs"], document["against"]
-    if outputs["differing"]:
-        return "differs", f"{outputs['differing']:,} of {outputs['compared']:,} outputs are not the reference's"
-    if document["measured"]["unit"] == "instructions" and (found := _variation(document["parts"])):
+def judge(content: Content) -> tuple[str, str]:
+    """Return the verdict and its reason, one word and one sentence."""
+    document = MeasurementDocument.view(content)
+    outputs, compared = document.outputs, document.against
+    if outputs.differing:
+        return "differs", f"{outputs.differing:,} of {outputs.compared:,} outputs are not the reference's"
+    if document.measured.unit == "instructions" and (found := _variation(document.parts)):
         return found
-    if compared and compared["regressed"]:
-        return "regressed", f"slower than {compared['base']['run']}: {', '.join(compared['slower'])}"
-    if compared and compared.get("too_noisy"):
+    if compared and compared.regressed:
+        return "regressed", f"slower than {compared.base.run}: {', '.join(compared.slower)}"
+    if compared and compared.too_noisy:
         return "inconclusive", f"{TOO_NOISY}: {'; '.join(_noisy_gates(compared))}"
     return "measured", headline(document)
 
 
-def _noisy_gates(compared: Mapping[str, Any]) -> Iterator[str]:
+def _noisy_gates(compared: AgainstEntry) -> Iterator[str]:
     """Yield a sentence for every gate that is too wide, the statistics of a part together."""
-    for part in compared["parts"]:
-        if part["name"] in compared["too_noisy"]:
-            gates = ", ".join(
-                f"{shift['of']} {gate_text(shift['gate_ns'], shift['base_ns'])}"
-                for shift in part["shifts"]
-                if shift["too_noisy"]
-            )
-            yield f"{part['name']}: {gates}"
+    for part in compared.parts:
+        if part.name in compared.too_noisy:
+            noisy = (shift for shift in part.shifts if shift.too_noisy)
+            gates = ", ".join(f"{shift.of} {gate_text(shift.gate_ns, shift.base_ns)}" for shift in noisy)
+            yield f"{part.name}: {gates}"
 
 
-def _variation(parts: Sequence[dict[str, Any]]) -> tuple[str, str] | None:
-    """What the first function's counts show that are not all the same: of data, or of a counter that is not exact."""
-    varying = [part for part in parts if part["alone"] and part["distinct"] > 1]
+def _variation(parts: Sequence[PartEntry]) -> tuple[str, str] | None:
+    """Return what the first function's counts show that are not all the same: data, or a counter that is not exact."""
+    varying = [part for part in parts if part.alone and part.distinct > 1]
     if not varying:
         return None
-    first = next((part for part in varying if part["repeatable"]), varying[0])
-    takes = f"{first['function']} takes {first['min']:,} to {first['max']:,} instructions"
-    if first["repeatable"]:
+    first = next((part for part in varying if part.repeatable), varying[0])
+    takes = f"{first.function} takes {first.min:,} to {first.max:,} instructions"
+    if first.repeatable:
         return "varies", f"{takes}, each vector always the same: its control flow depends on data"
     return "inconclusive", f"{takes}, for one vector now more, now fewer: this board's counter is not exact"
 
 
-def summary(document: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The part of the document that `--json` prints."""
+def summary(document: MeasurementDocument, folder: Path) -> dict[str, Any]:
+    """Return the part of the document that `--json` prints."""
     kept = ("verdict", "reason", "measured", "outputs", "clock", "load", "wall_s")
     drawn = ("histogram", "body", "tail", "base_tail", "timeline")
-    against = document["against"]
-    return {key: document[key] for key in kept} | {
-        "parts": _without(drawn, document["parts"]),
+    content = document.to_json()
+    against = content["against"]
+    return {key: content[key] for key in kept} | {
+        "parts": _without(drawn, content["parts"]),
         "against": against and against | {"parts": _without(drawn, against["parts"])},
-        "throttled": document["state"]["throttled"],
-        "board": document["board"]["name"],
-        "board_kind": document["board"]["kind"],
-        "model": document["model"]["name"],
+        "throttled": document.state.throttled,
+        "board": document.board.name,
+        "board_kind": document.board.kind,
+        "model": document.model.name,
         "run": str(folder),
     }
 

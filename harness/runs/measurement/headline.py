@@ -2,55 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+
+from harness.core.document import Content
+from harness.runs.entries import MeasurementDocument, PartEntry
 
 
-def headline(document: Mapping[str, Any]) -> str:
+def headline(content: Content) -> str:
     """Return the numbers of a measurement, and of how many executions they are."""
-    measured = document["measured"]
-    executions = f"{measured['samples']:,} executions"
-    if measured["unit"] == "ns":
+    document = MeasurementDocument.view(content)
+    measured = document.measured
+    executions = f"{measured.samples:,} executions"
+    if measured.unit == "ns":
         return f"{numbers(document)} of {executions}"
-    if measured["unit"] == "cycles":
+    if measured.unit == "cycles":
         return f"{numbers(document)} in {executions}"
     alone = _alone(document)
     if not alone:
         return f"{numbers(document)} in {executions}: every part waits for a device"
-    vectors, left_out = measured["segment"], len(document["parts"]) - len(alone)
+    vectors, left_out = measured.segment, len(document.parts) - len(alone)
     which = f"whichever of {vectors:,} vectors" if vectors > 1 else "all of one vector, which shows nothing of data"
-    others = f" ({left_out} of {len(document['parts'])} parts are not in this: they wait for devices)"
+    others = f" ({left_out} of {len(document.parts)} parts are not in this: they wait for devices)"
     return f"{numbers(document)} in each of {executions}, {which}{others if left_out else ''}{_disturbed(alone)}"
 
 
-def numbers(document: Mapping[str, Any]) -> str:
+def numbers(content: Content) -> str:
     """Return the numbers that stand for a whole measurement, with the part that they are of."""
-    unit, parts = document["measured"]["unit"], document["parts"]
+    document = MeasurementDocument.view(content)
+    unit = document.measured.unit
     if unit == "ns":
-        return _times(document["measured"]["scope"], parts)
+        return _times(document.measured.scope, document.parts)
     if unit == "cycles":
-        return f"{sum(part['min'] for part in parts):,} cycles at least"
+        return f"{sum(part.min for part in document.parts):,} cycles at least"
     alone = _alone(document)
-    return f"{sum(part['max'] for part in alone):,} instructions" if alone else "no instructions of the network"
+    return f"{sum(part.max for part in alone):,} instructions" if alone else "no instructions of the network"
 
 
-def _times(scope: str, parts: Sequence[Mapping[str, Any]]) -> str:
+def _times(scope: str, parts: Sequence[PartEntry]) -> str:
     """Return the median and the maximum of the part with the largest median; of several such parts, the first."""
-    slowest = max(parts, key=lambda part: float(part["summary"]["median_ns"]))
-    name = slowest["name"] if scope == "network" else f"{scope} {slowest['name']}"
+    slowest = max(parts, key=lambda part: float(part.summary.median_ns))
+    name = slowest.name if scope == "network" else f"{scope} {slowest.name}"
     choice = f" (largest median of {len(parts)})" if len(parts) > 1 else ""
-    summary = slowest["summary"]
-    return f"{name}{choice}: median {summary['median_ns']:,.0f} ns, maximum {summary['max_ns']:,} ns"
+    return f"{name}{choice}: median {slowest.summary.median_ns:,.0f} ns, maximum {slowest.summary.max_ns:,} ns"
 
 
-def _alone(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _alone(document: MeasurementDocument) -> list[PartEntry]:
     """Return the parts that wait for no device."""
-    return [part for part in document["parts"] if part["alone"]]
+    return [part for part in document.parts if part.alone]
 
 
-def _disturbed(parts: Sequence[Mapping[str, Any]]) -> str:
+def _disturbed(parts: Sequence[PartEntry]) -> str:
     """Return how many readings showed more than the same vector did at another time."""
-    count, most = (sum(part["disturbed"] for part in parts), max(part["most"] - part["max"] for part in parts))
+    count, most = sum(part.disturbed for part in parts), max(part.most - part.max for part in parts)
     if not count:
         return ""
     return f"; but for {count:,} readings that the counter's own disturbance made larger, by {most:,} at most"

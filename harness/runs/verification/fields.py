@@ -1,105 +1,22 @@
-"""Every entry of run.json, and by which claim it is checked; what is in no claim is the run's word alone."""
+"""The entries of run.json that this version knows, with the claim that checks each: those of its models."""
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.runs.document import SCHEMA
-from harness.runs.measurement.parts import MeasuredPart
+from harness.core.document import BELIEVED, claims
+from harness.runs.entries import SCHEMA, MeasurementDocument, Provenance, RunDocument
 from harness.runs.verification.claims import UncheckedError, listed
 from harness.runs.verification.folder import RUN, Evidence
-from harness.targets.bundle import PROGRAM
 
-BELIEVED = "believed"
+__all__ = ["BELIEVED", "COMMON", "MEASUREMENTS", "RUNS", "claim_of", "known", "paths", "table_of", "unknown_entries"]
 
-
-def _below(entry: str, claim: str, names: str) -> dict[str, str]:
-    """The entries of these names, all there are below `entry` beside those of other claims."""
-    return {f"{entry}.{name}": claim for name in names.split()}
-
-
-# By the path of an entry; what ends with a dot stands for all that is below.
-COMMON = {
-    "schema": "fields",
-    "kind": "request",
-    "harness.version": BELIEVED,
-    "harness.revision": "sources",
-    "started": "request",
-    "finished": "request",
-    "wall_s": "request",
-    "attempts.": "request",
-    "command.": BELIEVED,
-    **_below("board", "board", "name soc kind address host_key machine_id boot_id"),
-    "board.environment.": BELIEVED,
-    "board.setup.": BELIEVED,
-    "model.": "model",
-    "plan.": "plan",
-    "assessment.wall_s": BELIEVED,
-    "assessment.": "plan",
-    "bundle.sha256": "request",
-    "bundle.compiler": "sources",
-    "bundle.flags.": "sources",
-    "bundle.files.": "sources",
-    f"bundle.files.{PROGRAM}": "bundle",
-    "bundle.inputs.": "sources",
-    "bundle.reused": BELIEVED,
-    "reference.": BELIEVED,
-    "host.": BELIEVED,
-    "host.boot_id": "board",
-    **_below("stimuli", "vectors", "count seed source classes. sha256"),
-    "files.": "files",
-    "content_sha256": "content",
-    "verdict": "verdict",
-    "reason": "verdict",
-}
-RUNS = {
-    "chunk": "request",
-    "fetch": "request",
-    "vectors_per_s": "request",
-    "layers.": "verdict",
-    "coverage.": "verdict",
-    "proof": "proof",
-    "proof.wall_s": BELIEVED,
-    "proof.claims": "proof",
-    "proof.claims.counterexample": BELIEVED,
-    "proof.claims.time_s": BELIEVED,
-    **_below("proof", "proof", "schema holds assumptions. fp_environment. board."),
-    "proof.claims.observed": BELIEVED,
-    **_below("proof.claims", "proof", "step shows answered_by layer statement method cases complete holds"),
-    "proof.claims.answers_sha256": "answers",
-    "conformance.": "verdict",
-    "deployed.": "verdict",
-    "diagnosis.": "verdict",
-    "diagnoses.": "verdict",
-    "pictures.": "verdict",
-    "failing": "failing",
-    "failing.actual": BELIEVED,
-    "failing.note": BELIEVED,
-    "failing.replay": BELIEVED,
-    **_below("failing", "failing", "vector unit expected layer inputs. of_inputs file"),
-}
-MEASUREMENTS = {
-    "measured.warmup": BELIEVED,
-    "measured.options.": BELIEVED,
-    "measured.fifo": BELIEVED,
-    "measured.fifo_refused": BELIEVED,
-    "measured.memory_locked": BELIEVED,
-    "measured.dma_latency_held": BELIEVED,
-    **_below("measured", "measured", "scope interval quantity unit block samples segment segments duration_s pause_s"),
-    **_below("measured", "measured", "cycle_ns memory_lock_asked dma_latency_asked not_met_because"),
-    **_below("outputs", "outputs", "compared differing first. own sha256."),
-    "clock.": BELIEVED,
-    "state.": BELIEVED,
-    "load.": BELIEVED,
-    **{f"parts.{field.name}": "measured" for field in dataclasses.fields(MeasuredPart)},
-    "parts.": "numbers",
-    "devices.": BELIEVED,
-    "readings.": "numbers",
-    "against.": "against",
-}
+# By the path of an entry; a path that ends with a dot stands for all below it.
+COMMON = claims(Provenance)
+RUNS = {path: claim for path, claim in claims(RunDocument).items() if path not in COMMON}
+MEASUREMENTS = {path: claim for path, claim in claims(MeasurementDocument).items() if path not in COMMON}
 
 
 def known(evidence: Evidence) -> str:

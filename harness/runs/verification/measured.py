@@ -20,6 +20,7 @@ from harness.model.onnx_runtime.hostcheck import instruction_set
 from harness.plan.plan import Plan
 from harness.reference import Reference
 from harness.reference.stimuli import Stimuli
+from harness.runs.entries import MeasurementDocument
 from harness.runs.folder import WRONG_OUTPUTS, WRONG_OUTPUTS_DUMP
 from harness.runs.measurement import facts, parts, segments, statistics
 from harness.runs.measurement.base import READINGS_FILE, Base
@@ -192,7 +193,7 @@ def _base(evidence: Evidence, said: Mapping[str, Any]) -> Base:
         raise UncheckedError(f"{said['run']} is not beside it: {error}") from error
     if sha256 != said.get("readings_sha256"):
         raise UncheckedError(f"{folder} is not what it was compared with: other readings")
-    return Base(folder, document, np.array(load_array(folder / READINGS_FILE)))
+    return Base(folder, MeasurementDocument.view(document), np.array(load_array(folder / READINGS_FILE)))
 
 
 def verdict(evidence: Evidence) -> str:

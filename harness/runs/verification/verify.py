@@ -17,7 +17,8 @@ from harness.operators.counters import LayerCoverage
 from harness.plan import folder as plan_folder
 from harness.plan import plan_check
 from harness.plan.plan import Plan
-from harness.runs.document import SCHEMA, revision
+from harness.runs.document import revision
+from harness.runs.entries import SCHEMA
 from harness.runs.verification import board, bundle, fields, folder, inputs, measured, proved, results, sources
 from harness.runs.verification.claims import (
     MALFORMED,

@@ -1,0 +1,623 @@
+"""The entries of `run.json`: the documents of a run and of a measurement, and the parts that both have.
+
+An entry with a default is one that earlier versions did not write, or that only some documents have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from harness.analysis.proof.document import ProofDocument
+from harness.boards.identity import BoardIdentity
+from harness.core.document import BELIEVED, CheckedBy, Document, Entries, Number
+from harness.operators.counters import Met
+from harness.plan.conformance.waiting import Waiting
+from harness.plan.items.equivalence import Equivalence
+from harness.runs.measurement.devices import DeviceTime
+from harness.targets.bundle import PROGRAM, BuildInputs
+
+SCHEMA = 2  # of run.json
+
+Believed, OfBoard, OfBundle = CheckedBy(BELIEVED), CheckedBy("board"), CheckedBy("sources")
+OfRequest, OfVerdict, OfVectors = CheckedBy("request"), CheckedBy("verdict"), CheckedBy("vectors")
+OfFailing, OfMeasured, OfOutputs = CheckedBy("failing"), CheckedBy("measured"), CheckedBy("outputs")
+
+Activation = Number | str  # NaN and the infinities are texts
+OMITTED: Any = None  # the default of an entry that some documents do not have, and which is never null
+
+
+class HarnessEntry(Entries):
+    """The version that wrote the document."""
+
+    version: Annotated[str, Believed]
+    revision: Annotated[str | None, OfBundle]
+
+
+class AttemptEntry(Entries):
+    """An attempt to finish the run; see `RunFolder.attempts`."""
+
+    began: str
+    board: BoardIdentity | None = None
+    part: str
+    reason: str
+
+
+class SetupEntry(Entries):
+    """A command that the profile has run on the board."""
+
+    command: str
+    status: int | None
+    output: str
+
+
+class BoardEntry(Entries):
+    """The board: its identity, and what it said of itself."""
+
+    name: Annotated[str, OfBoard]
+    kind: Annotated[str, OfBoard]
+    address: Annotated[str | None, OfBoard]
+    host_key: Annotated[str | None, OfBoard]
+    machine_id: Annotated[str | None, OfBoard]
+    boot_id: Annotated[str | None, OfBoard]
+    soc: Annotated[str | None, OfBoard] = None
+    environment: Annotated[Mapping[str, str], Believed]
+    setup: Annotated[Sequence[SetupEntry], Believed]
+
+
+class InputEntry(Entries):
+    """The input box in physical units; `names` and `units` are empty for a model that does not tell them."""
+
+    names: Sequence[str] = ()
+    units: Sequence[str] = ()
+    box_low: Sequence[Number] = ()
+    box_high: Sequence[Number] = ()
+
+
+class ModelEntry(Entries):
+    """The model."""
+
+    name: str
+    sha256: str
+    input: InputEntry
+    metadata: Mapping[str, str]
+
+
+class ItemEntry(Entries):
+    """An item of the plan, and where it really ran."""
+
+    name: str
+    target: str
+    core: int | None
+    ran_on: str
+    tasks: Sequence[str]
+
+
+class TaskEntry(Entries):
+    """A task of the plan."""
+
+    name: str
+    layer: str
+    item: str
+    columns: Sequence[int]
+    stage: int
+    buffers: int
+
+
+class HandOverEntry(Entries):
+    """A hand-over of the plan, the writer's item first."""
+
+    name: str
+    items: Sequence[str]
+
+
+class PlanEntry(Entries):
+    """The plan."""
+
+    board: str
+    model: str
+    block: int
+    sync: str
+    depth: int
+    items: Sequence[ItemEntry]
+    tasks: Sequence[TaskEntry]
+    hand_overs: Sequence[HandOverEntry]
+
+
+class NetEntry(Entries):
+    """The size of the plan's Petri net; `markings` is None if they were not counted."""
+
+    places: int
+    transitions: int
+    syncs: int
+    tokens: int
+    markings: int | None
+
+
+class PlanCheckEntry(Entries):
+    """A check of the items' descriptions."""
+
+    name: str
+    statement: str
+    counterexamples: Sequence[str]
+
+
+class AssessmentEntry(Entries):
+    """What is known of the plan before it runs; see `harness.plan.plan_check`."""
+
+    net: NetEntry
+    checks: Sequence[PlanCheckEntry]
+    equivalence: Equivalence
+    schedule: Sequence[str]
+    sound: bool
+    wall_s: Annotated[Number, Believed]
+
+
+class BundleEntry(Entries):
+    """The bundle; see `harness.targets.bundle.Bundle`."""
+
+    sha256: Annotated[str, OfRequest]
+    compiler: Annotated[str, OfBundle]
+    flags: Annotated[Sequence[str], OfBundle]
+    reused: Annotated[bool, Believed]
+    files: Annotated[Mapping[str, str], CheckedBy("sources", ((PROGRAM, "bundle"),))] = Field(default_factory=dict)
+    inputs: Annotated[BuildInputs | None, OfBundle] = None
+
+
+class ReferenceEntry(Entries):
+    """The reference and the instruction set that it was computed with."""
+
+    onnxruntime: str
+    isa: str
+    agreement: str
+
+
+class HostEntry(Entries):
+    """The machine that the command ran on."""
+
+    platform: str
+    python: str
+    numpy: str
+    boot_id: Annotated[str | None, OfBoard]
+
+
+class StimuliEntry(Entries):
+    """The vectors; `classes` are their numbers by how they were made."""
+
+    count: Annotated[int, OfVectors]
+    seed: Annotated[int, OfVectors]
+    source: Annotated[str, OfVectors]
+    classes: Annotated[Mapping[str, int], OfVectors]
+    sha256: Annotated[str, OfVectors]
+
+
+class Provenance(Document):
+    """What was done where, with what: the entries that all documents of runs begin with."""
+
+    number: ClassVar[int | None] = SCHEMA
+
+    schema_number: Annotated[int, CheckedBy("fields")] = Field(alias="schema")
+    harness: HarnessEntry
+    started: Annotated[str, OfRequest]
+    finished: Annotated[str, OfRequest]
+    wall_s: Annotated[Number, OfRequest]
+    attempts: Annotated[Sequence[AttemptEntry], OfRequest] = ()
+    command: Annotated[Sequence[str], Believed]
+    board: BoardEntry
+    model: Annotated[ModelEntry, CheckedBy("model")]
+    plan: Annotated[PlanEntry, CheckedBy("plan")]
+    assessment: Annotated[AssessmentEntry, CheckedBy("plan")]
+    bundle: BundleEntry
+    reference: Annotated[ReferenceEntry, Believed]
+    host: Annotated[HostEntry, Believed]
+    stimuli: StimuliEntry
+
+    @classmethod
+    def converted(cls, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a document of schema 1 in the form of schema 2: it does not identify boards by more than their names.
+
+        Schema 1 had no single form, as entries were added to it without a new number: others may be missing.
+        """
+        identity = dict.fromkeys(("address", "host_key", "machine_id", "boot_id"))
+        board, host = ({**added, **content[key]} for key, added in (("board", identity), ("host", {"boot_id": None})))
+        return {**content, "schema": SCHEMA, "board": board, "host": host}
+
+
+class DifferenceEntry(Entries):
+    """An activation that differs; `part` is the part of a split layer that it is in."""
+
+    vector: int
+    unit: int
+    expected: Activation
+    actual: Activation
+    part: str = ""
+
+
+class ComparisonEntry(Entries):
+    """How activations compare with the reference; `own` are those of which the layer itself is to blame."""
+
+    compared: int
+    differing: int
+    first: DifferenceEntry | None
+    own: int
+
+
+class LayerEntry(Entries):
+    """How the activations of a layer compare with the reference, and what the vectors met of it."""
+
+    index: int
+    name: str
+    operator: str
+    reads: Sequence[str]
+    items: Sequence[str]
+    item: str
+    target: str
+    ran_on: str
+    compared: int
+    differing: int
+    own: int
+    first_difference: DifferenceEntry | None
+    coverage: Mapping[str, Met] = Field(default_factory=dict)
+
+
+class ConditionEntry(Entries):
+    """Executions that were traced under one condition; `violations` is a count."""
+
+    name: str
+    executions: int
+    violations: int
+
+
+class ConformanceEntry(Entries):
+    """What traces show; see `harness.plan.conformance.document`."""
+
+    executions: int
+    events: int
+    conforms: bool
+    conditions: Sequence[ConditionEntry] = ()
+    violations: Sequence[str] = ()
+    waiting: Sequence[Waiting] = ()
+    picture: Mapping[str, Any] | None = None
+
+
+class HeadlineEntry(Entries):
+    """The diagnosis to read first: `layers` are those that `cause` explains."""
+
+    layer: str
+    layers: Sequence[str] = ()
+    cause: str | None = None
+    text: str
+
+
+class HypothesisEntry(Entries):
+    """A cause, and how many of the differences that were looked at it explains."""
+
+    cause: str
+    right: str
+    explains_all: bool
+    explained: int
+    of: int
+    contradicted: int
+    example: DifferenceEntry | None
+
+
+class DiagnosisEntry(Entries):
+    """The diagnosis of a layer: all hypotheses that explain everything, and the nearest."""
+
+    layer: str
+    text: str
+    differing: int
+    looked_at: int
+    hypotheses: Sequence[HypothesisEntry]
+
+
+class PictureEntry(Entries):
+    """Where a layer differs: lines of counts, a line for some units, a number for some vectors."""
+
+    layer: str
+    vectors: int
+    units: int
+    map: Sequence[str]
+    steps: Sequence[int]
+    tie_distances: Sequence[int]
+
+
+class InputValueEntry(Entries):
+    """An input that is not 0."""
+
+    index: int
+    name: str
+    value: Number
+
+
+class FailingEntry(Entries):
+    """The smallest failing case; see `harness.runs.counterexample`."""
+
+    vector: Annotated[int, OfFailing]
+    unit: Annotated[int, OfFailing]
+    expected: Annotated[Activation, OfFailing]
+    actual: Annotated[Activation, Believed]
+    layer: Annotated[str, OfFailing]
+    inputs: Annotated[Sequence[InputValueEntry], OfFailing]
+    of_inputs: Annotated[int, OfFailing]
+    file: Annotated[str | None, OfFailing]
+    replay: Annotated[str, Believed]
+    note: Annotated[str, Believed]
+
+
+class Results(Entries):
+    """The verdict of a run, and all that leads to it."""
+
+    layers: Annotated[Sequence[LayerEntry], OfVerdict]
+    coverage: Annotated[Mapping[str, str | Met], OfVerdict] = Field(default_factory=dict)
+    deployed: Annotated[ComparisonEntry | None, OfVerdict] = None
+    proof: Annotated[ProofDocument | None, CheckedBy("proof")] = None
+    conformance: Annotated[ConformanceEntry | None, OfVerdict] = None
+    verdict: Annotated[str, OfVerdict]
+    reason: Annotated[str, OfVerdict]
+    diagnosis: Annotated[HeadlineEntry | None, OfVerdict] = None
+    diagnoses: Annotated[Sequence[DiagnosisEntry], OfVerdict] = ()
+    pictures: Annotated[Sequence[PictureEntry], OfVerdict] = ()
+
+
+class Chunking(Entries):
+    """The unit of work, and which dumps were fetched."""
+
+    chunk: Annotated[int, OfRequest]
+    fetch: Annotated[str, OfRequest]
+
+
+class RunDocument(Results, Chunking, Provenance):
+    """The content of `run.json` of a run; `content_sha256` and `files` are added when the run is finished."""
+
+    failing: Annotated[FailingEntry | None, CheckedBy("failing")] = None
+    vectors_per_s: Annotated[Number, OfRequest]
+    content_sha256: Annotated[str | None, CheckedBy("content")] = None
+    files: Annotated[Mapping[str, str], CheckedBy("files")] = Field(default_factory=dict)
+
+
+class MeasuredEntry(Entries):
+    """What was measured, what the system granted, and why the readings are no MET."""
+
+    scope: Annotated[str, OfMeasured]
+    interval: Annotated[str, OfMeasured]
+    quantity: Annotated[str, OfMeasured]
+    unit: Annotated[str, OfMeasured]
+    block: Annotated[int, OfMeasured]
+    samples: Annotated[int, OfMeasured]
+    segment: Annotated[int, OfMeasured]
+    segments: Annotated[int, OfMeasured]
+    warmup: Annotated[int, Believed]
+    duration_s: Annotated[Number | None, OfMeasured]
+    pause_s: Annotated[Number, OfMeasured]
+    cycle_ns: Annotated[Number, OfMeasured]
+    options: Annotated[Sequence[str], Believed]
+    fifo: Annotated[int | None, Believed]
+    fifo_refused: Annotated[str, Believed]
+    memory_lock_asked: Annotated[bool, OfMeasured]
+    memory_locked: Annotated[bool, Believed]
+    dma_latency_asked: Annotated[bool, OfMeasured]
+    dma_latency_held: Annotated[bool, Believed]
+    not_met_because: Annotated[str, OfMeasured]
+
+
+class OutputsEntry(ComparisonEntry):
+    """Whether the outputs were right; `sha256` are their hashes, each with how many segments had these."""
+
+    compared: Annotated[int, OfOutputs]
+    differing: Annotated[int, OfOutputs]
+    first: Annotated[DifferenceEntry | None, OfOutputs]
+    own: Annotated[int, OfOutputs]
+    sha256: Annotated[Mapping[str, int], OfOutputs] = Field(default_factory=dict)
+
+
+class QuantileEntry(Entries):
+    """A quantile; `value_ns` is None if the sample does not give it."""
+
+    probability: Number
+    value_ns: Number | None
+    interval: Mapping[str, Any]
+
+
+class SummaryEntry(Entries):
+    """The statistics of times; see `harness.analysis.timing.Summary`."""
+
+    executions: int
+    min_ns: Number
+    mean_ns: Number
+    mean_interval: Mapping[str, Any]
+    median_ns: Number
+    median_interval: Mapping[str, Any]
+    deviation_ns: Number | Mapping[str, Any] | None
+    quantiles: Sequence[QuantileEntry]
+    max_ns: Number
+    longer_at_most: Number
+
+
+class ClockEntry(Entries):
+    """The clock, or the counter, and what a reading of it costs."""
+
+    source: str
+    resolution_ns: Number
+    readings: int
+    cost: SummaryEntry
+    constant: int | None
+
+
+class SegmentEntry(Entries):
+    """A process of the program, what disturbed it, and what changed on the board meanwhile."""
+
+    begun: str
+    elapsed_ns: int
+    process: Mapping[str, int]
+    board: Mapping[str, Any]
+
+
+class SettingEntry(Entries):
+    """A setting of the board; see `harness.boards.tuning.Setting`."""
+
+    name: str
+    path: str
+    wanted: str
+    before: str
+    reached: str
+    reason: str
+
+
+class StateEntry(Entries):
+    """What was set on the board, and what it said of itself before, between and after the segments."""
+
+    settings: Sequence[SettingEntry]
+    snapshots: Sequence[Mapping[str, Any]]
+    segments: Sequence[SegmentEntry]
+    throttled: Sequence[str]
+    unseen: Sequence[str]
+    told: Sequence[str]
+    drifted: Sequence[str]
+
+
+class LoadEntry(Entries):
+    """What else the board did; see `harness.boards.tuning.Load`."""
+
+    name: str
+    reason: str
+    argv: Sequence[str]
+    cores: Sequence[int]
+    version: str
+    metrics: str
+    failure: str
+
+
+class HistogramEntry(Entries):
+    """A histogram; see `harness.analysis.timing.Histogram`."""
+
+    edges_ns: Sequence[Number]
+    counts: Sequence[int]
+
+
+class PartEntry(Entries):
+    """A part of what was measured: a column of the readings; see `harness.runs.measurement.parts.Part`.
+
+    Statistics of times begin with `summary`, counts of events with `executions`; a part has one or the other.
+    """
+
+    name: Annotated[str, OfMeasured]
+    ran_on: Annotated[str, OfMeasured]
+    function: Annotated[str, OfMeasured]
+    alone: Annotated[bool, OfMeasured]
+    tasks: Annotated[int, OfMeasured] = 1
+
+    summary: SummaryEntry = OMITTED
+    series: Mapping[str, Any] = OMITTED
+    pwcet: Mapping[str, Any] = OMITTED
+    pwcet_without: int = OMITTED
+    histogram: HistogramEntry = OMITTED
+    body: HistogramEntry = OMITTED
+    tail: Sequence[Sequence[Number]] = OMITTED
+    timeline: Sequence[Sequence[int]] = OMITTED
+
+    executions: int = OMITTED
+    taken_off: int = OMITTED
+    min: int = OMITTED
+    max: int = OMITTED
+    distinct: int = OMITTED
+    most_often: int = OMITTED
+    first_min: int = OMITTED
+    first_max: int = OMITTED
+    repeatable: bool = OMITTED
+    disturbed: int = OMITTED
+    most: int = OMITTED
+
+
+class ReadingsEntry(Entries):
+    """The file of all readings."""
+
+    file: str
+    sha256: str
+
+
+class ShiftEntry(Entries):
+    """How far a statistic has moved; see `harness.analysis.timing.Shift`."""
+
+    of: str
+    base_ns: Number
+    new_ns: Number
+    shift_ns: Number
+    interval: Mapping[str, Any]
+    p_value: Number | None
+    gate_ns: Number
+    noise_ns: Number
+    verdict: str
+    reason: str
+    too_noisy: bool = False
+
+
+class ComparedPartEntry(Entries):
+    """How a part compares with that of the base, or why it does not; see `harness.analysis.timing.Comparison`."""
+
+    name: str
+    verdict: str = ""
+    reasons: Sequence[str] = ()
+    shifts: Sequence[ShiftEntry] = ()
+    delta: Number | None = None
+    delta_interval: Mapping[str, Any] | None = None
+    not_given: str = ""
+    needs: int | None = None
+    base_tail: Sequence[Sequence[Number]] = ()
+
+
+class BaseEntry(Entries):
+    """A former measurement."""
+
+    run: str
+    started: str
+    readings_sha256: str = ""
+
+
+class ChangeEntry(Entries):
+    """A topic in which the base is another."""
+
+    topic: str
+    base: str
+    new: str
+
+
+class AgainstEntry(Entries):
+    """The comparison with a former measurement; `history` are those that tell the noise."""
+
+    parts: Sequence[ComparedPartEntry]
+    regressed: bool
+    slower: Sequence[str]
+    too_noisy: Sequence[str] = ()
+    base: BaseEntry
+    history: Sequence[BaseEntry]
+    changed: Sequence[ChangeEntry]
+
+
+class MeasurementDocument(Provenance):
+    """The content of `run.json` of a measurement; `content_sha256` and `files` are added when it is finished."""
+
+    kind: Annotated[str, OfRequest]
+    measured: MeasuredEntry
+    outputs: OutputsEntry
+    clock: Annotated[ClockEntry, Believed]
+    state: Annotated[StateEntry, Believed]
+    load: Annotated[LoadEntry, Believed]
+    parts: Annotated[Sequence[PartEntry], CheckedBy("numbers")]
+    devices: Annotated[Sequence[DeviceTime], Believed]
+    readings: Annotated[ReadingsEntry, CheckedBy("numbers")]
+    against: Annotated[AgainstEntry | None, CheckedBy("against")] = None
+    verdict: Annotated[str, OfVerdict]
+    reason: Annotated[str, OfVerdict]
+    content_sha256: Annotated[str | None, CheckedBy("content")] = None
+    files: Annotated[Mapping[str, str], CheckedBy("files")] = Field(default_factory=dict)
+
+
+class AnyDocument(MeasurementDocument, RunDocument):
+    """The entries of both documents, for readers of either: those of the other are missing."""
+
+    kind: str = "run"
+    measured: MeasuredEntry = OMITTED
+    outputs: OutputsEntry = OMITTED
