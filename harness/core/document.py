@@ -44,6 +44,11 @@ class Entries(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True, defer_build=True)
 
     @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Return the object that JSON types stand for; ValidationError, a ValueError, if they do not fit."""
+        return cls.model_validate_json(json.dumps(content))
+
+    @classmethod
     def view(cls, content: Any) -> Self:
         """Return the object without checking it: for readers of damaged documents, and of those of earlier versions.
 
@@ -80,7 +85,7 @@ class Document(Entries):
     def read(cls, path: Path) -> Self:
         """Return the document in a file; RequestError names file, entry and reason if it is no such document."""
         try:
-            return cls.model_validate_json(json.dumps(cls._current(read_document(path))))
+            return cls.from_json(cls._current(read_document(path)))
         except ValidationError as error:
             wrong = error.errors(include_url=False, include_input=False)[0]
             reason = f"{'.'.join(map(str, wrong['loc'])) or path.name}: {wrong['msg']}"

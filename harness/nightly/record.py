@@ -14,12 +14,15 @@ The evidence of an entry is a run folder like any other: runs/<time>-<number>_<b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Literal, TypeVar
 
-from harness.core.document import write_json
+from pydantic import Field, TypeAdapter
+
+from harness.core.document import Document, write_json
 from harness.core.errors import RequestError
 from harness.core.outcome import Ending, Outcome
 from harness.core.safe_io import read_document
@@ -28,6 +31,10 @@ NIGHTS = "nights"
 LATEST_S = 1e11  # of the year 5138
 
 Action = Literal["run", "prove", "measure"]
+Time = Annotated[float, Field(ge=0, lt=LATEST_S)]
+"""Seconds, or seconds since 1970."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -44,7 +51,7 @@ class Entry:
     items: str
     action: Action
     expect: Outcome
-    limit_s: float
+    limit_s: Time
     options: tuple[str, ...] = ()
     against: int = 0
 
@@ -58,8 +65,8 @@ class Entry:
 class Attempt:
     """One start of an entry's command; times are seconds since 1970."""
 
-    began_s: float
-    ended_s: float
+    began_s: Time
+    ended_s: Time
     ending: Ending
 
 
@@ -88,7 +95,7 @@ class Begun:
 
     number: int
     attempts: tuple[Attempt, ...] = ()
-    began_s: float | None = None
+    began_s: Time | None = None
     run: str = ""
     interrupted: int = 0
 
@@ -98,8 +105,23 @@ class Health:
     """What a board's health check said; `quarantined` is why the board is out of use, empty if it is not."""
 
     board: str
-    checked_s: float
+    checked_s: Time
     quarantined: str = ""
+
+
+class NightDocument(Document):
+    """The content of `night.json`; `sha256` is that of the file that the entries come from."""
+
+    began_s: Time
+    file: str
+    sha256: str
+    entries: Sequence[Entry]
+
+
+class EndedDocument(Document):
+    """The content of `ended.json`."""
+
+    ended_s: Time
 
 
 @dataclass(frozen=True)
@@ -139,8 +161,7 @@ def create(folder: Path, began_s: float, file: str, sha256: str, entries: tuple[
     """A new night, kept in `folder`; `sha256` is that of the file that the entries come from."""
     for part in ("boards", "begun", "entries", "logs"):
         (folder / part).mkdir(parents=True, exist_ok=True)
-    document = {"began_s": began_s, "file": file, "sha256": sha256, "entries": [asdict(entry) for entry in entries]}
-    write_json(folder / "night.json", document)
+    write_json(folder / "night.json", NightDocument(began_s=began_s, file=file, sha256=sha256, entries=entries))
     return read(folder)
 
 
@@ -161,82 +182,37 @@ def keep_health(folder: Path, health: Health) -> None:
 
 def end(folder: Path, ended_s: float) -> None:
     """The night has ended."""
-    write_json(folder / "ended.json", {"ended_s": ended_s})
+    write_json(folder / "ended.json", EndedDocument(ended_s=ended_s))
 
 
 def read(folder: Path) -> Night:
     """The night of that folder as it is now; RequestError if it is none, or was written by another version."""
     try:
-        document = read_document(folder / "night.json")
-        results = {one.number: one for one in (_result(read_document(path)) for path in _numbered(folder / "entries"))}
-        begun = {one.number: one for one in (_begun(read_document(path)) for path in _numbered(folder / "begun"))}
-        healths = [_health(read_document(path)) for path in sorted((folder / "boards").glob("*.json"))]
+        document = NightDocument.read(folder / "night.json")
+        results = {one.number: one for one in _every(Result, folder / "entries")}
+        begun = {one.number: one for one in _every(Begun, folder / "begun")}
         ended = folder / "ended.json"
         return Night(
             folder,
-            _time(document["began_s"]),
-            _time(read_document(ended)["ended_s"]) if ended.exists() else None,
-            _text(document["file"]),
-            _text(document["sha256"]),
-            tuple(_entry(entry) for entry in document["entries"]),
+            document.began_s,
+            EndedDocument.read(ended).ended_s if ended.exists() else None,
+            document.file,
+            document.sha256,
+            tuple(document.entries),
             results,
-            {health.board: health for health in healths},
+            {health.board: health for health in _every(Health, folder / "boards")},
             {number: one for number, one in begun.items() if number not in results},
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, RequestError) as error:
         raise RequestError(f"{folder}: this is no night, or one of another version: {error}") from error
+
+
+def _every(kind: type[T], folder: Path) -> list[T]:
+    """Return what the files of a folder contain, in the order of their names."""
+    files, form = (json.dumps(read_document(path)) for path in sorted(folder.glob("*.json"))), TypeAdapter(kind)
+    return [form.validate_json(file, strict=True, extra="forbid") for file in files]
 
 
 def folders(runs: Path) -> list[Path]:
     """The folders of all nights, the latest last."""
     return sorted(path.parent for path in (runs / NIGHTS).glob("*/night.json"))
-
-
-def _entry(document: dict[str, Any]) -> Entry:
-    texts = {key: _text(document[key]) for key in ("board", "model", "items", "action")}
-    options = tuple(_text(option) for option in document["options"])
-    values = {"expect": Outcome(document["expect"]), "limit_s": _time(document["limit_s"]), "options": options}
-    return Entry(**document | texts | values)
-
-
-def _health(document: dict[str, Any]) -> Health:
-    texts = {key: _text(document[key]) for key in ("board", "quarantined")}
-    return Health(**document | texts | {"checked_s": _time(document["checked_s"])})
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
-
-
-def _time(value: Any) -> float:
-    """Seconds; ValueError for what cannot be calculated with, or has no date."""
-    if not isinstance(value, int | float) or not 0 <= value < LATEST_S:
-        raise ValueError(f"{value!r} is no time")
-    return value
-
-
-def _numbered(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.json"))
-
-
-def _result(document: dict[str, Any]) -> Result:
-    values = {"ending": _ending(document["ending"]), "attempts": _attempts(document), "run": _text(document["run"])}
-    return Result(**document | values)
-
-
-def _begun(document: dict[str, Any]) -> Begun:
-    began_s = document["began_s"]
-    values = {"began_s": None if began_s is None else _time(began_s), "run": _text(document["run"])}
-    return Begun(**document | values | {"attempts": _attempts(document)})
-
-
-def _attempts(document: dict[str, Any]) -> tuple[Attempt, ...]:
-    return tuple(
-        Attempt(_time(one["began_s"]), _time(one["ended_s"]), _ending(one["ending"])) for one in document["attempts"]
-    )
-
-
-def _ending(document: dict[str, Any]) -> Ending:
-    return Ending(Outcome(document["outcome"]), _text(document["reason"]), _text(document["part"]))

@@ -159,7 +159,7 @@ def origin(job: Job, environment: dict[str, str], setup: list[dict[str, Any]]) -
         started=f"{job.started:%Y-%m-%dT%H:%M:%SZ}",
         finished=f"{finished:%Y-%m-%dT%H:%M:%SZ}",
         wall_s=round((finished - job.started).total_seconds(), 3),
-        attempts=[AttemptEntry(**attempt) for attempt in job.folder.attempts()],
+        attempts=[AttemptEntry.from_json(attempt) for attempt in job.folder.attempts()],
         command=command_line(),
         board=BoardEntry(
             **job.identity.document(),
@@ -169,7 +169,7 @@ def origin(job: Job, environment: dict[str, str], setup: list[dict[str, Any]]) -
         ),
         model=ModelEntry(**model_document(job.network)),
         plan=PlanEntry(**plan_document(job.plan, where_of(job))),
-        assessment=AssessmentEntry(**plan_check.document(job.assessment)),
+        assessment=AssessmentEntry.from_json(plan_check.document(job.assessment)),
         bundle=BundleEntry(
             sha256=bundle.sha256,
             compiler=bundle.compiler,

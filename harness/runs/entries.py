@@ -461,8 +461,8 @@ class SettingEntry(Entries):
     name: str
     path: str
     wanted: str
-    before: str
-    reached: str
+    before: str | None
+    reached: str | None
     reason: str
 
 
@@ -544,11 +544,11 @@ class ShiftEntry(Entries):
     of: str
     base_ns: Number
     new_ns: Number
-    shift_ns: Number
+    shift_ns: Number | None
     interval: Mapping[str, Any]
     p_value: Number | None
     gate_ns: Number
-    noise_ns: Number
+    noise_ns: Number | None
     verdict: str
     reason: str
     too_noisy: bool = False
