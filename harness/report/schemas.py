@@ -1,0 +1,30 @@
+"""The JSON Schema of every document: `python -m harness.report.schemas` writes docs/schemas anew."""
+
+from __future__ import annotations
+
+from harness.analysis.proof.document import ProofDocument
+from harness.boards.workspace import ROOT
+from harness.core.document import Document, json_schema
+from harness.nightly.record import NightDocument
+from harness.runs.entries import MeasurementDocument, RunDocument
+from harness.targets.bundle import Manifest
+
+FOLDER = ROOT / "docs" / "schemas"
+DOCUMENTS: dict[str, type[Document]] = {
+    "run": RunDocument,
+    "measurement": MeasurementDocument,
+    "proof": ProofDocument,
+    "night": NightDocument,
+    "bundle": Manifest,
+}
+
+
+def schemas() -> dict[str, str]:
+    """Return the content of each file of docs/schemas by its name."""
+    return {f"{name}.schema.json": json_schema(model) for name, model in DOCUMENTS.items()}
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for file, text in schemas().items():
+        (FOLDER / file).write_text(text)
