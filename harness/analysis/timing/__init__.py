@@ -9,11 +9,18 @@ histogram, empirical_tail  what pictures are drawn from
 
 from harness.analysis.timing.comparison import Comparison, Shift, Verdict, compare
 from harness.analysis.timing.extremes import Extremes, NotApplicable, Point, Pwcet, Rules, analyse
-from harness.analysis.timing.histogram import Exceedance, Histogram, empirical_tail, histogram
 from harness.analysis.timing.hypotheses import Outcome
 from harness.analysis.timing.sample import Interval, NotGiven, Times, as_times, p_text
 from harness.analysis.timing.series import Drift, Outliers, Series, WarmUp, describe
-from harness.analysis.timing.summary import Quantile, Summary, summarise
+from harness.analysis.timing.summary import (
+    Exceedance,
+    Histogram,
+    Quantile,
+    Summary,
+    empirical_tail,
+    histogram,
+    summarise,
+)
 
 __all__ = [
     "Comparison",

@@ -24,11 +24,10 @@ import numpy.typing as npt
 from scipy import stats
 
 from harness.analysis.timing import hypotheses
-from harness.analysis.timing.clock import resolution
 from harness.analysis.timing.fit import Fit, by_l_moments, fit, goodness, level_intervals
 from harness.analysis.timing.hypotheses import Outcome
 from harness.analysis.timing.laws import ExtremeValue, Law, Pareto
-from harness.analysis.timing.sample import Floats, Interval, Times, as_times, check_confidence, p_text
+from harness.analysis.timing.sample import Floats, Interval, Times, as_times, check_confidence, p_text, resolution
 
 # The likelihood is regular above -1/2 (Smith 1985); from 1/2 on the law has no variance, which no execution time lacks.
 SHAPES = (-0.5, 0.5)

@@ -10,9 +10,8 @@ import numpy.typing as npt
 from scipy import stats
 
 from harness.analysis.timing import hypotheses
-from harness.analysis.timing.clock import Tick, resolution, tick
 from harness.analysis.timing.hypotheses import Outcome
-from harness.analysis.timing.sample import Floats, NotGiven, Times, as_times
+from harness.analysis.timing.sample import Floats, NotGiven, Tick, Times, as_times, resolution, tick
 
 FEWEST = 20  # executions; of fewer no shape of a series can be told
 WARM_UP_SHARE = 4  # a warm-up ends within the first quarter: what comes later is a change

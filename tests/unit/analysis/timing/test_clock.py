@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.analysis.timing import NotGiven
-from harness.analysis.timing.clock import Tick, resolution, tick
-from harness.analysis.timing.sample import Times
+from harness.analysis.timing.sample import Tick, Times, resolution, tick
 from tests.support.timing import synthetic
 
 
