@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from harness.core.time_units import US
@@ -46,30 +47,23 @@ class Step:
 
 @dataclass(frozen=True)
 class Box:
-    """A task; `lines` is the text that fits into it, `shade` one of SHADES, `number` that of the task in the plan."""
+    """A task or the waiting time at a hand-over.
+
+    `lines` is the text that fits into it, `number` that of the task in the plan, `shade` one of SHADES.
+    """
 
     x: float
     y: float
     width: float
     step: Step
-    lines: tuple[str, ...]
-    number: int
-    shade: int
+    lines: tuple[str, ...] = ()
+    number: int = 0
+    shade: int = 0
 
     @property
     def is_named(self) -> bool:
-        """Whether the name fits, and not only its number."""
+        """Return whether the name fits, and not only its number."""
         return bool(self.lines) and self.lines[0] != str(self.number)
-
-
-@dataclass(frozen=True)
-class Wait:
-    """An item at a hand-over, from its coming to its leaving."""
-
-    x: float
-    y: float
-    width: float
-    step: Step
 
 
 @dataclass(frozen=True)
@@ -104,7 +98,7 @@ class Half:
     y: float
     lanes: tuple[tuple[str, float], ...]
     boxes: tuple[Box, ...]
-    waits: tuple[Wait, ...]
+    waits: tuple[Box, ...]
     bars: tuple[Bar, ...]
     arrows: tuple[Arrow, ...]
     rules: tuple[float, ...]
@@ -137,10 +131,10 @@ class Swimlanes:
 
 
 def draw(picture: Mapping[str, Any]) -> Swimlanes:
-    """Lay out the `picture` of a run document's `conformance`; ValueError if its schedule cannot be walked."""
+    """Lay out the `picture` of a run document's `conformance`; ValueError if its schedule does not end."""
     planned, planned_ticks = _planned(picture)
     measured, measured_ticks = _measured(picture)
-    sheet = _Sheet.of(picture, planned)
+    sheet = _Sheet(picture, planned)
     unit = min(TASK_WIDTH, AREA_WIDTH / max(step.end for step in planned))
     schedule = sheet.half(0, unit, planned, planned_ticks)
     axis = Axis("", 0, picture["span_ns"], LABEL_WIDTH, LABEL_WIDTH + AREA_WIDTH, unit=US.nanoseconds, count=AXIS_TICKS)
@@ -231,95 +225,71 @@ class _Tick:
         return [Step(other, kind, name, execution, shown, end) for other in together]
 
 
-@dataclass(frozen=True)
 class _Sheet:
-    """What both halves share: the items, who takes part in which hand-over, numbers of tasks, shades of executions."""
+    """Place the shapes of both halves, with common numbers of tasks and shades of executions."""
 
-    items: tuple[str, ...]
-    parties: Mapping[str, Sequence[str]]
-    numbers: Mapping[str, int]
-    shades: Mapping[int, int]
-
-    @classmethod
-    def of(cls, picture: Mapping[str, Any], planned: Sequence[Step]) -> _Sheet:
-        items = tuple(item["name"] for item in picture["items"])
-        tasks = sorted(
-            (step for step in planned if step.kind == TASK), key=lambda step: (step.begin, items.index(step.item))
-        )
-        return cls(
-            items,
-            {hand_over["name"]: hand_over["items"] for hand_over in picture["hand_overs"]},
-            {name: number for number, name in enumerate(dict.fromkeys(step.name for step in tasks), 1)},
-            {execution: number % SHADES for number, execution in enumerate(picture["executions"])},
-        )
+    def __init__(self, picture: Mapping[str, Any], planned: Sequence[Step]) -> None:
+        self.items = [item["name"] for item in picture["items"]]
+        self.writers = {hand_over["name"]: hand_over["items"][0] for hand_over in picture["hand_overs"]}
+        tasks = [step for step in planned if step.kind == TASK]
+        tasks.sort(key=lambda step: (step.begin, self.items.index(step.item)))
+        self.numbers = {name: number for number, name in enumerate(dict.fromkeys(step.name for step in tasks), 1)}
+        self.shades = {execution: number % SHADES for number, execution in enumerate(picture["executions"])}
 
     def half(self, y: float, scale: float, steps: Sequence[Step], rules: Sequence[float]) -> Half:
-        """All shapes of one half below `y`; `scale` is SVG units per unit of the steps."""
-        drawn = _Half(self, y + TITLE_HEIGHT, scale)
-        crossings = [step for step in steps if step.kind != TASK]
+        """Place all shapes of one half below `y`; `scale` is SVG units per unit of the steps."""
+        lanes = {item: y + TITLE_HEIGHT + row * (LANE_HEIGHT + LANE_SPACE) for row, item in enumerate(self.items)}
+        middles = {item: top + LANE_HEIGHT / 2 for item, top in lanes.items()}
+        placed = [
+            Box(_x(step.begin, scale), middles[step.item] - BOX_HEIGHT / 2, _width(step, scale), step) for step in steps
+        ]
         return Half(
             y,
-            tuple((item, drawn.lane(item)) for item in self.items),
-            tuple(drawn.box(step) for step in steps if step.kind == TASK),
-            tuple(wait for step in crossings if (wait := drawn.wait(step)).width >= 1),
-            tuple(drawn.bars(crossings)),
-            tuple(drawn.arrows(crossings)),
-            tuple(drawn.x(rule) for rule in rules),
+            tuple(lanes.items()),
+            tuple(self._labelled(box) for box in placed if box.step.kind == TASK),
+            tuple(box for box in placed if box.step.kind != TASK and box.width >= 1),
+            tuple(_bars(steps, scale, middles)),
+            tuple(self._arrows(steps, scale, middles)),
+            tuple(_x(rule, scale) for rule in rules),
             max(THINNEST_BAR, min(WIDEST_BAR, scale * CROSSING / 2)),
         )
 
+    def _labelled(self, box: Box) -> Box:
+        number, execution = self.numbers[box.step.name], f"n={box.step.execution}"
+        lines = _fit(box.step.name, number, box.width)
+        if lines and len(self.shades) > 1 and _fits(execution, box.width):
+            lines = (*lines, execution)
+        return dataclasses.replace(box, lines=lines, number=number, shade=self.shades[box.step.execution])
 
-@dataclass(frozen=True)
-class _Half:
-    """Where the steps of one half lie; `top` is the upper edge of the first lane."""
-
-    sheet: _Sheet
-    top: float
-    scale: float
-
-    def x(self, at: float) -> float:
-        return round(LABEL_WIDTH + at * self.scale, 2)
-
-    def lane(self, item: str) -> float:
-        return self.top + self.sheet.items.index(item) * (LANE_HEIGHT + LANE_SPACE)
-
-    def middle(self, item: str) -> float:
-        return self.lane(item) + LANE_HEIGHT / 2
-
-    def box(self, step: Step) -> Box:
-        width = round((step.end - step.begin) * self.scale, 2)
-        number = self.sheet.numbers[step.name]
-        lines = _fit(step.name, number, width)
-        if lines and len(self.sheet.shades) > 1:
-            lines = (*lines, f"n={step.execution}") if _fits(f"n={step.execution}", width) else lines
-        y = self.middle(step.item) - BOX_HEIGHT / 2
-        return Box(self.x(step.begin), y, width, step, lines, number, self.sheet.shades[step.execution])
-
-    def wait(self, step: Step) -> Wait:
-        y = self.middle(step.item) - BOX_HEIGHT / 2
-        return Wait(self.x(step.begin), y, round((step.end - step.begin) * self.scale, 2), step)
-
-    def bars(self, crossings: Sequence[Step]) -> Iterator[Bar]:
-        for (_, name), steps in _by_hand_over(crossings, BARRIER):
-            stops = sorted(self.middle(step.item) for step in steps)
-            yield Bar(self.x(max(step.begin for step in steps)), tuple(stops), name, tuple(step.item for step in steps))
-
-    def arrows(self, crossings: Sequence[Step]) -> Iterator[Arrow]:
-        for (_, name), steps in _by_hand_over(crossings, FLAG):
-            writer = self.sheet.parties[name][0]
-            raised = next(step for step in steps if step.item == writer)
-            for step in steps:
+    def _arrows(self, steps: Sequence[Step], scale: float, middles: Mapping[str, float]) -> Iterator[Arrow]:
+        for name, reached in _by_hand_over(steps, FLAG):
+            writer = self.writers[name]
+            raised = next(step for step in reached if step.item == writer)
+            for step in reached:
                 if step is not raised:
-                    begin, end = self.x(raised.begin), self.x(step.end)
-                    yield Arrow(begin, self.middle(writer), end, self.middle(step.item), name, (writer, step.item))
+                    start, end = _x(raised.begin, scale), _x(step.end, scale)
+                    yield Arrow(start, middles[writer], end, middles[step.item], name, (writer, step.item))
 
 
-def _by_hand_over(crossings: Sequence[Step], kind: str) -> Iterator[tuple[tuple[int, str], list[Step]]]:
-    def which(step: Step) -> tuple[int, str]:
-        return step.execution, step.name
+def _x(at: float, scale: float) -> float:
+    return round(LABEL_WIDTH + at * scale, 2)
 
-    of_kind = sorted((step for step in crossings if step.kind == kind), key=which)
-    return ((key, list(steps)) for key, steps in groupby(of_kind, key=which))
+
+def _width(step: Step, scale: float) -> float:
+    return round((step.end - step.begin) * scale, 2)
+
+
+def _bars(steps: Sequence[Step], scale: float, middles: Mapping[str, float]) -> Iterator[Bar]:
+    for name, reached in _by_hand_over(steps, BARRIER):
+        stops = sorted(middles[step.item] for step in reached)
+        x = _x(max(step.begin for step in reached), scale)
+        yield Bar(x, tuple(stops), name, tuple(step.item for step in reached))
+
+
+def _by_hand_over(steps: Sequence[Step], kind: str) -> Iterator[tuple[str, list[Step]]]:
+    """Yield the name of every hand-over of a kind in every execution, with its steps."""
+    of_kind = sorted((step for step in steps if step.kind == kind), key=attrgetter("execution", "name"))
+    return ((name, list(found)) for (_, name), found in groupby(of_kind, key=attrgetter("execution", "name")))
 
 
 def _fits(text: str, width: float) -> bool:
