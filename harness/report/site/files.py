@@ -32,11 +32,11 @@ PAGES = ("*.html", "nights/*.html", "boards/*.html")
 
 @dataclass(frozen=True)
 class Page:
-    """A page of the site: where it is, its template, and the value that the template shows."""
+    """A page of the site: where it is, its template, and the values that the template shows."""
 
     path: str
     template: str
-    view: Any
+    view: Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader
+from markdown_it import MarkdownIt
+from markdown_it.common.utils import escapeHtml
+from markupsafe import Markup
 
 from harness import __version__
 from harness.core.text import duration
@@ -22,7 +26,6 @@ from harness.report.page import environment
 from harness.report.site import files
 from harness.report.site.files import Page, Written
 from harness.report.site.labels import SIGNS, day, moment, tone
-from harness.report.site.markdown import Block, blocks
 from harness.report.site.nights import Absent, Known, Shift, board_page, shift
 from harness.report.site.open_since import Lasting
 from harness.report.site.source import Bench, Laboratory, OutOfUse
@@ -59,72 +62,11 @@ class RunRow:
 
 @dataclass(frozen=True)
 class Site:
-    """What every page needs: `root` leads from it to the index."""
+    """Facts that every page needs: `root` leads from it to the index."""
 
     root: str
     mutation: bool
     refresh_s: int | None
-
-
-@dataclass(frozen=True)
-class Index:
-    """The first page; `seen` is when the locks told which boards are `absent` now, empty if they did not."""
-
-    site: Site
-    last: Shift | None
-    absent: tuple[Absent, ...]
-    seen: str
-    before: tuple[Shift, ...]
-    unreadable: tuple[tuple[str, str], ...]
-    latest: tuple[RunRow, ...]
-    drawn: tuple[Course, ...]
-    courses: tuple[Course, ...]
-    runs: int
-    runs_page: str
-    since: str
-
-
-@dataclass(frozen=True)
-class NightPage:
-    """All of a night."""
-
-    site: Site
-    night: Shift
-    previous: str
-    next: str
-
-
-@dataclass(frozen=True)
-class BoardPage:
-    """All of a board: its trends, its latest runs, and when it was quarantined."""
-
-    site: Site
-    board: str
-    where: str
-    soc: str
-    courses: tuple[Course, ...]
-    runs: tuple[RunRow, ...]
-    quarantined: tuple[tuple[str, str, str], ...]
-
-
-@dataclass(frozen=True)
-class RunsPage:
-    """Some of all runs, the latest first; page 1 has the `oldest`."""
-
-    site: Site
-    number: int
-    oldest: bool
-    latest: bool
-    lines: tuple[RunRow, ...]
-    since: str
-
-
-@dataclass(frozen=True)
-class Mutation:
-    """The table of what finds a wrong program."""
-
-    site: Site
-    blocks: tuple[Block, ...]
 
 
 def build(folder: Path, laboratory: Laboratory, *, refresh_s: int | None = None) -> Written:
@@ -180,7 +122,7 @@ def _pages(laboratory: Laboratory, reports: Mapping[str, Mapping[str, str]], ref
     yield from _board_pages(laboratory, shifts, lines, courses, below)
     yield from _run_pages(lines, laboratory.since, above)
     if laboratory.mutation:
-        yield Page("mutation.html", "site_mutation.html.jinja", Mutation(above, blocks(laboratory.mutation)))
+        yield Page("mutation.html", "site_mutation.html.jinja", {"site": above, "text": markdown(laboratory.mutation)})
 
 
 def _known(laboratory: Laboratory, reports: Mapping[str, Mapping[str, str]]) -> Known:
@@ -235,27 +177,27 @@ def _index(
     courses: tuple[Course, ...],
     site: Site,
     refresh_s: int | None,
-) -> Index:
+) -> dict[str, Any]:
     last = shifts[0] if shifts else None
     live = dataclasses.replace(site, refresh_s=refresh_s if last and last.state == "runs now" else None)
     moved = [one for one in courses if one.moved and one.charts]
     drawn = moved or [one for one in courses if one.charts] * (len(courses) <= MOST_DRAWN)
     before = tuple(dataclasses.replace(one, rows=()) for one in shifts[1:])
     absent = _absent(last.quarantined if last else (), laboratory.bench, known)
-    return Index(
-        live,
-        last,
-        absent,
-        day(laboratory.bench.seen_s) if absent and laboratory.bench else "",
-        before,
-        laboratory.unreadable,
-        lines[:LATEST],
-        tuple(drawn[:MOST_DRAWN]),
-        tuple(dataclasses.replace(one, charts=()) for one in courses),
-        len(lines),
-        run_page(_count_pages(lines)),
-        laboratory.since,
-    )
+    return {
+        "site": live,
+        "last": last,
+        "absent": absent,  # boards out of use now
+        "seen": day(laboratory.bench.seen_s) if absent and laboratory.bench else "",  # when the locks were read
+        "before": before,
+        "unreadable": laboratory.unreadable,
+        "latest": lines[:LATEST],
+        "drawn": drawn[:MOST_DRAWN],
+        "courses": [dataclasses.replace(one, charts=()) for one in courses],
+        "runs": len(lines),
+        "runs_page": run_page(_count_pages(lines)),
+        "since": laboratory.since,
+    }
 
 
 def _absent(found: Sequence[Absent], bench: Bench | None, known: Known) -> tuple[Absent, ...]:
@@ -283,7 +225,8 @@ def _night_pages(shifts: Sequence[Shift], site: Site, refresh_s: int | None) -> 
     for at, one in enumerate(shifts):
         later, earlier = (shifts[near].page if 0 <= near < len(shifts) else "" for near in (at - 1, at + 1))
         own = dataclasses.replace(site, refresh_s=refresh_s if one.state == "runs now" else None)
-        yield Page(one.page, "site_night.html.jinja", NightPage(own, one, earlier, later))
+        view = {"site": own, "night": one, "previous": earlier, "next": later}
+        yield Page(one.page, "site_night.html.jinja", view)
 
 
 def _board_pages(
@@ -295,15 +238,17 @@ def _board_pages(
     boards = {*runs, *(row.board for one in shifts for row in one.rows)} - {""}
     for board in sorted(boards):
         own = runs.get(board, [])
-        view = BoardPage(
-            site,
-            board,
-            next((run.kind for run, _ in own if run.kind), ""),
-            next((run.soc for run, _ in own if run.soc), ""),
-            tuple(one for one in courses if one.board == board),
-            tuple(line for _, line in own[:BOARD_RUNS]),
-            tuple((one.when, one.page, out.reason) for one in shifts for out in one.quarantined if out.board == board),
-        )
+        view = {
+            "site": site,
+            "board": board,
+            "where": next((run.kind for run, _ in own if run.kind), ""),
+            "soc": next((run.soc for run, _ in own if run.soc), ""),
+            "courses": [one for one in courses if one.board == board],
+            "runs": [line for _, line in own[:BOARD_RUNS]],
+            "quarantined": [
+                (one.when, one.page, out.reason) for one in shifts for out in one.quarantined if out.board == board
+            ],
+        }
         yield Page(board_page(board), "site_board.html.jinja", view)
 
 
@@ -313,7 +258,14 @@ def _run_pages(lines: Sequence[RunRow], since: str, site: Site) -> Iterator[Page
     count = _count_pages(lines)
     for number in range(1, count + 1):
         own = tuple(oldest_first[(number - 1) * PER_PAGE : number * PER_PAGE][::-1])
-        view = RunsPage(site, number, number == 1, number == count, own, since)
+        view = {
+            "site": site,
+            "number": number,
+            "oldest": number == 1,
+            "latest": number == count,
+            "lines": own,
+            "since": since,
+        }
         yield Page(run_page(number), "site_runs.html.jinja", view)
 
 
@@ -324,3 +276,14 @@ def _count_pages(lines: Sequence[RunRow]) -> int:
 def run_page(number: int) -> str:
     """The address of a page of runs, from 1 for the oldest."""
     return f"runs-{number}.html"
+
+
+def markdown(text: str) -> Markup:
+    """Return the HTML of a Markdown text: HTML in it is escaped, and links and images keep only their text."""
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    rules = {"link_open": "", "link_close": "", "table_open": '<div class="scroll"><table>\n'}
+    rules["table_close"] = "</table></div>\n"
+    for name, tag in rules.items():
+        parser.add_render_rule(name, lambda *_, tag=tag: tag)
+    parser.add_render_rule("image", lambda _, tokens, index, *__: escapeHtml(tokens[index].content))
+    return Markup(parser.render(clean(text)))  # noqa: S704 - the parser escapes
