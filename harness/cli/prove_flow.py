@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.analysis import proof
-from harness.analysis.proof import Effort, Question, Subject, composition, effort, launches, races, structure
+from harness.analysis.proof import Effort, Question, Subject, composition, effort_of, launches, races, structure
 from harness.core.console import Console
 from harness.execution import fp_environment
 from harness.execution import program as board_program
@@ -26,7 +26,7 @@ def prove(job: Job, deployed: Deployed, console: Console) -> dict[str, Any]:
     all_floats = job.request.floats == "all"
     with tempfile.TemporaryDirectory() as scratch:
         probe = Probe(deployed, board_program.options(job.plan), job.profile.timeout_s, Path(scratch))
-        subject, wanted = Subject.of(job.program, probe), effort.of(run_document.where_of(job))
+        subject, wanted = Subject.of(job.program, probe), effort_of(run_document.where_of(job))
         program = job.bundle.folder / PROGRAM, job.bundle.files[PROGRAM]
         of_file = structure.questions(job.program, program)
         stages = proof.questions(subject, all_floats=all_floats, random_vectors=wanted.random_vectors)

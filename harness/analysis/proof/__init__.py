@@ -5,11 +5,9 @@ The stages that answer are the functions that the schedule runs; see `docs/prove
 
 from __future__ import annotations
 
-from harness.analysis.proof.argument import Proof, Subject, in_order, prove, questions
-from harness.analysis.proof.assumptions import assumptions, of_plan
-from harness.analysis.proof.claims import Claim, Question, Side
+from harness.analysis.proof.argument import Proof, Subject, assumptions, in_order, of_plan, prove, questions
+from harness.analysis.proof.claims import Claim, Effort, Question, Side, effort_of
 from harness.analysis.proof.document import document
-from harness.analysis.proof.effort import Effort
 from harness.operators.obligations import ProofStep
 
 __all__ = [
@@ -22,6 +20,7 @@ __all__ = [
     "Subject",
     "assumptions",
     "document",
+    "effort_of",
     "in_order",
     "of_plan",
     "prove",

@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 
 from harness.analysis.proof.answers import differing_output
-from harness.analysis.proof.claims import Note, Question, Side
-from harness.analysis.proof.effort import Effort
+from harness.analysis.proof.claims import Effort, Note, Question, Side
 from harness.boards.hashes import hashes_of
 from harness.core.arrays import Array
 from harness.core.errors import BoardError

@@ -15,8 +15,7 @@ import numpy as np
 
 from harness.analysis.compare import difference_map
 from harness.analysis.proof import constants
-from harness.analysis.proof.claims import Note, Question, Side
-from harness.analysis.proof.effort import Effort
+from harness.analysis.proof.claims import Effort, Note, Question, Side
 from harness.core.arrays import Array
 from harness.core.errors import BoardError
 from harness.execution import dumps

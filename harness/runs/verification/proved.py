@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.analysis import proof
-from harness.analysis.proof import Question, Side, Subject, composition, effort, launches, races, structure
+from harness.analysis.proof import Question, Side, Subject, composition, effort_of, launches, races, structure
 from harness.analysis.proof.document import SCHEMA, QuestionEntry
 from harness.core.errors import BoardError
 from harness.core.file_digest import file_sha256
@@ -94,7 +94,7 @@ def _asked(evidence: Evidence, plan: Plan, scratch: Path) -> Sequence[Question]:
 
 def asked(plan: Plan, seed: int, ran_on: Sequence[str], *, all_floats: bool, scratch: Path) -> Sequence[Question]:
     """All questions of a proof in their order, with no program to ask; `scratch` is a folder for what they write."""
-    vectors, wanted = composition.seeded(plan.network, seed), effort.of(ran_on)
+    vectors, wanted = composition.seeded(plan.network, seed), effort_of(ran_on)
     right = SpecificationReference(plan.network).activations(vectors)
     program = codegen.generate(plan)
     stages = proof.questions(Subject.of(program, None), all_floats=all_floats, random_vectors=wanted.random_vectors)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.analysis.proof import Claim, ProofStep, composition, launches
-from harness.analysis.proof.effort import Effort, of
+from harness.analysis.proof.claims import Effort, effort_of
 from harness.core.arrays import Array
 from harness.core.errors import BoardError
 from harness.model.network import Network
@@ -153,8 +153,8 @@ def test_a_program_that_executes_less_often_is_no_answer(workshop: Workshop) -> 
 
 
 def test_the_effort_follows_from_where_the_items_ran() -> None:
-    assert of(["hardware", "hardware"]) == Effort([1 << 18] * 2, 70_000, 4, 1 << 20, 8192)
-    emulated = of(["emulated-cpu (qemu neoverse-n1)", "host-simulation of CUDA"])
+    assert effort_of(["hardware", "hardware"]) == Effort([1 << 18] * 2, 70_000, 4, 1 << 20, 8192)
+    emulated = effort_of(["emulated-cpu (qemu neoverse-n1)", "host-simulation of CUDA"])
     assert emulated.launches == [1 << 17, 1 << 12]
     assert emulated.random_vectors == 1 << 16
     passes = generated.passes(composition.VECTORS, emulated.block, composition.SEED, emulated.network).passes
