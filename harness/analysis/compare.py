@@ -64,7 +64,7 @@ def bits(values: Array) -> Array:
 
 
 def _count(expected: Array, actual: Array) -> tuple[int, int | None]:
-    """How many elements differ and the index of the first; block by block, so that it all stays in the caches."""
+    """Return the number of differing elements and the index of the first; blocks keep the data in the caches."""
     differing, first = 0, None
     for start in range(0, expected.size, BLOCK):
         block = expected[start : start + BLOCK] != actual[start : start + BLOCK]
@@ -76,6 +76,6 @@ def _count(expected: Array, actual: Array) -> tuple[int, int | None]:
 
 
 def difference_map(expected: Array, actual: Array) -> Array:
-    """Where the bits differ, bool (vectors, width)."""
+    """Return where the bits differ, bool (vectors, width)."""
     differing: Array = bits(expected) != bits(actual)
     return differing

@@ -29,7 +29,7 @@ class Minimal:
 
     @property
     def inputs(self) -> int:
-        """How many inputs are not zero."""
+        """Return the number of inputs that are not zero."""
         return int(np.count_nonzero(self.vector))
 
 

@@ -61,7 +61,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Stage:
-    """Where a stretch of one stage of a pipeline begins; `y` is the upper edge of its line, `is_first` on that."""
+    """Start of consecutive columns of one stage; `y` is the upper edge of its line, `is_first` on that line."""
 
     x: float
     y: float
@@ -205,11 +205,11 @@ class _Grid:
         return self.box_y(column, row) + BOX_HEIGHT / 2
 
     def behind(self, column: int) -> float:
-        """In the gap behind a box, with room for an arrow's head before the next one."""
+        """Return the coordinate in the gap after a box that leaves room for an arrow's head before the next one."""
         return self.x(column) + BOX_WIDTH + 0.36 * GAP
 
     def wires(self, writer: Box, reader: Box) -> tuple[str, ...]:
-        """From one box to one of a later column; two pieces where that is the next one and begins a line."""
+        """Return the wire to a box of a later column; two pieces if that is the next column and starts a line."""
         start, end = writer.y + BOX_HEIGHT / 2, reader.y + BOX_HEIGHT / 2
         leave = f"M{writer.x + BOX_WIDTH:g} {start:g}H{self.behind(writer.column):g}"
         if reader.column > writer.column + 1:

@@ -64,7 +64,7 @@ def _swimlanes(observed: Mapping[str, Any] | None) -> Swimlanes | None:
 
 
 def _checks(run: Mapping[str, Any]) -> list[Check]:
-    """From repeating the run to recounting its result; the later ones belong into the run's folder."""
+    """Return the commands that check the run; the later ones need the run's folder."""
     return [
         *origin_checks(run),
         Check("For every chunk, the layers whose dumps differ by their SHA-256.", python(_COMPARE_HASHES)),

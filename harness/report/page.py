@@ -1,4 +1,4 @@
-"""What all pages share: their templates and filters, and the commands by which a reader checks a page."""
+"""Templates and filters that all pages share, and the commands that check a page."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def environment() -> Environment:
 
 
 def _recorded(value: Any) -> Any:
-    """What the document says, or that it says nothing: a gap in the evidence must be seen."""
+    """Return the value, or a text if it is missing: a gap in the evidence must be visible."""
     return NOT_RECORDED if value is None or not str(value) else value
 
 

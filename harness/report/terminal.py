@@ -1,4 +1,4 @@
-"""What a person reads on the terminal at the end of a run or a measurement."""
+"""Terminal summaries of runs and measurements."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Chunk:
 
     @property
     def size(self) -> int:
-        """How many vectors."""
+        """Return the number of vectors."""
         return self.stop - self.start
 
 
@@ -147,7 +147,7 @@ def recorded(
     actual: Mapping[int, Array],
     hashes: tuple[tuple[str, ...], tuple[str, ...]],
 ) -> ChunkRecord:
-    """What a chunk of a run of `count` vectors has shown: a function of what went in and came out alone.
+    """Return the record of a chunk of a run of `count` vectors: a function of its inputs and outputs alone.
 
     `references` are the right outputs of all layers for `vectors`, `actual` the board's by layer index; one that was
     not fetched had the reference's SHA-256 on the board.  `hashes` are those of all dumps of reference and board.

@@ -64,7 +64,7 @@ def smallest(job: Job, deployed: Deployed, notify: Callable[[str], None]) -> Cou
 
 
 def first_difference(records: Iterable[ChunkRecord]) -> tuple[int, Difference] | None:
-    """Of the first layer that differs, its first difference within the run."""
+    """Return the first layer that differs, with its first difference within the run."""
     found = [(layer, result.first) for record in records for layer, result in enumerate(record.layers) if result.first]
     return min(found, key=lambda pair: (pair[0], pair[1].vector), default=None)
 
@@ -93,7 +93,7 @@ class _Board:
         self._scratch = scratch
 
     def fails(self, vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
-        """For each of the vectors, (n, K): one execution."""
+        """Return for each of the vectors, (n, K), whether it fails; one execution."""
         *before, asked = (difference_map(*pair).any(axis=1) for pair in self._outputs(vectors))
         failing: npt.NDArray[np.bool_] = asked & ~np.any([np.zeros_like(asked), *before], axis=0)
         return failing

@@ -1,4 +1,4 @@
-"""What both reports say of a run: its document, cleaned and found free of contradictions, and its sums."""
+"""Facts for the reports of a run: its document, cleaned and checked for contradictions, and sums."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Facts:
 
     @property
     def on_hardware(self) -> bool:
-        """Whether all of it ran on the board's hardware; if not, no time of it is a MET."""
+        """Return whether all items ran on the board's hardware; if not, no time is a MET."""
         return not self.emulated and not self.stand_ins
 
 
@@ -72,7 +72,7 @@ def _fails(part: Mapping[str, Any] | None, key: str) -> bool:
 
 
 def where_it_ran(kind: str, stand_ins: tuple[Any, ...]) -> str:
-    """What completes a verdict on a board of this kind, with these items not on hardware."""
+    """Describe where a run was executed, from the kind of the board and the items that are simulated."""
     if kind in {EMULATED, VIRTUAL}:
         return "on an emulated board" if kind == EMULATED else "on a virtual machine"
     return f"on {kind}, in part by stand-ins" if stand_ins else f"on {kind}"
@@ -109,7 +109,7 @@ def diagnosed(run: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def place(difference: Mapping[str, Any]) -> str:
-    """Where a difference is, counted from 0: `vector 17, unit 3`; of a split layer also in which part of it."""
+    """Format the position of a difference, from 0: `vector 17, unit 3`; with the part of a split layer."""
     part = f" ({difference['part']})" if "part" in difference else ""
     return f"vector {difference['vector']:,}, unit {difference['unit']:,}{part}"
 

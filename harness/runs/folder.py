@@ -133,7 +133,7 @@ class RunFolder:
 
     @property
     def is_finished(self) -> bool:
-        """Whether it counts, and is not to be changed any more."""
+        """Return whether the run is finished; it is then not changed any more."""
         return (self.path / "run.json").exists()
 
     @property
@@ -185,7 +185,7 @@ class RunFolder:
         write_json(self.path / "request.json", dict(request) | added)
 
     def read_request(self) -> dict[str, Any]:
-        """What was asked, as `write_request` kept it; RequestError if it is damaged."""
+        """Return the request that `write_request` wrote; RequestError if it is damaged."""
         path = self.path / "request.json"
         try:
             return require_keys(read_document(path), REQUEST_KEYS, path.name)
@@ -240,7 +240,7 @@ class RunFolder:
         self._note_attempt({"stopped": _stamp(now()), "part": part, "reason": reason})
 
     def _note_attempt(self, event: Mapping[str, Any]) -> None:
-        """On a line of its own, also behind one that a dying machine or a full disk cut short."""
+        """Append the event on a new line, also after a line that a crash or a full disk cut off."""
         with (self.path / ATTEMPTS).open("a+b", buffering=0) as file:
             torn = file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n"
             file.write(b"\n" * bool(torn) + json.dumps(event).encode() + b"\n")
@@ -273,7 +273,7 @@ class RunFolder:
         return damaged
 
     def _is_of_board(self, name: str) -> bool:
-        """Whether the note of the board is whole; RequestError if it names another board than the request."""
+        """Return whether the record of the board is complete; RequestError if it names another board."""
         try:
             found = self.read_board(name)
         except RequestError:
@@ -293,7 +293,7 @@ class RunFolder:
             )
 
     def _is_whole(self, path: Path, *, fetch_all: bool) -> bool:
-        """Whether a record can be read, and the dumps that belong to it are those that were compared."""
+        """Return whether a record can be read and its dumps are those that were compared."""
         try:
             record = _read_chunk(path)
         except RequestError:
@@ -398,7 +398,7 @@ def content_sha256(files: Mapping[str, str]) -> str:
 
 
 def differs_so_far(path: Path) -> bool | None:
-    """Whether what is finished of the run in that folder, which need not be, has shown a wrong activation.
+    """Return whether the finished part of a run has a wrong activation.
 
     None if what can be read of it shows none, and some of it cannot be read.
     """
@@ -409,7 +409,7 @@ def differs_so_far(path: Path) -> bool | None:
 
 
 def _has_found(path: Path) -> bool | None:
-    """Whether a record of a chunk, or of a proof, tells of a difference; None if it cannot be read."""
+    """Return whether a record of a chunk or of a proof has a difference; None if it cannot be read."""
     try:
         record = read_document(path)
         if "layers" not in record:
@@ -422,7 +422,7 @@ def _has_found(path: Path) -> bool | None:
 
 
 def was_on_hardware(runs: Path, board: str, target: str) -> bool:
-    """Whether a finished run of any model had an item of the target on the board's hardware."""
+    """Return whether a finished run of any model had an item of the target on the board's hardware."""
     return any(_was_there(path, board, target) for path in runs.glob(f"*_{board}_*/run.json"))
 
 

@@ -35,7 +35,7 @@ LARGEST_CHUNK = 10_000
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for; `vectors` is a number or the path of a .npy file.
+    """Options of a run; `vectors` is a number or the path of a .npy file.
 
     `cover` is the share of codes for which vectors are searched, at most `vectors`; None for plain seeded ones.
 
@@ -100,7 +100,7 @@ class Job:
 
     @property
     def title(self) -> str:
-        """What runs where, for a progress bar."""
+        """Return model and board for a progress bar."""
         return f"{self.network.name} on {self.profile.name}{' (emulated)' if self.profile.emulated else ''}"
 
 
@@ -116,7 +116,7 @@ def default_chunk(network: Network) -> int:
 
 
 def command_line() -> list[str]:
-    """How this process was called, as a user would type it."""
+    """Return the command line of this process."""
     return ["harness", *sys.argv[1:]]
 
 

@@ -1,4 +1,4 @@
-"""What the sources of this installation say of a bundle that a run names: its sources, and the name that follows.
+"""Sources of a bundle in this installation, and the name that follows from them.
 
 `harness verify` asks it of the revision that made the run: see runs/verification/sources.py.
 """

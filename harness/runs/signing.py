@@ -110,7 +110,7 @@ def statement(run_json: bytes) -> bytes:
 
 
 def _predicate(run: Mapping[str, Any]) -> dict[str, Any]:
-    """What somebody who has only the envelope wants to know."""
+    """Return the facts for a reader who has only the envelope."""
     return {
         "kind": run.get("kind", "run"),
         "verdict": run["verdict"],

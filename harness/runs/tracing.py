@@ -26,7 +26,7 @@ Advance = Callable[[int], object]
 
 @dataclass(frozen=True)
 class Perturbation:
-    """What slows the program down, by its options; `executions` are traced under it."""
+    """Options that slow the program down; `executions` are traced with them."""
 
     name: str
     options: tuple[str, ...]
@@ -73,7 +73,7 @@ def observe(job: Job, deployed: Deployed, advance: Advance) -> tuple[Condition, 
 
 
 def kept(plan: Plan, folder: Path, executions: int, seed: int) -> tuple[Condition, ...]:
-    """What `observe` gave, from the traces that it left in `folder`.
+    """Return the result of `observe` from the traces that it left in `folder`.
 
     BoardError if a trace is not what it should be, OSError if it cannot be read.
     """

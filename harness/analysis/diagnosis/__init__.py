@@ -1,4 +1,4 @@
-"""Why a layer differs: which layer is to blame, and the known mistakes that explain what it wrote.
+"""Diagnosis of differing layers: the faulty layer, and the known mistakes that explain its output.
 
 Each mistake predicts a layer's output from what the layer read.  One that predicts every value of every vector
 looked at, the differing ones among them, explains the difference.  A mistake that gives the right output for every

@@ -1,4 +1,4 @@
-"""What was found out about one layer: addable over chunks, and in words."""
+"""Findings about one layer: they can be added over chunks and formatted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMED = 3  # causes in a sentence
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """How well one mistake explains what was found.
+    """Score of one mistake as an explanation of the observed values.
 
     `explained` of the differing values are as it predicts, and `contradicted` values of all are not.  It is believed
     from `least` explained values on; a `fallback` only where no other explains everything.  `example` is the first
@@ -74,7 +74,7 @@ class Observation:
         )
 
     def text(self, noun: str) -> str:
-        """What the differing ones have in common; `noun` is what they are called, in the plural."""
+        """Return what the differing values have in common; `noun` is their name in the plural."""
         direction = self._direction()
         if self.differing_ties == self.differing == self.ties:
             return f"exactly the {self.ties:,} {noun} at a tie differ{direction}"

@@ -28,7 +28,7 @@ def diagnose(case: Case) -> Diagnosis:
 
 @np.errstate(all="ignore")
 def diagnose_finish(index: int, layer: Layer, acc: Array, expected: Array, actual: Array) -> Diagnosis:
-    """As `diagnose` for what comes behind the sum alone: accumulators int64 (n, N) and outputs (n, N).
+    """Diagnose the steps after the sum alone: accumulators int64 (n, N) and outputs (n, N).
 
     The examples name the row in place of a vector.
     """
@@ -129,6 +129,6 @@ def steps(expected: Array, actual: Array) -> Array:
 
 
 def is_tie(v: Single) -> Array:
-    """Whether the finite v lies exactly half way between two integers."""
+    """Return whether the finite v is exactly half way between two integers."""
     tie: Array = v - np.floor(v) == np.float32(0.5)
     return tie

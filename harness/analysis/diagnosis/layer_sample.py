@@ -34,12 +34,12 @@ class Case:
 
     @cached_property
     def differing(self) -> Array:
-        """Where the layer itself is wrong, bool (vectors, width)."""
+        """Return where the layer itself is wrong, bool (vectors, width)."""
         return difference_map(self.expected, self.actual)
 
     @property
     def own(self) -> int:
-        """How many activations the layer itself gets wrong."""
+        """Return the number of activations that the layer itself gets wrong."""
         return int(np.count_nonzero(self.differing))
 
 
@@ -72,7 +72,7 @@ def cases(
 
 
 def _expected(layer: Layer, inputs: tuple[Array, ...], actual: Array) -> Array:
-    """What the specification makes of other inputs than the reference's; `actual` where it says nothing.
+    """Evaluate the specification on other inputs than the reference's; `actual` where it is undefined.
 
     Its sums and scores are finite, as those of every right network are.
     """

@@ -20,7 +20,7 @@ OWN_COLUMN = "every column in its place"
 
 
 def mistakes(case: Case) -> Iterator[FaultModel]:
-    """Of all vectors of a case; the causes depend on its layer alone."""
+    """Yield the mistakes for all vectors of a case; the causes depend on its layer alone."""
     if case.expected.dtype.itemsize > 1:
         yield FaultModel("the bytes of the output are in the other order", "little endian", case.expected.byteswap())
     yield from _stale_buffers(case)
@@ -42,12 +42,12 @@ def _stale_buffers(case: Case) -> Iterator[FaultModel]:
 
 
 def _one_block_earlier(values: Array, block: int) -> Array:
-    """What a buffer still holds: before the first block zeros."""
+    """Return the values of the block before; zeros before the first block."""
     return np.concatenate([np.zeros_like(values[:block]), values[:-block]])
 
 
 def _one_block_later(values: Array, block: int) -> Array:
-    """What a buffer holds already; the last block is followed by none."""
+    """Return the values of the next block; the last block has no successor."""
     return np.concatenate([values[block:], values[-block:]])[: len(values)]
 
 

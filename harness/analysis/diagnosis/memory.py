@@ -54,7 +54,7 @@ def _of_other_vectors(case: Case) -> Iterator[FaultModel]:
 
 
 class _Sources:
-    """Of which other vector each differing vector shows the right result."""
+    """The other vector whose right result each differing vector shows."""
 
     def __init__(self, case: Case) -> None:
         self.case = case

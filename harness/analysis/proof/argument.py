@@ -28,7 +28,7 @@ DRAWN_VECTORS = 1 << 16
 
 @dataclass(frozen=True)
 class Subject:
-    """What is proved: a network, what its tasks compute, each with the code of its target, the program's probe.
+    """Subject of a proof: a network, the tasks with the code of their targets, the program's probe.
 
     `parts` are whole layers, or some columns of one.  Once it is `abandoned` no answer is wanted any more.  Without a
     `probe` no program is asked: its answers are the right ones.
@@ -61,7 +61,7 @@ class Proof:
 
     @property
     def holds(self) -> bool:
-        """Whether every claim does."""
+        """Return whether every claim holds."""
         return all(claim.holds for claim in self.claims)
 
     @property
@@ -96,7 +96,7 @@ def prove(asked: Sequence[Question], advance: Advance, abandon: Callable[[], obj
 
 
 def _require_reference(claim: Claim) -> None:
-    """What the reference says wrongly is no fault of the board."""
+    """Raise ReferenceFailed if the reference answered wrongly: that is no fault of the board."""
     if claim.question.side is Side.REFERENCE and not claim.holds:
         raise ReferenceFailed(
             f"the claim '{claim.question.statement}' does not hold: {claim.counterexample}",
@@ -105,7 +105,7 @@ def _require_reference(claim: Claim) -> None:
 
 
 def in_order(questions: Iterable[Question]) -> list[Question]:
-    """By the steps of the argument."""
+    """Sort questions by the steps of the argument."""
     return sorted(questions, key=lambda question: list(ProofStep).index(question.step))
 
 
@@ -128,7 +128,7 @@ def questions(subject: Subject, *, all_floats: bool, random_vectors: int = DRAWN
 
 
 def of_plan(plan: Plan, ran_on: Sequence[str], *, all_floats: bool) -> list[str]:
-    """What is taken for granted of a plan whose items `ran_on` what this says."""
+    """Return the assumptions about a plan; `ran_on` is where each item ran."""
     places = {item.name: where for item, where in zip(plan.items, ran_on, strict=True)}
     stand_ins = {item: where for item, where in places.items() if where != targets.HARDWARE}
     granted = {item.name: targets.find(item.target).assumptions for item in plan.items}
@@ -139,7 +139,7 @@ def of_plan(plan: Plan, ran_on: Sequence[str], *, all_floats: bool) -> list[str]
 def assumptions(
     network: Network, stand_ins: Mapping[str, str], *, all_floats: bool, of_items: Mapping[str, str]
 ) -> Iterator[str]:
-    """In whole sentences, for a reader who has to judge the argument.
+    """Yield the assumptions of a proof in whole sentences.
 
     `stand_ins` says by item what played the hardware that it is for; `of_items` what its target takes for granted.
     """

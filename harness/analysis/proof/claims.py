@@ -17,7 +17,7 @@ Note: TypeAlias = Callable[[str], object]
 
 
 class Side(enum.Enum):
-    """Who answers a question: the deployed program, its file, the reference here, or a ThreadSanitizer build."""
+    """Source of an answer: the deployed program, its file, the reference here, or a ThreadSanitizer build."""
 
     BOARD = "program"
     FILE = "program file"
@@ -65,7 +65,7 @@ class Claim:
 
     @property
     def holds(self) -> bool:
-        """Whether no counterexample was found."""
+        """Return whether no counterexample was found."""
         return not self.counterexample
 
 
@@ -100,7 +100,7 @@ def effort_of(ran_on: Sequence[str]) -> Effort:
 
 
 def _launch_executions(where: str) -> int:
-    """What computes for an accelerator on a processor takes a millisecond for a launch."""
+    """Return the executions of a launch: a simulated accelerator takes a millisecond for each."""
     if where == targets.HARDWARE:
         return MOST
     return MOST // 2 if where.startswith("emulated-cpu") else MOST // 64

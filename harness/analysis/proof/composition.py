@@ -39,13 +39,13 @@ from harness.reference.stimuli import stimuli
 from harness.targets import Stage
 
 VECTORS = 2000
-"""Of each whole run under delays."""
+"""Executions of each whole run under delays."""
 DELAY_US = 300
 BLOCKS = (1, 7, 64)
 SHIFTED_BLOCKS = (1, 8)
 SEED = 2
 SHORTEST_SHIFT_NS = 1000
-"""Of a layer that takes less time than a reading of the clock."""
+"""Time of a layer that is shorter than a reading of the clock."""
 
 
 def seeded(network: Network, seed: int) -> Array:
@@ -98,7 +98,7 @@ class Whole:
         return hashes_of(self.deployed.board, [result], dumps.size(last, self.count))[0]
 
     def times_ns(self, block: int) -> Array:
-        """How long each layer took of executions of `block` vectors, uint64 (executions, layers)."""
+        """Return the time of each layer in executions of `block` vectors, uint64 (executions, layers), ns."""
         if self.deployed is None:
             return np.zeros((1, 1), np.uint64)
         self.last(["--block", str(block), "--time", "layer"])
@@ -108,7 +108,7 @@ class Whole:
 
     @property
     def activations(self) -> int:
-        """Of all layers for one vector."""
+        """Return the number of activations of all layers for one vector."""
         return sum(layer.size for layer in self.plan.network.layers)
 
 
@@ -266,7 +266,7 @@ def _last_alone(whole: Whole) -> Question:
 
 
 def merging(reader: Layer, stage: Stage, probe: Probe | None) -> Question:
-    """That a source of `reader` that several items compute comes together with every column in its place."""
+    """Ask whether a source of `reader` that several items compute has every column in its place."""
     return Question(
         ProofStep.COMPOSITION,
         Side.BOARD,

@@ -72,7 +72,7 @@ class Node:
 
 
 Rule: TypeAlias = Callable[[Node], Mapping[str, Array]]
-"""From a node to the tables that a target must have for it, by the part of their names behind the layer's."""
+"""Function from a node to the tables of a target, by the part of their names after the layer's."""
 
 
 def nodes(onnx_bytes: bytes) -> dict[str, Node]:
@@ -207,14 +207,14 @@ def in_instructions(node: Node, target: str) -> tuple[str, ...]:
 
 
 def _by_rows(node: Node) -> dict[str, Array]:
-    """Of c, c:generic and c:inlined: weights in one row an output (kernels/c/qgemm.h)."""
+    """Return tables of c, c:generic and c:inlined: weights in one row an output (kernels/c/qgemm.h)."""
     if node.operator != "QGemm":
         return _of_elements(node)
     return {"weights": node.signed.T, "offset": _offset(node), **_of_columns(node, _signed_zero_points(node))}
 
 
 def _in_panels(node: Node) -> dict[str, Array]:
-    """Of c:vector: panels of 16 columns, filled up with zeros, and a second row of offsets (qgemm_vector.h)."""
+    """Return tables of c:vector: zero-padded panels of 16 columns, and a second row of offsets (qgemm_vector.h)."""
     if node.operator != "QGemm":
         return _of_elements(node)
     offset = _offset(node)
@@ -227,14 +227,14 @@ def _in_panels(node: Node) -> dict[str, Array]:
 
 
 def _in_statements(node: Node) -> dict[str, Array]:
-    """Of c:unrolled: what init reads back from the statements of a QGemm (kernels/c/unrolled.h)."""
+    """Return values of c:unrolled that init reads back from the statements of a QGemm (kernels/c/unrolled.h)."""
     if node.operator != "QGemm":
         return {}
     return {"start": _offset(node).view(np.int32), "terms": node.centred.T.astype(np.int32)}
 
 
 def _by_columns(node: Node) -> dict[str, Array]:
-    """Of cuda:layerwise: weights as stored, one column an output (kernels/cuda/layerwise.cuh)."""
+    """Return tables of cuda:layerwise: weights as stored, one column an output (kernels/cuda/layerwise.cuh)."""
     if node.operator != "QGemm":
         return _of_elements(node)
     tables = {name: node.constants[name] for name in ("weights", "weights_zero_point")}
@@ -242,7 +242,7 @@ def _by_columns(node: Node) -> dict[str, Array]:
 
 
 def _in_fours(node: Node) -> dict[str, Array]:
-    """Of cuda:fused: groups of four outputs by four inputs, filled up with zeros (kernels/cuda/fused.cuh)."""
+    """Return tables of cuda:fused: 4 x 4 groups of outputs and inputs, padded with zeros (kernels/cuda/fused.cuh)."""
     if node.operator != "QGemm":
         return _of_elements(node)
     weights = node.constants["weights"]
@@ -261,7 +261,7 @@ def _in_fours(node: Node) -> dict[str, Array]:
 
 
 def _in_parts(node: Node) -> dict[str, Array]:
-    """Of tiovx: thresholds instead of floating point, and a head with the sizes (kernels/tiovx/protocol.h)."""
+    """Return tables of tiovx: thresholds, no floating point, and a header with the sizes (kernels/tiovx/protocol.h)."""
     if node.operator == "QuantizeLinear":
         parts, flip = {"thresholds": quantize_thresholds(node)[None]}, 0
     else:
@@ -281,7 +281,7 @@ def _in_parts(node: Node) -> dict[str, Array]:
 
 
 def _in_levels(node: Node) -> dict[str, Array]:
-    """Of vitis: weights minus zero points, thresholds in the order of a binary search (kernels/vitis/layer.hpp)."""
+    """Return tables of vitis: weights minus zero points, thresholds in search order (kernels/vitis/layer.hpp)."""
     constants = node.constants
     tables = {"weights": node.centred.astype(np.int32)}
     tables |= {name: constants[name] for name in ("bias", "input_zero_point")}

@@ -58,7 +58,7 @@ class Trial:
 
     @cached_property
     def given(self) -> dict[str, Array]:
-        """What each tensor that the launch reads from outside holds, (n, width), by its name."""
+        """Return the values of each tensor that the launch reads from outside, (n, width), by name."""
         rng = np.random.default_rng(0)
         network = self.plan.network
         known = {network.input.name: self.vectors} | {
@@ -107,7 +107,7 @@ class Trial:
 
     @cached_property
     def expected(self) -> dict[Task, Array]:
-        """What each task has to write."""
+        """Return the expected output of each task."""
         written, found = dict(self.given), {}
         for task in self.tasks:
             layer, part = self.plan.network.layers[task.layer], self.plan.part(task)
@@ -123,7 +123,7 @@ class Trial:
     def wrong(
         self, probe: Probe | None, options: Sequence[str], executions: int, asked: Sequence[Task], note: Note
     ) -> str:
-        """What is wrong with the outputs of the tasks `asked`, in words."""
+        """Describe the errors in the outputs of the tasks `asked`."""
         right = [dumps.sha256(self.expected[task]) for task in asked]
         note(" ".join(right))
         if probe is None:
@@ -156,7 +156,7 @@ def _changed_one_by_one(known: Array) -> Array:
 
 
 def _only_quantized(network: Network) -> bool:
-    """Whether the network's input, which can be any float32, is read by QuantizeLinear alone."""
+    """Return whether QuantizeLinear alone reads the network's input, which can be any float32."""
     readers = [layer for layer in network.layers if network.input.name in layer.sources]
     return all(layer.takes_every_input for layer in readers)
 

@@ -31,7 +31,7 @@ from harness.targets.codegen import Program
 from harness.targets.toolchain import Compiler
 
 VECTORS = 512
-"""Of each run; a tick takes about 0.1 ms."""
+"""Ticks of each run; a tick takes about 0.1 ms."""
 BLOCKS = (1, 7)
 RANDOM_DELAY_US = 50
 DATA_RACE = 66

@@ -526,7 +526,7 @@ def _wrong_order(forward: Forward, facts: Facts, calls: Mapping[int, Call]) -> s
 
 
 def _wrong_frames(found: Inspected, forward: Forward, facts: Facts, calls: Mapping[int, Call]) -> str:
-    """What a stage leaves in the forward's frame is what the next one takes from there."""
+    """Check that each stage reads from the forward's frame the values that the stage before left there."""
     for place, following in facts.order.items():
         if place == ENTRY or calls[place].name != forward.stages[0][0] or len(forward.stages) == 1:
             continue

@@ -1,4 +1,4 @@
-"""Whether two series differ: by how much in the median and in the tail, how sure, and whether it matters.
+"""Comparison of two series: shifts of median and tail, their significance and relevance.
 
 All executions of a side belong to its series: what was measured twice is put together, and no better retry replaces
 a worse one, for a maximum is not made smaller by measuring again.
@@ -36,7 +36,7 @@ Statistic: TypeAlias = Callable[[Times], float]
 
 
 class Verdict(enum.Enum):
-    """What can be said of a shift."""
+    """Verdict on a shift."""
 
     UNCHANGED = "unchanged"
     SLOWER = "slower"
@@ -46,7 +46,7 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True)
 class Shift:
-    """How one number of the series moved; positive is slower.
+    """Shift of one number of the series; positive is slower.
 
     `interval` is of the shift.  `gate_ns` is the smallest shift that matters, `noise_ns` the part of it that was seen.
     """
@@ -123,7 +123,7 @@ class _Rules:
 
 
 def noise(base: Times, statistic: Statistic, history: Sequence[Times] = ()) -> float:
-    """How far the statistic moves of itself, ns: the p90 of its distances from its median.
+    """Return the noise of the statistic, ns: the p90 of its distances from its median.
 
     Among the base and the earlier series, if there are three in all; else among ten parts of the base, which are
     shorter and so noisier: the gate is then wider than a history would make it.
@@ -194,7 +194,7 @@ def cliffs_delta(base: Times, new: Times, confidence: float) -> tuple[float, Int
 
 
 def _dominance(ordered: Times, values: Times) -> npt.NDArray[np.int64]:
-    """For each value: how many of `ordered` are below it, less how many are above it."""
+    """Return for each value the number of elements of `ordered` below it, minus the number above it."""
     below = np.searchsorted(ordered, values, side="left")
     return np.asarray(below - (ordered.size - np.searchsorted(ordered, values, side="right")), np.int64)
 
@@ -232,7 +232,7 @@ def _no_tail(one: Times, two: Times, needed: int) -> Shift:
 
 
 def _difference_interval(one: Interval | NotGiven, two: Interval | NotGiven, confidence: float) -> Interval | NotGiven:
-    """Of a difference, from intervals that miss with half the error each (Bonferroni)."""
+    """Return the interval of a difference, from intervals that miss with half the error each (Bonferroni)."""
     if isinstance(one, NotGiven):
         return one
     if isinstance(two, NotGiven):

@@ -42,7 +42,7 @@ FEWEST_EXECUTIONS = 500
 
 @dataclass(frozen=True)
 class Rules:
-    """What a pWCET must pass, and how far it may reach.
+    """Conditions that a pWCET must meet, and its limits.
 
     A test speaks against it below `significance`: of sound series each test refuses this share.  A curve's point
     whose probability is below 1 / (`extrapolation` x executions) is marked as beyond what the sample supports.
@@ -80,7 +80,7 @@ class Point:
 
     @property
     def words(self) -> str:
-        """How far the point lies beyond what was measured."""
+        """Describe how far the point lies beyond the sample."""
         if self.reach <= 1:
             return "within the sample"
         limit = "beyond the stated limit" if self.beyond else "within the stated limit"
@@ -125,7 +125,7 @@ class Pwcet:
 
 @dataclass(frozen=True)
 class NotApplicable:
-    """Why there is no pWCET, each a sentence; `tests` are all that were made, passed or not."""
+    """Reasons why there is no pWCET, each a sentence; `tests` are all tests, passed or not."""
 
     reasons: tuple[str, ...]
     tests: tuple[Outcome, ...] = ()
@@ -184,7 +184,7 @@ def _too_little(times: Times) -> tuple[str, ...]:
 
 
 def series_tests(times: Times) -> tuple[Outcome, ...]:
-    """What is tested of all executions: independence, one level, one distribution, no period of the slowest."""
+    """Test all executions for independence, one level, one distribution, and no period of the slowest."""
     slowest = np.argsort(-times, kind="stable")[: max(30, times.size // PERIODIC_SHARE)]
     # One execution of a thousand times the rest would hide any dependence from the first test; it is one of the ranks.
     ranks = _named(hypotheses.ljung_box(stats.rankdata(times)), "of the ranks")

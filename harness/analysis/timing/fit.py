@@ -70,7 +70,7 @@ def by_l_moments(fitted: Fit) -> Law:
 
 
 def goodness(fitted: Fit, *, step_ns: float, replicates: int, seed: int) -> tuple[Outcome, Outcome]:
-    """Whether the data look like data of the fitted law: Anderson-Darling's A^2, and the number of distinct values.
+    """Test whether the data fit the law: Anderson-Darling's A^2, and the number of distinct values.
 
     Both p-values are by parametric bootstrap: samples of the fitted law, rounded to the clock's step as the data
     are, each with its own fit (Stute, Gonzáles Manteiga and Presedo Quindimil 1993).  So neither the estimated
@@ -116,7 +116,7 @@ def level_intervals(fitted: Fit, variates: Floats, confidence: float, assumes: s
 
 
 def _end(fitted: Fit, variates: Floats, errors: Floats, side: int, allowed: float) -> Floats:
-    """Where the root of each level's deviance passes `allowed` on this side, between ever nearer neighbours."""
+    """Find where the root of each level's deviance passes `allowed` on this side, by successive refinement."""
     estimate, rows = fitted.law.time(variates), np.arange(errors.size)
     near, far = np.zeros_like(errors), np.full_like(errors, NEAR_ERRORS)
     at_near, at_far = np.zeros_like(errors), np.full_like(errors, math.inf)

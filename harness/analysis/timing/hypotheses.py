@@ -21,7 +21,7 @@ CERTAIN_KPSS = 10.0  # from here on the p-value is below 1e-20
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a test found: its name, the hypothesis, the statistic and its p-value, what else is worth a word."""
+    """Result of a test: its name, the hypothesis, the statistic, its p-value, and further details."""
 
     test: str
     hypothesis: str

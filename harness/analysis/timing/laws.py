@@ -80,7 +80,7 @@ class Law(ABC):
     @staticmethod
     @abstractmethod
     def excess(variate: Floats) -> Floats:
-        """What the variate adds to -log density beside (1 + shape) r."""
+        """Return the term that the variate adds to -log density besides (1 + shape) r."""
 
     @staticmethod
     @abstractmethod

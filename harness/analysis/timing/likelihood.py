@@ -43,7 +43,7 @@ LOWEST_SHAPE = -0.99  # below -1 the likelihood has no maximum
 
 @dataclass(frozen=True)
 class Climb:
-    """Where each row came to: the free parameters, the log likelihood, whether it came to rest."""
+    """Optimiser result per row: free parameters, log likelihood, converged."""
 
     free: Floats
     log_likelihood: Floats
@@ -201,7 +201,7 @@ def through(law: type[Law], level: Floats, variate: Floats) -> Placement:
 
 
 def moment_start(law: type[Law], ordered: Floats) -> Floats:
-    """Where a climb begins, for each row of ascending data (rows, n): L-moments, or shape 0 where they do not fit."""
+    """Return starting values for each row of ascending data (rows, n): L-moments, or shape 0 if they do not fit."""
     by_l_moments = _l_moment_parameters(law, ordered)
     fits = np.isfinite(log_likelihood(law, ordered, by_l_moments))
     return np.where(fits[:, None], by_l_moments, _shapeless(law, ordered))[:, 3 - free_count(law) :]

@@ -1,4 +1,4 @@
-"""What a series says as a series: warm-up, drift, periodic outliers, dependence, the clock's step."""
+"""Properties of a series in time: warm-up, drift, periodic outliers, dependence, the clock's step."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class WarmUp:
 
 @dataclass(frozen=True)
 class Drift:
-    """Whether the level moves: a trend, a change of level, or (KPSS) any other wandering.
+    """Movement of the level: a trend, a change of level, or (KPSS) any other movement.
 
     `slope_ns` is per execution (Theil and Sen, of block medians); `total_ns` is over the whole series.
     """
@@ -67,7 +67,7 @@ class Outliers:
 
 @dataclass(frozen=True)
 class Series:
-    """What is told of a series; all but `warm_up` and `clock` is of the executions after the warm-up."""
+    """Properties of a series; all but `warm_up` and `clock` refer to the executions after the warm-up."""
 
     executions: int
     warm_up: WarmUp
@@ -79,7 +79,7 @@ class Series:
 
 
 def describe(values: npt.ArrayLike, *, seed: int = 0, significance: float = 0.01) -> Series | NotGiven:
-    """What the series says, of execution times in integer nanoseconds, int (n,), in the order of measurement.
+    """Describe execution times in integer nanoseconds, int (n,), in the order of measurement.
 
     Not given for fewer than 20 executions.  `seed` is of the Monte Carlo p-value of the warm-up.
     """
@@ -150,7 +150,7 @@ def _grid(executions: int) -> npt.NDArray[np.int64]:
 
 
 def _simulated(observed: float, grid: npt.NDArray[np.int64], n: int, seed: int, replicates: int = 1999) -> float:
-    """How often a series without a warm-up has as large a maximum: its sums are those of exponential variates."""
+    """Return how often a series without a warm-up has as large a maximum; it has sums of exponential variates."""
     rng = np.random.default_rng(seed)
     widths = np.diff(np.concatenate([[0], grid, [n]]))
     sums = np.cumsum(rng.standard_gamma(widths, (replicates, widths.size)), axis=1)

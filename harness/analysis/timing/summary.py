@@ -41,7 +41,7 @@ class Quantile:
 
     @property
     def name(self) -> str:
-        """As `percentile` writes it."""
+        """The name that `percentile` gives."""
         return percentile(self.probability)
 
 
@@ -187,7 +187,7 @@ class Exceedance:
 
 
 def histogram(values: npt.ArrayLike, *, bins: int = 120, resolution_ns: float | None = None) -> Histogram:
-    """At most `bins` bins of one width, a whole number of the clock's steps: else the clock would draw a comb.
+    """Count in at most `bins` bins of one width, a multiple of the clock's step, to avoid empty bins between steps.
 
     The step is seen in the times unless told.  Edges lie half a step beside the values that occur.
     """

@@ -41,7 +41,7 @@ FINEST = 0.7  # of a unit: steps of the tail nearer to each other cannot be seen
 
 
 def ranges(parts: Sequence[Mapping[str, Any]], clock: Mapping[str, Any]) -> Chart:
-    """From minimum to maximum of every part, and of two readings of the clock, on one logarithmic axis."""
+    """Draw minimum to maximum of every part, and of two readings of the clock, on one logarithmic axis."""
     named = [(part["name"], part["summary"]) for part in parts] + [("two clock readings", clock["cost"])]
     rows = Rows(tuple(name if len(name) < 24 else f"{name[:22]}…" for name, _ in named))
     low, high = min(one["min_ns"] for _, one in named), max(one["max_ns"] for _, one in named)
@@ -156,7 +156,7 @@ def _law(found: Mapping[str, Any], law: Pwcet, name: str, x: Axis, y: Axis) -> I
 
 
 def _limits(executions: int, y: Axis) -> Iterator[Shape]:
-    """Where a curve leaves the sample."""
+    """Yield the line below which a curve is extrapolated."""
     at = number(y.at(1 / executions))
     about = f"one execution in {executions:,}: below this line the curves are extrapolated"
     yield Shape("limit", f"M0 {at}H{WIDTH}", about)

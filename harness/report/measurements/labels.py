@@ -21,7 +21,7 @@ EFFECTS = ((0.147, "negligible"), (0.33, "small"), (0.474, "medium"))
 
 
 def table_unit(parts: Sequence[Mapping[str, Any]]) -> Unit:
-    """For a table of all parts: by the largest median."""
+    """Return the unit of a table of all parts, from the largest median."""
     return unit_of(max(part["summary"]["median_ns"] for part in parts) / 10)
 
 
@@ -36,7 +36,7 @@ def probability(share: float) -> str:
 
 
 def interval_text(interval: Mapping[str, Any] | None, unit: Unit) -> str:
-    """From where to where, or why that is not known."""
+    """Format the ends of an interval, or the reason why it is not given."""
     if not interval:
         return ""
     if "not_given" in interval:
@@ -52,7 +52,7 @@ def percentile(quantile: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a series shows of one kind, in a sentence; `notable` if it speaks against plain statistics."""
+    """One property of a series in a sentence; `notable` if plain statistics do not apply."""
 
     topic: str
     sentence: str
@@ -60,7 +60,7 @@ class Finding:
 
 
 def findings(part: Mapping[str, Any], measured: Mapping[str, Any]) -> tuple[Finding, ...]:
-    """Of one part's series; `measured` is the document's."""
+    """Return the findings about the series of one part; `measured` is the document's."""
     series, warmup = part["series"], measured["warmup"]
     if "not_given" in series:
         return (Finding("Shape in time", f"Nothing is told: {series['not_given']}.", notable=False),)
@@ -130,14 +130,14 @@ def effect(delta: float) -> str:
 
 
 def variation(part: Mapping[str, Any]) -> str:
-    """What it means that a part's counts are not all the same."""
+    """Return what counts that differ mean."""
     if part["repeatable"]:
         return "each vector always the same, so its control flow depends on data"
     return "one vector now more, now fewer, so the counter is not exact"
 
 
 def clock_text(document: Mapping[str, Any]) -> str:
-    """What is read, how finely, and what reading costs."""
+    """Describe the clock or counter, its resolution, and the cost of a reading."""
     clock = document["clock"]
     cost, source = clock["cost"], clock["source"]
     once = ", once for each of its tasks" if any(part["tasks"] > 1 for part in document["parts"]) else ""

@@ -28,7 +28,7 @@ for part, column in zip(run["parts"], readings.T):
 
 @dataclass(frozen=True)
 class Law:
-    """What one method of extreme value theory says: a `curve`, or reasons why it does not apply."""
+    """Result of one method of extreme value theory: a `curve`, or reasons why it does not apply."""
 
     method: str
     found: Mapping[str, Any]
@@ -98,7 +98,7 @@ def html(document: Mapping[str, Any], facts: Facts) -> str:
 
 
 def _timed(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What only a page of times needs."""
+    """Return the values that only a page of times needs."""
     parts = document["parts"]
     return {
         "unit": labels.table_unit(parts),
@@ -150,5 +150,5 @@ def _checks(document: Mapping[str, Any]) -> list[Check]:
 
 
 def _hash(script: str) -> str:
-    """By which the page permits this script and no other."""
+    """Return the hash with which the page permits this script and no other."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"

@@ -77,7 +77,7 @@ def _estimate(name: str, value: float | None, interval: Mapping[str, Any]) -> di
 
 
 def _lacking(summary: Mapping[str, Any]) -> Iterator[str]:
-    """What is not given, and why."""
+    """Yield the missing numbers, each with its reason."""
     for name in ("mean_interval", "median_interval", "deviation_ns"):
         if given(summary[name]) is None:
             yield f"{name}: {summary[name]['not_given']}"

@@ -1,4 +1,4 @@
-"""What a person reads on the terminal at the end of a measurement."""
+"""Terminal summary of a measurement."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _shift_table(against: Mapping[str, Any]) -> Table:
 
 
 def _notes(document: Mapping[str, Any], facts: Facts) -> Iterator[str]:
-    """What was found in the series, what a reading costs, what nobody can say."""
+    """Yield findings about the series, the cost of a reading, and unknown conditions."""
     if not facts.counted:
         yield from _found(document)
     for one in document["devices"]:
@@ -121,7 +121,7 @@ def _notes(document: Mapping[str, Any], facts: Facts) -> Iterator[str]:
 
 
 def _found(document: Mapping[str, Any]) -> Iterator[str]:
-    """Of one part its sentences; of several only which of them, lest a screen is filled."""
+    """Yield the findings of a single part in full; of several parts only their names."""
     parts = document["parts"]
     notable = [
         (part["name"], finding) for part in parts for finding in findings(part, document["measured"]) if finding.notable

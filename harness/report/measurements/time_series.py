@@ -44,7 +44,7 @@ def course(part: Mapping[str, Any], document: Mapping[str, Any], *, small: bool)
 
 
 def _joined(stretches: Sequence[Sequence[int]]) -> list[Sequence[int]]:
-    """At most MOST_STRETCHES: of neighbours that are joined the larger median stays."""
+    """Join neighbours to at most MOST_STRETCHES stretches, each with the largest median of its members."""
     size = -(-len(stretches) // MOST_STRETCHES)
     groups = [stretches[start : start + size] for start in range(0, len(stretches), size)]
     return [
@@ -67,7 +67,7 @@ def _stretches(stretches: Sequence[Sequence[int]], executions: int, x: Axis, y: 
 
 
 def _borders(document: Mapping[str, Any], x: Axis) -> Iterator[Shape]:
-    """Where a new process begins."""
+    """Yield lines at the starts of new processes."""
     size, count = document["measured"]["segment"], document["measured"]["segments"]
     end = HEIGHT if count <= MOST_RULES else 8
     if count > 1:

@@ -1,4 +1,4 @@
-"""What is written: pages that have changed, reports of runs that are there; what has vanished goes.
+"""Write changed pages, copy reports of runs, remove files that are out of date.
 
 A folder of the site is known by its site.json; in any other, nothing is written and nothing removed.
 """
@@ -41,7 +41,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Written:
-    """What was done: pages written, pages that were as they are, reports copied, files that have gone."""
+    """Counts of pages written, pages unchanged, reports copied, files removed."""
 
     pages: int
     kept: int
@@ -95,7 +95,7 @@ def write_pages(
 
 
 def _made_of(path: Path) -> str:
-    """What the page that is there was made of; empty if there is none."""
+    """Return the hash of the input of the existing page; empty if there is no page."""
     try:
         with path.open("rb") as file:
             found = re.search(rb'name="made-of" content="([0-9a-f]{64})"', file.read(HEAD))
@@ -130,7 +130,7 @@ class _Unfit(Exception):
 
 
 def _copy(source: Path, target: Path) -> bool:
-    """Whether it had to be copied: not if what is there has its size and time, and the source is as it was then."""
+    """Copy a file unless the target has its size and time and the source is unchanged; return whether copied."""
     try:
         reader = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:

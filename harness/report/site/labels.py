@@ -27,7 +27,7 @@ def moment(time_s: float) -> datetime:
 
 
 def day(time_s: float) -> str:
-    """With the time of day: 22 November 2026, 02:00 UTC."""
+    """Format a time as 22 November 2026, 02:00 UTC."""
     found = moment(time_s)
     return f"{found.day} {found:%B %Y, %H:%M} UTC"
 

@@ -20,7 +20,7 @@ SURPRISES = {"bad": "wrong", "unsure": "inconclusive", "idle": "not run"}
 
 @dataclass(frozen=True)
 class Known:
-    """What else is known: the kind of every board that a run tells of, where reports of runs are, nights' days."""
+    """Kinds of boards, addresses of reports of runs, and days of nights."""
 
     kinds: Mapping[str, str]
     reports: Mapping[str, str]
@@ -31,7 +31,7 @@ class Known:
         return self.kinds.get(board, "")
 
     def day(self, night: str) -> str:
-        """On which the night of that name began."""
+        """Return the day on which the night of that name started."""
         return self.days.get(night, night)
 
 
@@ -91,7 +91,7 @@ class Absent:
 
 @dataclass(frozen=True)
 class Count:
-    """How many entries ended in one way."""
+    """The number of entries with one outcome."""
 
     tone: str
     sign: str
@@ -122,7 +122,7 @@ class Shift:
 
     @property
     def running(self) -> bool:
-        """Whether it may still change."""
+        """Return whether the night may still change."""
         return self.state != "ended"
 
     @property
@@ -182,12 +182,12 @@ def _tone(night: Night) -> str:
 
 
 def _surprises(night: Night) -> Counter[str]:
-    """How many did not end as expected, by their colour."""
+    """Count the entries that did not end as expected, by colour."""
     return Counter(_colour(entry, ending) for entry, ending in _ended(night) if ending.outcome is not entry.expect)
 
 
 def _colour(entry: Entry, ending: Ending) -> str:
-    """That of the outcome; what is as expected is never alarming, and what is found but not expected always is."""
+    """Return the colour of an outcome; only an unexpected verdict is highlighted."""
     tone = TONES[ending.outcome]
     if ending.outcome is entry.expect:
         return "good" if tone == "good" else "expected"
@@ -206,7 +206,7 @@ def _headline(night: Night, state: str) -> str:
 
 
 def _counts(night: Night) -> tuple[Count, ...]:
-    """In the order of the words; what may still run is told apart from what has not."""
+    """Count the outcomes, in their order; entries that may still run are counted separately."""
     ended = _ended(night)
     found = Counter(ending.outcome for _, ending in ended)
     counts = [Count(TONES[one], SIGNS[TONES[one]], one.value, found[one]) for one in Outcome if found[one]]
@@ -286,7 +286,7 @@ def _quarantined(night: Night, past: Past, lasting: Lasting, known: Known) -> tu
 
 
 def _standing(past: Past, night: Night, known: Known) -> tuple[Changed, ...]:
-    """What is wrong and no news."""
+    """Return the entries that are wrong as before."""
     news = {change.entry.key for change in past.changes(night) if change.entry and change.kind not in UNSURE}
     found = (one for one in past.standing(night) if one.entry.key not in news)
     return tuple(
@@ -305,7 +305,7 @@ def _standing(past: Past, night: Night, known: Known) -> tuple[Changed, ...]:
 
 
 def _unsettled(night: Night, past: Past, lasting: Lasting, known: Known) -> tuple[Changed, ...]:
-    """What had no verdict before either, and is told nowhere else: as news, as wrong, by its board's quarantine."""
+    """Return the entries without a verdict, as before, that no other list of the page contains."""
     told = {change.entry.key for change in past.changes(night) if change.entry}
     told |= {one.entry.key for one in past.standing(night)}
     ill = {name for name, health in night.boards.items() if health.quarantined}
@@ -337,7 +337,7 @@ def _what(entry: Entry) -> str:
 
 
 def _report(entry: Entry | None, night: Night, known: Known) -> str:
-    """Of the run of that night."""
+    """Return the address of the report of an entry's run in that night."""
     result = night.results.get(entry.number) if entry and entry in night.entries else None
     return known.reports.get(result.run, "") if result else ""
 

@@ -1,4 +1,4 @@
-"""What lasts: since which night an entry has had no verdict, and since which a board has been out of use."""
+"""Since which night an entry has had no verdict, and since which a board has been quarantined."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Lasting:
     quarantined: Mapping[str, str] = field(default_factory=dict)
 
     def after(self, night: Night) -> Lasting:
-        """What lasts when that night is known as well."""
+        """Return the states after one more night."""
         entries = {entry.key: is_unsettled(night, entry) for entry in night.entries if has_ended(night, entry)}
         boards = {name: bool(health.quarantined) for name, health in night.boards.items()}
         return Lasting(
@@ -33,11 +33,11 @@ def _continued(before: Mapping[str, str], tonight: Mapping[str, bool], night: st
 
 
 def has_ended(night: Night, entry: Entry) -> bool:
-    """Whether the night will say no more of it."""
+    """Return whether the entry will not change in this night any more."""
     return entry.number in night.results or night.ended_s is not None
 
 
 def is_unsettled(night: Night, entry: Entry) -> bool:
-    """Whether it ended without telling anything of the program, and was to."""
+    """Return whether the entry ended without a verdict on the program that was expected."""
     outcome = night.ending(entry).outcome
     return not outcome.final and outcome is not entry.expect

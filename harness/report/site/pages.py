@@ -101,7 +101,7 @@ def _address(relative: str, root: str) -> str:
 
 @cache
 def _version() -> str:
-    """Of what turns a value into a page."""
+    """Return the version of the templates and of harness."""
     loader = environment().loader
     assert isinstance(loader, PackageLoader)  # noqa: S101 - environment() has one
     names = [name for name in loader.list_templates() if re.match(r"site|chart|style|colours", name)]

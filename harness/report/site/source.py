@@ -1,4 +1,4 @@
-"""What the site is made from: the records of the index and of the nights, read once."""
+"""Input of the site: the records of the index and of the nights, read once."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _stamp(time_s: float) -> str:
 
 
 def _is_held(folder: Path) -> bool:
-    """Whether a process of this machine holds the nights, by the kernel's list: to try a lock would hinder others."""
+    """Return whether a local process holds the lock of the nights; a lock that is tried would block others."""
     with suppress(OSError):
         inode = (folder / record.NIGHTS / "lock").stat().st_ino
         return re.search(rf"FLOCK +ADVISORY +WRITE .*:{inode} ", Path("/proc/locks").read_text()) is not None

@@ -22,7 +22,7 @@ class Days(Axis):
 
     @property
     def ticks(self) -> tuple[Tick, ...]:
-        """At most five days, the last among them; of one day alone where it ends."""
+        """Days, five at most, the last one included; a range within one day has one tick at its end."""
         first, last = int(self.low // DAY_S) + 1, int(self.high // DAY_S)
         if first > last:
             return (Tick(round(self.at(self.high), 1), _day(self.high)),)
@@ -87,7 +87,7 @@ def course(trend: Trend) -> Course:
 
 
 def _caution(trend: Trend) -> str:
-    """Why these numbers are no execution times of the board; empty if they are."""
+    """Return why these numbers are not execution times of the board; empty if they are."""
     if trend.met:
         return ""
     last = next(run for run in reversed(trend.runs) if not run.met)
@@ -108,7 +108,7 @@ def _number(found: Series | None, run: Run) -> Number:
 
 
 def _charts(trend: Trend) -> Iterator[Chart]:
-    """With one measurement there is no course to draw."""
+    """Yield the charts of a trend; no chart for a single measurement."""
     moments = [_moment(run) for run in trend.runs]
     if len(set(moments)) < 2:
         return

@@ -102,5 +102,5 @@ def _require_whole(path: Path, document: MeasurementDocument, asked: Asked) -> N
 
 
 def _names(document: MeasurementDocument, asked: Asked) -> list[str]:
-    """Of the parts; a network is the same by another name."""
+    """Return the names of the parts; a network is the same by another name."""
     return [part.name for part in document.parts] if asked.scope != "network" else ["network"]

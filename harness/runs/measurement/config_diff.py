@@ -1,4 +1,4 @@
-"""What else is not as it was between two measurements: who reads of a shift has to know what may have made it."""
+"""Configuration differences between two measurements that may explain a timing shift."""
 
 from __future__ import annotations
 

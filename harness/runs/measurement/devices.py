@@ -1,4 +1,4 @@
-"""What the accelerators say of their own times: a GPU's events, OpenVX's nodes, XRT's transfers and kernels.
+"""Times that accelerators report: a GPU's events, OpenVX's nodes, XRT's transfers and kernels.
 
 The board's program keeps them while it measures, as sums, least and greatest, in times_<item>.jsonl: one line each.
 """
@@ -21,7 +21,7 @@ NUMBERS = ("executions", "average_ns", "least_ns", "greatest_ns")
 
 @dataclass(frozen=True)
 class DeviceTime:
-    """What takes how long on an item's device: `kind` as its driver has it, e.g. node, kernel, to_device."""
+    """Time of an operation on an item's device: `kind` is the driver's name, e.g. node, kernel, to_device."""
 
     item: str
     kind: str

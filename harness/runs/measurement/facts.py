@@ -1,4 +1,4 @@
-"""What all reports say of a measurement: its document, found free of contradictions, and what takes away from it."""
+"""Facts for all reports of a measurement: its document, checked for contradictions, and caveats."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Facts:
 
     @property
     def is_met(self) -> bool:
-        """Whether the readings are measured execution times of the network on the board's hardware."""
+        """Return whether the readings are measured execution times of the network on the board's hardware."""
         return not self.why_not_met
 
 
@@ -136,7 +136,7 @@ def _cautions(document: Mapping[str, Any], *, counted: bool) -> Iterator[str]:
 
 
 def clock_share(document: Mapping[str, Any]) -> float:
-    """What two readings of the clock cost at the median, as a share of the fastest part's median."""
+    """Return the median cost of two readings of the clock, as a share of the fastest part's median."""
     fastest = min(part["summary"]["median_ns"] for part in document["parts"])
     cost = max(document["clock"]["cost"]["median_ns"], document["clock"]["resolution_ns"])
     return float(cost / fastest) if fastest else 1.0

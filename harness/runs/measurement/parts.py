@@ -1,4 +1,4 @@
-"""What the columns of the readings are of: the network, the items, or the layers."""
+"""Parts of a network that the columns of the readings measure: the network, items, or layers."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def names_of(plan: Plan, asked: Asked) -> tuple[str, ...]:
 
 
 def interval(plan: Plan, asked: Asked) -> str:
-    """What a reading is of, in words: from where to where, or the sum of what."""
+    """Describe the interval of a reading, or the sum that it is."""
     counted = asked.quantity is not Quantity.TIME
     if asked.scope == "network" and not counted:
         stages = f", through {plan.depth} stages and all that lies between their ticks" if plan.depth > 1 else ""

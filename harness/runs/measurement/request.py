@@ -1,4 +1,4 @@
-"""What is measured, and whether the board can be asked for it."""
+"""Options of a measurement, checked against the board."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Scope: TypeAlias = Literal["network", "item", "layer"]
 
 
 class Quantity(Enum):
-    """What is read before and after: a clock, or a counter of what the thread does in user space."""
+    """Source of the readings: a clock, or a counter of events of the thread in user space."""
 
     TIME = "time"
     INSTRUCTIONS = "instructions"
@@ -31,7 +31,7 @@ class Quantity(Enum):
 
 @dataclass(frozen=True)
 class Asked:
-    """What is measured: at least `samples` executions, and for at least `duration_s` if that is given."""
+    """Options of a measurement: at least `samples` executions, and at least `duration_s` if given."""
 
     samples: int
     scope: Scope
@@ -42,7 +42,7 @@ class Asked:
 
     @property
     def vectors(self) -> int:
-        """How many different ones there are; what is counted is counted twice for each at least."""
+        """Return the number of different vectors; events are counted at least twice for each."""
         passes = 1 if self.quantity is Quantity.TIME else 2
         return min(-(-self.samples // passes), MOST_VECTORS)
 
@@ -57,7 +57,7 @@ def settle(
     warmup: int | None,
     duration: float | None,
 ) -> Asked:
-    """What these options ask of the board, its own way where they say nothing; RequestError for what it cannot do."""
+    """Return the options with the board's defaults; RequestError for a quantity that the board lacks."""
     quantity = Quantity(count or ("instructions" if profile.emulated else "time"))
     asked = Asked(
         samples or (EMULATED_SAMPLES if profile.emulated else SAMPLES),

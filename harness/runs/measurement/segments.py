@@ -46,7 +46,7 @@ Readings: TypeAlias = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Probe:
-    """What a reading itself costs: the differences of readings one behind the other, and the clock's word on its step.
+    """Cost of a reading: the differences of consecutive readings, and the resolution that the clock reports.
 
     `resolution_ns` is that of the clock also where events are counted.
     """
@@ -56,7 +56,7 @@ class Probe:
 
     @property
     def constant(self) -> int | None:
-        """What two readings one behind the other always differ by; None if they do not."""
+        """Return the constant difference of two consecutive readings; None if it is not constant."""
         low, high = int(self.readings.min()), int(self.readings.max())
         return low if low == high else None
 
@@ -92,7 +92,7 @@ class Measurer:
     options: Sequence[str]
 
     def probe(self) -> Probe:
-        """What a reading costs, on the core and with the priority of the first item."""
+        """Measure the cost of a reading, on the core and with the priority of the first item."""
         answer = self._run("--readings", str(READINGS))
         resolution_ns = answer.get("resolution_ns")
         if answer.get("readings") != READINGS or not _is_time(resolution_ns):
@@ -147,7 +147,7 @@ class Measurer:
         )
 
     def _device_times(self, item: Item) -> tuple[DeviceTime, ...]:
-        """What the item's device says of itself; nothing of the processor."""
+        """Return the times that the item's device reports; none for the processor."""
         if self.asked.quantity is not Quantity.TIME or targets.find(item.target).compiler() is None:
             return ()
         board, there = self.deployed.board, self._out / f"times_{item.name}.jsonl"
@@ -183,12 +183,12 @@ def _possible(readings: Readings) -> Readings:
 
 
 def pause_s(asked: Asked) -> float:
-    """From the begin of a segment to that of the next, at least."""
+    """Return the least time from the start of a segment to the start of the next, s."""
     return (asked.duration_s or 0.0) / MOST_SEGMENTS
 
 
 def _is_time(value: Any) -> TypeGuard[float]:
-    """Of a clock; no other number of JSON is."""
+    """Return whether a JSON value is a time of a clock."""
     return isinstance(value, int | float) and 0 <= value <= LONGEST_NS
 
 

@@ -1,4 +1,4 @@
-"""What measured executions say, as JSON types: statistics of times, equality of counts, comparison with a former run.
+"""Results of measured executions as JSON types: statistics of times, equality of counts, comparison of runs.
 
 Pure functions of readings; harness.analysis.timing has the statistics.  Nothing is averaged before a maximum is taken,
 no execution is dropped but the warm-up that was asked for, and what a sample cannot give is a sentence, not a number.
@@ -78,7 +78,7 @@ def counts(part: MeasuredPart, readings: Readings, overhead: int | None, vectors
 
 
 def least_of_each(readings: Readings, vectors: int) -> Readings:
-    """Of every vector the least of its readings, (vectors,) or (vectors, parts), from (n,) or (n, parts)."""
+    """Return the least reading of every vector, (vectors,) or (vectors, parts), from (n,) or (n, parts)."""
     least: Readings = readings.reshape(-1, vectors, *readings.shape[1:]).min(axis=0)
     return least
 
@@ -89,7 +89,7 @@ def tail(readings: Readings) -> list[list[float]]:
 
 
 def timeline(readings: Readings) -> list[list[int]]:
-    """For at most TIMELINE_POINTS stretches of the series: its first execution, minimum, median, maximum."""
+    """Return first execution, minimum, median and maximum of at most TIMELINE_POINTS stretches of the series."""
     starts = np.unique(np.linspace(0, readings.size, TIMELINE_POINTS, endpoint=False).astype(np.int64))
     stretches = zip(starts, np.split(readings, starts[1:]), strict=True)
     return [
@@ -101,7 +101,7 @@ def timeline(readings: Readings) -> list[list[int]]:
 def against(
     names: Sequence[str], base: Readings, new: Readings, history: Sequence[Readings], *, counted: bool
 ) -> dict[str, Any]:
-    """Whether the parts, columns of (n, parts) readings, moved since the base; earlier series tell the noise.
+    """Compare the parts, columns of (n, parts) readings, with the base; earlier series give the noise.
 
     `regressed` if any part is slower beyond its gate; a counted event more is a regression.  `too_noisy` names the
     parts of which the base cannot tell whether they became slower.
@@ -174,7 +174,7 @@ def _plain_container(value: Any) -> Any:
 
 
 def _derived(value: Any) -> dict[str, Any]:
-    """What a reader of the JSON would have to compute again."""
+    """Return values that a reader of the JSON would have to compute again."""
     if isinstance(value, Pwcet):
         return {"law_name": value.law.name, "end_ns": plain(value.law.end)}
     if isinstance(value, timing.Point):

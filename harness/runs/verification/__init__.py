@@ -1,4 +1,4 @@
-"""Whether a run's evidence stands: every claim of its folder looked at again, none of them believed.
+"""Verification of a run's evidence: every claim of its folder is checked again.
 
 claims      a claim, whether it holds, and what follows from all of them
 folder      the files: complete, unmodified, nothing added

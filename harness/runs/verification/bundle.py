@@ -1,4 +1,4 @@
-"""What the sources of a revision give: the bundle, built again, and the reports, written again."""
+"""The bundle, built again, and the reports, written again, from the sources of a revision."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ print(json.dumps(report.measurement(run) if measured else {
 
 @dataclass(frozen=True)
 class Built:
-    """What has come of building: the bundle's name, the SHA-256 of its files, and what compiled it."""
+    """Result of a build: the bundle's name, the SHA-256 of its files, and the compiler."""
 
     sha256: str
     files: Mapping[str, str]
@@ -135,7 +135,7 @@ def reports(evidence: Evidence, folder: Path) -> dict[str, str]:
 
 
 def _explain(evidence: Evidence, built: Built, source: str) -> UncheckedError:
-    """Why the bundle has another name; that alone contradicts nothing, as profiles and compilers change."""
+    """Explain why the bundle has another name; profiles and compilers change, so that it is no contradiction."""
     recorded = evidence.run["bundle"]
     if list(built.flags) != recorded["flags"]:
         return UncheckedError(f"built with {' '.join(recorded['flags'])}; this profile says {' '.join(built.flags)}")
@@ -156,7 +156,7 @@ def _others(recorded: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
 
 
 def _same_files(recorded: Mapping[str, Any], built: Built) -> str:
-    """What is the same; ContradictionError if the same recipe gave other files, or was another's."""
+    """Compare the files; ContradictionError if the same recipe gave other files, or belongs to another bundle."""
     recipe = [built.compiler, list(built.flags)]
     require_equal(f"{RUN}, bundle's compiler and flags,", [recorded["compiler"], recorded["flags"]], recipe)
     names = {*recorded["files"], *built.files}

@@ -30,7 +30,7 @@ MALFORMED = (
 
 
 class ClaimState(StrEnum):
-    """Whether a claim holds."""
+    """State of a claim."""
 
     OK = "ok"
     WRONG = "not ok"
@@ -59,7 +59,7 @@ class UncheckedError(Exception):
 
 
 def claim(name: str, check: Callable[[], str], *, needed: bool = True) -> Claim:
-    """What comes of a check: it returns what it has seen, or raises what speaks against it or hinders it."""
+    """Return the claim that a check confirms, contradicts or leaves open: it returns evidence or raises an error."""
     try:
         return Claim(name, ClaimState.OK, check(), needed)
     except (ContradictionError, RequestError, BoardError) as error:
@@ -72,7 +72,7 @@ def claim(name: str, check: Callable[[], str], *, needed: bool = True) -> Claim:
 
 
 def stands(claims: Sequence[Claim]) -> bool | None:
-    """Whether the evidence does; None if that could not be found out."""
+    """Return whether the evidence is confirmed; None if that could not be determined."""
     if any(each.state is ClaimState.WRONG for each in claims):
         return False
     return None if any(each.needed and each.state is ClaimState.UNCHECKED for each in claims) else True

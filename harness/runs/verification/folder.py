@@ -38,12 +38,12 @@ class Evidence:
 
     @property
     def measured(self) -> bool:
-        """Whether it is a measurement."""
+        """Return whether it is a measurement."""
         return self.run.get("kind") == "measure"
 
     @cached_property
     def request(self) -> dict[str, Any]:
-        """What was asked."""
+        """Return the request."""
         return dict(RunFolder(self.path).read_request()["request"])
 
     @cached_property
@@ -67,7 +67,7 @@ def read(path: Path) -> Evidence | None:
 
 
 def how_to_finish(path: Path) -> str:
-    """What is to be done with a run of which `read` says that it is not finished."""
+    """Return the hint for a run that is not finished."""
     with suppress(RequestError):
         if RunFolder(path).read_request().get("kind") == "measure":
             return "measure again: a measurement is not resumed"
@@ -106,7 +106,7 @@ def plain(folder: Path) -> Iterator[str]:
 
 
 def _not_seen(error: OSError) -> None:
-    """What is not seen could be anything."""
+    """Raise an error for a folder that cannot be read."""
     raise ContradictionError(f"cannot be looked into: {error}") from error
 
 

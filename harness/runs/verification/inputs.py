@@ -1,4 +1,4 @@
-"""What a run was about: its model, its plan and its vectors, read from its folder and made again."""
+"""Inputs of a run: its model, plan and vectors, read from its folder and made again."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def model(evidence: Evidence, network: Network) -> str:
 
 
 def request(evidence: Evidence, made: Plan) -> str:
-    """What was asked, of which board, and how often it was tried, is what run.json says."""
+    """Check that request, board and attempts agree with run.json."""
     kept, run = RunFolder(evidence.path), evidence.run
     document = kept.read_request()
     said = {"kind": run.get("kind", "run"), "board": run["board"]["name"], "bundle": run["bundle"]["sha256"]}

@@ -1,4 +1,4 @@
-"""Of a measurement: every number that follows from the readings that were kept, and whether its outputs were right."""
+"""Numbers of a measurement that follow from its readings, and the correctness of its outputs."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ class Measurement:
 
     @property
     def asked(self) -> Asked:
-        """What was measured, in the run's words."""
+        """Return the measured quantity from the run document."""
         run, said = self.evidence.run, self.evidence.run["measured"]
         quantity, load = Quantity(said["quantity"]), run["load"]["name"]
         return Asked(said["samples"], said["scope"], quantity, load, said["warmup"], said["duration_s"])
 
     @property
     def ran_on(self) -> list[str]:
-        """Of every item where it really ran."""
+        """Return where each item ran."""
         return [item["ran_on"] for item in self.evidence.run["plan"]["items"]]
 
 
 def measured(subject: Measurement) -> str:
-    """What was measured agrees with itself, with the plan, and with what the board said."""
+    """Check the measurement for consistency with itself, with the plan, and with the output of the board."""
     run, asked = subject.evidence.run, subject.asked
     said, each = run["measured"], run["state"]["segments"]
     elapsed_ns = sum(segment["elapsed_ns"] for segment in each)
@@ -130,7 +130,7 @@ def _first_wrong(subject: Measurement, expected: Array, wrong: Mapping[str, int]
 
 
 def _require_count(said: int, first: int, wrong: Mapping[str, int]) -> None:
-    """Of outputs that were wrong in one way all is known; of the others, that each has one at least."""
+    """Require the count of wrong outputs: exact for one kind of error, else a lower bound."""
     if len(wrong) == 1:
         require_equal(f"{RUN}, outputs.differing,", said, first * sum(wrong.values()))
     elif said < first + sum(wrong.values()) - 1 or bool(said) is not bool(wrong):
@@ -176,7 +176,7 @@ def _part(recorded: Mapping[str, Any], run: Mapping[str, Any], readings: Reading
 
 
 def against(evidence: Evidence) -> str:
-    """What it was compared with gives the same again, where that lies beside it."""
+    """Check that the comparison gives the same result, if the base run is in the same runs folder."""
     run = evidence.run
     said = run["against"]
     bases = tuple(_base(evidence, entry) for entry in (said["base"], *said["history"]))

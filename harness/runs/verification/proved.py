@@ -70,7 +70,7 @@ def _require_environment(found: Mapping[str, Any], plan: Plan) -> None:
 
 
 def answers(evidence: Evidence, plan: Plan, progress: Progress) -> str:
-    """What the program answered to each claim that holds has the hash of the right answers, computed again."""
+    """Check that the answers to each claim that holds have the hash of the right answers, computed again."""
     found = consistent(evidence)
     if any("answers_sha256" not in claim for claim in found["claims"]):
         raise UncheckedError(f"{PROOF} has no hashes of them: written by an older version")

@@ -1,4 +1,4 @@
-"""What a run has shown: its dumps compared again, its reference computed again, the verdict that follows from both."""
+"""Results of a run: dumps compared again, reference computed again, and the verdict that follows."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _require_kept(
 
 
 def _require_deployed(outputs: Outputs, record: ChunkRecord) -> None:
-    """Of a proof every chunk ran in deployment mode too; its outputs differ if, and only if, their hash does."""
+    """Require that a chunk of a proof ran in deployment mode; its outputs differ exactly if their hash does."""
     deployed, name = record.deployed, f"chunk {record.index}, deployment mode"
     wanted = outputs.evidence.request["floats"] is not None
     if "deployed" not in outputs.evidence.run:
@@ -192,7 +192,7 @@ def _covered(layer: Mapping[str, Any]) -> LayerCoverage:
 
 
 def _observed(outputs: Outputs) -> dict[str, Any] | None:
-    """What the traces that are kept show; none were where nothing was asked for, or the program was known as wrong."""
+    """Return the result of the kept traces; None if no trace was requested, or the program was known to be wrong."""
     asked, run = outputs.evidence.request, outputs.evidence.run
     traces = outputs.evidence.path / "traces"
     size = sum(path.stat().st_size for path in traces.glob("*.jsonl"))

@@ -1,4 +1,4 @@
-"""Who vouches for a run."""
+"""Signatures of a run."""
 
 from __future__ import annotations
 

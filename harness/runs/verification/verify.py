@@ -40,7 +40,7 @@ AFTERWARDS = ("content_sha256", "files")  # of run.json: what the reports were m
 
 @dataclass(frozen=True)
 class Wanted:
-    """How much is looked at: the signature of which key, how much of the reference, the bundle, with which profiles.
+    """Scope of a verification: key of the signature, share of the reference, bundle, profiles.
 
     `render` writes the reports of a document, by their names, as `harness.report.reports` does.
     `emulator_key` is the fingerprint of the host key of the emulated boards of this machine, if it has any.
@@ -120,14 +120,14 @@ def _of_proof(outputs: Outputs, wanted: Wanted, progress: Progress) -> Iterator[
 
 
 class _Reference:
-    """What the vectors met is known only after the reference was computed over all of them."""
+    """The coverage of the vectors, known after the reference was computed over all of them."""
 
     def __init__(self, outputs: Outputs, how_much: str, progress: Progress) -> None:
         self._outputs, self._how_much, self._progress = outputs, how_much, progress
         self.covered: tuple[LayerCoverage, ...] | None = None
 
     def check(self) -> str:
-        """Whether its hashes, and what the chunks say of blame and causes, follow again."""
+        """Compute the reference again; compare its hashes, and the faulty layers and causes of the chunks."""
         if self._how_much == "none":
             raise UncheckedError("--reference none")
         found = results.recompute(self._outputs, self._how_much, self._progress)
@@ -172,7 +172,7 @@ def _unlike(evidence: Evidence, made: Mapping[str, str]) -> list[str]:
 
 
 def _is_of_here(evidence: Evidence) -> bool:
-    """Whether what is installed here has written it."""
+    """Return whether the installed version of harness wrote the evidence."""
     return bool(evidence.run["harness"] == {"version": __version__, "revision": revision()})
 
 
