@@ -1,8 +1,8 @@
-"""The plan as a picture: where lanes, boxes, wires and hand-overs lie, in SVG units.
+"""Layout of the picture of a plan: lanes, boxes, wires and hand-overs, in SVG units.
 
 Items are lanes; layers follow each other from left to right in the order of the model, each a column with a box on the
 lane of every item that computes some of it.  A hand-over is a bar over the lanes of its items.  A wire leads from every
-box to each that reads it, around the boxes in between.  A long network continues on further lines, as music does.
+box to each that reads it, around the boxes in between.  A long network continues on further lines.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GAP = 22
 LANE_HEIGHT = BOX_HEIGHT + 28
 LANE_SPACE, LINE_SPACE = 6, 26
 STAGE_HEIGHT = 18  # above the lanes of a pipeline
-BAR_SPACE, BARS_WIDTH = 6, 12  # of one hand-over, of all that stand side by side, at most
+BAR_SPACE, BARS_WIDTH = 6, 12  # of one hand-over, of all side by side, at most
 NAME_CHARACTERS = 10  # of one line of text in a box
 LABEL_CHARACTERS = 23  # of one line of text in front of a lane
 
@@ -126,7 +126,7 @@ def _wires(grid: _Grid, boxes: Sequence[Box], layers: Sequence[Mapping[str, Any]
 
 
 def _bars(grid: _Grid, plan: Mapping[str, Any], boxes: Sequence[Box]) -> Iterator[Bar]:
-    """A hand-over stands behind the task whose name it bears; barriers of one layer stand side by side."""
+    """Place each hand-over after the task of its name; barriers of one layer are side by side."""
     columns = {box.task["name"]: box.column for box in boxes}
     placed = [(columns[hand_over["name"]], hand_over) for hand_over in plan["hand_overs"]]
     totals, drawn = Counter(column for column, _ in placed), Counter[int]()
@@ -135,7 +135,7 @@ def _bars(grid: _Grid, plan: Mapping[str, Any], boxes: Sequence[Box]) -> Iterato
         aside = drawn[column] - (totals[column] - 1) / 2 if plan["sync"] == "barrier" else 0
         drawn[column] += 1
         stops = [grid.middle(column, grid.row(item)) for item in hand_over["items"]]
-        yield Bar(grid.behind(column) + aside * space, space - 1, tuple(sorted(stops)), stops[0], hand_over)
+        yield Bar(grid.after(column) + aside * space, space - 1, tuple(sorted(stops)), stops[0], hand_over)
 
 
 def _stages(grid: _Grid, boxes: Sequence[Box]) -> Iterator[Stage]:
@@ -147,7 +147,7 @@ def _stages(grid: _Grid, boxes: Sequence[Box]) -> Iterator[Stage]:
 
 
 def name_lines(name: str) -> tuple[str, ...]:
-    """A task's name in at most two lines, broken behind an underscore where it has one."""
+    """Break a task's name into at most two lines, after an underscore if it has one."""
     if len(name) <= NAME_CHARACTERS:
         return (name,)
     cut = name.rfind("_", 0, NAME_CHARACTERS) + 1 or NAME_CHARACTERS
@@ -161,7 +161,7 @@ def _fit(text: str, characters: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Grid:
-    """Column by column, line by line: where a task of a layer (a column) stands in the lane of an item (a row)."""
+    """Coordinates of the task of a layer (a column) in the lane of an item (a row)."""
 
     items: tuple[str, ...]
     columns: int
@@ -204,14 +204,14 @@ class _Grid:
     def middle(self, column: int, row: int) -> float:
         return self.box_y(column, row) + BOX_HEIGHT / 2
 
-    def behind(self, column: int) -> float:
+    def after(self, column: int) -> float:
         """Return the coordinate in the gap after a box that leaves room for an arrow's head before the next one."""
         return self.x(column) + BOX_WIDTH + 0.36 * GAP
 
     def wires(self, writer: Box, reader: Box) -> tuple[str, ...]:
         """Return the wire to a box of a later column; two pieces if that is the next column and starts a line."""
         start, end = writer.y + BOX_HEIGHT / 2, reader.y + BOX_HEIGHT / 2
-        leave = f"M{writer.x + BOX_WIDTH:g} {start:g}H{self.behind(writer.column):g}"
+        leave = f"M{writer.x + BOX_WIDTH:g} {start:g}H{self.after(writer.column):g}"
         if reader.column > writer.column + 1:
             beside, before = self._beside(writer.column, end), reader.x - 0.36 * GAP  # where no wire leaves a box
             return (f"{leave}V{beside:g}H{before:g}V{end:g}H{reader.x:g}",)
@@ -220,6 +220,6 @@ class _Grid:
         return f"{leave}V{end:g}H{self.width:g}", f"M{LABEL_WIDTH} {end:g}H{reader.x:g}"
 
     def _beside(self, column: int, middle: float) -> float:
-        """Above or below the boxes around `middle`; wires of writers that stand near each other do not touch."""
+        """Above or below the boxes around `middle`; wires of neighbouring writers do not touch."""
         distance = BOX_HEIGHT / 2 + 4 * (1 + column // 2 % 3)
         return middle + distance if column % 2 else middle - distance

@@ -1,4 +1,4 @@
-"""The page of one run: one file, nothing loaded from elsewhere, readable without scripts and on paper."""
+"""HTML page of a run: one file without external resources, readable without scripts and on paper."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ for path in sorted(pathlib.Path("chunks").glob("*.json")):
 
 
 def html(run: Mapping[str, Any]) -> str:
-    """The page of a run document; ValueError if its verdict contradicts its layers, or they its plan."""
+    """Return the page of a run document; ValueError if its verdict contradicts its layers, or they its plan."""
     run = clean(run)
     page = environment().get_template("run.html.jinja")
     return page.render(
@@ -59,7 +59,7 @@ def _pictures(run: Mapping[str, Any]) -> list[tuple[str, tuple[Chart, ...]]]:
 
 
 def _swimlanes(observed: Mapping[str, Any] | None) -> Swimlanes | None:
-    """One execution as it was traced; None if none was, or its trace has gaps."""
+    """Return the picture of one traced execution; None if there is no trace, or it has gaps."""
     return draw_swimlanes(observed["picture"]) if observed and observed["picture"] else None
 
 

@@ -27,7 +27,7 @@ for path, sha256 in json.load(open("run.json"))["files"].items():
 
 @dataclass(frozen=True)
 class Check:
-    """A command by which a reader confirms one thing, and what it shows."""
+    """A command that checks one property, and a description of the property."""
 
     shows: str
     command: str
@@ -35,7 +35,7 @@ class Check:
 
 @functools.cache
 def environment() -> Environment:
-    """The templates, which escape every text; what a document lacks is undefined, and seen as such."""
+    """Return the templates, which escape every text; values that a document lacks are undefined."""
     found = Environment(
         loader=PackageLoader("harness.report"),
         autoescape=True,
@@ -58,7 +58,7 @@ def _recorded(value: Any) -> Any:
 
 
 def _single(value: float | str) -> str:
-    """A float32 in as many digits as tell it apart."""
+    """Return a float32 in the digits that identify it."""
     return str(np.float32(number(value)))
 
 
@@ -70,7 +70,7 @@ def inputs(model_input: Mapping[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def origin_checks(run: Mapping[str, Any]) -> list[Check]:
-    """Repeating the run; whether its files are those that it was made from and left; the later in its folder."""
+    """Return the commands that repeat the run and check its files; the later ones need the run's folder."""
     files = sha256sum(("model.onnx", run["model"].get("sha256")), ("stimuli.npy", run["stimuli"].get("sha256")))
     return [
         Check("Repeat the run.", shlex.join(run["command"])),
@@ -80,11 +80,11 @@ def origin_checks(run: Mapping[str, Any]) -> list[Check]:
 
 
 def sha256sum(*files: tuple[str, str | None]) -> str:
-    """A command that checks files, (name, hash) each; empty if no hash is known."""
+    """Return a command that checks files, (name, hash) each; empty if no hash is known."""
     lines = [f"{sha256}  {name}" for name, sha256 in files if sha256]
     return f"printf '%s\\n' {shlex.join(lines)} | sha256sum --check" if lines else ""
 
 
 def python(script: str) -> str:
-    """A command that runs a script."""
+    """Return a command that runs a script."""
     return f"python3 -c {shlex.quote(script.strip())}"

@@ -1,8 +1,8 @@
-"""A trace beside its schedule: items as lanes, tasks as boxes, barriers as bars, in SVG units.
+"""Layout of a trace and its schedule: items are lanes, tasks boxes, barriers bars, in SVG units.
 
-Above stands what the plan says: the order of the steps, without times.  Below stands what was measured, on an axis of
-time; an item's waiting at hand-overs is hatched.  In a pipeline several executions are under way, each in its own
-shade; thin lines part the ticks of the schedule.
+The upper half shows the order of the steps in the plan, without times; the lower half shows the measurement on an axis
+of time, with waiting at hand-overs hatched.  In a pipeline several executions overlap, each in its own shade; thin
+lines separate the ticks of the schedule.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Bar:
-    """A barrier, where the last of its items comes; `stops` are the middles of their lanes, from top to bottom."""
+    """A barrier at the arrival of the last of its items; `stops` are the middles of their lanes, from top to bottom."""
 
     x: float
     stops: tuple[float, ...]
@@ -78,7 +78,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Arrow:
-    """A flag, from where it is raised to where a reader goes on."""
+    """A flag, from the point where it is set to the point where a reader continues."""
 
     x1: float
     y1: float
@@ -151,7 +151,7 @@ def draw(picture: Mapping[str, Any]) -> Swimlanes:
 
 
 def _planned(picture: Mapping[str, Any]) -> tuple[list[Step], list[float]]:
-    """All steps as the schedule orders them, each as early as it can be; and where the ticks behind the first begin."""
+    """Return all steps of the schedule in order, each as early as possible; and the starts of all ticks but the first."""
     steps: list[Step] = []
     begins: list[float] = []
     for tick in _ticks(picture):
@@ -161,7 +161,7 @@ def _planned(picture: Mapping[str, Any]) -> tuple[list[Step], list[float]]:
 
 
 def _measured(picture: Mapping[str, Any]) -> tuple[list[Step], list[float]]:
-    """The same of the trace."""
+    """Return the steps of the trace; and the starts of all ticks but the first."""
     stages = {(step["kind"], step["name"]): step["stage"] for item in picture["items"] for step in item["steps"]}
     begins = dict.fromkeys(_ticks(picture), math.inf)
     steps = []
@@ -174,12 +174,12 @@ def _measured(picture: Mapping[str, Any]) -> tuple[list[Step], list[float]]:
 
 
 def _ticks(picture: Mapping[str, Any]) -> range:
-    """Those in which the executions shown are under way."""
+    """Return the ticks of the executions shown."""
     return range(picture["executions"][0], picture["executions"][-1] + picture["depth"])
 
 
 class _Tick:
-    """One tick of the schedule, walked as the items do."""
+    """Simulation of one tick of the schedule."""
 
     def __init__(self, picture: Mapping[str, Any], tick: int, begin: float) -> None:
         self.parties = {hand_over["name"]: hand_over["items"] for hand_over in picture["hand_overs"]}
@@ -195,7 +195,7 @@ class _Tick:
         }
 
     def steps(self) -> list[Step]:
-        """All of them; ValueError if the items get stuck."""
+        """Return all steps; ValueError if the items deadlock."""
         found: list[Step] = []
         while any(self.left.values()):
             taken = [step for item in self.left if self.left[item] for step in self._take(item)]
@@ -205,7 +205,7 @@ class _Tick:
         return found
 
     def _take(self, item: str) -> list[Step]:
-        """An item's next step, at a barrier that of all its items; none if it must wait."""
+        """Return an item's next step, at a barrier that of all its items; empty if it must wait."""
         kind, name, execution = self.left[item][0]
         together = self.parties[name] if kind == BARRIER else [item]
         if any(self.left[other][:1] != self.left[item][:1] for other in together):
@@ -297,6 +297,6 @@ def _fits(text: str, width: float) -> bool:
 
 
 def _fit(name: str, number: int, width: float) -> tuple[str, ...]:
-    """The name in one line or two, or else its number, or nothing."""
+    """Return the name in one or two lines, else its number, else nothing."""
     choices = (name,), name_lines(name), (str(number),)
     return next((lines for lines in choices if all(_fits(line, width) for line in lines)), ())

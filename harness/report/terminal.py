@@ -17,7 +17,7 @@ from harness.runs.facts import diagnosed, gather, place
 
 
 def show(document: Mapping[str, Any], report: Path, console: Console) -> None:
-    """The result of a run or a proof on the terminal; `report` is the page that tells more."""
+    """Show the result of a run or a proof on the terminal; `report` is the page with more details."""
     good = document["verdict"] == "identical"
     headline = Text(f"{document['verdict']}: {document['reason']}", style="bold green" if good else "bold red")
     if document["proof"]:
@@ -40,7 +40,7 @@ def show(document: Mapping[str, Any], report: Path, console: Console) -> None:
 
 
 def show_measurement(document: Mapping[str, Any], report: Path, console: Console) -> None:
-    """The result of a measurement on the terminal; `report` is the page that tells more."""
+    """Show the result of a measurement on the terminal; `report` is the page with more details."""
     from harness.report.measurements.terminal import show as show_measured  # with SciPy: see harness.report
 
     show_measured(document, report, console)

@@ -80,7 +80,7 @@ def run_pipelined(job: Job, deployed: Deployed, todo: Sequence[Chunk], coverage:
 
 
 def _end_session(board: Board, kind: type[BaseException] | None, *_: object) -> None:
-    """After a failure nobody waits for what still runs on the board."""
+    """Do not wait for programs that still run on the board after a failure."""
     if kind is not None:
         board.close()
 

@@ -20,7 +20,7 @@ class Facts:
 
     `own` are the activations of which the layer itself is to blame.
 
-    `where` completes a verdict, so that nobody takes an emulated board for hardware.
+    `where` completes a verdict, so that an emulated board is not mistaken for hardware.
     """
 
     compared: int

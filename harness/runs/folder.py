@@ -17,7 +17,7 @@ runs/<time>_<board>_<model>/
     report.html junit.xml log.txt
     attempts.jsonl       when it was begun, on which board, and what stopped it; more lines where it was resumed
     run.json             written last and atomically: a folder without it is an unfinished run
-    run.dsse.json        who vouches for it, if somebody does (`harness sign`)
+    run.dsse.json        its signatures, if any (`harness sign`)
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ CONTENT = ("chunks/", "failing.npy", "model.onnx", "plan/", "reference/", "stimu
 class ChunkRecord:
     """One finished chunk: vectors `start` to `stop`, results and SHA-256 of the dumps by layer index.
 
-    `diagnoses` tell of the first layers that are wrong themselves, `portraits` of all layers that differ.
+    `diagnoses` are of the first layers that are wrong themselves, `portraits` of all layers that differ.
     `deployed` is the last layer's result in deployment mode, which a proof asks for.
     """
 
@@ -123,7 +123,7 @@ class RunFolder:
 
     @classmethod
     def open_unfinished(cls, path: Path) -> RunFolder:
-        """The folder of a run to resume; RequestError if there is none or it is finished."""
+        """Return the folder of a run to resume; RequestError if it does not exist or the run is finished."""
         if not (path / "request.json").is_file():
             raise RequestError(f"{path}: this is no run folder", "name a folder under runs/")
         folder = cls(path)
@@ -225,7 +225,7 @@ class RunFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Nobody else works on the run for the time of the block; RequestError if somebody does."""
+        """Lock the run for the time of the block; RequestError if another process works on it."""
         with (self.path / ATTEMPTS).open("a") as file:
             if not try_exclusive(file):
                 raise RequestError(f"{self.path}: another process works on this run", "wait until it has ended")
@@ -336,7 +336,7 @@ class RunFolder:
         write_json(self.path / "proof.json", proof)
 
     def read_proof(self) -> dict[str, Any] | None:
-        """The proof as `write_proof` kept it; None if there is none."""
+        """Return the proof that `write_proof` wrote; None if there is no proof."""
         path = self.path / "proof.json"
         return read_document(path) if path.exists() else None
 
@@ -388,7 +388,7 @@ class RunFolder:
 
 
 def content_sha256(files: Mapping[str, str]) -> str:
-    """The hash of what a run has shown, without what tells when and how often it was tried.
+    """Return the hash of the results of a run, without times and attempts.
 
     `files` are all files' SHA-256 by name.  Two runs of the same bundle over the same vectors have the same one, also
     if one of them was interrupted.  It is the SHA-256 of what `sha256sum` prints of these files, sorted by name.
@@ -472,7 +472,7 @@ def _identity(document: Any, where: str) -> BoardIdentity:
 
 
 def _require_no_finding(path: Path) -> None:
-    """RequestError if a record, as far as it can be read, tells of a difference."""
+    """Raise RequestError if a record, as far as it can be read, has a difference."""
     if _has_found(path):
         raise RequestError(
             f"{path}: it has shown wrong activations, and what was kept of them is damaged",

@@ -67,7 +67,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Job:
-    """A request with all that it stands for, and the run folder that it fills."""
+    """A request with the values that it selects, and its run folder."""
 
     request: Request
     profile: Profile
@@ -171,7 +171,7 @@ def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile]
 
 
 def _asked(path: Path, document: Mapping[str, Any]) -> Request:
-    """The request of a run that was begun; RequestError if it is none, or all else is not there to go on."""
+    """Return the request of a started run; RequestError if it cannot be resumed."""
     try:
         if document.get("schema") != REQUEST_SCHEMA:
             raise LookupError(f"it is of schema {document.get('schema')}, this version resumes {REQUEST_SCHEMA}")  # noqa: TRY301

@@ -45,7 +45,7 @@ LARGEST_FILE = 1 << 16
 
 
 def private_key(path: Path) -> Ed25519PrivateKey:
-    """The private key in a file; RequestError if it is none, is of another kind, or if others may read it."""
+    """Read the private key in a file; RequestError if it is invalid, of another kind, or readable by others."""
     content = _read(path, private=True)
     load = load_ssh_private_key if b"OPENSSH PRIVATE KEY" in content else load_pem_private_key
     try:
@@ -65,7 +65,7 @@ def private_key(path: Path) -> Ed25519PrivateKey:
 
 
 def public_key(path: Path) -> Ed25519PublicKey:
-    """The public key in a file; RequestError if it is none, or is of another kind."""
+    """Read the public key in a file; RequestError if it is invalid, or of another kind."""
     content = _read(path, private=False)
     if b"PRIVATE KEY" in content:
         raise RequestError(f"{path} is a private key", "give the public one, the .pub beside it")
@@ -99,7 +99,7 @@ BOARD = ("name", "soc", "kind", "address", "host_key", "machine_id", "boot_id")
 
 
 def statement(run_json: bytes) -> bytes:
-    """The statement of the run whose run.json has these bytes, as canonical JSON; KeyError if they are of no run."""
+    """Return the statement of a run.json, as canonical JSON; KeyError if it is not of a run."""
     document = {
         "_type": STATEMENT_TYPE,
         "subject": [{"name": "run.json", "digest": {"sha256": hashlib.sha256(run_json).hexdigest()}}],
@@ -144,7 +144,7 @@ def parse(text: str) -> Envelope:
 
 
 def with_signature(envelope: Envelope, key: Ed25519PrivateKey) -> Envelope:
-    """Return the envelope with the signature of one more key; as it is if the key has signed already."""
+    """Return the envelope with the signature of one more key; unchanged if the key has signed already."""
     if is_signed_by(envelope, key.public_key()):
         return envelope
     signed = Envelope(envelope.payload, envelope.payload_type, dict(envelope.signatures))
@@ -164,7 +164,7 @@ def is_signed_by(envelope: Envelope, key: Ed25519PublicKey) -> bool:
 
 
 def signers(envelope: Envelope) -> list[str]:
-    """Return the keyids that the envelope names, which nobody has checked."""
+    """Return the keyids that the envelope names; they are not checked."""
     return [each.keyid or "a key without name" for each in envelope.signatures.values()]
 
 

@@ -93,7 +93,7 @@ class Observation:
 class Diagnosis:
     """The hypotheses for the layer of index `layer`, the special before the general.
 
-    `total` values were found differing, `seen` tells of those that were looked at; `noun` is what they are called.
+    `total` values differ, `seen` describes those that were examined; `noun` is their name.
     """
 
     layer: int

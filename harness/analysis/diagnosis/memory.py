@@ -18,7 +18,7 @@ from harness.operators.fault_models import FaultModel
 
 BITS = 64
 ROWS = 2048  # differing vectors that are looked at, as in hypothesis_scoring.py
-ONSET = 16  # vectors before and behind the first one that a counter spoils
+ONSET = 16  # vectors before and after the first one that a counter spoils
 SPOILT = 3 / 4  # of the vectors that a counter spoils, and of which the error shows
 PERIODS = tuple(2**power for power in range(1, 13))
 RUNS = (2, 3, 4)  # equal neighbours
@@ -109,7 +109,7 @@ class _Sources:
         return found
 
     def _most_alike(self, vector: int, found: Array) -> Array:
-        """Return the earlier one of these whose inputs are most like those of `vector`; nothing if there is none."""
+        """Return the earlier one of these whose inputs are most like those of `vector`; empty without one."""
         found = found[found < vector]
         if not len(found):
             return found

@@ -2,9 +2,9 @@
 
 summarise  location, spread, quantiles and maximum, with intervals
 describe   warm-up, drift, periodic outliers, dependence, the clock's step
-analyse    the pWCET by extreme value theory, or why there is none
+analyse    the pWCET by extreme value theory, or why it does not apply
 compare    whether two series differ
-histogram, empirical_tail  what pictures are drawn from
+histogram, empirical_tail  input of charts
 """
 
 from harness.analysis.timing.comparison import Comparison, Shift, Verdict, compare

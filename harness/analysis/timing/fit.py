@@ -35,8 +35,8 @@ SCALES = np.array([-0.25, 0.0, 0.4])
 class Fit:
     """A law of maximum likelihood and the ascending data that it was fitted to, ns.
 
-    `origin` is what was subtracted from the data for the fit, lest large times eat the digits of small differences:
-    the threshold of a Pareto law, else the smallest value.  `settled` is false if the climb did not come to rest.
+    `origin` was subtracted from the data for the fit, to keep the digits of small differences between large times:
+    the threshold of a Pareto law, else the smallest value.  `settled` is false if the optimiser did not converge.
     """
 
     law: Law
@@ -52,7 +52,7 @@ class Fit:
 
 
 def fit(law: type[Law], data: Floats, threshold: float = 0.0) -> Fit:
-    """The law of maximum likelihood; data float64 (n,) in ns, above `threshold` if the law is a Pareto law."""
+    """Fit the law of maximum likelihood; data float64 (n,) in ns, above `threshold` if the law is a Pareto law."""
     ordered = np.sort(data)
     origin = threshold if law is Pareto else float(ordered[0])
     climbed = _climb(law, ordered[None] - origin, likelihood.EXACTLY)
@@ -62,7 +62,7 @@ def fit(law: type[Law], data: Floats, threshold: float = 0.0) -> Fit:
 
 
 def by_l_moments(fitted: Fit) -> Law:
-    """The law with the L-moments of the data: another estimate, which no single extreme rules."""
+    """Return the law with the L-moments of the data: another estimate, which no single extreme dominates."""
     law = type(fitted.law)
     estimate = pareto_by_l_moments if law is Pareto else extreme_value_by_l_moments
     location, scale, shape = (float(part[0]) for part in estimate(fitted.shifted))
@@ -139,7 +139,7 @@ def _end(fitted: Fit, variates: Floats, errors: Floats, side: int, allowed: floa
 
 
 def _roots(fitted: Fit, variates: Floats, levels: Floats) -> Floats:
-    """The root of the deviance of the best law through each level, (levels, points); infinite if there is none."""
+    """Return the root of the deviance of the best law through each level, (levels, points); infinite without a law."""
     law, data = type(fitted.law), fitted.shifted
     flat, repeated = (levels - fitted.origin).ravel(), np.repeat(variates, levels.shape[1])
     start, best = _profile_start(fitted, flat, repeated)

@@ -39,7 +39,7 @@ INDEPENDENT = "the executions are independent and of one distribution"
 
 
 def as_times(values: npt.ArrayLike) -> Times:
-    """The series as int64 (n,), in the order of measurement, in nanoseconds.
+    """Return the series as int64 (n,), in the order of measurement, in nanoseconds.
 
     Takes what a board program writes (uint64) and any other integers.  ValueError for an empty series, another
     shape, fractions, and times below 0 or beyond 2**53 ns, which no float64 could carry exactly.
@@ -55,12 +55,12 @@ def as_times(values: npt.ArrayLike) -> Times:
 
 
 def p_text(p_value: float) -> str:
-    """A p-value in words; one too small for a float is not 0."""
+    """Format a p-value; one too small for a float is not 0."""
     return f"p-value {p_value:.2g}" if p_value > 1e-15 else "p-value below 1e-15"
 
 
 def check_confidence(confidence: float) -> float:
-    """The confidence itself; ValueError unless it lies between 0 and 1."""
+    """Return the confidence; ValueError unless it is between 0 and 1."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence {confidence}: it lies between 0 and 1, both excluded")
     return confidence
@@ -95,13 +95,13 @@ def tick(times: Times) -> Tick | NotGiven:
 
 
 def resolution(times: Times) -> float:
-    """The step in ns, 1 where it is not told by the times."""
+    """Return the step in ns, 1 if the times do not show it."""
     found = tick(times)
     return found.resolution_ns if isinstance(found, Tick) else 1.0
 
 
 def _fraction(steps: Floats) -> float | None:
-    """The tick that all steps (ascending) are multiples of but for the rounding; None if there is none."""
+    """Return the tick of which all steps (ascending) are multiples, except for rounding; None if there is none."""
     if steps[0] < FINEST_FRACTION_NS:
         return None
     estimate = _refined(steps, float(steps[steps <= steps[0] + 1].mean()))
@@ -112,7 +112,7 @@ def _fraction(steps: Floats) -> float | None:
 
 
 def _refined(steps: Floats, estimate: float) -> float:
-    """The estimate improved by ever larger steps, each while its number of ticks is beyond doubt."""
+    """Improve the estimate by ever larger steps, each while its number of ticks is certain."""
     for largest in estimate * 2.0 ** np.arange(1, 24):
         known = steps[steps <= min(largest, steps[-1])]
         ticks = np.round(known / estimate)

@@ -182,7 +182,7 @@ def _slope(times: Times) -> float:
 def outliers(times: Times, *, significance: float = 0.01) -> Outliers:
     """Executions far above the rest, and their period.
 
-    More than one of 20 are no outliers but a second mode, and are left out: of a count of 0 the fence still tells.
+    More than one of 20 are a second mode, not outliers, and are not counted.
     """
     lower, upper = np.percentile(times, [25, 75])
     fence = float(upper + FENCE * max(upper - lower, resolution(times)))

@@ -189,7 +189,7 @@ class Exceedance:
 def histogram(values: npt.ArrayLike, *, bins: int = 120, resolution_ns: float | None = None) -> Histogram:
     """Count in at most `bins` bins of one width, a multiple of the clock's step, to avoid empty bins between steps.
 
-    The step is seen in the times unless told.  Edges lie half a step beside the values that occur.
+    The step is estimated from the times unless given.  Edges are half a step away from the values that occur.
     """
     times = as_times(values)
     if bins < 1:

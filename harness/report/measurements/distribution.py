@@ -1,4 +1,4 @@
-"""Pictures of how execution times are distributed: ranges, histogram, empirical tail with the laws fitted to it."""
+"""Charts of the distribution of execution times: ranges, histogram, empirical tail with the laws fitted to it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _range(y: float, name: str, summary: Mapping[str, Any], x: Axis) -> Iterator
 
 
 def histogram(found: Mapping[str, Any], title: str) -> Chart:
-    """Counts on a logarithmic axis, bar by bar; `found` has edges_ns and counts."""
+    """Draw counts on a logarithmic axis; `found` has edges_ns and counts."""
     edges, counts = found["edges_ns"], found["counts"]
     x = time_axis(TIME, edges[0], edges[-1], logarithmic=False)
     y = vertical("executions", LOWEST_BAR, 1.5 * max(counts), logarithmic=True)
@@ -82,7 +82,7 @@ def histogram(found: Mapping[str, Any], title: str) -> Chart:
 
 
 def _bars(bins: Sequence[tuple[float, float, int]], x: Axis, y: Axis) -> Iterator[str]:
-    """One outline for every stretch of bins that are not empty."""
+    """Yield one outline for consecutive bins that are not empty."""
     for filled, stretch in groupby(bins, key=lambda one: one[2] > 0):
         if filled:
             (left, right, count), *others = stretch
@@ -92,7 +92,7 @@ def _bars(bins: Sequence[tuple[float, float, int]], x: Axis, y: Axis) -> Iterato
 
 
 def tail(part: Mapping[str, Any], base: Sequence[Sequence[float]] | None) -> Chart:
-    """The share of executions that take a time or longer, with the laws that apply; `base` is the tail of another."""
+    """Draw the share of executions that take a time or longer, with the laws that apply; `base` is another tail."""
     laws = _laws(part)
     points = [(time, share) for law in laws.values() for time, share in _curve(law)]
     times = [time for time, _ in (*part["tail"], *(base or ()), *points)]
@@ -111,7 +111,7 @@ def tail(part: Mapping[str, Any], base: Sequence[Sequence[float]] | None) -> Cha
 
 
 def _steps(points: Sequence[Sequence[float]], x: Axis, y: Axis) -> str:
-    """The empirical tail: the share of a point holds from the point before it on."""
+    """Return the path of the empirical tail: the share of a point holds from the point before it on."""
     (at, height), *rest = [(x.at(time), y.at(share)) for time, share in points]
     path, last = [f"M{number(at)} {number(height)}"], rest[-1:]
     for point in rest:
@@ -122,7 +122,7 @@ def _steps(points: Sequence[Sequence[float]], x: Axis, y: Axis) -> str:
 
 
 def _laws(part: Mapping[str, Any]) -> dict[str, Pwcet]:
-    """Those that passed their tests, as values that can be asked for any probability."""
+    """Return the laws that passed their tests."""
     return {
         name: Pwcet(
             LAWS[found["law_name"]](**found["law"]), LAWS[found["law_name"]](**found["check"]), found["executions"],
@@ -134,12 +134,12 @@ def _laws(part: Mapping[str, Any]) -> dict[str, Pwcet]:
 
 
 def _curve(law: Pwcet) -> list[tuple[float, float]]:
-    """Times and probabilities from where the tail begins down to one in a thousand million."""
+    """Return times and probabilities from the start of the tail down to 1e-9."""
     return [(law.time_ns(p), p) for p in np.geomspace(law.rate * 0.999, 1e-9, CURVE_POINTS).tolist()]
 
 
 def _law(found: Mapping[str, Any], law: Pwcet, name: str, x: Axis, y: Axis) -> Iterator[Shape]:
-    """The curve, dashed where it is extrapolated, and its intervals as an area."""
+    """Yield the curve, dashed where it is extrapolated, and its intervals as an area."""
     kind, once = name.replace("_", "-"), 1 / law.executions
     curve = [(x.at(time), y.at(p)) for time, p in _curve(law)]
     border = (x.at(law.time_ns(once)), y.at(once)) if once < law.rate else curve[0]
@@ -167,7 +167,7 @@ def _laws_about(laws: Mapping[str, Pwcet]) -> str:
 
 
 def _marks(part: Mapping[str, Any], x: Axis) -> Iterator[Mark]:
-    """The largest, and those of the quantiles that stand apart from it and from each other."""
+    """Yield labels of the maximum, and of quantiles if the labels do not overlap."""
     summary = part["summary"]
     named = [("max", summary["max_ns"])]
     named += [(percentile(one), given(one["value_ns"])) for one in reversed(summary["quantiles"])]
@@ -180,7 +180,7 @@ def _marks(part: Mapping[str, Any], x: Axis) -> Iterator[Mark]:
 
 
 def shifts(found: Mapping[str, Any]) -> Chart:
-    """The shifts of one part since the base, each with its interval, against the gate from which on it matters."""
+    """Draw the shifts of one part since the base, each with its interval, relative to the gate."""
     rows = Rows(tuple(shift["of"] for shift in found["shifts"]))
     reach = max(1.0, *(abs(value) for shift in found["shifts"] for value in _ends(shift)))
     x = horizontal("shift, in gates: beyond 1 it matters", -1.15 * reach, 1.15 * reach)
@@ -205,7 +205,7 @@ def shifts(found: Mapping[str, Any]) -> Chart:
 
 
 def _ends(shift: Mapping[str, Any]) -> tuple[float, float, float]:
-    """Interval and shift in gates; a shift without an interval is its own."""
+    """Return low end, shift and high end in gates; the ends are the shift if there is no interval."""
     gate, interval = shift["gate_ns"] or NS.nanoseconds, given(shift["interval"])
     low, high = (interval["low"], interval["high"]) if interval else (shift["shift_ns"], shift["shift_ns"])
     return low / gate, shift["shift_ns"] / gate, high / gate

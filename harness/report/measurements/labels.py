@@ -1,4 +1,4 @@
-"""Numbers of a measurement as a person reads them: units, and sentences about what a series shows."""
+"""Texts of reports of a measurement: numbers with units, and sentences about a series."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def table_unit(parts: Sequence[Mapping[str, Any]]) -> Unit:
 
 
 def given(value: Any) -> Any:
-    """A number, or None for one that the sample does not give."""
+    """Return a number, or None for one that the sample does not give."""
     return None if isinstance(value, Mapping) and "not_given" in value else value
 
 
 def probability(share: float) -> str:
-    """A small probability: 1e-6."""
+    """Format a small probability: 1e-6."""
     return f"{share:.0e}".replace("e-0", "e-")
 
 
@@ -46,7 +46,7 @@ def interval_text(interval: Mapping[str, Any] | None, unit: Unit) -> str:
 
 
 def percentile(quantile: Mapping[str, Any]) -> str:
-    """The name p99, p99.9 and so on."""
+    """Return the name p99, p99.9 and so on."""
     return f"p{100 * quantile['probability']:.10g}"
 
 
@@ -121,7 +121,7 @@ def _dependence(series: Mapping[str, Any]) -> Finding:
 
 
 def effect(delta: float) -> str:
-    """Cliff's delta in words."""
+    """Describe Cliff's delta."""
     size = next((word for limit, word in EFFECTS if abs(delta) < limit), "large")
     if delta == 0:
         return f"{size}: of all pairs, the new execution is as often slower as faster"

@@ -1,4 +1,4 @@
-"""The page of a measurement: one file, nothing loaded from elsewhere, readable without its script and on paper."""
+"""HTML page of a measurement: one file without external resources, readable without its script and on paper."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Law:
 
     @property
     def curve(self) -> Sequence[Mapping[str, Any]]:
-        """Its points; none if it does not apply."""
+        """The points of the curve; empty if the method does not apply."""
         curve: Sequence[Mapping[str, Any]] = self.found.get("curve", ())
         return curve
 
 
 @dataclass(frozen=True)
 class PartSection:
-    """All that the page shows of one part."""
+    """View of one part."""
 
     part: Mapping[str, Any]
     findings: tuple[Finding, ...]
@@ -51,7 +51,7 @@ class PartSection:
 
     @property
     def notable(self) -> str:
-        """The topics worth a look."""
+        """The topics of notable findings."""
         return ", ".join(finding.topic.lower() for finding in self.findings if finding.notable)
 
     @property
@@ -61,12 +61,12 @@ class PartSection:
 
     @property
     def refused_because(self) -> tuple[str, ...]:
-        """Their reasons, those that they share once."""
+        """The reasons of all methods, common ones once."""
         return tuple(dict.fromkeys(reason for law in self.refusals for reason in law.found["not_applicable"]))
 
 
 def html(document: Mapping[str, Any], facts: Facts) -> str:
-    """The page of a measurement's document."""
+    """Return the page of a measurement's document."""
     templates = environment().overlay()
     templates.filters = templates.filters | {
         "interval": labels.interval_text,
@@ -109,7 +109,7 @@ def _timed(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _lacking(parts: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Quantiles that a sample does not give, and why."""
+    """Yield the quantiles that a sample does not give, each with its reason."""
     for part in parts:
         for quantile in part["summary"]["quantiles"]:
             if quantile["value_ns"] is None:
@@ -117,7 +117,7 @@ def _lacking(parts: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
 
 
 def _portraits(document: Mapping[str, Any]) -> Iterator[PartSection]:
-    """The part with the largest median first: where a reader will look."""
+    """Yield the views of all parts, the largest median first."""
     parts = document["parts"]
     compared = {part["name"]: part for part in (document["against"] or {"parts": ()})["parts"]}
     for part in sorted(parts, key=lambda part: -part["summary"]["median_ns"]):

@@ -1,4 +1,4 @@
-"""The statistics as files: CSV for programs, with everything that is known; LaTeX for a paper, ready to be pasted."""
+"""Tables of the statistics: CSV for programs, with all numbers; LaTeX for papers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LATEX = str.maketrans(
 
 
 def csv(document: Mapping[str, Any], facts: Facts) -> str:
-    """One line a part, units in the headings; an empty field has its reason in the last column."""
+    """Return CSV: one line for each part, units in the headings; the last column has the reasons of empty fields."""
     rows = [_count_row(part, document) if facts.counted else _time_row(part) for part in document["parts"]]
     written = io.StringIO()
     writer = csv_format.DictWriter(written, list(rows[0]), lineterminator="\n")
@@ -49,7 +49,7 @@ def csv(document: Mapping[str, Any], facts: Facts) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """A text that a spreadsheet would compute gets an apostrophe in front."""
+    """Put an apostrophe before a text that a spreadsheet would compute."""
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
@@ -71,7 +71,7 @@ def _time_row(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _estimate(name: str, value: float | None, interval: Mapping[str, Any]) -> dict[str, Any]:
-    """A number and the ends of its interval."""
+    """Return a number and the ends of its interval."""
     ends = given(interval) or {"low": None, "high": None}
     return {f"{name}_ns": value, f"{name}_low_ns": ends["low"], f"{name}_high_ns": ends["high"]}
 
@@ -105,7 +105,7 @@ def _count_row(part: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str
 
 
 def latex(document: Mapping[str, Any], facts: Facts) -> str:
-    """A tabular of the package booktabs, behind the words for its caption as a comment."""
+    """Return a tabular of the package booktabs, after a comment with the text of its caption."""
     if facts.counted:
         head, rows = _counts(document)
     else:
@@ -129,12 +129,12 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def escape(text: str) -> str:
-    """Text of one line that LaTeX sets as it is."""
+    """Escape a text of one line for LaTeX."""
     return " ".join(text.split()).translate(_LATEX).replace("--", "-{}-")  # not one long dash
 
 
 def _times(parts: Sequence[Mapping[str, Any]], unit: Unit) -> tuple[list[str], list[list[str]]]:
-    """Mean, min, max and std as the papers have them, then what they lack."""
+    """Return heading and rows: mean, min, max and std as in the papers, then further numbers."""
     numbers = ("mean", "min", "max", "std", "median", f"p{100 * PAPER_QUANTILE:g}")
     head = ["", *(f"{name} ({unit.name})" for name in numbers), "n"]
     return head, [_paper_row(part, unit) for part in parts]
@@ -161,7 +161,7 @@ def _counts(document: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
 
 
 def _caption(document: Mapping[str, Any], facts: Facts) -> Iterator[str]:
-    """One comment a line; nothing in it can end the comment."""
+    """Yield the lines of the comment; no text can end it."""
     yield "Needs \\usepackage{booktabs,textcomp}. For the caption:"
     board, measured, state = document["board"], document["measured"], document["state"]
     if facts.counted:

@@ -29,7 +29,7 @@ SHIFT_STYLES = {"slower": "bold red", "faster": "green", "inconclusive": "yellow
 
 
 def show(document: Mapping[str, Any], report: Path, console: Console) -> None:
-    """The result of a measurement on the terminal; `report` is the page that tells more."""
+    """Show the result of a measurement on the terminal; `report` is the page with more details."""
     document = clean(document)
     facts = gather(document)
     good = document["verdict"] == "measured"

@@ -1,4 +1,4 @@
-"""Pictures of what happened one after the other: the time series of a part, the board's temperatures and clocks."""
+"""Charts over time: the time series of a part, the board's temperatures and clocks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SERIES = 4  # kinds of lines in the style sheet
 
 
 def course(part: Mapping[str, Any], document: Mapping[str, Any], *, small: bool) -> Chart:
-    """Minimum, median and maximum of every stretch of the series, and what happened meanwhile."""
+    """Draw minimum, median and maximum of every stretch of the series, and events of the board."""
     executions = part["summary"]["executions"]
     stretches = _joined(part["timeline"]) if small else part["timeline"]
     low, high = min(row[1] for row in stretches), max(row[3] for row in stretches)
@@ -54,7 +54,7 @@ def _joined(stretches: Sequence[Sequence[int]]) -> list[Sequence[int]]:
 
 
 def _stretches(stretches: Sequence[Sequence[int]], executions: int, x: Axis, y: Axis) -> Iterator[Shape]:
-    """Vertical lines as wide as a stretch, and the medians."""
+    """Yield vertical lines as wide as a stretch, and the line of medians."""
     starts = [row[0] for row in stretches]
     middles = [x.at((start + end) / 2) for start, end in zip(starts, [*starts[1:], executions], strict=True)]
     bars = "".join(
@@ -76,7 +76,7 @@ def _borders(document: Mapping[str, Any], x: Axis) -> Iterator[Shape]:
 
 
 def _throttled(document: Mapping[str, Any], x: Axis) -> Iterator[Shape]:
-    """Segments between whose snapshots the board told of throttling."""
+    """Yield the segments between whose snapshots the board reported throttling."""
     size, snapshots = document["measured"]["segment"], document["state"]["snapshots"]
     for index, segment in enumerate(document["state"]["segments"]):
         around = snapshots[index : index + 2]
@@ -87,7 +87,7 @@ def _throttled(document: Mapping[str, Any], x: Axis) -> Iterator[Shape]:
 
 
 def _found(part: Mapping[str, Any], x: Axis, y: Axis) -> Iterator[Shape]:
-    """The fence above which an execution lies far out, and the end of a warm-up that shows."""
+    """Yield the limit above which an execution is an outlier, and the end of the warm-up."""
     series = part["series"]
     if "not_given" in series:
         return
@@ -105,7 +105,7 @@ def _marks(part: Mapping[str, Any], x: Axis) -> Iterator[Mark]:
 
 
 def states(document: Mapping[str, Any]) -> tuple[Chart, ...]:
-    """Temperatures and frequencies over the snapshots, as far as the board shows them."""
+    """Draw temperatures and frequencies over the snapshots, as far as the board provides them."""
     snapshots = document["state"]["snapshots"]
     wanted = (
         ("Temperature", "°C", 1.0, lambda snapshot: snapshot["temperature_c"]),
@@ -127,7 +127,7 @@ def _state(
     divisor: float,
     read: Callable[[Mapping[str, Any]], Mapping[str, float]],
 ) -> Chart | None:
-    """One line a sensor; None if the board has none."""
+    """Draw one line for each sensor; None if the board has no sensor."""
     begin = snapshots[0]["uptime_s"] if snapshots else 0.0
     rows = [(snapshot["uptime_s"] - begin, read(snapshot)) for snapshot in snapshots]
     names = list(dict.fromkeys(name for _, values in rows for name in values))

@@ -1,11 +1,11 @@
-"""The laboratory's page: static files with relative links, nothing loaded from elsewhere, nothing that needs a script.
+"""The laboratory's site: static files with relative links, without scripts or external resources.
 
-source   what the page is made from: the index's records and the nights, read once
-lasting  since which night something is without a verdict, or out of use
-nights   a night as a page shows it: board x model, what changed, every entry
-trends   measured numbers over the nights, as pictures and as words
-pages    all pages of the site, each as a template and a frozen value
-files    what is written: pages that have changed, reports of runs that are there
+source      input: the records of the index and the nights, read once
+open_since  since which night an entry has no verdict, or a board is quarantined
+nights      the page of a night: board x model, changes, every entry
+trends      measured numbers over the nights, as charts and as texts
+pages       all pages of the site, each a template and its values
+files       writes changed pages and copies reports
 """
 
 from harness.report.site.pages import build

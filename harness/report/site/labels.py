@@ -1,4 +1,4 @@
-"""Moments and names as the site writes them."""
+"""Formats of times, names and addresses of the site."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIGNS = {"good": "=", "bad": "≠", "unsure": "?", "idle": "-"}
 
 
 def moment(time_s: float) -> datetime:
-    """Seconds since 1970, in UTC."""
+    """Return a time in seconds since 1970 as UTC."""
     return datetime.fromtimestamp(time_s, UTC)
 
 
@@ -33,7 +33,7 @@ def day(time_s: float) -> str:
 
 
 def file_name(text: str) -> str:
-    """A name for a file or folder of the site; one that is not plain gets a part of its hash, and stays its own."""
+    """Return a name for a file or folder of the site; special characters are replaced, and a hash keeps it unique."""
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", text):
         return text
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:60].strip("-.") or "name"
@@ -41,10 +41,10 @@ def file_name(text: str) -> str:
 
 
 def link(*parts: str) -> str:
-    """A relative address of these parts."""
+    """Return a relative address of these parts."""
     return "/".join(quote(part, safe="") for part in parts)
 
 
 def tone(outcome: str) -> str:
-    """The colour of a verdict's word, of whatever run."""
+    """Return the colour of a verdict."""
     return TONES[Outcome(outcome)] if outcome in list(Outcome) else "unsure"

@@ -1,4 +1,4 @@
-"""A night as a page shows it: one value, made from its record and those before it."""
+"""Value of the page of a night, made from its record and those before it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Known:
     days: Mapping[str, str]
 
     def where(self, board: str) -> str:
-        """Emulated, hardware or this machine; empty if no run tells it."""
+        """Return emulated, hardware or this machine; empty if no run records it."""
         return self.kinds.get(board, "")
 
     def day(self, night: str) -> str:
@@ -37,7 +37,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Shown:
-    """An entry: its word with sign and colour, what it is about, and where its report is (empty: nowhere)."""
+    """An entry: its outcome with sign and colour, its description, and the address of its report (empty: none)."""
 
     tone: str
     sign: str
@@ -80,7 +80,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Absent:
-    """A board out of use, why and since when; `now` is how that stands when the page is made, if that is known."""
+    """A quarantined board, why and since when; `now` is its state when the page is made, if known."""
 
     board: str
     where: str
@@ -245,7 +245,7 @@ def _shown(night: Night, entry: Entry, known: Known) -> Shown:
 
 
 def _note(entry: Entry, attempts: Sequence[Attempt], outcome: str) -> str:
-    """Duration, retries, and an expectation that is not the usual one; `outcome` is empty as long as there is none."""
+    """Return duration, retries, and an unusual expectation; `outcome` is empty until the entry has ended."""
     took = [duration(attempts[-1].ended_s - attempts[0].began_s)] if attempts and outcome else []
     again = [retries(len(attempts) - 1)] if len(attempts) > 1 else []
     wish = "as expected" if outcome == entry.expect else f"expected {entry.expect}"
@@ -270,12 +270,12 @@ def _rows(night: Night, shown: Mapping[int, Shown], known: Known) -> tuple[Row, 
 
 
 def board_page(board: str) -> str:
-    """The address of a board's page."""
+    """Return the address of a board's page."""
     return link("boards", f"{file_name(board)}.html")
 
 
 def _quarantined(night: Night, past: Past, lasting: Lasting, known: Known) -> tuple[Absent, ...]:
-    """Also boards that were not looked at again."""
+    """Return the quarantined boards, including those that were not checked again."""
     found = {name: health.quarantined for name, health in night.boards.items() if health.quarantined}
     for name, (last, why) in past.unchecked(night).items():
         found[name] = f"{why} (on {known.day(last)}, not checked since)"

@@ -10,9 +10,9 @@ from harness.nightly.record import Entry, Night
 
 @dataclass(frozen=True)
 class Lasting:
-    """The name of the night since which it is so: of entries by their keys, of boards by their names.
+    """Name of the night since which a state lasts: of entries by their keys, of boards by their names.
 
-    A night that says nothing of an entry or a board, as it is of another file, ends nothing.
+    A night without an entry or a board, as it is of another file, changes nothing.
     """
 
     unsettled: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""All pages of the site: index, one a night, one a board, all runs, the mutation table."""
+"""All pages of the site: index, one for each night and board, all runs, the mutation table."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ class Site:
 
 
 def build(folder: Path, laboratory: Laboratory, *, refresh_s: int | None = None) -> Written:
-    """Bring the site in `folder` up to date; while a night runs its pages ask to be loaded again after `refresh_s`.
+    """Bring the site in `folder` up to date; while a night runs, its pages are reloaded after `refresh_s`.
 
-    RequestError for a folder that holds other things, or cannot be written.
+    RequestError for a folder that has other files, or cannot be written.
     """
     with files.owned(folder):
         reports, copied = files.copy_reports(laboratory.folder, folder, laboratory.runs)
@@ -88,14 +88,14 @@ def _render(page: Page, made_of: str) -> str:
 
 @cache
 def _templates() -> Environment:
-    """The reports' own, which escape every text; and no text deceives by characters that cannot be seen."""
+    """Return the templates of the reports; they also remove invisible characters from every text."""
     found = environment().overlay(finalize=lambda value: clean(value) if type(value) is str else value)
     found.filters = found.filters | {"address": _address}
     return found
 
 
 def _address(relative: str, root: str) -> str:
-    """A link of the site as seen from a page; what is empty stays so."""
+    """Return a link of the site relative to a page; an empty one stays empty."""
     return f"{root}{relative}" if relative else ""
 
 
@@ -126,7 +126,7 @@ def _pages(laboratory: Laboratory, reports: Mapping[str, Mapping[str, str]], ref
 
 
 def _known(laboratory: Laboratory, reports: Mapping[str, Mapping[str, str]]) -> Known:
-    """The latest run of a board tells its kind."""
+    """Gather facts about boards, reports and nights; the latest run of a board gives its kind."""
     kinds = {run.board: run.kind for run in reversed(laboratory.runs) if run.kind}
     pages = {name: files["report.html"] for name, files in reports.items() if "report.html" in files}
     return Known(
@@ -137,7 +137,7 @@ def _known(laboratory: Laboratory, reports: Mapping[str, Mapping[str, str]]) -> 
 
 
 def _shifts(laboratory: Laboratory, known: Known) -> tuple[Shift, ...]:
-    """The latest first."""
+    """Return the nights, the latest first."""
     past, lasting = Past(), Lasting()
     found: list[Shift] = []
     for night in laboratory.nights:
@@ -201,7 +201,7 @@ def _index(
 
 
 def _absent(found: Sequence[Absent], bench: Bench | None, known: Known) -> tuple[Absent, ...]:
-    """The boards that the night found, and how it is with them now; then those that others have put out of use."""
+    """Return the boards that the night quarantined, with their present state; then those that others quarantined."""
     if bench is None:
         return tuple(found)
     now = {one.board: one for one in bench.out_of_use}
@@ -253,7 +253,7 @@ def _board_pages(
 
 
 def _run_pages(lines: Sequence[RunRow], since: str, site: Site) -> Iterator[Page]:
-    """Filled from the oldest run on, so that a page that is full stays as it is."""
+    """Yield pages filled from the oldest run on, so that a full page does not change."""
     oldest_first = lines[::-1]
     count = _count_pages(lines)
     for number in range(1, count + 1):
@@ -274,7 +274,7 @@ def _count_pages(lines: Sequence[RunRow]) -> int:
 
 
 def run_page(number: int) -> str:
-    """The address of a page of runs, from 1 for the oldest."""
+    """Return the address of a page of runs, from 1 for the oldest."""
     return f"runs-{number}.html"
 
 

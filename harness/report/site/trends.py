@@ -1,4 +1,4 @@
-"""Measured numbers over the nights: pictures with the band of their noise, and the same in words."""
+"""Trends of measured numbers: charts with the band of their noise, and texts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _day(time_s: float) -> str:
 
 @dataclass(frozen=True)
 class Number:
-    """A number of the latest measurement with its unit, and where it lies; empty where there is none."""
+    """A number of the latest measurement with its unit and its position; empty if there is no number."""
 
     text: str
     place: str
@@ -47,7 +47,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Course:
-    """A trend on a page: what it is of, its latest numbers, its pictures."""
+    """A trend on a page: its subject, its latest numbers, its charts."""
 
     board: str
     where: str
@@ -65,7 +65,7 @@ class Course:
 
 
 def course(trend: Trend) -> Course:
-    """All that a page shows of a trend."""
+    """Return the view of a trend."""
     run = trend.last
     told = [] if run.scope == "network" or run.unit != "ns" else [f"{run.scope} {trend.part.name}"]
     load = [] if run.load in {"", "idle"} else [f"under load {run.load}"]
@@ -96,7 +96,7 @@ def _caution(trend: Trend) -> str:
 
 
 def text(value: float, run: Run) -> str:
-    """A number of a run's parts with its unit."""
+    """Format a number of a run's parts with its unit."""
     return duration(value) if run.unit == "ns" else f"{value:,.0f}"
 
 
@@ -150,7 +150,7 @@ def _chart(
 
 
 def _values(lines: Sequence[Series], title: str, unit: float) -> Axis:
-    """An axis for all values and bands."""
+    """Return an axis for all values and bands."""
     values = [value for found in lines for value in found.values]
     low, high = min(values), max(values)
     if low > 0 and high > WIDE * low:
@@ -165,4 +165,4 @@ def _band(found: Series, x: Axis, y: Axis) -> Iterator[Shape]:
     if found.band:
         top, bottom = y.at(found.band.high), y.at(found.band.low)
         corners = ([(x.start, top), (x.end, top)], [(x.start, bottom), (x.end, bottom)])
-        yield Shape("gate", area(*corners), "where it moves of itself")
+        yield Shape("gate", area(*corners), "the band of its noise")

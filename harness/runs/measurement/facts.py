@@ -24,8 +24,8 @@ WORDS = {
 class Facts:
     """The kind of a measurement, and sentences that a reader of its numbers has to know, the gravest first.
 
-    `where` completes a verdict, so that nobody takes an emulated board for hardware.  `why_not_met` is empty for MET of
-    the board.  `unseen` is what nobody can say.
+    `where` completes a verdict, so that an emulated board is not mistaken for hardware.  `why_not_met` is empty for MET
+    of the board.  `unseen` are unknown conditions.
     """
 
     counted: bool

@@ -104,7 +104,7 @@ def against(
     """Compare the parts, columns of (n, parts) readings, with the base; earlier series give the noise.
 
     `regressed` if any part is slower beyond its gate; a counted event more is a regression.  `too_noisy` names the
-    parts of which the base cannot tell whether they became slower.
+    parts whose base is too noisy to decide whether they became slower.
     """
     columns = [
         _compare_counts(base[:, i], new[:, i])
@@ -129,7 +129,7 @@ def too_noisy(parts: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _is_noisy(shift: Mapping[str, Any]) -> bool:
-    """Return whether the shift is inconclusive because of its gate; earlier versions did not tell."""
+    """Return whether the shift is inconclusive because of its gate; earlier versions did not record it."""
     return bool(shift.get("too_noisy"))
 
 

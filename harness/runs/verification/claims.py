@@ -89,7 +89,7 @@ def require_equal(what: str, recorded: Any, found: Any, *, close: float = 0.0) -
 
 
 def first_difference(recorded: Any, found: Any, at: str = "", *, close: float = 0.0) -> str:
-    """The first place where two JSON values differ, in words; empty if there is none."""
+    """Describe the first difference of two JSON values; empty if they are equal."""
     if isinstance(recorded, Mapping) and isinstance(found, Mapping):
         pairs = (
             (f"{at}.{key}" if at else str(key), recorded.get(key), found.get(key)) for key in {**found, **recorded}

@@ -21,7 +21,7 @@ from harness.runs.verification.claims import ContradictionError, Progress, Unche
 
 RUN = "run.json"
 
-# What a run leaves behind; the other claims look at what is below the folders.
+# Files that a run writes; other claims check the files in the folders.
 _KNOWN = re.compile(
     r"(attempts\.jsonl|log\.txt|report\.html|junit\.xml|table\.tex|times\.csv|model\.onnx"
     r"|(stimuli|failing|readings|wrong-outputs)\.npy|(request|proof|wrong-outputs|run|run\.dsse)\.json"
@@ -53,7 +53,7 @@ class Evidence:
 
 
 def read(path: Path) -> Evidence | None:
-    """The run in a folder, None if it is not finished; RequestError if it is none, or its document cannot be read."""
+    """Read the run in a folder, None if it is not finished; RequestError if it is not a run or cannot be read."""
     if not os.path.lexists(path / RUN):
         if (path / "request.json").is_file():
             return None
@@ -95,7 +95,7 @@ def files(evidence: Evidence, progress: Progress) -> str:
 
 
 def plain(folder: Path) -> Iterator[str]:
-    """The names of all files in the folder; ContradictionError for what no run leaves behind, such as links."""
+    """Return the names of all files in the folder; ContradictionError for files that no run writes, such as links."""
     for path, folders, names in os.walk(folder, onerror=_not_seen):
         for found in (Path(path, name) for name in (*folders, *names)):
             mode, name = found.lstat().st_mode, found.relative_to(folder).as_posix()

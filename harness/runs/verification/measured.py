@@ -185,7 +185,7 @@ def against(evidence: Evidence) -> str:
 
 
 def _base(evidence: Evidence, said: Mapping[str, Any]) -> Base:
-    """A former measurement; UncheckedError if there is none of that name beside this one, or it is another."""
+    """Read the base measurement; UncheckedError if it is not in the same runs folder, or is another one."""
     folder = evidence.path.absolute().parent / Path(said["run"]).name
     try:
         document, sha256 = read_document(folder / RUN), file_sha256(folder / READINGS_FILE)
@@ -206,7 +206,7 @@ def verdict(evidence: Evidence) -> str:
 
 
 def _require_consistent(run: Mapping[str, Any]) -> None:
-    """No MET of what has none, no part slower that the sum of them does not tell."""
+    """Require that no simulated time is a MET, and that the list of slower parts agrees with the parts."""
     try:
         facts.gather(run)
     except ValueError as error:

@@ -72,7 +72,7 @@ def cover(outputs: Outputs) -> str:
 
 
 def _require_no_other_dumps(outputs: Outputs, found: Sequence[Chunk]) -> None:
-    """No dump is here of a chunk, or of a layer, that nobody tells of."""
+    """Require that every dump belongs to a recorded chunk and layer."""
     layers = {dumps.file_name(index, layer) for index, layer in enumerate(outputs.plan.network.layers)}
     expected = {f"{chunk.index:05}/{name}" for chunk in found for name in layers}
     for kind in ("reference", "target"):
@@ -83,7 +83,7 @@ def _require_no_other_dumps(outputs: Outputs, found: Sequence[Chunk]) -> None:
 
 
 def again(outputs: Outputs, progress: Progress) -> str:
-    """Every dump that is here, against the reference's that is here; of the others the hashes tell."""
+    """Compare every dump in the folder with its reference; the others are compared by their hashes."""
     activations = files = 0
     with progress("comparing dumps again", outputs.vectors.count) as bar:
         for record in outputs.evidence.records:
