@@ -131,25 +131,26 @@ class ItemCode:
     objects: Mapping[str, int] = field(default_factory=dict)
 
 
-def definition(table: Table, attribute: str = "") -> str:
-    """Return the C definition of a table of the processor, a constant unless the item's init fills it.
+def definition(table: Table, attribute: str = "", *, writable: bool = False) -> str:
+    """Return the C definition of a table of the processor, a constant unless it is `writable` or the init fills it.
 
     A large one is a file that the assembler includes.  Its symbol is local and has a type and a size, as that of a C
     array has, and it is accessed directly; the hash makes the text change with the content.
     """
+    const, section = ("", ".data") if writable else ("const ", ".rodata")
     comment = f"/* {table.comment} */\n" if table.comment else ""
     c_type, name = C_TYPES[table.values.dtype.name], table.name
     array = f"{c_type} {name}" + "".join(f"[{size}]" for size in table.values.shape)
     if table.computed:
         return f"{comment}static {array}{attribute};"
     if table.file is None:
-        return f"{comment}static const {array}{attribute} = {initialiser(table.values)};"
-    lines = (".section .rodata", ".balign 64", f".type {name}, %object", f"{name}:", f'.incbin \\"{table.file}\\"',
+        return f"{comment}static {const}{array}{attribute} = {initialiser(table.values)};"
+    lines = (f".section {section}", ".balign 64", f".type {name}, %object", f"{name}:", f'.incbin \\"{table.file}\\"',
              f".size {name}, . - {name}", ".previous")  # fmt: skip
     text = "\n".join(f'    "{line}\\n"' for line in lines)
     return (
         f"{comment}/* {table.file}, SHA-256 {hashlib.sha256(table.content).hexdigest()} */\n__asm__(\n{text});\n"
-        f'extern const {array} __attribute__((visibility("hidden"))){attribute};'
+        f'extern {const}{array} __attribute__((visibility("hidden"))){attribute};'
     )
 
 

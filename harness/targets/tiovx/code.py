@@ -11,17 +11,7 @@ import numpy as np
 
 from harness.operators.base import Layer
 from harness.targets.base import Lowering
-from harness.targets.generated import (
-    C_TYPES,
-    ItemCode,
-    Launch,
-    LayerCode,
-    Stage,
-    Table,
-    TaskView,
-    compute_stage,
-    initialiser,
-)
+from harness.targets.generated import ItemCode, Launch, LayerCode, Stage, TaskView, compute_stage, definition
 from harness.targets.tiovx import constants
 from harness.targets.tiovx.constants import Constants
 
@@ -104,7 +94,11 @@ def _task(launch: Launch, task: TaskView, lowering_of: LoweringOf) -> LayerCode:
     if task is launch[0]:
         puts = [f"    tiovx_put(&{name}, {arrays.index(source)}, {source}, vectors);" for source in _sources(launch)]
         lines = [*puts, f"    tiovx_run(&{name}, vectors);", *lines]
-    texts = [f"static struct tiovx_launch {name};", *map(_table, held.tables), _parts(task.layer, held)]
+    texts = [
+        f"static struct tiovx_launch {name};",
+        *(definition(table, writable=True) for table in held.tables),
+        _parts(task.layer, held),
+    ]
     return LayerCode(
         "\n".join([*texts, *(_stage(of_layer, launch, task) for of_layer in stages)]),
         "\n".join(lines),
@@ -139,12 +133,6 @@ def _arrays(launch: Launch) -> list[_Array]:
         if source not in own
     )
     return [*read, *written]
-
-
-def _table(table: Table) -> str:
-    comment = f"/* {table.comment} */\n" if table.comment else ""
-    sizes = "".join(f"[{size}]" for size in table.values.shape)
-    return f"{comment}static {C_TYPES[table.values.dtype.name]} {table.name}{sizes} = {initialiser(table.values)};"
 
 
 def _parts(layer: Layer, held: Constants) -> str:

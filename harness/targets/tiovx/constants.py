@@ -34,7 +34,7 @@ def with_head(layer: Layer, parts: Mapping[str, Table], *, flip: int) -> Constan
     low = 0 if layer.dtype == np.float32 else int(np.iinfo(layer.dtype).min) % 256
     sizes = [parts[part].values.nbytes if part in parts else 0 for part in PARTS]
     fields = [KERNELS_VERSION, layer.input.size, layer.size, flip, low, *sizes]
-    return Constants(Table(f"{layer.name}_head", np.array(fields, np.uint32), HEAD, computed=True), parts)
+    return Constants(Table(f"{layer.name}_head", np.array(fields, np.uint32), HEAD), parts)
 
 
 def parts_in_order(constants: Constants) -> Sequence[tuple[str, Table]]:

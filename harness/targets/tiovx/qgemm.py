@@ -42,17 +42,17 @@ class QGemmLowering(TiovxLowering[QGemm]):
         """Return offsets, zero points, thresholds or multipliers, and packed weights."""
         name, (weights, zero_points) = layer.name, signed_weights(layer)
         origin = "bias[n] - za * sum_k (b[k][n] - zb[n])"
-        parts = {"OFFSET": Table(f"{name}_offset", offset(layer), origin, computed=True)}
+        parts = {"OFFSET": Table(f"{name}_offset", offset(layer), origin)}
         if zero_points.any():
-            parts["ZERO_POINTS"] = Table(f"{name}_weights_zero_point", zero_points, computed=True)
+            parts["ZERO_POINTS"] = Table(f"{name}_weights_zero_point", zero_points)
         if layer.dtype == np.float32:
             origin = origin_of_multiplier(layer)
-            parts["MULTIPLIER"] = Table(f"{name}_multiplier", layer.multiplier, origin, computed=True)
+            parts["MULTIPLIER"] = Table(f"{name}_multiplier", layer.multiplier, origin)
         else:
             origin = "of each column the least accumulators that become each code above the lowest"
-            parts["TABLE"] = Table(f"{name}_thresholds", layer.thresholds(), origin, computed=True)
+            parts["TABLE"] = Table(f"{name}_thresholds", layer.thresholds(), origin)
         origin = f"{origin_of_weights(layer)}, in the order of dot4.h"
-        parts["WEIGHTS"] = Table(f"{name}_weights", packed(weights), origin, computed=True)
+        parts["WEIGHTS"] = Table(f"{name}_weights", packed(weights), origin)
         return with_head(layer, parts, flip=FLIP if layer.input.dtype == np.int8 else 0)
 
 

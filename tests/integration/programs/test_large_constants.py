@@ -71,6 +71,21 @@ def test_the_file_has_the_bytes_of_the_model_and_the_text_their_hash(net: Networ
     assert "layer_1_weights[3][512] = {" in generated.source
 
 
+def test_a_core_gets_them_and_gives_them_back(net: Network, host: Profile, objects: Path, tmp_path: Path) -> None:
+    """They are in the data section: when a proof asks, the program overwrites them with what the core has."""
+    board = of_variant(host, "tiovx:c7x")
+    board = board.model_copy(update={"items": host.items | {"network": board.items["network"]}})
+    trial = Workshop(board, objects, tmp_path).trial(net)
+    generated = codegen.generate(trial.made)
+    assert set(generated.files) >= {"constants/layer_0_weights.bin", "constants/layer_0_thresholds.bin"}
+    vectors = uniform_vectors(net, 40, seed=2)
+    assert_same(trial.program.activations(vectors, tmp_path), references(net, vectors))
+    asked = constants.questions(trial.network, trial.parts, generated.tasks, trial.probe)
+    claim = next(question for question in asked if question.side is Side.BOARD).ask()
+    assert claim.holds, claim.counterexample
+    assert claim.question.cases > BYTES
+
+
 def test_the_proof_reads_every_bit_of_them(net: Network, host: Profile, objects: Path, tmp_path: Path) -> None:
     trial = Workshop(host, objects, tmp_path).trial(net)
     asked = constants.questions(trial.network, trial.parts, codegen.generate(trial.made).tasks, trial.probe)
