@@ -151,7 +151,7 @@ def draw(picture: Mapping[str, Any]) -> Swimlanes:
 
 
 def _planned(picture: Mapping[str, Any]) -> tuple[list[Step], list[float]]:
-    """Return all steps of the schedule in order, each as early as possible; and the starts of all ticks but the first."""
+    """Return all steps of the schedule in order, each as early as possible, and the starts of the later ticks."""
     steps: list[Step] = []
     begins: list[float] = []
     for tick in _ticks(picture):
