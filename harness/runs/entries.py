@@ -221,8 +221,11 @@ class Provenance(Document):
         Schema 1 had no single form, as entries were added to it without a new number: others may be missing.
         """
         identity = dict.fromkeys(("address", "host_key", "machine_id", "boot_id"))
-        board, host = ({**added, **content[key]} for key, added in (("board", identity), ("host", {"boot_id": None})))
-        return {**content, "schema": SCHEMA, "board": board, "host": host}
+        added = {"board": identity, "host": {"boot_id": None}}
+        found = {
+            key: {**entries, **content[key]} for key, entries in added.items() if isinstance(content.get(key), Mapping)
+        }
+        return {**content, "schema": SCHEMA, **found}
 
 
 class DifferenceEntry(Entries):
@@ -619,5 +622,8 @@ class AnyDocument(MeasurementDocument, RunDocument):
     """The entries of both documents, for readers of either: those of the other are missing."""
 
     kind: str = "run"
+    wall_s: Number = OMITTED
+    layers: Sequence[LayerEntry] = ()
     measured: MeasuredEntry = OMITTED
     outputs: OutputsEntry = OMITTED
+    parts: Sequence[PartEntry] = ()

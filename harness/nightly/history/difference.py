@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness.core.document import Content
+from harness.runs.entries import AnyDocument
 from harness.runs.measurement.config_diff import changed
 
-Document = Mapping[str, Any]
-
+CHUNKING = ("chunk", "dumps fetched")  # topics by which the same activations are in other files
 LONGEST = 300
 NOTHING = "nothing"
 
@@ -60,35 +61,37 @@ class Difference:
         return not self.results and not self.causes and all(one.before == one.after for one in self.layers)
 
 
-def _ran_on(document: Document) -> str:
-    return "; ".join(f"{item['name']}: {item['ran_on']}" for item in document["plan"]["items"])
+def _ran_on(document: AnyDocument) -> str:
+    return "; ".join(f"{item.name}: {item.ran_on}" for item in document.plan.items)
 
 
-RESULTS: Mapping[str, Callable[[Document], Any]] = {
-    "verdict": lambda document: document["verdict"],
-    "wrong outputs": lambda document: document["outputs"]["differing"],
-    "proof": lambda document: document["proof"] and ("holds" if document["proof"]["holds"] else "fails"),
+RESULTS: Mapping[str, Callable[[AnyDocument], Any]] = {
+    "verdict": lambda document: document.verdict,
+    "wrong outputs": lambda document: document.outputs.differing,
+    "proof": lambda document: document.proof and ("holds" if document.proof.holds else "fails"),
     "traces": lambda document: (
-        document["conformance"] and ("in order" if document["conformance"]["conforms"] else "out of order")
+        document.conformance and ("in order" if document.conformance.conforms else "out of order")
     ),
-    "activations compared": lambda document: sum(layer["compared"] for layer in document["layers"]),
+    "activations compared": lambda document: (
+        sum(layer.compared for layer in document.layers) if document.layers else None
+    ),
 }
-CAUSES: Mapping[str, Callable[[Document], Any]] = {
-    "what was done": lambda document: document.get("kind", "run"),
-    "model": lambda document: document["model"]["name"],
-    "model, SHA-256": lambda document: document["model"]["sha256"][:16],
-    "board": lambda document: document["board"]["name"],
-    "kind of board": lambda document: document["board"]["kind"],
+CAUSES: Mapping[str, Callable[[AnyDocument], Any]] = {
+    "what was done": lambda document: document.kind,
+    "model": lambda document: document.model.name,
+    "model, SHA-256": lambda document: document.model.sha256[:16],
+    "board": lambda document: document.board.name,
+    "kind of board": lambda document: document.board.kind,
     "items ran on": _ran_on,
-    "quantity": lambda document: document["measured"]["quantity"],
-    "scope": lambda document: document["measured"]["scope"],
-    "kind of load": lambda document: document["load"]["name"],
-    "block": lambda document: document["plan"]["block"],
-    "chunk": lambda document: document["chunk"],
-    "dumps fetched": lambda document: document["fetch"],
-    "reference: onnxruntime": lambda document: document["reference"]["onnxruntime"],
-    "reference: instruction set": lambda document: document["reference"]["isa"],
-    "this machine": lambda document: document["host"]["platform"],
+    "quantity": lambda document: document.measured.quantity,
+    "scope": lambda document: document.measured.scope,
+    "kind of load": lambda document: document.load.name,
+    "block": lambda document: document.plan.block,
+    "chunk": lambda document: document.chunk,
+    "dumps fetched": lambda document: document.fetch,
+    "reference: onnxruntime": lambda document: document.reference.onnxruntime,
+    "reference: instruction set": lambda document: document.reference.isa,
+    "this machine": lambda document: document.host.platform,
 }
 ORDER = (
     *("what was done", "model", "model, SHA-256", "compiler", "flags", "program", "harness"),
@@ -99,11 +102,12 @@ ORDER = (
 """Order of the topics, which include those of harness.runs.measurement.config_diff; other topics follow."""
 
 
-def difference(before: Document, after: Document) -> Difference:
+def difference(first: Content, second: Content) -> Difference:
     """Return the difference between the documents of two finished runs.
 
-    Raise KeyError, TypeError or ValueError if one of them is no such document.
+    Raise AttributeError, LookupError, TypeError or ValueError if one of them is no such document.
     """
+    before, after = AnyDocument.view(first), AnyDocument.view(second)
     causes = [*_changes(CAUSES, before, after), *_recorded(before, after)]
     order = {topic: rank for rank, topic in enumerate(ORDER)}
     results = [*_changes(RESULTS, before, after), *_content(before, after)]
@@ -114,18 +118,20 @@ def difference(before: Document, after: Document) -> Difference:
     )
 
 
-def _changes(topics: Mapping[str, Callable[[Document], Any]], before: Document, after: Document) -> Iterator[Change]:
+def _changes(
+    topics: Mapping[str, Callable[[AnyDocument], Any]], before: AnyDocument, after: AnyDocument
+) -> Iterator[Change]:
     for topic, read in topics.items():
         was, now = _value(read, before), _value(read, after)
         if was != now:
             yield Change(topic, _text(was), _text(now))
 
 
-def _value(read: Callable[[Document], Any], document: Document) -> Any:
+def _value(read: Callable[[AnyDocument], Any], document: AnyDocument) -> Any:
     """None of a document that says nothing of it."""
     try:
         return read(document)
-    except KeyError:
+    except AttributeError:
         return None
 
 
@@ -134,14 +140,14 @@ def _text(value: Any) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
-def _recorded(before: Document, after: Document) -> Iterator[Change]:
+def _recorded(before: AnyDocument, after: AnyDocument) -> Iterator[Change]:
     """Program, plan, options, settings and environment."""
     for one in changed(before, after):
         if (one["base"], one["new"]) != (NOTHING, NOTHING):  # an empty list on one side, nothing on the other
             yield Change(one["topic"], one["base"], one["new"])
 
 
-def _layers(before: Document, after: Document) -> Iterator[LayerChange]:
+def _layers(before: AnyDocument, after: AnyDocument) -> Iterator[LayerChange]:
     """Those that differ in one of them, in the order of the model."""
     was, now = _differing(before), _differing(after)
     for name in dict.fromkeys([*now, *was]):
@@ -149,28 +155,28 @@ def _layers(before: Document, after: Document) -> Iterator[LayerChange]:
             yield LayerChange(name, was.get(name), now.get(name))
 
 
-def _differing(document: Document) -> dict[str, int]:
-    return {str(layer["name"]): int(layer["differing"]) for layer in document.get("layers", ())}
+def _differing(document: AnyDocument) -> dict[str, int]:
+    return {str(layer.name): int(layer.differing) for layer in document.layers}
 
 
-def _content(before: Document, after: Document) -> Iterator[Change]:
+def _content(before: AnyDocument, after: AnyDocument) -> Iterator[Change]:
     """The same question, but not the same bytes for an answer: seen only where everything else is as it was."""
-    asked = ("model", "stimuli", "bundle")
-    same = all(before[part]["sha256"] == after[part]["sha256"] for part in asked)
-    same = same and all(before.get(key) == after.get(key) for key in ("chunk", "fetch"))
-    was, now = before.get("content_sha256"), after.get("content_sha256")
+    one, other = ((run.model.sha256, run.stimuli.sha256, run.bundle.sha256) for run in (before, after))
+    same = one == other and all(_value(CAUSES[topic], before) == _value(CAUSES[topic], after) for topic in CHUNKING)
+    was, now = before.content_sha256, after.content_sha256
     if same and was and now and was != now:
         yield Change("content, SHA-256", str(was)[:16], str(now)[:16])
 
 
-def headline(found: Difference, before: Document, after: Document, times: Sequence[str] = ()) -> str:
+def headline(found: Difference, first: Content, second: Content, times: Sequence[str] = ()) -> str:
     """The one sentence that a reader needs; `times` are the judgements on times, empty if there are none."""
-    both = {"differs": "both differ", "varies": "both vary"}.get(after["verdict"], f"both are {after['verdict']}")
+    before, after = AnyDocument.view(first).verdict, AnyDocument.view(second).verdict
+    both = {"differs": "both differ", "varies": "both vary"}.get(after, f"both are {after}")
     moved = [word for word in dict.fromkeys(times) if word in {"slower", "faster"}]
     if found.nothing and not moved:
         return f"nothing that matters changed: {both}"
-    if before["verdict"] != after["verdict"]:
-        return f"{before['verdict']} before, {after['verdict']} now"
+    if before != after:
+        return f"{before} before, {after} now"
     if moved:
         return f"{both}, but times moved: {' and '.join(moved)}"
     if found.results or any(one.before != one.after for one in found.layers):

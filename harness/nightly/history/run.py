@@ -14,9 +14,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from harness.core.document import Content
 from harness.core.errors import HarnessError
 from harness.core.outcome import PARTS, Outcome
 from harness.core.safe_io import read_document
+from harness.runs.entries import AnyDocument, PartEntry
 from harness.runs.folder import ATTEMPTS, RunFolder, content_sha256, differs_so_far
 from harness.runs.measurement.headline import numbers
 from harness.targets import HARDWARE
@@ -174,111 +176,111 @@ def load(folder: Path) -> dict[str, Any]:
     return read_document(folder / DOCUMENT)
 
 
-def digest(name: str, document: Mapping[str, Any]) -> Run:
-    """The record of a finished run's document; ValueError, TypeError or KeyError if it is none."""
-    board, model, bundle = document["board"], document["model"], document["bundle"]
-    measured = document.get("measured")
-    verdict = Outcome(document["verdict"])
+def digest(name: str, content: Content) -> Run:
+    """Return the record of a finished run's document; one of DAMAGES if it is none."""
+    document = AnyDocument.view(content)
+    board, model, bundle = document.board, document.model, document.bundle
+    measured = document.measured
+    verdict = Outcome(document.verdict)
     if verdict.good and (why := ", ".join(_speaks_against(document))):
         raise ValueError(f"it says {verdict}, but also: {why}")
     return Run(
         name=_plain(name),
         state=State.FINISHED,
         verdict=verdict.value,
-        reason=_text(document["reason"]),
-        action="measure" if measured else "prove" if document.get("proof") else "run",
-        board=_text(board["name"]),
-        kind=_text(board["kind"]),
-        soc=_text(board.get("soc")),
-        model=_text(model["name"]),
-        model_sha256=_text(model["sha256"]),
-        targets=",".join(_text(item["target"]) for item in document["plan"]["items"]),
+        reason=_text(document.reason),
+        action="measure" if measured else "prove" if document.proof else "run",
+        board=_text(board.name),
+        kind=_text(board.kind),
+        soc=_text(board.soc),
+        model=_text(model.name),
+        model_sha256=_text(model.sha256),
+        targets=",".join(_text(item.target) for item in document.plan.items),
         items="; ".join(
-            f"{_text(item['name'])}: {_text(item['target'])} on {_text(item['ran_on'])}"
-            for item in document["plan"]["items"]
+            f"{_text(item.name)}: {_text(item.target)} on {_text(item.ran_on)}" for item in document.plan.items
         ),
-        differing=", ".join(_text(one["name"]) for one in document.get("layers", ()) if one["differing"]),
-        vectors=_whole(document["stimuli"]["count"]),
-        compiler=_text(bundle["compiler"]),
-        flags=" ".join(map(_text, bundle["flags"])),
-        bundle_sha256=_text(bundle["sha256"]),
-        stimuli_sha256=_text(document["stimuli"]["sha256"]),
-        content_sha256=_text(document.get("content_sha256")),
-        harness=" ".join(_text(document["harness"][key]) for key in ("version", "revision")).strip(),
-        onnxruntime=_text(document["reference"]["onnxruntime"]),
-        kernel=_text(board["environment"].get("kernel")),
-        started=_text(document["started"]),
-        wall_s=_number(document.get("wall_s")),
-        attempts=len(document.get("attempts", ())) or 1,
+        differing=", ".join(_text(one.name) for one in document.layers if one.differing),
+        vectors=_whole(document.stimuli.count),
+        compiler=_text(bundle.compiler),
+        flags=" ".join(map(_text, bundle.flags)),
+        bundle_sha256=_text(bundle.sha256),
+        stimuli_sha256=_text(document.stimuli.sha256),
+        content_sha256=_text(document.content_sha256),
+        harness=f"{_text(document.harness.version)} {_text(document.harness.revision)}".strip(),
+        onnxruntime=_text(document.reference.onnxruntime),
+        kernel=_text(board.environment.get("kernel")),
+        started=_text(document.started),
+        wall_s=_number(document.wall_s),
+        attempts=len(document.attempts) or 1,
         **(_measured(document) if measured else {}),
     )
 
 
-def _speaks_against(document: Mapping[str, Any]) -> Iterator[str]:
+def _speaks_against(document: AnyDocument) -> Iterator[str]:
     """What in a document cannot stand beside a good verdict."""
-    against, outputs = document.get("against") or {}, document.get("outputs") or {}
-    if outputs.get("differing"):
-        yield f"{outputs['differing']} outputs differ"
-    if against.get("regressed") or against.get("slower"):
+    against, outputs = document.against, document.outputs
+    if outputs and outputs.differing:
+        yield f"{outputs.differing} outputs differ"
+    if against and (against.regressed or against.slower):
         yield "slower than before"
-    if against.get("too_noisy"):
+    if against and against.too_noisy:
         yield "its base was too noisy"
-    if not document.get("measured"):
+    if not document.measured:
         yield from _unlike_the_reference(document)
 
 
-def _unlike_the_reference(document: Mapping[str, Any]) -> Iterator[str]:
-    layers, proof, traces = document["layers"], document.get("proof"), document.get("conformance")
-    if document["verdict"] != Outcome.IDENTICAL or not layers:
+def _unlike_the_reference(document: AnyDocument) -> Iterator[str]:
+    layers, proof, traces = document.layers, document.proof, document.conformance
+    if document.verdict != Outcome.IDENTICAL or not layers:
         yield "nothing was compared"
-    yield from (f"layer {_text(layer['name'])} differs" for layer in layers if layer["differing"])
-    yield from (f"layer {_text(layer['name'])} was not compared" for layer in layers if not layer["compared"])
-    if proof and not proof["holds"]:
+    yield from (f"layer {_text(layer.name)} differs" for layer in layers if layer.differing)
+    yield from (f"layer {_text(layer.name)} was not compared" for layer in layers if not layer.compared)
+    if proof and not proof.holds:
         yield "its proof fails"
-    if (document.get("deployed") or {"differing": 0})["differing"]:
+    if document.deployed and document.deployed.differing:
         yield "it differs in deployment mode"
-    if traces and not traces["conforms"]:
+    if traces and not traces.conforms:
         yield "its traces are out of order"
 
 
-def _measured(document: Mapping[str, Any]) -> dict[str, Any]:
-    measured, outputs = document["measured"], document["outputs"]
-    not_met = _text(measured["not_met_because"])
-    if outputs["differing"]:
-        not_met = f"{_whole(outputs['differing'])} outputs are not the reference's"
-    counted, emulated = measured["unit"] != "ns", document["board"]["kind"] == "emulated"
-    stand_in = any(item["ran_on"] != HARDWARE for item in document["plan"]["items"])
+def _measured(document: AnyDocument) -> dict[str, Any]:
+    measured, outputs = document.measured, document.outputs
+    not_met = _text(measured.not_met_because)
+    if outputs.differing:
+        not_met = f"{_whole(outputs.differing)} outputs are not the reference's"
+    counted, emulated = measured.unit != "ns", document.board.kind == "emulated"
+    stand_in = any(item.ran_on != HARDWARE for item in document.plan.items)
     met = not (not_met or counted or emulated or stand_in)  # a document that contradicts itself is not believed
     return {
-        "quantity": _text(measured["quantity"]),
-        "unit": _text(measured["unit"]),
-        "scope": _text(measured["scope"]),
-        "load": _text(document["load"]["name"]),
-        "samples": _whole(measured["samples"]),
+        "quantity": _text(measured.quantity),
+        "unit": _text(measured.unit),
+        "scope": _text(measured.scope),
+        "load": _text(document.load.name),
+        "samples": _whole(measured.samples),
         "met": met,
         "not_met": not_met if not_met or met else "no times of the board's hardware",
         "headline": _text(numbers(document)),
-        "parts": tuple(_counts(document["parts"]) if counted else _times(document["parts"])),
+        "parts": tuple(_counts(document.parts) if counted else _times(document.parts)),
     }
 
 
-def _times(parts: Sequence[Mapping[str, Any]]) -> list[Part]:
+def _times(parts: Sequence[PartEntry]) -> list[Part]:
     """In ns, the largest median first."""
     return sorted(map(_timed, parts), key=lambda part: -(part.median or 0.0))
 
 
-def _timed(part: Mapping[str, Any]) -> Part:
-    summary = part["summary"]
-    quantiles = {HIGH.get(one["probability"], ""): _number(one["value_ns"]) for one in summary["quantiles"]}
-    low, median, high = (_needed(summary[key]) for key in ("min_ns", "median_ns", "max_ns"))
+def _timed(part: PartEntry) -> Part:
+    summary = part.summary
+    quantiles = {HIGH.get(one.probability, ""): _number(one.value_ns) for one in summary.quantiles}
+    low, median, high = map(_needed, (summary.min_ns, summary.median_ns, summary.max_ns))
     p99, p999, p9999 = (quantiles.get(name) for name in HIGH.values())
-    return Part(_text(part["name"]), low, median, p99, p999, p9999, high)
+    return Part(_text(part.name), low, median, p99, p999, p9999, high)
 
 
-def _counts(parts: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
+def _counts(parts: Sequence[PartEntry]) -> Iterator[Part]:
     """The sum of all that say something of the network, then each."""
-    each = [_counted(part["name"], _needed(part["min"]), _needed(part["max"])) for part in parts]
-    alone = [one for one, part in zip(each, parts, strict=True) if part["alone"]]
+    each = [_counted(part.name, _needed(part.min), _needed(part.max)) for part in parts]
+    alone = [one for one, part in zip(each, parts, strict=True) if part.alone]
     yield _counted("all parts", sum(one.minimum for one in alone), sum(one.maximum for one in alone))
     yield from each
 
