@@ -14,8 +14,6 @@ from harness.analysis.timing.laws import (
     Law,
     Pareto,
     anderson_darling,
-    extreme_value_by_l_moments,
-    pareto_by_l_moments,
     reduce,
     stretch,
     stretch_slope,
@@ -64,8 +62,7 @@ def fit(law: type[Law], data: Floats, threshold: float = 0.0) -> Fit:
 def by_l_moments(fitted: Fit) -> Law:
     """Return the law with the L-moments of the data: another estimate, which no single extreme dominates."""
     law = type(fitted.law)
-    estimate = pareto_by_l_moments if law is Pareto else extreme_value_by_l_moments
-    location, scale, shape = (float(part[0]) for part in estimate(fitted.shifted))
+    location, scale, shape = (float(part[0]) for part in law.by_l_moments(fitted.shifted))
     return law(fitted.origin + location, scale, shape)
 
 
@@ -171,7 +168,7 @@ def _fan(fitted: Fit) -> Floats:
 def standard_errors(fitted: Fit, variates: Floats) -> Floats:
     """The delta method's standard errors, ns, of the times of these variates: the scale of the profile's search."""
     law = fitted.law
-    fixed = 3 - likelihood.free_count(type(law))
+    fixed = 3 - law.free_count
     parameters = np.array([[law.location - fitted.origin, math.log(law.scale), law.shape]])
     seen = likelihood.scores(type(law), fitted.shifted, parameters)[0][:, fixed:]
     shape = law.shape
@@ -189,4 +186,4 @@ def _climb(law: type[Law], ordered: Floats, settled: float = likelihood.SETTLED)
 
 def _parameters(law: type[Law], free: Floats) -> Floats:
     """Location, log scale and shape of each row, the location of a Pareto law 0."""
-    return np.hstack([np.zeros((len(free), 3 - likelihood.free_count(law))), free])
+    return np.hstack([np.zeros((len(free), 3 - law.free_count)), free])

@@ -54,6 +54,7 @@ class Law(ABC):
     shape: float
 
     name: ClassVar[str]
+    free_count: ClassVar[int]  # parameters that are estimated
 
     @property
     def end(self) -> float:
@@ -79,6 +80,16 @@ class Law(ABC):
 
     @staticmethod
     @abstractmethod
+    def by_l_moments(ordered: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return location, scale and shape from the L-moments of each ascending row."""
+
+    @staticmethod
+    @abstractmethod
+    def without_shape(ordered: Floats) -> tuple[Floats, Floats]:
+        """Return location and scale of the law of shape 0, by the moments of each ascending row."""
+
+    @staticmethod
+    @abstractmethod
     def excess(variate: Floats) -> Floats:
         """Return the term that the variate adds to -log density besides (1 + shape) r."""
 
@@ -93,6 +104,7 @@ class ExtremeValue(Law):
     """The generalized extreme value law, of the maxima of blocks: P(at most x) = exp(-exp(-r))."""
 
     name: ClassVar[str] = "generalized extreme value law"
+    free_count: ClassVar[int] = 3
 
     @staticmethod
     def _draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
@@ -109,12 +121,30 @@ class ExtremeValue(Law):
         below = -np.exp(-variate)
         return below, np.log(-np.expm1(below))
 
+    @staticmethod
+    def by_l_moments(ordered: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return location, scale and shape of each row (Hosking, Wallis and Wood 1985), the shape within 0.0009."""
+        mean, spread, skewness = l_moments(ordered)
+        c = 2 / (3 + skewness) - math.log(2) / math.log(3)
+        k = 7.8590 * c + 2.9554 * c**2
+        k = np.where(np.abs(k) < NEARLY_ZERO, NEARLY_ZERO, k)
+        gamma = special.gamma(1 + k)
+        scale = spread * k / ((1 - 2.0**-k) * gamma)
+        return mean - scale * (1 - gamma) / k, scale, -k
+
+    @staticmethod
+    def without_shape(ordered: Floats) -> tuple[Floats, Floats]:
+        """Return location and scale of Gumbel's law, by the first two moments of each row."""
+        scale = ordered.std(axis=1) * np.sqrt(6) / np.pi
+        return ordered.mean(axis=1) - np.euler_gamma * scale, scale
+
 
 @dataclass(frozen=True)
 class Pareto(Law):
     """The generalized Pareto law, of what exceeds a threshold (its location): P(more than x) = exp(-r)."""
 
     name: ClassVar[str] = "generalized Pareto law"
+    free_count: ClassVar[int] = 2
 
     @staticmethod
     def _draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
@@ -130,6 +160,19 @@ class Pareto(Law):
         """The logarithm of 1 - exp(-r), and -r."""
         return np.log(-np.expm1(-variate)), -variate
 
+    @staticmethod
+    def by_l_moments(ordered: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return location (0), scale and shape of each row of excesses over a threshold (Hosking and Wallis 1987)."""
+        mean, spread, _ = l_moments(ordered)
+        k = mean / spread - 2
+        return np.zeros_like(mean), (1 + k) * mean, -k
+
+    @staticmethod
+    def without_shape(ordered: Floats) -> tuple[Floats, Floats]:
+        """Return location (0) and scale of the exponential law, by the mean of each row."""
+        scale = ordered.mean(axis=1)
+        return np.zeros_like(scale), scale
+
 
 def l_moments(ordered: Floats) -> tuple[Floats, Floats, Floats]:
     """The first two sample L-moments and the ratio t3 of each row, from ascending float64 (..., n) (Hosking 1990)."""
@@ -140,24 +183,6 @@ def l_moments(ordered: Floats) -> tuple[Floats, Floats, Floats]:
     third = (ordered @ (ranks * (ranks - 1.0))) / (n * (n - 1.0) * (n - 2.0))
     spread = 2 * second - first
     return first, spread, (6 * third - 6 * second + first) / spread
-
-
-def extreme_value_by_l_moments(ordered: Floats) -> tuple[Floats, Floats, Floats]:
-    """Location, scale and shape of each row (Hosking, Wallis and Wood 1985), the shape within 0.0009."""
-    mean, spread, skewness = l_moments(ordered)
-    c = 2 / (3 + skewness) - math.log(2) / math.log(3)
-    k = 7.8590 * c + 2.9554 * c**2
-    k = np.where(np.abs(k) < NEARLY_ZERO, NEARLY_ZERO, k)
-    gamma = special.gamma(1 + k)
-    scale = spread * k / ((1 - 2.0**-k) * gamma)
-    return mean - scale * (1 - gamma) / k, scale, -k
-
-
-def pareto_by_l_moments(ordered: Floats) -> tuple[Floats, Floats, Floats]:
-    """Location (0), scale and shape of each row of excesses over a threshold (Hosking and Wallis 1987)."""
-    mean, spread, _ = l_moments(ordered)
-    k = mean / spread - 2
-    return np.zeros_like(mean), (1 + k) * mean, -k
 
 
 def anderson_darling(law: type[Law], variates: Floats) -> Floats:

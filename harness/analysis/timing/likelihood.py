@@ -14,16 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from harness.analysis.timing.laws import (
-    ExtremeValue,
-    Law,
-    Pareto,
-    extreme_value_by_l_moments,
-    pareto_by_l_moments,
-    reduce,
-    stretch,
-    stretch_slope,
-)
+from harness.analysis.timing.laws import ExtremeValue, Law, reduce, stretch, stretch_slope
 from harness.analysis.timing.sample import Floats
 
 Rows: TypeAlias = npt.NDArray[np.intp]
@@ -164,7 +155,7 @@ def _advance(
 
 def free_law(law: type[Law]) -> Placement:
     """All parameters free: location, log scale, shape; of a Pareto law, whose location is 0, the last two."""
-    columns = free_count(law)
+    columns = law.free_count
 
     def place(free: Floats) -> tuple[Floats, Floats]:
         fixed = np.zeros((len(free), 3 - columns))
@@ -202,26 +193,10 @@ def through(law: type[Law], level: Floats, variate: Floats) -> Placement:
 
 def moment_start(law: type[Law], ordered: Floats) -> Floats:
     """Return starting values for each row of ascending data (rows, n): L-moments, or shape 0 if they do not fit."""
-    by_l_moments = _l_moment_parameters(law, ordered)
-    fits = np.isfinite(log_likelihood(law, ordered, by_l_moments))
-    return np.where(fits[:, None], by_l_moments, _shapeless(law, ordered))[:, 3 - free_count(law) :]
-
-
-def free_count(law: type[Law]) -> int:
-    """The number of parameters that are estimated."""
-    return 3 if law is ExtremeValue else 2
-
-
-def _l_moment_parameters(law: type[Law], ordered: Floats) -> Floats:
     with np.errstate(all="ignore"):
-        estimate = pareto_by_l_moments if law is Pareto else extreme_value_by_l_moments
-        location, scale, shape = estimate(ordered)
-        return np.stack([location, np.log(scale), np.clip(shape, -0.45, 0.9)], axis=1)
-
-
-def _shapeless(law: type[Law], ordered: Floats) -> Floats:
-    """Gumbel's law or the exponential one, by the first two moments."""
-    mean, deviation = ordered.mean(axis=1), ordered.std(axis=1)
-    scale = mean if law is Pareto else deviation * np.sqrt(6) / np.pi
-    location = np.zeros_like(mean) if law is Pareto else mean - np.euler_gamma * scale
-    return np.stack([location, np.log(scale), np.zeros_like(mean)], axis=1)
+        location, scale, shape = law.by_l_moments(ordered)
+        by_l_moments = np.stack([location, np.log(scale), np.clip(shape, -0.45, 0.9)], axis=1)
+    location, scale = law.without_shape(ordered)
+    without_shape = np.stack([location, np.log(scale), np.zeros_like(scale)], axis=1)
+    fits = np.isfinite(log_likelihood(law, ordered, by_l_moments))
+    return np.where(fits[:, None], by_l_moments, without_shape)[:, 3 - law.free_count :]

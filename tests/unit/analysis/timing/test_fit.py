@@ -15,7 +15,6 @@ from harness.analysis.timing.laws import (
     Law,
     Pareto,
     anderson_darling,
-    extreme_value_by_l_moments,
     l_moments,
     reduce,
     stretch,
@@ -185,7 +184,7 @@ def test_the_shape_by_l_moments_is_as_near_as_published(shape: float) -> None:
     b.append((12 * b[1] * -1 + 30 * b[2] + mean) / 20)
     b.append((140 * b[3] - 90 * b[2] + 20 * b[1] - mean) / 70)
     ordered = np.linalg.solve(basis, np.array(b))
-    assert float(extreme_value_by_l_moments(ordered[None])[2][0]) == pytest.approx(shape, abs=0.0009)
+    assert float(ExtremeValue.by_l_moments(ordered[None])[2][0]) == pytest.approx(shape, abs=0.0009)
 
 
 @pytest.mark.parametrize("law", [ExtremeValue, Pareto])
