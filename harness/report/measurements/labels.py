@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.analysis.timing import p_text
+from harness.analysis.timing import p_text, summary
 from harness.core.time_units import Unit, duration, unit_of
 
 SIGNIFICANT = 0.01  # p-values below; that of harness.analysis.timing
@@ -47,7 +47,7 @@ def interval_text(interval: Mapping[str, Any] | None, unit: Unit) -> str:
 
 def percentile(quantile: Mapping[str, Any]) -> str:
     """Return the name p99, p99.9 and so on."""
-    return f"p{100 * quantile['probability']:.10g}"
+    return summary.percentile(quantile["probability"])
 
 
 @dataclass(frozen=True)

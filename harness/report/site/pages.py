@@ -41,23 +41,21 @@ BOARD_RUNS = 50
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run in a table."""
+    """A run in a table; `reports` are the addresses of its files by their names."""
 
-    name: str
+    run: Run
     tone: str
-    sign: str
-    word: str
-    board: str
-    where: str
-    page: str
-    model: str
-    action: str
-    seen: str
-    started: str
-    took: str
-    report: str
-    junit: str
-    csv: str
+    reports: Mapping[str, str]
+
+    @property
+    def page(self) -> str:
+        """The page of the board; empty if the board is unknown."""
+        return board_page(self.run.board) if self.run.board else ""
+
+    @property
+    def took(self) -> str:
+        """The duration of the run; empty if it is unknown."""
+        return duration(self.run.wall_s) if self.run.wall_s is not None else ""
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ def _render(page: Page, made_of: str) -> str:
 def _templates() -> Environment:
     """Return the templates of the reports; they also remove invisible characters from every text."""
     found = environment().overlay(finalize=lambda value: clean(value) if type(value) is str else value)
-    found.filters = found.filters | {"address": _address}
+    found.filters = found.filters | {"address": _address, "sign": SIGNS.get}
     return found
 
 
@@ -112,14 +110,17 @@ def _version() -> str:
 def _pages(laboratory: Laboratory, reports: Mapping[str, Mapping[str, str]], refresh_s: int | None) -> Iterator[Page]:
     known = _known(laboratory, reports)
     shifts = _shifts(laboratory, known)
-    lines = tuple(_line(run, reports.get(run.name, {})) for run in laboratory.runs)
+    lines = tuple(
+        RunRow(run, "bad" if run.differs_so_far else tone(run.verdict), reports.get(run.name, {}))
+        for run in laboratory.runs
+    )
     courses = tuple(course(trend) for trend in trends(laboratory.runs, MOST_POINTS))
     below, above = (Site(root, bool(laboratory.mutation), None) for root in ("../", ""))
     yield Page(
         "index.html", "site_index.html.jinja", _index(laboratory, known, shifts, lines, courses, above, refresh_s)
     )
     yield from _night_pages(shifts, below, refresh_s)
-    yield from _board_pages(laboratory, shifts, lines, courses, below)
+    yield from _board_pages(shifts, lines, courses, below)
     yield from _run_pages(lines, laboratory.since, above)
     if laboratory.mutation:
         yield Page("mutation.html", "site_mutation.html.jinja", {"site": above, "text": markdown(laboratory.mutation)})
@@ -145,28 +146,6 @@ def _shifts(laboratory: Laboratory, known: Known) -> tuple[Shift, ...]:
         found.append(shift(night, past, lasting, known, first=not found, running=running))
         past.add(night)
     return tuple(found[::-1])
-
-
-def _line(run: Run, reports: Mapping[str, str]) -> RunRow:
-    colour = "bad" if run.differs_so_far else tone(run.verdict)
-    report, junit, csv = (reports.get(name, "") for name in files.COPIED)
-    return RunRow(
-        run.name,
-        colour,
-        SIGNS[colour],
-        run.ending,
-        run.board,
-        run.kind,
-        board_page(run.board) if run.board else "",
-        run.model,
-        run.action,
-        run.seen,
-        run.started,
-        duration(run.wall_s) if run.wall_s is not None else "",
-        report,
-        junit,
-        csv,
-    )
 
 
 def _index(
@@ -230,21 +209,21 @@ def _night_pages(shifts: Sequence[Shift], site: Site, refresh_s: int | None) -> 
 
 
 def _board_pages(
-    laboratory: Laboratory, shifts: Sequence[Shift], lines: Sequence[RunRow], courses: Sequence[Course], site: Site
+    shifts: Sequence[Shift], lines: Sequence[RunRow], courses: Sequence[Course], site: Site
 ) -> Iterator[Page]:
-    runs: dict[str, list[tuple[Run, RunRow]]] = {}
-    for run, line in zip(laboratory.runs, lines, strict=True):
-        runs.setdefault(run.board, []).append((run, line))
+    runs: dict[str, list[RunRow]] = {}
+    for line in lines:
+        runs.setdefault(line.run.board, []).append(line)
     boards = {*runs, *(row.board for one in shifts for row in one.rows)} - {""}
     for board in sorted(boards):
         own = runs.get(board, [])
         view = {
             "site": site,
             "board": board,
-            "where": next((run.kind for run, _ in own if run.kind), ""),
-            "soc": next((run.soc for run, _ in own if run.soc), ""),
+            "where": next((line.run.kind for line in own if line.run.kind), ""),
+            "soc": next((line.run.soc for line in own if line.run.soc), ""),
             "courses": [one for one in courses if one.board == board],
-            "runs": [line for _, line in own[:BOARD_RUNS]],
+            "runs": own[:BOARD_RUNS],
             "quarantined": [
                 (one.when, one.page, out.reason) for one in shifts for out in one.quarantined if out.board == board
             ],
