@@ -71,7 +71,7 @@ def _counts(night: Night) -> Counter[Outcome]:
 
 
 def show(night: Night) -> Iterator[RenderableType]:
-    """What a person reads, the surprises first."""
+    """Yield the texts and tables of the terminal, unexpected results first."""
     yield from _surprises(night)
     yield _grid(night)
     for name, health in sorted(night.boards.items()):
@@ -82,7 +82,7 @@ def show(night: Night) -> Iterator[RenderableType]:
 
 
 def counted(night: Night) -> str:
-    """How many ended how."""
+    """Format the numbers of entries by outcome."""
     return ", ".join(f"{count} {outcome}" for outcome, count in _counts(night).items()) or "no entries"
 
 

@@ -145,7 +145,7 @@ class PlanCheckEntry(Entries):
 
 
 class AssessmentEntry(Entries):
-    """What is known of the plan before it runs; see `harness.plan.plan_check`."""
+    """Analysis of the plan before it runs; see `harness.plan.plan_check`."""
 
     net: NetEntry
     checks: Sequence[PlanCheckEntry]
@@ -194,7 +194,7 @@ class StimuliEntry(Entries):
 
 
 class Provenance(Document):
-    """What was done where, with what: the entries that all documents of runs begin with."""
+    """Request, board and versions: the first entries of all documents of runs."""
 
     number: ClassVar[int | None] = SCHEMA
 
@@ -239,7 +239,7 @@ class DifferenceEntry(Entries):
 
 
 class ComparisonEntry(Entries):
-    """How activations compare with the reference; `own` are those of which the layer itself is to blame."""
+    """Comparison of activations with the reference; `own` are the differences that the layer itself causes."""
 
     compared: int
     differing: int
@@ -248,7 +248,7 @@ class ComparisonEntry(Entries):
 
 
 class LayerEntry(Entries):
-    """How the activations of a layer compare with the reference, and what the vectors met of it."""
+    """Comparison of the activations of a layer with the reference, and its coverage by the vectors."""
 
     index: int
     name: str
@@ -274,7 +274,7 @@ class ConditionEntry(Entries):
 
 
 class ConformanceEntry(Entries):
-    """What traces show; see `harness.plan.conformance.document`."""
+    """Result of the traces; see `harness.plan.conformance.document`."""
 
     executions: int
     events: int
@@ -317,7 +317,7 @@ class DiagnosisEntry(Entries):
 
 
 class PictureEntry(Entries):
-    """Where a layer differs: lines of counts, a line for some units, a number for some vectors."""
+    """Map of the differences of a layer: lines of counts, a line for some units, a number for some vectors."""
 
     layer: str
     vectors: int
@@ -382,7 +382,7 @@ class RunDocument(Results, Chunking, Provenance):
 
 
 class MeasuredEntry(Entries):
-    """What was measured, what the system granted, and why the readings are no MET."""
+    """Options of the measurement, settings that the system granted, and why the readings are not MET."""
 
     scope: Annotated[str, OfMeasured]
     interval: Annotated[str, OfMeasured]
@@ -407,7 +407,7 @@ class MeasuredEntry(Entries):
 
 
 class OutputsEntry(ComparisonEntry):
-    """Whether the outputs were right; `sha256` are their hashes, each with how many segments had these."""
+    """Correctness of the outputs; `sha256` are their hashes, each with the number of segments that had it."""
 
     compared: Annotated[int, OfOutputs]
     differing: Annotated[int, OfOutputs]
@@ -470,7 +470,7 @@ class SettingEntry(Entries):
 
 
 class StateEntry(Entries):
-    """What was set on the board, and what it said of itself before, between and after the segments."""
+    """Settings of the board, and its state before, between and after the segments."""
 
     settings: Sequence[SettingEntry]
     snapshots: Sequence[Mapping[str, Any]]
@@ -482,7 +482,7 @@ class StateEntry(Entries):
 
 
 class LoadEntry(Entries):
-    """What else the board did; see `harness.boards.tuning.Load`."""
+    """Load of the board; see `harness.boards.tuning.Load`."""
 
     name: str
     reason: str
@@ -542,7 +542,7 @@ class ReadingsEntry(Entries):
 
 
 class ShiftEntry(Entries):
-    """How far a statistic has moved; see `harness.analysis.timing.Shift`."""
+    """Shift of a statistic; see `harness.analysis.timing.Shift`."""
 
     of: str
     base_ns: Number
@@ -558,7 +558,7 @@ class ShiftEntry(Entries):
 
 
 class ComparedPartEntry(Entries):
-    """How a part compares with that of the base, or why it does not; see `harness.analysis.timing.Comparison`."""
+    """Comparison of a part with the base, or why it is not possible; see `harness.analysis.timing.Comparison`."""
 
     name: str
     verdict: str = ""

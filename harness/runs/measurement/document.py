@@ -47,7 +47,7 @@ from harness.runs.measurement.segments import Probe, Readings, Segment
 
 @dataclass(frozen=True)
 class Priority:
-    """Of SCHED_FIFO, None for the ordinary scheduler; why it is not as the profile asks."""
+    """Priority of SCHED_FIFO, None for the default scheduler; and why it is not that of the profile."""
 
     fifo: int | None
     refused: str
@@ -101,7 +101,7 @@ def _part(part: MeasuredPart, readings: Readings, measured: Measured, asked: Ask
 
 
 def _outputs(segments: Sequence[Segment]) -> dict[str, Any]:
-    """Whether they were right, and their hashes; a wrong one that is no number of JSON has its name."""
+    """Return the correctness and hashes of the outputs; a value that JSON cannot represent is a text."""
     compared: dict[str, Any] = spelled(dataclasses.asdict(measured_segments.outputs(segments)))
     return compared | {"sha256": measured_segments.hashes(segments)}
 
@@ -138,7 +138,7 @@ def _measured(job: Job, asked: Asked, measured: Measured) -> MeasuredEntry:
 
 
 def not_met(plan: Plan, ran_on: Sequence[str], asked: Asked, environment: Mapping[str, str]) -> str:
-    """Why the readings are no MET of the board, whose items `ran_on` what this says; empty if they are."""
+    """Return why the readings are not MET of the board; empty if they are.  `ran_on` is where each item ran."""
     stand_ins = [
         f"item {item.name} ran on {where}"
         for item, where in zip(plan.items, ran_on, strict=True)
