@@ -7,40 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.core.arrays import Array
-from harness.operators import softfloat, terms, text
-from harness.operators.base import Constants, Evaluate, Layer, fields
-from harness.operators.exact import bits_of
+from harness.operators import softfloat, terms
+from harness.operators.base import fields
 from harness.operators.fault_models import LITTLE_ENDIAN, FaultModel, through_float16, toward_zero
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation
 from harness.operators.tensor import FLOAT32
-from harness.operators.text import Fragment
-
-FRAGMENT = Fragment(
-    "add_float32",
-    50,
-    """\
-# ONNX Add: one IEEE float32 operation.
-fragment add_float32(
-    a: tensor<scalar>,                      # float32 (vectors, N)
-    b: tensor<scalar>,                      # float32 (vectors, N), or a constant (1, N)
-    type: string)
--> (y: tensor<scalar>)
-{
-    y = a + b;
-}
-""",
-)
+from harness.operators.terms import BinaryLayer, fragment
 
 
 @dataclass(frozen=True, eq=False)
-class Add(Layer):
+class Add(BinaryLayer):
     """y[n] = a[n] + b[n]; a is the first input, b the second, or the constant `addend`, float32 (N,).
 
     Both terms and the sum are finite for every input: a sum that could overflow is refused.
@@ -51,9 +33,12 @@ class Add(Layer):
         "y[n] = A[n] + B[n]                                             in float32; a constant serves every vector"
     )
     fused = ("sum", "QLinearAdd")
-    roles = ("A", "B")
-    parameters = (0, 1)
-    fragments = (FRAGMENT,)
+    fragments = (fragment("add_float32", 50, "Add", "a + b"),)
+    symbol = "+"
+    operation = "addition"
+    results = "sums"
+    combine = staticmethod(softfloat.add)
+    constant_roles = ("addend",)
 
     addend: npt.NDArray[np.float32] | None
 
@@ -73,28 +58,6 @@ class Add(Layer):
     def transparent(self) -> bool:
         """Whether ONNX Runtime may leave it out because it adds 0."""
         return self.addend is not None and not self.addend.any()
-
-    def constants(self) -> Constants:
-        """Return the constant term."""
-        return {} if self.addend is None else {"addend": self.addend}
-
-    def facts(self) -> dict[str, Any]:
-        """Return the constant term, None if there is none."""
-        return {"addend": self.addend}
-
-    def summary(self) -> tuple[str, ...]:
-        """Return the terms."""
-        return (f"A + {'B' if self.addend is None else text.floats(self.addend)}",)
-
-    def prepare(self) -> Evaluate:
-        """Return the function that adds in integer arithmetic."""
-        constants = () if self.addend is None else (self.addend,)
-
-        def add(*values: Array) -> Array:
-            a, b = map(bits_of, (*values, *constants))
-            return softfloat.add(a, b).view(np.float32)
-
-        return add
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield the faults of an addition that change its result.
@@ -117,14 +80,6 @@ class Add(Layer):
             yield FaultModel(
                 "the bytes of the constant are in the other order", LITTLE_ENDIAN, a + self.addend.byteswap()
             )
-
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
-        """Yield pairs of terms at which roundings differ; their 2^64 pairs cannot be enumerated."""
-        return terms.obligations(self, self.addend, "sums are rounded to float32 as IEEE 754 says")
-
-    def assumptions(self) -> Iterator[str]:
-        """Yield that sums are rounded as IEEE 754 requires."""
-        yield terms.ASSUMPTION.format("addition")
 
     def specified(self, inputs: Sequence[Array], expected: Array) -> Array:
         """Return where terms and sum are finite, as they are in every network that is read."""

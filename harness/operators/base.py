@@ -21,7 +21,7 @@ from harness.core.errors import RequestError
 from harness.operators.counters import Counter, NoCounter
 from harness.operators.fault_models import FaultModel, Single
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind, every_byte
+from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind, every_byte, of_comparisons
 from harness.operators.product import Product
 from harness.operators.softfloat import Integers
 from harness.operators.sweeps import StepFunction, Sweep
@@ -311,6 +311,19 @@ class Selection(Layer):
     def fragment(self) -> Fragment:
         """The operation for codes and float32, or for indices."""
         return self.fragments[self.dtype == INT64]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison(Layer):
+    """A layer that compares float32 numbers with bounds and rounds nothing."""
+
+    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+        """Yield numbers around the bounds; nothing is rounded."""
+        return of_comparisons(self.boundaries()[0], self.size, self.prepare())
+
+    def assumptions(self) -> Iterator[str]:
+        """Yield that numbers are compared and nothing else is done with them."""
+        yield "Relu and Clip compare numbers and do nothing else with them: numbers around each bound were tried."
 
 
 def fields(

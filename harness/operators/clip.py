@@ -6,7 +6,6 @@ y[n] = high if v[n] > high, else v[n]
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -14,10 +13,9 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators import text
-from harness.operators.base import Constants, Evaluate, Layer, fields
+from harness.operators.base import Comparison, Constants, Evaluate, fields
 from harness.operators.exact import from_ordered, ordered
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation, of_comparisons
 from harness.operators.tensor import FLOAT32, LARGEST
 from harness.operators.text import Fragment
 
@@ -40,7 +38,7 @@ fragment clip_float32(
 
 
 @dataclass(frozen=True, eq=False)
-class Clip(Layer):
+class Clip(Comparison):
     """The input, or the bound beyond which it is; `low` is at most `high`, and both are finite."""
 
     ONNX = (("", "Clip"),)
@@ -79,14 +77,6 @@ y[n] = max if v[n] > max, else v[n]                            without min or ma
             return np.where(keys < low, self.low, np.where(keys > high, self.high, x))
 
         return clip
-
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
-        """Yield numbers around the bounds; nothing is rounded."""
-        return of_comparisons(self.boundaries()[0], self.size, self.prepare())
-
-    def assumptions(self) -> Iterator[str]:
-        """Yield that numbers are compared and nothing else is done with them."""
-        yield "Relu and Clip compare numbers and do nothing else with them: numbers around each bound were tried."
 
     def boundaries(self) -> tuple[Array, Array]:
         """Return the bounds and the numbers beside them; nothing is rounded."""

@@ -6,41 +6,21 @@ y[n] = a[n] * b[n]                         one IEEE 754 multiplication, rounded 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.core.arrays import Array
-from harness.operators import softfloat, terms, text
-from harness.operators.base import Constants, Evaluate, Layer, fields
-from harness.operators.exact import bits_of
+from harness.operators import softfloat, terms
+from harness.operators.base import fields
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation
 from harness.operators.tensor import FLOAT32
-from harness.operators.text import Fragment
-
-FRAGMENT = Fragment(
-    "mul_float32",
-    74,
-    """\
-# ONNX Mul: one IEEE float32 operation.
-fragment mul_float32(
-    a: tensor<scalar>,                      # float32 (vectors, N)
-    b: tensor<scalar>,                      # float32 (vectors, N), or a constant (1, N)
-    type: string)
--> (y: tensor<scalar>)
-{
-    y = a * b;
-}
-""",
-)
+from harness.operators.terms import BinaryLayer, fragment
 
 
 @dataclass(frozen=True, eq=False)
-class Mul(Layer):
+class Mul(BinaryLayer):
     """y[n] = a[n] * b[n]; a is the first input, b the second, or the constant `factor`, float32 (N,).
 
     No product is NaN for any input: an infinity times what can be 0 is refused.
@@ -49,9 +29,12 @@ class Mul(Layer):
     ONNX = (("", "Mul"),)
     formula = f"{'y[n] = A[n] * B[n]':62} in float32; a constant serves every vector"
     fused = ("product", "QLinearMul")
-    roles = ("A", "B")
-    parameters = (0, 1)
-    fragments = (FRAGMENT,)
+    fragments = (fragment("mul_float32", 74, "Mul", "a * b"),)
+    symbol = "*"
+    operation = "multiplication"
+    results = "products"
+    combine = staticmethod(softfloat.product)
+    constant_roles = ("factor",)
 
     factor: npt.NDArray[np.float32] | None
 
@@ -75,33 +58,3 @@ class Mul(Layer):
     def transparent(self) -> bool:
         """Whether ONNX Runtime may leave it out because it multiplies by 1."""
         return self.factor is not None and bool((self.factor == 1).all())
-
-    def constants(self) -> Constants:
-        """Return the constant factor."""
-        return {} if self.factor is None else {"factor": self.factor}
-
-    def facts(self) -> dict[str, Any]:
-        """Return the constant factor, None if there is none."""
-        return {"factor": self.factor}
-
-    def summary(self) -> tuple[str, ...]:
-        """Return the factors."""
-        return (f"A * {'B' if self.factor is None else text.floats(self.factor)}",)
-
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
-        """Yield pairs of factors at which roundings differ; their 2^64 pairs cannot be enumerated."""
-        return terms.obligations(self, self.factor, "products are rounded to float32 as IEEE 754 says")
-
-    def assumptions(self) -> Iterator[str]:
-        """Yield that products are rounded as IEEE 754 requires."""
-        yield terms.ASSUMPTION.format("multiplication")
-
-    def prepare(self) -> Evaluate:
-        """Return the function that multiplies in integer arithmetic."""
-        constants = () if self.factor is None else (self.factor,)
-
-        def multiply(*values: Array) -> Array:
-            a, b = map(bits_of, (*values, *constants))
-            return softfloat.product(a, b).view(np.float32)
-
-        return multiply

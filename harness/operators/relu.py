@@ -5,17 +5,15 @@ y[n] = 0 if x[n] < 0, else x[n]            -0 stays -0 (ONNX Runtime 1.31)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
 from harness.core.arrays import Array
-from harness.operators.base import Evaluate, Layer, fields
+from harness.operators.base import Comparison, Evaluate, fields
 from harness.operators.exact import from_ordered, ordered
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation, of_comparisons
 from harness.operators.tensor import FLOAT32
 from harness.operators.text import Fragment
 
@@ -36,7 +34,7 @@ fragment relu_float32(
 
 
 @dataclass(frozen=True, eq=False)
-class Relu(Layer):
+class Relu(Comparison):
     """y[n] = 0 if x[n] < 0, else x[n]."""
 
     ONNX = (("", "Relu"),)
@@ -60,14 +58,6 @@ class Relu(Layer):
             return np.where(ordered(x) < 0, np.float32(0), x)
 
         return rectify
-
-    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
-        """Yield numbers around the bounds; nothing is rounded."""
-        return of_comparisons(self.boundaries()[0], self.size, self.prepare())
-
-    def assumptions(self) -> Iterator[str]:
-        """Yield that numbers are compared and nothing else is done with them."""
-        yield "Relu and Clip compare numbers and do nothing else with them: numbers around each bound were tried."
 
     def boundaries(self) -> tuple[Array, Array]:
         """Return 0 and the numbers beside it; nothing is rounded."""

@@ -1,17 +1,23 @@
-"""What Add, Sub and Mul have in common: two float32 activations of one shape, or one and a constant."""
+"""Base class of Add, Sub and Mul: two float32 activations of one shape, or one and a constant."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.core.arrays import Array
-from harness.operators.base import Layer
+from harness.operators import text
+from harness.operators.base import Constants, Evaluate, Layer
+from harness.operators.exact import bits_of
 from harness.operators.node import Node
 from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, ProofStep, StageKind, mixed, samples
+from harness.operators.softfloat import Integers
 from harness.operators.tensor import FLOAT32, Tensor
+from harness.operators.text import Fragment
 
 
 def activations(node: Node, verb: str) -> list[Tensor]:
@@ -67,22 +73,103 @@ def includes(values: npt.NDArray[np.float32] | None, zero: float) -> bool:
 KINDS_OF_PAIRS = 5
 SPECIAL_TERMS = np.array([0, 1e-45, 2.0**-126, 1, 1 + 2.0**-23, 1e38], np.float32)
 SPECIAL_TERMS = np.append(SPECIAL_TERMS, -SPECIAL_TERMS)
-ASSUMPTION = "A float32 {} is rounded as IEEE 754 requires: its 2^64 pairs cannot be tried."
 
 
-def obligations(layer: Layer, constant: npt.NDArray[np.float32] | None, statement: str) -> Iterator[Obligation]:
-    """Yield that pairs of terms at which roundings differ give the right results."""
-    count = KINDS_OF_PAIRS * samples(layer.size) + len(SPECIAL_TERMS) ** len(layer.inputs) + VECTORS
-    evaluate = layer.prepare()
-    yield Obligation(
-        ProofStep.OTHERS,
-        StageKind.COMPUTE,
-        statement,
-        f"{count:,} pairs a column: random bits, ties, cancellation, subnormals, zeros; {MIXED}; not complete",
-        count * layer.size,
-        Outputs(lambda: [pairs(layer, constant)], lambda both: evaluate(*np.split(both, len(layer.inputs), axis=1))),
-        complete=False,
+EITHER = "float32 (vectors, N), or a constant (1, N)"
+
+
+def fragment(name: str, order: int, operator: str, formula: str, second: str = EITHER) -> Fragment:
+    """Return the NNEF operation of an ONNX operator; `second` describes its second argument."""
+    return Fragment(
+        name,
+        order,
+        f"""\
+# ONNX {operator}: one IEEE float32 operation.
+fragment {name}(
+    a: tensor<scalar>,                      # float32 (vectors, N)
+    b: tensor<scalar>,                      # {second}
+    type: string)
+-> (y: tensor<scalar>)
+{{
+    y = {formula};
+}}
+""",
     )
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryLayer(Layer):
+    """A layer of one IEEE float32 operation per value: y[n] = A[n] `symbol` B[n].
+
+    A constant term is a field, float32 (N,), or None.
+    """
+
+    roles = ("A", "B")
+    parameters = (0, 1)
+    symbol: ClassVar[str]
+    operation: ClassVar[str]
+    """The noun for the operation."""
+    results: ClassVar[str]
+    """The plural noun for its results."""
+    combine: ClassVar[staticmethod[[Integers, Integers], npt.NDArray[np.uint32]]]
+    """The function from the bits of both terms to those of the results, by integer arithmetic."""
+    constant_roles: ClassVar[tuple[str, ...]]
+    """The field that takes the place of B, after that of A if A can be constant too."""
+
+    def constants(self) -> Constants:
+        """Return the constant term if there is one."""
+        return {role: term for role, term in self.facts().items() if term is not None}
+
+    def facts(self) -> dict[str, Any]:
+        """Return the terms that can be constant; None for an activation."""
+        return {role: getattr(self, role) for role in self.constant_roles}
+
+    def summary(self) -> tuple[str, ...]:
+        """Return the terms."""
+        names = (
+            name if term is None else text.floats(term) for name, term in zip(self.roles, self._terms(), strict=True)
+        )
+        return (f" {self.symbol} ".join(names),)
+
+    def prepare(self) -> Evaluate:
+        """Return the function that computes in integer arithmetic."""
+        terms = self._terms()
+
+        def evaluate(*values: Array) -> Array:
+            activations = iter(values)
+            a, b = (bits_of(next(activations) if term is None else term) for term in terms)
+            return self.combine(a, b).view(np.float32)
+
+        return evaluate
+
+    def _terms(self) -> tuple[npt.NDArray[np.float32] | None, ...]:
+        """Return A and B; None for an activation."""
+        return (*[None] * (len(self.roles) - len(self.constant_roles)), *self.facts().values())
+
+    def constant_in_sum(self) -> npt.NDArray[np.float32] | None:
+        """Return the constant term with the sign that it has in a sum; None if no term is constant."""
+        return next((term for term in self._terms() if term is not None), None)
+
+    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+        """Yield pairs of terms at which roundings differ; their 2^64 pairs cannot be enumerated."""
+        count = KINDS_OF_PAIRS * samples(self.size) + len(SPECIAL_TERMS) ** len(self.inputs) + VECTORS
+        evaluate = self.prepare()
+        yield Obligation(
+            ProofStep.OTHERS,
+            StageKind.COMPUTE,
+            f"{self.results} are rounded to float32 as IEEE 754 says",
+            f"{count:,} pairs a column: random bits, ties, cancellation, subnormals, zeros; {MIXED}; not complete",
+            count * self.size,
+            Outputs(
+                lambda: [pairs(self, self.constant_in_sum())],
+                lambda both: evaluate(*np.split(both, len(self.inputs), axis=1)),
+            ),
+            complete=False,
+        )
+
+    def assumptions(self) -> Iterator[str]:
+        """Yield that results are rounded as IEEE 754 requires."""
+        yield f"A float32 {self.operation} is rounded as IEEE 754 requires: its 2^64 pairs cannot be tried."
 
 
 def pairs(layer: Layer, constant: npt.NDArray[np.float32] | None) -> Array:
