@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness import model as networks
 from harness.core.errors import RequestError, unknown_name
-from harness.model.network import Network
 
-if TYPE_CHECKING:  # pydantic takes longer to import than --help should
+if TYPE_CHECKING:  # pydantic and onnx take longer to import than --help should
     from harness.boards.profile import Profile
+    from harness.model.network import Network
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("harness", "kernels", "simulators")  # folders of the checkout from which bundles are made
@@ -46,6 +45,8 @@ class Workspace:
 
         RequestError with the nearest names if there is neither, or if it cannot be reproduced exactly.
         """
+        from harness import model as networks
+
         return networks.load(self.model_file(name))
 
     def model_file(self, name: str, suffixes: tuple[str, ...] = (".onnx",)) -> Path:

@@ -1,30 +1,50 @@
-"""`harness boards ...`: who has which board, and whether it is well."""
+"""`harness boards`: who has which board, for what and until when, and whether it is well."""
 
 from __future__ import annotations
 
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
 import click
+from rich.table import Table
+from rich.text import Text
 
 from harness.boards.workspace import Workspace
-from harness.cli.options import Duration, as_json
+from harness.cli._options import Duration, as_json
 from harness.core.console import Console
+from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, BoardError, InfrastructureError
+
+if TYPE_CHECKING:
+    from harness.boards.locks.health import Health
+    from harness.boards.locks.quarantine import Quarantine
+    from harness.boards.locks.ticket import Now, Ticket
+    from harness.boards.profile import Profile
+    from harness.boards.session import Board
 
 
-@click.group()
-def boards() -> None:
+AT_ONCE = 8
+BANNER_S = 3.0
+
+
+@click.group("boards")
+def command() -> None:
     """Share boards: who has which, for what and until when, and whether they are well."""
 
 
-@boards.command("list")
+@command.command("list")
 @as_json
 @click.pass_obj
 def boards_list(space: Workspace, /, as_json: bool) -> None:
     """List the boards: where each is, who has it, who waits, whether it is quarantined."""
-    from harness.cli import boards_flow as command
-
-    command.show(space, Console.open(as_json=as_json))
+    show(space, Console.open(as_json=as_json))
 
 
-@boards.command("lock")
+@command.command("lock")
 @click.argument("board")
 @click.option("--for", "lease", type=Duration(), default="1h", show_default=True, help="It ends by itself: 30m, 8h.")
 @click.option("--purpose", default="by hand", show_default=True, help="What others read.")
@@ -33,24 +53,20 @@ def boards_list(space: Workspace, /, as_json: bool) -> None:
 @click.pass_obj
 def boards_lock(space: Workspace, /, as_json: bool, board: str, lease: float, purpose: str, wait: float | None) -> None:
     """Keep a board for yourself without a running command; your own commands still get it."""
-    from harness.cli import boards_flow as command
-
-    command.lock_by_hand(board, lease, purpose, wait or 0.0, space, Console.open(as_json=as_json))
+    lock_by_hand(board, lease, purpose, wait or 0.0, space, Console.open(as_json=as_json))
 
 
-@boards.command("unlock")
+@command.command("unlock")
 @click.argument("board")
 @click.option("--force", is_flag=True, help="Also take it from somebody else; what runs there is stopped.")
 @as_json
 @click.pass_obj
 def boards_unlock(space: Workspace, /, as_json: bool, board: str, force: bool) -> None:
     """Give a board back."""
-    from harness.cli import boards_flow as command
-
-    command.unlock(board, space, Console.open(as_json=as_json), force=force)
+    unlock(board, space, Console.open(as_json=as_json), force=force)
 
 
-@boards.command("check")
+@command.command("check")
 @click.argument("names", metavar="[BOARD]...", nargs=-1)
 @click.option("--quarantine", is_flag=True, help="Take a board that fails out of use until it passes again.")
 @click.option(
@@ -68,18 +84,315 @@ def boards_check(
 
     Exit code: 0 all are fit, 2 the request is wrong, 3 one is not.
     """
-    from harness.cli import boards_flow as command
-
     console = Console.open(as_json=as_json)
-    return command.check(names, space, console, quarantine_failing=quarantine, remove_older_days=remove_older)
+    return check(names, space, console, quarantine_failing=quarantine, remove_older_days=remove_older)
 
 
-@boards.command("cycle")
+@command.command("cycle")
 @click.argument("board")
 @as_json
 @click.pass_obj
 def boards_cycle(space: Workspace, /, as_json: bool, board: str) -> None:
     """Switch a board off and on by the power switch that its profile names, and wait until it answers."""
-    from harness.cli import boards_flow as command
+    cycle(board, space, Console.open(as_json=as_json))
 
-    command.cycle(board, space, Console.open(as_json=as_json))
+
+@dataclass(frozen=True)
+class _State:
+    """What is known of a board without touching it: who has it, who waits, both in their order."""
+
+    board: Profile
+    having: tuple[Ticket, ...]
+    waiting: tuple[Ticket, ...]
+    quarantine: Quarantine | None
+    now: Now
+
+    @classmethod
+    def read(cls, board: Profile, workspace: Workspace) -> _State:
+        from harness.boards.locks import quarantine, queue_of
+        from harness.boards.locks.ticket import Now, having, waiting
+
+        with queue_of(board, workspace.locks(board)) as queue:
+            now, tickets = Now.read(), queue.tickets()
+            has, waits = having(tickets, now), waiting(tickets, now)
+            return cls(board, tuple(has), tuple(waits), quarantine.find(queue), now)
+
+
+def show(workspace: Workspace, console: Console) -> None:
+    """List all boards, none of which is touched."""
+    from harness.boards import profile as profiles
+
+    boards = profiles.load(workspace.boards).profiles.values()
+    states = [_State.read(board, workspace) for board in boards]
+    console.show(_table(states), *_quarantines(states))
+    console.document({"boards": [_state_document(state) for state in states]})
+
+
+def _table(states: Sequence[_State]) -> Table:
+    """Without the columns that tell nothing of any board."""
+    headings = ("board", "where", "who has it", "for", "since", "until", "waiting")
+    rows = [
+        (Text(state.board.name), Text(_where(state.board)), *_holders(state), Text(_queue(state.waiting)))
+        for state in states
+    ]
+    told = [at for at in range(len(headings)) if any(row[at] for row in rows)]
+    table = Table(box=None, pad_edge=False)
+    for at in told:
+        table.add_column(headings[at], overflow="fold", no_wrap=at == 0)
+    for row in rows:
+        table.add_row(*(row[at] for at in told))
+    return table
+
+
+def _quarantines(states: Sequence[_State]) -> Iterator[Text]:
+    for state in states:
+        if state.quarantine:
+            yield Text(f"board {state.board.name} is {state.quarantine}", style="bold red")
+
+
+def _where(board: Profile) -> str:
+    if board.local:
+        where = "this machine"
+    else:
+        where = f"{board.address.host}:{board.address.port}" if board.address else "emulated"
+    return f"{where}, place {board.labgrid.place}" if board.labgrid else where
+
+
+def _holders(state: _State) -> list[Text]:
+    """A line for the person who has locked it, and one for the process that works on it."""
+    from harness.boards.locks.ticket import clock
+
+    lines = [
+        (f"{each.owner.user}@{each.owner.host}", each.owner.purpose, clock(each.has_it_s), _until(each, state.now))
+        for each in state.having
+    ]
+    return [Text("\n".join(column)) for column in zip(*lines, strict=True)] if lines else [Text("")] * 4
+
+
+def _until(ticket: Ticket, now: Now) -> str:
+    from harness.boards.locks.ticket import clock
+
+    if ticket.by_hand_s is not None:
+        return clock(ticket.until_s)
+    return f"pid {ticket.owner.pid} ends; heartbeat {max(0, now.awake_s - ticket.renewed_s):.0f} s ago"
+
+
+def _queue(tickets: Sequence[Ticket]) -> str:
+    return "\n".join(f"{each.owner.user}@{each.owner.host}: {each.owner.purpose}" for each in tickets)
+
+
+def _state_document(state: _State) -> dict[str, Any]:
+    return {
+        "board": state.board.name,
+        "where": _where(state.board),
+        "holders": [_ticket_document(each, state.now) for each in state.having],
+        "waiting": [_ticket_document(each, state.now) for each in state.waiting],
+        "quarantine": asdict(state.quarantine) if state.quarantine else None,
+    }
+
+
+def _ticket_document(ticket: Ticket, now: Now) -> dict[str, Any]:
+    alone = ticket.by_hand_s is not None
+    return asdict(ticket.owner) | {
+        "by_hand": alone,
+        "since_s": ticket.has_it_s or None,
+        "until_s": ticket.until_s if alone else None,
+        "lease_s": None if alone else round(ticket.lease_s - (now.awake_s - ticket.renewed_s), 1),
+    }
+
+
+def lock_by_hand(name: str, for_s: float, purpose: str, wait_s: float, workspace: Workspace, console: Console) -> None:
+    """Keep a board for this user; BoardError if it is not free after `wait_s` seconds."""
+    from harness.boards import profile as profiles
+    from harness.boards.locks import manual_lock, queue_of
+    from harness.boards.locks.ticket import Now, clock, having
+
+    board = profiles.load(workspace.boards).board(name)
+    with queue_of(board, workspace.locks(board)) as queue:
+        before = [each for each in having(queue.tickets(), Now.read()) if _is_my_own(each)]
+        ticket = manual_lock.reserve(queue, purpose, for_s, wait_s, console.note)
+    instead = f", no more until {clock(before[-1].until_s)} ({before[-1].owner.purpose})" if before else ""
+    until = f"{clock(ticket.until_s)}{instead}"
+    console.show(Text(f"{name} is yours until {until}; your own commands still get it; harness boards unlock {name}"))
+    console.document({"board": name, "until_s": ticket.until_s, "purpose": ticket.owner.purpose})
+
+
+def _is_my_own(ticket: Ticket) -> bool:
+    """Whether this user has locked the board by hand."""
+    return ticket.is_mine and ticket.by_hand_s is not None
+
+
+def unlock(name: str, workspace: Workspace, console: Console, *, force: bool) -> None:
+    """Give a board back; BoardError if it is somebody else's and `force` is not given."""
+    from harness.boards import profile as profiles
+    from harness.boards.locks import lock, manual_lock, queue_of
+
+    board = profiles.load(workspace.boards).board(name)
+    with queue_of(board, workspace.locks(board)) as queue:
+        ended = manual_lock.release(queue, force=force)
+    for ticket in ended:
+        within = "" if ticket.by_hand_s is not None else f", which ends within {lock.TERMS.beat_s:g} s"
+        from_whom = "given back" if _is_my_own(ticket) else f"taken from {ticket.owner}{within}"
+        console.show(Text(f"{name} is {from_whom}"))
+    if not ended:
+        console.show(Text(f"nobody has {name}"))
+    console.document({"board": name, "taken_from": [asdict(ticket.owner) for ticket in ended]})
+
+
+def check(
+    names: Sequence[str],
+    workspace: Workspace,
+    console: Console,
+    *,
+    quarantine_failing: bool = False,
+    remove_older_days: int | None = None,
+) -> int:
+    """Look at boards, several at once; exit code 3 if one is not fit for work."""
+    from harness.boards import profile as profiles
+    from harness.boards.locks import key_of
+
+    laboratory = profiles.load(workspace.boards)
+    boards = [laboratory.board(name) for name in dict.fromkeys(names) or sorted(laboratory.profiles)]
+
+    keys = [key_of(board) for board in boards]
+    one_at_a_time = {key: threading.Lock() for key in keys}  # a board of two names is not in use by its own check
+
+    def look(board: Profile, key: str) -> Health:
+        with one_at_a_time[key]:
+            found = _check(board, workspace, remove_older_days)
+            return _with_gpu(_quarantined(found, board, workspace) if quarantine_failing else found, board)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool, console.progress("checking boards", len(boards)) as bar:
+        found = [_advanced(one, bar.advance) for one in pool.map(look, boards, keys)]
+    console.show(_health_table(found))
+    for board, one in zip(boards, found, strict=True):
+        if not one.in_use and (ill := _ill(board, workspace)):
+            console.note(f"board {board.name} is {ill}{'; it passes now: --quarantine lifts that' if one.ok else ''}")
+    console.document({"boards": [_health_document(one) for one in found]})
+    return EXIT_DONE if all(one.ok for one in found) else EXIT_INFRASTRUCTURE
+
+
+def _ill(board: Profile, workspace: Workspace) -> Quarantine | None:
+    from harness.boards.locks import quarantined
+
+    with suppress(BoardError):
+        return quarantined(board, workspace.locks(board))
+    return None
+
+
+def _advanced(found: Health, advance: Callable[[int], None]) -> Health:
+    advance(1)
+    return found
+
+
+def _check(board: Profile, workspace: Workspace, remove_older_days: int | None) -> Health:
+    """A board that somebody works on is not disturbed: that it answers must do."""
+    from harness.boards.locks import health, session
+    from harness.boards.locks.health import Check, Health
+    from harness.boards.locks.lease_guard import BoardBusy
+
+    try:
+        state = _State.read(board, workspace)
+        if any(each.by_hand_s is None for each in state.having):
+            return _from_outside(state)
+        with session(board, workspace.locks(board), workspace.cache, "check", 0, _silent) as connection:
+            checks = health.look(connection.board, connection.work)
+            if remove_older_days is not None:
+                checks = (*checks, health.clean(connection.board, connection.work, remove_older_days))
+            return health.conclude(board.name, checks)
+    except BoardBusy as busy:  # by now, or on another host
+        return Health(board.name, (Check("in use", True, busy.message),), in_use=busy.in_use)
+    except InfrastructureError as error:
+        return health.unreachable(board.name, error)
+
+
+def _from_outside(state: _State) -> Health:
+    from harness.boards.locks import health
+    from harness.boards.locks.health import Check, Health
+
+    board, address = state.board, state.board.address
+    who = state.having[-1].describe(board.name)
+    in_use = Check("in use", True, f"{who}: not looked at more closely")
+    if address is None or address.jump:
+        return Health(board.name, (in_use,), in_use=who)
+    answers = _answers(address.host, address.port)
+    reachable = Check("reachable", answers, "an SSH server answers" if answers else "no SSH server answers")
+    return health.conclude(board.name, (in_use, reachable), who)
+
+
+def _answers(host: str, port: int) -> bool:
+    """Whether an SSH server greets there: no more of a board's time than that."""
+    with suppress(OSError), socket.create_connection((host, port), BANNER_S) as link:
+        return link.recv(4) == b"SSH-"
+    return False
+
+
+def _quarantined(found: Health, board: Profile, workspace: Workspace) -> Health:
+    """The quarantine put or lifted; one that is in use is let be, as whoever has it may be restarting it."""
+    from harness.boards.locks import health, quarantine, queue_of
+
+    if found.in_use:
+        return found
+    try:
+        with queue_of(board, workspace.locks(board)) as queue:
+            quarantine.put(queue, found.reason)
+    except BoardError as error:
+        return health.unreachable(board.name, error, found.checks)
+    return found
+
+
+def _with_gpu(found: Health, board: Profile) -> Health:
+    """Add whether this machine has the board's GPU; without it the machine's other boards are still fit for work."""
+    from harness.boards.locks import health
+    from harness.boards.locks.health import Check
+    from harness.targets.cuda import driver
+
+    if not driver.is_needed(board):
+        return found
+    fault = driver.fault()
+    return health.with_check(found, Check("GPU", not fault, fault or driver.FOUND))
+
+
+def _silent(_: str) -> None:
+    """A check says all at its end."""
+
+
+def _health_document(found: Health) -> dict[str, Any]:
+    checks = [asdict(check) for check in found.checks]
+    return {
+        "board": found.board,
+        "ok": found.ok,
+        "part": found.part,
+        "reason": found.reason,
+        "in_use": found.in_use,
+        "checks": checks,
+    }
+
+
+def _health_table(found: Sequence[Health]) -> Table:
+    table = Table("", "board", "check", "found", box=None, pad_edge=False)
+    for one in found:
+        for each in one.checks:
+            mark = Text("ok", style="green") if each.ok else Text("fails", style="bold red")
+            table.add_row(mark, Text(one.board), Text(each.name), Text(each.text))
+    return table
+
+
+def cycle(name: str, workspace: Workspace, console: Console) -> None:
+    """Switch a board off and on and wait until it answers; BoardError if it is somebody else's, or does not."""
+    from harness.boards import profile as profiles
+    from harness.boards.connect import reach
+    from harness.boards.locks import hold, power
+
+    board = profiles.load(workspace.boards).board(name)
+    power.check_switch(board)
+
+    @contextmanager
+    def connect() -> Iterator[Board]:
+        with reach(board, workspace.cache, _silent) as connection:
+            yield held.guard(connection.board)
+
+    with hold(board, workspace.locks(board), "power cycle", 0, console.note) as held:
+        took_s = power.cycle(board, held.check, connect, console.note)
+    console.show(Text(f"{name} answers, {took_s:.1f} s after its power came back"))
+    console.document({"board": name, "ok": True, "answered_after_s": round(took_s, 1)})

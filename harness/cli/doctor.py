@@ -1,19 +1,129 @@
-"""`harness doctor`: its options; the work is in doctor_flow."""
+"""`harness doctor`: what this machine has, what is missing for which board, and the command that brings it."""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
 import click
+from rich.table import Table
+from rich.text import Text
 
 from harness.boards.workspace import Workspace
-from harness.cli.options import as_json
+from harness.cli._options import as_json
 from harness.core.console import Console
+from harness.core.debian_packages import install_command
+from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, HarnessError
+
+if TYPE_CHECKING:
+    from harness.boards.profile import Laboratory, Profile
 
 
-@click.command()
+@click.command("doctor")
 @as_json
 @click.pass_obj
-def doctor(space: Workspace, /, as_json: bool) -> int:
+def command(space: Workspace, /, as_json: bool) -> int:
     """Tell what this machine has, what is missing for which board, and the command that brings it."""
-    from harness.cli import doctor_flow as command
+    return examine(space, Console.open(as_json=as_json))
 
-    return command.examine(space, Console.open(as_json=as_json))
+
+@dataclass(frozen=True)
+class EnvironmentCheck:
+    """One thing that was looked for; `remedy` says what to do where `ok` is false."""
+
+    topic: str
+    ok: bool
+    found: str
+    remedy: str = ""
+
+
+def examine(workspace: Workspace, console: Console) -> int:
+    """Print all findings; exit code 3 if anything is missing."""
+    from harness import targets
+
+    laboratory = targets.load_boards(workspace.boards)
+    findings = [*_reference(), *_boards(laboratory)]
+    console.show(_table(findings), *_remedies(findings))
+    console.document({"ok": all(f.ok for f in findings), "findings": [asdict(f) for f in findings]})
+    return EXIT_DONE if all(finding.ok for finding in findings) else EXIT_INFRASTRUCTURE
+
+
+def _reference() -> Iterator[EnvironmentCheck]:
+    """What ONNX Runtime computes wrongly on this machine, for each pair of activation and weight types."""
+    from harness.model.onnx_runtime.hostcheck import Defect, check_host
+
+    check = check_host(x64_quant_precision=True)
+    yield EnvironmentCheck("reference", True, check.place)
+    for types, defect in check.defects:
+        sound = defect is Defect.NONE
+        yield EnvironmentCheck(
+            f"reference, {types}", sound, "exact" if sound else defect.value, "" if sound else defect.remedy
+        )
+
+
+def _boards(laboratory: Laboratory) -> Iterator[EnvironmentCheck]:
+    for name, board in laboratory.profiles.items():
+        yield from _board(name, board)
+
+
+def _board(name: str, board: Profile) -> Iterator[EnvironmentCheck]:
+    from harness.targets import toolchain
+    from harness.targets.cuda import driver
+
+    yield EnvironmentCheck(f"{name}: address", True, _where(name, board))
+    if board.emulated:
+        yield _tool(f"{name}: emulator", "qemu-system-aarch64")
+    try:
+        yield EnvironmentCheck(f"{name}: compiler", True, toolchain.find(board).identity)
+    except HarnessError as error:
+        yield EnvironmentCheck(f"{name}: compiler", False, error.message, error.hint)
+    if driver.is_needed(board):
+        fault = driver.fault()
+        yield EnvironmentCheck(f"{name}: GPU", not fault, fault or driver.FOUND, driver.REMEDY)
+    for item_name, item in board.items.items():
+        yield _item(f"{name}: item {item_name}", item.target, board)
+
+
+def _item(topic: str, name: str, board: Profile) -> EnvironmentCheck:
+    """Its target, and what that builds with if it is not the C compiler."""
+    from harness import targets
+
+    try:
+        compiler = targets.find(name).compiler()
+        identity = f", {compiler.identity(board)}" if compiler else ""
+    except HarnessError as error:
+        return EnvironmentCheck(topic, False, f"target {name}: {error.message}", error.hint)
+    return EnvironmentCheck(topic, True, f"target {name}{identity}")
+
+
+def _where(name: str, board: Profile) -> str:
+    from harness.boards import profile
+
+    if board.local:
+        return "this machine"
+    if board.address:
+        return f"{board.address.host}:{board.address.port}"
+    return f"none, so it is emulated; give one with {profile.host_variable(name)} or in boards.local.yaml"
+
+
+def _tool(topic: str, tool: str) -> EnvironmentCheck:
+    path = shutil.which(tool)
+    if path is None:
+        return EnvironmentCheck(topic, False, f"{tool} is not on this machine", f"run: {install_command(tool)}")
+    return EnvironmentCheck(topic, True, path)
+
+
+def _table(findings: list[EnvironmentCheck]) -> Table:
+    table = Table("", "what", "found", box=None, pad_edge=False)
+    for finding in findings:
+        mark = Text("ok", style="green") if finding.ok else Text("missing", style="bold red")
+        table.add_row(mark, Text(finding.topic), Text(finding.found))
+    return table
+
+
+def _remedies(findings: list[EnvironmentCheck]) -> list[Text]:
+    """What to do, once each and unbroken, so that it can be copied."""
+    lines = dict.fromkeys(finding.remedy for finding in findings if not finding.ok)
+    return [Text("\nwhat to do:"), *map(Text, lines)] if lines else []

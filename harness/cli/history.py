@@ -1,15 +1,44 @@
-"""`harness history`: its options; the work is in history_flow."""
+"""`harness history`: the runs of the index, one line each."""
 
 from __future__ import annotations
 
+import dataclasses
+import re
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
 import click
+from rich.table import Table
+from rich.text import Text
 
 from harness.boards.workspace import Workspace
-from harness.cli.options import as_json
+from harness.cli._options import as_json
 from harness.core.console import Console
+from harness.core.errors import RequestError, unknown_name
+from harness.core.outcome import Outcome
+from harness.core.safe_io import clean
+from harness.core.text import duration
+
+if TYPE_CHECKING:
+    from harness.nightly.history.index import Wanted
+    from harness.nightly.history.run import Run
 
 
-@click.command()
+OF_RUNS = tuple(outcome.value for outcome in Outcome if outcome is not Outcome.NOT_RUN)
+VERDICTS = (*OF_RUNS, "unfinished", "unreadable")
+STYLES = {
+    "identical": "green",
+    "measured": "green",
+    "differs": "bold red",
+    "varies": "bold red",
+    "regressed": "bold red",
+}
+WIDE = 110  # columns of a terminal
+WHERE = {"hardware": "hardware", "emulated": "EMULATED", "this machine": "this machine"}
+
+
+@click.command("history")
 @click.option("--board", help="Of this board alone.")
 @click.option("--model", help="Of this model alone.")
 @click.option("--verdict", help="With this verdict alone, e.g. differs.")
@@ -18,8 +47,90 @@ from harness.core.console import Console
 @click.option("--rebuild", is_flag=True, help="Forget the index and read all run folders again.")
 @as_json
 @click.pass_obj
-def history(space: Workspace, /, as_json: bool, rebuild: bool, **wanted: str | int | None) -> None:
+def command(space: Workspace, /, as_json: bool, rebuild: bool, **wanted: str | int | None) -> None:
     """List former runs: verdicts, times, what they were built from."""
-    from harness.cli import history_flow as command
+    history(wanted, space, Console.open(as_json=as_json), rebuild=rebuild)
 
-    command.history(wanted, space, Console.open(as_json=as_json), rebuild=rebuild)
+
+def history(wanted: Mapping[str, Any], workspace: Workspace, console: Console, *, rebuild: bool) -> None:
+    """Print the latest runs of those that are `wanted`: board, model, verdict, since, and limit for their number.
+
+    RequestError for a verdict that is none, a date that is none, and a board or model of which there is no run.
+    """
+    from harness.nightly.history import index
+    from harness.nightly.history.index import Wanted
+
+    chosen = _chosen(wanted)
+    with index.opened(workspace.runs, rebuild=rebuild) as runs:
+        found = runs.find(chosen, wanted["limit"])
+        count = runs.count()
+        if not found:
+            _require_known(chosen, runs.find(Wanted()))
+    console.document({"indexed": count, "runs": [_document(run) for run in found]})
+    console.show(_table([_clean(run) for run in found], console.out.width))
+    nowhere = "" if workspace.runs.is_dir() else ", which is no folder: --runs or HARNESS_RUNS names another"
+    console.note(f"{len(found):,} of {count:,} runs in {workspace.runs}{nowhere}")
+
+
+def _chosen(wanted: Mapping[str, Any]) -> Wanted:
+    from harness.nightly.history.index import Wanted
+    from harness.runs import folder
+
+    verdict = wanted["verdict"]
+    if verdict is not None and verdict not in VERDICTS:
+        raise unknown_name("verdict", verdict, VERDICTS)
+    since = None if wanted["since"] is None else _since(wanted["since"], folder.now())
+    return Wanted(wanted["board"], wanted["model"], verdict, since)
+
+
+def _since(text: str, now: datetime) -> str:
+    """A day as `run.json` writes it; `7d` is seven days before `now`."""
+    if match := re.fullmatch(r"([0-9]{1,5})d", text):
+        return f"{now.astimezone(UTC) - timedelta(days=int(match[1])):%Y-%m-%dT%H:%M:%SZ}"
+    try:
+        return f"{date.fromisoformat(text):%Y-%m-%d}"
+    except ValueError as error:
+        raise RequestError(f"--since {text!r} is no day", "write 2026-11-01, or 7d for the last seven days") from error
+
+
+def _require_known(wanted: Wanted, runs: list[Run]) -> None:
+    """An empty table is an answer, but not to a question with a slip of the pen."""
+    for kind in ("board", "model"):
+        name, known = getattr(wanted, kind), {getattr(run, kind) for run in runs} - {""}
+        if name is not None and name not in known:
+            raise unknown_name(f"{kind} (of which no run is kept)", name, known)
+
+
+def _document(run: Run) -> dict[str, Any]:
+    return dataclasses.asdict(run) | {"state": run.state.value}
+
+
+def _clean(run: Run) -> Run:
+    """The record without characters that deceive the reader of a terminal."""
+    texts: dict[str, Any] = {key: clean(value) for key, value in vars(run).items() if type(value) is str}
+    return dataclasses.replace(run, **texts)
+
+
+def _cells(run: Run) -> tuple[Text, ...]:
+    """Its name, how it ended, where it ran, what was seen, how long it took."""
+    where = Text(WHERE.get(run.kind, run.kind), style="yellow" if run.emulated else "")
+    ending = Text(run.ending, style="bold red" if run.differs_so_far else STYLES.get(run.verdict, "yellow"))
+    return Text(run.name), ending, where, Text(f"{run.action}: {run.seen}"), Text(_took(run.wall_s))
+
+
+def _table(runs: list[Run], width: int) -> Table:
+    """A line for every run; on a narrow terminal two, as its name is for the next command and stays whole."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    wide = width >= WIDE
+    for heading in ("run", "verdict", "where", "what was seen") if wide else ("run", "verdict, where, took"):
+        table.add_column(heading, overflow="fold")
+    if wide:
+        table.add_column("took", justify="right", no_wrap=True)
+    for name, ending, where, seen, took in map(_cells, runs):
+        short = Text(", ").join(filter(None, (ending, where, took)))
+        table.add_row(*((name, ending, where, seen, took) if wide else (name, Text("\n").join((short, seen)))))
+    return table
+
+
+def _took(wall_s: float | None) -> str:
+    return "" if wall_s is None else duration(wall_s)

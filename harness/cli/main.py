@@ -14,23 +14,7 @@ import click
 
 from harness import __version__
 from harness.boards import workspace
-from harness.cli import (
-    boards,
-    diff,
-    doctor,
-    firmware,
-    history,
-    measure,
-    models,
-    nightly,
-    plan,
-    prove,
-    report,
-    run,
-    serve,
-    sign,
-    verify,
-)
+from harness.cli._group import LazyGroup
 from harness.core.console import Console, abandon
 from harness.core.errors import EXIT_BUG, EXIT_INFRASTRUCTURE, HarnessError, ToolError
 from harness.core.interrupts import interrupt, reason
@@ -41,16 +25,17 @@ STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 COMMANDS = (
-    *(run.run, prove.prove, measure.measure, plan.plan, firmware.firmware, doctor.doctor),
-    models.models,
-    boards.boards,
-    nightly.nightly,
-    *(history.history, diff.diff, report.report, serve.serve),
-    *(verify.verify, sign.sign),
+    *("run", "prove", "measure", "plan", "firmware", "doctor", "models", "boards", "nightly", "history", "diff"),
+    *("report", "serve", "verify", "sign"),
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    package="harness.cli",
+    modules=dict(zip(COMMANDS, COMMANDS, strict=True)),
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="harness")
 @click.option("--boards", type=click.Path(path_type=Path), envvar="HARNESS_BOARDS", help="The laboratory file.")
 @click.option("--runs", type=click.Path(path_type=Path), envvar="HARNESS_RUNS", help="Where run folders go.")
@@ -59,10 +44,6 @@ COMMANDS = (
 def cli(context: click.Context, boards: Path | None, runs: Path | None, debug: bool) -> None:  # noqa: ARG001 - see main
     """Take a quantised ONNX network to a board and show, bit for bit, that what runs there is the network."""
     context.obj = workspace.find(boards, runs)
-
-
-for command in COMMANDS:
-    cli.add_command(command)
 
 
 def main() -> None:

@@ -1,18 +1,40 @@
-"""`harness measure`: its options; the work is in measure_flow."""
+"""`harness measure`: put the board into a known state, time every execution, look at the board, keep all of it."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from harness.boards.workspace import Workspace
-from harness.cli.options import Duration, as_json, planned, precise, run_folder, seed
+from harness.cli._options import Duration, as_json, planned, precise, run_folder, seed
 from harness.core.console import Console
+from harness.core.errors import BoardError, InfrastructureError, RequestError
+from harness.core.outcome import Outcome
+
+if TYPE_CHECKING:
+    from harness.boards.connect import Connection
+    from harness.boards.profile import Profile
+    from harness.boards.tuning import Notify
+    from harness.execution import program
+    from harness.plan.plan import Plan
+    from harness.runs.entries import MeasurementDocument
+    from harness.runs.job import Job, Request
+    from harness.runs.measurement.base import Base
+    from harness.runs.measurement.document import Measured, Priority
+    from harness.runs.measurement.request import Asked
+    from harness.runs.measurement.segments import Measurer, Probe
 
 
-@click.command()
+LOAD_LIMIT_S = 4 * 3600.0  # beside the duration asked for: a load that outlives its measurement ends by itself
+
+
+@click.command("measure")
 @planned
 @click.option("--samples", type=click.IntRange(1, 50_000_000), help="Executions, 100,000; of an emulated board 2,000.")
 @click.option("--duration", metavar="TIME", type=Duration(), help="Go on for so long at least: 90s, 15m, 8h.")
@@ -45,7 +67,7 @@ from harness.core.console import Console
 @run_folder
 @as_json
 @click.pass_obj
-def measure(
+def command(
     space: Workspace,
     /,
     as_json: bool,
@@ -63,10 +85,210 @@ def measure(
     Exit code: 0 measured, 1 wrong outputs, varying counts or slower than --against, 2 the request is wrong,
     3 inconclusive.
     """
-    from harness.cli import measure_flow as command
-
     if not (planned["board"] and planned["model"]):
         raise click.UsageError("give --board and --model")
     asked = {"samples": samples, "duration": duration, "scope": scope, "count": count, "load": load, "warmup": warmup}
     bases = [space.run(path) for path in against]
-    return command.measure(asked, planned, bases, space, Console.open(as_json=as_json))
+    return measure(asked, planned, bases, space, Console.open(as_json=as_json))
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What is to be done: the request of a run, what of it is measured, what that is compared with."""
+
+    request: Request
+    asked: Asked
+    bases: tuple[Base, ...]
+
+
+def measure(
+    options: Mapping[str, Any],
+    planned: Mapping[str, Any],
+    against: Sequence[Path],
+    workspace: Workspace,
+    console: Console,
+) -> int:
+    """The whole command; returns the exit code of the verdict.
+
+    `options` are those of `harness.runs.measurement.request.settle`, `planned` those of a run's request.
+    """
+    from harness.cli import _steps
+    from harness.report import terminal
+    from harness.runs import document as run_document
+    from harness.runs.measurement import document
+
+    order = _order(options, planned, against, workspace)
+    folder: Path | None = None
+    try:
+        job = _settle(order.request, workspace, console)
+        folder = job.folder.path
+        with _steps.journal(job.folder, console, "a measurement is not resumed: start it again") as notify:
+            found = _carry_out(job, order, workspace, console, notify)
+    except (InfrastructureError, OSError) as error:
+        failure = error if isinstance(error, InfrastructureError) else _steps.host_failure(error)
+        console.document(run_document.inconclusive(order.request, failure, folder))
+        console.failure(failure)
+        return failure.exit_code
+    terminal.show_measurement(found.to_json(), job.folder.path / "report.html", console)
+    console.document(document.summary(found, job.folder.path))
+    return Outcome(found.verdict).exit_code
+
+
+def _order(
+    options: Mapping[str, Any], planned: Mapping[str, Any], against: Sequence[Path], workspace: Workspace
+) -> _Order:
+    """Everything that can be wrong with the request is found before anything is built."""
+    from harness import targets
+    from harness.runs.job import Request
+    from harness.runs.measurement import request as requests
+    from harness.runs.measurement.request import Quantity
+
+    if planned["block"] not in {None, 1}:
+        raise RequestError("--block: what is measured is one vector an execution", "leave it out")
+    board = targets.load_boards(workspace.boards).board(planned["board"])
+    wanted = requests.settle(board, **options)
+    if against and wanted.quantity is Quantity.CYCLES:
+        raise RequestError("--against compares times and instructions, not cycles", "leave --count out")
+    bases = _bases(against, board, planned, wanted, workspace) if against else ()
+    request = Request(**{**planned, "block": 1}, vectors=str(wanted.vectors), trace=0)
+    return _Order(request, wanted, bases)
+
+
+def _bases(
+    against: Sequence[Path], board: Profile, planned: Mapping[str, Any], wanted: Asked, workspace: Workspace
+) -> tuple[Base, ...]:
+    """What is compared with, each of the plan that is to be measured."""
+    from harness import targets
+    from harness.plan import plan
+    from harness.runs.measurement import base
+
+    model = workspace.model(planned["model"])
+    made = plan.make(model, board, planned["items"], 1, planned["split"], planned["sync"], targets.supports)
+    return base.read_all(against, board, made, wanted)
+
+
+def _settle(request: Request, workspace: Workspace, console: Console) -> Job:
+    from harness.cli import _steps
+    from harness.cli.plan import plan_table
+    from harness.runs import job as jobs
+
+    def show_plan(plan: Plan, board: Profile) -> None:
+        console.show(plan_table(plan, board))
+
+    job = jobs.prepare(request, workspace, show_plan, kind="measure")
+    _steps.tell_unconfirmed(job, workspace, console)
+    return job
+
+
+def _carry_out(job: Job, order: _Order, workspace: Workspace, console: Console, notify: Notify) -> MeasurementDocument:
+    """From the board's state to `run.json`."""
+    import numpy as np
+
+    from harness import report
+    from harness.cli import _steps
+    from harness.runs.measurement import base, document, segments
+    from harness.runs.measurement.base import READINGS_FILE
+
+    _steps.write_stimuli(job, console)
+    with _connect(job, workspace, notify) as connection:
+        job = _steps.on_board(job, connection)
+        base.require_kind(order.bases, connection.identity)
+        measured = _on_board(job, order.asked, connection, workspace, console, notify)
+    readings = segments.series(measured.segments)
+    job.folder.write_board(Path(READINGS_FILE).stem, job.identity)
+    np.save(job.folder.path / READINGS_FILE, readings)
+    console.note("computing the statistics")
+    found = document.conclude(job, order.asked, measured, readings, order.bases)
+    content = found.to_json()
+    for name, text in report.reports(content).items():
+        (job.folder.path / name).write_text(text, encoding="utf-8")
+    notify(f"verdict: {found.verdict}")
+    job.folder.finish(content)
+    return found
+
+
+def _connect(job: Job, workspace: Workspace, notify: Notify) -> AbstractContextManager[Connection]:
+    """The board, held; of an emulated one its sibling that counts instructions."""
+    from harness.boards.locks import session
+    from harness.cli import _steps
+
+    board, purpose = job.profile, f"measure {job.network.name}"
+    locks, counting = workspace.locks(board), board.emulated
+    return session(board, locks, workspace.cache, purpose, _steps.LOCK_WAIT_S, notify, counting=counting)
+
+
+def _on_board(
+    job: Job, wanted: Asked, connection: Connection, workspace: Workspace, console: Console, notify: Notify
+) -> Measured:
+    from harness.boards.tuning import drifted, facts, loaded, measuring_state, take
+    from harness.boards.tuning.identify import require_same_boot
+    from harness.cli import _steps
+    from harness.execution import program
+    from harness.runs.measurement.document import Measured
+
+    board, cores = connection.board, {item.core for item in job.plan.items if item.core is not None}
+    environment = program.environment(board) | facts(board, cores=cores)
+    with (
+        measuring_state(job.profile, board, workspace.cache, notify, work=connection.work, cores=cores) as settings,
+        _steps.deployed(job, connection, workspace.cache, notify) as plain,
+    ):
+        environment |= _steps.devices(job, plain, notify)
+        deployed = dataclasses.replace(plain, command=(*_as_root(job.profile), *plain.command))
+        measurer, probe, priority = _measurer(job, deployed, wanted, notify)
+        snapshots, found = [take(board)], []
+        limit_s = LOAD_LIMIT_S + (wanted.duration_s or 0.0)
+        with (
+            loaded(wanted.load, job.profile, board, notify, work=connection.work, cores=cores, limit_s=limit_s) as load,
+            console.progress(job.title, wanted.samples) as bar,
+        ):
+            for segment in measurer.segments():
+                load.check()
+                found.append(segment)
+                snapshots.append(take(board))
+                bar.advance(len(segment.readings))
+        if load.failure:
+            raise BoardError(f"load {load.name} did not last as long as the measurement: {load.failure}")
+        moved = drifted(board, settings)
+        program.require_unchanged(deployed)
+        require_same_boot(board, job.identity)
+        _steps.clean(deployed, notify)
+    options = tuple(measurer.options)
+    return Measured(environment, settings, moved, load, probe, tuple(found), tuple(snapshots), priority, options)
+
+
+def _as_root(board: Profile) -> tuple[str, ...]:
+    """The words before a program that asks for priority and locked memory; of an emulated board root is the user."""
+    return () if board.emulated else board.timing.as_root
+
+
+def _measurer(job: Job, deployed: program.Deployed, wanted: Asked, notify: Notify) -> tuple[Measurer, Probe, Priority]:
+    """With the priority that the profile asks for, or without where the board refuses it; and what a reading costs."""
+    from harness.runs.measurement.document import Priority
+    from harness.runs.measurement.request import Quantity
+    from harness.runs.measurement.segments import Measurer
+
+    options, fifo = _options(job, wanted), job.profile.timing.fifo
+    plain = Measurer(job, deployed, wanted, options)
+    if fifo is None or wanted.quantity is not Quantity.TIME:
+        return plain, plain.probe(), Priority(None, "")
+    urgent = dataclasses.replace(plain, options=[*options, "--fifo", str(fifo)])
+    try:
+        return urgent, urgent.probe(), Priority(fifo, "")
+    except BoardError as error:
+        notify(f"warning: no SCHED_FIFO {fifo}: {error.message}")
+        return plain, plain.probe(), Priority(None, error.message)
+
+
+def _options(job: Job, wanted: Asked) -> list[str]:
+    """By which every process is started; a board that counts has one core."""
+    from harness.execution import program
+    from harness.runs.measurement.request import Quantity
+
+    if job.profile.emulated:
+        return ["--block", "1"]
+    if wanted.quantity is not Quantity.TIME:
+        return program.options(job.plan)
+    timing = job.profile.timing
+    locked = ["--lock-memory"] if timing.lock_memory else []
+    latency = [] if timing.dma_latency_us is None else ["--dma-latency", str(timing.dma_latency_us)]
+    return [*program.options(job.plan), *locked, *latency]

@@ -1,28 +1,50 @@
-"""`harness nightly`: a matrix of boards, models and actions."""
+"""`harness nightly`: read the matrix, go on where a night stopped or begin one, carry it out, tell what came of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import chdir, contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
 
-from harness.boards.workspace import Workspace
-from harness.cli import measure, prove, run
-from harness.cli.options import as_json
+from harness.boards.workspace import Workspace, write_whole
+from harness.cli._options import as_json
 from harness.core.console import Console
-from harness.core.errors import RequestError
+from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, BoardError, RequestError, ToolError
+from harness.core.safe_io import clean
+from harness.core.text import duration, retries
+from harness.nightly import timer
 
 if TYPE_CHECKING:
-    from harness.nightly.matrix import Taken
-    from harness.nightly.record import Action
+    from harness.boards.profile import Laboratory
+    from harness.nightly.campaign import Campaign, Holder
+    from harness.nightly.job_commands import Comparable
+    from harness.nightly.matrix import Taken, Wanted
+    from harness.nightly.process_pool import Children
+    from harness.nightly.record import Action, Night
+    from harness.nightly.schedule import Rules
+
 
 OURS = {"board", "model", "items", "plan", "resume", "against", "run-folder", "json"}
 """Options that an entry has keys of its own for, or that the night gives itself."""
 
 
-@click.command()
+Commands: TypeAlias = "Mapping[Action, Taken]"
+
+
+@click.command("nightly")
 @click.argument("file", type=click.Path(path_type=Path), default="nightly.yaml")
 @click.option("--new", is_flag=True, help="Begin anew, even if the last night of this file has not ended.")
 @click.option("--resume", is_flag=True, help="Only go on with a night that has not ended, if there is one.")
@@ -31,7 +53,7 @@ OURS = {"board", "model", "items", "plan", "resume", "against", "run-folder", "j
 @click.option("--install", metavar="TIME", help="Have systemd do it every day at that time, e.g. 22:00.")
 @as_json
 @click.pass_obj
-def nightly(
+def command(
     space: Workspace,
     /,
     as_json: bool,
@@ -46,35 +68,367 @@ def nightly(
 
     Exit code: 0 all as expected, 1 a wrong verdict, 2 the request is wrong, 3 something was inconclusive or not run.
     """
-    from harness.cli import nightly_flow as command
-
     if sum([new, resume, dry_run, install is not None]) > 1:
         raise click.UsageError("give one of --new, --resume, --dry-run, --install")
     if junit and (dry_run or install is not None):
         raise click.UsageError("--junit is of a night that is carried out; each has its own, too, in its folder")
     console, commands = Console.open(as_json=as_json), taken()
     if install is not None:
-        return command.install(file, install, commands, space, console)
+        return install_timer(file, install, commands, space, console)
     if dry_run:
-        return command.show(file, commands, space, console)
-    return command.nightly(file, commands, space, console, junit, new=new, only_resume=resume)
+        return show(file, commands, space, console)
+    return nightly(file, commands, space, console, junit, new=new, only_resume=resume)
 
 
 def taken() -> dict[Action, Taken]:
     """What an entry may ask of each command, as its command line takes it."""
-    return {"run": _taken(run.run), "prove": _taken(prove.prove), "measure": _taken(measure.measure)}
+    from harness.cli import measure, prove, run
+
+    return {"run": _taken(run.command), "prove": _taken(prove.command), "measure": _taken(measure.command)}
 
 
-def _taken(command: click.Command) -> Taken:
-    from harness.nightly.matrix import Taken
+def _taken(known: click.Command) -> Taken:
 
     def read(words: Sequence[str]) -> Mapping[str, Any]:
         try:
-            return command.make_context(str(command.name), list(words)).params
+            return known.make_context(str(known.name), list(words)).params
         except click.UsageError as error:
-            raise RequestError(error.format_message(), f"harness {command.name} --help") from error
+            raise RequestError(error.format_message(), f"harness {known.name} --help") from error
 
-    options = [option for option in command.params if isinstance(option, click.Option)]
+    options = [option for option in known.params if isinstance(option, click.Option)]
     mine = {name: option for option in options if (name := option.opts[-1].removeprefix("--")) not in OURS}
     flags = {name: tuple(option.secondary_opts) for name, option in mine.items() if option.is_flag}
     return Taken(frozenset(mine), flags, read)
+
+
+def nightly(
+    file: Path,
+    commands: Commands,
+    workspace: Workspace,
+    console: Console,
+    junit_file: Path | None,
+    *,
+    new: bool,
+    only_resume: bool,
+) -> int:
+    """The whole command; returns the exit code of the night."""
+    from harness.nightly.lock import alone
+
+    workspace, file = _absolute(workspace), file.absolute()
+    if junit_file:
+        _make_way(junit_file)
+    night = None
+    try:
+        with _read(file, commands, workspace) as asked, alone(workspace.runs, console.note) as lock:
+            night = _choose(asked.wanted, workspace, console, new=new, only_resume=only_resume)
+            ended = night and _carry_out(night, asked, workspace, console, lock)
+    except OSError as error:
+        kept = "the night is kept: mend it, then the same command goes on"
+        hint = kept if night else "nothing was begun: mend its rights or free its disk; --runs names another folder"
+        raise ToolError(f"this machine: {error}", hint) from error
+    if night is None:
+        console.note("there is no unfinished night to go on with")
+        console.document({"night": None, "exit_code": EXIT_DONE})
+        return EXIT_DONE
+    return EXIT_INFRASTRUCTURE if ended is None else _tell(ended, junit_file, console)
+
+
+def _make_way(junit_file: Path) -> None:
+    """Nobody shall take the file of a former night for this one's; RequestError if there can be none."""
+    try:
+        junit_file.unlink(missing_ok=True)
+    except OSError as error:
+        raise RequestError(f"--junit {junit_file}: {error.strerror}", "give another path") from error
+    if not junit_file.parent.is_dir():
+        raise RequestError(f"--junit {junit_file}: there is no folder {junit_file.parent}", "make it first")
+
+
+def _tell(night: Night, junit_file: Path | None, console: Console) -> int:
+    from harness.nightly import summary
+
+    console.show(*summary.show(night))
+    console.document(summary.document(night))
+    code = summary.exit_code(night)
+    try:
+        if junit_file:
+            write_whole(junit_file, summary.junit(night).encode())
+    except RequestError as error:  # the night itself is told and kept
+        console.note(f"warning: {error.message}; the same is in {night.folder}")
+        return code or EXIT_INFRASTRUCTURE
+    return code
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the file asks for, and of what."""
+
+    wanted: Wanted
+    laboratory: Laboratory
+    comparable: Comparable
+
+
+@contextmanager
+def _read(file: Path, commands: Commands, workspace: Workspace) -> Iterator[_Asked]:
+    """The file, checked; meanwhile paths are seen from its folder, as it means them."""
+    from harness import targets
+    from harness.nightly import checks, matrix
+
+    if not file.parent.is_dir():
+        raise RequestError(f"{file}: there is no such file", "harness nightly FILE")
+    with chdir(file.parent):
+        laboratory = targets.load_boards(workspace.boards)
+        wanted = matrix.read(file, commands, checks.Checks(laboratory, workspace))
+        yield _Asked(wanted, laboratory, checks.comparer(laboratory, workspace, commands))
+
+
+def show(file: Path, commands: Commands, workspace: Workspace, console: Console) -> int:
+    """What would be done, in the order in which entries would get their turn."""
+    from harness.nightly import schedule
+    from harness.nightly.previous_nights import Past
+
+    workspace = _absolute(workspace)
+    with _read(file.absolute(), commands, workspace) as asked:
+        wanted, places, local = asked.wanted, _places(asked.laboratory), _local(asked.laboratory)
+    fair = schedule.fair(wanted.entries, Past.read(workspace.runs).finished_s(time.time()))
+    order = sorted(fair, key=lambda entry: not (entry.action == "measure" and entry.board in local))  # which is alone
+    table = Table("turn", "entry", "expected", "limit", box=SIMPLE_HEAD, pad_edge=False)
+    for turn, entry in enumerate(order, start=1):
+        table.add_row(str(turn), Text(clean(entry.key)), entry.expect, duration(entry.limit_s))
+    boards = {entry.board: places[entry.board] for entry in order}
+    until = f", nothing begins after {wanted.until}" if wanted.until else ""
+    rules = f"at most {wanted.parallel} at once, at most {retries(wanted.retries)} of failed infrastructure{until}"
+    console.show(table, Text(f"{len(order)} entries on {len(boards)} boards, {rules}"))
+    console.show(*(Text(f"{' and '.join(names)} are one machine: one after the other") for names in _same(boards)))
+    console.document({"order": [entry.key for entry in order], "boards": len(boards), "one": list(_same(boards))})
+    return EXIT_DONE
+
+
+def _same(places: Mapping[str, str]) -> Iterator[list[str]]:
+    """The names of boards that share a place."""
+    for place in dict.fromkeys(places.values()):
+        names = [name for name, other in places.items() if other == place]
+        if len(names) > 1:
+            yield names
+
+
+def install_timer(file: Path, at: str, commands: Commands, workspace: Workspace, console: Console) -> int:
+    """Have systemd begin a night every day at that time, and go on with it after a reboot.
+
+    ToolError where there is no systemd that serves users; the units are written nevertheless.
+    """
+    workspace, file = _absolute(workspace), file.absolute()
+    with _read(file, commands, workspace):
+        texts = timer.units(file, at, _harness(workspace), os.environ)
+    folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
+    folder.mkdir(parents=True, exist_ok=True)
+    _require_own(folder, file, texts)
+    for unit, text in texts.items():
+        write_whole(folder / unit, text.encode())
+        console.show(Text(f"# {folder / unit}\n{text}"))
+    name = timer.unit_name(file)
+    for words in (["daemon-reload"], ["enable", "--now", f"{name}.timer"], ["enable", f"{name}-resume.service"]):
+        _systemctl(words, workspace, file)
+    console.note("so that it runs while nobody is logged in: loginctl enable-linger")
+    console.note(f"when it comes next: systemctl --user list-timers {name}.timer")
+    day = timer.skipped(at, datetime.now().date())  # noqa: DTZ005 - local time
+    if day:
+        console.note(f"warning: on {day} the clock is put forward over {at}: that night is left out; take another hour")
+    console.document({"units": [str(folder / unit) for unit in texts], "at": at})
+    return EXIT_DONE
+
+
+def _require_own(folder: Path, file: Path, units: Iterable[str]) -> None:
+    """RequestError if a unit there begins the nights of another file: two of one name would replace each other."""
+    for unit in units:
+        path = folder / unit
+        if path.exists() and not timer.is_of(file, path.read_text(encoding="utf-8", errors="replace")):
+            raise RequestError(f"{path} is of another file than {file}", "rename this file, or remove that unit first")
+
+
+def _systemctl(words: list[str], workspace: Workspace, file: Path) -> None:
+    line = ["systemctl", "--user", *words]
+    try:
+        done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
+        said = " ".join(done.stderr.split()) if done.returncode else ""
+    except (OSError, subprocess.TimeoutExpired) as error:
+        said = str(error)
+    if said:
+        by_hand = shlex.join([*_harness(workspace), "nightly", str(file)])
+        raise ToolError(
+            f"the units are written, but systemd did not take them: {' '.join(line)}: {said}",
+            f"where systemd serves its users, give --install again; elsewhere have cron start: {by_hand}",
+        )
+
+
+def _absolute(workspace: Workspace) -> Workspace:
+    """Its commands work in another folder, and a timer starts it in any."""
+    return replace(workspace, boards=workspace.boards.absolute(), runs=workspace.runs.absolute())
+
+
+def _harness(workspace: Workspace) -> list[str]:
+    """What starts harness from any folder, without taking modules from there (-P)."""
+    places = ["--boards", str(workspace.boards), "--runs", str(workspace.runs)]
+    return [sys.executable, "-P", "-m", "harness", *places]
+
+
+def _choose(wanted: Wanted, workspace: Workspace, console: Console, *, new: bool, only_resume: bool) -> Night | None:
+    """The night to carry out: an unfinished one of the same file, or a new one; None if there is none to resume.
+
+    Unfinished nights that nobody will go on with are ended as they are.
+    """
+    from harness.nightly import summary
+    from harness.nightly.previous_nights import Past
+
+    going_on = None
+    for night in Past.read(workspace.runs).unfinished():
+        stale = _why_not(night, wanted, new=new)
+        if stale:
+            ended = _close(night, _last_s(night))
+            console.note(f"night {night.name} is ended as it is: {stale}: {summary.counted(ended)}")
+            for line in summary.wrong(ended):
+                console.note(line)
+        elif _is_of(night, wanted):
+            going_on = night
+    if going_on:
+        done, total = len(going_on.results), len(going_on.entries)
+        console.note(f"going on with night {going_on.name}: {done} of {total} entries have ended; --new begins anew")
+        return going_on
+    return None if only_resume else _begin(wanted, workspace)
+
+
+def _why_not(night: Night, wanted: Wanted, *, new: bool) -> str:
+    """Why nobody will go on with an unfinished night; empty if somebody may."""
+    from harness.nightly.previous_nights import KEPT_S
+
+    if time.time() - night.began_s > KEPT_S:
+        return "it is older than a day"
+    if not _is_of(night, wanted):
+        return ""
+    if new:
+        return "--new"
+    return "" if night.sha256 == wanted.sha256 else f"{wanted.file.name} was changed since"
+
+
+def _is_of(night: Night, wanted: Wanted) -> bool:
+    """Whether it is of the same file, however that was named."""
+    return Path(night.file).resolve() == wanted.file.resolve()
+
+
+def _begin(wanted: Wanted, workspace: Workspace) -> Night:
+    from harness.nightly import record
+    from harness.nightly.record import NIGHTS
+
+    began_s = time.time()
+    stem = f"{datetime.fromtimestamp(began_s, UTC):%Y%m%d-%H%M%S}"
+    names = (stem if count == 1 else f"{stem}_{count}" for count in range(1, 1000))
+    folder = next(path for path in (workspace.runs / NIGHTS / name for name in names) if not path.exists())
+    return record.create(folder, began_s, str(wanted.file), wanted.sha256, wanted.entries)
+
+
+def _carry_out(night: Night, asked: _Asked, workspace: Workspace, console: Console, lock: int) -> Night | None:
+    """The ended night; None if it was interrupted."""
+    from harness.nightly.campaign import resumed
+    from harness.nightly.job_commands import Errands
+    from harness.nightly.previous_nights import Past
+    from harness.nightly.process_pool import Children
+    from harness.nightly.progress import watch
+
+    past = Past.read(workspace.runs)
+    errands = Errands(workspace.runs, night.name, past, asked.comparable)
+    children = Children(_harness(workspace), lock)
+    with watch(console, len(night.entries), len(night.results)) as watcher:
+        holder = _holder(asked.laboratory, workspace)
+        campaign = resumed(night, _rules(night, asked), errands, children, watcher, holder)
+        if not _is_finished(campaign, children, console):
+            return None
+    return _close(night, time.time())
+
+
+def _rules(night: Night, asked: _Asked) -> Rules:
+    from harness.nightly.schedule import Rules
+
+    wanted = asked.wanted
+    until_s = _next(wanted.until, night.began_s) if wanted.until else None
+    return Rules(
+        wanted.parallel, wanted.retries, until_s, wanted.until, _local(asked.laboratory), _places(asked.laboratory)
+    )
+
+
+def _local(laboratory: Laboratory) -> frozenset[str]:
+    """Boards that are this machine."""
+    return frozenset(name for name, board in laboratory.profiles.items() if board.local)
+
+
+def _places(laboratory: Laboratory) -> dict[str, str]:
+    """Boards that are one machine have one lock."""
+    from harness.boards.locks import key_of
+
+    return {name: key_of(board) for name, board in laboratory.profiles.items()}
+
+
+def _holder(laboratory: Laboratory, workspace: Workspace) -> Holder:
+    """Tells who has a board; of one of which that cannot be read the night's commands will say why."""
+    from harness.boards.locks import in_use
+
+    def holder(name: str) -> str:
+        board = laboratory.board(name)
+        with suppress(BoardError):
+            return in_use(board, workspace.locks(board))
+        return ""
+
+    return holder
+
+
+def _next(time_of_day: str, after_s: float) -> float:
+    """Seconds since 1970 when the clock of the laboratory next shows that time of day."""
+    began = datetime.fromtimestamp(after_s)  # noqa: DTZ006 - local time
+    at = began.replace(hour=int(time_of_day[:2]), minute=int(time_of_day[3:]), second=0, microsecond=0)
+    return (at if at > began else at + timedelta(days=1)).timestamp()
+
+
+def _is_finished(campaign: Campaign, children: Children, console: Console) -> bool:
+    """Carry the night out; False if Ctrl-C or its like stopped it, and then its boards are restored."""
+    from harness.boards.tuning.interruption import interruptible
+
+    with interruptible(console.note) as interruption:
+        try:
+            interruption.release()
+            campaign.carry_out()
+        except KeyboardInterrupt:
+            _stop(children, console)
+            console.note("the night is kept: the same command goes on with it, --new begins anew")
+            return False
+        except BaseException:
+            interruption.held = True
+            _stop(children, console)
+            raise
+    return True
+
+
+def _stop(children: Children, console: Console) -> None:
+    from harness.nightly.process_pool import GRACE_S
+
+    if children.running:
+        names = ", ".join(sorted(children.running))
+        console.note(f"stopping; commands restore their boards, {GRACE_S:.0f} s at most: {names}")
+    children.stop()
+
+
+def _close(night: Night, ended_s: float) -> Night:
+    """The night has ended, whatever of it has; what interrupted runs have shown is not lost."""
+    from harness.nightly import record, summary
+    from harness.nightly.campaign import abandoned
+
+    for result in abandoned(record.read(night.folder), night.folder.parents[1]):
+        record.keep_result(night.folder, result)
+    ended = replace(record.read(night.folder), ended_s=ended_s)
+    write_whole(night.folder / "junit.xml", summary.junit(ended).encode())
+    record.end(night.folder, ended_s)
+    return ended
+
+
+def _last_s(night: Night) -> float:
+    """When the last of what is known of a night happened."""
+    attempts = [one for ended in night.results.values() for one in ended.attempts]
+    attempts += [one for begun in night.begun.values() for one in begun.attempts]
+    return max([night.began_s, *(one.ended_s for one in attempts), *(one.checked_s for one in night.boards.values())])

@@ -1,18 +1,28 @@
-"""`harness plan`: its options; the work is in plan_flow."""
+"""`harness plan`: which item computes which layers, and where they hand over."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
 
 from harness.boards.workspace import Workspace
-from harness.cli.options import as_json, planned, require_alone
+from harness.cli._options import as_json, planned, require_alone
 from harness.core.console import Console
+from harness.core.errors import RequestError
+
+if TYPE_CHECKING:
+    from harness.boards.profile import Profile
+    from harness.plan.plan import Plan
+    from harness.plan.plan_check import Assessment
 
 
-@click.command()
+@click.command("plan")
 @planned
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Write the description of all items to this folder."
@@ -21,7 +31,7 @@ from harness.core.console import Console
 @click.option("--load", type=click.Path(path_type=Path), help="Read the plan from such a folder, changed or not.")
 @as_json
 @click.pass_obj
-def plan(
+def command(
     space: Workspace,
     /,
     as_json: bool,
@@ -34,13 +44,112 @@ def plan(
     **asked: Any,
 ) -> None:
     """Show which item computes which layers of a model, and what is known of that, without touching the board."""
-    from harness.cli import plan_flow as command
-
     console = Console.open(as_json=as_json)
     if load:
         require_alone("--load", board, model, items, *asked.values())
-        command.load(load, output, space, console, force=force)
+        show_folder(load, output, space, console, force=force)
     elif board and model:
-        command.show(board, model, asked | {"targets": items}, output, space, console, force=force)
+        show_plan(board, model, asked | {"targets": items}, output, space, console, force=force)
     else:
         raise click.UsageError("give --board and --model, or --load FOLDER")
+
+
+def show_plan(
+    board: str,
+    model: str,
+    choices: dict[str, Any],
+    output: Path | None,
+    workspace: Workspace,
+    console: Console,
+    *,
+    force: bool,
+) -> None:
+    """Make the plan and say what is known of it; `choices` are those of plan.make, `force` replaces another plan."""
+    from harness import targets
+    from harness.plan import plan
+
+    found = targets.load_boards(workspace.boards).board(board)
+    _tell(
+        plan.make(workspace.model(model), found, **choices, supports=targets.supports),
+        found,
+        output,
+        console,
+        force=force,
+    )
+
+
+def show_folder(folder: Path, output: Path | None, workspace: Workspace, console: Console, *, force: bool) -> None:
+    """Read the plan that is described in `folder` and say what is known of it."""
+    from harness import targets
+    from harness.plan import folder as plan_folder
+
+    made = plan_folder.read(folder)
+    _tell(made, targets.load_boards(workspace.boards).board(made.board), output, console, force=force)
+
+
+def _tell(made: Plan, board: Profile, output: Path | None, console: Console, *, force: bool) -> None:
+    """Check that the plan's targets can compute it and that it is sound, print it, write its description."""
+    from harness.plan import plan_check
+    from harness.runs.document import kind, plan_document, where
+    from harness.targets import bundle
+
+    bundle.check_targets(made, board)
+    assessed = plan_check.assess(made)
+    plan_check.require_sound(assessed)
+    estimate = bundle.estimate(made, board)
+    console.show(plan_table(made, board), *map(Text, estimate), assessment_table(assessed))
+    if output:
+        _write(made, assessed, output, force=force)
+        console.note(f"description written to {output}; run it with: harness run --plan {shlex.quote(str(output))}")
+    document = {"forecast": list(estimate), "assessment": plan_check.document(assessed)}
+    console.document(plan_document(made, where(made, board, kind(board))) | document)
+
+
+def _write(made: Plan, assessed: Assessment, output: Path, *, force: bool) -> None:
+    from harness.plan import folder as plan_folder
+
+    try:
+        (plan_folder.write if force else plan_folder.write_new)(made, assessed, output)
+    except OSError as error:
+        where = error.filename or output
+        raise RequestError(f"cannot write {where}: {error.strerror}", "name another folder with -o") from error
+
+
+def assessment_table(assessed: Assessment) -> Table:
+    """What was decided about a sound plan, and how the equivalence was."""
+    from harness.plan import plan_check
+
+    net, found = plan_check.document(assessed)["net"], assessed.equivalence
+    sizes = f"{net['places']} places, {net['transitions']} transitions ({net['syncs']} syncs)"
+    markings = f", {net['markings']:,} markings" if net["markings"] else ""
+    title = f"Decided before it runs, in {assessed.wall_s:.2f} s, on a net of {sizes}{markings}"
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=False)
+    for check in assessed.examination.checks:
+        table.add_row("holds", check.statement)
+    table.add_row("holds", f"the items have exactly the firing orders of the network (by {found.decided_by})")
+    table.add_row("holds", "every interleaving of the schedules respects the net")
+    return table
+
+
+def plan_table(made: Plan, board: Profile) -> Table:
+    """One row a task; a rule where items hand over."""
+    from harness.runs.document import kind
+
+    way = f"pipeline of {made.depth} stages" if made.depth > 1 else f"by {made.sync}" if made.hand_overs else "one item"
+    title = f"{made.network.name} on {made.board} ({kind(board)}), blocks of {made.block} vectors, {way}"
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("layer", "operator", "shape", "type", "item", "target", "core"):
+        table.add_column(heading)
+    staged = made.depth > 1
+    if staged:
+        table.add_column("stage")
+        table.add_column("buffers")
+    handing_over = {hand_over.name for hand_over in made.hand_overs}
+    for task in made.tasks:
+        part, item = made.part(task), made.items[task.item]
+        core = "any" if item.core is None else str(item.core)
+        shape = f"{part.input.size} -> {part.size}"
+        cells = [task.name, part.operator, shape, str(part.dtype), item.name, item.target, core]
+        stage = [str(task.stage), str(task.buffers)] if staged else []
+        table.add_row(*cells, *stage, end_section=task.name in handing_over)
+    return table

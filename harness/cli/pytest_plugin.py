@@ -188,7 +188,7 @@ def _request(board: str, model: str, vectors: str, options: Mapping[str, Any]) -
 
 def _carry_out(asked: Request, workspace: Workspace, node: pytest.Item) -> Result:
     """The run; Inconclusive if there is no result."""
-    from harness.cli.run_flow import run
+    from harness.cli.run import run
     from harness.core.console import Console
     from harness.core.safe_io import read_document
 

@@ -1,23 +1,79 @@
-"""`harness report`: its options; the work is in report_flow."""
+"""`harness report --site`: the laboratory's page as a folder of files."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+from rich.text import Text
 
-from harness.boards.workspace import Workspace
-from harness.cli.options import as_json
+from harness.boards.workspace import ROOT, Workspace
+from harness.cli._options import as_json
 from harness.core.console import Console
+from harness.core.errors import HarnessError
+
+if TYPE_CHECKING:
+    from harness.boards.locks.quarantine import Quarantine
+    from harness.boards.profile import Profile
+    from harness.report.site import Bench, Laboratory
 
 
-@click.command()
+MUTATION = ROOT / "docs" / "mutation.md"
+
+
+@click.command("report")
 @click.option("--site", type=click.Path(path_type=Path), required=True, help="The folder to write; files only.")
 @click.option("--nights", type=click.IntRange(1), default=30, show_default=True, help="So many, the latest.")
 @as_json
 @click.pass_obj
-def report(space: Workspace, /, as_json: bool, site: Path, nights: int) -> None:
+def command(space: Workspace, /, as_json: bool, site: Path, nights: int) -> None:
     """Write the laboratory's page: last night, what changed, trends, every run's report."""
-    from harness.cli import report_flow as command
+    report(site, nights, space, Console.open(as_json=as_json))
 
-    command.report(site, nights, space, Console.open(as_json=as_json))
+
+def report(folder: Path, nights: int, workspace: Workspace, console: Console) -> None:
+    """Write the site of the latest `nights`, or bring it up to date."""
+    from harness.report import site
+
+    laboratory = gather(nights, workspace)
+    written = site.build(folder, laboratory)
+    page = folder / "index.html"
+    told = {"site": str(page), "nights": len(laboratory.nights), "runs": len(laboratory.runs)}
+    console.document(told | asdict(written))
+    counts = f"{len(laboratory.nights):,} nights, {len(laboratory.runs):,} runs"
+    pages = f"{written.pages:,} pages written, {written.kept:,} as they were, {written.reports:,} files of runs copied"
+    console.show(Text(f"{page}: {counts}; {pages}, {written.removed:,} removed"))
+
+
+def gather(nights: int, workspace: Workspace) -> Laboratory:
+    """What the page is made from: the latest `nights`, and which boards are out of use now."""
+    from harness.report import site
+
+    return site.gather(workspace.runs, nights, MUTATION, _bench(workspace))
+
+
+def _bench(workspace: Workspace) -> Bench | None:
+    """None where no laboratory file tells which boards there are, or no locks can be read: the page is made without."""
+    from harness import targets
+    from harness.report.site import Bench, OutOfUse
+
+    with suppress(HarnessError):
+        boards = targets.load_boards(workspace.boards).profiles
+        known = dict(_quarantines(boards.values(), workspace))
+        out = [OutOfUse(name, ill.reason, ill.since_s, ill.by) for name, ill in known.items() if ill]
+        return Bench(tuple(known), tuple(out), time.time()) if known else None
+    return None
+
+
+def _quarantines(boards: Iterable[Profile], workspace: Workspace) -> Iterator[tuple[str, Quarantine | None]]:
+    """Of the boards whose locks can be read."""
+    from harness.boards.locks import quarantined
+
+    for board in boards:
+        with suppress(HarnessError):
+            yield board.name, quarantined(board, workspace.locks(board))

@@ -1,18 +1,33 @@
-"""`harness run`: its options; the work is in run_flow."""
+"""`harness run`: plan, build, deploy, execute, collect, compare, keep the evidence, tell the verdict."""
 
 from __future__ import annotations
 
+import dataclasses
+import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from harness.boards.workspace import Workspace
-from harness.cli.options import as_json, planned, precise, require_alone, run_folder, seed, traced
+from harness.cli._options import as_json, planned, precise, require_alone, run_folder, seed, traced
 from harness.core.console import Console
+from harness.core.errors import InfrastructureError
+from harness.core.outcome import Outcome
+
+if TYPE_CHECKING:
+    from harness.boards.profile import Profile
+    from harness.boards.tuning import Notify
+    from harness.execution.program import Deployed
+    from harness.plan.plan import Plan
+    from harness.reference.coverage import Coverage
+    from harness.runs.counterexample import Counterexample
+    from harness.runs.entries import RunDocument
+    from harness.runs.folder import RunFolder
+    from harness.runs.job import Job, Request
 
 
-@click.command()
+@click.command("run")
 @planned
 @click.option("--vectors", default="100000", show_default=True, help="How many, or a .npy file of them.")
 @seed
@@ -44,12 +59,11 @@ from harness.core.console import Console
 @run_folder
 @as_json
 @click.pass_obj
-def run(space: Workspace, /, as_json: bool, resume: Path | None, board: str, model: str, **asked: Any) -> int:
+def command(space: Workspace, /, as_json: bool, resume: Path | None, board: str, model: str, **asked: Any) -> int:
     """Run a model on a board and compare every activation with the reference.
 
     Exit code: 0 identical, 1 differs, 2 the request is wrong, 3 inconclusive.
     """
-    from harness.cli import run_flow as command
     from harness.runs.job import Request
 
     if resume and (asked["plan"] or asked["run_folder"]):
@@ -59,4 +73,180 @@ def run(space: Workspace, /, as_json: bool, resume: Path | None, board: str, mod
     elif not resume and not (board and model):
         raise click.UsageError("give --board and --model, --plan FOLDER, or --resume RUN")
     request = Request(board=board, model=model, **asked)
-    return command.run(request, space.run(resume) if resume else None, space, Console.open(as_json=as_json))
+    return run(request, space.run(resume) if resume else None, space, Console.open(as_json=as_json))
+
+
+def run(request: Request, resume: Path | None, workspace: Workspace, console: Console) -> int:
+    """The whole command; returns the exit code of the verdict."""
+    from harness.cli import _steps
+    from harness.report import terminal
+    from harness.runs import document as run_document
+
+    folder: Path | None = resume
+    try:
+        job = _settle(request, resume, workspace, console)
+        folder = job.folder.path
+        _steps.tell_unconfirmed(job, workspace, console)
+        with _steps.journal(job.folder, console, _advice(job.folder)) as notify:
+            document = _carry_out(job, workspace, console, notify)
+    except (InfrastructureError, OSError) as error:
+        failure = error if isinstance(error, InfrastructureError) else _steps.host_failure(error)
+        console.document(run_document.inconclusive(request, failure, folder))
+        console.failure(failure)
+        return failure.exit_code
+    terminal.show(document.to_json(), job.folder.path / "report.html", console)
+    console.document(run_document.summary(document, str(job.folder.path)))
+    return Outcome(document.verdict).exit_code
+
+
+def _settle(request: Request, resume: Path | None, workspace: Workspace, console: Console) -> Job:
+    from harness.cli.plan import plan_table
+    from harness.runs import job as jobs
+
+    def show_plan(plan: Plan, board: Profile) -> None:
+        console.show(plan_table(plan, board))
+
+    job = jobs.resume(resume, workspace, show_plan) if resume else jobs.prepare(request, workspace, show_plan)
+    state = "reused" if job.bundle.reused else "built"
+    console.note(f"bundle {job.bundle.sha256[:16]} {state} ({job.bundle.compiler})")
+    return job
+
+
+def _advice(folder: RunFolder) -> str:
+    return f"finished chunks are kept; go on with: harness run --resume {shlex.quote(str(folder.path))}"
+
+
+def _carry_out(job: Job, workspace: Workspace, console: Console, notify: Notify) -> RunDocument:
+    """From the stimuli to `run.json`."""
+    from harness import report
+    from harness.boards.locks import session
+    from harness.boards.tuning import known_state
+    from harness.boards.tuning.identify import require_same_boot
+    from harness.cli import _steps
+    from harness.execution import fp_environment, program
+    from harness.reference.coverage import Coverage
+    from harness.runs import counterexample
+    from harness.runs import document as run_document
+
+    job = _covering(job, console, notify)
+    _steps.write_stimuli(job, console)
+    coverage = Coverage(job.network)
+    purpose = f"run {job.network.name}"
+    locks = workspace.locks(job.profile)
+    with session(job.profile, locks, workspace.cache, purpose, _steps.LOCK_WAIT_S, notify) as connection:
+        job = _steps.on_board(job, connection)
+        environment = program.environment(connection.board)
+        with (
+            known_state(job.profile, connection.board, workspace.cache, notify) as setup,
+            _steps.deployed(job, connection, workspace.cache, notify) as deployed,
+        ):
+            environment |= _steps.devices(job, deployed, notify)
+            found, observed = _run_chunks(job, deployed, coverage, console, notify)
+            require_same_boot(connection.board, job.identity)
+            environment["fp_environment"] = fp_environment.text(deployed.fp_environments)
+    smallest = counterexample.save(found, job) if found else None
+    document = run_document.conclude(job, environment, setup, smallest, coverage.result(), observed)
+    content = document.to_json()
+    for name, text in report.reports(content).items():
+        (job.folder.path / name).write_text(text, encoding="utf-8")
+    notify(f"verdict: {document.verdict}")
+    job.folder.finish(content)
+    return document
+
+
+def _covering(job: Job, console: Console, notify: Notify) -> Job:
+    """With `--cover`: the job with the vectors that a search finds, the same again when it is resumed."""
+    from harness.reference.coverage_search import Search
+
+    if job.request.cover is None:
+        return job
+    search = Search(job.network, job.stimuli.count, job.request.seed, job.request.cover)
+    with console.progress("searching vectors, codes met", search.needed) as bar:
+        for met in search.blocks():
+            bar.advance(met)
+    found = search.result()
+    notify(f"{found.count:,} vectors, {found.origin}")
+    return dataclasses.replace(job, stimuli=found)
+
+
+def _run_chunks(
+    job: Job, deployed: Deployed, coverage: Coverage, console: Console, notify: Notify
+) -> tuple[Counterexample | None, dict[str, Any] | None]:
+    """Execute, collect, compare and keep every chunk that is not finished yet.
+
+    Gives the smallest failing case if there is any, and what traces have shown if they are asked for.
+    """
+    from harness.cli import _steps
+    from harness.cli.prove import prove
+    from harness.execution import program
+    from harness.runs import chunks, counterexample
+
+    if job.request.floats and job.folder.read_proof() is None:
+        proof = prove(job, deployed, console)
+        program.require_unchanged(deployed)
+        job.folder.write_proof(proof)
+    _recover(job, console, notify)
+    finished = {record.index for record in job.folder.chunks()}
+    todo = [chunk for chunk in chunks.cut(job.stimuli.count, job.chunk) if chunk.index not in finished]
+    done = job.stimuli.count - sum(chunk.size for chunk in todo)
+    if done:
+        notify(f"resuming after {done:,} vectors")
+        _count_finished(job, finished, done, coverage, console)
+    with console.progress(job.title, job.stimuli.count, done) as bar:
+        chunks.run_pipelined(job, deployed, todo, coverage, bar.advance)
+    found = counterexample.smallest(job, deployed, notify)
+    observed = _observe(job, deployed, console, notify, already_differs=found is not None or _is_refuted(job))
+    program.require_unchanged(deployed)
+    _steps.clean(deployed, notify)
+    return found, observed
+
+
+def _recover(job: Job, console: Console, notify: Notify) -> None:
+    """Of a run that goes on, count only those chunks as finished of which everything is there."""
+    if len(job.folder.attempts()) == 1:
+        return
+    total = -(-job.stimuli.count // job.chunk)
+    with console.progress("checking what finished chunks have kept", total) as bar:
+        for index in job.folder.recover(bar.advance):
+            notify(f"warning: chunk {index} is done again: what is kept of it is damaged")
+
+
+def _is_refuted(job: Job) -> bool:
+    proof = job.folder.read_proof()
+    return proof is not None and not proof["holds"]
+
+
+def _observe(
+    job: Job, deployed: Deployed, console: Console, notify: Notify, *, already_differs: bool
+) -> dict[str, Any] | None:
+    """Whether what the items do on the board is what the plan's net permits.
+
+    A program that is known to be wrong may trace itself wrongly too: that does not take its verdict away.
+    """
+    from harness.plan import conformance
+    from harness.runs import tracing
+
+    if not job.request.trace:
+        return None
+    try:
+        with console.progress("tracing executions", job.request.trace) as bar:
+            return conformance.document(job.plan, tracing.observe(job, deployed, bar.advance))
+    except InfrastructureError as error:
+        if not already_differs:
+            raise
+        notify(f"warning: no traces: {error.message}")
+        return None
+
+
+def _count_finished(job: Job, finished: set[int], vectors: int, coverage: Coverage, console: Console) -> None:
+    """What the chunks of an interrupted run exercised, computed again from their vectors."""
+    from harness.reference import SpecificationReference
+    from harness.runs import chunks
+
+    reference = SpecificationReference(job.network)
+    with console.progress("counting what finished chunks exercised", vectors) as bar:
+        for chunk in chunks.cut(job.stimuli.count, job.chunk):
+            if chunk.index in finished:
+                given = job.stimuli.chunk(chunk.start, chunk.stop)
+                coverage.add(given, reference.activations(given))
+                bar.advance(chunk.size)

@@ -1,18 +1,198 @@
-"""`harness serve`: its options; the work is in serve_flow."""
+"""`harness serve`: the laboratory's page on this machine, made anew when runs or nights have changed.
+
+Only this machine is served, only by GET and HEAD, only under its own names: a page of somebody else that a browser has
+open could otherwise read the laboratory through a name that it makes point here.
+"""
 
 from __future__ import annotations
+
+import errno
+import os
+import stat
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import click
 
 from harness.boards.workspace import Workspace
 from harness.core.console import Console
+from harness.core.errors import HarnessError, RequestError
+
+HERE = "127.0.0.1"
+NAMES = ("localhost", HERE)
+NIGHTS = 30
+REFRESH_S = 10
+REST_S = 2.0  # between two looks at the run folders
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".xml": "text/xml; charset=utf-8",
+    ".csv": "text/csv; charset=utf-8",
+}
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
 
 
-@click.command()
+@click.command("serve")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="On this machine alone.")
 @click.pass_obj
-def serve(space: Workspace, /, port: int) -> None:
+def command(space: Workspace, /, port: int) -> None:
     """Show the laboratory's page at http://localhost:8000, as it is now, also while a night runs."""
-    from harness.cli import serve_flow as command
+    serve(port, space, Console.open(as_json=False))
 
-    command.serve(port, space, Console.open(as_json=False))
+
+def serve(port: int, workspace: Workspace, console: Console) -> None:
+    """Serve until interrupted; RequestError for a port that is in use or not allowed."""
+    with tempfile.TemporaryDirectory(prefix="harness-site-") as folder:
+        live = Live(Path(folder) / "site", workspace, console)
+        live.refresh()
+        with _listening(port, live) as server:
+            console.note(f"the laboratory: http://localhost:{server.server_port}/ (Ctrl-C ends it)")
+            with suppress(KeyboardInterrupt):
+                server.serve_forever(poll_interval=0.2)
+    console.note("stopped")
+
+
+@contextmanager
+def _listening(port: int, live: Live) -> Iterator[ThreadingHTTPServer]:
+    try:
+        server = ThreadingHTTPServer((HERE, port), partial(Handler, live))
+    except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
+        why = "is in use" if taken else f"cannot be used: {error.strerror}"
+        advice = f"give another one, e.g. harness serve --port {port + 1 if port < 65535 else 8001}; 0 finds a free one"
+        raise RequestError(f"port {port} {why}", advice) from error
+    server.daemon_threads = True
+    with server:
+        yield server
+
+
+class Live:
+    """The site in a folder of its own, brought up to date at most every REST_S seconds."""
+
+    def __init__(self, folder: Path, workspace: Workspace, console: Console) -> None:
+        self.folder = folder
+        self._workspace = workspace
+        self._console = console
+        self._lock = threading.Lock()
+        self._seen: object = None
+        self._looked_s = float("-inf")
+
+    def refresh(self) -> None:
+        """Make the site anew if anything has changed and the last look is some time ago."""
+        if not self._lock.acquire(blocking=self._seen is None):
+            return  # somebody else makes it; what is there is whole
+        try:
+            if time.monotonic() - self._looked_s >= REST_S:
+                self._look()
+                self._looked_s = time.monotonic()
+        finally:
+            self._lock.release()
+
+    def _look(self) -> None:
+        """What fails is noted, and the site stays as it was."""
+        from harness.cli.report import gather
+        from harness.report import site
+
+        try:
+            laboratory = gather(NIGHTS, self._workspace)
+            if laboratory != self._seen:
+                site.build(self.folder, laboratory, refresh_s=REFRESH_S)
+                self._seen = laboratory
+        except HarnessError as error:
+            self._console.note(f"warning: the site is as it was: {error.message}")
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers with files of the site, and with nothing else."""
+
+    server_version = "harness"
+    sys_version = ""
+    timeout = 20  # seconds without a word, after which a connection ends
+
+    def __init__(self, live: Live, *arguments: object) -> None:
+        self._live = live
+        super().__init__(*arguments)  # type: ignore[arg-type] # as http.server gives them
+
+    def do_GET(self) -> None:
+        """Send a file."""
+        self._answer(with_body=True)
+
+    def do_HEAD(self) -> None:
+        """Send what would come before it."""
+        self._answer(with_body=False)
+
+    def log_message(self, *_told: object) -> None:
+        """Nobody reads that."""
+
+    def _answer(self, *, with_body: bool) -> None:
+        if not self._is_ours():
+            self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "This is http://localhost alone")
+            return
+        parts = _parts(self.path)
+        if parts is not None and parts[-1].endswith(".html"):
+            self._live.refresh()
+        content = None if parts is None else read_inside(self._live.folder, parts)
+        if parts is None or content is None:
+            self.send_error(HTTPStatus.NOT_FOUND)
+            return
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", TYPES[Path(parts[-1]).suffix])
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if with_body:
+            self.wfile.write(content)
+
+    def _is_ours(self) -> bool:
+        """Whether the browser was led here by one of this server's own names."""
+        given = self.headers.get_all("Host", [])
+        return len(given) == 1 and given[0].lower() in {f"{name}:{self._port}" for name in NAMES}
+
+    @property
+    def _port(self) -> int:
+        return int(self.connection.getsockname()[1])
+
+    def end_headers(self) -> None:
+        """With what keeps a page to itself."""
+        for name, value in HEADERS.items():
+            self.send_header(name, value)
+        super().end_headers()
+
+
+def _parts(target: str) -> tuple[str, ...] | None:
+    """The names on the way to a file of the site; None for what is none."""
+    path = unquote(urlsplit(target).path)
+    names = tuple(filter(None, path.split("/"))) or ("index.html",)
+    plain = all(not name.startswith(".") and "\0" not in name for name in names)
+    return names if plain and Path(names[-1]).suffix in TYPES else None
+
+
+def read_inside(folder: Path, parts: tuple[str, ...]) -> bytes | None:
+    """The content of a file below `folder`, reached through folders alone; None if there is none.
+
+    Every step is taken from the folder before, and none follows a link.
+    """
+    opened = [os.open(folder, os.O_RDONLY | os.O_DIRECTORY)]
+    try:
+        for name in parts[:-1]:
+            opened.append(os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=opened[-1]))
+        opened.append(os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=opened[-1]))
+        with os.fdopen(os.dup(opened[-1]), "rb") as file:
+            return file.read() if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
+    except (OSError, ValueError):
+        return None
+    finally:
+        for one in opened:
+            os.close(one)

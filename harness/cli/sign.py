@@ -1,23 +1,84 @@
-"""`harness sign`: its options; the work is in sign_flow."""
+"""`harness sign`: a run that does not contradict itself, stated and signed with the laboratory's key."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from harness.boards.workspace import Workspace
-from harness.cli.options import as_json
+from harness.cli._options import as_json
 from harness.core.console import Console
+from harness.core.errors import InfrastructureError, RequestError
+
+if TYPE_CHECKING:
+    from securesystemslib.dsse import Envelope
+
+    from harness.runs.verification import Wanted
 
 
-@click.command()
+@click.command("sign")
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--key", type=click.Path(path_type=Path), required=True, help="The laboratory's private Ed25519 key.")
 @as_json
 @click.pass_obj
-def sign(space: Workspace, /, as_json: bool, run: Path, key: Path) -> None:
+def command(space: Workspace, /, as_json: bool, run: Path, key: Path) -> None:
     """Vouch for a run: an in-toto statement of run.json in a DSSE envelope beside it; of several keys, one by one."""
-    from harness.cli import sign_flow as command
+    sign(run, key, space, Console.open(as_json=as_json))
 
-    command.sign(run, key, space, Console.open(as_json=as_json))
+
+def sign(run: Path, key: Path, workspace: Workspace, console: Console) -> None:
+    """Sign a run; RequestError for what is no key, for an unfinished run, and for what does not stand.
+
+    InfrastructureError where a claim that is needed cannot be checked here, such as sources that are not here.
+    """
+    from harness import report
+    from harness.boards.keys import GUEST_KEYS, fingerprint, host_fingerprint
+    from harness.core.document import write_json
+    from harness.runs.folder import ENVELOPE
+    from harness.runs.signing import private_key, with_signature
+    from harness.runs.verification import Wanted
+
+    path, signer = workspace.run(run), private_key(key)
+    known = host_fingerprint(workspace.cache / GUEST_KEYS)
+    _require_sound(path, Wanted(workspace.boards, report.reports, emulator_key=known), console)
+    envelope = with_signature(_stated(path), signer)
+    write_json(path / ENVELOPE, envelope.to_dict())
+    name = fingerprint(signer.public_key())
+    console.note(f"{path / ENVELOPE}: signed by {name}")
+    console.document({"run": str(path), "envelope": str(path / ENVELOPE), "signed_by": name})
+
+
+def _require_sound(path: Path, wanted: Wanted, console: Console) -> None:
+    """Check all claims, as `harness verify` does."""
+    from harness.runs.verification import ClaimState, verify
+    from harness.runs.verification.folder import how_to_finish, read
+
+    evidence = read(path)
+    if evidence is None:
+        raise RequestError(f"{path}: the run is not finished", how_to_finish(path))
+    for found in verify(evidence, wanted, console.progress):
+        words = f"{path}: {found.name} {found.state}: {found.text}", "nobody should vouch for this: see harness verify"
+        if found.state is ClaimState.WRONG:
+            raise RequestError(*words)
+        if found.needed and found.state is ClaimState.UNCHECKED:
+            raise InfrastructureError(*words)
+
+
+def _stated(path: Path) -> Envelope:
+    """The envelope that is there, which states this run, for one more signature; or a new one."""
+    from securesystemslib.dsse import Envelope
+
+    from harness.runs.folder import ENVELOPE
+    from harness.runs.signing import PAYLOAD_TYPE, parse, statement
+    from harness.runs.verification.claims import MALFORMED
+    from harness.runs.verification.folder import RUN
+
+    try:
+        new = Envelope(statement((path / RUN).read_bytes()), PAYLOAD_TYPE, {})
+    except MALFORMED as error:
+        raise RequestError(f"{path / RUN}: of no run that can be stated: {error!r}", "see harness verify") from error
+    if not (path / ENVELOPE).exists():
+        return new
+    return parse((path / ENVELOPE).read_text(encoding="utf-8"))

@@ -153,7 +153,14 @@ def staged(objects: Path, environment: dict[str, str]) -> Iterator[Ready]:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    importlib.import_module("harness.cli.run_flow")
+    for module in (
+        "cli._steps",
+        "runs.counterexample",
+        "runs.document",
+        "reference.coverage_search",
+        "report.terminal",
+    ):
+        importlib.import_module(f"harness.{module}")  # `harness run` imports them when it starts
     with kept(Path(sys.argv[1])):
         sys.argv[1:] = serve()
         _set()

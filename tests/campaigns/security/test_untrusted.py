@@ -9,7 +9,7 @@ import pytest
 from rich.table import Table
 
 from harness.boards.local import LocalBoard
-from harness.cli.steps import journal
+from harness.cli._steps import journal
 from harness.core.console import Console, _console
 from harness.core.errors import BoardError
 from harness.core.safe_io import (

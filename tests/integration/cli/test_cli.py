@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,6 +106,34 @@ def test_a_command_without_a_run_says_what_ended_it(user: User, number: signal.S
         process.send_signal(number)
         out, err = process.communicate(timeout=TIMEOUT_S)
     assert (process.returncode, out, err.strip()) == (3, "", f"stopped: {reason}")
+
+
+HELP = """
+import sys
+import click
+from harness.cli.main import cli
+
+def show(command, words):
+    try:
+        cli.main([*words, "--help"], standalone_mode=False)
+    except SystemExit:
+        pass
+    if isinstance(command, click.Group):
+        for name in command.list_commands(None):
+            found = command.get_command(None, name)
+            assert found.name == name
+            show(found, [*words, name])
+
+show(cli, [])
+heavy = {"numpy", "onnx", "onnxruntime", "scipy", "paramiko", "jinja2", "pydantic", "cryptography", "yaml"}
+sys.exit(", ".join(heavy & sys.modules.keys()) or 0)
+"""
+
+
+def test_the_help_of_every_command_imports_nothing_heavy() -> None:
+    done = subprocess.run([sys.executable, "-c", HELP], check=False, capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("Usage: ") == 26
 
 
 def test_a_failure_is_told_once(user: User) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness.boards.profile import Profile
-from harness.cli import steps
+from harness.cli import _steps as steps
 from harness.core.errors import BoardError
 from harness.execution import program
 from harness.plan import plan

@@ -16,8 +16,8 @@ from rich.console import Console as RichConsole
 from harness.boards import workspace
 from harness.boards.profile import Address, Laboratory, Profile
 from harness.boards.workspace import Workspace
-from harness.cli import firmware_flow as command
-from harness.cli import overlay_flow
+from harness.cli import _overlay
+from harness.cli import firmware as command
 from harness.core.console import Console
 from harness.core.errors import BoardError, RequestError
 from harness.model.network import Network
@@ -73,7 +73,7 @@ def called(monkeypatch: pytest.MonkeyPatch, made: Plan, board: Profile, tmp_path
         return calls.append(("program", [item.name for item in program.plan.items]))
 
     monkeypatch.setattr("harness.targets.bundle.build", build)
-    monkeypatch.setattr(overlay_flow, "install", lambda _board, fabric, *_args, **_more: note("fabric", fabric))
+    monkeypatch.setattr(_overlay, "install", lambda _board, fabric, *_args, **_more: note("fabric", fabric))
     monkeypatch.setattr(command, "firmware", lambda board, *_args, **_more: note("dsp", board.name))
     space = Workspace(tmp_path / "boards.yaml", tmp_path, tmp_path / "runs", tmp_path / "cache")
     console = Console(RichConsole(file=io.StringIO()), RichConsole(file=io.StringIO()), as_json=False)

@@ -87,9 +87,13 @@ def ended(user: User, out: TextIO, err: TextIO | int, *words: str) -> int:
     return subprocess.run(command, check=False, stdout=out, stderr=err, stdin=subprocess.DEVNULL).returncode
 
 
-def test_history_imports_no_statistics() -> None:
+def test_history_imports_no_statistics(user: User) -> None:
     """SciPy takes longer to import than the whole command."""
-    program = "import sys, harness.cli.history_flow; sys.exit('scipy' in sys.modules)"
+    where = ["--runs", str(user.folder / "runs")]
+    program = (
+        "import sys; from harness.cli.main import cli; "
+        f"cli.main([*{where}, 'history'], standalone_mode=False); sys.exit('scipy' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 

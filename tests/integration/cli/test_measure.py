@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from harness.boards.workspace import ROOT, Workspace
-from harness.cli import measure_flow as command
+from harness.cli import measure as command
 from harness.core.console import Console
 from harness.runs.folder import differs_so_far
 from harness.targets import KERNELS, bundle, c

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from harness.cli.models import import_flow
+from harness.cli.models import import_model
 from harness.core.console import Console
 from harness.model import load
 from tests.support.cli.command import User
@@ -57,7 +57,7 @@ def test_names_of_nodes_do_not_reach_the_terminal_as_they_are(
     made = onnx.load_model_from_string(model(CHAIN, CONSTANTS, shape=[1, 2]))
     next(node for node in made.graph.node if node.name == "node_s").name = "\x1b[31m"
     path = saved(tmp_path, made.SerializeToString())
-    import_flow.bring_in(path, tmp_path / "mine.onnx", Console.open(as_json=False))
+    import_model.bring_in(path, tmp_path / "mine.onnx", Console.open(as_json=False))
     assert 'folded into the constants of a layer: "\\u001b[31m"' in capsys.readouterr().err
 
 

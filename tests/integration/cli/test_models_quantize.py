@@ -14,8 +14,7 @@ from click.testing import CliRunner
 
 from harness import model as networks
 from harness.boards.workspace import ROOT, Workspace
-from harness.cli.models import models_quantize
-from harness.cli.models import quantize_flow as command
+from harness.cli.models import quantize as command
 from harness.core.console import Console
 from harness.core.errors import RequestError
 from harness.model.float_network import DenseNetwork, forward, to_onnx
@@ -58,12 +57,12 @@ def test_a_model_is_found_by_its_name(tmp_path: Path, floats: DenseNetwork) -> N
     space = Workspace(ROOT / "boards.yaml", models, tmp_path / "runs", tmp_path / "cache")
     runner = CliRunner()
     arguments = ["floats", "-o", "named", "--vectors", "2000"]
-    assert runner.invoke(models_quantize, arguments, obj=space, catch_exceptions=False).exit_code == 0
+    assert runner.invoke(command.command, arguments, obj=space, catch_exceptions=False).exit_code == 0
     by_path = [str(file), *arguments[1:2], "other", *arguments[3:]]
-    assert runner.invoke(models_quantize, by_path, obj=space, catch_exceptions=False).exit_code == 0
+    assert runner.invoke(command.command, by_path, obj=space, catch_exceptions=False).exit_code == 0
     assert (models / "named.onnx").read_bytes() == (models / "other.onnx").read_bytes().replace(b"other", b"named")
     with pytest.raises(RequestError, match="unknown model 'float'") as caught:
-        runner.invoke(models_quantize, ["float", *arguments[1:]], obj=space, catch_exceptions=False)
+        runner.invoke(command.command, ["float", *arguments[1:]], obj=space, catch_exceptions=False)
     assert "did you mean floats?" in caught.value.hint
 
 

@@ -20,7 +20,7 @@ from harness.boards import profile, workspace
 from harness.boards.locks import hold
 from harness.boards.locks.ticket import Owner
 from harness.boards.profile import Laboratory
-from harness.cli import nightly_flow
+from harness.cli import nightly
 from harness.cli.nightly import taken
 from harness.core.errors import RequestError, ToolError
 from harness.nightly import checks, matrix, record
@@ -180,7 +180,7 @@ def test_a_night_is_told_also_where_its_junit_cannot_be_written(
 ) -> None:
     """The folder for it was removed meanwhile; the night has nothing to do."""
     (tmp_path / "lab.yaml").write_text(f"matrices:\n  - {RUN}\n")
-    monkeypatch.setattr(nightly_flow, "_make_way", lambda _file: None)
+    monkeypatch.setattr(nightly, "_make_way", lambda _file: None)
     monkeypatch.setattr(Campaign, "carry_out", lambda _campaign: None)
     ended = User(tmp_path, cache).here(
         "nightly", str(tmp_path / "lab.yaml"), "--json", "--junit", str(tmp_path / "gone" / "junit.xml")

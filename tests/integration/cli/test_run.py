@@ -15,7 +15,7 @@ import onnx
 import pytest
 
 from harness.boards.workspace import ROOT
-from harness.cli import steps
+from harness.cli import _steps as steps
 from harness.core.console import Console
 from harness.core.file_digest import file_sha256
 from harness.runs.folder import RunFolder

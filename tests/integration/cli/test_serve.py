@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.serve_flow import read_inside
+from harness.cli.serve import read_inside
 from harness.core.outcome import Ending, Outcome
 from harness.nightly import record
 from harness.nightly.lock import alone

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from harness.boards.workspace import find
-from harness.cli import run_flow as command
+from harness.cli import run as command
 from harness.core.console import Console
 from harness.core.errors import BoardError
 from harness.execution.program import Deployed

@@ -59,7 +59,9 @@ def read(words: Sequence[str], boards: Mapping[str, str]) -> Command:
     rest = list(words)
     while isinstance(command, click.Group):
         names.append(rest.pop(0))
-        command = command.commands[names[-1]]
+        found = command.get_command(click.Context(command), names[-1])
+        assert found is not None
+        command = found
     options = command.make_context(names[-1], rest).params
     assert options["as_json"]
     named = options.get("names") or (options.get("board"),)

@@ -20,8 +20,8 @@ from harness.boards.locks import hold
 from harness.boards.profile import Address, Laboratory, Profile
 from harness.boards.session import Board, Completed, Fetch
 from harness.boards.workspace import Workspace
-from harness.cli import firmware_flow as command
-from harness.cli import journal
+from harness.cli import _journal as journal
+from harness.cli import firmware as command
 from harness.core.console import Console
 from harness.core.errors import BoardError, ConnectionFailed, RequestError, ToolError
 from harness.targets.tiovx import install as steps

@@ -6,30 +6,36 @@ import hashlib
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
-from onnx import TensorProto
+import click
 from rich.table import Table
 from rich.text import Text
 
-from harness import model as networks
 from harness.boards.workspace import Workspace
+from harness.cli._options import as_json
 from harness.core.console import Console
 from harness.core.errors import RequestError
-from harness.model.network import Network
-from harness.model.text.document import decoded, readable
-from harness.model.text.facts import parameter_count, short_widths, widths
-from harness.operators import by_onnx_name, of_node
+
+if TYPE_CHECKING:
+    from harness.model.network import Network
+
 
 FLOAT_MODEL = "float, not quantised: harness models quantize"
 PROVENANCE = ("recipe_sha256", "source_file", "source_sha256", "quantisation")
 SHORT_HASH = 12
 
 
+@click.command("list")
+@as_json
+@click.pass_obj
+def command(space: Workspace, /, as_json: bool) -> None:
+    """List the models: layers, parameters, provenance, hash."""
+    list_models(space, Console.open(as_json=as_json))
+
+
 @dataclass(frozen=True)
-class Entry:
+class ListedModel:
     """A file of the models folder; one that cannot be run has a `problem`, and none of the facts of a network."""
 
     name: str
@@ -50,21 +56,26 @@ def list_models(workspace: Workspace, console: Console) -> None:
     console.document({"models": [asdict(entry) for entry in entries]})
 
 
-def _entry(path: Path) -> Entry:
+def _entry(path: Path) -> ListedModel:
+    from harness import model as networks
+
     try:
         content = path.read_bytes()
     except OSError as error:
-        return Entry(path.stem, problem=error.strerror)
+        return ListedModel(path.stem, problem=error.strerror)
     sha256 = hashlib.sha256(content).hexdigest()
     try:
         return _facts(networks.parse(content, path.stem))
     except RequestError as error:
-        return Entry(path.stem, sha256, FLOAT_MODEL if _is_float(content) else error.message)
+        return ListedModel(path.stem, sha256, FLOAT_MODEL if _is_float(content) else error.message)
 
 
-def _facts(network: Network) -> Entry:
+def _facts(network: Network) -> ListedModel:
+    from harness.model.text.document import decoded
+    from harness.model.text.facts import parameter_count, widths
+
     metadata = network.metadata
-    return Entry(
+    return ListedModel(
         name=network.name,
         sha256=network.sha256,
         widths=widths(network),
@@ -76,6 +87,12 @@ def _facts(network: Network) -> Entry:
 
 def _is_float(content: bytes) -> bool:
     """Return whether it has matrices of floats and nothing quantised, so that `harness models quantize` may take it."""
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
+    from onnx import TensorProto
+
+    from harness.operators import of_node
+
     try:
         graph = onnx.ModelProto.FromString(content).graph
     except DecodeError:
@@ -86,7 +103,7 @@ def _is_float(content: bytes) -> bool:
     return matrices and not quantises and not types & {TensorProto.INT8, TensorProto.UINT8}
 
 
-def _table(entries: list[Entry]) -> Table:
+def _table(entries: list[ListedModel]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for heading in ("model", "layers", "parameters", "besides QGemm", "from", "SHA-256"):
         table.add_column(heading, justify="right" if heading == "parameters" else "left", no_wrap=heading != "from")
@@ -95,7 +112,9 @@ def _table(entries: list[Entry]) -> Table:
     return table
 
 
-def _cells(entry: Entry) -> tuple[str, ...]:
+def _cells(entry: ListedModel) -> tuple[str, ...]:
+    from harness.model.text.facts import short_widths
+
     sha256 = entry.sha256[:SHORT_HASH]
     if entry.problem:
         return entry.name, "", "", "", entry.problem, sha256
@@ -111,6 +130,8 @@ def _cells(entry: Entry) -> tuple[str, ...]:
 
 def _besides(operators: dict[str, int]) -> str:
     """Return the operators after the first QuantizeLinear and apart from QGemm, with their number."""
+    from harness.operators import by_onnx_name
+
     classes = {name: operator for (_, name), operator in by_onnx_name().items()}
     first = Counter({name: 1 for name in operators if classes[name].takes_every_input})
     rest = Counter({name: count for name, count in operators.items() if not classes[name].accumulates}) - first
@@ -119,6 +140,8 @@ def _besides(operators: dict[str, int]) -> str:
 
 def _origin(provenance: dict[str, Any]) -> str:
     """The recipe, or the file that was brought in, as far as the model says."""
+    from harness.model.text.document import readable
+
     if "recipe_sha256" in provenance:
         return f"recipe {readable(provenance['recipe_sha256'])[:SHORT_HASH]}"
     return readable(provenance.get("source_file", ""))

@@ -68,6 +68,9 @@ precise = click.option(
     help="Set session.x64quantprecision in the reference.",
 )
 
+new_model = click.option("-o", "--output", required=True, help="Its name under models/, or a path ending in .onnx.")
+force = click.option("--force", is_flag=True, help="Replace the model that is there.")
+
 
 def require_alone(option: str, *others: object) -> None:
     """The folder of a plan says all that other options would."""

@@ -4,19 +4,37 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import click
 from rich.text import Text
 
-from harness import model as networks
-from harness.boards.workspace import write_whole
+from harness.boards.workspace import Workspace, write_whole
+from harness.cli._options import as_json, force, new_model
 from harness.core.console import Console
 from harness.core.errors import RequestError
-from harness.model import text as model_text
-from harness.model.text import Description, Source, weights_path
+
+if TYPE_CHECKING:
+    from harness.model.text import Source
+
+
+@click.command("load")
+@click.argument("file", type=click.Path(path_type=Path))
+@new_model
+@force
+@as_json
+@click.pass_obj
+def command(space: Workspace, /, as_json: bool, file: Path, output: str, force: bool) -> None:
+    """Read back, byte for byte, the model that `show --text FILE` wrote."""
+    load(file, space.new_model(output, force=force), Console.open(as_json=as_json))
 
 
 def load(file: Path, output: Path, console: Console) -> None:
     """Read both files, check what they describe as any model is checked, and write it to `output`."""
+    from harness import model as networks
+    from harness.model import text as model_text
+    from harness.model.text import Description, weights_path
+
     text, weights = _source(file), _source(weights_path(file))
     rebuilt = model_text.rebuild(text, weights)
     model = networks.parse(rebuilt.onnx_bytes, output.stem)
@@ -31,6 +49,8 @@ def load(file: Path, output: Path, console: Console) -> None:
 
 
 def _source(path: Path) -> Source:
+    from harness.model.text import Source
+
     try:
         return Source(path.name, path.read_bytes().decode())
     except OSError as error:

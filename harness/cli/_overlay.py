@@ -11,7 +11,7 @@ from rich.text import Text
 from harness.boards.profile import Profile
 from harness.boards.session import Connect
 from harness.boards.workspace import Workspace
-from harness.cli.journal import Journal
+from harness.cli._journal import Journal
 from harness.core.console import Console
 from harness.core.errors import EXIT_DONE
 from harness.targets.vitis import install as steps

@@ -8,33 +8,86 @@ from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-import numpy.typing as npt
+import click
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from harness import model
-from harness.boards.workspace import write_whole
+from harness.boards.workspace import Workspace, write_whole
+from harness.cli._options import as_json, force, new_model
 from harness.core.console import Console
 from harness.core.errors import RequestError
-from harness.model import importer, quantizer
-from harness.model.float_network import DenseNetwork, Floats32, forward
-from harness.model.network import Network
-from harness.model.quantizer import Agreement, Batches, Choices, LayerUse, QuantizedNetwork, Select
-from harness.reference import OnnxRuntimeReference
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from harness.model.float_network import DenseNetwork, Floats32
+    from harness.model.network import Network
+    from harness.model.quantizer import Agreement, Batches, Choices, LayerUse, QuantizedNetwork
+    from harness.reference import OnnxRuntimeReference
+
 
 FRESH_VECTORS = 20_000
 FRESH_SCORES_MAX = 1 << 22  # of one network: they are kept for the comparison
 IDLE_SHARE = 0.1  # of the codes: a layer that meets fewer has ranges that are far too wide
 PATIENCE_S = 2  # before a progress bar
+SELECTS: dict[str, Literal["ArgMax", "ArgMin"]] = {"argmax": "ArgMax", "argmin": "ArgMin"}
 
-SELECTS: dict[str, Select | None] = {"none": None, "argmax": Select("ArgMax"), "argmin": Select("ArgMin")}
+
+@click.command("quantize")
+@click.argument("name")
+@new_model
+@click.option(
+    "--weights",
+    type=click.Choice(["int8-per-column", "int8", "uint8"]),
+    default="int8-per-column",
+    show_default=True,
+    help="Type of the weights, and whether a scale serves a column or the tensor.",
+)
+@click.option(
+    "--ranges",
+    type=click.Choice(["calibration", "bounds"]),
+    default="calibration",
+    show_default=True,
+    help="Activation ranges: met by vectors drawn from the box, or bounds that hold on all of it.",
+)
+@click.option("--vectors", type=click.IntRange(1), default=100_000, show_default=True, help="Drawn for calibration.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the drawn vectors.")
+@click.option("--equalize", is_flag=True, help="Bring hidden neurons to more equal reach; best with --residual 2.")
+@click.option(
+    "--residual", type=click.IntRange(1, 8), default=1, show_default=True, help="Order of the weights' expansion."
+)
+@click.option(
+    "--scores",
+    type=click.Choice(["float32", "uint8"]),
+    default="float32",
+    show_default=True,
+    help="Type of the last layer's output; uint8 scores tie.",
+)
+@click.option("--select", type=click.Choice(["none", "argmax", "argmin"]), default="none", help="Add a last layer.")
+@click.option("--box", help="LOW:HIGH of every input, or one pair for each, with commas; else the file's.")
+@force
+@as_json
+@click.pass_obj
+def command(
+    space: Workspace, /, as_json: bool, name: str, output: str, force: bool, box: str | None, **asked: Any
+) -> None:
+    """Quantise a float dense network without data, from its weights and its input box alone.
+
+    NAME is a name under models/, or the path of an .onnx or .nnet file.
+    """
+    file = space.model_file(name, (".onnx", ".nnet"))
+    quantize(file, space.new_model(output, force=force), box, asked, Console.open(as_json=as_json))
 
 
 def quantize(file: Path, path: Path, box: str | None, asked: Mapping[str, Any], console: Console) -> None:
     """Quantise the network of `file`, write the model to `path`, and say what became of it."""
+    from harness.model import importer, quantizer
+    from harness.model.quantizer import Choices
+    from harness.reference import OnnxRuntimeReference
+
     choices = Choices(**asked)
     floats = _with_box(importer.read(file), box)
     quantized = quantizer.quantize(floats, choices, _watched(console, "calibrating", choices.vectors))
@@ -74,6 +127,8 @@ def _with_box(floats: DenseNetwork, text: str | None) -> DenseNetwork:
 
 def _box(text: str, width: int) -> Floats32:
     """The box (2, width) that LOW:HIGH, or LOW:HIGH,LOW:HIGH,... says."""
+    import numpy as np
+
     try:
         pairs = [tuple(map(float, pair.split(":"))) for pair in text.split(",")]
         box = np.array(pairs, np.float64).reshape(-1, 2)
@@ -88,13 +143,19 @@ def _box(text: str, width: int) -> Floats32:
 
 def _model(floats: DenseNetwork, quantized: QuantizedNetwork, choices: Choices, name: str) -> Network:
     """The model, as every command will read it; RequestError for what they would refuse."""
+    from harness import model
+    from harness.model import quantizer
+
     metadata = {**floats.metadata, "quantisation": json.dumps(choices.document())}
-    made = quantizer.to_onnx(quantized, name, metadata, floats.input_name, floats.output_name, SELECTS[choices.select])
+    select = quantizer.Select(SELECTS[choices.select]) if choices.select in SELECTS else None
+    made = quantizer.to_onnx(quantized, name, metadata, floats.input_name, floats.output_name, select)
     return model.parse(made.SerializeToString(), name)
 
 
 def _codes(model: Network, runtime: OnnxRuntimeReference, batches: Batches) -> Iterator[list[npt.NDArray[np.uint8]]]:
     """The uint8 activations of every batch."""
+    import numpy as np
+
     for vectors in batches:
         activations = zip(model.layers, runtime.activations(vectors), strict=True)
         yield [activation for layer, activation in activations if layer.dtype == np.uint8]
@@ -108,6 +169,11 @@ def _use_notes(uses: Sequence[LayerUse], choices: Choices) -> Iterator[str]:
 
 def _agreement(floats: DenseNetwork, model: Network, runtime: OnnxRuntimeReference, choices: Choices) -> Agreement:
     """The model beside the float network, on vectors that the calibration did not see."""
+    import numpy as np
+
+    from harness.model import quantizer
+    from harness.model.float_network import forward
+
     count = max(1, min(FRESH_VECTORS, FRESH_SCORES_MAX // len(floats.layers[-1].bias)))
     batches = list(quantizer.drawn(model.box, count, choices.seed, quantizer.FRESH))
     computed = [runtime.activations(vectors) for vectors in batches]

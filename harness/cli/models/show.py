@@ -4,31 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
+import click
 from rich.console import Console as RichConsole
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import Workspace, write_whole
+from harness.cli._options import as_json
 from harness.core.console import Console
 from harness.core.errors import RequestError
-from harness.model import text
-from harness.model.metadata import states_box
-from harness.model.network import Network
-from harness.model.text import DESCRIPTION_FORMAT, WEIGHTS_FORMAT, weights_path
-from harness.model.text.document import decoded, document, readable
-from harness.model.text.facts import parameter_count, short_widths, widths
-from harness.operators.base import Layer
+
+if TYPE_CHECKING:
+    from harness.model.network import Network
+    from harness.operators.base import Layer
+
 
 PAGE_COLUMNS = 100
 LISTED_INPUTS = 16
 ENDLESS = RichConsole(width=100_000)
 
 
+@click.command("show")
+@click.argument("name")
+@click.option("--text", type=click.Path(path_type=Path), help="Write the whole model as text to this file.")
+@as_json
+@click.pass_obj
+def command(space: Workspace, /, as_json: bool, name: str, text: Path | None) -> None:
+    """Show a model as text, one line an operator; NAME is a name under models/ or a path."""
+    show(name, text, space, Console.open(as_json=as_json))
+
+
 def show(name: str, text: Path | None, workspace: Workspace, console: Console) -> None:
     """Print the facts of a model; with `text` write all of it to that file and to the weights file beside it."""
+    from harness.model.text import weights_path
+    from harness.model.text.document import document
+
     network = workspace.model(name)
     if text is None:
         console.show(*_page(network))
@@ -41,6 +54,9 @@ def show(name: str, text: Path | None, workspace: Workspace, console: Console) -
 
 
 def _write(network: Network, path: Path) -> None:
+    from harness.model import text
+    from harness.model.text import DESCRIPTION_FORMAT, WEIGHTS_FORMAT, weights_path
+
     described = text.describe(network)
     _require_replaceable(path, DESCRIPTION_FORMAT)
     _require_replaceable(weights_path(path), WEIGHTS_FORMAT)
@@ -63,6 +79,8 @@ def _require_replaceable(path: Path, first_line: str) -> None:
 
 def _page(network: Network) -> Iterator[RenderableType]:
     """What stands on the screen, in no more than PAGE_COLUMNS where names are not long."""
+    from harness.model.text.facts import parameter_count, short_widths, widths
+
     size = f"{short_widths(widths(network))}, {parameter_count(network):,} parameters"
     yield Text.assemble((network.name, "bold"), f"  {size}\n")
     yield _operators(network)
@@ -132,6 +150,10 @@ def _exactness(network: Network) -> Iterator[str]:
 
 def _inputs(network: Network) -> Table:
     """The input box, in the network's units and, where the model says how, in physical ones."""
+    import numpy as np
+
+    from harness.model.metadata import states_box
+
     low, high = network.box
     box = "box" if states_box(network.metadata) else "box (the model gives none)"
     if network.normalisation is None and len(np.unique(network.box, axis=1).T) == 1:
@@ -145,6 +167,8 @@ def _inputs(network: Network) -> Table:
 
 
 def _input_rows(network: Network) -> Iterator[tuple[str, ...]]:
+    from harness.model.text.document import readable
+
     affine = network.normalisation
     for index, (low, high) in enumerate(network.box.T):
         box = f"{low:.6g} to {high:.6g}"
@@ -159,6 +183,8 @@ def _input_rows(network: Network) -> Iterator[tuple[str, ...]]:
 
 def _properties(network: Network) -> Table:
     """Where the model comes from: its hash, and the metadata that is not about the inputs."""
+    from harness.model.text.document import decoded, readable
+
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False, width=PAGE_COLUMNS)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")

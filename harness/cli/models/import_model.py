@@ -7,25 +7,42 @@ import json
 import shlex
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import click
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from harness.boards.workspace import write_whole
+from harness.boards.workspace import Workspace, write_whole
+from harness.cli._options import as_json, force, new_model
 from harness.core.console import Console
-from harness.model import importer
-from harness.model.float_network import DenseNetwork, to_onnx
-from harness.model.importer import FloatImport, QuantisedImport
-from harness.model.importer.check import box_of
-from harness.model.network import Network
-from harness.model.text.document import readable
-from harness.operators.base import DEFAULT_BOX
+
+if TYPE_CHECKING:
+    from harness.model.float_network import DenseNetwork
+    from harness.model.importer import FloatImport, QuantisedImport
+    from harness.model.network import Network
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@new_model
+@force
+@as_json
+@click.pass_obj
+def command(space: Workspace, /, as_json: bool, file: Path, output: str, force: bool) -> None:
+    """Bring in a dense network, float or quantised, from .onnx or .nnet.
+
+    Its value is kept: the result is checked against the file's own arithmetic, or refused with the node and the reason.
+    """
+    bring_in(file, space.new_model(output, force=force), Console.open(as_json=as_json))
 
 
 def bring_in(file: Path, path: Path, console: Console) -> None:
     """Read and check the network of `file`, write it to `path`, and say what it is."""
+    from harness.model import importer
+    from harness.model.importer import FloatImport
+
     found = importer.bring_in(file)
     if isinstance(found, FloatImport):
         _bring_in_floats(found, path, console)
@@ -34,6 +51,10 @@ def bring_in(file: Path, path: Path, console: Console) -> None:
 
 
 def _bring_in_floats(found: FloatImport, path: Path, console: Console) -> None:
+    from harness.model.float_network import to_onnx
+    from harness.model.importer.check import box_of
+    from harness.model.text.document import readable
+
     network = replace(found.network, name=path.stem)
     onnx_bytes = to_onnx(network).SerializeToString()
     write_whole(path, onnx_bytes)
@@ -67,6 +88,8 @@ def _bring_in_floats(found: FloatImport, path: Path, console: Console) -> None:
 
 def _next_command(path: Path, network: DenseNetwork) -> str:
     """Return a command that quantises the network as it is; without an input box with that of the check."""
+    from harness.operators.base import DEFAULT_BOX
+
     words = ["harness", "models", "quantize", str(path), "-o", str(path.with_stem(f"{path.stem}_q"))]
     if network.box is None:
         words.append("--box={:g}:{:g}".format(*DEFAULT_BOX))
