@@ -62,6 +62,7 @@ def test_a_simulated_gpu_is_marked_and_meets_no_target(simulated: dict[str, Any]
     assert simulated["targets"][-1].endswith(": not measured, this is host-simulation of CUDA")
 
 
+@pytest.mark.campaign
 @pytest.mark.usefixtures("simulated")
 def test_a_simulation_in_the_place_of_the_driver_is_no_gpu(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in = next(cache.glob("bundles/*/stand-in/libcuda.so.1"))
@@ -203,6 +204,7 @@ def test_a_worker_that_fails_in_its_turn(code: str, reason: str, tmp_path: Path)
     assert worker._process.returncode is not None
 
 
+@pytest.mark.campaign
 def test_a_run_that_is_killed_goes_on_to_the_same_evidence(cache: Path) -> None:
     found = run(
         cache, *("resume.py", "--board", "host", "--items", "c,c"), "--vectors", "3000", "--kills", "1", "--undisturbed"

@@ -27,6 +27,8 @@ from tests.simulators.cuda.simulated import Launch
 from tests.support import builders
 from tests.support.programs.board_program import parse
 
+pytestmark = pytest.mark.campaign  # the stand-in itself; what runs on it is tested in make test
+
 INVALID_VALUE, NOT_INITIALIZED, INVALID_IMAGE, INVALID_CONTEXT = 1, 3, 200, 201
 NO_BINARY_FOR_GPU, INVALID_PTX, UNSUPPORTED_PTX_VERSION = 209, 218, 222
 INVALID_HANDLE, NOT_FOUND, NOT_READY, ILLEGAL_ADDRESS = 400, 500, 600, 700

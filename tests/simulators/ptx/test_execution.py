@@ -12,6 +12,8 @@ from tests.simulators.ptx.interpreter import Module
 from tests.simulators.ptx.operations import Array
 from tests.simulators.ptx.texts import kernel
 
+pytestmark = pytest.mark.campaign  # the stand-in itself; what runs on it is tested in make test
+
 AT_THREAD = """
     mul.wide.u32 %rd8, %r1, 4;
     add.s64 %rd8, %rd1, %rd8;

@@ -16,6 +16,8 @@ from tests.simulators.ptx.errors import PtxError
 from tests.simulators.ptx.operations import Array
 from tests.simulators.ptx.texts import evaluate
 
+pytestmark = pytest.mark.campaign  # the stand-in itself; what runs on it is tested in make test
+
 EDGES = {
     16: [0, 1, 2, 3, 0x7F, 0x80, 0xFF, 0x100, 0x1234, 0x7FFF, 0x8000, 0x8001, 0xFF80, 0xFFFE, 0xFFFF],
     32: [0, 1, 2, 7, 0x80, 0xFF, 0xFFFF, 0x12345678, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFEDCBA98, 0xFFFFFFFF],

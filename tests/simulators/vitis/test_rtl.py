@@ -257,6 +257,7 @@ def test_the_layer_of_the_mutants_is_right(wide: Case, folder: Path) -> None:
     assert is_right(build_layer(folder / "wide", wide.layer), wide, folder / "wide")
 
 
+@pytest.mark.campaign
 def test_a_synthesised_layer_is_the_reference(folder: Path) -> None:
     """In cells of the family of which yosys has models of all but block memory."""
     options = {"weights": "uint8", "power_of_two": True, "zero_points": True}
@@ -265,6 +266,7 @@ def test_a_synthesised_layer_is_the_reference(folder: Path) -> None:
     check_layer(build_netlist(folder, case.layer, "xc7", "-nobram"), case, folder)
 
 
+@pytest.mark.campaign
 def test_the_area_of_a_layer_is_counted() -> None:
     command = [sys.executable, str(ROOT / "benchmarks" / "rtl.py"), "--shape", "4-3", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

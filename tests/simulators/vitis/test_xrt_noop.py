@@ -34,10 +34,13 @@ from tests.simulators.vitis.xrt_double import (
     write,
 )
 
-pytestmark = pytest.mark.skipif(
-    not ((HEADERS / "xrt" / "xrt_device.h").exists() and NOOP.exists() and UUID.exists()),
-    reason="no XRT here: apt-get install --no-install-recommends libxrt-dev libxrt1 uuid-dev",
-)
+pytestmark = [
+    pytest.mark.campaign,
+    pytest.mark.skipif(
+        not ((HEADERS / "xrt" / "xrt_device.h").exists() and NOOP.exists() and UUID.exists()),
+        reason="no XRT here: apt-get install --no-install-recommends libxrt-dev libxrt1 uuid-dev",
+    ),
+]
 
 COMPLETES, THROWS, CRASHES, UNDEFINED = "completes", "throws", "crashes", "one or the other"
 

@@ -56,3 +56,10 @@ def test_one_night_at_a_time_and_all_is_kept() -> None:
     assert gitlab["nightly"]["resource_group"] == "harness-nightly"
     assert gitlab["nightly"]["artifacts"]["reports"]["junit"] == "junit.xml"
     assert gitlab["nightly"]["artifacts"]["when"] == "always"
+
+
+def test_the_campaigns_run_every_night_too() -> None:
+    github, gitlab = map(read, FILES)
+    assert github["jobs"]["campaigns"]["steps"][-1] == {"run": "make campaigns"}
+    assert gitlab["campaigns"]["script"] == ["make campaigns"]
+    assert re.search(r"^campaigns:", (ROOT / "Makefile").read_text(), re.MULTILINE)
