@@ -12,6 +12,7 @@ from harness.report.page import Check, environment, inputs, origin_checks, pytho
 from harness.report.proof_section import effort, parts
 from harness.report.swimlanes import Swimlanes
 from harness.report.swimlanes import draw as draw_swimlanes
+from harness.runs.entries import ConformanceEntry, RunDocument
 from harness.runs.facts import clean, gather
 
 SHOWN_PICTURES = 3  # the others are folded away
@@ -33,21 +34,22 @@ for path in sorted(pathlib.Path("chunks").glob("*.json")):
 """
 
 
-def html(run: Mapping[str, Any]) -> str:
+def html(document: Mapping[str, Any]) -> str:
     """Return the page of a run document; ValueError if its verdict contradicts its layers, or they its plan."""
-    run = clean(run)
-    page = environment().get_template("run.html.jinja")
+    content = clean(document)
+    run, page = RunDocument.view(content), environment().get_template("run.html.jinja")
     return page.render(
         run=run,
+        schema=content.get("schema"),
         facts=gather(run),
-        drawing=draw(run["plan"], run["layers"]),
-        pictures=_pictures(run),
+        drawing=draw(content["plan"], content["layers"]),
+        pictures=_pictures(content),
         shown_pictures=SHOWN_PICTURES,
-        inputs=inputs(run["model"].get("input", {})),
-        checks=_checks(run),
-        proof=parts(run.get("proof")),
-        effort=effort(run["proof"]) if run.get("proof") else "",
-        swimlanes=_swimlanes(run.get("conformance")),
+        inputs=inputs(content["model"].get("input", {})),
+        checks=_checks(content),
+        proof=parts(run.proof),
+        effort=effort(run.proof) if run.proof else "",
+        swimlanes=_swimlanes(run.conformance),
     )
 
 
@@ -58,9 +60,9 @@ def _pictures(run: Mapping[str, Any]) -> list[tuple[str, tuple[Chart, ...]]]:
     return [(picture["layer"], differences.draw(picture)) for picture in ordered]
 
 
-def _swimlanes(observed: Mapping[str, Any] | None) -> Swimlanes | None:
+def _swimlanes(observed: ConformanceEntry | None) -> Swimlanes | None:
     """Return the picture of one traced execution; None if there is no trace, or it has gaps."""
-    return draw_swimlanes(observed["picture"]) if observed and observed["picture"] else None
+    return draw_swimlanes(observed.picture) if observed and observed.picture else None
 
 
 def _checks(run: Mapping[str, Any]) -> list[Check]:

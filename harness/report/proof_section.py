@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from harness.analysis.proof.document import ClaimEntry, ProofDocument
+from harness.core.document import Content
 
 
 @dataclass(frozen=True)
@@ -25,12 +28,12 @@ class ClaimRow:
 class _Claims:
     """Claims as the document has them."""
 
-    claims: tuple[Mapping[str, Any], ...]
+    claims: tuple[ClaimEntry, ...]
 
     @property
-    def refuted(self) -> tuple[Mapping[str, Any], ...]:
+    def refuted(self) -> tuple[ClaimEntry, ...]:
         """Return the claims that do not hold."""
-        return tuple(claim for claim in self.claims if not claim["holds"])
+        return tuple(claim for claim in self.claims if not claim.holds)
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,12 @@ class Group(_Claims):
     @property
     def cases(self) -> int:
         """Return how many cases this side was asked."""
-        return sum(claim["cases"] for claim in self.claims)
+        return sum(claim.cases for claim in self.claims)
 
     @property
     def time_s(self) -> float:
         """Return the time of this side alone: it answers one claim after the other."""
-        return float(sum(claim["time_s"] for claim in self.claims))
+        return float(sum(claim.time_s for claim in self.claims))
 
 
 @dataclass(frozen=True)
@@ -68,51 +71,51 @@ class StepSection(_Claims):
         return tuple(_lines(self.claims))
 
 
-def parts(proof: Mapping[str, Any] | None) -> tuple[StepSection, ...]:
+def parts(proof: Content | None) -> tuple[StepSection, ...]:
     """The steps of a proof document in their order; none without a proof."""
-    claims = proof["claims"] if proof else []
-    titles = dict.fromkeys(claim["shows"] for claim in claims)
-    return tuple(StepSection(tuple(claim for claim in claims if claim["shows"] == title), title) for title in titles)
+    claims = ProofDocument.view(proof).claims if proof else ()
+    titles = dict.fromkeys(claim.shows for claim in claims)
+    return tuple(StepSection(tuple(claim for claim in claims if claim.shows == title), title) for title in titles)
 
 
-def effort(proof: Mapping[str, Any]) -> str:
+def effort(content: Content) -> str:
     """Return how many cases each side was asked, how long that took, and how long all of it took."""
-    sides = _groups(proof["claims"], ("answered_by",))
+    proof = ProofDocument.view(content)
+    sides = _groups(proof.claims, ("answered_by",))
     asked = [f"{side.answered_by}: {side.cases:,} cases in {side.time_s:.1f} s" for side in sides]
     together = "; these ran side by side" if len(sides) > 1 else ""
-    return f"{'; '.join(asked)}{together}; elapsed {proof['wall_s']:.1f} s"
+    return f"{'; '.join(asked)}{together}; elapsed {proof.wall_s:.1f} s"
 
 
-def _groups(claims: Sequence[Mapping[str, Any]], keys: tuple[str, ...]) -> tuple[Group, ...]:
+def _groups(claims: Sequence[ClaimEntry], keys: tuple[str, ...]) -> tuple[Group, ...]:
     """Return the claims that are equal in all `keys` together, in the order of their first."""
-    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    groups: dict[tuple[Any, ...], list[ClaimEntry]] = {}
     for claim in claims:
-        groups.setdefault(tuple(claim[key] for key in keys), []).append(claim)
+        groups.setdefault(tuple(getattr(claim, key) for key in keys), []).append(claim)
     return tuple(
-        Group(tuple(found), found[0]["answered_by"], all(claim["complete"] for claim in found))
-        for found in groups.values()
+        Group(tuple(found), found[0].answered_by, all(claim.complete for claim in found)) for found in groups.values()
     )
 
 
-def _lines(claims: Sequence[Mapping[str, Any]]) -> Iterator[ClaimRow]:
+def _lines(claims: Sequence[ClaimEntry]) -> Iterator[ClaimRow]:
     for statement, method, answered_by in dict.fromkeys(map(_kind, claims)):
         alike = [claim for claim in claims if _kind(claim) == (statement, method, answered_by)]
-        observed = dict.fromkeys(claim["observed"] for claim in alike if claim.get("observed"))
+        observed = dict.fromkeys(claim.observed for claim in alike if claim.observed)
         yield ClaimRow(
             statement,
             "; ".join([method, *observed]),
             answered_by,
-            layers=tuple(claim["layer"] for claim in alike if claim["layer"]),
-            cases=sum(claim["cases"] for claim in alike),
-            complete=all(claim["complete"] for claim in alike),
-            time_s=sum(claim["time_s"] for claim in alike),
-            counterexamples=tuple(_counterexample(claim) for claim in alike if not claim["holds"]),
+            layers=tuple(claim.layer for claim in alike if claim.layer),
+            cases=sum(claim.cases for claim in alike),
+            complete=all(claim.complete for claim in alike),
+            time_s=sum(claim.time_s for claim in alike),
+            counterexamples=tuple(_counterexample(claim) for claim in alike if not claim.holds),
         )
 
 
-def _kind(claim: Mapping[str, Any]) -> tuple[str, str, str]:
-    return claim["statement"], claim["method"], claim["answered_by"]
+def _kind(claim: ClaimEntry) -> tuple[str, str, str]:
+    return claim.statement, claim.method, claim.answered_by
 
 
-def _counterexample(claim: Mapping[str, Any]) -> str:
-    return f"{claim['layer']}: {claim['counterexample']}" if claim["layer"] else str(claim["counterexample"])
+def _counterexample(claim: ClaimEntry) -> str:
+    return f"{claim.layer}: {claim.counterexample}" if claim.layer else str(claim.counterexample)

@@ -10,31 +10,35 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from harness.analysis.proof.document import ProofDocument
 from harness.core.console import Console
+from harness.core.document import Content
 from harness.core.text import shortened
 from harness.report.proof_section import Group, effort, parts
+from harness.runs.entries import ConformanceEntry, DifferenceEntry, FailingEntry, LayerEntry, RunDocument
 from harness.runs.facts import diagnosed, gather, place
 
 
-def show(document: Mapping[str, Any], report: Path, console: Console) -> None:
+def show(content: Content, report: Path, console: Console) -> None:
     """Show the result of a run or a proof on the terminal; `report` is the page with more details."""
-    good = document["verdict"] == "identical"
-    headline = Text(f"{document['verdict']}: {document['reason']}", style="bold green" if good else "bold red")
-    if document["proof"]:
-        console.show(_proof_table(document["proof"]), Text(effort(document["proof"])))
-    console.show(_layer_table(document["layers"]), headline)
+    document = RunDocument.view(content)
+    good = document.verdict == "identical"
+    headline = Text(f"{document.verdict}: {document.reason}", style="bold green" if good else "bold red")
+    if document.proof:
+        console.show(_proof_table(document.proof), Text(effort(document.proof)))
+    console.show(_layer_table(document.layers), headline)
     for where, text in diagnosed(document):
         console.show(Text(f"diagnosis of {where}: {text}"))
-    if document["failing"]:
-        console.show(Text(_failing_text(document["failing"])))
-    console.show(Text(document["coverage"]["text"]))
-    if document["conformance"]:
-        console.show(Text(_traced_text(document["conformance"])))
-    if document["board"]["kind"] == "emulated":
-        warning = f"{document['board']['name']} was EMULATED: a real aarch64 Linux, but its times are not MET"
+    if document.failing:
+        console.show(Text(_failing_text(document.failing)))
+    console.show(Text(str(document.coverage["text"])))
+    if document.conformance:
+        console.show(Text(_traced_text(document.conformance)))
+    if document.board.kind == "emulated":
+        warning = f"{document.board.name} was EMULATED: a real aarch64 Linux, but its times are not MET"
         console.show(Text(warning, style="yellow"))
     if stand_ins := gather(document).stand_ins:
-        played = ", ".join(f"{item['name']} by {item['ran_on']}" for item in stand_ins)
+        played = ", ".join(f"{item.name} by {item.ran_on}" for item in stand_ins)
         console.show(Text(f"not on hardware: item {played}", style="yellow"))
     console.show(Text(f"report: {report}"))
 
@@ -46,45 +50,45 @@ def show_measurement(document: Mapping[str, Any], report: Path, console: Console
     show_measured(document, report, console)
 
 
-def _failing_text(case: Mapping[str, Any]) -> str:
-    where = "layer {layer}, unit {unit}: expected {expected}, found {actual}".format_map(case)
-    used = f"{len(case['inputs'])} of {case['of_inputs']} inputs not zero"
-    end = "; ".join(part for part in (case["note"], f"replay: {case['replay']}" if case["replay"] else "") if part)
+def _failing_text(case: FailingEntry) -> str:
+    where = f"layer {case.layer}, unit {case.unit}: expected {case.expected}, found {case.actual}"
+    used = f"{len(case.inputs)} of {case.of_inputs} inputs not zero"
+    end = "; ".join(part for part in (case.note, f"replay: {case.replay}" if case.replay else "") if part)
     return f"smallest failing case, {where}, {used}; {end}"
 
 
-def _traced_text(traced: Mapping[str, Any]) -> str:
-    result = "each a path of the plan's net" if traced["conforms"] else "NOT all paths of the plan's net"
-    names = ", ".join(condition["name"] for condition in traced["conditions"])
-    return f"traced {traced['executions']:,} executions ({names}): {result}"
+def _traced_text(traced: ConformanceEntry) -> str:
+    result = "each a path of the plan's net" if traced.conforms else "NOT all paths of the plan's net"
+    names = ", ".join(condition.name for condition in traced.conditions)
+    return f"traced {traced.executions:,} executions ({names}): {result}"
 
 
-def _layer_table(layers: Sequence[Mapping[str, Any]]) -> Table:
+def _layer_table(layers: Sequence[LayerEntry]) -> Table:
     table = Table("layer", "item", "ran on", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("compared", justify="right")
     table.add_column("differing", justify="right")
     table.add_column("its own", justify="right")
     table.add_column("first difference")
     for layer in layers:
-        counts = (Text(f"{layer[key]:,}", style="bold red" if layer[key] else "") for key in ("differing", "own"))
-        where = (layer["name"], f"{layer['item']} ({layer['target']})", layer["ran_on"])
-        table.add_row(*where, f"{layer['compared']:,}", *counts, _first(layer["first_difference"]))
+        counts = (Text(f"{count:,}", style="bold red" if count else "") for count in (layer.differing, layer.own))
+        where = (layer.name, f"{layer.item} ({layer.target})", layer.ran_on)
+        table.add_row(*where, f"{layer.compared:,}", *counts, _first(layer.first_difference))
     return table
 
 
-def _first(difference: Mapping[str, Any] | None) -> str:
+def _first(difference: DifferenceEntry | None) -> str:
     if difference is None:
         return ""
-    return f"{place(difference)}: expected {difference['expected']}, found {difference['actual']}"
+    return f"{place(difference)}: expected {difference.expected}, found {difference.actual}"
 
 
-def _proof_table(document: Mapping[str, Any]) -> Table:
+def _proof_table(proof: ProofDocument) -> Table:
     """Return a row for each step and side: cases and times of different sides are never added up."""
     table = Table("what was shown", "answered by", "method", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("cases", justify="right")
     table.add_column("time", justify="right")
     table.add_column("result")
-    for part in parts(document):
+    for part in parts(proof):
         for index, group in enumerate(part.groups):
             method = "every case" if group.complete else "samples"
             numbers = f"{group.cases:,}", f"{group.time_s:.1f} s"
@@ -96,5 +100,5 @@ def _result(group: Group) -> Text:
     if not group.refuted:
         return Text("holds", style="green")
     first = group.refuted[0]
-    where = f"layer {first['layer']}: " if first["layer"] else ""
-    return Text(f"FAILS, {where}{shortened(first['counterexample'])}", style="bold red")
+    where = f"layer {first.layer}: " if first.layer else ""
+    return Text(f"FAILS, {where}{shortened(str(first.counterexample))}", style="bold red")

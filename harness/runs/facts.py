@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,9 @@ import numpy as np
 
 from harness.boards.identity import EMULATED, HARDWARE, VIRTUAL
 from harness.core import safe_io
+from harness.core.document import Content
 from harness.core.strict_json import number
+from harness.runs.entries import DifferenceEntry, ItemEntry, LayerEntry, RunDocument
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,8 @@ class Facts:
     compared: int
     differing: int
     own: int
-    differing_layers: tuple[Mapping[str, Any], ...]
-    stand_ins: tuple[Mapping[str, Any], ...]
+    differing_layers: tuple[LayerEntry, ...]
+    stand_ins: tuple[ItemEntry, ...]
     emulated: bool
     where: str
 
@@ -48,27 +50,26 @@ def clean(value: Any) -> Any:
     return value
 
 
-def gather(run: Mapping[str, Any]) -> Facts:
+def gather(content: Content) -> Facts:
     """The facts of a run document; ValueError if its verdict contradicts its layers."""
-    layers, kind = run["layers"], run["board"]["kind"]
-    differing_layers = tuple(layer for layer in layers if layer["differing"])
-    stand_ins = tuple(item for item in run["plan"]["items"] if item["ran_on"] != HARDWARE)
-    refuted, strayed = _fails(run.get("proof"), "holds"), _fails(run.get("conformance"), "conforms")
-    refuted = refuted or bool((run.get("deployed") or {"differing": 0})["differing"])
-    _check_verdict(run["verdict"], layers, differing_layers, refuted=refuted, strayed=strayed)
+    run = RunDocument.view(content)
+    layers, kind = run.layers, run.board.kind
+    differing_layers = tuple(layer for layer in layers if layer.differing)
+    stand_ins = tuple(item for item in run.plan.items if item.ran_on != HARDWARE)
+    strayed = run.conformance is not None and not run.conformance.conforms
+    refuted = (run.proof is not None and not run.proof.holds) or (
+        run.deployed is not None and run.deployed.differing > 0
+    )
+    _check_verdict(run.verdict, layers, differing_layers, refuted=refuted, strayed=strayed)
     return Facts(
-        sum(layer["compared"] for layer in layers),
-        sum(layer["differing"] for layer in layers),
-        sum(layer["own"] for layer in layers),
+        sum(layer.compared for layer in layers),
+        sum(layer.differing for layer in layers),
+        sum(layer.own for layer in layers),
         differing_layers,
         stand_ins,
         kind == EMULATED,
         where_it_ran(kind, stand_ins),
     )
-
-
-def _fails(part: Mapping[str, Any] | None, key: str) -> bool:
-    return part is not None and not part[key]
 
 
 def where_it_ran(kind: str, stand_ins: tuple[Any, ...]) -> str:
@@ -79,7 +80,7 @@ def where_it_ran(kind: str, stand_ins: tuple[Any, ...]) -> str:
 
 
 def _check_verdict(
-    verdict: str, layers: list[Any], differing: tuple[Any, ...], *, refuted: bool, strayed: bool
+    verdict: str, layers: Sequence[LayerEntry], differing: tuple[LayerEntry, ...], *, refuted: bool, strayed: bool
 ) -> None:
     """A report must not show one verdict for another, least of all `identical` for what was not compared.
 
@@ -91,27 +92,29 @@ def _check_verdict(
     if (verdict == "differs") != (bool(differing) or refuted or strayed):
         others = " and a claim" * refuted + " and a trace" * strayed
         raise ValueError(f"the verdict is {verdict}, but {len(differing)} layers differ{others}")
-    idle = [layer["name"] for layer in layers if not layer["compared"]]
+    idle = [layer.name for layer in layers if not layer.compared]
     if idle or not layers:
         raise ValueError(f"nothing was compared of: {', '.join(idle) or 'any layer'}")
 
 
-def explains_all(run: Mapping[str, Any]) -> bool:
+def explains_all(run: RunDocument) -> bool:
     """Return whether one cause explains all layers that were diagnosed, two at least."""
-    return len((run.get("diagnosis") or {}).get("layers", [])) > 1
+    return run.diagnosis is not None and len(run.diagnosis.layers) > 1
 
 
-def diagnosed(run: Mapping[str, Any]) -> list[tuple[str, str]]:
+def diagnosed(content: Content) -> list[tuple[str, str]]:
     """Return the diagnoses to print, where and what: one if one cause explains all layers, else one a layer."""
-    if explains_all(run):
-        return [(f"layers {', '.join(run['diagnosis']['layers'])}", run["diagnosis"]["text"])]
-    return [(f"layer {found['layer']}", found["text"]) for found in run["diagnoses"]]
+    run = RunDocument.view(content)
+    if run.diagnosis and explains_all(run):
+        return [(f"layers {', '.join(run.diagnosis.layers)}", run.diagnosis.text)]
+    return [(f"layer {found.layer}", found.text) for found in run.diagnoses]
 
 
-def place(difference: Mapping[str, Any]) -> str:
-    """Format the position of a difference, from 0: `vector 17, unit 3`; with the part of a split layer."""
-    part = f" ({difference['part']})" if "part" in difference else ""
-    return f"vector {difference['vector']:,}, unit {difference['unit']:,}{part}"
+def place(content: Content) -> str:
+    """Return where a difference is, counted from 0: `vector 17, unit 3`; of a split layer also in which part of it."""
+    difference = DifferenceEntry.view(content)
+    part = f" ({difference.part})" if difference.part else ""
+    return f"vector {difference.vector:,}, unit {difference.unit:,}{part}"
 
 
 def value_text(value: float | str) -> str:

@@ -37,7 +37,7 @@ def _reason(part: Mapping[str, Any], document: Mapping[str, Any]) -> str:
     name, against = part["name"], document["against"]
     if document["verdict"] == "differs":
         return str(document["reason"])
-    if part in varying(document):
+    if part["name"] in {one.name for one in varying(document)}:
         return f"{part['function']} takes {part['min']:,} to {part['max']:,} instructions: {variation(part)}"
     if against and name in against["slower"]:
         [found] = [found for found in against["parts"] if found["name"] == name]

@@ -83,9 +83,10 @@ def html(document: Mapping[str, Any], facts: Facts) -> str:
     timed = {} if facts.counted else _timed(document)
     return templates.get_template("measured.html.jinja").render(
         run=document,
+        schema=document.get("schema"),
         facts=facts,
         word=WORDS[document["verdict"]],
-        varying=[part["name"] for part in varying(document)],
+        varying=[part.name for part in varying(document)],
         clock=labels.clock_text(document),
         quieter_base=labels.QUIETER_BASE,
         states=time_series.states(document),

@@ -67,7 +67,7 @@ def _count_table(document: Mapping[str, Any]) -> Table:
     for name in ("n", f"min {unit}", f"max {unit}"):
         table.add_column(name, justify="right")
     for part in document["parts"]:
-        style = "bold red" if part in varying(document) else ""
+        style = "bold red" if part["name"] in {one.name for one in varying(document)} else ""
         extremes = (Text(f"{part[key]:,}", style=style) for key in ("min", "max"))
         table.add_row(part["name"], part["ran_on"], f"{part['executions']:,}", *extremes)
     return table

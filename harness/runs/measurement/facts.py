@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from harness.boards.identity import EMULATED, HARDWARE
+from harness.core.document import Content
+from harness.runs.entries import ItemEntry, MeasurementDocument, PartEntry
 from harness.runs.facts import where_it_ran
 
 COARSE = 0.05  # of the fastest median: from here on a reading of the clock is no small part of a time
@@ -31,7 +32,7 @@ class Facts:
     counted: bool
     why_not_met: str
     emulated: bool
-    stand_ins: tuple[Mapping[str, Any], ...]
+    stand_ins: tuple[ItemEntry, ...]
     where: str
     cautions: tuple[str, ...]
     unseen: tuple[str, ...]
@@ -42,13 +43,14 @@ class Facts:
         return not self.why_not_met
 
 
-def gather(document: Mapping[str, Any]) -> Facts:
+def gather(content: Content) -> Facts:
     """The facts of a measurement's document; ValueError if it contradicts itself."""
-    kind, counted = document["board"]["kind"], document["measured"]["unit"] != "ns"
-    stand_ins = tuple(item for item in document["plan"]["items"] if item["ran_on"] != HARDWARE)
+    document = MeasurementDocument.view(content)
+    kind, counted = document.board.kind, document.measured.unit != "ns"
+    stand_ins = tuple(item for item in document.plan.items if item.ran_on != HARDWARE)
     _check_verdict(document)
     _check_parts(document, counted=counted)
-    why_not = document["measured"]["not_met_because"]
+    why_not = document.measured.not_met_because
     if not why_not and (kind == EMULATED or stand_ins or counted):
         raise ValueError("the times are said to be MET, but not all of them are times of the board's hardware")
     return Facts(
@@ -58,85 +60,87 @@ def gather(document: Mapping[str, Any]) -> Facts:
         stand_ins,
         where_it_ran(kind, stand_ins),
         tuple(_cautions(document, counted=counted)),
-        tuple(document["state"]["unseen"]) if not counted else (),
+        tuple(document.state.unseen) if not counted else (),
     )
 
 
-def _wrong_outputs(document: Mapping[str, Any]) -> str:
+def _wrong_outputs(document: MeasurementDocument) -> str:
     """A time of a program that computes something else is no time of the network."""
-    outputs = document["outputs"]
-    return f"{outputs['differing']:,} outputs are not the reference's" if outputs["differing"] else ""
+    outputs = document.outputs
+    return f"{outputs.differing:,} outputs are not the reference's" if outputs.differing else ""
 
 
-def _check_verdict(document: Mapping[str, Any]) -> None:
+def _check_verdict(document: MeasurementDocument) -> None:
     """The verdict must be the gravest of what the parts show."""
-    if not document["parts"] or not document["outputs"]["compared"]:
+    if not document.parts or not document.outputs.compared:
         raise ValueError("nothing was measured, or no output was compared")
-    against = document["against"]
-    if against and against["regressed"] != bool(against["slower"]):
-        raise ValueError(f"regressed is {against['regressed']}, but {len(against['slower'])} parts are slower")
-    found = "differs" if document["outputs"]["differing"] else _counts_say(varying(document))
-    if found == "measured" and against and against["regressed"]:
+    against = document.against
+    if against and against.regressed != bool(against.slower):
+        raise ValueError(f"regressed is {against.regressed}, but {len(against.slower)} parts are slower")
+    found = "differs" if document.outputs.differing else _counts_say(varying(document))
+    if found == "measured" and against and against.regressed:
         found = "regressed"
-    if found == "measured" and against and against.get("too_noisy"):
+    if found == "measured" and against and against.too_noisy:
         found = "inconclusive"
-    if document["verdict"] != found:
-        raise ValueError(f"the verdict is {document['verdict']}, but its parts say {found}")
+    if document.verdict != found:
+        raise ValueError(f"the verdict is {document.verdict}, but its parts say {found}")
 
 
-def varying(document: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+def varying(content: Content) -> tuple[PartEntry, ...]:
     """The parts whose instructions ought to be equal in all executions, and are not.
 
     Cycles never are, and a processor that waits for a device executes what it happens to.
     """
-    if document["measured"]["unit"] != "instructions":
+    document = MeasurementDocument.view(content)
+    if document.measured.unit != "instructions":
         return ()
-    return tuple(part for part in document["parts"] if part["alone"] and part["distinct"] > 1)
+    return tuple(part for part in document.parts if part.alone and part.distinct > 1)
 
 
-def _counts_say(found: Sequence[Mapping[str, Any]]) -> str:
+def _counts_say(found: Sequence[PartEntry]) -> str:
     """A count that is not the same for the same vector is the counter's fault, and says nothing of the code."""
     if not found:
         return "measured"
-    return "varies" if any(part["repeatable"] for part in found) else "inconclusive"
+    return "varies" if any(part.repeatable for part in found) else "inconclusive"
 
 
-def _check_parts(document: Mapping[str, Any], *, counted: bool) -> None:
+def _check_parts(document: MeasurementDocument, *, counted: bool) -> None:
     """Every part has all executions."""
-    samples = document["measured"]["samples"]
-    for part in document["parts"]:
-        found = {part["executions"]} if counted else {part["summary"]["executions"], sum(part["histogram"]["counts"])}
+    samples = document.measured.samples
+    for part in document.parts:
+        found = {part.executions} if counted else {part.summary.executions, sum(part.histogram.counts)}
         if found != {samples}:
-            raise ValueError(f"{part['name']} has {sorted(found)} executions, not {samples}")
-        if counted and (part["distinct"] > 1) != (part["min"] < part["max"]):
-            raise ValueError(f"{part['name']} has {part['distinct']} counts from {part['min']} to {part['max']}")
+            raise ValueError(f"{part.name} has {sorted(found)} executions, not {samples}")
+        if counted and (part.distinct > 1) != (part.min < part.max):
+            raise ValueError(f"{part.name} has {part.distinct} counts from {part.min} to {part.max}")
 
 
-def _cautions(document: Mapping[str, Any], *, counted: bool) -> Iterator[str]:
-    state, measured = document["state"], document["measured"]
-    if failure := document["load"]["failure"]:
+def _cautions(document: MeasurementDocument, *, counted: bool) -> Iterator[str]:
+    state, measured = document.state, document.measured
+    if failure := document.load.failure:
         yield f"the load did not last: {failure}"
     if counted:
         return
-    yield from (f"throttled: {sentence}" for sentence in state["throttled"])
-    yield from (f"a setting did not stay: {sentence}" for sentence in state["drifted"])
-    if machine := document["board"]["environment"].get("virtual_machine"):
+    yield from (f"throttled: {sentence}" for sentence in state.throttled)
+    yield from (f"a setting did not stay: {sentence}" for sentence in state.drifted)
+    if machine := document.board.environment.get("virtual_machine"):
         yield f"a virtual machine, whose times are those of two schedulers: {machine}"
-    if measured["fifo_refused"]:
-        yield f"SCHED_FIFO was refused, the ordinary scheduler ran it: {measured['fifo_refused']}"
-    if not measured["memory_locked"]:
-        although = ", although the profile asks for it" if measured["memory_lock_asked"] else ""
+    if measured.fifo_refused:
+        yield f"SCHED_FIFO was refused, the ordinary scheduler ran it: {measured.fifo_refused}"
+    if not measured.memory_locked:
+        although = ", although the profile asks for it" if measured.memory_lock_asked else ""
         yield f"memory was not locked{although}: a page fault may stand in any time"
-    if measured["dma_latency_asked"] and not measured["dma_latency_held"]:
+    if measured.dma_latency_asked and not measured.dma_latency_held:
         yield "the CPU DMA latency was not held, although the profile asks for it: a core may have slept too deep"
-    yield from (f"not as the profile asks: {sentence}" for sentence in state["told"])
+    yield from (f"not as the profile asks: {sentence}" for sentence in state.told)
     share = clock_share(document)
     if share > COARSE:
         yield f"the clock is coarse here: reading it is {share:.0%} of the fastest part's median"
 
 
-def clock_share(document: Mapping[str, Any]) -> float:
+def clock_share(content: Content) -> float:
     """Return the median cost of two readings of the clock, as a share of the fastest part's median."""
-    fastest = min(part["summary"]["median_ns"] for part in document["parts"])
-    cost = max(document["clock"]["cost"]["median_ns"], document["clock"]["resolution_ns"])
+    document = MeasurementDocument.view(content)
+    fastest = min(part.summary.median_ns for part in document.parts)
+    cost = max(document.clock.cost.median_ns, document.clock.resolution_ns)
     return float(cost / fastest) if fastest else 1.0

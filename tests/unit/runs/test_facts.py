@@ -12,7 +12,7 @@ from harness.runs.facts import clean, gather, place, value_text
 def test_sums_of_a_run_that_differs(differing: dict[str, Any]) -> None:
     facts = gather(differing)
     assert (facts.compared, facts.differing) == (4_500_000, 12 + 1234 + 31_415 + 2)
-    assert [layer["name"] for layer in facts.differing_layers] == ["dense_1", "dense_2", "scores", "advisory"]
+    assert [layer.name for layer in facts.differing_layers] == ["dense_1", "dense_2", "scores", "advisory"]
 
 
 def test_an_emulated_board_is_not_hardware_whatever_its_items_say(identical: dict[str, Any]) -> None:
@@ -28,7 +28,7 @@ def test_one_stand_in_is_enough(identical: dict[str, Any]) -> None:
     identical["plan"]["items"][1]["ran_on"] = "host-simulation of CUDA"
     facts = gather(identical)
     assert (facts.where, facts.on_hardware) == ("on hardware, in part by stand-ins", False)
-    assert [item["name"] for item in facts.stand_ins] == ["network"]
+    assert [item.name for item in facts.stand_ins] == ["network"]
 
 
 @pytest.mark.parametrize("kind", ["hardware", "this machine"])

@@ -20,7 +20,7 @@ def test_counts_of_an_emulated_board_are_not(counted: dict[str, Any]) -> None:
     facts = gather(counted)
     assert (facts.is_met, facts.counted, facts.emulated) == (False, True, True)
     assert facts.where == "on an emulated board"
-    assert [item["name"] for item in facts.stand_ins] == ["prepost"]
+    assert [item.name for item in facts.stand_ins] == ["prepost"]
 
 
 @pytest.mark.parametrize("verdict", ["regressed", "differs", "varies", "inconclusive", "identical"])
