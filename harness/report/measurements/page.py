@@ -27,7 +27,7 @@ for part, column in zip(run["parts"], readings.T):
 
 
 @dataclass(frozen=True)
-class Law:
+class MethodResult:
     """Result of one method of extreme value theory: a `curve`, or reasons why it does not apply."""
 
     method: str
@@ -47,7 +47,7 @@ class PartSection:
     part: Mapping[str, Any]
     findings: tuple[Finding, ...]
     charts: tuple[Chart, ...]
-    laws: tuple[Law, ...]
+    laws: tuple[MethodResult, ...]
 
     @property
     def notable(self) -> str:
@@ -55,7 +55,7 @@ class PartSection:
         return ", ".join(finding.topic.lower() for finding in self.findings if finding.notable)
 
     @property
-    def refusals(self) -> tuple[Law, ...]:
+    def refusals(self) -> tuple[MethodResult, ...]:
         """The methods that do not apply."""
         return tuple(law for law in self.laws if not law.curve)
 
@@ -105,7 +105,7 @@ def _timed(document: Mapping[str, Any]) -> dict[str, Any]:
         "unit": labels.table_unit(parts),
         "lacking": tuple(dict.fromkeys(_lacking(parts))),
         "ranges": distribution.ranges(parts, document["clock"]),
-        "portraits": tuple(_portraits(document)),
+        "sections": tuple(_sections(document)),
     }
 
 
@@ -117,7 +117,7 @@ def _lacking(parts: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
                 yield labels.percentile(quantile), quantile["interval"]["not_given"]
 
 
-def _portraits(document: Mapping[str, Any]) -> Iterator[PartSection]:
+def _sections(document: Mapping[str, Any]) -> Iterator[PartSection]:
     """Yield the views of all parts, the largest median first."""
     parts = document["parts"]
     compared = {part["name"]: part for part in (document["against"] or {"parts": ()})["parts"]}
@@ -126,7 +126,7 @@ def _portraits(document: Mapping[str, Any]) -> Iterator[PartSection]:
             part,
             labels.findings(part, document["measured"]),
             tuple(_charts(part, document, compared.get(part["name"], {}))),
-            tuple(Law(distribution.METHODS[name], found) for name, found in part["pwcet"].items()),
+            tuple(MethodResult(distribution.METHODS[name], found) for name, found in part["pwcet"].items()),
         )
 
 
@@ -138,7 +138,7 @@ def _charts(part: Mapping[str, Any], document: Mapping[str, Any], compared: Mapp
     else:
         yield distribution.histogram(whole, "All executions")
     yield distribution.tail(part, compared.get("base_tail"))
-    yield time_series.course(part, document, small=len(document["parts"]) > 1)
+    yield time_series.series_chart(part, document, small=len(document["parts"]) > 1)
     if compared.get("shifts"):
         yield distribution.shifts(compared)
 

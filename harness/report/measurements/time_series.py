@@ -26,7 +26,7 @@ MOST_NAMED = 4
 SERIES = 4  # kinds of lines in the style sheet
 
 
-def course(part: Mapping[str, Any], document: Mapping[str, Any], *, small: bool) -> Chart:
+def series_chart(part: Mapping[str, Any], document: Mapping[str, Any], *, small: bool) -> Chart:
     """Draw minimum, median and maximum of every stretch of the series, and events of the board."""
     executions = part["summary"]["executions"]
     stretches = _joined(part["timeline"]) if small else part["timeline"]

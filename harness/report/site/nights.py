@@ -12,14 +12,14 @@ from harness.core.text import duration, plural, retries
 from harness.nightly.history.nights import Change, ChangeKind, Past
 from harness.nightly.record import Attempt, Entry, Night
 from harness.report.site.labels import SIGNS, TONES, day, file_name, link
-from harness.report.site.open_since import Lasting, has_ended, is_unsettled
+from harness.report.site.open_since import OpenSince, has_ended, is_unsettled
 
 UNSURE = {ChangeKind.INCONCLUSIVE, ChangeKind.NOT_RUN, ChangeKind.QUARANTINED}
 SURPRISES = {"bad": "wrong", "unsure": "inconclusive", "idle": "not run"}
 
 
 @dataclass(frozen=True)
-class Known:
+class Context:
     """Kinds of boards, addresses of reports of runs, and days of nights."""
 
     kinds: Mapping[str, str]
@@ -36,7 +36,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Shown:
+class EntryView:
     """An entry: its outcome with sign and colour, its description, and the address of its report (empty: none)."""
 
     tone: str
@@ -54,18 +54,18 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Row:
+class BoardRow:
     """A board and, for every model of the night, its entries."""
 
     board: str
     where: str
     page: str
     quarantined: str
-    cells: tuple[tuple[Shown, ...], ...]
+    cells: tuple[tuple[EntryView, ...], ...]
 
 
 @dataclass(frozen=True)
-class Changed:
+class ChangeRow:
     """A line of what changed since the night before."""
 
     tone: str
@@ -79,7 +79,7 @@ class Changed:
 
 
 @dataclass(frozen=True)
-class Absent:
+class QuarantinedBoard:
     """A quarantined board, why and since when; `now` is its state when the page is made, if known."""
 
     board: str
@@ -90,7 +90,7 @@ class Absent:
 
 
 @dataclass(frozen=True)
-class Count:
+class OutcomeCount:
     """The number of entries with one outcome."""
 
     tone: str
@@ -100,7 +100,7 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Shift:
+class NightView:
     """A night on a page: the one sentence, the changes, the grid and every entry."""
 
     name: str
@@ -112,13 +112,13 @@ class Shift:
     headline: str
     file: str
     first: bool
-    counts: tuple[Count, ...]
-    changed: tuple[Changed, ...]
-    standing: tuple[Changed, ...]
-    unsettled: tuple[Changed, ...]
-    quarantined: tuple[Absent, ...]
+    counts: tuple[OutcomeCount, ...]
+    changed: tuple[ChangeRow, ...]
+    standing: tuple[ChangeRow, ...]
+    unsettled: tuple[ChangeRow, ...]
+    quarantined: tuple[QuarantinedBoard, ...]
     models: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[BoardRow, ...]
 
     @property
     def running(self) -> bool:
@@ -126,7 +126,7 @@ class Shift:
         return self.state != "ended"
 
     @property
-    def entries(self) -> tuple[Shown, ...]:
+    def entries(self) -> tuple[EntryView, ...]:
         """All of the grid, board by board."""
         return tuple(shown for row in self.rows for cell in row.cells for shown in cell)
 
@@ -136,14 +136,16 @@ class Shift:
         return sum(max(0, len(shown.attempts) - 1) for shown in self.entries)
 
 
-def shift(night: Night, past: Past, lasting: Lasting, known: Known, *, first: bool, running: bool) -> Shift:
-    """The night after what is `past`, and what is `lasting` after it.
+def night_view(
+    night: Night, past: Past, open_since: OpenSince, context: Context, *, first: bool, running: bool
+) -> NightView:
+    """Return the view of the night after `past`; `open_since` are the states after it.
 
-    Before the `first` there is none, and only one that is `running` does.
+    No night is before the `first`, and only a `running` one may still change.
     """
     state = "ended" if night.ended_s is not None else "runs now" if running else "never ended"
-    shown = {entry.number: _shown(night, entry, known) for entry in night.entries}
-    return Shift(
+    shown = {entry.number: _shown(night, entry, context) for entry in night.entries}
+    return NightView(
         name=night.name,
         page=link("nights", f"{file_name(night.name)}.html"),
         when=day(night.began_s),
@@ -154,17 +156,17 @@ def shift(night: Night, past: Past, lasting: Lasting, known: Known, *, first: bo
         file=night.file,
         first=first,
         counts=_counts(night),
-        changed=tuple(_changed(one, night, known) for one in past.changes(night)),
-        standing=_standing(past, night, known),
-        unsettled=_unsettled(night, past, lasting, known),
-        quarantined=_quarantined(night, past, lasting, known),
+        changed=tuple(_changed(one, night, context) for one in past.changes(night)),
+        standing=_standing(past, night, context),
+        unsettled=_unsettled(night, past, open_since, context),
+        quarantined=_quarantined(night, past, open_since, context),
         models=tuple(dict.fromkeys(entry.model for entry in night.entries)),
-        rows=_rows(night, shown, known),
+        rows=_rows(night, shown, context),
     )
 
 
 def _last_s(night: Night) -> float:
-    """When it ended, or when something of it did."""
+    """Return the end of the night, or the last end of an attempt."""
     ends = [one.ended_s for result in night.results.values() for one in result.attempts]
     return night.ended_s if night.ended_s is not None else max([night.began_s, *ends])
 
@@ -174,7 +176,7 @@ def _ended(night: Night) -> list[tuple[Entry, Ending]]:
 
 
 def _tone(night: Night) -> str:
-    """The gravest that was not expected; what was not run is not known."""
+    """Return the colour of the worst unexpected outcome."""
     found = _surprises(night)
     if found["bad"]:
         return "bad"
@@ -205,13 +207,13 @@ def _headline(night: Night, state: str) -> str:
     return f"{len(ended):,} of {of} ended, {so_far} so far"
 
 
-def _counts(night: Night) -> tuple[Count, ...]:
+def _counts(night: Night) -> tuple[OutcomeCount, ...]:
     """Count the outcomes, in their order; entries that may still run are counted separately."""
     ended = _ended(night)
     found = Counter(ending.outcome for _, ending in ended)
-    counts = [Count(TONES[one], SIGNS[TONES[one]], one.value, found[one]) for one in Outcome if found[one]]
+    counts = [OutcomeCount(TONES[one], SIGNS[TONES[one]], one.value, found[one]) for one in Outcome if found[one]]
     waiting = len(night.entries) - len(ended)
-    return (*counts, Count("idle", SIGNS["idle"], "not yet", waiting)) if waiting else tuple(counts)
+    return (*counts, OutcomeCount("idle", SIGNS["idle"], "not yet", waiting)) if waiting else tuple(counts)
 
 
 def _ending(night: Night, entry: Entry) -> Ending:
@@ -222,25 +224,25 @@ def _ending(night: Night, entry: Entry) -> Ending:
     return night.ending(entry)
 
 
-def _shown(night: Night, entry: Entry, known: Known) -> Shown:
+def _shown(night: Night, entry: Entry, context: Context) -> EntryView:
     ending = _ending(night, entry)
     result = night.results.get(entry.number)
     begun = night.begun.get(entry.number)
     attempts = (result or begun).attempts if result or begun else ()  # type: ignore[union-attr] # one is there
     waiting = result is None and night.ended_s is None
-    return Shown(
+    return EntryView(
         tone=_colour(entry, ending),
         sign=SIGNS[TONES[ending.outcome]],
         word=ending.reason if waiting else str(ending),
         entry=" ".join(filter(None, (entry.items, *entry.options))),
         action=entry.action,
         board=entry.board,
-        where=known.where(entry.board),
+        where=context.where(entry.board),
         model=entry.model,
         note=_note(entry, attempts, "" if waiting else ending.outcome),
         reason="" if waiting else ending.reason,
         attempts=tuple(f"{one.ending}: {one.ending.reason}, {duration(one.ended_s - one.began_s)}" for one in attempts),
-        report=known.reports.get(result.run, "") if result else "",
+        report=context.reports.get(result.run, "") if result else "",
     )
 
 
@@ -252,15 +254,15 @@ def _note(entry: Entry, attempts: Sequence[Attempt], outcome: str) -> str:
     return ", ".join([*took, *again, *([wish] if outcome and not entry.expect.good else [])])
 
 
-def _rows(night: Night, shown: Mapping[int, Shown], known: Known) -> tuple[Row, ...]:
+def _rows(night: Night, shown: Mapping[int, EntryView], context: Context) -> tuple[BoardRow, ...]:
     models = list(dict.fromkeys(entry.model for entry in night.entries))
-    cells: dict[tuple[str, str], list[Shown]] = {}
+    cells: dict[tuple[str, str], list[EntryView]] = {}
     for entry in night.entries:
         cells.setdefault((entry.board, entry.model), []).append(shown[entry.number])
     return tuple(
-        Row(
+        BoardRow(
             board,
-            known.where(board),
+            context.where(board),
             board_page(board),
             night.boards[board].quarantined if board in night.boards else "",
             tuple(tuple(cells.get((board, model), ())) for model in models),
@@ -274,60 +276,60 @@ def board_page(board: str) -> str:
     return link("boards", f"{file_name(board)}.html")
 
 
-def _quarantined(night: Night, past: Past, lasting: Lasting, known: Known) -> tuple[Absent, ...]:
+def _quarantined(night: Night, past: Past, open_since: OpenSince, context: Context) -> tuple[QuarantinedBoard, ...]:
     """Return the quarantined boards, including those that were not checked again."""
     found = {name: health.quarantined for name, health in night.boards.items() if health.quarantined}
     for name, (last, why) in past.unchecked(night).items():
-        found[name] = f"{why} (on {known.day(last)}, not checked since)"
+        found[name] = f"{why} (on {context.day(last)}, not checked since)"
     return tuple(
-        Absent(name, known.where(name), why, known.day(lasting.quarantined[name]))
+        QuarantinedBoard(name, context.where(name), why, context.day(open_since.quarantined[name]))
         for name, why in sorted(found.items())
     )
 
 
-def _standing(past: Past, night: Night, known: Known) -> tuple[Changed, ...]:
+def _standing(past: Past, night: Night, context: Context) -> tuple[ChangeRow, ...]:
     """Return the entries that are wrong as before."""
     news = {change.entry.key for change in past.changes(night) if change.entry and change.kind not in UNSURE}
     found = (one for one in past.standing(night) if one.entry.key not in news)
     return tuple(
-        Changed(
+        ChangeRow(
             "bad",
             "still wrong",
             _what(one.entry),
-            known.where(one.entry.board),
+            context.where(one.entry.board),
             one.told,
             one.reason,
-            "; ".join(filter(None, (f"since {known.day(one.since)}", one.now))),
-            _report(one.entry, night, known),
+            "; ".join(filter(None, (f"since {context.day(one.since)}", one.now))),
+            _report(one.entry, night, context),
         )
         for one in found
     )
 
 
-def _unsettled(night: Night, past: Past, lasting: Lasting, known: Known) -> tuple[Changed, ...]:
+def _unsettled(night: Night, past: Past, open_since: OpenSince, context: Context) -> tuple[ChangeRow, ...]:
     """Return the entries without a verdict, as before, that no other list of the page contains."""
     told = {change.entry.key for change in past.changes(night) if change.entry}
     told |= {one.entry.key for one in past.standing(night)}
     ill = {name for name, health in night.boards.items() if health.quarantined}
     found = [entry for entry in night.entries if has_ended(night, entry) and is_unsettled(night, entry)]
     return tuple(
-        _lasting(entry, night, lasting, known)
+        _lasting(entry, night, open_since, context)
         for entry in found
         if entry.key not in told and (night.ending(entry).outcome is not Outcome.NOT_RUN or entry.board not in ill)
     )
 
 
-def _lasting(entry: Entry, night: Night, lasting: Lasting, known: Known) -> Changed:
+def _lasting(entry: Entry, night: Night, open_since: OpenSince, context: Context) -> ChangeRow:
     ending = night.ending(entry)
-    return Changed(
+    return ChangeRow(
         "unsure",
         f"still {ending.outcome}",
         _what(entry),
-        known.where(entry.board),
+        context.where(entry.board),
         str(ending),
         ending.reason,
-        f"since {known.day(lasting.unsettled.get(entry.key, night.name))}",
-        _report(entry, night, known),
+        f"since {context.day(open_since.unsettled.get(entry.key, night.name))}",
+        _report(entry, night, context),
     )
 
 
@@ -336,16 +338,17 @@ def _what(entry: Entry) -> str:
     return " ".join(filter(None, words))
 
 
-def _report(entry: Entry | None, night: Night, known: Known) -> str:
+def _report(entry: Entry | None, night: Night, context: Context) -> str:
     """Return the address of the report of an entry's run in that night."""
     result = night.results.get(entry.number) if entry and entry in night.entries else None
-    return known.reports.get(result.run, "") if result else ""
+    return context.reports.get(result.run, "") if result else ""
 
 
-def _changed(change: Change, night: Night, known: Known) -> Changed:
-    when = known.days.get(change.since)
+def _changed(change: Change, night: Night, context: Context) -> ChangeRow:
+    when = context.days.get(change.since)
     before = f"was {change.before} on {when}" if when else "for the first time"
     tone = "good" if change.kind.good else "unsure" if change.kind in UNSURE else "bad"
-    report = _report(change.entry, night, known)
+    report = _report(change.entry, night, context)
     what = _what(change.entry) if change.entry else change.board
-    return Changed(tone, change.kind.value, what, known.where(change.board), change.now, change.reason, before, report)
+    where = context.where(change.board)
+    return ChangeRow(tone, change.kind.value, what, where, change.now, change.reason, before, report)

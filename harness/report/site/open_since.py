@@ -9,7 +9,7 @@ from harness.nightly.record import Entry, Night
 
 
 @dataclass(frozen=True)
-class Lasting:
+class OpenSince:
     """Name of the night since which a state lasts: of entries by their keys, of boards by their names.
 
     A night without an entry or a board, as it is of another file, changes nothing.
@@ -18,11 +18,11 @@ class Lasting:
     unsettled: Mapping[str, str] = field(default_factory=dict)
     quarantined: Mapping[str, str] = field(default_factory=dict)
 
-    def after(self, night: Night) -> Lasting:
+    def after(self, night: Night) -> OpenSince:
         """Return the states after one more night."""
         entries = {entry.key: is_unsettled(night, entry) for entry in night.entries if has_ended(night, entry)}
         boards = {name: bool(health.quarantined) for name, health in night.boards.items()}
-        return Lasting(
+        return OpenSince(
             _continued(self.unsettled, entries, night.name), _continued(self.quarantined, boards, night.name)
         )
 

@@ -26,10 +26,10 @@ from harness.report.page import environment
 from harness.report.site import files
 from harness.report.site.files import Page, Written
 from harness.report.site.labels import SIGNS, day, moment, tone
-from harness.report.site.nights import Absent, Known, Shift, board_page, shift
-from harness.report.site.open_since import Lasting
+from harness.report.site.nights import Context, NightView, QuarantinedBoard, board_page, night_view
+from harness.report.site.open_since import OpenSince
 from harness.report.site.source import Bench, Laboratory, OutOfUse
-from harness.report.site.trends import Course, course
+from harness.report.site.trends import TrendView, trend_view
 from harness.runs.facts import clean
 
 LATEST = 20  # runs on the index
@@ -108,61 +108,61 @@ def _version() -> str:
 
 
 def _pages(laboratory: Laboratory, reports: Mapping[str, Mapping[str, str]], refresh_s: int | None) -> Iterator[Page]:
-    known = _known(laboratory, reports)
-    shifts = _shifts(laboratory, known)
+    context = _context(laboratory, reports)
+    nights = _night_views(laboratory, context)
     lines = tuple(
         RunRow(run, "bad" if run.differs_so_far else tone(run.verdict), reports.get(run.name, {}))
         for run in laboratory.runs
     )
-    courses = tuple(course(trend) for trend in trends(laboratory.runs, MOST_POINTS))
+    courses = tuple(trend_view(trend) for trend in trends(laboratory.runs, MOST_POINTS))
     below, above = (Site(root, bool(laboratory.mutation), None) for root in ("../", ""))
     yield Page(
-        "index.html", "site_index.html.jinja", _index(laboratory, known, shifts, lines, courses, above, refresh_s)
+        "index.html", "site_index.html.jinja", _index(laboratory, context, nights, lines, courses, above, refresh_s)
     )
-    yield from _night_pages(shifts, below, refresh_s)
-    yield from _board_pages(shifts, lines, courses, below)
+    yield from _night_pages(nights, below, refresh_s)
+    yield from _board_pages(nights, lines, courses, below)
     yield from _run_pages(lines, laboratory.since, above)
     if laboratory.mutation:
         yield Page("mutation.html", "site_mutation.html.jinja", {"site": above, "text": markdown(laboratory.mutation)})
 
 
-def _known(laboratory: Laboratory, reports: Mapping[str, Mapping[str, str]]) -> Known:
+def _context(laboratory: Laboratory, reports: Mapping[str, Mapping[str, str]]) -> Context:
     """Gather facts about boards, reports and nights; the latest run of a board gives its kind."""
     kinds = {run.board: run.kind for run in reversed(laboratory.runs) if run.kind}
     pages = {name: files["report.html"] for name, files in reports.items() if "report.html" in files}
-    return Known(
+    return Context(
         kinds,
         pages,
         {night.name: f"{moment(night.began_s).day} {moment(night.began_s):%B}" for night in laboratory.nights},
     )
 
 
-def _shifts(laboratory: Laboratory, known: Known) -> tuple[Shift, ...]:
+def _night_views(laboratory: Laboratory, context: Context) -> tuple[NightView, ...]:
     """Return the nights, the latest first."""
-    past, lasting = Past(), Lasting()
-    found: list[Shift] = []
+    past, open_since = Past(), OpenSince()
+    found: list[NightView] = []
     for night in laboratory.nights:
-        running, lasting = laboratory.running and night is laboratory.nights[-1], lasting.after(night)
-        found.append(shift(night, past, lasting, known, first=not found, running=running))
+        running, open_since = laboratory.running and night is laboratory.nights[-1], open_since.after(night)
+        found.append(night_view(night, past, open_since, context, first=not found, running=running))
         past.add(night)
     return tuple(found[::-1])
 
 
 def _index(
     laboratory: Laboratory,
-    known: Known,
-    shifts: tuple[Shift, ...],
+    context: Context,
+    nights: tuple[NightView, ...],
     lines: tuple[RunRow, ...],
-    courses: tuple[Course, ...],
+    courses: tuple[TrendView, ...],
     site: Site,
     refresh_s: int | None,
 ) -> dict[str, Any]:
-    last = shifts[0] if shifts else None
+    last = nights[0] if nights else None
     live = dataclasses.replace(site, refresh_s=refresh_s if last and last.state == "runs now" else None)
     moved = [one for one in courses if one.moved and one.charts]
     drawn = moved or [one for one in courses if one.charts] * (len(courses) <= MOST_DRAWN)
-    before = tuple(dataclasses.replace(one, rows=()) for one in shifts[1:])
-    absent = _absent(last.quarantined if last else (), laboratory.bench, known)
+    before = tuple(dataclasses.replace(one, rows=()) for one in nights[1:])
+    absent = _absent(last.quarantined if last else (), laboratory.bench, context)
     return {
         "site": live,
         "last": last,
@@ -179,42 +179,43 @@ def _index(
     }
 
 
-def _absent(found: Sequence[Absent], bench: Bench | None, known: Known) -> tuple[Absent, ...]:
+def _absent(found: Sequence[QuarantinedBoard], bench: Bench | None, context: Context) -> tuple[QuarantinedBoard, ...]:
     """Return the boards that the night quarantined, with their present state; then those that others quarantined."""
     if bench is None:
         return tuple(found)
     now = {one.board: one for one in bench.out_of_use}
     rows = [dataclasses.replace(one, now=_now(one, now.get(one.board), bench)) for one in found]
     others = sorted(now.keys() - {one.board for one in found})
-    return (*rows, *(_put_out(now[name], known) for name in others))
+    return (*rows, *(_put_out(now[name], context) for name in others))
 
 
-def _now(found: Absent, now: OutOfUse | None, bench: Bench) -> str:
+def _now(found: QuarantinedBoard, now: OutOfUse | None, bench: Bench) -> str:
     if now is None:
         return "no more quarantined" if found.board in bench.boards else ""
     return "still quarantined" if now.reason in found.reason else f"still quarantined: {now.reason}"
 
 
-def _put_out(now: OutOfUse, known: Known) -> Absent:
+def _put_out(now: OutOfUse, context: Context) -> QuarantinedBoard:
     since = day(now.since_s) if 0 <= now.since_s < LATEST_S else ""  # others write that
-    return Absent(now.board, known.where(now.board), now.reason, since, f"quarantined by {now.by}, by no night shown")
+    state = f"quarantined by {now.by}, by no night shown"
+    return QuarantinedBoard(now.board, context.where(now.board), now.reason, since, state)
 
 
-def _night_pages(shifts: Sequence[Shift], site: Site, refresh_s: int | None) -> Iterator[Page]:
-    for at, one in enumerate(shifts):
-        later, earlier = (shifts[near].page if 0 <= near < len(shifts) else "" for near in (at - 1, at + 1))
+def _night_pages(nights: Sequence[NightView], site: Site, refresh_s: int | None) -> Iterator[Page]:
+    for at, one in enumerate(nights):
+        later, earlier = (nights[near].page if 0 <= near < len(nights) else "" for near in (at - 1, at + 1))
         own = dataclasses.replace(site, refresh_s=refresh_s if one.state == "runs now" else None)
         view = {"site": own, "night": one, "previous": earlier, "next": later}
         yield Page(one.page, "site_night.html.jinja", view)
 
 
 def _board_pages(
-    shifts: Sequence[Shift], lines: Sequence[RunRow], courses: Sequence[Course], site: Site
+    nights: Sequence[NightView], lines: Sequence[RunRow], courses: Sequence[TrendView], site: Site
 ) -> Iterator[Page]:
     runs: dict[str, list[RunRow]] = {}
     for line in lines:
         runs.setdefault(line.run.board, []).append(line)
-    boards = {*runs, *(row.board for one in shifts for row in one.rows)} - {""}
+    boards = {*runs, *(row.board for one in nights for row in one.rows)} - {""}
     for board in sorted(boards):
         own = runs.get(board, [])
         view = {
@@ -225,7 +226,7 @@ def _board_pages(
             "courses": [one for one in courses if one.board == board],
             "runs": own[:BOARD_RUNS],
             "quarantined": [
-                (one.when, one.page, out.reason) for one in shifts for out in one.quarantined if out.board == board
+                (one.when, one.page, out.reason) for one in nights for out in one.quarantined if out.board == board
             ],
         }
         yield Page(board_page(board), "site_board.html.jinja", view)

@@ -37,7 +37,7 @@ def _day(time_s: float) -> str:
 
 
 @dataclass(frozen=True)
-class Number:
+class TrendNumber:
     """A number of the latest measurement with its unit and its position; empty if there is no number."""
 
     text: str
@@ -46,7 +46,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Course:
+class TrendView:
     """A trend on a page: its subject, its latest numbers, its charts."""
 
     board: str
@@ -58,18 +58,18 @@ class Course:
     caution: str
     runs: int
     moved: bool
-    median: Number
-    maximum: Number
-    jitter: Number
+    median: TrendNumber
+    maximum: TrendNumber
+    jitter: TrendNumber
     charts: tuple[Chart, ...]
 
 
-def course(trend: Trend) -> Course:
+def trend_view(trend: Trend) -> TrendView:
     """Return the view of a trend."""
     run = trend.last
     told = [] if run.scope == "network" or run.unit != "ns" else [f"{run.scope} {trend.part.name}"]
     load = [] if run.load in {"", "idle"} else [f"under load {run.load}"]
-    return Course(
+    return TrendView(
         run.board,
         run.kind,
         board_page(run.board),
@@ -100,11 +100,11 @@ def text(value: float, run: Run) -> str:
     return duration(value) if run.unit == "ns" else f"{value:,.0f}"
 
 
-def _number(found: Series | None, run: Run) -> Number:
+def _number(found: Series | None, run: Run) -> TrendNumber:
     if found is None:
-        return Number("", "", "")
+        return TrendNumber("", "", "")
     tone = {NoiseLevel.ABOVE: "bad", NoiseLevel.BELOW: "good"}.get(found.place, "soft")
-    return Number(text(found.values[-1], run), found.place.value, tone)
+    return TrendNumber(text(found.values[-1], run), found.place.value, tone)
 
 
 def _charts(trend: Trend) -> Iterator[Chart]:

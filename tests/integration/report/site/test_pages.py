@@ -19,7 +19,7 @@ from harness.nightly.record import Attempt, Result
 from harness.report import site
 from harness.report.site import Bench, OutOfUse
 from harness.report.site.files import COPIED
-from harness.report.site.open_since import Lasting
+from harness.report.site.open_since import OpenSince
 from harness.report.site.trends import Days
 from tests.integration.report.site.conftest import BOARDS, HOSTILE
 from tests.support.history.laboratory import Board, make, make_wrong
@@ -399,9 +399,9 @@ def test_what_has_no_verdict_again_is_told_with_its_reason_and_since_when(runs: 
 
 def test_a_night_of_another_file_ends_nothing_that_lasts(runs: Path) -> None:
     first, second = (record.read(folder) for folder in record.folders(runs)[-2:])
-    assert Lasting().after(first).quarantined == {"tda4vm": first.name}
+    assert OpenSince().after(first).quarantined == {"tda4vm": first.name}
     other = replace(second, entries=(), results={}, boards={})
-    lasting = Lasting({"run tda4vm": "a night"}).after(first).after(other).after(second)
+    lasting = OpenSince({"run tda4vm": "a night"}).after(first).after(other).after(second)
     assert lasting.quarantined == {"tda4vm": first.name}
     assert lasting.unsettled["run tda4vm"] == "a night"
     well = replace(second, boards={"tda4vm": replace(second.boards["tda4vm"], quarantined="")})

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from harness.report.chart import Axis
-from harness.report.measurements.time_series import course, states
+from harness.report.measurements.time_series import series_chart, states
 from tests.unit.report.measurements.test_distribution import places, shape
 
 
 def test_every_stretch_reaches_from_its_minimum_to_its_maximum(disturbed: dict[str, Any]) -> None:
     part = disturbed["parts"][0]
-    chart = course(part, disturbed, small=False)
+    chart = series_chart(part, disturbed, small=False)
     assert isinstance(chart.y, Axis)
     corners = list(places(shape(chart, "reach")))
     lows, highs = corners[::2], corners[1::2]
@@ -26,21 +26,21 @@ def test_every_stretch_reaches_from_its_minimum_to_its_maximum(disturbed: dict[s
 
 
 def test_joined_stretches_lose_no_extreme(disturbed: dict[str, Any]) -> None:
-    whole, small = (course(disturbed["parts"][0], disturbed, small=small) for small in (False, True))
+    whole, small = (series_chart(disturbed["parts"][0], disturbed, small=small) for small in (False, True))
     assert len(re.findall("M", shape(small, "reach"))) == 100
     tops = [min(y for _, y in places(shape(chart, "reach"))) for chart in (whole, small)]
     assert tops[0] == tops[1]
 
 
 def test_a_new_process_is_a_line(disturbed: dict[str, Any]) -> None:
-    chart = course(disturbed["parts"][0], disturbed, small=False)
+    chart = series_chart(disturbed["parts"][0], disturbed, small=False)
     begins = [chart.x.value(x) for x, y in places(shape(chart, "rule")) if y == 0]
     assert begins == pytest.approx([1000, 2000, 3000])
 
 
 def test_warm_up_and_fence_are_marked(disturbed: dict[str, Any]) -> None:
     part = disturbed["parts"][0]
-    chart = course(part, disturbed, small=False)
+    chart = series_chart(part, disturbed, small=False)
     assert isinstance(chart.y, Axis)
     assert chart.x.value(next(places(shape(chart, "event")))[0]) == pytest.approx(40, abs=1)
     assert [mark.text for mark in chart.marks] == ["warm-up"]
@@ -50,7 +50,7 @@ def test_warm_up_and_fence_are_marked(disturbed: dict[str, Any]) -> None:
 
 def test_only_segments_that_throttled_are_shaded(sound: dict[str, Any]) -> None:
     sound["state"]["segments"][2]["board"]["throttle_events"] = {"cpu0": 2}
-    chart = course(sound["parts"][0], sound, small=False)
+    chart = series_chart(sound["parts"][0], sound, small=False)
     [shaded] = [one for one in chart.shapes if one.kind == "throttled"]
     assert {round(chart.x.value(x)) for x, _ in places(shaded.path)} == {2000, 3000}
     assert shaded.about == "segment 3: the board throttled"
@@ -59,7 +59,7 @@ def test_only_segments_that_throttled_are_shaded(sound: dict[str, Any]) -> None:
 
 def test_a_cooling_device_in_a_snapshot_shades_the_segments_around_it(sound: dict[str, Any]) -> None:
     sound["state"]["snapshots"][1]["cooling"] = {"cpufreq": 2}
-    chart = course(sound["parts"][0], sound, small=False)
+    chart = series_chart(sound["parts"][0], sound, small=False)
     assert [one.about for one in chart.shapes if one.kind == "throttled"] == [
         "segment 1: the board throttled",
         "segment 2: the board throttled",
@@ -67,7 +67,7 @@ def test_a_cooling_device_in_a_snapshot_shades_the_segments_around_it(sound: dic
 
 
 def test_nothing_is_shaded_where_nothing_throttled(sound: dict[str, Any]) -> None:
-    chart = course(sound["parts"][0], sound, small=False)
+    chart = series_chart(sound["parts"][0], sound, small=False)
     assert "throttled" not in {one.kind for one in chart.shapes} | {key.text for key in chart.keys}
 
 
