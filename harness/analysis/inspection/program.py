@@ -91,12 +91,6 @@ class Program:
         """Return the object that holds `address`."""
         return _holder(self._objects, self._object_starts, address)
 
-    def object_before(self, address: int) -> Symbol | None:
-        """Return the object that ends at `address`, or closer to it than its section's alignment."""
-        index = bisect.bisect_left(self._object_starts, address) - 1
-        found = self._objects[index] if index >= 0 else None
-        return found if found and found.end <= address < found.end + 64 else None
-
     @cached_property
     def _objects(self) -> list[Symbol]:
         return sorted((o for o in self.objects if o.size), key=lambda o: (o.address, o.size))

@@ -1,11 +1,27 @@
-"""Is what was observed on a board a path of the net?  If not: who did what too early, and by how much.
+"""Replay of a trace on the net of its plan: violations with the item, the step and how much too early it was.
 
-Steps take time.  A task takes its tokens when it begins and gives when it has ended, so that a reader must not begin
-before the end of the writer.  Equal times are in order: clocks have a resolution.
+The net is the paper's coloured Petri net, repeated for a stream of executions: translation 2 of the description of the
+plan (`harness.plan.items`).  Transitions are the tasks, in the colours of their items, and a task takes a token in its
+own colour for every tensor that it reads.  A `sync` passes tokens on at once, so that such a token is there as soon as
+the writer has put its own.  Parameters are there from the beginning.  Executions can go wrong at the places between two
+tasks:
 
-Besides the net's places two things are looked at that it takes for granted: an item is one thread, which takes one step
-at a time in the order of its schedule; and a `sync` lets nobody pass too early - at a barrier nobody leaves before all
-have come, behind a flag no reader goes on before it is raised.
+    variable   from the task that writes it to one that reads it; empty at first
+    free       from a reader back to the writer (the paper's remark 2): a copy of the buffer that it no longer needs;
+               at first as many tokens as the buffer has copies
+    input      from one reader of the network's input to another: the main thread, which no trace shows, fills it again
+               when all have read it, and none of them can go on before that; at first one token
+
+The paper has one place with a token for every reader; one place for each reader is equivalent.  Then every place has
+one task that puts tokens and one that takes them: the net is a marked graph.  There the k-th token that is put into a
+place with m first ones is the one that the taker's firing k + m takes, so tokens need no colours for executions.
+Hence a trace is a path of the net if and only if, for every place and every execution, the taker begins after the giver
+has ended.  Steps take time: a task takes its tokens when it begins and gives when it has ended.  Equal times are in
+order, as clocks have a resolution.
+
+Two assumptions of the net are checked too: an item is one thread, which takes one step at a time in the order of its
+schedule; and a `sync` lets no item pass too early.  No item leaves a barrier before all have come, and no reader
+continues before its flag is raised.
 """
 
 from __future__ import annotations
@@ -13,12 +29,37 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
+from typing import Literal
 
 import numpy as np
 
-from harness.plan.conformance.net import Place, places_of
 from harness.plan.conformance.trace import Times, Trace
+from harness.plan.items.description import describe, identifier, input_identifier
+from harness.plan.items.translation import translate_items
 from harness.plan.plan import Compute, Cross, Plan
+
+
+@dataclass(frozen=True)
+class Place:
+    """The place that `giver` fills and `taker` empties (indices of tasks), with its first tokens."""
+
+    kind: Literal["variable", "free", "input"]
+    giver: int
+    taker: int
+    tokens: int
+
+
+def places_of(plan: Plan) -> tuple[Place, ...]:
+    """Return all places between two tasks: variables for each reader, their free copies, and the input."""
+    net = translate_items(describe(plan).items)
+    tasks = {identifier(task.name): index for index, task in enumerate(plan.tasks)}
+    taken = [(t.place, tasks[o.name]) for o in net.transitions if not o.sync for t in o.consumes]
+    read = sorted((tasks[place], reader) for place, reader in taken if place in tasks)
+    first = [reader for place, reader in taken if place == input_identifier(plan.network)]
+    variables = (Place("variable", writer, reader, 0) for writer, reader in read)
+    free = (Place("free", reader, writer, plan.tasks[writer].buffers) for writer, reader in read)
+    inputs = (Place("input", reader, other, 1) for reader, other in permutations(sorted(first), 2))
+    return (*variables, *free, *inputs)
 
 
 @dataclass(frozen=True, order=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 import nnef
+import numpy as np
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -30,7 +31,7 @@ from harness.plan.items import composition
 from harness.plan.items.composition import Work
 from harness.plan.items.description import PARAMETERS, describe, describe_network, identifier, traces
 from harness.plan.items.graphs import Description, Graph, Variable
-from harness.plan.nnef import parser, printer, tensors
+from harness.plan.nnef import parser, printer
 from harness.plan.plan import Item, Plan, Task, compose, tasks_from
 from harness.plan.split import Share
 
@@ -73,7 +74,7 @@ def write(plan: Plan, folder: Path) -> None:
     description, comments = describe(plan), traces(plan)
     (folder / PARAMETERS).mkdir(parents=True, exist_ok=True)
     for label, table in description.parameters.items():
-        tensors.write(folder / f"{label}.dat", table)
+        write_tensor(folder / f"{label}.dat", table)
     (folder / MODEL).write_bytes(plan.network.onnx_bytes)
     _write_text(folder / GRAPH, printer.graph_text(description.network, description.parameters, comments))
     for item in description.items:
@@ -187,7 +188,7 @@ def _read_parameters(folder: Path, graphs: dict[str, Graph]) -> dict[str, Array]
                         f"{file}: {entry.output}: label {entry.label!r}", f"labels are {PARAMETERS}/NAME"
                     )
                 if entry.label not in tables:
-                    tables[entry.label] = tensors.read(folder / f"{entry.label}.dat")
+                    tables[entry.label] = read_tensor(folder / f"{entry.label}.dat")
                 if tables[entry.label].shape != entry.shape:
                     shape = list(tables[entry.label].shape)
                     raise RequestError(f"{file}: {entry.output} is of shape {list(entry.shape)}, its file of {shape}")
@@ -233,3 +234,21 @@ def _read_bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise RequestError(f"{path}: {error.strerror}", "a part of the description of a plan") from error
+
+
+def write_tensor(path: Path, table: Array) -> None:
+    """Write a table of int8, uint8, int32 or float32 as NNEF 1.0 tensor file: little endian, in C order."""
+    with path.open("wb") as file:
+        nnef.write_tensor(file, np.ascontiguousarray(table))
+
+
+def read_tensor(path: Path) -> Array:
+    """Read the table of a `.dat` file; raise RequestError if there is none, or if it is no complete tensor file."""
+    try:
+        with path.open("rb") as file:
+            table: Array = nnef.read_tensor(file)
+    except OSError as error:
+        raise RequestError(f"{path}: {error.strerror}", "a parameter of the description") from error
+    except (ValueError, OverflowError, MemoryError) as error:  # of a header with larger sizes than the file has
+        raise RequestError(f"{path}: no complete NNEF tensor file: {error}", "write the description anew") from error
+    return table

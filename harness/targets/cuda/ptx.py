@@ -112,16 +112,6 @@ def for_version(ptx: str, version: str) -> str:
     return "".join(lines)
 
 
-def functions(ptx: str) -> tuple[str, ...]:
-    """Names of all functions that have code, kernels too, in order; twice, if there is code twice."""
-    return tuple(function.name for function in parse(ptx).functions)
-
-
-def calls(ptx: str) -> dict[str, tuple[str, ...]]:
-    """For every function, what it calls, in the order of the text."""
-    return {function.name: tuple(_callees(function)) for function in parse(ptx).functions}
-
-
 def _version(text: str) -> Version:
     match = re.fullmatch(r"(\d+)\.(\d+)", text)
     if match is None:
@@ -204,15 +194,6 @@ def _refuse(function: Function, instruction: Instruction) -> None:
         "add it to harness/targets/cuda/ptx.py with the PTX version that introduced it, and to the interpreter of "
         "tests/simulators/ptx, or write the kernel without it",
     )
-
-
-def _callees(function: Function) -> Iterator[str]:
-    for instruction in function.body:
-        if instruction.opcode.split(".")[0] == "call":
-            names = [operand.text for operand in instruction.operands if isinstance(operand, Name)]
-            if len(names) != 1:
-                raise ToolError(f"{_where(function, instruction)} names not one function", "call functions by name")
-            yield names[0]
 
 
 def _needs(module: Module) -> Iterator[tuple[str, str]]:

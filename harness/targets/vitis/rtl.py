@@ -78,11 +78,6 @@ def interval_cycles(shapes: Sequence[LayerGeometry]) -> int:
     return max(each.interval_cycles for each in shapes)
 
 
-def total_cycles(shapes: Sequence[LayerGeometry], vectors: int) -> int:
-    """From the first element of the first vector to the last value of the last one, both counted."""
-    return latency_cycles(shapes) + (vectors - 1) * interval_cycles(shapes)
-
-
 def parameters(layer: QGemm) -> dict[str, int]:
     """Those of module `layer`, but for the folder of its constants."""
     return {

@@ -21,13 +21,14 @@ from harness.operators.base import Layer
 from harness.operators.obligations import StageKind
 from harness.operators.qgemm import QGemm
 from harness.targets import KERNELS, LayerCode, Stage
-from harness.targets.cuda import build, nvrtc, ptx, ptx_syntax
+from harness.targets.cuda import build, nvrtc, ptx_syntax
 from harness.targets.cuda.code import DeviceCode
 from tests.simulators.cuda import interpreted
 from tests.simulators.ptx.interpreter import Module
 from tests.support import builders
 from tests.support.programs.board_program import parse
 from tests.unit.operators.test_specification import sum_network
+from tests.unit.targets.cuda.test_ptx import EXACT, compiled
 
 TARGETS = ["cuda:layerwise", "cuda:fused"]
 VECTORS = 150
@@ -79,14 +80,15 @@ def generated(request: pytest.FixtureRequest, host: Profile) -> Generated:
 def test_every_function_of_one_code_is_one_which_network_and_proof_call(generated: Generated, arch: str) -> None:
     code = generated.code
     text = generated.text if arch == "sm_72" else interpreted.compiled(code, arch)
-    functions, called = ptx.functions(text), ptx.calls(text)
+    calls = calls_of(text)
+    functions = [name for name, _ in calls]
     found = re.findall(r"^ONE_CODE \w+ (\w+)\(", code.text, re.MULTILINE)
     assert len(found) == sum(1 + isinstance(layer, QGemm) for layer in generated.net.layers)
     for function in found:
         layer = function.rpartition("_")[0]
         [kernel] = [kernel.name for kernel in code.kernels if layer in kernel.layers]
         assert functions.count(function) == 1, function
-        assert {caller for caller, callees in called.items() if function in callees} == {kernel}
+        assert {caller for caller, callees in calls if function in callees} == {kernel}
     assert inlined(text) == []
 
 
@@ -103,6 +105,30 @@ def test_the_machine_code_has_one_copy_of_every_function(target: str, arch: str,
     kernels = {name: kernel.name for kernel in code.kernels for name in kernel.layers}
     found = re.findall(r"^ONE_CODE \w+ (\w+)\(", code.text, re.MULTILINE)
     assert sorted(copies) == sorted((kernels[function.rpartition("_")[0]], function) for function in found)
+
+
+def calls_of(text: str) -> list[tuple[str, tuple[str, ...]]]:
+    """All functions that have code, kernels too, each with the functions that it calls, in the order of the text."""
+    return [
+        (
+            function.name,
+            tuple(
+                operand.text
+                for instruction in function.body
+                if instruction.opcode.split(".")[0] == "call"
+                for operand in instruction.operands
+                if isinstance(operand, ptx_syntax.Name)
+            ),
+        )
+        for function in ptx_syntax.parse(text).functions
+    ]
+
+
+def test_functions_and_calls() -> None:
+    text = compiled(EXACT)
+    value, fill = ("value", ()), ("fill", ("value",))
+    assert calls_of(text) == [value, fill]
+    assert calls_of(text + text[text.index(".func") : text.index(".visible .entry")]) == [value, fill, value]
 
 
 def inlined(text: str) -> list[str]:

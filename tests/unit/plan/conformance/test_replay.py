@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from harness.boards.profile import Profile
 from harness.plan import plan
 from harness.plan.conformance import Event, arrange, replay
-from harness.plan.conformance.net import Place, places_of
+from harness.plan.conformance.replay import Place, places_of
 from harness.plan.conformance.structure import source_tasks
 from harness.plan.plan import Item, Plan, Sync
 from harness.plan.split import Share

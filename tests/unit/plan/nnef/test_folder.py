@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import RequestError
 from harness.plan import plan
-from harness.plan.nnef import folder, tensors
+from harness.plan.nnef import folder
 from harness.plan.plan import Item, Plan, compose, tasks_from
 from harness.plan.split import Share
 from tests.support import dags
@@ -132,9 +132,9 @@ def test_other_settings_and_names_that_do_not_matter_are_taken_from_the_texts(tm
 
 
 def _flip(path: Path) -> None:
-    table = tensors.read(path)
+    table = folder.read_tensor(path)
     table[0, 3] += 1
-    tensors.write(path, table)
+    folder.write_tensor(path, table)
 
 
 def _set_head(word: int, value: int) -> Callable[[Path], None]:
@@ -156,11 +156,11 @@ def _cut(path: Path) -> None:
 
 
 def _as_int16(path: Path) -> None:
-    tensors.write(path, tensors.read(path).astype(np.int16))
+    folder.write_tensor(path, folder.read_tensor(path).astype(np.int16))
 
 
 def _narrow(path: Path) -> None:
-    tensors.write(path, tensors.read(path)[:, 1:])
+    folder.write_tensor(path, folder.read_tensor(path)[:, 1:])
 
 
 def refused(file: str, change: tuple[str, str], message: str, tmp_path: Path) -> None:

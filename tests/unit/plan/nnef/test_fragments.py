@@ -17,7 +17,8 @@ from harness.operators.qgemm import QGemm
 from harness.plan.items import composition
 from harness.plan.items.description import describe_network
 from harness.plan.items.graphs import Description, External, Graph, Operation
-from harness.plan.nnef import parser, printer, tensors
+from harness.plan.nnef import parser, printer
+from harness.plan.nnef.folder import write_tensor
 from harness.plan.nnef.fragments import known
 from harness.reference import SpecificationReference
 from tests.support.builders import make_model
@@ -34,7 +35,7 @@ def interpreted(net: Network, vectors: Array, folder: Path) -> tuple[Array, ...]
     graph = _of_vectors(graph, vectors)
     (folder / "parameters").mkdir()
     for label, table in parameters.items():
-        tensors.write(folder / f"{label}.dat", table)
+        write_tensor(folder / f"{label}.dat", table)
     (folder / "graph.nnef").write_text(printer.graph_text(graph, parameters, {}))
     with nnef.Session(str(folder), stdlib="", lowered=[*known(), "clamp"]) as session:
         return tuple(session(vectors))

@@ -194,13 +194,6 @@ def test_versions_that_are_none(version: str) -> None:
         ptx.for_version(compiled(EXACT), version)
 
 
-def test_functions_and_calls() -> None:
-    text = compiled(EXACT)
-    assert ptx.functions(text) == ("value", "fill")
-    assert ptx.calls(text) == {"value": (), "fill": ("value",)}
-    assert ptx.functions(text + text[text.index(".func") : text.index(".visible .entry")]) == ("value", "fill", "value")
-
-
 @pytest.mark.parametrize(
     ("old", "new", "what"),
     [
