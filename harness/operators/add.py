@@ -5,17 +5,15 @@ y[n] = a[n] + b[n]                         one IEEE 754 addition, rounded half t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.core.arrays import Array
 from harness.operators import softfloat, terms
 from harness.operators.base import fields
-from harness.operators.fault_models import LITTLE_ENDIAN, FaultModel, through_float16, toward_zero
 from harness.operators.node import Node
 from harness.operators.tensor import FLOAT32
 from harness.operators.terms import BinaryLayer, fragment
@@ -36,7 +34,15 @@ class Add(BinaryLayer):
     fragments = (fragment("add_float32", 50, "Add", "a + b"),)
     symbol = "+"
     operation = "addition"
-    results = "sums"
+    result = "sum"
+    apply = np.add
+    wrong = MappingProxyType(
+        {
+            "the first term is left out": lambda _, b: b,
+            "the second term is left out": lambda a, _: a,
+            "the second term is subtracted instead of added": np.subtract,
+        }
+    )
     combine = staticmethod(softfloat.add)
     constant_roles = ("addend",)
 
@@ -58,30 +64,3 @@ class Add(BinaryLayer):
     def transparent(self) -> bool:
         """Whether ONNX Runtime may leave it out because it adds 0."""
         return self.addend is not None and not self.addend.any()
-
-    def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
-        """Yield the faults of an addition that change its result.
-
-        Two faults are left out.  Terms that were not rounded to float32 before cannot be seen from the rounded terms.
-        A double-precision addition of float32 terms, rounded to float32, gives the same result.
-        """
-        a, b = inputs if self.addend is None else (inputs[0], np.broadcast_to(self.addend, inputs[0].shape))
-        right = "a + b, rounded once"
-        yield FaultModel("the first term is left out", right, b)
-        yield FaultModel("the second term is left out", right, a)
-        yield FaultModel("the second term is subtracted instead of added", right, a - b)
-        exact = a.astype(np.float64) + b
-        yield FaultModel("the sum is truncated toward zero", "rounded half to even", toward_zero(exact))
-        total = a + b
-        flushed = np.where(np.abs(total) < np.finfo(np.float32).tiny, total * np.float32(0), total)
-        yield FaultModel("a subnormal sum is flushed to zero", "it is kept", flushed)
-        yield FaultModel("the sum is rounded to float16", right, through_float16(total))
-        if self.addend is not None:
-            yield FaultModel(
-                "the bytes of the constant are in the other order", LITTLE_ENDIAN, a + self.addend.byteswap()
-            )
-
-    def specified(self, inputs: Sequence[Array], expected: Array) -> Array:
-        """Return where terms and sum are finite, as they are in every network that is read."""
-        finite: Array = np.all([np.isfinite(values) for values in (*inputs, expected)], axis=0)
-        return finite

@@ -6,6 +6,7 @@ y[n] = high if v[n] > high, else v[n]
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -15,6 +16,7 @@ from harness.core.arrays import Array
 from harness.operators import text
 from harness.operators.base import Comparison, Constants, Evaluate, fields
 from harness.operators.exact import from_ordered, ordered
+from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
 from harness.operators.tensor import FLOAT32, LARGEST
 from harness.operators.text import Fragment
@@ -67,6 +69,21 @@ y[n] = max if v[n] > max, else v[n]                            without min or ma
         negative_zero = source.negative_zero or bool(high == 0 and np.signbit(high))
         written = fields(node, [source], source.shape, FLOAT32, bound, negative_zero=negative_zero)
         return cls(**written, low=low, high=high)
+
+    def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
+        """Yield bounds that are left out, exchanged or misread."""
+        [x] = inputs
+        right = f"{text.floats(self.low)} to {text.floats(self.high)}"
+        least, largest = np.float32(-LARGEST), np.float32(LARGEST)
+        others = {
+            "the lower bound is left out": (least, self.high),
+            "the upper bound is left out": (self.low, largest),
+            "both bounds are left out": (least, largest),
+            "the lower bound is 0": (np.float32(0), self.high),
+            "the bytes of the bounds are in the other order": (self.low.byteswap(), self.high.byteswap()),
+        }
+        for cause, (low, high) in others.items():
+            yield FaultModel(cause, right, np.where(x < low, low, np.where(x > high, high, x)))
 
     def prepare(self) -> Evaluate:
         """Return the function that compares floats as integers; both zeros are equal there."""

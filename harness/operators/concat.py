@@ -5,6 +5,7 @@ y = A[0], A[1], ... of the first input, then those of the second, and so on
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.base import Evaluate, Selection, fields
+from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
 from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8
 from harness.operators.text import copying
@@ -28,6 +30,7 @@ class Concat(Selection):
     formula = "y = the columns of the first input, then those of the second, and so on"
     fragments = (CODES, INDICES)
     side_by_side = True
+    elementwise = False
 
     @classmethod
     def read(cls, node: Node) -> Self:
@@ -47,6 +50,15 @@ class Concat(Selection):
     def role(cls, position: int) -> str:
         """Return which of the inputs it is."""
         return f"input {position + 1}"
+
+    def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
+        """Yield inputs in another order."""
+        right = "the inputs in the order of the node"
+        if len(inputs) > 2:  # of two inputs it is the rotation
+            yield FaultModel("the inputs are in the opposite order", right, np.concatenate(inputs[::-1], axis=1))
+        for position in range(1, len(inputs)):
+            rotated = (*inputs[position:], *inputs[:position])
+            yield FaultModel(f"the inputs begin with number {position + 1}", right, np.concatenate(rotated, axis=1))
 
     def prepare(self) -> Evaluate:
         """Return the function that puts the values side by side."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Self
 
 import numpy as np
@@ -32,7 +33,11 @@ class Mul(BinaryLayer):
     fragments = (fragment("mul_float32", 74, "Mul", "a * b"),)
     symbol = "*"
     operation = "multiplication"
-    results = "products"
+    result = "product"
+    apply = np.multiply
+    wrong = MappingProxyType(
+        {"the first factor is left out": lambda _, b: b, "the second factor is left out": lambda a, _: a}
+    )
     combine = staticmethod(softfloat.product)
     constant_roles = ("factor",)
 

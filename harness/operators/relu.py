@@ -5,6 +5,7 @@ y[n] = 0 if x[n] < 0, else x[n]            -0 stays -0 (ONNX Runtime 1.31)
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -13,6 +14,7 @@ import numpy as np
 from harness.core.arrays import Array
 from harness.operators.base import Comparison, Evaluate, fields
 from harness.operators.exact import from_ordered, ordered
+from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
 from harness.operators.tensor import FLOAT32
 from harness.operators.text import Fragment
@@ -50,6 +52,16 @@ class Relu(Comparison):
         source = node.activation(0, [FLOAT32])
         written = fields(node, [source], source.shape, FLOAT32, source.bound, negative_zero=source.negative_zero)
         return cls(**written)
+
+    def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
+        """Yield wrong comparisons and signs of zero."""
+        [x] = inputs
+        right, kept = "0 below 0, else x", "-0 stays -0"
+        yield FaultModel("negative numbers are kept", right, x)
+        yield FaultModel("the absolute value is taken", right, np.abs(x))
+        yield FaultModel("positive numbers become 0", right, np.where(ordered(x) > 0, np.float32(0), x))
+        yield FaultModel("-0 becomes 0", kept, np.where(ordered(x) <= 0, np.float32(0), x))
+        yield FaultModel("negative numbers become -0", right, np.where(ordered(x) < 0, np.float32(-0.0), x))
 
     def prepare(self) -> Evaluate:
         """Return the function that compares floats as integers; both zeros are 0 there."""

@@ -6,6 +6,7 @@ y[n] = a[n] - b[n]                         one IEEE 754 subtraction, rounded hal
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Self
 
 import numpy as np
@@ -40,7 +41,16 @@ class Sub(BinaryLayer):
     fragments = (SUB, SUB_FROM)
     symbol = "-"
     operation = "subtraction"
-    results = "differences"
+    result = "difference"
+    apply = np.subtract
+    wrong = MappingProxyType(
+        {
+            "the first term is left out": lambda _, b: -b,
+            "the second term is left out": lambda a, _: a,
+            "the terms are exchanged": lambda a, b: b - a,
+            "the second term is added instead of subtracted": np.add,
+        }
+    )
     combine = staticmethod(_subtract)
     constant_roles = ("minuend", "subtrahend")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,6 +13,7 @@ from harness.core.arrays import Array
 from harness.operators import text
 from harness.operators.base import Constants, Evaluate, Layer
 from harness.operators.exact import bits_of
+from harness.operators.fault_models import LITTLE_ENDIAN, FaultModel, through_float16, toward_zero
 from harness.operators.node import Node
 from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, ProofStep, StageKind, mixed, samples
 from harness.operators.softfloat import Integers
@@ -109,8 +110,12 @@ class BinaryLayer(Layer):
     symbol: ClassVar[str]
     operation: ClassVar[str]
     """The noun for the operation."""
-    results: ClassVar[str]
-    """The plural noun for its results."""
+    result: ClassVar[str]
+    """The noun for its result."""
+    apply: ClassVar[np.ufunc]
+    """The operation on float32 or float64 terms."""
+    wrong: ClassVar[Mapping[str, Callable[[Array, Array], Array]]]
+    """Wrong results by their causes, as functions of both terms."""
     combine: ClassVar[staticmethod[[Integers, Integers], npt.NDArray[np.uint32]]]
     """The function from the bits of both terms to those of the results, by integer arithmetic."""
     constant_roles: ClassVar[tuple[str, ...]]
@@ -157,7 +162,7 @@ class BinaryLayer(Layer):
         yield Obligation(
             ProofStep.OTHERS,
             StageKind.COMPUTE,
-            f"{self.results} are rounded to float32 as IEEE 754 says",
+            f"{self.result}s are rounded to float32 as IEEE 754 says",
             f"{count:,} pairs a column: random bits, ties, cancellation, subnormals, zeros; {MIXED}; not complete",
             count * self.size,
             Outputs(
@@ -166,6 +171,35 @@ class BinaryLayer(Layer):
             ),
             complete=False,
         )
+
+    def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
+        """Yield wrong operations, roundings and constants.
+
+        Two faults are left out.  Terms that were not rounded to float32 before cannot be seen from the rounded terms.
+        A double-precision operation on float32 terms, rounded to float32, gives the same result.
+        """
+        activations = iter(inputs)
+        terms = self._terms()
+        a, b = (next(activations) if term is None else np.broadcast_to(term, inputs[0].shape) for term in terms)
+        right = f"a {self.symbol} b, rounded once"
+        with np.errstate(over="ignore", invalid="ignore"):
+            for cause, wrong in self.wrong.items():
+                yield FaultModel(cause, right, wrong(a, b))
+            truncated = toward_zero(self.apply(a.astype(np.float64), b.astype(np.float64)))
+            yield FaultModel(f"the {self.result} is truncated toward zero", "rounded half to even", truncated)
+            result = self.apply(a, b)
+            flushed = np.where(np.abs(result) < np.finfo(np.float32).tiny, result * np.float32(0), result)
+            yield FaultModel(f"a subnormal {self.result} is flushed to zero", "it is kept", flushed)
+            yield FaultModel(f"the {self.result} is rounded to float16", right, through_float16(result))
+            if len(inputs) == 1:
+                swapped = [inputs[0] if term is None else term.byteswap() for term in terms]
+                cause = "the bytes of the constant are in the other order"
+                yield FaultModel(cause, LITTLE_ENDIAN, self.apply(*swapped))
+
+    def specified(self, inputs: Sequence[Array], expected: Array) -> Array:
+        """Return where terms and result are finite."""
+        finite: Array = np.all([np.isfinite(values) for values in (*inputs, expected)], axis=0)
+        return finite
 
     def assumptions(self) -> Iterator[str]:
         """Yield that results are rounded as IEEE 754 requires."""

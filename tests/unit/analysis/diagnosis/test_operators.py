@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -10,8 +11,15 @@ import pytest
 from harness.core.arrays import Array
 from harness.operators.add import Add
 from harness.operators.arg_extremum import ArgExtremum
+from harness.operators.base import Layer
+from harness.operators.clip import Clip
+from harness.operators.concat import Concat
 from harness.operators.dequantize_linear import DequantizeLinear
+from harness.operators.mul import Mul
+from harness.operators.relu import Relu
+from harness.operators.sub import Sub
 from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8, Tensor
+from harness.operators.terms import BinaryLayer
 from tests.support.diagnosis.layers import causes, found
 
 
@@ -66,6 +74,71 @@ def test_terms_that_were_not_rounded_before_are_not_explained_wrongly() -> None:
     diagnosis = found(total(), (a, b), fused)
     assert diagnosis.differing < a.size
     assert causes(diagnosis) == []
+
+
+def binary(kind: type[BinaryLayer], *constants: Array | None) -> BinaryLayer:
+    """An operation on four columns; a constant takes the place of an activation."""
+    tensors = tuple(Tensor(name, (4,), FLOAT32) for name in ("a" if any(c is not None for c in constants) else "ab"))
+    return kind("y", "y", kind.__name__, tensors, Tensor("y", (4,), FLOAT32), *constants)
+
+
+def test_wrong_subtractions_are_named() -> None:
+    layer, (a, b) = binary(Sub, None, None), terms()
+    assert causes(found(layer, (a, b), -b)) == ["the first term is left out"]
+    assert causes(found(layer, (a, b), a)) == ["the second term is left out"]
+    assert causes(found(layer, (a, b), b - a)) == ["the terms are exchanged"]
+    assert causes(found(layer, (a, b), a + b)) == ["the second term is added instead of subtracted"]
+    minuend = np.array([0.5, -0.25, 3, 1e-3], np.float32)
+    swapped = np.frombuffer(minuend.astype(">f4").tobytes(), "<f4")
+    assert causes(found(binary(Sub, minuend, None), a, swapped - a)) == [
+        "the bytes of the constant are in the other order"
+    ]
+
+
+def test_wrong_multiplications_are_named() -> None:
+    layer, (a, b) = binary(Mul, None), terms()
+    exact = [Fraction(float(x)) * Fraction(float(y)) for x, y in zip(a.flat, b.flat, strict=True)]
+    rounded_down = np.array([truncated(value) for value in exact]).reshape(a.shape)
+    assert causes(found(layer, (a, b), b)) == ["the first factor is left out"]
+    assert causes(found(layer, (a, b), a)) == ["the second factor is left out"]
+    assert causes(found(layer, (a, b), rounded_down)) == ["the product is truncated toward zero"]
+    small = np.float32([[1e-20, 1.1, -1e-20, 2.0]])
+    assert causes(found(layer, (small, small), np.float32([[0, 1.21, 0, 4]]))) == [
+        "a subnormal product is flushed to zero"
+    ]
+
+
+def unary(layer: type[Relu | Clip], *bounds: np.float32) -> Relu | Clip:
+    [x, y] = (Tensor(name, (4,), FLOAT32) for name in "xy")
+    return layer("y", "y", layer.__name__, (x,), y, *bounds)
+
+
+@pytest.mark.parametrize(
+    ("layer", "cause", "wrong"),
+    [
+        (unary(Relu), "negative numbers are kept", lambda x: x),
+        (unary(Relu), "the absolute value is taken", np.abs),
+        (unary(Relu), "positive numbers become 0", lambda x: np.where(x > 0, 0, x)),
+        (unary(Relu), "-0 becomes 0", lambda x: np.where(x > 0, x, 0)),
+        (unary(Relu), "negative numbers become -0", lambda x: np.where(x < 0, -0.0, x)),
+        (unary(Clip, np.float32(-0.5), np.float32(0.75)), "the lower bound is left out", lambda x: np.minimum(x, 0.75)),
+        (unary(Clip, np.float32(-0.5), np.float32(0.75)), "the upper bound is left out", lambda x: np.maximum(x, -0.5)),
+        (unary(Clip, np.float32(-0.5), np.float32(0.75)), "both bounds are left out", lambda x: x),
+        (unary(Clip, np.float32(-0.5), np.float32(0.75)), "the lower bound is 0", lambda x: np.clip(x, 0, 0.75)),
+    ],
+)
+def test_wrong_comparisons_are_named(layer: Layer, cause: str, wrong: Callable[[Array], Array]) -> None:
+    x = np.concatenate([terms()[0], np.float32([[0, -0.0, 1, -1]])])
+    assert causes(found(layer, x, np.asarray(wrong(x), np.float32))) == [cause]
+
+
+def test_inputs_in_another_order_are_named() -> None:
+    tensors = tuple(Tensor(name, (4,), FLOAT32) for name in "abc")
+    layer = Concat("y", "y", "Concat", tensors, Tensor("y", (12,), FLOAT32))
+    (a, b), c = terms(), terms()[0] + 1
+    opposite, rotated = (np.concatenate(order, axis=1) for order in ([c, b, a], [b, c, a]))
+    assert causes(found(layer, (a, b, c), opposite))[0] == "the inputs are in the opposite order"
+    assert causes(found(layer, (a, b, c), rotated))[0] == "the inputs begin with number 2"
 
 
 def dequantize(zero_point: int = 101) -> DequantizeLinear:
