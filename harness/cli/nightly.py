@@ -88,6 +88,7 @@ def taken() -> dict[Action, Taken]:
 
 
 def _taken(known: click.Command) -> Taken:
+    from harness.nightly.matrix import Taken
 
     def read(words: Sequence[str]) -> Mapping[str, Any]:
         try:
