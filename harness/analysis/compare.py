@@ -35,7 +35,7 @@ class Comparison:
     own: int = 0
 
     def __add__(self, later: Comparison) -> Comparison:
-        """Both results as one; `self` holds the earlier vectors."""
+        """Return both results as one; `self` holds the earlier vectors."""
         compared, differing = self.compared + later.compared, self.differing + later.differing
         return Comparison(compared, differing, self.first or later.first, self.own + later.own)
 
@@ -59,7 +59,7 @@ def compare(expected: Array, actual: Array, start: int = 0) -> Comparison:
 
 
 def bits(values: Array) -> Array:
-    """The values as unsigned integers of their size, in C order."""
+    """Return the values as unsigned integers of their size, in C order."""
     return np.ascontiguousarray(values).view(np.dtype(f"u{values.dtype.itemsize}"))
 
 

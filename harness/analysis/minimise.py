@@ -84,12 +84,12 @@ def _leave_out_inputs(search: _Search) -> None:
 
 
 def _used(vector: Vectors) -> npt.NDArray[np.intp]:
-    """The inputs that are not zero; NaN is none."""
+    """Return the inputs that are not zero; NaN counts as not zero."""
     return np.flatnonzero(vector)
 
 
 def _subsets(vector: Vectors) -> Vectors:
-    """The vector with every choice of its inputs left at zero but none, the smallest first."""
+    """Return the vector with every proper subset of its inputs, the others zero, the smallest first."""
     used = _used(vector)
     kept = np.arange((1 << len(used)) - 1)[:, None] >> np.arange(len(used)) & 1
     kept = kept[np.argsort(kept.sum(axis=1), kind="stable")]
@@ -128,7 +128,7 @@ def _round_inputs(search: _Search) -> None:
 
 
 def _rounder(vector: Vectors, position: np.intp) -> Iterator[Vectors]:
-    """The vector with one input rounded to 1, 2, ... significant digits, as long as that changes it."""
+    """Yield the vector with one input rounded to 1, 2, ... significant digits, as long as that changes it."""
     value = vector[position]
     for digits in range(DIGITS if np.isfinite(value) else 0):
         rounded = vector.copy()

@@ -31,7 +31,7 @@ def exit_code(night: Night) -> int:
 
 
 def document(night: Night) -> dict[str, Any]:
-    """The night as JSON types."""
+    """Return the night as JSON types."""
     return {
         "night": night.name,
         "folder": str(night.folder),
@@ -87,7 +87,7 @@ def counted(night: Night) -> str:
 
 
 def wrong(night: Night) -> list[str]:
-    """The wrong verdicts alone, each a line."""
+    """Return the wrong verdicts alone, each a line."""
     return [_line(night, entry).plain for entry in night.surprises() if night.ending(entry).outcome.final]
 
 
@@ -117,7 +117,7 @@ def _line(night: Night, entry: Entry) -> Text:
 
 
 def style_of(night: Night, entry: Entry) -> str:
-    """The colour of an entry's end; its words say the same."""
+    """Return the colour of an entry's end; its words say the same."""
     outcome = night.ending(entry).outcome
     if outcome is entry.expect:
         return GOOD
@@ -125,7 +125,7 @@ def style_of(night: Night, entry: Entry) -> str:
 
 
 def _grid(night: Night) -> Table:
-    """A row a board, a column a model."""
+    """Return a row a board, a column a model."""
     models = list(dict.fromkeys(entry.model for entry in night.entries))
     table = Table("board", box=SIMPLE_HEAD, pad_edge=False)
     for model in models:
@@ -137,7 +137,7 @@ def _grid(night: Night) -> Table:
 
 
 def _cell(night: Night, entry: Entry) -> Text:
-    """The words for one entry, with its retries and how long it took."""
+    """Return the words for one entry, with its retries and how long it took."""
     ending, result = night.ending(entry), night.results.get(entry.number)
     what = clean(" ".join(filter(None, (entry.action, entry.items))))
     words = [f"{ending}" if ending.outcome is entry.expect else f"{ending}!"]

@@ -16,14 +16,14 @@ __all__ = ["html", "junit", "measurement", "reports"]
 
 
 def reports(document: Mapping[str, Any]) -> dict[str, str]:
-    """All reports of a run or of a measurement, by the name of their file."""
+    """Return all reports of a run or of a measurement, by the name of their file."""
     if document.get("kind") == "measure":
         return measurement(document)
     return {"report.html": html(document), "junit.xml": junit(document)}
 
 
 def measurement(document: Mapping[str, Any]) -> dict[str, str]:
-    """All reports of a measurement, by the name of their file; ValueError if its document contradicts itself."""
+    """Return all reports of a measurement, by the name of their file; ValueError if its document contradicts itself."""
     from harness.report import measurements  # SciPy takes half a second, and a run does not need it
 
     return measurements.reports(document)

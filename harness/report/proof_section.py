@@ -72,7 +72,7 @@ class StepSection(_Claims):
 
 
 def parts(proof: Content | None) -> tuple[StepSection, ...]:
-    """The steps of a proof document in their order; none without a proof."""
+    """Return the steps of a proof document in their order; none without a proof."""
     claims = ProofDocument.view(proof).claims if proof else ()
     titles = dict.fromkeys(claim.shows for claim in claims)
     return tuple(StepSection(tuple(claim for claim in claims if claim.shows == title), title) for title in titles)

@@ -56,7 +56,7 @@ class _StartedChunk:
 
 
 def cut(count: int, size: int) -> Iterator[Chunk]:
-    """The chunks of `count` vectors, `size` each; the last has the rest."""
+    """Yield the chunks of `count` vectors, `size` each; the last has the rest."""
     for index, start in enumerate(range(0, count, size)):
         yield Chunk(index, start, min(start + size, count))
 
@@ -128,7 +128,7 @@ def _finish(job: Job, deployed: Deployed, started: _StartedChunk) -> None:
 def _in_deployment(
     job: Job, deployed: Deployed, executed: Executed, expected: Array, start: int
 ) -> DeployedResult | None:
-    """The result of the last layer in deployment mode; None if that was not asked for."""
+    """Return the result of the last layer in deployment mode; None if that was not asked for."""
     alone = executed.deployed
     if alone is None:
         return None
@@ -173,7 +173,7 @@ def recorded(
 def _compare_layers(
     references: Sequence[Array], actual: Mapping[int, Array], found: Sequence[Case], start: int
 ) -> tuple[Comparison, ...]:
-    """Every layer's result."""
+    """Return every layer's result."""
     own = {case.index: case.own for case in found}
     results = (
         compare(expected, actual[layer], start) if layer in actual else Comparison(expected.size, 0, None)

@@ -40,7 +40,7 @@ class Facts:
 
 
 def clean(value: Any) -> Any:
-    """A JSON value without the characters that a report cannot hold or that would deceive its reader."""
+    """Return a JSON value without the characters that a report cannot hold or that would deceive its reader."""
     if isinstance(value, str):
         return safe_io.clean(value)
     if isinstance(value, Mapping):
@@ -51,7 +51,7 @@ def clean(value: Any) -> Any:
 
 
 def gather(content: Content) -> Facts:
-    """The facts of a run document; ValueError if its verdict contradicts its layers."""
+    """Return the facts of a run document; ValueError if its verdict contradicts its layers."""
     run = RunDocument.view(content)
     layers, kind = run.layers, run.board.kind
     differing_layers = tuple(layer for layer in layers if layer.differing)
@@ -118,7 +118,7 @@ def place(content: Content) -> str:
 
 
 def value_text(value: float | str) -> str:
-    """An activation: an integer, or a float32 with its bits."""
+    """Return an activation: an integer, or a float32 with its bits."""
     value = number(value)
     if isinstance(value, int):
         return str(value)

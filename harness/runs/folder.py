@@ -98,7 +98,7 @@ class RunFolder:
 
     @classmethod
     def create_at(cls, path: Path) -> RunFolder:
-        """A new folder at that path; RequestError if something is there or it cannot be made."""
+        """Return a new folder at that path; RequestError if something is there or it cannot be made."""
         try:
             path.mkdir(parents=True)
             (path / "chunks").mkdir()
@@ -108,7 +108,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, runs: Path, board: str, model: str, now: datetime) -> RunFolder:
-        """A new folder named after time, board and model; a counter keeps two of one second apart."""
+        """Return a new folder named after time, board and model; a counter keeps two of one second apart."""
         stem = re.sub(r"[^A-Za-z0-9._-]", "_", f"{now:%Y%m%d-%H%M%S}_{board}_{model}")
         runs.mkdir(parents=True, exist_ok=True)
         for counter in range(1, 1000):
@@ -157,7 +157,7 @@ class RunFolder:
         return self.path / "stimuli.npy"
 
     def dumps(self, kind: str, chunk: int) -> Path:
-        """The folder of one chunk's dumps, created if missing; `kind` is `reference` or `target`."""
+        """Return the folder of one chunk's dumps, created if missing; `kind` is `reference` or `target`."""
         folder = self.path / kind / f"{chunk:05}"
         folder.mkdir(parents=True, exist_ok=True)
         return folder
@@ -325,7 +325,7 @@ class RunFolder:
         return found
 
     def _attempt_events(self) -> Iterator[dict[str, Any]]:
-        """The events, without a line that a dying machine cut short."""
+        """Yield the events, without a line that a dying machine cut short."""
         path = self.path / ATTEMPTS
         for number, line in enumerate(path.read_text(errors="replace").splitlines() if path.exists() else (), 1):
             with suppress(JSONDecodeError):
@@ -352,7 +352,7 @@ class RunFolder:
         write_json(self.path / BOARDS / f"{name}.json", board.document())
 
     def read_board(self, name: str) -> BoardIdentity:
-        """The board as `write_board` noted it; RequestError if there is no such note, or a damaged one."""
+        """Return the board as `write_board` noted it; RequestError if there is no such note, or a damaged one."""
         path = self.path / BOARDS / f"{name}.json"
         try:
             return _identity(read_document(path), f"{BOARDS}/{path.name}")
@@ -365,7 +365,7 @@ class RunFolder:
         write_json(self.path / "chunks" / f"{record.index:05}.json", asdict(record))
 
     def chunks(self) -> Iterator[ChunkRecord]:
-        """The finished chunks in order."""
+        """Return the finished chunks in order."""
         return map(_read_chunk, self._records())
 
     def _records(self) -> list[Path]:
@@ -379,7 +379,7 @@ class RunFolder:
         synchronise(self.path)  # its name
 
     def _hashes(self) -> Iterator[tuple[str, str]]:
-        """Every file's SHA-256; the dumps' were taken when they were compared."""
+        """Yield every file's SHA-256; the dumps' were taken when they were compared."""
         known = dict(pair for record in self.chunks() for pair in _dump_hashes(record))
         for path in sorted(self.path.rglob("*")):
             if path.is_file() and path.name != "run.json":
@@ -436,14 +436,14 @@ def _was_there(path: Path, board: str, target: str) -> bool:
 
 
 def _dump_hashes(record: ChunkRecord) -> Iterator[tuple[str, str]]:
-    """The hashes of a chunk's dumps by the part of their names before the layer's, e.g. target/00000/03."""
+    """Yield the hashes of a chunk's dumps by the part of their names before the layer's, e.g. target/00000/03."""
     for kind, hashes in (("reference", record.reference_sha256), ("target", record.target_sha256)):
         for layer, sha256 in enumerate(hashes):
             yield f"{kind}/{record.index:05}/{layer:02}", sha256
 
 
 def _event(line: str, where: str) -> dict[str, Any]:
-    """The event of a line of attempts.jsonl; JSONDecodeError for half a line, RequestError for anything else."""
+    """Return the event of a line of attempts.jsonl; JSONDecodeError for half a line, RequestError for anything else."""
     try:
         event = parse_json(line)
     except JSONDecodeError:

@@ -139,7 +139,7 @@ def prepare(
 
 
 def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile], None]) -> Job:
-    """The job of the unfinished run in the folder `path`, with the model and the plan that are kept there.
+    """Return the job of the unfinished run in the folder `path`, with the model and the plan that are kept there.
 
     As `prepare`; RequestError also if `path` is no unfinished run, or the board's profile is not what it was, or would
     be built differently today.  Whether the board itself is the same one is only known when it is reached.
@@ -242,7 +242,7 @@ def _new_folder(
 
 
 def _stimuli(request: Request, network: Network, folder: RunFolder | None) -> Stimuli:
-    """The vectors asked for; a resumed run has its own copy of a file's."""
+    """Return the vectors asked for; a resumed run has its own copy of a file's."""
     if request.cover is not None and not 0 < request.cover <= 1:
         raise RequestError(f"--cover {request.cover}: it is no share of the codes", "a number above 0, up to 1")
     if _is_no_count(request.vectors):

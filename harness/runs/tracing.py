@@ -51,7 +51,7 @@ def perturbations(plan: Plan, executions: int, seed: int) -> Iterator[Perturbati
 
 
 def observe(job: Job, deployed: Deployed, advance: Advance) -> tuple[Condition, ...]:
-    """One trace for every perturbation; the files stay in the run folder.  `advance` hears of traced executions.
+    """Return one trace for every perturbation; the files stay in the run folder.  `advance` hears of traced executions.
 
     BoardError if the program fails, or a trace is not what it should be.
     """

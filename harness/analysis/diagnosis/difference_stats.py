@@ -36,7 +36,7 @@ class DifferenceSummary:
     tie_distances: tuple[int, ...]
 
     def __add__(self, later: DifferenceSummary) -> DifferenceSummary:
-        """Both as one; ValueError for two different layers."""
+        """Return the sum of both; ValueError for two different layers."""
         if self.layer != later.layer:
             raise ValueError(f"layers {self.layer} and {later.layer}")
         cells = dict(self.cells)

@@ -31,7 +31,7 @@ class Hypothesis:
     fallback: bool = False
 
     def __add__(self, later: Hypothesis) -> Hypothesis:
-        """The same hypothesis on the vectors of both; ValueError for two different ones."""
+        """Return the same hypothesis on the vectors of both; ValueError for two different ones."""
         if self.cause != later.cause:
             raise ValueError(f"{self.cause!r} and {later.cause!r} are two hypotheses")
         explained, contradicted = self.explained + later.explained, self.contradicted + later.contradicted
@@ -60,7 +60,7 @@ class Observation:
     largest_step: int
 
     def __add__(self, later: Observation) -> Observation:
-        """Both as one."""
+        """Return the sum of both."""
         return Observation(
             self.values + later.values,
             self.differing + later.differing,
@@ -103,7 +103,7 @@ class Diagnosis:
     hypotheses: tuple[Hypothesis, ...]
 
     def __add__(self, later: Diagnosis) -> Diagnosis:
-        """The findings about one layer as one; ValueError for two different ones."""
+        """Return the findings about one layer as one; ValueError for two different ones."""
         if self.layer != later.layer:
             raise ValueError(f"layers {self.layer} and {later.layer}")
         both = tuple(a + b for a, b in zip(self.hypotheses, later.hypotheses, strict=True))
@@ -179,7 +179,7 @@ Found = TypeVar("Found", bound=OfLayer)
 
 
 def merge(findings: Iterable[Found]) -> tuple[Found, ...]:
-    """The findings of all chunks, one a layer, in the order of the layers."""
+    """Return the findings of all chunks, one a layer, in the order of the layers."""
     by_layer: dict[int, list[Found]] = {}
     for found in findings:
         by_layer.setdefault(found.layer, []).append(found)

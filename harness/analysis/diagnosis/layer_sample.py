@@ -52,7 +52,7 @@ def cases(
     block: int = 1,
     starts: Sequence[tuple[int, ...]] | None = None,
 ) -> Iterator[Case]:
-    """The layers that differ from the reference, or that read what does, in the order of the model.
+    """Yield the layers that differ from the reference, or that read what does, in the order of the model.
 
     `references` are the right outputs of all layers for `vectors`, `dumps` the board's by layer index; a layer that
     has none there equals the reference.  `starts` holds the first columns of each layer's parts, if any is split.
@@ -83,5 +83,5 @@ def _expected(layer: Layer, inputs: tuple[Array, ...], actual: Array) -> Array:
 
 @lru_cache(maxsize=64)
 def operator(layer: Layer) -> Evaluate:
-    """The specification's function of a layer, kept for the next chunk."""
+    """Return the specification's function of a layer, kept for the next chunk."""
     return layer.prepare()

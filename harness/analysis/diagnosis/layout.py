@@ -52,7 +52,7 @@ def _one_block_later(values: Array, block: int) -> Array:
 
 
 def _where_vectors_fit(inputs: tuple[Array, ...], case: Case) -> Array:
-    """The output of other inputs for every vector that has it whole: a race is not lost every time.
+    """Return the output of other inputs for every vector that has it whole: a race is not lost every time.
 
     A few vectors may have been overwritten while they were read.
     """
@@ -98,7 +98,7 @@ def _replaced(values: Array, columns: slice, by: Array) -> Array:
 
 
 def _replaced_by_constants(case: Case, columns: slice) -> Array:
-    """The found values in those of the columns that are the same for every vector."""
+    """Return the found values in those of the columns that are the same for every vector."""
     constant = ~difference_map(case.actual, np.broadcast_to(case.actual[:1], case.actual.shape)).any(axis=0)
     return _replaced(case.expected, columns, np.where(constant, case.actual, case.expected))
 

@@ -106,7 +106,7 @@ def differing_step(
     text: Callable[[int], str],
     note: Note,
 ) -> str:
-    """The first input of a sweep whose code is not that of its column's staircase; `text` shows an input."""
+    """Return the first input of a sweep whose code is not that of its column's staircase; `text` shows an input."""
     if probe is None:
         note(dumps.sha256(sweeps.expected(staircases, sweep)))
         return ""
@@ -160,7 +160,7 @@ def _first_number(stage: Stage, accumulators: Array, wanted: Array, reachable: A
 def differing_output(
     stage: Stage, inputs: Array, expected: Callable[[Array], Array], probe: Probe | None, note: Note
 ) -> str:
-    """The first of the inputs (n, input width) whose output is not the expected one, in words."""
+    """Return the first of the inputs (n, input width) whose output is not the expected one, in words."""
     rows = max(BYTES_AT_ONCE // (inputs.itemsize * inputs.shape[1] + 8 * stage.output_width), 1)
     for start in range(0, len(inputs), rows):
         part = inputs[start : start + rows]
@@ -186,7 +186,7 @@ def _row(values: Array) -> str:
 
 
 def _random_parts(stage: Stage, shown: Pairs) -> Iterator[Generated]:
-    """Random vectors, each part with a seed of its own and so many that its sums fit into a file."""
+    """Yield random vectors, each part with a seed of its own and so many that its sums fit into a file."""
     at_once = max(BYTES_AT_ONCE // (4 * stage.output_width), 1)
     for seed, first in enumerate(range(0, shown.random_vectors, at_once)):
         yield generated.random_vectors(min(at_once, shown.random_vectors - first), shown.size, seed)
@@ -195,7 +195,7 @@ def _random_parts(stage: Stage, shown: Pairs) -> Iterator[Generated]:
 def _differing_generated(
     stage: Stage, vectors: Generated, exact: Callable[[Array], Array], probe: Probe | None, note: Note
 ) -> str:
-    """The first wrong sum of generated vectors; they are sent only to find it."""
+    """Return the first wrong sum of generated vectors; they are sent only to find it."""
     rows = vectors.rows(0, vectors.count).view(stage.input_dtype)
     right = dumps.sha256(exact(rows).astype(stage.output_dtype))
     if probe and probe.generated_sha256(stage, vectors) != right:

@@ -110,7 +110,7 @@ def in_order(questions: Iterable[Question]) -> list[Question]:
 
 
 def questions(subject: Subject, *, all_floats: bool, random_vectors: int = DRAWN_VECTORS) -> Iterator[Question]:
-    """All that is asked of single stages and of the reference.
+    """Yield all that is asked of single stages and of the reference.
 
     `all_floats` passes every input of QuantizeLinear through the board, not only those where its code changes;
     `random_vectors` pass through every sum of products.

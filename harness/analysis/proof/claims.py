@@ -44,7 +44,7 @@ class Question:
     observed: Callable[[], str] = str
 
     def ask(self) -> Claim:
-        """The answer, the hash of all that was found right on the way to it, and how long it took."""
+        """Return the answer, the hash of all that was found right on the way to it, and how long it took."""
         started, right = time.perf_counter(), hashlib.sha256()
         counterexample = self.answer(lambda sha256: right.update(sha256.encode()))
         return Claim(self, counterexample, time.perf_counter() - started, right.hexdigest(), self.observed())
@@ -91,7 +91,7 @@ class Effort:
 
 
 def effort_of(ran_on: Sequence[str]) -> Effort:
-    """The effort for a plan whose items `ran_on` what this says."""
+    """Return the effort for a plan whose items `ran_on` what this says."""
     slow = [where != targets.HARDWARE for where in ran_on]
     launches = [_launch_executions(where) for where in ran_on]
     if any(slow):

@@ -49,7 +49,7 @@ SHORTEST_SHIFT_NS = 1000
 
 
 def seeded(network: Network, seed: int) -> Array:
-    """The vectors of whole runs, float32 (VECTORS, K)."""
+    """Return the vectors of whole runs, float32 (VECTORS, K)."""
     return stimuli(network, VECTORS, seed).chunk(0, VECTORS)
 
 
@@ -83,7 +83,7 @@ class Whole:
         return fault or (f"layer {differing[0]} differs first" if differing else ""), done.answer
 
     def last(self, options: Sequence[str]) -> str:
-        """The SHA-256 of the last layer's dump, which alone is written."""
+        """Return the SHA-256 of the last layer's dump, which alone is written."""
         if self.deployed is None:
             return self.wanted[-1]
         last = self.plan.network.layers[-1]
@@ -121,7 +121,7 @@ def questions(
     scratch: Path,
     effort: Effort,
 ) -> Iterator[Question]:
-    """The network gives the reference's activations (`references`) for `vectors`, however the items run.
+    """Ask whether the network gives the reference's activations (`references`) for `vectors`, in any order of items.
 
     Where nothing is `deployed` the answers are the right ones.
     """

@@ -95,7 +95,7 @@ class Trial:
 
     @cached_property
     def rows(self) -> Array:
-        """The bytes of the launch's sources, one behind the other, uint8 (n, bytes)."""
+        """Return the bytes of the launch's sources, one behind the other, uint8 (n, bytes)."""
         layers, network = self.plan.network.layers, self.plan.network
         parts = [
             self.given[layers[task.layer].output.name][:, task.start : task.stop]
@@ -138,7 +138,7 @@ class Trial:
         return self._first(probe, different[0]) if different else ""
 
     def _first(self, probe: Probe, task: Task) -> str:
-        """The first wrong output of a task."""
+        """Return the first wrong output of a task."""
         wanted = self.expected[task]
         found = probe.launched(task, self.plan.part(task), len(wanted))
         vector, column = next(zip(*np.nonzero(difference_map(wanted, found)), strict=True))
@@ -164,7 +164,7 @@ def _only_quantized(network: Network) -> bool:
 def questions(
     program: Program, probe: Probe | None, vectors: Array, references: Sequence[Array], effort: Effort
 ) -> Iterator[Question]:
-    """Every launch gives the right outputs in its own buffers, also when it is executed very often."""
+    """Ask whether every launch gives the right outputs in its own buffers, also when it is executed very often."""
     for launch in program.launches:
         trial = Trial(program.plan, launch, vectors, references)
         yield _in_buffers(trial, probe)

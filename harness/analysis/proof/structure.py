@@ -509,7 +509,7 @@ def _points_to(found: Inspected, value: Value, wanted: str | None) -> bool:
 
 
 def _wrong_order(forward: Forward, facts: Facts, calls: Mapping[int, Call]) -> str:
-    """Each merge and then the stages are loops of their own, each of which may take no turn."""
+    """Describe a call in the wrong order; each merge, then the stages, are loops that may have no iteration."""
     loops = [*([name] for name, _ in forward.merges), [name for name, _ in forward.stages]]
     for place, following in facts.order.items():
         at = str(calls[place].name) if place != ENTRY else ""

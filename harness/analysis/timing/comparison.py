@@ -167,7 +167,7 @@ def hodges_lehmann(base: Times, new: Times, confidence: float) -> tuple[float, I
 
 
 def _difference(one: Times, two: Times, rank: int) -> int:
-    """The `rank`-th smallest (from 1) of all differences of `two` and `one`, both ascending."""
+    """Return the `rank`-th smallest (from 1) of all differences of `two` and `one`, both ascending."""
     low, high = int(two[0] - one[-1]), int(two[-1] - one[0])
     while low < high:
         middle = (low + high) // 2
@@ -263,7 +263,7 @@ def beyond_maximum(base: Times, new: Times) -> tuple[int, float]:
 
 
 def _maximum(base: Times, new: Times, rules: _Rules) -> Shift:
-    """The shift of the maximum: slower if so many executions are beyond the base's that chance does not do it.
+    """Return the shift of the maximum: slower if significantly many executions exceed the base's maximum.
 
     A maximum has no interval, so it is never `faster`: a rare execution may be yet to come.  A single execution far
     beyond the base's maximum proves nothing and is not passed over: inconclusive.

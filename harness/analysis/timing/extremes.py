@@ -108,7 +108,7 @@ class Pwcet:
     max_ns: int
 
     def time_ns(self, exceedance: float) -> float:
-        """The time that an execution exceeds with this probability; ValueError outside the tail."""
+        """Return the time that an execution exceeds with this probability; ValueError outside the tail."""
         return float(self.law.time(_variate(type(self.law), self.rate, exceedance)))
 
     def exceedance(self, time_ns: float) -> float:
@@ -157,7 +157,7 @@ _Judged: TypeAlias = tuple[_Candidate, Fit, tuple[Outcome, ...]]
 def analyse(
     values: npt.ArrayLike, *, rules: Rules = DEFAULT, resolution_ns: float | None = None, seed: int = 0
 ) -> Extremes:
-    """Both pWCETs of execution times in integer nanoseconds, int (n,), in the order of measurement.
+    """Return both pWCETs of execution times in integer nanoseconds, int (n,), in the order of measurement.
 
     `resolution_ns` is the clock's step, seen in the times unless told; `seed` is of the bootstrap.  ValueError for
     what is no series of times.
@@ -264,7 +264,7 @@ def _no_candidate(times: Times, rules: Rules) -> tuple[str, ...]:
 
 
 def _indistinct(candidate: _Candidate, step: float) -> str:
-    """The reason against extremes of too few distinct values; empty if there are enough."""
+    """Return the reason against extremes of too few distinct values; empty if there are enough."""
     distinct = np.unique(candidate.values).size
     if distinct >= FEWEST_DISTINCT:
         return ""
@@ -276,7 +276,7 @@ def _indistinct(candidate: _Candidate, step: float) -> str:
 
 
 def _select(candidates: list[_Candidate], rules: Rules, step: float, seed: int) -> tuple[_Judged, int]:
-    """The last candidate before the first that does not fit, or the first; and how many were tried."""
+    """Return the last candidate before the first that does not fit, or the first; and how many were tried."""
     chosen: _Judged | None = None
     for tried, candidate in enumerate(candidates, 1):
         fitted = fit(candidate.law, candidate.values, candidate.threshold)
@@ -304,7 +304,7 @@ def _named(outcome: Outcome, words: str) -> Outcome:
 
 
 def _against(tests: tuple[Outcome, ...], rules: Rules) -> list[str]:
-    """A sentence for each test that speaks against its hypothesis."""
+    """Return a sentence for each test that speaks against its hypothesis."""
     return [_sentence(test, rules.significance) for test in tests if test.p_value < rules.significance]
 
 
@@ -340,7 +340,7 @@ def _disagreement(executions: int, candidate: _Candidate, fitted: Fit, check: La
 
 
 def _curve(executions: int, candidate: _Candidate, fitted: Fit, rules: Rules) -> tuple[Point, ...]:
-    """The curve at the rules' probabilities that lie in the tail."""
+    """Return the curve at the rules' probabilities that lie in the tail."""
     tail = [p for p in sorted(rules.exceedances, reverse=True) if p < candidate.rate]
     variates = np.array([float(_variate(candidate.law, candidate.rate, p)) for p in tail])
     assumes = f"executions like those measured, independent, whose extremes follow the {candidate.law.name}"
@@ -354,7 +354,7 @@ def _curve(executions: int, candidate: _Candidate, fitted: Fit, rules: Rules) ->
 
 
 def _variate(law: type[Law], rate: float, exceedance: float) -> Floats:
-    """The standard variate of the time that one execution exceeds with this probability.
+    """Return the standard variate of the time that one execution exceeds with this probability.
 
     Excesses: P(more than x) = rate exp(-r).  Maxima of b = 1 / rate executions: P(more than x) = 1 - exp(-exp(-r) / b).
     """

@@ -101,7 +101,7 @@ def _samples(fitted: Fit, step_ns: float, replicates: int, seed: int) -> Floats:
 
 
 def level_intervals(fitted: Fit, variates: Floats, confidence: float, assumes: str) -> list[Interval]:
-    """The profile likelihood intervals (Coles 2001, 2.6.6) of the times, ns, of standard variates (levels,).
+    """Return the profile likelihood intervals (Coles 2001, 2.6.6) of the times, ns, of standard variates (levels,).
 
     The ends are where the best law through a level has lost half the chi-squared quantile of one degree of freedom;
     an end that 216 standard errors do not reach is infinite.
@@ -147,7 +147,7 @@ def _roots(fitted: Fit, variates: Floats, levels: Floats) -> Floats:
 
 
 def _profile_start(fitted: Fit, levels: Floats, variates: Floats) -> tuple[Floats, Floats]:
-    """The likeliest of a fan of shapes and scales for each level, and its log likelihood."""
+    """Return the likeliest of a fan of shapes and scales for each level, and its log likelihood."""
     fan, law = _fan(fitted), type(fitted.law)
     tried = np.repeat(fan, levels.size, axis=0)
     place = likelihood.through(law, np.tile(levels, len(fan)), np.tile(variates, len(fan)))
@@ -157,7 +157,7 @@ def _profile_start(fitted: Fit, levels: Floats, variates: Floats) -> tuple[Float
 
 
 def _fan(fitted: Fit) -> Floats:
-    """Free parameters of a law through a level, (candidates, free): shapes, and scales where they are free."""
+    """Return free parameters of a law through a level, (candidates, free): shapes, and scales where they are free."""
     shapes = np.append(SHAPES, fitted.law.shape)
     if type(fitted.law) is Pareto:
         return np.asarray(shapes[:, None])
@@ -179,11 +179,11 @@ def standard_errors(fitted: Fit, variates: Floats) -> Floats:
 
 
 def _climb(law: type[Law], ordered: Floats, settled: float = likelihood.SETTLED) -> likelihood.Climb:
-    """The laws of maximum likelihood of ascending data less their origin, (rows, n)."""
+    """Return the laws of maximum likelihood of ascending data less their origin, (rows, n)."""
     start = likelihood.moment_start(law, ordered)
     return likelihood.climb(law, ordered, start, likelihood.free_law(law), settled)
 
 
 def _parameters(law: type[Law], free: Floats) -> Floats:
-    """Location, log scale and shape of each row, the location of a Pareto law 0."""
+    """Return location, log scale and shape of each row, the location of a Pareto law 0."""
     return np.hstack([np.zeros((len(free), 3 - law.free_count)), free])

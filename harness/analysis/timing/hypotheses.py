@@ -31,7 +31,7 @@ class Outcome:
 
 
 def autocorrelation(series: npt.ArrayLike, lags: int) -> Floats:
-    """The sample autocorrelations at lags 1 to `lags`, float64 (lags,); zeros for a series that never varies."""
+    """Return the sample autocorrelations at lags 1 to `lags`, float64 (lags,); zeros for a series that never varies."""
     centred = _floats(series)
     centred = centred - centred.mean()
     power = float(centred @ centred)
@@ -81,12 +81,12 @@ def kpss(series: npt.ArrayLike, lags: int | None = None) -> Outcome:
 
 
 def short_lags(executions: int) -> int:
-    """The paper's l4, for series that are nearly independent."""
+    """Return the paper's l4, for series that are nearly independent."""
     return int(4 * (executions / 100) ** 0.25)
 
 
 def long_lags(executions: int) -> int:
-    """The paper's l12, for series with a dependence."""
+    """Return the paper's l12, for series with a dependence."""
     return min(int(12 * (executions / 100) ** 0.25), executions - 1)
 
 
@@ -159,7 +159,7 @@ def halves(series: npt.ArrayLike) -> Outcome:
 
 
 def evenly_spread(places: npt.NDArray[np.intp], executions: int) -> Outcome:
-    """The exact binomial test of as many extremes in the first half of the series as in the second."""
+    """Return the exact binomial test of as many extremes in the first half of the series as in the second."""
     first = int(np.count_nonzero(places < executions // 2))
     p_value = float(stats.binomtest(first, places.size, (executions // 2) / executions).pvalue)
     detail = f"{first} of {places.size} lie in the first half"
@@ -167,7 +167,7 @@ def evenly_spread(places: npt.NDArray[np.intp], executions: int) -> Outcome:
 
 
 def periodogram(places: npt.NDArray[np.intp], executions: int) -> Floats:
-    """The power of the series that is 1 at `places` and 0 elsewhere, at frequencies 1/n, 2/n, ... below 1/2."""
+    """Return the power of the series that is 1 at `places` and 0 elsewhere, at frequencies 1/n, 2/n, ... below 1/2."""
     marks = np.zeros(executions)
     marks[places] = 1
     power: Floats = np.abs(np.fft.rfft(marks)) ** 2

@@ -32,7 +32,7 @@ def stretch(variate: Floats, shape: Floats | float) -> Floats:
 
 
 def stretch_slope(variate: Floats, shape: Floats | float) -> Floats:
-    """The derivative of `stretch` by the shape."""
+    """Return the derivative of `stretch` by the shape."""
     safe = np.where(np.abs(shape) < NEARLY_ZERO, 1.0, shape)
     far = (variate * np.exp(safe * variate) - np.expm1(safe * variate) / safe) / safe
     return np.where(np.abs(shape) < NEARLY_ZERO, variate**2 / 2 + shape * variate**3 / 3, far)
@@ -62,15 +62,15 @@ class Law(ABC):
         return self.location - self.scale / self.shape if self.shape < 0 else math.inf
 
     def variate(self, times: Floats) -> Floats:
-        """The standard variate r of these times, NaN beyond the law's end."""
+        """Return the standard variate r of these times, NaN beyond the law's end."""
         return reduce((times - self.location) / self.scale, self.shape)
 
     def time(self, variate: Floats) -> Floats:
-        """The time, ns, of a standard variate."""
+        """Return the time, ns, of a standard variate."""
         return np.asarray(self.location + self.scale * stretch(variate, self.shape), np.float64)
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Random extremes of this law."""
+        """Return random extremes of this law."""
         return self.time(self._draw(rng, shape))
 
     @staticmethod
@@ -157,7 +157,7 @@ class Pareto(Law):
 
     @staticmethod
     def log_tails(variate: Floats) -> tuple[Floats, Floats]:
-        """The logarithm of 1 - exp(-r), and -r."""
+        """Return the logarithm of 1 - exp(-r), and -r."""
         return np.log(-np.expm1(-variate)), -variate
 
     @staticmethod

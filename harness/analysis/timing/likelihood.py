@@ -42,7 +42,7 @@ class Climb:
 
 
 def log_likelihood(law: type[Law], data: Floats, parameters: Floats) -> Floats:
-    """The log likelihood of each row of `data` (rows or 1, n); -inf where the law ends before the data."""
+    """Return the log likelihood of each row of `data` (rows or 1, n); -inf where the law ends before the data."""
     location, log_scale, shape = (parameters[:, [column]] for column in range(3))
     with np.errstate(all="ignore"):
         variate = reduce((data - location) / np.exp(log_scale), shape)
@@ -52,7 +52,7 @@ def log_likelihood(law: type[Law], data: Floats, parameters: Floats) -> Floats:
 
 
 def scores(law: type[Law], data: Floats, parameters: Floats) -> Floats:
-    """The derivatives of every observation's log density by location, log scale and shape, (rows, n, 3)."""
+    """Return the derivatives of every observation's log density by location, log scale and shape, (rows, n, 3)."""
     location, log_scale, shape = (parameters[:, [column]] for column in range(3))
     scale = np.exp(log_scale)
     z = (data - location) / scale
@@ -65,7 +65,7 @@ def scores(law: type[Law], data: Floats, parameters: Floats) -> Floats:
 
 
 def climb(law: type[Law], data: Floats, start: Floats, place: Placement, settled: float = SETTLED) -> Climb:
-    """The maxima of the likelihood of each row over its free parameters, from `start` (rows, free).
+    """Return the maxima of the likelihood of each row over its free parameters, from `start` (rows, free).
 
     `data` is (rows, n), or (1, n) where all rows share it.  Every row of `start` must have a likelihood.
     """
@@ -85,7 +85,7 @@ def climb(law: type[Law], data: Floats, start: Floats, place: Placement, settled
 
 
 def _slope(law: type[Law], data: Floats, free: Floats, rows: Rows, place: Placement) -> tuple[Floats, Floats]:
-    """The gradient of some rows by their free parameters, and the outer product of the scores."""
+    """Return the gradient of some rows by their free parameters, and the outer product of the scores."""
     parameters, ways = _place_rows(place, free, rows)
     seen = scores(law, _rows(data, rows), parameters) @ ways
     return seen.sum(axis=1), np.swapaxes(seen, 1, 2) @ seen
@@ -94,7 +94,7 @@ def _slope(law: type[Law], data: Floats, free: Floats, rows: Rows, place: Placem
 def _newton(
     law: type[Law], data: Floats, free: Floats, rows: Rows, place: Placement, slope: Floats, rough: Floats
 ) -> Floats:
-    """Minus the Hessian of each row, by differences of the gradient; `rough` where that leads to no maximum."""
+    """Return minus the Hessian of each row, by differences of the gradient; `rough` where that leads to no maximum."""
     found = np.empty_like(rough)
     for column in range(free.shape[1]):
         width = DIFFERENCE / np.sqrt(rough[:, column, column] + 1e-300)
@@ -109,7 +109,7 @@ def _newton(
 
 
 def _place_rows(place: Placement, free: Floats, rows: Rows) -> tuple[Floats, Floats]:
-    """The placement of some rows: a placement knows its rows by their number."""
+    """Return the placement of some rows: a placement knows its rows by their number."""
     parameters, ways = place(free)
     return parameters[rows], ways[rows]
 
@@ -119,7 +119,7 @@ def _rows(data: Floats, rows: Rows) -> Floats:
 
 
 def _regular(information: Floats) -> Floats:
-    """The information with a little of its diagonal added, so that a flat direction does not stop the rest."""
+    """Return the information with a little of its diagonal added, so that a flat direction does not stop the rest."""
     diagonal = np.einsum("rii->ri", information)
     largest: Floats = diagonal.max(axis=1)[:, None, None] + 1e-300
     return information + 1e-12 * np.eye(information.shape[1]) * largest
@@ -154,7 +154,7 @@ def _advance(
 
 
 def free_law(law: type[Law]) -> Placement:
-    """All parameters free: location, log scale, shape; of a Pareto law, whose location is 0, the last two."""
+    """Return all parameters free: location, log scale, shape; of a Pareto law, whose location is 0, the last two."""
     columns = law.free_count
 
     def place(free: Floats) -> tuple[Floats, Floats]:

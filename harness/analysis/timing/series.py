@@ -101,7 +101,7 @@ def describe(values: npt.ArrayLike, *, seed: int = 0, significance: float = 0.01
 
 
 def warm_up(times: Times, *, seed: int = 0, significance: float = 0.01) -> WarmUp:
-    """The slow executions at the start, removed change by change until none is left.
+    """Return the slow executions at the start, removed change by change until none is left.
 
     Each change is the largest standardised sum of the first t scores; a score is the expected exponential order
     statistic of the execution's rank (Savage 1956), so that a single slow first execution counts and the size of
@@ -139,7 +139,7 @@ def _savage(times: Times) -> Floats:
 
 
 def _standardised(sums: Floats, ends: npt.NDArray[np.int64], n: int) -> Floats:
-    """The sums of the first `ends` of n scores of mean 0 and deviation 1, over their deviation."""
+    """Return the sums of the first `ends` of n scores of mean 0 and deviation 1, over their deviation."""
     return np.asarray(sums / np.sqrt(ends * (1 - ends / n)), np.float64)
 
 
@@ -216,7 +216,7 @@ def _in_step(places: npt.NDArray[np.intp], frequency: float) -> float:
 
 
 def _sharpened(places: npt.NDArray[np.intp], frequency: float, executions: int) -> float:
-    """The frequency within half a step of the periodogram at which the places are most in step."""
+    """Return the frequency within half a step of the periodogram at which the places are most in step."""
     for width in (0.5, 0.01):
         near = frequency + np.linspace(-width, width, 101) / executions
         frequency = float(near[np.argmax([_in_step(places, float(one)) for one in near])])

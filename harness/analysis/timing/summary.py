@@ -67,7 +67,7 @@ class Summary:
 
 
 def summarise(values: npt.ArrayLike, *, confidence: float = 0.95, probabilities: tuple[float, ...] = TAILS) -> Summary:
-    """The summary of execution times in integer nanoseconds, int (n,).
+    """Return the summary of execution times in integer nanoseconds, int (n,).
 
     The maximum and every quantile are of single executions: nothing is averaged before they are taken.
     ValueError for what is no series of times and for a confidence or probability outside (0, 1).
@@ -90,7 +90,7 @@ def summarise(values: npt.ArrayLike, *, confidence: float = 0.95, probabilities:
 
 
 def quantile(ordered: Times, probability: float, confidence: float) -> Quantile:
-    """The order statistic and its interval, or neither; `ordered` ascending."""
+    """Return the order statistic and its interval, or neither; `ordered` ascending."""
     interval = quantile_interval(ordered, probability, confidence)
     if isinstance(interval, NotGiven):
         return Quantile(probability, None, interval)
@@ -104,7 +104,7 @@ def order_statistic(ordered: Times, probability: float) -> int:
 
 
 def percentile(probability: float) -> str:
-    """The name p99, p99.9 and so on."""
+    """Return the name p99, p99.9 and so on."""
     return f"p{100 * probability:.10g}"
 
 
@@ -123,14 +123,14 @@ def quantile_interval(ordered: Times, probability: float, confidence: float) -> 
 
 
 def quantile_ranks(executions: int, probability: float, confidence: float) -> tuple[int, int]:
-    """The ranks, from 1, of the ends of the interval: of each side at most half the error."""
+    """Return the ranks, from 1, of the ends of the interval: of each side at most half the error."""
     tail = (1 - confidence) / 2
     below = stats.binom(executions, probability)
     return int(below.ppf(tail)), int(below.ppf(1 - tail)) + 1
 
 
 def executions_needed(probability: float, confidence: float) -> int:
-    """The fewest executions of which minimum and maximum hold the quantile, each side with half the error."""
+    """Return the fewest executions of which minimum and maximum hold the quantile, each side with half the error."""
     if not 0 < probability < 1:
         raise ValueError(f"quantile {probability}: it lies between 0 and 1, both excluded")
     tail = math.log((1 - confidence) / 2)
@@ -203,7 +203,7 @@ def histogram(values: npt.ArrayLike, *, bins: int = 120, resolution_ns: float | 
 
 
 def empirical_tail(values: npt.ArrayLike, *, points: int = 500) -> tuple[Exceedance, ...]:
-    """The empirical complementary distribution, ascending in time: P(an execution takes t or longer).
+    """Return the empirical complementary distribution, ascending in time: P(an execution takes t or longer).
 
     At most about `points`, evenly spread on the logarithm of the share, where the tail is looked at; the slowest
     50 executions, the fastest and the slowest are always among them.

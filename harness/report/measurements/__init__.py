@@ -15,7 +15,7 @@ __all__ = ["reports"]
 
 
 def reports(document: Mapping[str, Any]) -> dict[str, str]:
-    """All reports, by the name of their file; ValueError if the document contradicts itself."""
+    """Return all reports, by the name of their file; ValueError if the document contradicts itself."""
     document = clean(document)
     facts = gather(document)
     return {

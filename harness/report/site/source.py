@@ -60,7 +60,7 @@ class Laboratory:
 
 
 def gather(folder: Path, nights: int, mutation: Path, bench: Bench | None = None) -> Laboratory:
-    """The latest `nights` of them, and the runs since; of a folder that is not there, nothing."""
+    """Return the latest `nights` nights and the runs since; nothing for a missing folder."""
     every = record.folders(folder)
     found, unreadable = [], []
     for one in every[-nights:]:
@@ -98,7 +98,7 @@ def _text(path: Path) -> str:
 
 
 def _night(folder: Path) -> Night:
-    """A night that has ended does not change: it is read once by a process."""
+    """Return a finished night from a cache: it does not change."""
     with suppress(OSError):
         return _ended(folder, (folder / "ended.json").stat().st_mtime_ns)
     return record.read(folder)

@@ -39,7 +39,7 @@ def read_all(paths: Sequence[Path], board: Profile, plan: Plan, asked: Asked) ->
 
 
 def read(path: Path, board: Profile, plan: Plan, asked: Asked) -> Base:
-    """A measurement of the same parts of the same model.
+    """Return a measurement of the same parts of the same model.
 
     RequestError for another, for one whose outputs were wrong, and where its files are not as they were written.
     """

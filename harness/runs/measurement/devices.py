@@ -33,7 +33,7 @@ class DeviceTime:
 
 
 def parse(item: str, text: str) -> tuple[DeviceTime, ...]:
-    """The lines of an item's file, which comes from a board; BoardError if they are anything else."""
+    """Return the lines of an item's file, which comes from a board; BoardError if they are anything else."""
     return tuple(_line(item, line) for line in text.splitlines())
 
 
@@ -55,7 +55,7 @@ def _nonsense(item: str, line: str) -> BoardError:
 
 
 def together(times: Iterable[DeviceTime]) -> tuple[DeviceTime, ...]:
-    """Those of several processes as one, each thing by itself, in the order of the first process."""
+    """Return those of several processes as one, each thing by itself, in the order of the first process."""
     found: dict[tuple[str, str, str], list[DeviceTime]] = {}
     for time in times:
         found.setdefault((time.item, time.kind, time.name), []).append(time)

@@ -44,7 +44,7 @@ class Facts:
 
 
 def gather(content: Content) -> Facts:
-    """The facts of a measurement's document; ValueError if it contradicts itself."""
+    """Return the facts of a measurement's document; ValueError if it contradicts itself."""
     document = MeasurementDocument.view(content)
     kind, counted = document.board.kind, document.measured.unit != "ns"
     stand_ins = tuple(item for item in document.plan.items if item.ran_on != HARDWARE)
@@ -65,7 +65,7 @@ def gather(content: Content) -> Facts:
 
 
 def _wrong_outputs(document: MeasurementDocument) -> str:
-    """A time of a program that computes something else is no time of the network."""
+    """Return the caveat for wrong outputs: times of another computation are not times of the network."""
     outputs = document.outputs
     return f"{outputs.differing:,} outputs are not the reference's" if outputs.differing else ""
 
@@ -87,7 +87,7 @@ def _check_verdict(document: MeasurementDocument) -> None:
 
 
 def varying(content: Content) -> tuple[PartEntry, ...]:
-    """The parts whose instructions ought to be equal in all executions, and are not.
+    """Return the parts whose instructions ought to be equal in all executions, and are not.
 
     Cycles never are, and a processor that waits for a device executes what it happens to.
     """
@@ -98,7 +98,7 @@ def varying(content: Content) -> tuple[PartEntry, ...]:
 
 
 def _counts_say(found: Sequence[PartEntry]) -> str:
-    """A count that is not the same for the same vector is the counter's fault, and says nothing of the code."""
+    """Return the verdict on counts; counts that differ for the same vector are an error of the counter."""
     if not found:
         return "measured"
     return "varies" if any(part.repeatable for part in found) else "inconclusive"

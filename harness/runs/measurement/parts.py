@@ -31,12 +31,12 @@ class MeasuredPart:
 
 
 def parts_of(job: Job, asked: Asked) -> tuple[MeasuredPart, ...]:
-    """The parts, column by column."""
+    """Return the parts, column by column."""
     return planned(job.plan, document.where_of(job), asked)
 
 
 def planned(plan: Plan, ran_on: Sequence[str], asked: Asked) -> tuple[MeasuredPart, ...]:
-    """The parts of a plan; `ran_on` says of every item where it really ran."""
+    """Return the parts of a plan; `ran_on` says of every item where it really ran."""
     where = {item.name: place for item, place in zip(plan.items, ran_on, strict=True)}
     if asked.scope == "network":
         summed = 1 if asked.quantity is Quantity.TIME else len(plan.tasks)
@@ -60,7 +60,7 @@ def planned(plan: Plan, ran_on: Sequence[str], asked: Asked) -> tuple[MeasuredPa
 
 
 def names_of(plan: Plan, asked: Asked) -> tuple[str, ...]:
-    """The names of the parts, column by column."""
+    """Return the names of the parts, column by column."""
     names = {
         "network": ["network"],
         "item": [item.name for item in plan.items],

@@ -157,7 +157,7 @@ class Measurer:
             return devices.parse(item.name, here.read_text(encoding="utf-8", errors="replace"))
 
     def _run(self, *arguments: str) -> dict[str, Any]:
-        """The program's last line."""
+        """Return the program's last line."""
         out = ("--out", str(self._out))
         counted = ("--count", self.asked.quantity.value)
         return program.run_program(
@@ -176,7 +176,7 @@ class Measurer:
 
 
 def _possible(readings: Readings) -> Readings:
-    """The readings; of what no clock and no counter shows nothing is concluded: BoardError."""
+    """Return the readings; BoardError for values that no clock or counter can have."""
     if readings.max() > LONGEST_NS:
         raise BoardError(f"the program on the board has a reading of {readings.max():,}: no clock shows that")
     return readings
@@ -200,15 +200,15 @@ def _count(answer: dict[str, Any], name: str) -> int:
 
 
 def outputs(segments: Sequence[Segment]) -> Comparison:
-    """All segments' outputs against the reference."""
+    """Return all segments' outputs against the reference."""
     return reduce(Comparison.__add__, (segment.outputs for segment in segments), NOTHING)
 
 
 def hashes(segments: Sequence[Segment]) -> dict[str, int]:
-    """The SHA-256 of all outputs, each with how many segments had these; of right ones there is one."""
+    """Return the SHA-256 of all outputs, each with how many segments had these; of right ones there is one."""
     return dict(Counter(segment.outputs_sha256 for segment in segments))
 
 
 def series(segments: Sequence[Segment]) -> Readings:
-    """All readings in the order of measurement, uint64 (n, columns)."""
+    """Return all readings in the order of measurement, uint64 (n, columns)."""
     return np.concatenate([segment.readings for segment in segments])

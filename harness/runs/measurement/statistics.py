@@ -27,7 +27,7 @@ Readings = npt.NDArray[np.uint64] | npt.NDArray[np.int64]
 
 
 def times(part: MeasuredPart, readings: Readings) -> dict[str, Any]:
-    """The statistics of one part's execution times, ns (n,), in the order of measurement.
+    """Return the statistics of one part's execution times, ns (n,), in the order of measurement.
 
     A warm-up that shows in spite of the one left out is no part of the extremes, which say so.
     """
@@ -134,7 +134,7 @@ def _is_noisy(shift: Mapping[str, Any]) -> bool:
 
 
 def _compare_times(base: Readings, new: Readings, history: Sequence[Readings]) -> dict[str, Any]:
-    """The comparison, and the base's tail for a picture of both."""
+    """Return the comparison, and the base's tail for a picture of both."""
     found: dict[str, Any] = plain(timing.compare(base, new, history=history))
     return found | {"base_tail": tail(base)}
 

@@ -75,7 +75,7 @@ class Built:
 
 
 def reproduced(evidence: Evidence, boards: Path, scratch: Path) -> str:
-    """The bundle that ran is what its sources give, byte for byte; `scratch` is a folder to build in.
+    """Check that the sources give the bundle that ran, byte for byte; `scratch` is a folder to build in.
 
     UncheckedError where these sources, this compiler or this board's profile are not here.
     """
@@ -126,7 +126,7 @@ def description(evidence: Evidence, folder: Path) -> Path:
 
 
 def reports(evidence: Evidence, folder: Path) -> dict[str, str]:
-    """The reports by their names, as the revision that the run names writes them; `folder` is one to work in.
+    """Return the reports by their names, as the revision that the run names writes them; `folder` is one to work in.
 
     UncheckedError where that is not in the history of this checkout.
     """
@@ -151,7 +151,7 @@ def _explain(evidence: Evidence, built: Built, source: str) -> UncheckedError:
 
 
 def _others(recorded: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
-    """The names of the entries that are not the same."""
+    """Return the names of the entries that are not the same."""
     return [name for name in {**recorded, **found} if recorded.get(name) != found.get(name)]
 
 

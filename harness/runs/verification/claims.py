@@ -111,13 +111,13 @@ def _are_close(recorded: Any, found: Any, close: float) -> bool:
 
 
 def shortened(value: Any) -> str:
-    """A value for a line of text."""
+    """Return a value for a line of text."""
     text = json.dumps(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def listed(names: Iterable[str]) -> str:
-    """The first names, and how many others there are."""
+    """Return the first names, and how many others there are."""
     shown = sorted(names)
     more = f" and {len(shown) - 3:,} more" if len(shown) > 3 else ""
     return f"{', '.join(shown[:3])}{more}"

@@ -48,7 +48,7 @@ class Evidence:
 
     @cached_property
     def records(self) -> tuple[ChunkRecord, ...]:
-        """All chunks."""
+        """Return all chunks."""
         return tuple(RunFolder(self.path).chunks())
 
 
@@ -75,7 +75,7 @@ def how_to_finish(path: Path) -> str:
 
 
 def files(evidence: Evidence, progress: Progress) -> str:
-    """Every file that run.json lists is there with its SHA-256, and no other but run.json and the signature."""
+    """Check that the folder has exactly the files of run.json, with their SHA-256, run.json and the signature."""
     recorded, found = evidence.run["files"], set(plain(evidence.path))
     missing, added = recorded.keys() - found, found - recorded.keys() - {RUN, ENVELOPE}
     if missing or added:
@@ -111,7 +111,7 @@ def _not_seen(error: OSError) -> None:
 
 
 def content(evidence: Evidence) -> str:
-    """The hash of what the run has shown follows from those of its files."""
+    """Check that the hash of the results follows from the hashes of the files."""
     recorded, found = evidence.run.get("content_sha256"), content_sha256(evidence.run["files"])
     if recorded is None:
         raise UncheckedError(f"{RUN} has none: written by an older version")

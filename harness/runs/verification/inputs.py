@@ -32,7 +32,7 @@ SLACK = timedelta(days=1)  # of clocks
 
 
 def read(evidence: Evidence) -> tuple[Plan, Stimuli]:
-    """The plan with its network, and the vectors, as the folder has them.
+    """Return the plan with its network, and the vectors, as the folder has them.
 
     RequestError, or one of MALFORMED, if one of them cannot be read, or what was asked.
     """
@@ -45,7 +45,7 @@ def read(evidence: Evidence) -> tuple[Plan, Stimuli]:
 
 
 def model(evidence: Evidence, network: Network) -> str:
-    """The model is that of the plan, and what run.json says of it is true."""
+    """Check that the model is that of the plan and of run.json."""
     sha256 = file_sha256(RunFolder(evidence.path).model)
     if sha256 != network.sha256:
         raise ContradictionError(f"model.onnx is {sha256}, the plan's is {network.sha256}")
@@ -119,7 +119,7 @@ def _timeless(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def vectors(evidence: Evidence, kept: Stimuli, network: Network, progress: Progress) -> str:
-    """The vectors are those that model and seed give."""
+    """Check that model and seed give the vectors."""
     recorded, asked = evidence.run["stimuli"], evidence.request
     sha256 = file_sha256(RunFolder(evidence.path).stimuli)
     require_equal(f"{RUN}, stimuli,", [recorded["count"], recorded["sha256"]], [kept.count, sha256])

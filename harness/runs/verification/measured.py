@@ -82,7 +82,7 @@ def measured(subject: Measurement) -> str:
 
 
 def outputs(subject: Measurement, progress: Progress) -> str:
-    """The reference, computed again, gives the outputs of every segment, or those that were told to be wrong."""
+    """Check that the reference, computed again, gives the outputs of every segment, except the recorded wrong ones."""
     expected = _right(subject, progress)
     right, run = dumps.sha256(expected), subject.evidence.run
     if "sha256" not in run["outputs"]:
@@ -115,7 +115,7 @@ def _right(subject: Measurement, progress: Progress) -> Array:
 
 
 def _first_wrong(subject: Measurement, expected: Array, wrong: Mapping[str, int]) -> Comparison:
-    """The first outputs that were wrong, compared again; ContradictionError if they were none of the run's."""
+    """Compare the first wrong outputs again; ContradictionError if they are not the run's."""
     path = subject.evidence.path
     if not (path / WRONG_OUTPUTS_DUMP).exists():
         raise ContradictionError(f"{sum(wrong.values())} segments had wrong outputs; there is no {WRONG_OUTPUTS_DUMP}")
@@ -138,7 +138,7 @@ def _require_count(said: int, first: int, wrong: Mapping[str, int]) -> None:
 
 
 def numbers(evidence: Evidence, progress: Progress) -> str:
-    """The statistics of every part follow from its readings."""
+    """Check that the statistics of every part follow from its readings."""
     run, readings = evidence.run, _readings(evidence)
     with progress("computing the statistics again", len(run["parts"])) as bar:
         for index, recorded in enumerate(run["parts"]):
@@ -197,7 +197,7 @@ def _base(evidence: Evidence, said: Mapping[str, Any]) -> Base:
 
 
 def verdict(evidence: Evidence) -> str:
-    """The verdict follows from outputs, numbers, and what it was compared with."""
+    """Check that the verdict follows from outputs, numbers and comparison."""
     run = evidence.run
     _require_consistent(run)
     found, reason = judge(dict(run))

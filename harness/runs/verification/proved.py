@@ -25,7 +25,7 @@ PROOF = "proof.json"
 
 
 def consistent(evidence: Evidence) -> Mapping[str, Any]:
-    """The proof, which holds if all its claims do; that the verdict agrees with it is the verdict's matter."""
+    """Check whether all claims of the proof hold; another check compares the verdict."""
     found = RunFolder(evidence.path).read_proof()
     if found is None:
         raise ContradictionError(f"a proof was asked for, and there is no {PROOF}")

@@ -38,7 +38,7 @@ class Outputs:
     vectors: Stimuli
 
     def kept(self, kind: str, record: ChunkRecord) -> dict[int, Array]:
-        """The dumps of one chunk that the folder has, `reference` or `target`, by layer.
+        """Return the dumps of one chunk that the folder has, `reference` or `target`, by layer.
 
         BoardError if one has not the length, header and SHA-256 that the chunk's record says.
         """
@@ -52,7 +52,7 @@ class Outputs:
 
 
 def cover(outputs: Outputs) -> str:
-    """The chunks have all vectors, none twice; every activation of every layer was compared."""
+    """Check that the chunks have each vector once, and that every activation of every layer was compared."""
     layers, count = outputs.plan.network.layers, outputs.vectors.count
     expected = tuple(chunks.cut(count, outputs.evidence.run["chunk"]))
     found = tuple(Chunk(record.index, record.start, record.stop) for record in outputs.evidence.records)
@@ -173,7 +173,7 @@ def _require_follows(outputs: Outputs, record: ChunkRecord, vectors: Array, acti
 
 
 def verdict(outputs: Outputs, covered: tuple[LayerCoverage, ...] | None) -> str:
-    """The verdict, its reason and all numbers of run.json follow from chunks, vectors, traces and proof.
+    """Check that verdict, reason and all numbers of run.json follow from chunks, vectors, traces and proof.
 
     `covered` is what the vectors met; None if that was not counted again: then run.json is believed in that.
     """

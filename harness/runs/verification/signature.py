@@ -18,7 +18,7 @@ LARGEST_ENVELOPE = 1 << 20
 
 
 def signed(folder: Path, key: Ed25519PublicKey | None) -> str:
-    """The envelope states this run.json, and is signed by the laboratory whose public key is `key`."""
+    """Check that the envelope states this run.json and is signed with the private key of `key`."""
     path = folder / ENVELOPE
     if not path.exists():
         if key is None:

@@ -55,7 +55,7 @@ class Wanted:
 
 
 def verify(evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
-    """Every claim, as soon as it is decided."""
+    """Yield every claim, as soon as it is decided."""
     yield claim("files", lambda: folder.files(evidence, progress))
     try:
         list(folder.plain(evidence.path))
@@ -167,7 +167,7 @@ def _reports(evidence: Evidence, wanted: Wanted) -> str:
 
 
 def _unlike(evidence: Evidence, made: Mapping[str, str]) -> list[str]:
-    """The names of the reports that are others than these."""
+    """Return the names of the reports that are others than these."""
     return [name for name, text in made.items() if (evidence.path / name).read_text(encoding="utf-8") != text]
 
 
@@ -177,7 +177,7 @@ def _is_of_here(evidence: Evidence) -> bool:
 
 
 def _as_written(evidence: Evidence, check: Callable[[], str]) -> str:
-    """The check; what it finds of the words or the statistics of another version speaks against nobody."""
+    """Return the check; differences from texts or statistics of another version are no contradiction."""
     try:
         return check()
     except ContradictionError as error:
