@@ -1,4 +1,4 @@
-"""What a command that works in steps keeps of them: for the screen, for a log, for its document."""
+"""Log and results of a command that works in named steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOCK_WAIT_S = 3600.0
 
 @dataclass
 class Journal:
-    """What was done; `steps` are the names of all steps, in their order."""
+    """The steps of a command, their log and their results; `steps` are the names of all steps in order."""
 
     console: Console
     log: Path
@@ -58,19 +58,19 @@ class Journal:
             raise
 
     def result(self, name: str, text: str) -> None:
-        """What has come of a step."""
+        """Record the result of a step."""
         self.done[name] = text
         self.note(f"  {text}")
 
     @contextmanager
     def session(self, profile: Profile, workspace: Workspace) -> Iterator[Board]:
-        """With the board; what is waited for is told.  It ends when the board that is locked is lost."""
+        """Open a session with the board; it ends when the lock of the board is lost."""
         with reach(profile, workspace.cache, self.note) as connection:
             yield self.held.guard(connection.board) if self.held else connection.board
 
     @contextmanager
     def locked(self, profile: Profile, workspace: Workspace) -> Iterator[None]:
-        """Nobody else has the board."""
+        """Hold the lock of the board during the block."""
         with hold(profile, workspace.locks(profile), "firmware", LOCK_WAIT_S, self.note) as held:
             self.held = held
             try:
@@ -80,5 +80,5 @@ class Journal:
 
     @property
     def results(self) -> str:
-        """All of them, a line each."""
+        """Return all results, one line each."""
         return "\n".join(f"{name}: {text}" for name, text in self.done.items())

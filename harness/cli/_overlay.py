@@ -38,7 +38,7 @@ def install(
     connect: Connect | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> int:
-    """All steps, each refusing before it changes anything; exit code 0 when the fabric has these kernels.
+    """Run all steps; return 0 when the fabric has these kernels.  Each step refuses before it changes anything.
 
     With `dry_run` tools and board are looked at, and nothing is changed.  `connect` opens a session with the board.
     ToolError and BoardError name what failed.
@@ -82,7 +82,7 @@ def _document(
 def _tell_plan(
     profile: Profile, fabric: Fabric, tools: Tools, place: BoardApplications, workspace: Workspace, journal: Journal
 ) -> None:
-    """What the other steps would do."""
+    """Show what the other steps would do."""
     clock_mhz = profile.settings("vitis", VitisSettings).clock_mhz
     package = vendor.find_package(fabric, tools, clock_mhz, workspace.cache)
     kernels = f"{', '.join(fabric.kernels)} for {tools.platform.name} at {clock_mhz} MHz"

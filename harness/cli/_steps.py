@@ -40,7 +40,7 @@ def host_failure(error: OSError) -> InfrastructureError:
 
 
 def tell_unconfirmed(job: Job, workspace: Workspace, console: Console) -> None:
-    """What a person has to look at when a target runs on a board's hardware for the first time."""
+    """Print what a person has to check when a target runs on a board's hardware for the first time."""
     for name in dict.fromkeys(item.target for item in job.plan.items):
         target = targets.find(name)
         first = target.hardware_checklist and target.environment(job.profile) == targets.HARDWARE
@@ -80,7 +80,7 @@ def journal(folder: RunFolder, console: Console, go_on: str) -> Iterator[Notify]
 
 
 def _part(error: BaseException) -> str:
-    """What stopped a run."""
+    """Return the part that stopped a run."""
     if isinstance(error, InfrastructureError):
         return error.part
     return ToolError.part if isinstance(error, Exception) else "user"
@@ -135,7 +135,7 @@ def deployed(job: Job, connection: Connection, cache: Path, notify: Notify) -> I
 
 
 def _forget_after_failure(job: Job, connection: Connection, cache: Path, notify: Notify) -> None:
-    """By the session or, if that is over, by another; what goes wrong here must not hide the first cause."""
+    """Remove the run's files from the board, in a new session if this one is over; a failure here is only a warning."""
     run = job.folder.on_board
     try:
         program.forget(connection.board, connection.work, run)
@@ -150,7 +150,7 @@ def _forget_after_failure(job: Job, connection: Connection, cache: Path, notify:
 
 
 def devices(job: Job, deployed: Deployed, notify: Notify) -> dict[str, str]:
-    """What the items say they run on; BoardError where that is not what evidence would say of them."""
+    """Return the device of each item; raise BoardError if a device contradicts the profile."""
     items = {item.name: targets.find(item.target) for item in job.plan.items}
     asked = {name for name, target in items.items() if target.compiler()}
     if not asked:
@@ -170,7 +170,7 @@ def devices(job: Job, deployed: Deployed, notify: Notify) -> dict[str, str]:
 
 
 def clean(deployed: Deployed, notify: Notify) -> None:
-    """All is compared by now: what is left on the board changes no verdict."""
+    """Remove the run's folder from the board; a failure here changes no verdict."""
     try:
         program.clean(deployed)
     except InfrastructureError as error:

@@ -99,7 +99,7 @@ def boards_cycle(space: Workspace, /, as_json: bool, board: str) -> None:
 
 @dataclass(frozen=True)
 class _State:
-    """What is known of a board without touching it: who has it, who waits, both in their order."""
+    """State of a board, read without touching it: its holders and the waiting tickets, both in order."""
 
     board: Profile
     having: tuple[Ticket, ...]
@@ -129,7 +129,7 @@ def show(workspace: Workspace, console: Console) -> None:
 
 
 def _table(states: Sequence[_State]) -> Table:
-    """Without the columns that tell nothing of any board."""
+    """Return the table without columns that are empty for all boards."""
     headings = ("board", "where", "who has it", "for", "since", "until", "waiting")
     rows = [
         (Text(state.board.name), Text(_where(state.board)), *_holders(state), Text(_queue(state.waiting)))
@@ -218,7 +218,7 @@ def lock_by_hand(name: str, for_s: float, purpose: str, wait_s: float, workspace
 
 
 def _is_my_own(ticket: Ticket) -> bool:
-    """Whether this user has locked the board by hand."""
+    """Return whether this user has locked the board by hand."""
     return ticket.is_mine and ticket.by_hand_s is not None
 
 
@@ -321,7 +321,7 @@ def _from_outside(state: _State) -> Health:
 
 
 def _answers(host: str, port: int) -> bool:
-    """Whether an SSH server greets there: no more of a board's time than that."""
+    """Return whether an SSH server sends its banner at this address."""
     with suppress(OSError), socket.create_connection((host, port), BANNER_S) as link:
         return link.recv(4) == b"SSH-"
     return False

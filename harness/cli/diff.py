@@ -57,7 +57,7 @@ class _Side:
 
     @property
     def of(self) -> tuple[Any, ...]:
-        """What must be equal for a comparison of times."""
+        """Return the properties that must be equal before times are compared."""
         parts = tuple(part["name"] for part in self.document.get("parts", ()))
         scope = "network" if self.measured["scope"] == "network" else (self.measured["scope"], *parts)
         return self.measured["quantity"], scope, self.document["board"]["kind"], self.document["load"]["name"]

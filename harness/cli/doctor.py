@@ -51,7 +51,7 @@ def examine(workspace: Workspace, console: Console) -> int:
 
 
 def _reference() -> Iterator[EnvironmentCheck]:
-    """What ONNX Runtime computes wrongly on this machine, for each pair of activation and weight types."""
+    """Check ONNX Runtime on this machine for each pair of activation and weight types."""
     from harness.model.onnx_runtime.hostcheck import Defect, check_host
 
     check = check_host(x64_quant_precision=True)
@@ -124,6 +124,6 @@ def _table(findings: list[EnvironmentCheck]) -> Table:
 
 
 def _remedies(findings: list[EnvironmentCheck]) -> list[Text]:
-    """What to do, once each and unbroken, so that it can be copied."""
+    """Return each remedy once, unbroken, so that it can be copied."""
     lines = dict.fromkeys(finding.remedy for finding in findings if not finding.ok)
     return [Text("\nwhat to do:"), *map(Text, lines)] if lines else []

@@ -104,7 +104,7 @@ def _fabric(generated: Program) -> Fabric:
 
 
 def asking(generated: Program, profile: Profile, workspace: Workspace, target: str) -> Verify:
-    """What a verification is: a program of the plan, built here and now, that tells which kernels it finds.
+    """Return a function that runs a program of the plan on the board and returns the kernels that it finds.
 
     RequestError if no item of the plan has this target, ToolError if the program cannot be built.
     """
@@ -146,7 +146,7 @@ def firmware(
     verify: Verify,
     connect: Connect | None = None,
 ) -> int:
-    """All steps, each refusing before it changes anything; exit code 0 when the DSP runs these kernels.
+    """Run all steps; return exit code 0 when the DSP runs these kernels.  Each step refuses before it changes anything.
 
     With `dry_run` SDK and board are looked at, and nothing is changed.  `connect` opens a session with the board.
     RequestError for a board without a firmware of its own; ToolError and BoardError name what failed.
@@ -202,7 +202,7 @@ def _document(profile: Profile, sdk: Sdk, place: InstalledFirmware, journal: Jou
 
 
 def _tell_plan(sdk: Sdk, place: InstalledFirmware, journal: Journal) -> None:
-    """What the other steps would do."""
+    """Show what the other steps would do."""
     from harness.targets.tiovx import install as steps
     from harness.targets.tiovx.sources import kernels_digest
 

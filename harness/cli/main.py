@@ -72,7 +72,7 @@ def _open_standard_streams() -> None:
 
 
 def _end_as_interrupted() -> None:
-    """Whoever ends the program, or closes its terminal, leaves its board as Ctrl-C does; `nohup` still ignores that."""
+    """Handle SIGTERM and SIGHUP as Ctrl-C, so that the board is restored; `nohup` still ignores SIGHUP."""
     for number in ENDING:
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _interrupt_once)

@@ -94,7 +94,7 @@ def command(
 
 @dataclass(frozen=True)
 class _Order:
-    """What is to be done: the request of a run, what of it is measured, what that is compared with."""
+    """Checked request: the run, the measured quantity, and the measurements to compare with."""
 
     request: Request
     asked: Asked
@@ -137,7 +137,7 @@ def measure(
 def _order(
     options: Mapping[str, Any], planned: Mapping[str, Any], against: Sequence[Path], workspace: Workspace
 ) -> _Order:
-    """Everything that can be wrong with the request is found before anything is built."""
+    """Check the whole request before anything is built."""
     from harness import targets
     from harness.runs.job import Request
     from harness.runs.measurement import request as requests
@@ -157,7 +157,7 @@ def _order(
 def _bases(
     against: Sequence[Path], board: Profile, planned: Mapping[str, Any], wanted: Asked, workspace: Workspace
 ) -> tuple[Base, ...]:
-    """What is compared with, each of the plan that is to be measured."""
+    """Return the measurements to compare with; each must be of the plan that is measured now."""
     from harness import targets
     from harness.plan import plan
     from harness.runs.measurement import base
@@ -181,7 +181,7 @@ def _settle(request: Request, workspace: Workspace, console: Console) -> Job:
 
 
 def _carry_out(job: Job, order: _Order, workspace: Workspace, console: Console, notify: Notify) -> MeasurementDocument:
-    """From the board's state to `run.json`."""
+    """Measure on the board and write `run.json`."""
     import numpy as np
 
     from harness import report
@@ -262,7 +262,7 @@ def _as_root(board: Profile) -> tuple[str, ...]:
 
 
 def _measurer(job: Job, deployed: program.Deployed, wanted: Asked, notify: Notify) -> tuple[Measurer, Probe, Priority]:
-    """With the priority that the profile asks for, or without where the board refuses it; and what a reading costs."""
+    """Return the measurer, with the profile's priority unless the board refuses it, and the cost of a reading."""
     from harness.runs.measurement.document import Priority
     from harness.runs.measurement.request import Quantity
     from harness.runs.measurement.segments import Measurer
@@ -280,7 +280,7 @@ def _measurer(job: Job, deployed: program.Deployed, wanted: Asked, notify: Notif
 
 
 def _options(job: Job, wanted: Asked) -> list[str]:
-    """By which every process is started; a board that counts has one core."""
+    """Return the options of every measured process; a board that counts instructions has one core."""
     from harness.execution import program
     from harness.runs.measurement.request import Quantity
 

@@ -81,7 +81,7 @@ def command(
 
 
 def taken() -> dict[Action, Taken]:
-    """What an entry may ask of each command, as its command line takes it."""
+    """Return the options that an entry may give for each command."""
     from harness.cli import measure, prove, run
 
     return {"run": _taken(run.command), "prove": _taken(prove.command), "measure": _taken(measure.command)}
@@ -135,7 +135,7 @@ def nightly(
 
 
 def _make_way(junit_file: Path) -> None:
-    """Nobody shall take the file of a former night for this one's; RequestError if there can be none."""
+    """Remove the JUnit file of a former night; raise RequestError if the file cannot be written."""
     try:
         junit_file.unlink(missing_ok=True)
     except OSError as error:
@@ -161,7 +161,7 @@ def _tell(night: Night, junit_file: Path | None, console: Console) -> int:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What the file asks for, and of what."""
+    """Parsed file and its laboratory."""
 
     wanted: Wanted
     laboratory: Laboratory
@@ -183,7 +183,7 @@ def _read(file: Path, commands: Commands, workspace: Workspace) -> Iterator[_Ask
 
 
 def show(file: Path, commands: Commands, workspace: Workspace, console: Console) -> int:
-    """What would be done, in the order in which entries would get their turn."""
+    """Show all entries in the order in which they would run."""
     from harness.nightly import schedule
     from harness.nightly.previous_nights import Past
 
@@ -267,7 +267,7 @@ def _absolute(workspace: Workspace) -> Workspace:
 
 
 def _harness(workspace: Workspace) -> list[str]:
-    """What starts harness from any folder, without taking modules from there (-P)."""
+    """Return the command that starts harness from any folder; -P keeps that folder off the module path."""
     places = ["--boards", str(workspace.boards), "--runs", str(workspace.runs)]
     return [sys.executable, "-P", "-m", "harness", *places]
 
@@ -298,7 +298,7 @@ def _choose(wanted: Wanted, workspace: Workspace, console: Console, *, new: bool
 
 
 def _why_not(night: Night, wanted: Wanted, *, new: bool) -> str:
-    """Why nobody will go on with an unfinished night; empty if somebody may."""
+    """Return why an unfinished night cannot be resumed; empty if it can."""
     from harness.nightly.previous_nights import KEPT_S
 
     if time.time() - night.began_s > KEPT_S:
@@ -311,7 +311,7 @@ def _why_not(night: Night, wanted: Wanted, *, new: bool) -> str:
 
 
 def _is_of(night: Night, wanted: Wanted) -> bool:
-    """Whether it is of the same file, however that was named."""
+    """Return whether the night was started from the same file, whatever path named it."""
     return Path(night.file).resolve() == wanted.file.resolve()
 
 
@@ -429,7 +429,7 @@ def _close(night: Night, ended_s: float) -> Night:
 
 
 def _last_s(night: Night) -> float:
-    """When the last of what is known of a night happened."""
+    """Return the time of the last known event of a night, in seconds since 1970."""
     attempts = [one for ended in night.results.values() for one in ended.attempts]
     attempts += [one for begun in night.begun.values() for one in begun.attempts]
     return max([night.began_s, *(one.ended_s for one in attempts), *(one.checked_s for one in night.boards.values())])

@@ -116,7 +116,7 @@ def _write(made: Plan, assessed: Assessment, output: Path, *, force: bool) -> No
 
 
 def assessment_table(assessed: Assessment) -> Table:
-    """What was decided about a sound plan, and how the equivalence was."""
+    """Return the table of checks of a sound plan, with the method of the equivalence check."""
     from harness.plan import plan_check
 
     net, found = plan_check.document(assessed)["net"], assessed.equivalence

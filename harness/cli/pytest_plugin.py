@@ -112,7 +112,7 @@ def harness_run(
     """
 
     def run(vectors: int | str | Path = VECTORS, *, check: bool = True, **options: Any) -> Result:
-        """So many vectors, or those of a file; a verdict that is not identical fails the test, if `check`."""
+        """Run this many vectors, or those of a file; with `check` a verdict that is not identical fails the test."""
         with _refused():
             asked = _request(board.name, harness_model, str(vectors), options)
             result = _carry_out(asked, harness_workspace, request.node)
@@ -125,7 +125,7 @@ def harness_run(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """What failed for want of a board is an error, in JUnit XML and in the summary: as if its set-up had failed."""
+    """Report an inconclusive run as an error of the set-up, in JUnit XML and in the summary."""
     report = yield
     if call.excinfo and isinstance(call.excinfo.value, Inconclusive):
         report.when, report.outcome = "setup", "failed"  # also where the test is expected to fail: not for this reason
@@ -141,7 +141,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @dataclass(eq=False)  # a plugin is told from others by what it is
 class _Tally:
-    """How many tests failed, and of how many it is not known whether they would."""
+    """Numbers of failed tests and of tests without a result."""
 
     failed: int = 0
     inconclusive: int = 0
@@ -211,14 +211,14 @@ def _note(node: pytest.Item, verdict: str, asked: Request, folder: str | None) -
 
 
 def _failed(asked: Request, found: Mapping[str, Any]) -> str:
-    """In one line for the summary, then what to do."""
+    """Return the message: one line for the summary, then the hint."""
     _, _, reason = found["reason"].partition(": ")
     lines = (f"inconclusive ({found['part']}): {asked.model} on {asked.board}: {reason}", found["hint"], found["run"])
     return "\n".join(filter(None, lines))
 
 
 def _explanation(result: Result) -> str:
-    """What differs first, why, how much, and where it is kept: the first lines are all that some summaries show."""
+    """Describe the first difference, its cause and its evidence; some summaries show only the first lines."""
     from harness.runs.facts import diagnosed
 
     first = next((layer for layer in result.layers if layer["differing"]), None)

@@ -51,14 +51,14 @@ def report(folder: Path, nights: int, workspace: Workspace, console: Console) ->
 
 
 def gather(nights: int, workspace: Workspace) -> Laboratory:
-    """What the page is made from: the latest `nights`, and which boards are out of use now."""
+    """Read the data of the page: the latest `nights`, and the boards that are out of use now."""
     from harness.report import site
 
     return site.gather(workspace.runs, nights, MUTATION, _bench(workspace))
 
 
 def _bench(workspace: Workspace) -> Bench | None:
-    """None where no laboratory file tells which boards there are, or no locks can be read: the page is made without."""
+    """Return the state of the boards; None if there is no laboratory file, or if the locks cannot be read."""
     from harness import targets
     from harness.report.site import Bench, OutOfUse
 
@@ -71,7 +71,7 @@ def _bench(workspace: Workspace) -> Bench | None:
 
 
 def _quarantines(boards: Iterable[Profile], workspace: Workspace) -> Iterator[tuple[str, Quarantine | None]]:
-    """Of the boards whose locks can be read."""
+    """Yield the quarantine of each board whose locks can be read."""
     from harness.boards.locks import quarantined
 
     for board in boards:

@@ -117,7 +117,7 @@ def _advice(folder: RunFolder) -> str:
 
 
 def _carry_out(job: Job, workspace: Workspace, console: Console, notify: Notify) -> RunDocument:
-    """From the stimuli to `run.json`."""
+    """Execute the run, from the stimuli to `run.json`."""
     from harness import report
     from harness.boards.locks import session
     from harness.boards.tuning import known_state
@@ -155,7 +155,7 @@ def _carry_out(job: Job, workspace: Workspace, console: Console, notify: Notify)
 
 
 def _covering(job: Job, console: Console, notify: Notify) -> Job:
-    """With `--cover`: the job with the vectors that a search finds, the same again when it is resumed."""
+    """Search for the vectors of `--cover`; a resumed run finds the same vectors again."""
     from harness.reference.coverage_search import Search
 
     if job.request.cover is None:
@@ -202,7 +202,7 @@ def _run_chunks(
 
 
 def _recover(job: Job, console: Console, notify: Notify) -> None:
-    """Of a run that goes on, count only those chunks as finished of which everything is there."""
+    """On resume, redo chunks with missing or damaged files."""
     if len(job.folder.attempts()) == 1:
         return
     total = -(-job.stimuli.count // job.chunk)
@@ -219,7 +219,7 @@ def _is_refuted(job: Job) -> bool:
 def _observe(
     job: Job, deployed: Deployed, console: Console, notify: Notify, *, already_differs: bool
 ) -> dict[str, Any] | None:
-    """Whether what the items do on the board is what the plan's net permits.
+    """Trace the program and check the traces against the plan's Petri net.
 
     A program that is known to be wrong may trace itself wrongly too: that does not take its verdict away.
     """
@@ -239,7 +239,7 @@ def _observe(
 
 
 def _count_finished(job: Job, finished: set[int], vectors: int, coverage: Coverage, console: Console) -> None:
-    """What the chunks of an interrupted run exercised, computed again from their vectors."""
+    """Count the coverage of the finished chunks of an interrupted run, computed again from their vectors."""
     from harness.reference import SpecificationReference
     from harness.runs import chunks
 

@@ -102,7 +102,7 @@ class Live:
             self._lock.release()
 
     def _look(self) -> None:
-        """What fails is noted, and the site stays as it was."""
+        """Update the site; after a failure print a note and keep the former site."""
         from harness.cli.report import gather
         from harness.report import site
 
@@ -135,7 +135,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(with_body=False)
 
     def log_message(self, *_told: object) -> None:
-        """Nobody reads that."""
+        """Drop the server's log messages."""
 
     def _answer(self, *, with_body: bool) -> None:
         if not self._is_ours():
@@ -156,7 +156,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def _is_ours(self) -> bool:
-        """Whether the browser was led here by one of this server's own names."""
+        """Return whether the request names this server by one of its own names."""
         given = self.headers.get_all("Host", [])
         return len(given) == 1 and given[0].lower() in {f"{name}:{self._port}" for name in NAMES}
 
@@ -165,7 +165,7 @@ class Handler(BaseHTTPRequestHandler):
         return int(self.connection.getsockname()[1])
 
     def end_headers(self) -> None:
-        """With what keeps a page to itself."""
+        """Add the headers that isolate the page."""
         for name, value in HEADERS.items():
             self.send_header(name, value)
         super().end_headers()

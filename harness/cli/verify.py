@@ -92,7 +92,7 @@ def _verdict(evidence: Evidence | None) -> str:
 
 
 def _where(run: Mapping[str, Any]) -> str:
-    """Where that was, so that nobody takes an emulated board for hardware; nothing of a document that does not say."""
+    """Return where the run ran, so that an emulated board is not taken for hardware; empty if unknown."""
     from harness.boards.identity import HARDWARE
     from harness.runs.facts import where_it_ran
     from harness.runs.verification.claims import MALFORMED

@@ -1,4 +1,4 @@
-"""What a person sees: progress and notes on standard error, results on standard output."""
+"""Terminal output: progress and notes on standard error, results on standard output."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ProgressBar:
 
 
 class _Console(RichConsole):
-    """What boards and files say reaches the terminal as text only, never as an order to it."""
+    """Console that escapes control characters in text from boards and files."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         for segment in super().render(renderable, options):
@@ -58,7 +58,7 @@ class _LossyStream:
     stream: TextIO
 
     def write(self, text: str) -> int:
-        """As `TextIO.write`."""
+        """Write `text`; ignore errors of the stream."""
         try:
             return self.stream.write(text)
         except OSError:
@@ -66,7 +66,7 @@ class _LossyStream:
             return len(text)
 
     def flush(self) -> None:
-        """As `TextIO.flush`."""
+        """Flush the stream; ignore its errors."""
         try:
             self.stream.flush()
         except OSError:
@@ -77,7 +77,7 @@ class _LossyStream:
 
 
 def abandon(*streams: TextIO) -> None:
-    """Nobody reads them, or their disk is full: what they hold still is not tried again, which would end in a crash."""
+    """Redirect broken streams to the null device, so that flushing their buffers raises no error."""
     for stream in streams:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
@@ -96,7 +96,7 @@ def _console(stream: TextIO) -> RichConsole:
 
 @dataclass(frozen=True)
 class Console:
-    """Where a command writes; with `as_json` standard output carries one JSON document and nothing else."""
+    """Output of a command; with `as_json` standard output has one JSON document and nothing else."""
 
     out: RichConsole
     err: RichConsole
@@ -122,7 +122,7 @@ class Console:
             print(strict_json.text(document), flush=True)  # noqa: T201 - standard output is the interface
 
     def failure(self, error: HarnessError) -> None:
-        """What went wrong and what to do."""
+        """Print the error and its hint."""
         self.err.print(Text(f"error: {error.message}", style="bold red"), soft_wrap=True)
         if error.hint:
             self.err.print(Text(f"hint: {error.hint}"), soft_wrap=True)

@@ -68,7 +68,7 @@ class _Apt:
     purpose: str
 
     def run(self, program: str, *arguments: str) -> str:
-        """What it writes, in the folder that packages are downloaded into."""
+        """Run `program` in the download folder and return its output."""
         command = [program, f"-c={self.root / 'apt.conf'}", *arguments]
         try:
             return run_tool(command, cwd=self.root / "files")
@@ -145,7 +145,7 @@ def _with_libraries(apt: _Apt, wanted: Sequence[str], meta: str) -> Sequence[str
 
 
 def run_tool(command: Sequence[str], cwd: Path | None = None) -> str:
-    """What `command` writes to its output; ToolError with its last words if it is missing, fails or hangs."""
+    """Run `command` and return its output; raise ToolError with its last words if it is missing, fails or hangs."""
     try:
         done = subprocess.run(
             command,
@@ -237,7 +237,7 @@ def _stanzas(text: str) -> Iterator[Mapping[str, str]]:
 
 
 def _is_debian(entry: Mapping[str, str]) -> bool:
-    """Whether an entry is signed by Debian's keys or, where it names none, has the path of a Debian mirror."""
+    """Return whether an entry is signed by Debian's keys or, without a key, has the path of a Debian mirror."""
     if "URIs" not in entry or "main" not in entry.get("Components", "").split():
         return False
     if "Signed-By" in entry:

@@ -28,7 +28,7 @@ class HarnessError(Exception):
 
     @property
     def details(self) -> dict[str, str]:
-        """What else a program should know of it: further entries of the JSON document, by name."""
+        """Return further entries of the JSON document of the error, by name."""
         return {}
 
 

@@ -1,4 +1,4 @@
-"""How one entry of a campaign can end: the words of all tables, reports and exit codes.
+"""Outcomes of a campaign's entries: the terms of all tables, reports and exit codes.
 
 A wrong result and a failed part are never shown as each other, and neither is what was never begun.
 """
@@ -11,7 +11,7 @@ from enum import StrEnum
 from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE
 
 PARTS = ("board", "network", "tool", "reference")
-"""What a result depends on, and what can fail."""
+"""Parts that a result depends on and that can fail."""
 
 
 class Outcome(StrEnum):
@@ -27,17 +27,17 @@ class Outcome(StrEnum):
 
     @property
     def good(self) -> bool:
-        """Whether it is what a user hopes for."""
+        """Return whether the outcome is the desired one."""
         return self in {Outcome.IDENTICAL, Outcome.MEASURED}
 
     @property
     def final(self) -> bool:
-        """Whether it tells of the program on the board: what was found is found, nothing is tried again."""
+        """Return whether the outcome is a property of the program on the board; such an entry is not tried again."""
         return self not in {Outcome.INCONCLUSIVE, Outcome.NOT_RUN}
 
     @property
     def exit_code(self) -> int:
-        """Of a command that ends so."""
+        """Return the exit code of a command with this outcome."""
         if self.good:
             return EXIT_DONE
         return EXIT_DIFFERS if self.final else EXIT_INFRASTRUCTURE

@@ -1,4 +1,4 @@
-"""What comes from a board, from a file or from another user: read without harm, and shown without effect."""
+"""Safe reading and display of untrusted data: from boards, from files, from other users."""
 
 from __future__ import annotations
 
@@ -101,5 +101,5 @@ def one_line(words: object, longest: int) -> str:
 
 
 def has_controls(text: str) -> bool:
-    """Whether a text has what no name, path, address or command has; more than one line is none of it."""
+    """Return whether a text has control characters; a name, path, address or command has none, CR excepted."""
     return _NO_TEXT.search(text.replace("\r", "")) is not None

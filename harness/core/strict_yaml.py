@@ -69,7 +69,7 @@ def load(text: str, path: Path) -> Any:
 
 
 def _mistake(error: yaml.YAMLError, text: str, path: Path) -> RequestError:
-    """What the parser stumbled over, with the line, which it shows."""
+    """Return the parser's message with the line, and the text of that line."""
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return RequestError(f"{path}: not valid YAML: {' '.join(str(error).split())}")
@@ -80,13 +80,13 @@ def _mistake(error: yaml.YAMLError, text: str, path: Path) -> RequestError:
 
 
 def in_its_words(finding: Mapping[str, Any]) -> str:
-    """What pydantic says against a value, with the names that YAML has for Python's types."""
+    """Return pydantic's message about a value, with YAML's names of Python's types."""
     text = str(finding["msg"]).removeprefix("Value error, ").replace("a valid tuple", "a list, as [one, another]")
     return re.sub(r"a valid dictionary(?: or instance of \w+)?", "a mapping, as {key: value}", text)
 
 
 def _depth(text: str) -> int:
-    """How many brackets are open at most; of thousands the parser's time grows with the square."""
+    """Return the largest number of open brackets; the parser's time grows with its square."""
     steps = ({"[": 1, "{": 1, "]": -1, "}": -1}[bracket] for bracket in re.findall(r"[][{}]", text))
     return max(itertools.accumulate(steps), default=0)
 

@@ -51,7 +51,7 @@ class ToolCall:
 
 @dataclass
 class _Heard:
-    """What the tool has said so far: its lines, and the last ones that say something."""
+    """Output of the tool: number of lines, and the last lines that are not empty."""
 
     lines: int = 0
     part: bytes = b""
@@ -63,7 +63,7 @@ class _Heard:
         self._remember(whole)
 
     def end(self) -> None:
-        """What stands behind the last line feed is a line as well."""
+        """Count the text after the last line feed as a line."""
         self._remember([self.part])
 
     def _remember(self, lines: Sequence[bytes]) -> None:
@@ -120,7 +120,7 @@ def _start(call: ToolCall) -> subprocess.Popen[bytes]:
 
 
 def _output(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
-    """What the program writes, as it comes; nothing, now and then, while it is silent.
+    """Yield the output of the program as it arrives, and empty chunks while the program is silent.
 
     It ends with the program: what that leaves behind in the background may keep its output open for ever.
     """
@@ -144,7 +144,7 @@ def _stdout(process: subprocess.Popen[bytes]) -> IO[bytes]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """If it still works: the program with all that it has started."""
+    """Kill the program and everything that it started, if it still runs."""
     stream = _stdout(process)
     if process.poll() is None:
         with suppress(ProcessLookupError):

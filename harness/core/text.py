@@ -19,12 +19,12 @@ def duration(seconds: float) -> str:
 
 
 def plural(number: int, word: str, words: str = "") -> str:
-    """So many of them."""
+    """Return a number with its noun."""
     return f"{number:,} {word if number == 1 else words or f'{word}s'}"
 
 
 def retries(count: int) -> str:
-    """So many of them."""
+    """Return a number of retries in words."""
     return plural(count, "retry", "retries")
 
 

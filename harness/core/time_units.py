@@ -27,7 +27,7 @@ NS, US, MS = Unit("ns", 1), Unit("µs", 1e3), Unit("ms", 1e6)
 
 
 def unit_of(largest_ns: float) -> Unit:
-    """In which times up to this one have few digits."""
+    """Return the unit in which times up to this one have few digits."""
     return NS if largest_ns < 1e4 else US if largest_ns < 1e7 else MS
 
 

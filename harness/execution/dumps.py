@@ -55,7 +55,7 @@ def read(path: Path, layer: Layer, rows: int, expected_sha256: str) -> Array:
 
 
 def read_array(path: Path, dtype: np.dtype[Any], shape: tuple[int, int], expected_sha256: str) -> Array:
-    """What came from the board as an array of this type and shape (rows, width); BoardError as above."""
+    """Read an array of this type and shape (rows, width) that came from the board; BoardError as above."""
     length, expected = path.stat().st_size, HEADER_BYTES + shape[0] * shape[1] * dtype.itemsize
     if length != expected:
         raise BoardError(f"{path.name}: {length} bytes came from the board, expected {expected}")

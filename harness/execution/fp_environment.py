@@ -28,7 +28,7 @@ class FpEnvironment:
 
     @property
     def is_standard(self) -> bool:
-        """Whether both values mean: round to nearest even, keep subnormal numbers, no traps."""
+        """Return whether both values mean: round to nearest even, keep subnormal numbers, no traps."""
         expected = STANDARD.get(self.register)
         flags = EXCEPTION_FLAGS.get(self.register, 0)
         return all(int(value, 16) & ~flags == expected for value in (self.before, self.after))

@@ -26,7 +26,7 @@ UINT32 = np.dtype(np.uint32)
 
 @dataclass(frozen=True)
 class Launched:
-    """What a program says of a launch: what it has found wrong, how many executions, the outputs' SHA-256."""
+    """Report of a launch: the faults found, the number of executions, the outputs' SHA-256."""
 
     fault: str
     executions: Any
@@ -46,13 +46,13 @@ class Probe:
     scratch: Path
 
     def tables(self, tables: Sequence[Table]) -> list[Array]:
-        """What the program holds in these tables, (rows, columns) each, of their types."""
+        """Return the content of these tables, (rows, columns) each, of their types."""
         if self._run("--tables") != (len(tables), len(tables)):
             raise BoardError("the program on the board has other tables than its target generated")
         return self.read_tables(tables)
 
     def outputs(self, stage: Stage, inputs: Array) -> Array:
-        """What the stage makes of these inputs, (n, input width) -> (n, output width)."""
+        """Return the outputs of the stage for these inputs, (n, input width) -> (n, output width)."""
         _require_all(self._run("--stage", stage.name, vectors=inputs)[0], len(inputs))
         return self._fetch([(stage.name, stage.output_dtype, (len(inputs), stage.output_width))])[0]
 
@@ -63,7 +63,7 @@ class Probe:
         return hashes_of(self.deployed.board, [self._out / f"{stage.name}.npy"], size)[0]
 
     def launch(self, task: Task, vectors: Array, options: Sequence[str], wanted: Sequence[Task], size: int) -> Launched:
-        """What the program says when it passes `vectors`, uint8 (n, bytes), through the launch that `task` begins.
+        """Pass `vectors`, uint8 (n, bytes), through the launch that starts with `task`; return the program's answer.
 
         The answer has the SHA-256 of what each of the tasks `wanted` has written, `size` bytes together.
         """
@@ -74,11 +74,11 @@ class Probe:
         return Launched(program.faultless(answer), answer.get("executions"), tuple(hashes))
 
     def launched(self, task: Task, part: Layer, rows: int) -> Array:
-        """What `task` wrote in the last launch that the program was asked for."""
+        """Return the values that `task` wrote in the last launch."""
         return self._fetch([(task.name, part.dtype, (rows, part.size))])[0]
 
     def read_tables(self, tables: Sequence[Table]) -> list[Array]:
-        """What the program has written of these tables, (rows, columns) each, when it was asked for them last."""
+        """Return the tables that the program wrote at the last request, (rows, columns) each."""
         shapes = [np.atleast_2d(table.values).shape for table in tables]
         return self._fetch(
             [(table.name, table.values.dtype, shape) for table, shape in zip(tables, shapes, strict=True)]

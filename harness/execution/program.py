@@ -39,7 +39,7 @@ SLOTS = 2
 DAMAGED = "the copy was damaged or changed; check the board's disk and run again"
 DEPLOYMENT = "deployment"
 DEPLOYMENT_OPTIONS = ("--dump", "last", "--time", "network")
-"""How a program runs when nobody looks at its layers: as `harness measure` runs it."""
+"""Options of a program whose layers are not dumped, as `harness measure` uses them."""
 
 ARCHIVE = "bundle.tar"
 KEPT = 3  # exit status of UNPACK where the archive is not there, or is another
@@ -182,7 +182,7 @@ def _pack(bundle: Bundle, archive: Path) -> None:
 
 
 def out_folder(run_folder: PurePosixPath, slot: int) -> PurePosixPath:
-    """Where the program writes the dumps of a slot (of SLOTS)."""
+    """Return the folder into which the program writes the dumps of a slot (of SLOTS)."""
     return run_folder / f"out{slot}"
 
 
@@ -272,7 +272,7 @@ def _require_unchanged(found: Mapping[str, str], expected: Mapping[str, str]) ->
 
 
 def size_of(board: Board, path: PurePosixPath) -> int:
-    """How many bytes a file on the board has; BoardError if that cannot be told."""
+    """Return the size of a file on the board in bytes; raise BoardError if it is unknown."""
     done = board.run(["wc", "-c", str(path)], COMMAND_TIMEOUT_S)
     count = _text(done.stdout).partition(" ")[0]
     if done.status != 0 or not re.fullmatch("[0-9]{1,18}", count):
@@ -327,7 +327,7 @@ def run_program(deployed: Deployed, arguments: Sequence[str], timeout_s: float) 
 
 
 def faultless(answer: Mapping[str, Any]) -> str:
-    """What the program has found wrong with itself; empty if nothing.  BoardError if it does not tell."""
+    """Return the fault that the program found in itself; empty if there is none.  BoardError without an answer."""
     fault = answer.get("fault")
     if not isinstance(fault, str):
         raise BoardError(f"the program on the board reports {fault!r} as its fault")
@@ -335,7 +335,7 @@ def faultless(answer: Mapping[str, Any]) -> str:
 
 
 def _hint(done: Completed) -> str:
-    """What helps a program that failed for want of something."""
+    """Return a hint for a program that failed because something is missing."""
     if b"No space left" in done.stderr:
         return "free space on the board, or use a smaller --chunk"
     if b"does not count" in done.stderr:
@@ -344,7 +344,7 @@ def _hint(done: Completed) -> str:
 
 
 def devices(deployed: Deployed, timeout_s: float) -> dict[str, str]:
-    """By item what it runs on, in the words of its driver; an item on the processor is left out.
+    """Return the device of each item, as its driver names it; items on the processor are left out.
 
     BoardError if an item cannot be opened, or refuses what it finds.
     """
@@ -385,7 +385,7 @@ def clean(deployed: Deployed) -> None:
 
 
 def environment(board: Board) -> dict[str, str]:
-    """What the board says of itself: kernel, processor, memory, governor, clock; what it cannot tell is left out."""
+    """Return kernel, processor, memory, governor and clock of the board; unknown ones are left out."""
     questions = {
         "kernel": ["uname", "-a"],
         "command_line": ["cat", "/proc/cmdline"],

@@ -121,7 +121,7 @@ def _bring_in_quantised(found: QuantisedImport, path: Path, console: Console) ->
 
 
 def _document(path: Path, onnx_bytes: bytes, metadata: dict[str, str]) -> dict[str, Any]:
-    """What float and quantised models have in common."""
+    """Return the entries that the documents of float and quantised models share."""
     source = {key: json.loads(metadata[key]) for key in ("source_file", "source_sha256")}
     return {"model": path.stem, "file": str(path), "sha256": hashlib.sha256(onnx_bytes).hexdigest(), **source}
 

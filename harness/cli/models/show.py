@@ -78,7 +78,7 @@ def _require_replaceable(path: Path, first_line: str) -> None:
 
 
 def _page(network: Network) -> Iterator[RenderableType]:
-    """What stands on the screen, in no more than PAGE_COLUMNS where names are not long."""
+    """Return the page of a model, at most PAGE_COLUMNS wide unless names are long."""
     from harness.model.text.facts import parameter_count, short_widths, widths
 
     size = f"{short_widths(widths(network))}, {parameter_count(network):,} parameters"
@@ -134,7 +134,7 @@ def _numbers(layer: Layer) -> Iterator[str]:
 
 
 def _exactness(network: Network) -> Iterator[str]:
-    """What the bounds of the accumulators say about the network as a whole."""
+    """Summarise the bounds of all accumulators."""
     bounds = {layer.name: found for layer in network.layers if (found := layer.accumulator())}
     if bounds:
         tightest = min(bounds, key=lambda name: bounds[name].headroom_bits)
@@ -182,7 +182,7 @@ def _input_rows(network: Network) -> Iterator[tuple[str, ...]]:
 
 
 def _properties(network: Network) -> Table:
-    """Where the model comes from: its hash, and the metadata that is not about the inputs."""
+    """Return the origin of the model: its hash, and the metadata that does not describe inputs."""
     from harness.model.text.document import decoded, readable
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False, width=PAGE_COLUMNS)
