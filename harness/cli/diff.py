@@ -19,10 +19,9 @@ from harness.core.console import Console
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
 from harness.core.time_units import duration
-from harness.nightly.history import difference
-from harness.nightly.history.difference import Change, Difference
 
 if TYPE_CHECKING:
+    from harness.nightly.history.difference import Change, Difference
     from harness.nightly.history.run import Run
     from harness.runs.measurement.statistics import Readings
 
@@ -65,6 +64,7 @@ class _Side:
 
 def diff(before: Path, after: Path, workspace: Workspace, console: Console) -> None:
     """Print what changed; RequestError for what is no finished run."""
+    from harness.nightly.history import difference
     from harness.nightly.history.run import DAMAGES
 
     one, two = (_side(path, workspace) for path in (before, after))
