@@ -62,6 +62,7 @@ def test_the_chosen_faults_cover_every_step() -> None:
     assert set(REPRESENTATIVE.values()) == set(Step)
 
 
+@pytest.mark.campaign
 def test_the_same_tests_are_chosen_every_day(tmp_path: Path) -> None:
     library, clock = tmp_path / "clock.so", tmp_path / "clock"
     source = Path(__file__).with_name("clock.c")

@@ -73,6 +73,7 @@ def test_the_campaign_notices_bugs_crashes_memory_and_what_is_left_behind(tmp_pa
     assert "KeyError: 1" in page([found], date(2026, 11, 22))
 
 
+@pytest.mark.campaign
 def test_a_campaign_of_processes_with_little_memory_goes_through(tmp_path: Path) -> None:
     found = attack("model", SLICE, 40, tmp_path)
     assert (found.inputs, found.holes, found.planted) == (40, [], [])

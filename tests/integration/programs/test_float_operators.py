@@ -47,13 +47,20 @@ def every_operator() -> Network:
     return parse(make_model(nodes, constants, outputs, width=4, metadata=None))
 
 
+MORE = {"random 1", "random 2"}
 NETS = {"every operator": every_operator()} | {
     f"random {seed}": parse(random_float_graph(np.random.default_rng(seed), 14)) for seed in range(3)
 }
 
 
-@pytest.mark.parametrize("target", VARIANTS)
-@pytest.mark.parametrize("net", NETS.values(), ids=NETS)
+@pytest.mark.parametrize(
+    ("net", "target"),
+    [
+        pytest.param(net, target, id=f"{name}, {target}", marks=[pytest.mark.campaign] if name in MORE else [])
+        for name, net in NETS.items()
+        for target in VARIANTS
+    ],
+)
 def test_every_variant_has_the_bits_of_the_reference(
     net: Network, target: str, host: Profile, objects: Path, tmp_path: Path
 ) -> None:
