@@ -49,7 +49,7 @@ def stated_box(metadata: Mapping[str, str], width: int, name: str) -> npt.NDArra
 
 
 def normalisation_of(metadata: Mapping[str, str], width: int, name: str) -> Normalisation | None:
-    """How to come back to physical units; None where the model does not say."""
+    """Return the conversion to physical units; None if the model does not state it."""
     keys = ("input_names", "input_units", "input_mean", "input_range")
     missing = [key for key in keys if key not in metadata]
     if len(missing) == len(keys):

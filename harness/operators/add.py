@@ -62,5 +62,5 @@ class Add(BinaryLayer):
 
     @property
     def transparent(self) -> bool:
-        """Whether ONNX Runtime may leave it out because it adds 0."""
+        """True if it adds 0, so that ONNX Runtime may remove it."""
         return self.addend is not None and not self.addend.any()

@@ -173,7 +173,7 @@ class ArgExtremum(Layer):
 
 
 def _searched(layer: ArgExtremum, values: Array, **changes: Any) -> Array:
-    """What the layer would choose with these changes, int64 (vectors, 1)."""
+    """Return the choice of the layer with these changes, int64 (vectors, 1)."""
     return replace(layer, **changes).prepare()(values)
 
 

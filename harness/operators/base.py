@@ -1,4 +1,4 @@
-"""What all operators have in common: a layer is a node of the model with everything that is true of it on any target.
+"""Base classes of operators: a layer is a node of the model with everything that is true of it on any target.
 
 An operator is a subclass of `Layer` in a file of its own.  The code for a target is in
 `harness/targets/<target>/<operator>.py`.
@@ -51,12 +51,12 @@ class Accumulator:
 
     @property
     def headroom_bits(self) -> int:
-        """How many times the bounds can be doubled before int32 overflows."""
+        """The number of times that the bounds can be doubled before int32 overflows."""
         return 31 - max((value if value >= 0 else ~value).bit_length() for value in (self.low, self.high))
 
     @property
     def float32_exact(self) -> bool:
-        """Whether float32 holds every integer within the bounds."""
+        """Return whether float32 represents every integer within the bounds."""
         return max(-self.low, self.high) <= 1 << 24
 
 
@@ -71,17 +71,17 @@ class Layer(ABC):
     ONNX: ClassVar[tuple[tuple[str, str], ...]]
     """The (domain, operator) pairs that the class reads; ONNX's own domain is empty."""
     accumulates: ClassVar[bool] = False
-    """Whether it sums products of quantised values."""
+    """True if it sums products of quantised values."""
     elementwise: ClassVar[bool] = True
-    """Whether a value of the output depends on the values at the same place of the inputs alone."""
+    """True if a value of the output depends only on the values at the same place of the inputs."""
     selects: ClassVar[bool] = False
-    """Whether it chooses among the values of a vector."""
+    """True if it chooses among the values of a vector."""
     constants_step: ClassVar[ProofStep] = ProofStep.OTHERS
     """The step of a proof that shows constants in instructions."""
     noun: ClassVar[str] = "values"
     """The word for what its rounding starts from, in a diagnosis."""
     takes_every_input: ClassVar[bool] = False
-    """Whether ONNX Runtime, the specification and every board agree on NaN and infinities too.
+    """True if ONNX Runtime, the specification and every board agree on NaN and infinities too.
 
     IEEE 754 leaves sign and payload of a computed NaN open.  ONNX Runtime 1.31 gives NaN + NaN and NaN * NaN the
     payload of the first or the second operand, depending on the place of the value (measured on x86-64).  A layer for
@@ -98,7 +98,7 @@ class Layer(ABC):
     fragments: ClassVar[tuple[Fragment, ...]]
     """The same arithmetic in NNEF: every operation that `fragment` can return."""
     side_by_side: ClassVar[bool] = False
-    """Whether the fragment reads all activations side by side, as one tensor."""
+    """True if the fragment reads all activations side by side, as one tensor."""
 
     name: str
     node: str
@@ -254,7 +254,7 @@ class Layer(ABC):
 
     @property
     def transparent(self) -> bool:
-        """Whether ONNX Runtime leaves it out, or moves quantisers across it, before it fuses."""
+        """True if ONNX Runtime removes it, or moves quantisers across it, before it fuses layers."""
         return False
 
     def slice(self, start: int, stop: int, name: str) -> Self | None:  # noqa: ARG002 - operators override it
@@ -263,7 +263,7 @@ class Layer(ABC):
 
     @property
     def splittable(self) -> bool:
-        """Whether several items can compute parts of the output."""
+        """True if several items can compute parts of the output."""
         return self.slice(0, self.size, self.name) is not None
 
     @property

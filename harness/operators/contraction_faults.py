@@ -40,7 +40,7 @@ INSIDE_SUM = "the bias is part of the integer sum"
 
 
 def fault_models(layer: Contraction, inputs: Array) -> Iterator[FaultModel]:
-    """Of the whole layer for its input codes (vectors, K)."""
+    """Yield the fault models of the whole layer for its input codes (vectors, K)."""
     acc = layer.accumulate()(inputs)
     yield from finishing_fault_models(layer, acc)
     for cause, right, wrong in _wrong_sums(layer, inputs, acc):
@@ -48,7 +48,7 @@ def fault_models(layer: Contraction, inputs: Array) -> Iterator[FaultModel]:
 
 
 def finishing_fault_models(layer: Contraction, acc: Integers) -> Iterator[FaultModel]:
-    """Of what comes behind the sum, for accumulators int64 (vectors, N)."""
+    """Yield the fault models of the steps after the sum, for accumulators int64 (vectors, N)."""
     if layer.dtype != np.float32:
         yield from wrong_roundings(product(layer, acc), _codes(layer))
         yield from _wrong_products_to_codes(layer, acc)
@@ -166,7 +166,7 @@ def _late_biases(layer: Contraction, acc: Integers) -> Iterator[tuple[str, Singl
 
 
 def _real_scale(scales: Scales) -> Single:
-    """What a unit of the accumulator is worth."""
+    """Return the value of one unit of the accumulator."""
     return (scales.alpha * scales.a) * scales.b
 
 
@@ -187,7 +187,7 @@ def _integer_products(layer: Contraction, acc: Integers) -> Iterator[tuple[str, 
 
 
 def _wrong_products(layer: Contraction, acc: Integers) -> Iterator[FaultModel]:
-    """For a float32 output."""
+    """Yield the fault models of a float32 output."""
     exact = acc.astype(np.float64) * layer.multiplier
     yield FaultModel("the accumulator is not rounded to float32 before the product", PRODUCT, exact.astype(np.float32))
     yield FaultModel("the product is truncated toward zero", "rounded half to even", toward_zero(exact))
@@ -237,14 +237,14 @@ def _wrong_signs(layer: Contraction, inputs: Array, acc: Integers) -> Iterator[t
 
 
 def _misread(values: Array) -> Integers:
-    """What is added to each code by reading it as the other type."""
+    """Return the number that reading as the other type adds to each code."""
     return as_other_type(values).astype(np.int64) - values
 
 
 def _narrow_numbers(
     layer: Contraction, centered: Integers, weights: Integers, acc: Integers
 ) -> Iterator[tuple[str, str, Integers]]:
-    """Of a circuit, or a data type, with too few bits: numbers wrap around."""
+    """Yield accumulators of a circuit or data type with too few bits: numbers wrap around."""
     yield "the accumulator has 16 bits and wraps around", "int32", acc.astype(np.int16).astype(np.int64)
     wrap = "less their zero point have 8 bits and wrap around"
     yield f"the inputs {wrap}", "int16", _dot(centered.astype(np.int8), weights) + layer.bias
@@ -252,7 +252,7 @@ def _narrow_numbers(
 
 
 def _wrong_products_as_stored(layer: Contraction, inputs: Array, acc: Integers) -> Iterator[tuple[str, str, Integers]]:
-    """Of kernels that multiply the codes as they are, and account for the zero points apart."""
+    """Yield accumulators of kernels that multiply codes and correct for the zero points separately."""
     raw = inputs.astype(np.int64)
     for note, weights in _stored_weights(layer):
         yield f"pairs of products saturate to int16{note}", "exact int32 sums", acc + _pair_errors(raw, weights)
@@ -263,14 +263,14 @@ def _wrong_products_as_stored(layer: Contraction, inputs: Array, acc: Integers) 
 
 
 def _stored_weights(layer: Contraction) -> Iterator[tuple[str, Integers]]:
-    """What a kernel may multiply, with a note where it is not what the model holds."""
+    """Yield the factors that a kernel may multiply, with a note if they differ from the model's."""
     yield "", layer.weights.astype(np.int64)
     if layer.weights.dtype == np.uint8:
         yield ", of weights less 128", layer.weights.astype(np.int64) - 128
 
 
 def _pair_errors(codes: Integers, weights: Integers) -> Integers:
-    """As x86's VPMADDUBSW: raw products of inputs k and k + 1 (k even) added in saturating int16."""
+    """Compute like x86's VPMADDUBSW: raw products of inputs k and k + 1 (k even) are added in saturating int16."""
     error = np.zeros((len(codes), weights.shape[1]), np.int64)
     for k in range(0, len(weights) - 1, 2):
         pair = codes[:, k : k + 1] * weights[k] + codes[:, k + 1 : k + 2] * weights[k + 1]

@@ -1,4 +1,4 @@
-"""What a proof shows of a contraction.
+"""Proof obligations of a contraction.
 
 A sum of integers that fits does not depend on the order of its terms.  It remains to show that the code adds the right
 terms.  A layer whose other inputs are at their zero point, where their terms are 0, shows the term of one input at each

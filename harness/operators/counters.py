@@ -26,7 +26,7 @@ VALUES = 256
 
 
 class Quantity(enum.StrEnum):
-    """What is counted, in `met` and `reachable` every different one once."""
+    """A counted quantity; `met` and `reachable` count every distinct element once."""
 
     ACCUMULATORS = "accumulators"
     """(column, accumulator), of all integers within `accumulator_bounds`."""
@@ -48,7 +48,7 @@ class Quantity(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Met:
-    """How many different ones were met, of how many reachable ones, by how many activations."""
+    """The number of distinct elements that were met, that are reachable, and of the activations that met them."""
 
     met: int
     reachable: int
@@ -60,7 +60,7 @@ class Met:
 
     @property
     def percent(self) -> str:
-        """What was met of what is reachable: see `percent`."""
+        """The share of the reachable elements that were met: see `percent`."""
         return percent(self.met, self.reachable)
 
 
@@ -70,7 +70,7 @@ def percent(part: int, whole: int) -> str:
 
 
 LayerCoverage: TypeAlias = Mapping[Quantity, Met]
-"""What applies to the layer's operator."""
+"""The quantities that apply to the layer's operator."""
 
 
 class Counter(ABC):
@@ -117,12 +117,12 @@ class AccumulatorCounter:
         np.bitwise_or.at(self._bits, byte[new], bit[new])
 
     def result(self) -> Met:
-        """How many are marked."""
+        """Return the number of marked accumulators."""
         return Met(int(np.bitwise_count(self._bits).sum()), self.reachable, self._activations)
 
 
 class RoundingCounter:
-    """What was met of q = saturate(round_half_even(v) + zero_point), for v of float32 (n, N)."""
+    """Counter of the codes q = saturate(round_half_even(v) + zero_point) that were met, for v of float32 (n, N)."""
 
     def __init__(self, output: Tensor, zero_point: int) -> None:
         codes = np.iinfo(output.dtype)
@@ -158,7 +158,7 @@ class RoundingCounter:
         return codes
 
     def result_of(self, reachable: RoundingCounter) -> LayerCoverage:
-        """What was met, of what `reachable` met that was given every v at which something changes."""
+        """Return what was met; `reachable` was given every v at which the result changes, and has all that can be."""
         rows = (
             (Quantity.CODES, self.codes, reachable.codes, self._activations),
             (Quantity.TIES, self._ties, reachable._ties, self._tied),

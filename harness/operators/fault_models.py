@@ -138,7 +138,7 @@ def _wrong_ranges(rounded: Real, codes: Codes) -> Iterator[FaultModel]:
 
 
 def tails(size: int) -> list[int]:
-    """How many of `size` elements a loop over vector lanes may forget, and one."""
+    """Return the numbers of last elements out of `size` that a loop over vector lanes may omit, and 1."""
     return sorted({1, *(size % lanes for lanes in TAIL_LANES)} - {0})
 
 

@@ -61,5 +61,5 @@ class Mul(BinaryLayer):
 
     @property
     def transparent(self) -> bool:
-        """Whether ONNX Runtime may leave it out because it multiplies by 1."""
+        """True if it multiplies by 1, so that ONNX Runtime may remove it."""
         return self.factor is not None and bool((self.factor == 1).all())

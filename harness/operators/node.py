@@ -45,7 +45,7 @@ class Node:
         return RequestError(f"model {self.model!r}: node {self.name!r} ({self.operator}): {reason}", accepted)
 
     def has(self, position: int) -> bool:
-        """Whether the optional input is given."""
+        """Return whether the optional input is given."""
         return position < len(self.inputs) and bool(self.inputs[position])
 
     def require_inputs(self, least: int, most: int) -> None:

@@ -33,7 +33,7 @@ class ProofStep(enum.Enum):
 
 
 class StageKind(enum.Enum):
-    """What a stage does; the value is the last part of its name."""
+    """The kind of a stage; the value is the last part of its name."""
 
     COMPUTE = "compute"
     """The whole layer, from the values of its inputs, one input after the other, to its output."""
@@ -94,7 +94,7 @@ Shown: TypeAlias = Outputs | Steps | Numbers | Pairs | Fact
 
 @dataclass(frozen=True, eq=False)
 class Causes:
-    """How to find the cause of a counterexample: notable inputs of the stage, and the outputs of fault models."""
+    """The data to find the cause of a counterexample: notable inputs of the stage, and the outputs of fault models."""
 
     inputs: Callable[[], Array]
     expected: Callable[[Array], Array]

@@ -37,7 +37,7 @@ class Rename(Selection):
 
     @property
     def transparent(self) -> bool:
-        """Whether ONNX Runtime moves quantisers across it before it fuses: it does."""
+        """True, as ONNX Runtime moves quantisers across it before it fuses layers."""
         return True
 
     def prepare(self) -> Evaluate:

@@ -108,7 +108,7 @@ def round_to_integer(magnitude: Magnitude) -> Integers:
 
 
 def is_half_way(magnitude: Magnitude) -> npt.NDArray[np.bool_]:
-    """Whether the magnitude lies exactly half way between two integers: a tie."""
+    """Return whether the magnitude lies exactly half way between two integers: a tie."""
     right = np.clip(-magnitude.exponent, 1, 62)
     halves = (magnitude.significand << 1) >> right
     exact = halves << right == magnitude.significand << 1

@@ -72,7 +72,7 @@ class Sub(BinaryLayer):
 
     @property
     def transparent(self) -> bool:
-        """Whether ONNX Runtime may leave it out because it subtracts 0."""
+        """True if it subtracts 0, so that ONNX Runtime may remove it."""
         return self.subtrahend is not None and not self.subtrahend.any()
 
     @property

@@ -27,11 +27,11 @@ from harness.operators.base import Layer
 from harness.plan.split import Share, Split, parse
 
 Sync: TypeAlias = Literal["barrier", "flag"]
-"""How items hand over: they meet at a `pthread_barrier_t`, or the reader alone waits, for a flag of the writer."""
+"""The way items synchronise: at a `pthread_barrier_t`, or by a flag of the writer for which the reader waits."""
 
 
 Supports: TypeAlias = Callable[[str, Layer], bool]
-"""Whether the target of this name computes the layer."""
+"""The predicate that the target of this name computes the layer."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Task:
-    """What one item computes of one layer: columns `start` to `stop`, in the pipeline's stage `stage`.
+    """The part of a layer that one item computes: columns `start` to `stop`, in the pipeline's stage `stage`.
 
     `buffers` is how many copies its buffer has: more than 1 only where a task of a later stage reads it.
     """
@@ -61,7 +61,7 @@ class Task:
 
 @dataclass(frozen=True)
 class HandOver:
-    """What orders the task that writes a shared buffer before those that read it, once an execution.
+    """The synchronisation, once per execution, of the task that writes a shared buffer with those that read it.
 
     `items` are the writer's item and those of the readers.  It is named after the task that it is there for; it orders
     all that the writer has done before, and at a barrier, which all items leave together, all that each of them has.
@@ -112,18 +112,18 @@ class Plan:
 
     @property
     def depth(self) -> int:
-        """How many executions are under way at the same time: the stages of the pipeline, 1 if there is none."""
+        """The number of executions at the same time: the stages of the pipeline, 1 without one."""
         return 1 + max(task.stage for task in self.tasks)
 
     def sources(self, task: Task) -> tuple[tuple[Task, ...], ...]:
-        """For every tensor that the layer of `task` reads the tasks that write it; none write the network's input."""
+        """Return for every tensor that the layer of `task` reads the tasks that write it; no task writes the input."""
         layers = self.network.layers
         writer = {layer.output.name: index for index, layer in enumerate(layers)}
         return tuple(self.tasks_of(writer[name]) if name in writer else () for name in layers[task.layer].sources)
 
     @cached_property
     def reads(self) -> tuple[tuple[int, ...], ...]:
-        """For every task the tasks whose buffers it reads, source by source."""
+        """The tasks whose buffers each task reads, source by source."""
         return reads(self.network.layers, self.tasks)
 
     def part(self, task: Task) -> Layer:
@@ -255,7 +255,7 @@ def unused(name: str, taken: set[str]) -> str:
 
 
 def reads(layers: Sequence[Layer], tasks: Sequence[Task]) -> tuple[tuple[int, ...], ...]:
-    """For every task the indices of those whose buffers it reads, source by source."""
+    """Return for every task the indices of those whose buffers it reads, source by source."""
     writer = {layer.output.name: index for index, layer in enumerate(layers)}
     parts: dict[int, list[int]] = {}
     for index, task in enumerate(tasks):
@@ -303,11 +303,11 @@ def _schedule(
 
 Schedules: TypeAlias = tuple[list[HandOver], list[list[Step]]]
 Meetings: TypeAlias = Mapping[int, AbstractSet[int]]
-"""By the task that they are there for: the items that meet its own, right behind its layer."""
+"""Meetings by the task that requires them: the items that meet its item, directly after its layer."""
 
 
 def _meetings(tasks: Sequence[Task], read: Sequence[Sequence[int]], item_count: int) -> Schedules:
-    """By barriers: the writer of a layer meets those that lack it right behind that layer, so that none waits longer.
+    """Synchronise by barriers: the writer of a layer meets those that need it directly after that layer.
 
     A meeting also brings whatever each of the items has done before, so one may serve several reads: as long as a read
     would come too early a meeting is added for it, then each that the others make needless is taken away.
@@ -366,7 +366,7 @@ class _Walk:
 
 
 def _flags(tasks: Sequence[Task], read: Sequence[Sequence[int]], item_count: int) -> Schedules:
-    """By flags: raised right behind its task, waited for right before the first task that reads too early else.
+    """Synchronise by flags: set after the producer, awaited before its first consumer.
 
     A flag also brings whatever the writer's item has done, or waited for, before.
     """

@@ -1,4 +1,4 @@
-"""What is known of a plan before it runs: that its items describe the network, and that its schedule respects them.
+"""Checks of a plan before it runs: its items describe the network, and its schedule respects them.
 
 Three questions, each decided and not assumed: do the items' descriptions make sense together; do they have exactly the
 firing orders of the network; does every way in which the schedules can interleave respect the net.
@@ -21,7 +21,7 @@ from harness.plan.petri.net import Net
 from harness.plan.plan import Plan
 
 MARKINGS, TRANSITIONS = 2000, 300
-"""Of so small nets the markings are counted besides, up to so many: a second way to decide, as fast as the first."""
+"""Most markings and transitions of a net whose markings are counted too, as an independent decision."""
 
 
 @dataclass(frozen=True)

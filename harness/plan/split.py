@@ -1,4 +1,4 @@
-"""How a network is distributed over the items of a board: the words of `--split` and of a profile's `split`.
+"""Distribution of a network over the items of a board: the words of `--split` and of a profile's `split`.
 
 Each word is one choice; later ones override earlier ones for the layers that they name.
 
@@ -44,7 +44,7 @@ class Split:
 
 
 def parse(words: Sequence[str], network: Network, items: Sequence[str]) -> Split:
-    """What the words ask for; RequestError for one that says nothing, or what the network does not permit."""
+    """Return the split of these words; raise RequestError for unknown words, and for a split that is not possible."""
     shares: dict[int, tuple[Share, ...]] = {}
     for word in words:
         if word != PIPELINE:

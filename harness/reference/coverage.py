@@ -1,4 +1,4 @@
-"""What the vectors of a run exercised, layer by layer: what was met, of what each layer could meet.
+"""Coverage of the vectors of a run, layer by layer: what was met, of what each layer can reach.
 
 Reachable is what a layer can meet by itself, whatever codes or float32 numbers it is given.  The layers before it may
 never give it all of them, so that a share below 1 can be all that there is; what was not met was not compared.
@@ -21,7 +21,7 @@ LARGEST_MAPS = 1 << 31
 
 
 class Coverage:
-    """What the vectors added so far exercised; their order and the size of their chunks do not matter.
+    """Coverage of the vectors added so far, independent of their order and of the size of their chunks.
 
     Memory is bounded by the network alone: a bit for every reachable accumulator.
     """
@@ -44,7 +44,7 @@ class Coverage:
                 meter.add(*(value[start : start + BLOCK] for value in values))
 
     def result(self) -> tuple[LayerCoverage, ...]:
-        """What was met of every layer, in layer order."""
+        """Return the coverage of every layer, in layer order."""
         return tuple(meter.result() for meter in self._meters)
 
 
@@ -58,7 +58,7 @@ def total(layers: Iterable[LayerCoverage]) -> LayerCoverage:
 
 
 def describe(network: Network, layers: Sequence[LayerCoverage]) -> str:
-    """What was met of a network, in one sentence; of accumulators only where those of all layers were counted."""
+    """Describe the coverage of a network in one sentence; accumulators only if those of all layers were counted."""
     sums, ties = total(layers), total(layers[1:]).get(Quantity.TIES)
     pairs = list(zip(network.layers, layers, strict=True))
     codes = {layer.name: met[Quantity.CODES] for layer, met in pairs if Quantity.CODES in met}

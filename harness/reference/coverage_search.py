@@ -40,7 +40,7 @@ FIRST_STREAM = 1 << 63  # the seeded vectors have those from 0 on
 
 
 class StopReason(enum.Enum):
-    """Why there are no more vectors; the value says it in words."""
+    """The reason why the search ended; the value describes it."""
 
     MET = "the share is met"
     LIMIT = "no more vectors were allowed"
@@ -142,7 +142,7 @@ class Search:
         return new, row[at]
 
     def _frontier(self) -> Integers:
-        """For every code that nothing met the vector that met the reachable code next to it, if one did."""
+        """Return for every unmet code the vector that met an adjacent reachable code, if one did."""
         first, column = self._first_vector[self._reachable], self._reachable // VALUES
         same_column = column[1:] == column[:-1]
         below = np.append(-1, np.where(same_column, first[:-1], -1))

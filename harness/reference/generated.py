@@ -63,21 +63,21 @@ def pair_vectors(width: int) -> list[Generated]:
 
 @dataclass(frozen=True)
 class Passes:
-    """How often a program passes the same vectors: in blocks of drawn sizes, until there were enough executions."""
+    """The passes of a program over the same vectors, in blocks of drawn sizes, until there were enough executions."""
 
     passes: int
     executions: int
 
     @classmethod
     def of_blocks(cls, vectors: int, block: int, executions: int) -> Passes:
-        """In blocks of `block` vectors, the last of a pass of those that are left."""
+        """Return the passes in blocks of `block` vectors; the last block of a pass has the remaining ones."""
         of_pass = -(-vectors // block)
         done = -(-executions // of_pass)
         return cls(done, done * of_pass)
 
 
 def passes(vectors: int, block: int, seed: int, executions: int) -> Passes:
-    """What a program does that is asked for `executions` at least, with --random-block SEED and --block `block`."""
+    """Return the passes of a program for at least `executions`, with --random-block SEED and --block `block`."""
     sizes = _drawn_sizes(block, seed, executions + vectors)
     ends = np.cumsum(sizes)
     done = index = 0

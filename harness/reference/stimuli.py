@@ -27,7 +27,7 @@ Places: TypeAlias = npt.NDArray[np.intp]
 
 
 class VectorKind(enum.Enum):
-    """What a vector is for; the value says it in words."""
+    """The purpose of a vector; the value describes it."""
 
     UNIFORM = "uniform over the input box"
     CORNER = "corners and edges of the input box"
@@ -177,7 +177,7 @@ class _Seeded(Stimuli):
         return {kind.value: counts[kind] for kind in VectorKind if counts[kind]}
 
     def _pattern(self, count: int) -> Counter[VectorKind]:
-        """How many of the first `count` vectors are of each kind, were the bank of ties endless."""
+        """Return how many of the first `count` vectors are of each kind if the bank of ties is unlimited."""
         return Counter(self._kind(index) for index in range(count))
 
     def _kind(self, index: int) -> VectorKind:
@@ -231,7 +231,7 @@ def _corners(box: Vectors, vectors: Vectors, v: Array) -> Vectors:
 
 
 def _from_grid(grid: Vectors, box: Vectors, v: Array, vectors: Vectors) -> Vectors:
-    """For each input a value of the sorted grid within the box; where the box has none, the input as it was."""
+    """Return for each input a value of the sorted grid within the box; without one, the input unchanged."""
     first = np.searchsorted(grid, box[0], side="left")
     count = np.searchsorted(grid, box[1], side="right") - first
     index = first + (v * count).astype(np.int64)

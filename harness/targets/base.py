@@ -118,7 +118,7 @@ class Target(ABC):
     assumptions: str = ""
     """Assumptions of a proof about items of this target, in whole sentences, beyond those about all items."""
     fuses_tasks: bool = False
-    """Whether the forward of a launch's first task may compute the whole launch; otherwise each task is a launch."""
+    """True if the forward of a launch's first task may compute the whole launch; otherwise each task is a launch."""
 
     def __init__(self, variant: str = "") -> None:
         self.variant = variant

@@ -36,7 +36,7 @@ PROTOCOL = 6  # PROTOCOL in kernels/program/inference.c
 
 
 class BuildInputs(Entries):
-    """What shapes the program besides sources, the compiler's identity and flags."""
+    """The inputs that shape the program besides sources, the compiler's identity and flags."""
 
     command: Sequence[str]
     definitions: Sequence[str]
@@ -92,7 +92,7 @@ def build(program: Program, profile: Profile, cache: Path) -> Bundle:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a bundle is built from: sources by their paths in it, e.g. kernels/c/qgemm.h, and who compiles them.
+    """The inputs of a build: sources by their paths in the bundle, e.g. kernels/c/qgemm.h, and their compilers.
 
     `kernels` pairs a compiler that is not C's with what all items together give it.  `headers` are the SHA-256 of the
     system's headers that the sources include, see toolchain.headers.
@@ -106,7 +106,7 @@ class Recipe:
 
     @property
     def definitions(self) -> tuple[str, ...]:
-        """Of the C preprocessor, but for the hash."""
+        """The definitions for the C preprocessor, without the hash."""
         return definitions_of(self.profile)
 
     @functools.cached_property
@@ -151,7 +151,7 @@ class Recipe:
 
 
 def _is_unit(path: Path) -> bool:
-    """Whether it is always compiled: what lies below a target's folder is if the compiler of its kernels says so."""
+    """Return whether it is always compiled; of files in subfolders of a target its kernel compiler decides."""
     return path.suffix == ".c" and len(path.parts) <= UNIT_DEPTH and path.parts[0] != "simulators"
 
 
@@ -274,7 +274,7 @@ def _sha256(content: bytes) -> str:
 
 
 def _intact(folder: Path, sha256: str) -> bool:
-    """Whether the cached bundle is complete and unmodified."""
+    """Return whether the cached bundle is complete and unmodified."""
     try:
         manifest = Manifest.read(folder / MANIFEST)
         hashes = {path: _sha256((folder / path).read_bytes()) for path in manifest.files}

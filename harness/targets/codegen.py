@@ -274,7 +274,7 @@ def _served(plan: Plan, launches: Sequence[PlannedLaunch]) -> list[Sequence[Task
 
 
 def _source_buffers(plan: Plan, task: Task) -> list[str]:
-    """What the task's code calls the buffers of its sources."""
+    """Return the names of the buffers of the task's sources in its code."""
     return [_source_buffer(task, index, writers) for index, writers in enumerate(plan.sources(task))]
 
 
@@ -289,7 +289,7 @@ def _output(task: Task) -> str:
 
 
 def _array(task: Task) -> str:
-    """What the buffer is called, or the array of its copies."""
+    """Return the name of the buffer, or of the array of its copies."""
     return _output(task) if task.buffers == 1 else f"{task.name}_copies"
 
 
@@ -331,7 +331,7 @@ def _split_sources(plan: Plan, task: Task) -> list[tuple[int, tuple[Task, ...]]]
 
 
 def _buffer(task: Task, part: Layer) -> str:
-    """With copies for executions that are under way at the same time, where it takes any."""
+    """Return the declaration of the buffer, with copies for executions that run at the same time."""
     copies = f"[{task.buffers}]" if task.buffers > 1 else ""
     array = f"{_array(task)}{copies}[BLOCK][{part.size}]"
     return f"static {C_TYPES[part.dtype.name]} {array} __attribute__((aligned(64)));"
@@ -343,7 +343,7 @@ def _buffers_ahead(plan: Plan, task: Task, served: Sequence[Task]) -> list[str]:
 
 
 def _place(task: Task) -> tuple[int, int]:
-    """By which the tasks of a plan are in order."""
+    """Return the sort key of a task: its layer, then its first column."""
     return task.layer, task.start
 
 

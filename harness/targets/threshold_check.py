@@ -22,7 +22,7 @@ THREADS = 2
 
 @dataclass(frozen=True)
 class ThresholdCheck:
-    """How many inputs of a layer's thresholds were tried."""
+    """The number of inputs for which the thresholds of a layer were compared with the formula."""
 
     layer: str
     cases: int

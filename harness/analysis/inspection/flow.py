@@ -68,7 +68,7 @@ class Argument(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """What was read through an argument: data, or a pointer that the caller has put there."""
+    """A value read through an argument: data, or a pointer that the caller stored there."""
 
     numbers: frozenset[int]
 
@@ -104,7 +104,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a function.  `order` holds for each call, and for the entry (-1), the next possible calls.
+    """The facts about a function.  `order` holds for each call, and for the entry (-1), the next possible calls.
 
     In `order` -2 stands for the end of the function.  `strange` lists instructions that do more than compute from
     registers and memory alone; `gaps` says what could not be followed.

@@ -35,7 +35,7 @@ LOST_SHARE = 0.01  # of the greatest output; float16 itself rounds to 0.0005
 
 @dataclass(frozen=True)
 class Agreement:
-    """How near the float network is to its file: all outputs of all `vectors` are within their bound.
+    """The distance of the float network from its file: all outputs of all `vectors` are within their bound.
 
     `difference` is the largest found; `tightest_difference` and `tightest_bound` are those of the output that came
     nearest to its bound.

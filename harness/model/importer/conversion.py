@@ -26,7 +26,7 @@ INT32 = np.dtype(np.int32)
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """What a QGemm multiplies: the scales and zero points, the weights (K, N)."""
+    """The factors of a QGemm: scales and zero points, weights (K, N)."""
 
     a_scale: Array
     a_zero_point: Array
@@ -37,7 +37,7 @@ class Factors:
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """What a product becomes: codes, or float32 where scale and zero point are None."""
+    """The output of a product: codes, or float32 if scale and zero point are None."""
 
     name: str
     scale: Array | None = None
@@ -62,7 +62,7 @@ class Conversion:
         self.notes: list[str] = []
 
     def follows(self, *operators: str) -> bool:
-        """Whether the next node is one of these, of ONNX's own domain."""
+        """Return whether the next node is one of these, of ONNX's own domain."""
         return bool(self.links) and self.links[0].operator in [("", operator) for operator in operators]
 
     def emit(

@@ -1,4 +1,4 @@
-"""What the readers of ONNX share: bytes -> constants folded, one chain of nodes, the shape of what each reads."""
+"""Shared reader of ONNX: bytes -> folded constants, one chain of nodes, the shape of the inputs of each."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Graph:
         return known.shape
 
     def is_constant(self, name: str) -> bool:
-        """Whether the tensor does not depend on the input."""
+        """Return whether the tensor is independent of the input."""
         return name in self.constants or name in self.dequantised
 
 
@@ -187,7 +187,7 @@ def _input_shape(value: onnx.ValueInfoProto, name: str) -> Shape:
 
 
 def _fold(node: Node, constants: dict[str, Array], dequantised: dict[str, Dequantised]) -> bool:
-    """Whether the node's result is a constant; it is then added to `constants` or `dequantised`."""
+    """Add the node's result to `constants` or `dequantised` if it is a constant; return whether it is."""
     if domain_of(node.proto) or not all(name in constants for name in node.inputs if name):
         return False
     output = node.proto.output[0]
@@ -236,7 +236,7 @@ def _cast(node: Node) -> Array:
 
 
 def _multiply(node: Node) -> Array:
-    """As IEEE 754 has it: one rounding, the same everywhere."""
+    """Compute as IEEE 754 requires: one rounding, the same everywhere."""
     first, second = (node.constants[name] for name in node.inputs)
     if first.dtype not in (np.float32, np.float64):
         raise node.refusal(f"multiplies {first.dtype} constants", "float32 constants")

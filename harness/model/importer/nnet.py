@@ -32,7 +32,7 @@ SIZE = re.compile(r"0*[1-9][0-9]{0,8}")
 
 @dataclass(frozen=True, eq=False)
 class NnetFile:
-    """What such a file holds: `low`, `high`, `mean`, `range` (K,) in physical units, those of the output apart."""
+    """The content of such a file; `low`, `high`, `mean` and `range` of the inputs are (K,), in physical units."""
 
     comments: tuple[str, ...]
     steps: tuple[Step, ...]

@@ -66,7 +66,7 @@ class Canonical:
 
 
 def is_quantised(graph: Graph) -> bool:
-    """Whether some operator of the model quantises, dequantises or multiplies integers."""
+    """Return whether an operator of the model quantises, dequantises or multiplies integers."""
     names = {node.operator for node in graph.nodes}
     return bool(graph.dequantised) or any(
         name.startswith("Q") or "Quantize" in name or "Integer" in name for name in names
@@ -211,7 +211,7 @@ def _dequantize_linear(conversion: Conversion, link: Link) -> None:
 
 
 def _undoes(quantise: tuple[Array, Array], dequantise: tuple[Array, Array]) -> bool:
-    """Whether q(d(code)) is the code: the same constants, and no product beyond float32."""
+    """Return whether q(d(code)) is the code: the same constants, and no product beyond float32."""
     same = quantise[0] == dequantise[0] and quantise[1] == dequantise[1] and quantise[1].dtype == dequantise[1].dtype
     return bool(same and 255.0 * float(quantise[0]) <= np.finfo(np.float32).max)
 

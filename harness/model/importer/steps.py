@@ -101,16 +101,16 @@ class _Errors:
 
     @property
     def bound(self) -> Floats64:
-        """What the distance may be at most, (n, K)."""
+        """The largest possible distance, (n, K)."""
         return np.asarray(np.abs(self.carried).sum(axis=1) + self.local)
 
     def multiplied(self, weight: Floats64) -> Floats64:
-        """What is carried behind a product: each local error is carried on by the weights of its value."""
+        """Return the errors after a product: the weights of a value propagate its local error."""
         return np.concatenate([self.carried @ weight, self.local[:, :, None] * weight], axis=1)
 
 
 def error_bound(steps: Iterable[Step], vectors: Floats64, dtype: np.dtype[Any]) -> Floats64:
-    """How far the last values (n, N) may be from the exact ones where the steps are computed in `dtype`."""
+    """Return bounds of the errors of the last values (n, N) if the steps are computed in `dtype`."""
     unit, eta = float(np.finfo(dtype).eps) / 2, float(np.finfo(dtype).smallest_subnormal)
     x, errors = vectors, _Errors(np.zeros((len(vectors), 0, vectors.shape[1])), np.zeros_like(vectors))
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows has no bound, and is not finite

@@ -44,7 +44,7 @@ RELEVANT_FEATURES = (
 
 
 class Defect(enum.Enum):
-    """What is wrong with a product of 8-bit matrices; the value says it in words."""
+    """A defect of a product of 8-bit matrices; the value describes it."""
 
     NONE = "exact"
     SATURATION = "sums of two products saturate to int16 (x86-64 without VNNI)"
@@ -53,7 +53,7 @@ class Defect(enum.Enum):
 
     @property
     def remedy(self) -> str:
-        """What to do about it."""
+        """The remedy."""
         return REMEDIES[self]
 
 

@@ -1,4 +1,4 @@
-"""How near a quantised network is to its float network, and how well its codes are used."""
+"""Distance of a quantised network from its float network, and use of its codes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def agreement(
 
 @dataclass(frozen=True)
 class LayerUse:
-    """What the input, or a layer of the float network, became.
+    """The quantised form of the input, or of a layer of the float network.
 
     `weight_scales` are the least and the greatest of its first term, None for the input; `range` are the values of its
     first and last code.  `codes_used` is the share of the 256 codes that were met, `saturated` the share of activations

@@ -23,7 +23,7 @@ _CODES_TO_NOTE = 16  # an input that meets fewer codes has lost most of what it 
 
 @dataclass(frozen=True)
 class Choices:
-    """How to quantise.
+    """Options of the quantisation.
 
     `vectors` and `seed` are those of the calibration and of `equalize`, which brings hidden neurons to more equal
     reach.  `residual` is the order of the weights' expansion, 1 for none.

@@ -18,7 +18,7 @@ Floats64: TypeAlias = npt.NDArray[np.float64]
 WeightKind: TypeAlias = Literal["int8-per-column", "int8", "uint8"]
 
 WEIGHT_MAX = 127
-"""Of the symmetric int8 kinds: -128 is not used, so that a weight and its negative are equally exact."""
+"""Largest code of the symmetric int8 kinds: without -128 a weight and its negative are equally exact."""
 
 _UINT8_MAX = 255
 
@@ -40,7 +40,7 @@ class Term:
     zero_point: npt.NDArray[Any]
 
     def values(self) -> Floats64:
-        """What the integers stand for, (weight - zero_point) * scale, exact in float64 (K, N)."""
+        """The values of the integers, (weight - zero_point) * scale, exact in float64 (K, N)."""
         return np.asarray((self.weight.astype(np.float64) - self.zero_point) * self.scale.astype(np.float64))
 
 

@@ -1,4 +1,4 @@
-"""What of an ONNX file the text form can say, and the names of everything else that a file holds."""
+"""ONNX fields that the text form covers, and the names of all other fields of a file."""
 
 from __future__ import annotations
 

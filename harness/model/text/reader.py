@@ -27,7 +27,7 @@ Annotated: TypeAlias = onnx.GraphProto | onnx.NodeProto | onnx.TensorProto | onn
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """What two texts give: the bytes of an ONNX file.
+    """The result of reading two texts: the bytes of an ONNX file.
 
     `name` is the name of the model that was described.  `original` tells that the head holds the SHA-256 of these
     bytes; otherwise they are a new model.
@@ -100,7 +100,7 @@ class _Reader:
             _dispatch(cursor, self._statements())
 
     def _statements(self) -> dict[str, Statement]:
-        """What may stand at the start of a line."""
+        """Return the readers of lines without indentation, by their first word."""
         texts = {name: self._text_field(self.model, name) for name in MODEL_TEXTS}
         integers = {name: self._integer_field(name) for name in MODEL_INTEGERS}
         values = {name: self._value(name) for name in ("input", "output", "value_info")}
@@ -118,7 +118,7 @@ class _Reader:
         }
 
     def _indented(self) -> dict[str, Statement]:
-        """What may stand indented, after the line that it belongs to."""
+        """Return the readers of indented lines, which belong to the line before, by their first word."""
         block = self.block
         if block is None:
             return {}

@@ -29,7 +29,7 @@ class Row:
 
     @property
     def key(self) -> str:
-        """What the line starts with: "weight"[3]."""
+        """The start of the line: "weight"[3]."""
         place = f"[{', '.join(map(str, self.index))}]" if self.index else ""
         return f"{quoted(self.name)}{place}"
 
@@ -42,7 +42,7 @@ def constants(graph: onnx.GraphProto) -> Iterator[tuple[str, TensorProto]]:
 
 
 def is_single(dims: Sequence[int]) -> bool:
-    """Whether a tensor of this shape has one value, which then stands in its declaration."""
+    """Return whether a tensor of this shape has one value, which its declaration then contains."""
     return math.prod(dims) == 1
 
 
@@ -62,7 +62,7 @@ def _places(axes: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 
 def declaration(tensor: TensorProto, name: str | None) -> str:
-    """How a tensor is declared: name, type, shape, where ONNX stores its values, and its value if it is one."""
+    """Return the declaration of a tensor: name, type, shape, ONNX field of its values, and its value if it is one."""
     words = [] if name is None else [quoted(name)]
     words += [TYPE_NAMES[tensor.data_type], _shape(tensor.dims), "raw" if tensor.HasField("raw_data") else "typed"]
     return " ".join(words) + (f" = {_words(values(tensor))[0]}" if is_single(tensor.dims) else "")

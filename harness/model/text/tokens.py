@@ -32,7 +32,7 @@ class Source:
 
 
 def weights_path(path: Path) -> Path:
-    """Where the weights file of the description at `path` lies: acas.weights.txt beside acas.txt."""
+    """Return the path of the weights file of the description at `path`: acas.weights.txt for acas.txt."""
     return path.with_name(f"{path.stem}.weights{path.suffix}")
 
 
@@ -62,7 +62,7 @@ class Cursor:
         return RequestError(f"{self.file}, line {self.number}: expected {expected}, found {found}", HOW_TO_MEND)
 
     def accept(self, pattern: re.Pattern[str]) -> str | None:
-        """What `pattern` matches next, after blanks; None, without moving, where it does not."""
+        """Return the next match of `pattern`, after blanks; None, without moving, if there is none."""
         match = pattern.match(self.text, self._after_blanks())
         if match is None:
             return None
@@ -70,7 +70,7 @@ class Cursor:
         return match.group()
 
     def accept_sign(self, sign: str) -> bool:
-        """Whether the punctuation `sign` comes next."""
+        """Return whether the punctuation `sign` comes next."""
         start = self._after_blanks()
         found = self.text.startswith(sign, start)
         self.position = start + len(sign) if found else self.position
@@ -153,7 +153,7 @@ class Cursor:
         return text
 
     def at_end(self) -> bool:
-        """Whether nothing but a comment is left."""
+        """Return whether nothing but a comment is left."""
         before = self.position
         ended = self.accept(COMMENT) is not None
         self.position = before

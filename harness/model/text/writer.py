@@ -74,7 +74,7 @@ def _head(name: str, onnx_sha256: str, weights_sha256: str) -> Lines:
 
 
 def _semantics(model: onnx.ModelProto) -> Lines:
-    """What the model's operators compute, once each, in the order of their first use."""
+    """Return the formulas of the model's operators, once each, in the order of their first use."""
     yield "\n# What the operators compute, for every vector:"
     yield from _comments(GENERAL, "#   ")
     for name, operator in {node.op_type: operators.of_node(node) for node in model.graph.node}.items():
@@ -115,7 +115,7 @@ def _opset(opset: onnx.OperatorSetIdProto) -> str:
 
 
 def _property(entry: onnx.StringStringEntryProto) -> str:
-    """As it is after a colon where it is one readable line, otherwise in quotes."""
+    """Return a text after a colon if it is one readable line, otherwise in quotes."""
     plain = entry.value and entry.value.isprintable() and entry.value == entry.value.strip(" ")
     return f"metadata_props {quoted(entry.key)}" + (f": {entry.value}" if plain else f" {quoted(entry.value)}")
 
@@ -157,7 +157,7 @@ def _comment(tensor: onnx.TensorProto, readers: Sequence[str]) -> str:
 
 
 def _readers(graph: onnx.GraphProto) -> dict[str, list[str]]:
-    """For every tensor the nodes that read it, and as what."""
+    """Return for every tensor the nodes that read it, and their inputs."""
     readers = defaultdict(list)
     for node in graph.node:
         for position, name in enumerate(node.input):
@@ -202,7 +202,7 @@ def _weights(model: onnx.ModelProto) -> Lines:
 
 
 def _difference(original: onnx.ModelProto, read_back: onnx.ModelProto) -> str:
-    """What was lost: the path of the first field whose values differ, or else the order of the fields."""
+    """Return what was lost: the path of the first field whose values differ, or else the order of the fields."""
     ours, theirs = (dict(leaves(model, "model")) for model in (original, read_back))
     differing = (path for path in ours | theirs if ours.get(path) != theirs.get(path))
     return next(differing, "the order in which its fields stand in the file")

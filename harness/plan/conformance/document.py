@@ -1,4 +1,4 @@
-"""What a run document says of conformance: the conditions under which was traced, what the net forbids, the waiting.
+"""The conformance section of a run document: the conditions of the traces, violations of the net, waiting times.
 
 All of it is plain JSON.  Waiting times and the picture are those of the first condition, which should be the one in
 which nothing was disturbed: delays are there to find orders, and say nothing about times.
@@ -55,7 +55,7 @@ def document(plan: Plan, conditions: Sequence[Condition]) -> dict[str, Any]:
 
 
 def picture(plan: Plan, trace: Trace) -> dict[str, Any]:
-    """What the swimlanes show: the schedule, and one execution of a trace without gaps, or a few of a pipeline.
+    """Return the data of the swimlanes: the schedule, and one execution of a trace without gaps, of a pipeline a few.
 
     depth, sync          of the plan
     items                [{name, steps: [{kind, name, stage}]}], the schedule

@@ -44,7 +44,7 @@ def check(plan: Plan) -> tuple[PlanDefect, ...]:
 
 
 def work_together(plan: Plan) -> bool:
-    """Whether the plan lets two items work at the same time: no hand-over orders some task of one and of the other."""
+    """Return whether two items can work at the same time: no hand-over orders some task of one and of the other."""
     run = _Run(plan)
     run.finish()
     pairs = itertools.combinations(range(len(plan.tasks)), 2)
@@ -75,7 +75,7 @@ def _early_read(plan: Plan, source: int, index: int, late: int) -> str:
 
 
 def _unordered(plan: Plan, written: Task, task: Task) -> str:
-    """Why no hand-over orders two tasks of one tick."""
+    """Explain why no hand-over orders two tasks of one tick."""
     between = [h.name for h in plan.hand_overs if {written.item, task.item} <= set(h.items)]
     if not between:
         return f"there is no hand-over between {item_names(plan, (written.item, task.item))}"
@@ -156,7 +156,7 @@ class _Run:
         return min(one.stage, other.stage) == 0 and self.places[first] < self.known[second][one.item]
 
     def deadlock(self) -> tuple[PlanDefect, ...]:
-        """Where every item that is stuck waits, and for whom."""
+        """Return at which hand-over every blocked item waits, and for which items."""
         waits = [
             f"{self.plan.items[item].name} waits at hand-over {self.plan.hand_overs[step.hand_over].name} "
             f"for {item_names(self.plan, self._awaited(step))}"

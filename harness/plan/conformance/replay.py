@@ -73,7 +73,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class Conformance:
-    """What a trace is to the net of its plan: a path of it, or how it is not, in the order of the executions."""
+    """The result of a replay: the trace is a path of the net, or the violations in the order of the executions."""
 
     executions: int
     events: int
@@ -81,7 +81,7 @@ class Conformance:
 
     @property
     def conforms(self) -> bool:
-        """Whether every observed execution is a path of the net."""
+        """Return whether every observed execution is a path of the net."""
         return not self.violations
 
 

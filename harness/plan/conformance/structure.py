@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from harness.plan.plan import Compute, Cross, Plan, Step, Task
 
 DefectKind: TypeAlias = Literal["structure", "deadlock", "data", "overwrite"]
-"""What a mistake breaks: the plan's form, its progress, a read after its write, or a copy that is still read."""
+"""The property that a mistake breaks: form of the plan, progress, a read after its write, a copy that is still read."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class PlanDefect:
 
 
 def malformed(plan: Plan) -> tuple[PlanDefect, ...]:
-    """What makes `plan` none that can be run; nothing of it depends on the order of steps."""
+    """Return the defects for which `plan` cannot run, independent of the order of steps."""
     texts = [*_unknown(plan), *_numbers(plan)]
     if not texts:  # or the others could not name what they speak of
         texts = [*_names(plan), *_columns(plan), *_order(plan), *_steps(plan)]
@@ -34,7 +34,7 @@ def malformed(plan: Plan) -> tuple[PlanDefect, ...]:
 
 
 def source_tasks(plan: Plan) -> tuple[tuple[int, ...], ...]:
-    """For every task the indices of those that write what it reads, by the tensors that the network names.
+    """Return for every task the indices of those that write its sources, by the tensors that the network names.
 
     Told from the network alone, so that a mistake of `Plan.reads` would be seen.
     """

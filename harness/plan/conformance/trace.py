@@ -23,7 +23,7 @@ from harness.plan.plan import Compute, Plan, Step
 
 Times: TypeAlias = npt.NDArray[np.int64]
 EventKind: TypeAlias = Literal["layer", "barrier", "flag"]
-"""What a step is: of a task, or one of the two ways to hand over."""
+"""The kind of a step: of a task, or one of the two ways to synchronise."""
 
 KINDS: tuple[EventKind, ...] = ("layer", "barrier", "flag")
 LATEST = int(np.iinfo(np.int64).max)
@@ -78,7 +78,7 @@ class Trace:
 
     @property
     def executions(self) -> int:
-        """How many executions there should be."""
+        """The number of executions that were requested."""
         return len(self.begin_ns)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What synchronising costs: how long every item waited at every hand-over, and at the end of every tick.
+"""Cost of synchronisation: the time that every item waited at every hand-over, and at the end of every tick.
 
 A hand-over's waiting is the time from an item's coming to it to its leaving.  It contains what the crossing itself
 takes: nobody waits at a barrier for less than that.  At the end of a tick all items wait for the one that ends last;
@@ -41,7 +41,7 @@ def waiting(plan: Plan, trace: Trace) -> tuple[Waiting, ...]:
 
 
 def durations_ns(trace: Trace) -> Times:
-    """How long each execution took, int64 (executions,): from its first step's begin to its last one's end."""
+    """Return the duration of each execution in ns, int64 (executions,), from its first begin to its last end."""
     durations: Times = trace.end_ns.max(axis=1) - trace.begin_ns.min(axis=1)
     return durations
 

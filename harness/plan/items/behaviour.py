@@ -1,4 +1,4 @@
-"""How the net of items behaves: whether its steps conflict, and where all its paths end.
+"""Behaviour of the net of items: conflicts of its steps, and the ends of all its paths.
 
 One run decides it (see `harness.plan.petri.structure`); markings that were counted besides must say the same.
 """
@@ -29,13 +29,13 @@ class Check:
 
 
 def conflict_free(net: Net) -> Check:
-    """Whether each step keeps away from the tokens of others, by the arcs of the net."""
+    """Check by the arcs of the net that no step takes the tokens of another."""
     found = tuple(_conflict(net, conflict) for conflict in conflicts(net))
     return Check("no conflict", "no step takes what another needs", found)
 
 
 def final_marking(net: Net, reachable: Reachable) -> Check:
-    """Whether every path ends in the final marking: decided by one run, or where steps conflict by all markings.
+    """Check that every path ends in the final marking: by one run, or by all markings if steps conflict.
 
     RuntimeError if `reachable` contradicts the run: a bug in here.
     """
@@ -50,7 +50,7 @@ def name_of(net: Net, transition: int) -> str:
 
 
 def why_stuck(net: Net) -> tuple[str, ...]:
-    """Why transitions of a conflict-free net never fire; empty if all do."""
+    """Return why transitions of a conflict-free net never fire; empty if all do."""
     return tuple(_blockage(net, each) for each in blockages(net, run(net)))
 
 
@@ -88,7 +88,7 @@ def _blockage(net: Net, blockage: Blockage) -> str:
 
 
 def _amiss(net: Net, marking: Marking) -> Iterator[str]:
-    """Where a marking is not the final one."""
+    """Yield the differences between a marking and the final one."""
     for kind in net.kinds:
         there, wanted = net.count(marking, kind), net.count(net.end, kind)
         if there != wanted:

@@ -1,4 +1,4 @@
-"""Whether the descriptions of items make sense together; where not, who is wrong about which variable.
+"""Checks that the descriptions of items are consistent; a finding names item and variable.
 
 Each check answers for itself and lists every counterexample.  None of them depends on counting markings: the net of a
 sound description is conflict-free (see `harness.plan.petri.structure`), and one run of such a net shows how all runs
@@ -78,7 +78,7 @@ def _assigns(instruction: Instruction) -> str:
 
 
 def _meaning(origins: Origins, item: str, instruction: Instruction) -> object:
-    """What the name that an instruction defines stands for: equal for the same declaration, or where it comes from."""
+    """Return the meaning of the name that an instruction defines: equal for equal declarations or origins."""
     if isinstance(instruction, Send):
         return "shared"
     origin = origins.origin(item, instruction.output)
@@ -194,7 +194,7 @@ def _late(items: Items) -> Iterator[str]:
 
 
 def _lacks(instruction: Instruction, known: set[str], sent: set[tuple[str, str]]) -> str:
-    """What an instruction still waits for, in words; empty if for nothing."""
+    """Describe what an instruction waits for; empty for nothing."""
     if isinstance(instruction, Get):
         there = (instruction.source, instruction.shared) in sent
         return "" if there else f"{instruction.shared} of {instruction.source}"

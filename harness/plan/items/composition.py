@@ -1,4 +1,4 @@
-"""Whether items compose to their network: what they compute together is the network, no less, no more, nothing else.
+"""Check that items compose to their network: together they compute all of it and nothing else.
 
 Every operation of the network is done by one item, or its columns by several, each once, on the same tensors with the
 same constants.  What a local name means follows from the texts: a tensor that was got is what its writer sent.  That
@@ -46,7 +46,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Work:
-    """What an item computes, and by which of its tensors; `item` is its name."""
+    """The columns that an item computes, and its tensor with them; `item` is its name."""
 
     item: str
     tensor: str
@@ -81,7 +81,7 @@ def check(description: Description, files: Mapping[str, str]) -> tuple[Work, ...
 
 @dataclass(frozen=True)
 class _Reporter:
-    """What messages need: the items' files, by name ("" for a whole network's), and what they are compared with."""
+    """The facts for messages: files of the items by name ("" for that of a network), and subject of the comparison."""
 
     files: Mapping[str, str]
     whole: str
@@ -135,7 +135,7 @@ class _Whole:
 
 
 def _width(operation: Operation, widths: Mapping[str, int]) -> int:
-    """How many columns an operation gives: those that it names, or what its fragment says, or as many as it reads."""
+    """Return the number of columns of a result: as the operation or its fragment states, or as many as it reads."""
     if named := _named_columns(operation):
         return named[1] - named[0]
     first = operation.inputs[0]
@@ -152,11 +152,11 @@ def _named_columns(operation: Operation) -> tuple[int, int] | None:
 
 
 _Meaning: TypeAlias = "Variable | tuple[Columns, ...]"
-"""What an operation reads: a parameter, or columns side by side."""
+"""The operand of an operation: a parameter, or columns side by side."""
 
 
 class _Parts:
-    """What several graphs compute, beside the whole that it should be."""
+    """The works of several graphs, compared with the whole network."""
 
     def __init__(
         self, graphs: Mapping[str, Graph], parameters: Mapping[str, Array], whole: _Whole, reporter: _Reporter
@@ -241,7 +241,7 @@ class _Parts:
         return tuple(columns)
 
     def _source(self, item: str, name: str) -> Variable | Columns:
-        """What a local name stands for."""
+        """Return the parameter or the columns of a local name."""
         origin = self.origins.origin(item, name)
         declared = self.origins.declared.get(origin)
         if isinstance(declared, Variable):
@@ -272,7 +272,7 @@ class _Parts:
             self.reporter.require_same(work.item, f"{what} is at {list(index)}", found[index], wanted[index])
 
     def _require_declarations(self, item: str, graph: Graph) -> None:
-        """What a graph declares is what its instructions need and give."""
+        """Require that a graph declares exactly the inputs and outputs of its instructions."""
         taken, given = set(), {work.tensor for work in self.works.values() if self._is_output(item, work)}
         for entry in graph.instructions:
             if isinstance(entry, External):

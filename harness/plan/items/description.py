@@ -79,7 +79,7 @@ def refined(plan: Plan) -> Graph:
 
 
 def traces(plan: Plan) -> dict[str, str]:
-    """Where the tensor of every layer and task comes from: its ONNX node, and its columns if they are not all."""
+    """Return the origin of the tensor of every layer and task: its ONNX node, and its columns if they are not all."""
     layers = plan.network.layers
     origins = {layer.name: f"{layer.operator}, ONNX node {layer.node!a}" for layer in layers}
     parts = {
@@ -105,7 +105,7 @@ def layer_of(tensor: str, layers: Container[str]) -> str | None:
 
 
 def input_identifier(network: Network) -> str:
-    """What the network's input is called: its ONNX name as far as NNEF can write it, and like no layer or part."""
+    """Return the name of the network's input: its ONNX name as far as NNEF permits, and unlike any layer or part."""
     layers = {identifier(layer.name) for layer in network.layers}
     name = identifier(re.sub(r"[^A-Za-z0-9]+", "_", network.input.name))
     while not name[:1].isalpha() or layer_of(name, layers):
@@ -122,7 +122,7 @@ class _Step:
 
 
 def _task_steps(plan: Plan) -> list[_Step]:
-    """What every task computes; a tensor of several parts it reads as the list of these."""
+    """Return the operation of every task; it reads a tensor of several parts as their list."""
     return [
         _step(plan.part(task), identifier(task.name), _sources(plan, task), (task.start, task.stop))
         for task in plan.tasks
@@ -130,7 +130,7 @@ def _task_steps(plan: Plan) -> list[_Step]:
 
 
 def _sources(plan: Plan, task: Task) -> list[str | tuple[str, ...]]:
-    """What a task reads, by name."""
+    """Return the sources of a task, by name."""
     named = (tuple(identifier(writer.name) for writer in writers) for writers in plan.sources(task))
     return [names if len(names) > 1 else names[0] if names else input_identifier(plan.network) for names in named]
 
@@ -208,7 +208,7 @@ def _graph(network: Network, steps: Sequence[_Step], outputs: Iterable[str]) -> 
 
 
 class _Exchange:
-    """What the items of a plan send each other: the tasks that other items read, by index."""
+    """The tensors that the items of a plan send each other: the tasks that other items read, by index."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -232,11 +232,11 @@ class _Exchange:
         return Shared(self.names[task], (1, work.stop - work.start), kind)
 
     def send(self, task: int) -> Send:
-        """What the task's own item says."""
+        """Return the instruction of the task's own item."""
         return Send(self.names[task], self.readers[task], identifier(self.plan.tasks[task].name))
 
     def get(self, task: int) -> Get:
-        """What an item says that reads the task's result."""
+        """Return the instruction of an item that reads the task's result."""
         work = self.plan.tasks[task]
         return Get(identifier(work.name), self._item(work.item), self.names[task])
 

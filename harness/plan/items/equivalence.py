@@ -1,4 +1,4 @@
-"""Whether items do what the network does: the paper's property 3, decided.
+"""Decision of the paper's property 3: the items compute the network.
 
 The firing orders of the items' net, with the hand-overs (`sync`) left out, must be exactly those of the network's net:
 all that respect the data, and no other.  A layer that is split over items must stand in the network as its parts
@@ -31,7 +31,7 @@ END = "the end"  # no name of an operation
 
 @dataclass(frozen=True)
 class Equivalence:
-    """Whether the two nets have the same firing orders, and if not an order that only one of them permits.
+    """The decision whether the two nets have the same firing orders; if not, an order that only one of them permits.
 
     `equal` is None if it was not decided, which happens only to nets with conflicts and too many markings.  The counts
     are None where they are above the limit: the markings of either net (those of the items are not counted if those of
@@ -55,7 +55,7 @@ def equivalent(network: Graph, items: Sequence[ItemGraph], limit: int = LIMIT) -
 
 
 def compare(network: Net, items: Net, limit: int = LIMIT) -> Equivalence:
-    """Whether two nets have the same complete firing orders of their operations, those that are no `sync`."""
+    """Decide whether two nets have the same complete firing orders of their operations, which exclude `sync`."""
     reached = explore(network, limit)
     handing = explore(items, limit) if reached.complete else None
     by_firing, states = _by_firing(reached, handing, limit) if handing and handing.complete else (None, None)
@@ -137,7 +137,7 @@ def _different_order(network: Net, items: Net) -> str:
 def _differences(
     free: str, bound: str, before: Mapping[str, Mapping[str, int]], positions: Mapping[str, int]
 ) -> Iterator[_Difference]:
-    """For each operation that must wait in `bound` and not in `free`: it can fire there after just what it needs."""
+    """Yield each operation that must wait in `bound` and not in `free`, where it can fire after just its needs."""
     for name in positions:
         needs = before[free][name]
         if waits := before[bound][name] & ~needs:
@@ -204,7 +204,7 @@ def _firings(reached: Reachable, marking: Marking) -> Iterator[tuple[bool, str, 
 
 
 def _disagreement(order: tuple[str, ...], network_offers: Iterable[str], items_offers: Iterable[str]) -> str:
-    """What can follow an order here and not there."""
+    """Describe the operations that can follow an order in only one of the nets."""
     after = f"after {', '.join(order)}" if order else "at the beginning"
     here, there = (", ".join(sorted(offers)) for offers in (network_offers, items_offers))
     return f"{after} {NETWORK} can go on with {here}, {ITEMS} with {there}"

@@ -1,4 +1,4 @@
-"""What a network and its items are, as text says it: instructions over named tensors (NNEF and its extension).
+"""The texts of a network and its items as values: instructions over named tensors (NNEF and its extension).
 
 A graph is a list of instructions, each of which gives one tensor its value, once (static single assignment).  The
 graph of an item also sends tensors to other items and gets theirs, by shared variables (`variablesync`) with one
@@ -14,7 +14,7 @@ from typing import TypeAlias
 from harness.core.arrays import Array
 
 Value: TypeAlias = "float | int | str | tuple[Value, ...]"
-"""What an attribute of an operation may be: a number, a text, or a list of such."""
+"""The value of an attribute: a number, a text, or a list of these."""
 
 
 @dataclass(frozen=True)

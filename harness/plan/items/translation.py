@@ -1,4 +1,4 @@
-"""What the text of a network, and that of its items, means: Petri nets, by the paper's two translations.
+"""Semantics of the texts of a network and of its items: Petri nets, by the paper's two translations.
 
 Source: Gauffriau, De Albuquerque Silva, Pagetti, ERTS 2024 (see graphs.py), sections II.D and IV.C.
 
@@ -170,7 +170,7 @@ class _Union:
         )
 
     def _tokens(self, colour: str, name: str) -> Iterator[Tokens]:
-        """As many tokens as the item of this colour uses the tensor."""
+        """Yield one token for every use of the tensor by the item of this colour."""
         if count := self.uses[colour, name]:
             yield Tokens(self._place(colour, name), colour, count)
 

@@ -24,7 +24,7 @@ fragment get_var<? = scalar>(source: graphitem, data: variablesync) -> (output: 
 fragment send_var<? = scalar>(dest: graphitem[], data: scalar) -> (output: variablesync);
 """,
 }
-"""What items exchange data by (the paper's syntax 2 to 4), by name."""
+"""The operations by which items exchange data (the paper's syntax 2 to 4), by name."""
 
 
 def known() -> dict[str, Fragment]:

@@ -38,14 +38,14 @@ VERSION = "1.0"
 EXTENSIONS = ("KHR_enable_fragment_definitions", "KHR_enable_operator_expressions")
 
 DIGITS = 18
-"""Of an integer: as many as fit into 64 bits whatever they are."""
+"""Most digits of an integer: any number with so many digits fits into 64 bits."""
 
 TENSORS = {"tensor<scalar>": "scalar", "tensor<integer>": "integer"}
 
 
 @dataclass(frozen=True)
 class _Signature:
-    """What an operation takes, by name: the types of its tensors, then those of its constants; and what it gives."""
+    """The types of an operation's arguments by name, first tensors, then constants, and the type of its result."""
 
     tensors: dict[str, str]
     constants: dict[str, str]
@@ -148,7 +148,7 @@ class _Document:
             self.cursor.refuse("the end of the file")
 
     def _instruction(self, target: Token) -> Instruction | None:
-        """What stands behind `target =`; None for a shared variable's declaration, which gives nothing a value."""
+        """Return the instruction after `target =`; None for a shared variable's declaration, which assigns no value."""
         operation = self.cursor.take(TokenKind.NAME, "an operation")
         form = self.forms.get(operation.text)
         if form is None:
@@ -309,7 +309,7 @@ class _Document:
         return tuple(self._list("[", "]", lambda: self._integer("shape")))
 
     def _data_type(self) -> str:
-        """What stands in `<...>`, scalar if there is nothing."""
+        """Return the type in `<...>`; scalar without one."""
         if not self.cursor.skip("<"):
             return "scalar"
         if self.cursor.token.text not in TENSORS.values():
@@ -359,7 +359,7 @@ def _fragment_words(text: str) -> list[Token]:
 
 
 def _signature(text: str) -> _Signature:
-    """What the head of a fragment says."""
+    """Return the signature in the head of a fragment."""
     cursor = Cursor(text, "")
     cursor.expect("fragment")
     cursor.next()

@@ -87,7 +87,7 @@ def _declarations(
 
 
 def _steps(instructions: Iterable[Instruction], traces: Mapping[str, str]) -> Iterable[str]:
-    """What is computed, sent and got, in its order."""
+    """Return the lines of computations, sends and gets, in their order."""
     for entry in instructions:
         match entry:
             case Operation():

@@ -16,7 +16,7 @@ from harness.core.errors import RequestError
 
 
 class TokenKind(Enum):
-    """What a word is; its value is how a message calls it."""
+    """The kind of a word; the value is its name in messages."""
 
     NAME = "a name"
     SCALAR = "a decimal fraction such as 0.5"
@@ -93,11 +93,11 @@ class Cursor:
         return found
 
     def skip(self, symbol: str) -> bool:
-        """Whether the word here is `symbol`, which is left behind then."""
+        """Pass the current word if it is `symbol`; return whether it was."""
         return self.at(symbol) and bool(self.next())
 
     def at(self, word: str) -> bool:
-        """Whether the word here is the symbol or name `word`."""
+        """Return whether the current word is the symbol or name `word`."""
         return self.token.kind in {TokenKind.SYMBOL, TokenKind.NAME} and self.token.text == word
 
     def expect(self, *words: str) -> Token:
@@ -125,5 +125,5 @@ class Cursor:
         self.refuse_at(self.token, f"{expected}, found {self.token}", hint)
 
     def refuse_at(self, token: Token, expected: str, hint: str = "") -> NoReturn:
-        """As `refuse`, at a word that was passed already."""
+        """Refuse a word that was passed already."""
         raise refusal(self.file, token.line, token.column, expected, hint)

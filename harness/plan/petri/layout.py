@@ -1,4 +1,4 @@
-"""Where the places and transitions of a net stand in its picture, in SVG units.
+"""Positions of the places and transitions of a net in its picture, in SVG units.
 
 Each colour has a lane.  Operations (transitions that are no sync) stand from left to right by how many must come before
 them; in its lane an operation stands on a line with one that it reads, if there is room.  Behind each operation stands
@@ -97,7 +97,7 @@ def _sources(net: Net, index: int) -> tuple[int, ...]:
 
 
 def _columns(net: Net, order: tuple[int, ...]) -> dict[int, int]:
-    """For every transition how many operations must come before it, one after the other."""
+    """Return for every transition the length of the longest chain of operations before it."""
     columns: dict[int, int] = {}
     for index in order:
         known = [source for source in _sources(net, index) if source in columns]
@@ -106,7 +106,7 @@ def _columns(net: Net, order: tuple[int, ...]) -> dict[int, int]:
 
 
 def _rows(net: Net, order: tuple[int, ...], columns: Mapping[int, int]) -> dict[int, int]:
-    """For every operation its row within its lane."""
+    """Return for every operation its row within its lane."""
     rows: dict[int, int] = {}
     taken: set[tuple[str, int, int]] = set()
     for index in order:
@@ -191,7 +191,7 @@ def _syncs(net: Net, places: Mapping[str, Spot]) -> Iterator[tuple[int, Spot]]:
 def _beside(
     net: Net, syncs: Mapping[int, Spot], places: Mapping[str, Spot], hidden: Collection[str]
 ) -> Iterator[tuple[str, Spot]]:
-    """What else a sync takes from."""
+    """Yield the other places from which a sync takes tokens, with their positions."""
     for index, spot in syncs.items():
         others = (tokens.place for tokens in net.transitions[index].consumes if tokens.place not in places)
         for number, place in enumerate(place for place in others if place not in hidden):

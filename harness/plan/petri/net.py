@@ -23,7 +23,7 @@ Kind: TypeAlias = tuple[str, str]
 """A place and a colour; tokens of one kind cannot be told apart."""
 
 Marking = NewType("Marking", int)
-"""How many tokens of every kind there are, in the fields of one net: see `Net.tokens`."""
+"""The number of tokens of every kind, in the bit fields of one net: see `Net.tokens`."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Transition:
-    """What can happen: takes `consumes`, puts `produces`.
+    """An event that takes the tokens `consumes` and puts `produces`.
 
     `label` is what people read beside the name; a transition with `sync` only hands tokens on, from one colour to
     others, and is no event of its own when the firing orders of nets are compared.
@@ -93,16 +93,16 @@ class Net:
         return Marking(self._guards + self._packed(tokens))
 
     def tokens(self, marking: Marking) -> tuple[Tokens, ...]:
-        """What lies where, in the order of the net; kinds without a token are left out."""
+        """Return the tokens of a marking, in the order of the net; kinds without a token are left out."""
         counts = ((kind, self.count(marking, kind)) for kind in self.kinds)
         return tuple(Tokens(*kind, count) for kind, count in counts if count)
 
     def count(self, marking: Marking, kind: Kind) -> int:
-        """How many tokens of a kind there are; KeyError for one that the net does not have."""
+        """Return the number of tokens of a kind; raise KeyError for a kind that the net does not have."""
         return (marking >> self._shifts[kind]) & ~(-1 << (FIELD_BITS - 1))
 
     def is_enabled(self, marking: Marking, transition: int) -> bool:
-        """Whether the transition with this index can fire."""
+        """Return whether the transition with this index can fire."""
         need, guards = self._needs[transition]
         return (marking - need) & guards == guards
 
@@ -118,22 +118,22 @@ class Net:
 
     @cached_property
     def changes(self) -> tuple[int, ...]:
-        """For every transition the number that firing it adds to a marking."""
+        """The number that the firing of each transition adds to a marking."""
         return tuple(self._packed(t.produces) - self._packed(t.consumes) for t in self.transitions)
 
     @cached_property
     def consumers(self) -> Mapping[Kind, tuple[int, ...]]:
-        """For every kind the transitions that take tokens of it."""
+        """The transitions that take tokens of each kind."""
         return _by_kind(self.kinds, [t.consumes for t in self.transitions])
 
     @cached_property
     def producers(self) -> Mapping[Kind, tuple[int, ...]]:
-        """For every kind the transitions that put tokens of it."""
+        """The transitions that put tokens of each kind."""
         return _by_kind(self.kinds, [t.produces for t in self.transitions])
 
     @cached_property
     def followers(self) -> tuple[tuple[int, ...], ...]:
-        """For every transition those that take what it puts: all that firing it can enable."""
+        """The transitions that take tokens of each transition: all that its firing can enable."""
         return tuple(
             tuple(dict.fromkeys(index for tokens in t.produces for index in self.consumers[tokens.kind]))
             for t in self.transitions
@@ -149,7 +149,7 @@ class Net:
 
     @cached_property
     def _needs(self) -> tuple[tuple[int, int], ...]:
-        """For every transition what it takes, and the guards of these kinds."""
+        """The tokens that each transition takes, and the guards of these kinds."""
         return tuple(
             (self._packed(t.consumes), sum({self._guard(tokens.kind) for tokens in t.consumes}))
             for t in self.transitions

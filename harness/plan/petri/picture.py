@@ -64,7 +64,7 @@ class TransitionBox:
 
     @property
     def text(self) -> str:
-        """What it does, as far as it fits."""
+        """The label of the transition, shortened to fit."""
         return _short(self.name if self.sync else self.label or self.name)
 
 
@@ -172,13 +172,13 @@ def _wires(net: Net, layout: Layout, hues: dict[str, int]) -> Iterator[Wire]:
 
 
 def _beside(place: Spot, sync: Spot, tokens: Tokens, hue: int) -> Wire:
-    """From a small place to the sync on its right."""
+    """Return the wire from a small place to the sync on its right."""
     x1, x2 = place.x + SMALL_RADIUS, sync.x - SYNC_WIDTH / 2
     return Wire(f"M{x1:g} {place.y:g}H{x2:g}", hue, tokens.count, x1, place.y - 5)
 
 
 def _upright(place: Spot, sync: Spot, aside: float, tokens: Tokens, hue: int, *, up: bool) -> Wire:
-    """Between a place and the sync above it."""
+    """Return the wire between a place and the sync above it."""
     x = sync.x + aside
     bottom = place.y - math.sqrt(max(_radius(place) ** 2 - (x - place.x) ** 2, 0))
     top = sync.y + BAR_WIDTH / 2
@@ -204,7 +204,7 @@ def _into(place: Spot, operation: Spot, tokens: Tokens, hue: int, step: float) -
 
 
 def _down(place: Spot, operation: Spot, tokens: Tokens, hue: int) -> Wire:
-    """From above; around the operation there if this is another one below it."""
+    """Return the wire from a place above; it passes around operations between the two."""
     aside = place.x - operation.x
     x, y = operation.x + aside / 12, operation.y - BAR_HEIGHT / 2
     if operation.y - place.y == ABOVE:

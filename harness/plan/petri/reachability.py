@@ -46,7 +46,7 @@ class Reachable:
 
 
 def explore(net: Net, limit: int = LIMIT) -> Reachable:
-    """At most `limit` markings that `net` reaches, breadth first; with 0 not even the initial one is looked at."""
+    """Return at most `limit` markings that `net` reaches, breadth first; 0 excludes even the initial one."""
     if limit == 0:
         return Reachable(net, {}, {}, complete=False)
     steps: dict[Marking, tuple[Marking, int] | None] = {net.start: None}
@@ -67,6 +67,6 @@ def explore(net: Net, limit: int = LIMIT) -> Reachable:
 
 
 def _enabled_after(net: Net, marking: Marking, before: tuple[int, ...], fired: int) -> tuple[int, ...]:
-    """What can fire now could before, or waited for what has just been put."""
+    """Return the enabled transitions: each was enabled before, or takes tokens that were just put."""
     candidates = dict.fromkeys((*before, *net.followers[fired]))
     return tuple(index for index in candidates if net.is_enabled(marking, index))

@@ -1,4 +1,4 @@
-"""What the arcs of a net alone tell about all its firing orders, in time polynomial in its size.
+"""Properties of all firing orders of a net that follow from its arcs, in time polynomial in its size.
 
 A net is *conflict-free* when each kind of token comes from one source, suffices for all that take it, and no transition
 can fire twice.  Then no firing ever disables another: every transition fires at most once, all maximal paths fire the
@@ -49,7 +49,7 @@ class Blockage:
 
 
 def conflicts(net: Net) -> tuple[Conflict, ...]:
-    """Why `net` is not conflict-free; empty if it is."""
+    """Return the conflicts of `net`; empty if it is conflict-free."""
     about_tokens = (*_several_sources(net), *_competitions(net))
     twice = (Conflict((index,), None, "may fire twice, with the tokens of others") for index in repeatable(net))
     return (*about_tokens, *twice)
@@ -87,7 +87,7 @@ def run(net: Net) -> Run:
 
 
 def blockages(net: Net, stopped: Run) -> tuple[Blockage, ...]:
-    """Why the transitions that are not on the path of `stopped` never fire: one reason for every root cause."""
+    """Return why the transitions that are not on the path of `stopped` never fire: one reason for every root cause."""
     stuck = [index for index in range(len(net.transitions)) if index not in stopped.path]
     waits = {index: _wait(net, stopped, index) for index in stuck}
     found = [Blockage((index,), (kind,), cycle=False) for index, (kind, source) in waits.items() if source is None]
@@ -95,7 +95,7 @@ def blockages(net: Net, stopped: Run) -> tuple[Blockage, ...]:
 
 
 def precedence(net: Net, path: tuple[int, ...], positions: Mapping[str, int]) -> dict[str, int]:
-    """For every named transition on `path` those that fire before it in every order, as a set of bits.
+    """Return for every named transition on `path` those that fire before it in every order, as a set of bits.
 
     `positions` gives the bit of each name; transitions without one only pass on what comes before them.
     """
@@ -111,7 +111,7 @@ def precedence(net: Net, path: tuple[int, ...], positions: Mapping[str, int]) ->
 
 
 def _supply(net: Net) -> dict[Kind, int]:
-    """How many tokens of every kind there are in all, if every transition fires once."""
+    """Return the number of all tokens of every kind if every transition fires once."""
     supply = dict.fromkeys(net.kinds, 0)
     for tokens in (*net.initial, *(tokens for t in net.transitions for tokens in t.produces)):
         supply[tokens.kind] += tokens.count

@@ -1,4 +1,4 @@
-"""From the generated device code to what the program carries: a cubin for each GPU of the profile, and PTX.
+"""Compilation of the generated device code to a cubin for each GPU of the profile, and PTX.
 
 The compiler's output is inspected: a build whose PTX fuses or approximates an operation fails.
 """
@@ -110,7 +110,7 @@ def _cubin(arch: str) -> str:
 
 
 def headers_in(folder: Path) -> dict[str, bytes]:
-    """What the device code includes, by its name."""
+    """Return the headers that the device code includes, by name."""
     paths = sorted([*folder.glob("*.cuh"), *folder.glob("*.h")])
     return {path.name: path.read_bytes() for path in paths}
 
@@ -152,7 +152,7 @@ def _images(settings: CudaSettings, kernels: Sequence[DeviceCode]) -> str:
 
 
 def _registry(kernels: Sequence[DeviceCode]) -> str:
-    """What the stand-in of the driver finds by name."""
+    """Return the tables in which the driver's simulator finds kernels and tables by name."""
     functions = [(kernel.name, kernel.outputs == 0) for code in kernels for kernel in code.kernels]
     rows = [
         f"    SIMULATED_KERNEL({name}, {str(barriers).lower()}),"

@@ -104,7 +104,7 @@ def _compile(arch: str, name: str, source: bytes, headers: Mapping[str, bytes]) 
 
 
 def _text(size: Any, get: Any, program: Any) -> bytes:
-    """What NVRTC writes into a buffer of the size that it names."""
+    """Return what NVRTC writes into a buffer of the size that it states."""
     buffer = bytes(_checked(size(program))[0])
     _checked(get(program, buffer))
     return buffer

@@ -197,7 +197,7 @@ def _refuse(function: Function, instruction: Instruction) -> None:
 
 
 def _needs(module: Module) -> Iterator[tuple[str, str]]:
-    """What must be there, and the version that introduced it.
+    """Yield the features that the module needs, each with the version that introduced it.
 
     Directives do not appear: the youngest that the parser reads, .weak, came with 3.1, before every target.
     """

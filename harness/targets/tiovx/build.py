@@ -1,4 +1,4 @@
-"""What an item under TIOVX needs beside the C compiler: TI's headers and library, or the double in their place.
+"""Build of an item under TIOVX with TI's headers and library, or with the simulator in their place.
 
 The thresholds are tried on every accumulator before anything is built with them.
 """
@@ -51,7 +51,7 @@ class _Tiovx:
         return f"TIOVX {tiovx}, kernels {sources.kernels_digest()} [{method(HERE, Path(threshold_check.__file__))}]"
 
     def flags(self, profile: Profile) -> tuple[str, ...]:
-        """Where the headers lie, and the library, in which no name of ours may take the place of one of its own."""
+        """Return flags for headers and library; no name of ours may replace one of the library's own."""
         if profile.simulated:
             return ("-fvisibility=hidden", f"-I{SIMULATOR}", "-Wl,--no-as-needed")
         found = sdk.find(profile)

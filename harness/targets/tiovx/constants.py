@@ -12,7 +12,7 @@ from harness.targets.generated import Table
 
 KERNELS_VERSION = 1  # in protocol.h, too
 PARTS = ("OFFSET", "ZERO_POINTS", "TABLE", "MULTIPLIER", "WEIGHTS")
-"""In the order of `enum part`."""
+"""The parts in the order of `enum part`."""
 HEAD = "version, depth, width, flip, low, bytes of the parts"
 
 

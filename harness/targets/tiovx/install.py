@@ -76,7 +76,7 @@ class Sdk:
 
     @property
     def build_command(self) -> tuple[str, ...]:
-        """What builds the firmware of all cores; newer SDKs (9.0 on) have a folder for that."""
+        """The command that builds the firmware of all cores; SDKs from 9.0 on have a folder for it."""
         builder = self.root / "sdk_builder"
         folder = builder if builder.is_dir() else self.root / "vision_apps"
         return ("make", "-C", str(folder), "vision_apps", "SOC=j721e", "PROFILE=release")
@@ -121,7 +121,7 @@ def _check_version(root: Path) -> None:
 
 
 def _check_edits(root: Path) -> None:
-    """Whether a person has added to TI's files what brings our kernels into the firmware."""
+    """Raise ToolError unless TI's files contain the lines that link and register our kernels."""
     todo = []
     app_init = root / _app_init(root)
     if REGISTER not in _without_comments(_text(app_init)):
@@ -138,7 +138,7 @@ def _check_edits(root: Path) -> None:
 
 
 def _app_init(root: Path) -> Path:
-    """Where a firmware registers its kernels."""
+    """Return the file in which a firmware registers its kernels."""
     return next((path for path in APP_INITS if (root / path).is_file()), APP_INITS[0])
 
 
@@ -152,7 +152,7 @@ def _links_library(path: Path) -> bool:
 
 
 def _check_ours(folder: Path) -> None:
-    """What lies in our place must be ours to replace."""
+    """Refuse to replace a folder that the harness did not create."""
     if folder.exists() and LIBRARY not in (_text(folder / BUILD_FILE) if (folder / BUILD_FILE).is_file() else ""):
         raise ToolError(
             f"{folder} exists and is not what the harness copies there",
@@ -168,7 +168,7 @@ def _text(path: Path) -> str:
 
 
 def copied_files() -> dict[str, bytes]:
-    """What belongs into the SDK's folder, by path."""
+    """Return the files of the SDK's folder, by path."""
     files = {
         name.removeprefix("tiovx/").removeprefix("c/"): path.read_bytes() for name, path in kernel_sources().items()
     }
@@ -242,7 +242,7 @@ def _built_image(sdk: Sdk) -> Path:
 
 @dataclass(frozen=True)
 class InstalledFirmware:
-    """Where the board keeps the image that its C7x starts with, and what lies there."""
+    """The path of the image that starts on the board's C7x, and the state of that file."""
 
     image: PurePosixPath
     sha256: str
@@ -250,7 +250,7 @@ class InstalledFirmware:
 
     @property
     def backup(self) -> PurePosixPath:
-        """Where TI's own image is kept."""
+        """The path at which TI's own image is kept."""
         return self.image.with_name(f"{self.image.name}.before-harness")
 
     @property
@@ -360,7 +360,7 @@ def _boot(board: Board) -> str:
 
 
 def confirm(answer: str, place: InstalledFirmware) -> None:
-    """Whether the kernels that answered are those of these sources."""
+    """Raise BoardError unless the kernels that answered are those of these sources."""
     if kernels_digest() not in answer:
         raise BoardError(
             f"the firmware that runs after the restart is another one: its kernels say {answer or 'nothing'!r}, "

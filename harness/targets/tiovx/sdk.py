@@ -22,14 +22,14 @@ GUIDE = "docs/boards/tda4vm.md says where it comes from"
 
 @dataclass(frozen=True)
 class Sdk:
-    """What a build needs: folders of headers, those of TIOVX first, and the library."""
+    """The TIOVX software for a build: folders of headers, those of TIOVX first, and the library."""
 
     include: tuple[Path, ...]
     library: Path
 
     @property
     def digest(self) -> str:
-        """Of all of TIOVX's headers, and of the library's bytes: another image is another bundle."""
+        """A hash of all TIOVX headers and of the library's bytes: another image gives another bundle."""
         digest = hashlib.sha256()
         for path in [*sorted(self.include[0].rglob("*.h")), self.library]:
             digest.update(f"{path.name}\0".encode() + path.read_bytes())
@@ -53,7 +53,7 @@ def find(profile: Profile, environment: Mapping[str, str] = os.environ) -> Sdk:
 
 
 def _with_app_init(headers: Path, root: Path) -> list[Path]:
-    """In newer software it is a part of its own."""
+    """Return the folders that contain the header of appInit; newer software stores it separately."""
     choices = [headers / "vision_apps", headers / "app_utils"]
     found = [folder for folder in choices if (folder / APP_INIT).exists()]
     if not found:

@@ -11,7 +11,7 @@ DIGITS = 16
 
 
 def kernel_sources() -> dict[str, Path]:
-    """What is compiled for a core, by its path below kernels/."""
+    """Return the sources that are compiled for a core, by their paths below kernels/."""
     folders = (KERNELS / "tiovx" / "target", KERNELS / "c" / "integer")
     paths = [KERNELS / "tiovx" / "protocol.h", *(path for folder in folders for path in folder.glob("*.[ch]"))]
     return {str(path.relative_to(KERNELS)): path for path in sorted(paths)}

@@ -1,4 +1,4 @@
-"""What an item in the fabric needs beside the C compiler: XRT, or its double with the kernels as C++ in it.
+"""Build of an item in the fabric with XRT, or with its simulator that contains the kernels as C++.
 
 The thresholds are tried on every accumulator before anything is built with them.  What is in the FPGA itself is built
 and loaded by `harness firmware`: the program finds it by the digest of the kernels' sources, and refuses any other.
@@ -108,7 +108,7 @@ def fabric_of(kernels: Iterable[Iterable[Kernel]]) -> Fabric:
 
 
 def _settings(fabric: Fabric, profile: Profile) -> str:
-    """By what the program knows the application."""
+    """Return the C text of the settings by which the program finds the kernels in the fabric."""
     settings = profile.settings("vitis", VitisSettings)
     path = METADATA if profile.simulated else f"{INSTALLED}/{fabric.app}/{fabric.app}.xclbin"
     names = ", ".join(f'"{name}"' for name in fabric.kernels)
@@ -123,7 +123,7 @@ def _settings(fabric: Fabric, profile: Profile) -> str:
 
 
 def _registry(kernels: Sequence[str]) -> str:
-    """What the double of XRT finds by name."""
+    """Return the table in which the simulator of XRT finds kernels by name."""
     types = ", ".join(argument.c_type for argument in ARGUMENTS)
     values = ", ".join(_value(index, argument.c_type) for index, argument in enumerate(ARGUMENTS))
     callers = [
@@ -149,7 +149,7 @@ def _value(index: int, c_type: str) -> str:
 
 
 def _tried(layers: Sequence[QGemm]) -> list[dict[str, object]]:
-    """Of every layer with codes as output how many accumulators were tried."""
+    """Return for every layer with codes as output the number of accumulators that were tried."""
     thresholds = {
         layer.name: np.broadcast_to(qgemm.thresholds(layer), (layer.size, 255))
         for layer in layers

@@ -36,7 +36,7 @@ class _Array:
 
     @property
     def text(self) -> str:
-        """As a struct vitis_array."""
+        """The initialiser of its struct vitis_array."""
         fields = (f'"{self.name}"', TYPES[self.dtype.name], str(self.width), self.multiplier, self.at, self.full_at)
         return f"{{{', '.join(fields)}}}"
 
@@ -73,7 +73,7 @@ def _task(launch: Launch, task: TaskView) -> LayerCode:
 
 
 def _name(launch: Launch) -> str:
-    """Of the launch in C: after its first task, whose forward runs it."""
+    """Return the launch's name in C, after its first task, whose forward runs it."""
     return f"{launch[0].layer.name}_launch"
 
 

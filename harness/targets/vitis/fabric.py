@@ -1,4 +1,4 @@
-"""What the kernels of launches take of the K26's fabric, at least, and how many cycles they are predicted to take.
+"""Lower bounds of the K26 resources that the kernels of launches take, and prediction of their cycles.
 
 Cycles are those of rtl.py, whose formulas hold without tolerance for the RTL core under Verilator, which is measured:
  for a layer, and for layers in a row of which each reads the one before and nothing else.  For the kernels
@@ -35,12 +35,12 @@ WEIGHTS_LUTROM_WORDS = 64
 SHARED_LUT_WORDS = 32
 """The longest memory of which a LUT6 holds two bits of a word."""
 HALF_BRAM36_BITS, HALF_BRAM36_PORT = 18 * 1024, 36
-"""What half a BRAM36, which can be a memory of its own, holds, and how much of that it gives in a cycle."""
+"""The bits of half a BRAM36, which can be a memory of its own, and the bits that it reads in a cycle."""
 
 
 @dataclass(frozen=True)
 class Resources:
-    """Of a fabric: LUT6, DSP48E2, and BRAM36, half of which can be used alone."""
+    """Resources of a fabric: LUT6, DSP48E2, and BRAM36, half of which can be used alone."""
 
     lut: int
     dsp: int
@@ -56,7 +56,7 @@ UNITS = {"dsp": "DSP", "bram36": "BRAM36", "lut": "LUT"}
 
 
 def shapes(launch: Launch, *, everything: bool = False) -> tuple[LayerGeometry, ...]:
-    """What the cycles of a launch depend on, layer by layer; `everything` is whether all activations are asked for."""
+    """Return the geometry of the layers of a launch; `everything` states whether all activations are requested."""
     flows = records.flows(launch, everything)
     return tuple(
         dataclasses.replace(
@@ -69,18 +69,18 @@ def shapes(launch: Launch, *, everything: bool = False) -> tuple[LayerGeometry, 
 
 
 def count(launches: Sequence[Launch]) -> Resources:
-    """What the kernels of all these launches take together, at least."""
+    """Return a lower bound of the resources that the kernels of all these launches take together."""
     of_layers = (_of_layer(qgemm.qgemm(task.layer)) for launch in launches for task in launch)
     return functools.reduce(operator.add, of_layers, NOTHING)
 
 
 def weights_in_bram(layer: QGemm) -> bool:
-    """Whether the kernel's weights, K words with all columns side by side, are block RAM; else LUTs."""
+    """Return whether the kernel's weights, K words with all columns side by side, are block RAM; else they are LUTs."""
     return layer.input.size > WEIGHTS_LUTROM_WORDS
 
 
 def level_in_bram(words: int) -> bool:
-    """Whether a step's memory of thresholds, all tables one behind the other, is block RAM; else LUTs."""
+    """Return whether a step's memory of thresholds, all tables in sequence, is block RAM; else it is LUTs."""
     return words > LUTROM_WORDS
 
 
@@ -150,7 +150,7 @@ def block_rams(words: int, bits: int) -> float:
 
 
 def stored_bits(words: Array) -> int:
-    """Of the words of a memory, integers (words, columns), the bits that it must store, two's complement.
+    """Return the bits that a memory of these words, integers (words, columns), must store, in two's complement.
 
     None is needed for a bit that is the same in all words, that is another or its complement in all of them, as the
     copies of a sign are, or that is one of the address.

@@ -45,14 +45,14 @@ NEW_ROW = re.compile(r"^\s*\d+\s+[A-Z_]+\s+\S+\s+(-?\d\S*)\s+(\S+)\s*$", re.MULT
 
 @dataclass(frozen=True)
 class Listed:
-    """What Kria's manager lists: all applications, and those that are in the fabric."""
+    """The list of Kria's manager: all applications, and those that are in the fabric."""
 
     applications: tuple[str, ...]
     active: tuple[str, ...]
 
     @property
     def loaded(self) -> str:
-        """In words."""
+        """The loaded applications, as text."""
         return ", ".join(self.active) or "nothing"
 
 
@@ -90,7 +90,7 @@ def find_place(board: Board) -> BoardApplications:
 
 
 def list_applications(board: Board) -> Listed:
-    """What Kria's manager lists, after it has looked for new ones; BoardError if it does not answer."""
+    """Return the list of Kria's manager after its search for new applications; raise BoardError without an answer."""
     done = board.run(["xmutil", "listapps"], COMMAND_TIMEOUT_S)
     if done.status == 127:
         raise BoardError("the board has no xmutil, Kria's manager of the fabric", MANAGER)
@@ -112,7 +112,7 @@ def _check_driver(board: Board) -> None:
 
 
 def _free_mib(board: Board) -> int:
-    """Of the disk on which firmware lies, as POSIX's df says it."""
+    """Return the free space of the disk with the firmware, as reported by POSIX's df."""
     last = _said(board, "df", "-Pk", str(FIRMWARE)).splitlines()[-1].split()
     if len(last) < 6 or not re.fullmatch("[0-9]{1,18}", last[3]):
         raise BoardError(f"df on the board says something else than expected: {' '.join(last)}")
@@ -147,7 +147,7 @@ def install(board: Board, package: Package) -> bool:
 
 
 def _is_there(board: Board, package: Package, folder: PurePosixPath) -> bool:
-    """Whether the folder has these files, and no others that the manager could take in their place."""
+    """Return whether the folder has these files and no others, which the manager could load instead."""
     names = board.run(["ls", "-A", str(folder)], COMMAND_TIMEOUT_S)
     if names.status != 0 or set(names.stdout.decode(errors="replace").split()) != set(package.files):
         return False
@@ -220,7 +220,7 @@ def _wait_for_device(board: Board, app: str) -> None:
 
 
 def confirm(answer: str, app: str, digest: str) -> None:
-    """Whether the kernels that answered are those of these sources."""
+    """Raise BoardError unless the kernels that answered are those of these sources."""
     if digest[:DIGEST_DIGITS] not in answer:
         raise BoardError(
             f"the kernels in the fabric are others: they say {answer or 'nothing'!r}, these sources are "
@@ -249,5 +249,5 @@ def _words(done: Completed) -> str:
 
 
 def planned(package_files: Sequence[str], app: str) -> str:
-    """What `install` would do, in words."""
+    """Describe what `install` would do."""
     return f"{', '.join(package_files)} to {APPLICATIONS / app}"

@@ -46,17 +46,17 @@ class Fabric:
 
     @property
     def digest(self) -> str:
-        """By which a kernel knows what it was made of: SHA-256, hexadecimal, over all but the digest itself."""
+        """The digest by which a kernel identifies its sources: SHA-256, hexadecimal, over all but the digest itself."""
         return _digest({name: text for name, text in self.sources.items() if name != IDENTITY})
 
     @property
     def app(self) -> str:
-        """What its overlay is called on the board."""
+        """The name of its overlay on the board."""
         return f"harness_{self.digest[:APP_DIGITS]}"
 
 
 def fabric_of(kernels: Sequence[Kernel]) -> Fabric:
-    """What a compiler is given for these kernels."""
+    """Return the source of these kernels for a compiler."""
     fixed = {name: (KERNELS / "vitis" / name).read_bytes() for name in HEADERS}
     sources = fixed | {SOURCE: _source(kernels).encode()}
     return Fabric(sources | {IDENTITY: _identity(_digest(sources)).encode()}, tuple(kernel.name for kernel in kernels))
@@ -90,7 +90,7 @@ def _source(kernels: Sequence[Kernel]) -> str:
 
 
 def name_of(launch: Launch) -> str:
-    """Of the launch's kernel: after its first task."""
+    """Return the name of the launch's kernel, after its first task."""
     return kernel_name(launch[0].layer.name)
 
 
@@ -113,7 +113,7 @@ def layers_of(launch: Launch) -> tuple[QGemm, ...]:
 
 
 def _layer_text(kernel: str, number: int, layer: QGemm, held: Constants, partial: Flow, full: Flow) -> str:
-    """Where the layer's inputs stand, and its qgemm."""
+    """Return the struct of a layer, which states the places of its inputs, and its constants."""
     sizes = {
         "NUMBER": number,
         "DEPTH": layer.input.size,

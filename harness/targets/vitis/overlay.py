@@ -45,7 +45,7 @@ class Controller:
 
 @dataclass(frozen=True)
 class Hardware:
-    """What of a design the overlay must know: words of config-afi and clocks in Hz, by number; who gathers interrupts.
+    """The properties of a design in the overlay: words of config-afi and clocks in Hz by number, interrupt controller.
 
     Without a controller they end at the processor's own, as in AMD's platforms for the KV260.
     """

@@ -45,7 +45,7 @@ class Record:
         return self.places[-1].stop if self.places else 0
 
     def place(self, name: str) -> RecordField:
-        """Where the buffer stands; KeyError if it is not there."""
+        """Return the place of the buffer; raise KeyError if it has none."""
         return {place.name: place for place in self.places}[name]
 
     def start_of(self, name: str) -> int:
@@ -55,7 +55,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Flow:
-    """How a layer changes a record: it reads `read`, a place of `before`; of `after` the last place is its output.
+    """The change of a record by a layer: it reads place `read` of `before`; the last place of `after` is its output.
 
     The others of `after` are what it lets pass.
     """
@@ -71,12 +71,12 @@ class Flow:
 
     @property
     def output(self) -> RecordField:
-        """What it has appended, in the record behind it."""
+        """The place that the layer has appended, in the record after it."""
         return self.after.places[-1]
 
     @property
     def kept(self) -> tuple[RecordField, ...]:
-        """What it lets pass, where it stands in the record before it."""
+        """The places that the layer passes on, in the record before it."""
         return tuple(self.before.place(place.name) for place in self.after.places[:-1])
 
     @property
@@ -97,24 +97,24 @@ def kept_ranges(flow: Flow) -> tuple[tuple[int, int], ...]:
 
 
 def output_of(layer: Layer) -> str:
-    """What the buffer is called that a layer writes."""
+    """Return the name of the buffer that a layer writes."""
     return f"{layer.name}_output"
 
 
 def given(launch: Launch) -> Record:
-    """What comes in: the buffers that the launch reads and does not write itself."""
+    """Return the inputs: the buffers that the launch reads and does not write itself."""
     own = {output_of(task.layer) for task in launch}
     widths = {source: task.layer.input.size for task in launch for source in task.sources if source not in own}
     return _record(widths.items())
 
 
 def made(launch: Launch, everything: bool) -> Record:
-    """What leaves: the outputs that somebody outside wants; or everything, what came in at first."""
+    """Return the outputs that are read outside of the launch; or everything, the inputs first."""
     return flows(launch, everything)[-1].after
 
 
 def flows(launch: Launch, everything: bool) -> tuple[Flow, ...]:
-    """For every layer of a launch, in their order, how it changes the record."""
+    """Return the change of the record by every layer of a launch, in order."""
     found: list[Flow] = []
     record = given(launch)
     for number, task in enumerate(launch):
@@ -132,7 +132,7 @@ def _needed_behind(launch: Sequence[TaskView], number: int) -> AbstractSet[str]:
 
 
 def _after(before: Record, layer: Layer, needed: AbstractSet[str] | None) -> Record:
-    """What is needed of a record, None for all of it, and behind it the output of `layer`."""
+    """Return the places of a record that are needed, None for all, and after them the output of `layer`."""
     kept = [(place.name, place.width) for place in before.places if needed is None or place.name in needed]
     return _record([*kept, (output_of(layer), layer.size)])
 

@@ -1,4 +1,4 @@
-"""What the vendor's tools report of a build: what HLS has made of a kernel, and whether the design meets its timing.
+"""Reports of the vendor's tools: the estimate of HLS for a kernel, and the timing of the design.
 
 The forms are those of Vitis 2020 to 2024 as public builds show them: `csynth.xml` of Vitis HLS, and
 `report_timing_summary` of Vivado.  What is not found is not made up: a field is None, or the design is refused.
@@ -31,7 +31,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Synthesis:
-    """What HLS estimates of a kernel: loops, latency in cycles, the cycle that it believes it can have, resources.
+    """The estimate of HLS for a kernel: loops, latency in cycles, the clock period that it expects, resources.
 
     `latency_cycles` is None where it depends on an argument, as with our kernels that of `vectors`.
     """
@@ -114,7 +114,7 @@ class Timing:
 
     @property
     def met(self) -> bool:
-        """Whether every signal arrives in time."""
+        """Return whether every signal arrives in time."""
         return min(self.setup_ns, self.hold_ns, self.pulse_ns) >= 0 and self.failing == 0
 
     def __str__(self) -> str:
@@ -147,7 +147,7 @@ def find_synthesis(kernel: str, folder: Path) -> Synthesis | None:
 
 
 def find_timing(*folders: Path) -> Timing:
-    """Of the design as it ended, from the first folder with a report: after the last optimisation if there was one.
+    """Return the timing of the final design, from the first folder with a report: after the last optimisation if any.
 
     ToolError if there is no report below any of them.
     """

@@ -16,17 +16,17 @@ from harness.targets.base import KERNELS
 
 SOURCES = tuple(sorted((KERNELS / "vitis" / "rtl").glob("*.sv")))
 LEVELS = 8
-"""Of the binary search for the number of thresholds, one memory each."""
+"""Steps of the binary search for the number of thresholds; each has a memory."""
 
 ACCUMULATE_CYCLES = 3
-"""From a code's arrival to its sum: read, multiply, add."""
+"""Cycles from the arrival of a code to its sum: read, multiply, add."""
 REQUANTIZE_CYCLES = LEVELS + 1
-"""From an accumulator to its code: one read a level, and the code's own register."""
+"""Cycles from an accumulator to its code: one read per level, and the register of the code."""
 
 
 @dataclass(frozen=True)
 class LayerGeometry:
-    """What a layer's cycles depend on: K, N, and whether its output is codes or accumulators.
+    """The properties that determine the cycles of a layer: K, N, and whether its output is codes or accumulators.
 
     In the fabric's kernel, not in this core, it reads a record: its K codes and `others`.  Of all these it lets `kept`
     pass in front of its own values.
@@ -45,12 +45,12 @@ class LayerGeometry:
 
     @property
     def pipeline_cycles(self) -> int:
-        """Between the cycle of a vector's last element and that of its first value."""
+        """Cycles between the last element of a vector and its first value."""
         return ACCUMULATE_CYCLES + (REQUANTIZE_CYCLES if self.codes else 0)
 
     @property
     def interval_cycles(self) -> int:
-        """From a vector to the next: R elements enter, while of the one before P pass and N sums leave.
+        """Cycles from a vector to the next: R elements enter, while P of the vector before pass and N sums leave.
 
         One more cycle takes the sums over: max(R, P + N + 1), which without others is max(K, N + 1).
         """
@@ -63,7 +63,7 @@ def shape(layer: QGemm) -> LayerGeometry:
 
 
 def latency_cycles(shapes: Sequence[LayerGeometry]) -> int:
-    """Of a vector alone: the cycles from that of its first element to that of its last value, both counted.
+    """Return the cycles of a single vector from its first element to its last value, both counted.
 
     R[first] + sum_l (3 + 9 where l ends with codes, + N[l])
 
@@ -74,7 +74,7 @@ def latency_cycles(shapes: Sequence[LayerGeometry]) -> int:
 
 
 def interval_cycles(shapes: Sequence[LayerGeometry]) -> int:
-    """From a vector to the next when none waits for its elements, max_l max(R[l], P[l] + N[l] + 1): the slowest's."""
+    """Return the cycles from a vector to the next without waits for elements: max_l max(R[l], P[l] + N[l] + 1)."""
     return max(each.interval_cycles for each in shapes)
 
 

@@ -6,12 +6,12 @@ import hashlib
 from dataclasses import dataclass
 
 LONGEST_NAME = 30
-"""Of a kernel: an xclbin has 64 bytes for `<kernel>:<kernel>_1` and its zero.  XRT does not find what is cut off."""
+"""Longest name of a kernel: an xclbin has 64 bytes for `<kernel>:<kernel>_1` and its zero; XRT finds no longer one."""
 DIGITS = 8  # of a digest in the place of what a name has too many
 
 
 def kernel_name(layer: str) -> str:
-    """Of the kernel whose first layer has this name, [a-z][a-z0-9_]*, of any length."""
+    """Return the name of the kernel whose first layer has this name, [a-z][a-z0-9_]*, of any length."""
     name = f"{layer}_kernel"
     if len(name) <= LONGEST_NAME:
         return name
@@ -34,7 +34,7 @@ class Argument:
 
     @property
     def is_buffer(self) -> bool:
-        """Whether it is a buffer in memory."""
+        """Return whether it is a buffer in memory."""
         return self.c_type.endswith("*")
 
 
@@ -48,7 +48,7 @@ ARGUMENTS = (
     Argument("given_width", "unsigned int", 4, 0x48),
     Argument("made_width", "unsigned int", 4, 0x50),
 )
-"""In their order; `struct question` of kernels/vitis/question.h is those behind the buffers.
+"""The arguments in order; those after the buffers are `struct question` of kernels/vitis/question.h.
 
 Where Vitis HLS lays registers: a pointer takes two words and one that is reserved, a scalar one and one.
 """

@@ -48,7 +48,7 @@ TELL_EVERY_S = 60.0
 
 @dataclass(frozen=True)
 class Tools:
-    """What a build needs.  `version` is v++'s own, `platform_sha256` that of the platform's description and design."""
+    """The tools of a build.  `version` is that of v++, `platform_sha256` that of the platform's files."""
 
     root: Path
     compiler: Path
@@ -61,7 +61,7 @@ class Tools:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What AMD's settings64.sh would set, as far as v++ needs it to find HLS and Vivado."""
+        """The variables of AMD's settings64.sh with which v++ finds HLS and Vivado."""
         folders = [folder for folder in _neighbours(self.root) if (folder / "bin").is_dir()]
         names = {"Vitis": "XILINX_VITIS", "Vivado": "XILINX_VIVADO", "Vitis_HLS": "XILINX_HLS"}
         found = {names[kind]: str(folder) for folder in folders if (kind := _kind(folder)) in names}
@@ -148,7 +148,7 @@ def _tool(name: str, folders: Sequence[Path], hint: str = GUIDE) -> Path:
 
 
 def _version(compiler: Path) -> str:
-    """Of v++, with its build, e.g. `2022.2 (SW Build 3671529)`."""
+    """Return the version of v++ with its build, e.g. `2022.2 (SW Build 3671529)`."""
     try:
         done = subprocess.run(
             [compiler, "--version"],
@@ -303,7 +303,7 @@ class _Work:
 
 @contextmanager
 def _reports_kept(made: Path, kept: Path) -> Iterator[None]:
-    """What the tools reported stays, whether the build succeeds or not: who looks for the cause needs it."""
+    """Keep the reports of the tools, also after a failure, whose cause they can show."""
     try:
         yield
     finally:
@@ -426,7 +426,7 @@ def _pack(work: _Work, linked: Path) -> None:
 
 
 def _tell_doubts(work: _Work, metadata: Path) -> None:
-    """What the program would refuse; only told, after a link of an hour, as nobody has seen what v++ writes there."""
+    """Note what the program would refuse; not an error, as a link takes an hour and real output was not seen yet."""
     try:
         xclbin.check(xclbin.read(metadata.read_bytes()), work.fabric.kernels)
     except ToolError as doubt:
@@ -434,7 +434,7 @@ def _tell_doubts(work: _Work, metadata: Path) -> None:
 
 
 def _bitstream(work: _Work) -> Path:
-    """Of the whole design, where v++ puts it."""
+    """Return the bitstream of the whole design, from the folder where v++ writes it."""
     temporary = work.linked / "temporary"
     found = [*temporary.rglob("int/system.bit"), *temporary.rglob("impl_1/*.bit")]
     if not found:
@@ -443,7 +443,7 @@ def _bitstream(work: _Work) -> Path:
 
 
 def _hardware(work: _Work) -> Hardware:
-    """From the handoff of the project's design that has the processor in it; others are of its parts.
+    """Read the handoff of the design that contains the processor; others describe its parts.
 
     The platform's own, from before the kernels were in it, is there as well: it counts if there is no other.
     """

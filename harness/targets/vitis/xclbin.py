@@ -208,7 +208,7 @@ def _argument(kernel: ET.Element, number: int, argument: Argument) -> None:
 
 
 def read(content: bytes) -> Description:
-    """What an xclbin tells; ToolError if it is none, or not whole."""
+    """Return the content of an xclbin; raise ToolError if it is none or incomplete."""
     if not content.startswith(MAGIC):
         raise ToolError("this file is no xclbin", "name one that v++ has linked")
     try:

@@ -36,7 +36,7 @@ INCLUDE_FOLDERS = ("include", "usr/include/xrt", "include/xrt", "opt/xilinx/xrt/
 
 @dataclass(frozen=True)
 class Xrt:
-    """What a build needs: folders of headers, XRT's first, and libraries.
+    """The XRT installation for a build: folders of headers, XRT's first, and libraries.
 
     `last` are folders of headers that must not hide the compiler's own, as those of a whole system would.
     """
@@ -48,7 +48,7 @@ class Xrt:
 
     @property
     def digest(self) -> str:
-        """Of all of XRT's headers, and of the library's bytes: another XRT is another bundle."""
+        """A hash of all XRT headers and of the library's bytes: another XRT gives another bundle."""
         digest = hashlib.sha256()
         headers = [path for name in ("xrt", "experimental") for path in (self.include[0] / name).rglob("*.h")]
         for path in [*sorted(headers), *sorted(self.include[0].glob("*.h")), self.library]:
@@ -57,13 +57,13 @@ class Xrt:
 
     @property
     def compile_flags(self) -> tuple[str, ...]:
-        """For what includes its headers; they need C++17."""
+        """Compiler flags for sources that include its headers; they need C++17."""
         last = (word for folder in self.last for word in ("-idirafter", str(folder)))
         return (*(f"-I{folder}" for folder in self.include), *last)
 
     @property
     def link_flags(self) -> tuple[str, ...]:
-        """For a program that calls it.  What its library needs in turn is on the board."""
+        """Linker flags for a program that calls it; the dependencies of the library are on the board."""
         return (str(self.library), str(self.uuid), "-Wl,--allow-shlib-undefined")
 
 
