@@ -23,6 +23,7 @@ from harness.core.time_units import duration
 if TYPE_CHECKING:
     from harness.nightly.history.difference import Change, Difference
     from harness.nightly.history.run import Run
+    from harness.runs.entries import AnyDocument
     from harness.runs.measurement.statistics import Readings
 
 
@@ -47,19 +48,14 @@ class _Side:
     """One of the two runs."""
 
     folder: Path
-    document: dict[str, Any]
-
-    @property
-    def measured(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.document.get("measured") or {}
-        return found
+    document: AnyDocument
 
     @property
     def of(self) -> tuple[Any, ...]:
         """Return the properties that must be equal before times are compared."""
-        parts = tuple(part["name"] for part in self.document.get("parts", ()))
-        scope = "network" if self.measured["scope"] == "network" else (self.measured["scope"], *parts)
-        return self.measured["quantity"], scope, self.document["board"]["kind"], self.document["load"]["name"]
+        measured, parts = self.document.measured, tuple(part.name for part in self.document.parts)
+        scope = "network" if measured.scope == "network" else (measured.scope, *parts)
+        return measured.quantity, scope, self.document.board.kind, self.document.load.name
 
 
 def diff(before: Path, after: Path, workspace: Workspace, console: Console) -> None:
@@ -117,25 +113,25 @@ def _times(one: _Side, two: _Side, workspace: Workspace) -> dict[str, Any]:
     """The parts of both measurements with a judgement, or why there is none."""
     from harness.runs.measurement.statistics import against
 
-    if not (one.measured and two.measured):
+    if not (one.document.measured and two.document.measured):
         return {"parts": [], "because": ""}
     if because := _not_comparable(one, two):
         return {"parts": [], "because": because}
-    if one.measured["unit"] != "ns":
+    if one.document.measured.unit != "ns":
         return {"parts": list(_counts(one, two)), "because": ""}
     before, after = _readings(one), _readings(two)
     if before is None or after is None:
         lost = " and ".join(side.folder.name for side in (one, two) if _readings(side) is None)
         return {"parts": [], "because": f"readings.npy is not what was measured, or gone: {lost}"}
     earlier = {side.folder.name: found for side in _earlier(one, workspace) if (found := _readings(side)) is not None}
-    names = [part["name"] for part in two.document["parts"]]
+    names = [part.name for part in two.document.parts]
     parts = against(names, before, after, list(earlier.values()), counted=False)["parts"]
     shown = [{key: value for key, value in part.items() if key != "base_tail"} for part in parts]
     return {"parts": shown, "because": "", "noise_of": list(earlier)}
 
 
 def _not_comparable(one: _Side, two: _Side) -> str:
-    wrong = [side.folder.name for side in (one, two) if side.document["outputs"]["differing"]]
+    wrong = [side.folder.name for side in (one, two) if side.document.outputs.differing]
     if wrong:
         return f"the outputs of {' and '.join(wrong)} were wrong, so its times are none of the network"
     topics = ("quantity", "scope and parts", "kind of board", "load")
@@ -145,11 +141,10 @@ def _not_comparable(one: _Side, two: _Side) -> str:
 
 def _counts(one: _Side, two: _Side) -> Iterator[dict[str, Any]]:
     """Counts, as their document gives them, need no statistics."""
-    for was, now in zip(one.document["parts"], two.document["parts"], strict=True):
-        verdict = "slower" if now["max"] > was["max"] else "faster" if now["max"] < was["max"] else "unchanged"
-        unit = two.measured["unit"]
-        reasons = [f"at most {now['max']:,} {unit}, before {was['max']:,}"]
-        yield {"name": now["name"], "verdict": verdict, "reasons": reasons, "shifts": []}
+    for was, now in zip(one.document.parts, two.document.parts, strict=True):
+        verdict = "slower" if now.max > was.max else "faster" if now.max < was.max else "unchanged"
+        reasons = [f"at most {now.max:,} {two.document.measured.unit}, before {was.max:,}"]
+        yield {"name": now.name, "verdict": verdict, "reasons": reasons, "shifts": []}
 
 
 def _earlier(one: _Side, workspace: Workspace) -> Iterator[_Side]:
@@ -178,12 +173,12 @@ def _readings(side: _Side) -> Readings | None:
 
     path = side.folder / "readings.npy"
     try:
-        if not path.is_file() or file_sha256(path) != side.document["readings"]["sha256"]:
+        if not path.is_file() or file_sha256(path) != side.document.readings.sha256:
             return None
         mapped = np.load(path, mmap_mode="r", allow_pickle=False)  # a header cannot ask for more than there is
     except (OSError, ValueError):
         return None
-    fits = mapped.ndim == 2 and mapped.shape[1] == len(side.document["parts"]) and mapped.dtype.kind == "u"
+    fits = mapped.ndim == 2 and mapped.shape[1] == len(side.document.parts) and mapped.dtype.kind == "u"
     return np.asarray(mapped, np.uint64) if fits else None
 
 

@@ -131,8 +131,10 @@ def durable(path: Path) -> Iterator[BinaryIO]:
 
 
 def json_schema(model: type[Document]) -> str:
-    """Return the JSON Schema of a document, as the text of a file."""
+    """Return the JSON Schema of a document, as the text of a file; without descriptions, which are docstrings."""
     found = {"$schema": "https://json-schema.org/draft/2020-12/schema"} | model.model_json_schema()
+    for each in (found, *found.get("$defs", {}).values()):
+        each.pop("description", None)
     return f"{json.dumps(found, indent=1)}\n"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.analysis.proof.document import ClaimEntry, ProofDocument
+from harness.analysis.proof_document import ClaimEntry, ProofDocument
 from harness.core.document import Content
 
 

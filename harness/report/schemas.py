@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.analysis.proof.document import ProofDocument
+from harness.analysis.proof_document import ProofDocument
 from harness.boards.workspace import ROOT
 from harness.core.document import Document, json_schema
 from harness.nightly.record import NightDocument

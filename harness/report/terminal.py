@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from harness.analysis.proof.document import ProofDocument
+from harness.analysis.proof_document import ProofDocument
 from harness.core.console import Console
 from harness.core.document import Content
 from harness.core.text import shortened

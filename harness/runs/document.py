@@ -16,7 +16,7 @@ from harness import __version__, targets
 from harness.analysis.compare import NOTHING, Comparison, Difference
 from harness.analysis.diagnosis import Diagnosis, DifferenceSummary, Hypothesis, common, map_shape, merge, named
 from harness.analysis.proof import Side
-from harness.analysis.proof.document import ProofDocument
+from harness.analysis.proof_document import ProofDocument
 from harness.boards.identity import EMULATED, HARDWARE, THIS_MACHINE, VIRTUAL
 from harness.boards.profile import Profile
 from harness.boards.tuning.identify import this_boot_id

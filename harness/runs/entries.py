@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from harness.analysis.proof.document import ProofDocument
+from harness.analysis.proof_document import ProofDocument
 from harness.boards.identity import BoardIdentity
 from harness.core.document import BELIEVED, CheckedBy, Document, Entries, Number
 from harness.operators.counters import Met

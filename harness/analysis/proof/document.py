@@ -3,78 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar
-
-from pydantic import Field
+from typing import Any
 
 from harness.analysis.proof.argument import Proof
 from harness.analysis.proof.claims import Claim, Question, Side
+from harness.analysis.proof_document import SCHEMA, ClaimEntry, ProofDocument, QuestionEntry
 from harness.boards.identity import BoardIdentity
-from harness.core.document import BELIEVED, CheckedBy, Document, Entries, Number
-
-SCHEMA = 2
-
-Checked = CheckedBy("proof")
-
-
-class QuestionEntry(Entries):
-    """The entries of a claim that do not depend on the answer."""
-
-    step: Annotated[str, Checked]
-    shows: Annotated[str, Checked]
-    layer: Annotated[str | None, Checked]
-    answered_by: Annotated[str, Checked]
-    statement: Annotated[str, Checked]
-    method: Annotated[str, Checked]
-    cases: Annotated[int, Checked]
-    complete: Annotated[bool, Checked]
-
-    @classmethod
-    def of(cls, question: Question) -> QuestionEntry:
-        """Return the entries of a question."""
-        return QuestionEntry(
-            step=question.step.name.lower(),
-            shows=question.step.value,
-            layer=question.layer,
-            answered_by=question.side.value,
-            statement=question.statement,
-            method=question.method,
-            cases=question.cases,
-            complete=question.complete,
-        )
-
-
-class ClaimEntry(QuestionEntry):
-    """A claim with its answer; earlier versions have neither `answers_sha256` nor `observed`."""
-
-    holds: Annotated[bool, Checked]
-    counterexample: Annotated[str | None, CheckedBy(BELIEVED)]
-    answers_sha256: Annotated[str | None, CheckedBy("answers")] = None
-    observed: Annotated[str | None, CheckedBy(BELIEVED)] = None
-    time_s: Annotated[Number, CheckedBy(BELIEVED)]
-
-
-class ProofDocument(Document):
-    """The content of `proof.json`: every claim with its method, cases, time and counterexample, and the assumptions.
-
-    `fp_environment` are those that the program reported of its threads while it answered; `board` is the one that it
-    ran on.  Earlier versions have neither.
-    """
-
-    number: ClassVar[int | None] = SCHEMA
-
-    schema_number: Annotated[int, Checked] = Field(alias="schema")
-    holds: Annotated[bool, Checked]
-    claims: Annotated[Sequence[ClaimEntry], Checked]
-    assumptions: Annotated[Sequence[str], Checked]
-    fp_environment: Annotated[Sequence[Mapping[str, str]], Checked] = ()
-    wall_s: Annotated[Number, CheckedBy(BELIEVED)]
-    board: Annotated[BoardIdentity | None, Checked] = None
-
-    @classmethod
-    def converted(cls, content: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a proof of schema 1 in the form of schema 2: its program reported no floating-point environment."""
-        return {**content, "schema": SCHEMA}
 
 
 def document(
@@ -99,10 +33,24 @@ def document(
 def _claim(claim: Claim) -> ClaimEntry:
     answered = claim.holds and claim.question.side in {Side.BOARD, Side.FILE}
     return ClaimEntry(
-        **dict(QuestionEntry.of(claim.question)),
+        **dict(asked(claim.question)),
         holds=claim.holds,
         counterexample=claim.counterexample or None,
         answers_sha256=claim.answers_sha256 if answered else None,
         observed=claim.observed or None,
         time_s=round(claim.time_s, 3),
+    )
+
+
+def asked(question: Question) -> QuestionEntry:
+    """Return the entries of a claim that do not depend on the answer."""
+    return QuestionEntry(
+        step=question.step.name.lower(),
+        shows=question.step.value,
+        layer=question.layer,
+        answered_by=question.side.value,
+        statement=question.statement,
+        method=question.method,
+        cases=question.cases,
+        complete=question.complete,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -161,19 +161,19 @@ def read(folder: Path) -> Run:
         return Run(_plain(folder.name), State.UNREADABLE, State.UNREADABLE.value, _plain(reason))
 
 
-def _finished(folder: Path, document: Mapping[str, Any]) -> Run:
+def _finished(folder: Path, document: AnyDocument) -> Run:
     """The record; ValueError where its document contradicts what was kept, as far as that is quickly seen."""
     found = digest(folder.name, document)
-    if found.content_sha256 and found.content_sha256 != content_sha256(document["files"]):
+    if found.content_sha256 and found.content_sha256 != content_sha256(document.files):
         raise ValueError("its content_sha256 is not that of its files")
     if Outcome(found.verdict).good and differs_so_far(folder):
         raise ValueError(f"it says {found.verdict}, and a chunk, a proof or an output of it differs")
     return found
 
 
-def load(folder: Path) -> dict[str, Any]:
-    """The whole document of a finished run; OSError or ValueError if there is none that can be read."""
-    return read_document(folder / DOCUMENT)
+def load(folder: Path) -> AnyDocument:
+    """Return the whole document of a finished run; OSError or ValueError if there is none that can be read."""
+    return AnyDocument.view(read_document(folder / DOCUMENT))
 
 
 def digest(name: str, content: Content) -> Run:

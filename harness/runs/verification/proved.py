@@ -9,7 +9,8 @@ from typing import Any
 
 from harness.analysis import proof
 from harness.analysis.proof import Question, Side, Subject, composition, effort_of, launches, races, structure
-from harness.analysis.proof.document import SCHEMA, QuestionEntry
+from harness.analysis.proof.document import asked as asked_entries
+from harness.analysis.proof_document import SCHEMA
 from harness.core.errors import BoardError
 from harness.core.file_digest import file_sha256
 from harness.execution import fp_environment
@@ -50,7 +51,7 @@ def questions(evidence: Evidence, plan: Plan) -> str:
     if found["schema"] != SCHEMA:
         raise UncheckedError(f"{PROOF} is of schema {found['schema']}, this version asks the questions of {SCHEMA}")
     with tempfile.TemporaryDirectory() as scratch:
-        wanted = [QuestionEntry.of(question).to_json() for question in _asked(evidence, plan, Path(scratch))]
+        wanted = [asked_entries(question).to_json() for question in _asked(evidence, plan, Path(scratch))]
     said = [{key: claim.get(key) for key in wanted[0]} for claim in found["claims"]]
     require_equal(f"{PROOF}, claims,", said, wanted)
     ran_on = [item["ran_on"] for item in evidence.run["plan"]["items"]]
