@@ -29,37 +29,9 @@ from harness.operators.counters import LayerCoverage, Met
 from harness.plan import plan_check
 from harness.plan.plan import Plan
 from harness.reference import coverage
+from harness.runs import entries
 from harness.runs import folder as run_folder
-from harness.runs.entries import (
-    SCHEMA,
-    AssessmentEntry,
-    AttemptEntry,
-    BoardEntry,
-    BundleEntry,
-    ComparisonEntry,
-    ConformanceEntry,
-    DiagnosisEntry,
-    DifferenceEntry,
-    FailingEntry,
-    HandOverEntry,
-    HarnessEntry,
-    HeadlineEntry,
-    HostEntry,
-    HypothesisEntry,
-    InputEntry,
-    ItemEntry,
-    LayerEntry,
-    ModelEntry,
-    PictureEntry,
-    PlanEntry,
-    Provenance,
-    ReferenceEntry,
-    Results,
-    RunDocument,
-    SetupEntry,
-    StimuliEntry,
-    TaskEntry,
-)
+from harness.runs.entries import SCHEMA, ConformanceEntry, Provenance, Results, RunDocument
 from harness.runs.folder import ChunkRecord
 from harness.runs.job import Job, Request, command_line
 from harness.targets.bundle import BuildInputs
@@ -85,7 +57,7 @@ def conclude(
         chunk=job.chunk,
         fetch=job.request.fetch,
         **dict(results(job.plan, ran_on, job.stimuli.count, shown)),
-        failing=None if failing is None else FailingEntry(**failing),
+        failing=None if failing is None else entries.FailingEntry(**failing),
         vectors_per_s=round(job.stimuli.count / provenance.wall_s, 1),
     )
 
@@ -118,7 +90,7 @@ def results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> Resu
     return Results(
         layers=[_layer(plan, ran_on, index, total, covered) for index, (total, covered) in layers],
         coverage={"text": coverage.describe(network, shown.covered), **_counts(coverage.total(shown.covered))},
-        deployed=None if deployed is None else ComparisonEntry(**dataclasses.asdict(deployed)),
+        deployed=None if deployed is None else entries.ComparisonEntry(**dataclasses.asdict(deployed)),
         proof=proof,
         conformance=observed,
         verdict="differs" if differs else "identical",
@@ -155,22 +127,22 @@ def origin(job: Job, environment: dict[str, str], setup: list[dict[str, Any]]) -
     finished, host, bundle = run_folder.now(), job.reference.host, job.bundle
     return Provenance(
         schema=SCHEMA,
-        harness=HarnessEntry(version=__version__, revision=revision()),
+        harness=entries.HarnessEntry(version=__version__, revision=revision()),
         started=f"{job.started:%Y-%m-%dT%H:%M:%SZ}",
         finished=f"{finished:%Y-%m-%dT%H:%M:%SZ}",
         wall_s=round((finished - job.started).total_seconds(), 3),
-        attempts=[AttemptEntry.from_json(attempt) for attempt in job.folder.attempts()],
+        attempts=[entries.AttemptEntry.from_json(attempt) for attempt in job.folder.attempts()],
         command=command_line(),
-        board=BoardEntry(
+        board=entries.BoardEntry(
             **job.identity.document(),
             soc=job.profile.soc,
             environment=environment,
-            setup=[SetupEntry(**done) for done in setup],
+            setup=[entries.SetupEntry(**done) for done in setup],
         ),
-        model=ModelEntry(**model_document(job.network)),
-        plan=PlanEntry(**plan_document(job.plan, where_of(job))),
-        assessment=AssessmentEntry.from_json(plan_check.document(job.assessment)),
-        bundle=BundleEntry(
+        model=entries.ModelEntry(**model_document(job.network)),
+        plan=entries.PlanEntry(**plan_document(job.plan, where_of(job))),
+        assessment=entries.AssessmentEntry.from_json(plan_check.document(job.assessment)),
+        bundle=entries.BundleEntry(
             sha256=bundle.sha256,
             compiler=bundle.compiler,
             flags=bundle.flags,
@@ -178,18 +150,18 @@ def origin(job: Job, environment: dict[str, str], setup: list[dict[str, Any]]) -
             files=bundle.files,
             inputs=BuildInputs(**bundle.inputs),
         ),
-        reference=ReferenceEntry(
+        reference=entries.ReferenceEntry(
             onnxruntime=host.onnxruntime,
             isa=host.instruction_set,
             agreement="ONNX Runtime and the integer specification agreed on every byte",
         ),
-        host=HostEntry(
+        host=entries.HostEntry(
             platform=platform.platform(),
             python=platform.python_version(),
             numpy=np.__version__,
             boot_id=this_boot_id(),
         ),
-        stimuli=StimuliEntry(
+        stimuli=entries.StimuliEntry(
             count=job.stimuli.count,
             seed=job.request.seed,
             source=job.stimuli.origin,
@@ -259,7 +231,7 @@ def where_of(job: Job) -> tuple[str, ...]:
 def plan_document(made: Plan, ran_on: Sequence[str]) -> dict[str, Any]:
     """Return the plan as JSON types; `ran_on` says of every item where it really runs."""
     items = [
-        ItemEntry(
+        entries.ItemEntry(
             name=item.name,
             target=item.target,
             core=item.core,
@@ -269,7 +241,7 @@ def plan_document(made: Plan, ran_on: Sequence[str]) -> dict[str, Any]:
         for index, item in enumerate(made.items)
     ]
     tasks = [
-        TaskEntry(
+        entries.TaskEntry(
             name=task.name,
             layer=made.network.layers[task.layer].name,
             item=made.items[task.item].name,
@@ -279,7 +251,7 @@ def plan_document(made: Plan, ran_on: Sequence[str]) -> dict[str, Any]:
         )
         for task in made.tasks
     ]
-    return PlanEntry(
+    return entries.PlanEntry(
         board=made.board,
         model=made.network.name,
         block=made.block,
@@ -287,7 +259,9 @@ def plan_document(made: Plan, ran_on: Sequence[str]) -> dict[str, Any]:
         depth=made.depth,
         items=items,
         tasks=tasks,
-        hand_overs=[HandOverEntry(name=h.name, items=[made.items[i].name for i in h.items]) for h in made.hand_overs],
+        hand_overs=[
+            entries.HandOverEntry(name=h.name, items=[made.items[i].name for i in h.items]) for h in made.hand_overs
+        ],
     ).to_json()
 
 
@@ -315,10 +289,10 @@ def model_document(network: Network) -> dict[str, Any]:
     normalisation, box = network.normalisation, network.box.astype(np.float64)
     if normalisation:
         box = box * normalisation.range + normalisation.mean
-    return ModelEntry(
+    return entries.ModelEntry(
         name=network.name,
         sha256=network.sha256,
-        input=InputEntry(
+        input=entries.InputEntry(
             names=normalisation.names if normalisation else [],
             units=normalisation.units if normalisation else [],
             box_low=box[0].tolist(),
@@ -328,13 +302,17 @@ def model_document(network: Network) -> dict[str, Any]:
     ).to_json()
 
 
-def _layer(plan: Plan, ran_on: Sequence[str], index: int, total: Comparison, covered: LayerCoverage) -> LayerEntry:
+def _layer(
+    plan: Plan, ran_on: Sequence[str], index: int, total: Comparison, covered: LayerCoverage
+) -> entries.LayerEntry:
     layers, tasks = plan.network.layers, plan.tasks_of(index)
     layer, items = layers[index], [plan.items[task.item] for task in tasks]
     first = (
-        DifferenceEntry(**dataclasses.asdict(total.first), **_part(plan, index, total.first)) if total.first else None
+        entries.DifferenceEntry(**dataclasses.asdict(total.first), **_part(plan, index, total.first))
+        if total.first
+        else None
     )
-    return LayerEntry(
+    return entries.LayerEntry(
         index=index,
         name=layer.name,
         operator=layer.operator,
@@ -392,7 +370,7 @@ def _proved(proof: ProofDocument | None) -> list[str]:
     return [f"shown {scope}, by {cases:,} cases on the board, under {len(proof.assumptions)} stated assumptions"]
 
 
-def _headline(network: Network, found: Sequence[Diagnosis], wrong: Sequence[str]) -> HeadlineEntry | None:
+def _headline(network: Network, found: Sequence[Diagnosis], wrong: Sequence[str]) -> entries.HeadlineEntry | None:
     """Return the one diagnosis to read first: the cause that explains all wrong layers, or that of the first layer.
 
     `layers` are those that `cause` explains; `cause` is None if no known cause explains everything.
@@ -403,19 +381,19 @@ def _headline(network: Network, found: Sequence[Diagnosis], wrong: Sequence[str]
     first = found[0]
     if not shared:
         cause = first.complete[0].cause if first.complete else None
-        return HeadlineEntry(layer=layers[0], layers=layers[:1], cause=cause, text=first.text)
+        return entries.HeadlineEntry(layer=layers[0], layers=layers[:1], cause=cause, text=first.text)
     values = sum(diagnosis.differing for diagnosis in found)
     rest = [layer for layer in wrong if layer not in layers]
     note = f"; not looked at, but wrong themselves: {', '.join(rest)}" if rest else ""
     scope = f"all {values:,} differing values looked at in {len(layers)} layers"
     text = f"one cause explains {scope}: {named(shared)}{note}"
-    return HeadlineEntry(layer=layers[0], layers=layers, cause=shared[0].cause, text=text)
+    return entries.HeadlineEntry(layer=layers[0], layers=layers, cause=shared[0].cause, text=text)
 
 
-def _diagnosis(network: Network, found: Diagnosis) -> DiagnosisEntry:
+def _diagnosis(network: Network, found: Diagnosis) -> entries.DiagnosisEntry:
     """Return the sentence, and the hypotheses: all that explain everything, and the nearest."""
     shown = found.ranked[: max(len(found.complete), 5)]
-    return DiagnosisEntry(
+    return entries.DiagnosisEntry(
         layer=network.layers[found.layer].name,
         text=found.text,
         differing=found.total,
@@ -424,25 +402,25 @@ def _diagnosis(network: Network, found: Diagnosis) -> DiagnosisEntry:
     )
 
 
-def _hypothesis(hypothesis: Hypothesis, found: Diagnosis) -> HypothesisEntry:
-    return HypothesisEntry(
+def _hypothesis(hypothesis: Hypothesis, found: Diagnosis) -> entries.HypothesisEntry:
+    return entries.HypothesisEntry(
         cause=hypothesis.cause,
         right=hypothesis.right,
         explains_all=hypothesis in found.complete,
         explained=hypothesis.explained,
         of=found.differing,
         contradicted=hypothesis.contradicted,
-        example=DifferenceEntry(**dataclasses.asdict(hypothesis.example)) if hypothesis.example else None,
+        example=entries.DifferenceEntry(**dataclasses.asdict(hypothesis.example)) if hypothesis.example else None,
     )
 
 
-def _picture(network: Network, count: int, summary: DifferenceSummary) -> PictureEntry:
+def _picture(network: Network, count: int, summary: DifferenceSummary) -> entries.PictureEntry:
     """Summarize the differences of a layer; a row of the map is one line, which is shorter than a list of numbers."""
     layer = network.layers[summary.layer]
     columns, rows = map_shape(count, layer.size)
     empty = (0,) * rows
     lines = zip(*(summary.cells.get(column, empty) for column in range(columns)), strict=True)
-    return PictureEntry(
+    return entries.PictureEntry(
         layer=layer.name,
         vectors=count,
         units=layer.size,

@@ -19,20 +19,8 @@ from harness.core.file_digest import file_sha256
 from harness.core.strict_json import spelled
 from harness.plan.plan import Plan
 from harness.runs import document as run_document
-from harness.runs.entries import (
-    AgainstEntry,
-    ClockEntry,
-    LoadEntry,
-    MeasuredEntry,
-    MeasurementDocument,
-    OutputsEntry,
-    PartEntry,
-    ReadingsEntry,
-    SegmentEntry,
-    SettingEntry,
-    StateEntry,
-    SummaryEntry,
-)
+from harness.runs import entries
+from harness.runs.entries import AgainstEntry, MeasurementDocument, PartEntry
 from harness.runs.job import Job
 from harness.runs.measurement import devices, statistics
 from harness.runs.measurement import segments as measured_segments
@@ -77,13 +65,13 @@ def conclude(
         **dict(run_document.origin(job, measured.environment, [])),
         kind="measure",
         measured=_measured(job, asked, measured),
-        outputs=OutputsEntry(**_outputs(measured.segments)),
+        outputs=entries.OutputsEntry(**_outputs(measured.segments)),
         clock=_clock(job, measured.probe, asked),
         state=_state(measured, job.profile.timing.frequency_khz),
-        load=LoadEntry(**statistics.plain(measured.load)),
+        load=entries.LoadEntry(**statistics.plain(measured.load)),
         parts=[PartEntry(**statistics.plain(part)) for part in parts],
         devices=_device_times(measured),
-        readings=ReadingsEntry(file=READINGS_FILE, sha256=file_sha256(job.folder.path / READINGS_FILE)),
+        readings=entries.ReadingsEntry(file=READINGS_FILE, sha256=file_sha256(job.folder.path / READINGS_FILE)),
         against=None,
         verdict="",
         reason="",
@@ -110,10 +98,10 @@ def _device_times(measured: Measured) -> tuple[DeviceTime, ...]:
     return devices.together(time for segment in measured.segments for time in segment.devices)
 
 
-def _measured(job: Job, asked: Asked, measured: Measured) -> MeasuredEntry:
+def _measured(job: Job, asked: Asked, measured: Measured) -> entries.MeasuredEntry:
     """Return what was asked, what the system granted, and whether the readings are MET."""
     segments = measured.segments
-    return MeasuredEntry(
+    return entries.MeasuredEntry(
         scope=asked.scope,
         interval=interval(job.plan, asked),
         quantity=asked.quantity.value,
@@ -150,23 +138,23 @@ def not_met(plan: Plan, ran_on: Sequence[str], asked: Asked, environment: Mappin
     return "; ".join([*stand_ins, *(virtual if "virtual_machine" in environment else [])])
 
 
-def _clock(job: Job, probe: Probe, asked: Asked) -> ClockEntry:
+def _clock(job: Job, probe: Probe, asked: Asked) -> entries.ClockEntry:
     """Return the clock, or the counter, and what a reading of it costs."""
     readings = probe.readings
     counter = f"{asked.quantity.value} (perf_event)"
-    return ClockEntry(
+    return entries.ClockEntry(
         source=job.profile.time_source if asked.quantity is Quantity.TIME else counter,
         resolution_ns=probe.resolution_ns,
         readings=int(readings.size),
-        cost=SummaryEntry(**statistics.plain(timing.summarise(readings))),
+        cost=entries.SummaryEntry(**statistics.plain(timing.summarise(readings))),
         constant=probe.constant,
     )
 
 
-def _state(measured: Measured, wanted_khz: int | None) -> StateEntry:
+def _state(measured: Measured, wanted_khz: int | None) -> entries.StateEntry:
     """Return what was set, what the board said before, between and after the segments, whether it throttled."""
     segments = [
-        SegmentEntry(
+        entries.SegmentEntry(
             begun=segment.begun,
             elapsed_ns=segment.elapsed_ns,
             process=segment.disturbances,
@@ -174,8 +162,8 @@ def _state(measured: Measured, wanted_khz: int | None) -> StateEntry:
         )
         for segment, before, after in zip(measured.segments, measured.snapshots, measured.snapshots[1:], strict=False)
     ]
-    return StateEntry(
-        settings=[SettingEntry(**dataclasses.asdict(setting)) for setting in measured.settings],
+    return entries.StateEntry(
+        settings=[entries.SettingEntry(**dataclasses.asdict(setting)) for setting in measured.settings],
         snapshots=[statistics.plain(snapshot) for snapshot in measured.snapshots],
         segments=segments,
         throttled=throttled(measured.snapshots, wanted_khz),
