@@ -99,7 +99,7 @@ def _subsets(vector: Vectors) -> Vectors:
 
 
 def _leave_out_some(search: _Search) -> bool:
-    """Delta debugging: keep one part of the inputs or leave one out, of ever finer parts; False if none can be."""
+    """Keep one part of the inputs or leave one out, of ever finer parts (delta debugging); False if none can be."""
     used = _used(search.vector)
     parts = 2
     while parts <= len(used):
@@ -120,7 +120,7 @@ def _keep(vector: Vectors, inputs: npt.NDArray[np.intp]) -> Vectors:
 
 
 def _round_inputs(search: _Search) -> None:
-    """Each input to as few significant digits as it can have, one input after the other."""
+    """Round each input to as few significant digits as possible, one input after the other."""
     for position in _used(search.vector):
         rounded = np.array(list(_rounder(search.vector, position)))
         if len(rounded):

@@ -220,6 +220,6 @@ class _Grid:
         return f"{leave}V{end:g}H{self.width:g}", f"M{LABEL_WIDTH} {end:g}H{reader.x:g}"
 
     def _beside(self, column: int, middle: float) -> float:
-        """Above or below the boxes around `middle`; wires of neighbouring writers do not touch."""
+        """Return the height above or below the boxes around `middle`; wires of neighbouring writers do not touch."""
         distance = BOX_HEIGHT / 2 + 4 * (1 + column // 2 % 3)
         return middle + distance if column % 2 else middle - distance

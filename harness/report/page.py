@@ -63,7 +63,7 @@ def _single(value: float | str) -> str:
 
 
 def inputs(model_input: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """(index, name, unit, lowest, highest) of every input of the network; what is missing is None."""
+    """Return (index, name, unit, lowest, highest) of every input of the network; missing values are None."""
     texts = (model_input.get(key, []) for key in ("names", "units"))
     bounds = ([str(np.float32(bound)) for bound in model_input.get(key, [])] for key in ("box_low", "box_high"))
     return [(index, *row) for index, row in enumerate(zip_longest(*texts, *bounds))]

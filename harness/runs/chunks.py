@@ -62,7 +62,7 @@ def cut(count: int, size: int) -> Iterator[Chunk]:
 
 
 def run_pipelined(job: Job, deployed: Deployed, todo: Sequence[Chunk], coverage: Coverage, advance: Advance) -> None:
-    """While the board works on a chunk and this machine on its reference, the chunk before is collected.
+    """Run chunks on the board and their references here, and collect the chunk before meanwhile.
 
     `advance` hears of the vectors that are compared and kept.  BoardError or ReferenceFailed ends it at once.
     """

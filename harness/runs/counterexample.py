@@ -99,12 +99,12 @@ class _Board:
         return failing
 
     def difference(self, vector: Array) -> Difference | None:
-        """The layer's first difference for one vector, (1, K), alone; None if it is right or one before it is not."""
+        """Return the layer's first difference for one vector, (1, K); None if it is right or one before it is not."""
         *before, asked = (compare(*pair).first for pair in self._outputs(vector))
         return None if any(before) else asked
 
     def _outputs(self, vectors: Array) -> list[tuple[Array, Array]]:
-        """Right and found output of every layer up to the one in question."""
+        """Return expected and actual output of every layer up to this one."""
         count, upload = len(vectors), self._scratch / "vectors.npy"
         layers = self._job.network.layers
         dumps.write(upload, vectors)
@@ -129,7 +129,7 @@ def save(failing: Counterexample, job: Job) -> dict[str, Any]:
 
 
 def case(network: Network, layer: int, found_at: int, vector: Array) -> dict[str, Any]:
-    """A failing vector, float32 (1, K), as JSON types: the layer, what it was made from, its inputs that are not 0."""
+    """Return a failing vector, float32 (1, K), as JSON types: layer, origin, inputs that are not 0."""
     names = network.normalisation.names if network.normalisation else ()
     return {
         "layer": network.layers[layer].name,
@@ -143,7 +143,7 @@ def case(network: Network, layer: int, found_at: int, vector: Array) -> dict[str
 
 
 def replay_line(job: Job) -> str:
-    """The command that runs the vector as the run ran its own: by its plan, which says items, blocks and split."""
+    """Return the command that runs the vector with the plan of the run."""
     here, folder = Path.cwd(), job.folder.path
     near = folder.relative_to(here) if folder.is_relative_to(here) else folder
     precise = [] if job.request.x64_quant_precision else ["--no-x64-quant-precision"]

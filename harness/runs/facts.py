@@ -82,7 +82,7 @@ def where_it_ran(kind: str, stand_ins: tuple[Any, ...]) -> str:
 def _check_verdict(
     verdict: str, layers: Sequence[LayerEntry], differing: tuple[LayerEntry, ...], *, refuted: bool, strayed: bool
 ) -> None:
-    """A report must not show one verdict for another, least of all `identical` for what was not compared.
+    """Raise ValueError if the verdict contradicts the layers, such as `identical` without a comparison.
 
     `refuted` says that a claim of a proof does not hold, or that deployment mode differs, `strayed` that a trace is no
     path of the plan's net.

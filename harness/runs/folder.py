@@ -308,7 +308,7 @@ class RunFolder:
         }
 
     def attempts(self) -> list[dict[str, Any]]:
-        """Every attempt with `began`, `board`, `part` and `reason`; RequestError for a line that is no such event.
+        """Return every attempt with `began`, `board`, `part` and `reason`; RequestError for an invalid line.
 
         `board` is None if none was reached, or it was not the run's.  `part` and `reason` are empty for the attempt
         that goes on, or went well.  An attempt that was followed by another without a word was killed, its machine went
@@ -523,7 +523,7 @@ def _difference_summary(document: dict[str, Any]) -> DifferenceSummary:
 
 
 def synchronise(folder: Path) -> None:
-    """Have all that was written to the disk of a folder on it, by one call for thousands of files; OSError if it fails.
+    """Flush the file system of a folder, one call for thousands of files; OSError if it fails.
 
     Other disks, such as a server's that is gone, have no part in it.
     """
@@ -540,7 +540,7 @@ _BEGAN = datetime.now(UTC) - timedelta(seconds=time.clock_gettime(time.CLOCK_BOO
 
 
 def now() -> datetime:
-    """The present, in UTC, as this process knew it when it began: whoever sets the clock meanwhile sets no times of it.
+    """Return the time in UTC, from the clock at the start of this process: later changes of the clock have no effect.
 
     Two of them are as far apart as they were, also if the machine slept in between.
     """

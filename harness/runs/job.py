@@ -123,7 +123,7 @@ def command_line() -> list[str]:
 def prepare(
     request: Request, workspace: Workspace, show_plan: Callable[[Plan, Profile], None], *, kind: str = "run"
 ) -> Job:
-    """A new job: its plan made and shown, its bundle built, this machine's reference checked, its folder created.
+    """Prepare a job: make and show its plan, build its bundle, check the reference, create its folder.
 
     `kind` is the command that asks: what another began is not resumed.
 

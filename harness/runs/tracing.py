@@ -39,7 +39,7 @@ class Perturbation:
 
 
 def perturbations(plan: Plan, executions: int, seed: int) -> Iterator[Perturbation]:
-    """None, each item slowed down, all at random: of `executions` each gets its part, the first what is left."""
+    """Return the perturbations: none, each item slowed down, random; the first one gets the rest of `executions`."""
     delays = [
         *((f"delay {item.name} {DELAY_US} µs", ("--delay", f"{item.name}:{DELAY_US}")) for item in plan.items),
         (f"random delays up to {DELAY_US} µs", ("--random-delay", f"{DELAY_US}:{seed % (1 << 31)}")),
@@ -85,7 +85,7 @@ def _condition(plan: Plan, perturbation: Perturbation, trace: Path) -> Condition
 
 
 def _longest(plan: Plan, executions: int) -> int:
-    """Bytes that no trace of so many executions exceeds, even if each step is taken twice."""
+    """Return the maximum size of a trace in bytes, if each step is taken twice."""
     return 2 * executions * sum(map(len, plan.schedules)) * LONGEST_LINE_BYTES
 
 

@@ -55,7 +55,7 @@ def portray(case: Case, reference: Array, vectors: int) -> DifferenceSummary:
 
 
 def map_shape(vectors: int, units: int) -> tuple[int, int]:
-    """Columns and rows of the map."""
+    """Return columns and rows of the map."""
     return min(vectors, MAP_COLUMNS), min(units, MAP_ROWS)
 
 

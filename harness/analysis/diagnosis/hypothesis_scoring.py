@@ -121,7 +121,7 @@ def _count(condition: Array) -> int:
 
 
 def steps(expected: Array, actual: Array) -> Array:
-    """The differences actual - expected, int64, in units of the type; of a float32 in units in the last place."""
+    """Return actual - expected, int64, in units of the type; of a float32 in units in the last place."""
     if expected.dtype == np.float32:
         return exact.ordered(actual) - exact.ordered(expected)
     difference: Array = actual.astype(np.int64) - expected.astype(np.int64)

@@ -29,7 +29,7 @@ def mistakes(case: Case) -> Iterator[FaultModel]:
 
 
 def _stale_buffers(case: Case) -> Iterator[FaultModel]:
-    """A buffer is read before it is written, or after it was written again: some vectors have another one's values."""
+    """Yield buffers read before they are written, or after they were written again: values of another vector."""
     earlier = tuple(_one_block_earlier(source, case.block) for source in case.inputs)
     later = tuple(_one_block_later(source, case.block) for source in case.inputs)
     for name, other in (("one block earlier", earlier), ("one block later", later)):
@@ -67,7 +67,7 @@ def _where_vectors_fit(inputs: tuple[Array, ...], case: Case) -> Array:
 
 
 def _torn(inputs: tuple[Array, ...], case: Case, vectors: Array) -> Array:
-    """Found values that some mixture of the first of either inputs with the last of the other gives, else right ones.
+    """Return values that some mixture of the first of either inputs with the last of the other gives, else right ones.
 
     Each column may have seen another mixture, because a kernel reads its inputs more than once.
     """

@@ -175,13 +175,13 @@ def differing_output(
 
 
 def _evaluate(function: Callable[[Array], Array], inputs: Array, width: int) -> Array:
-    """The function's outputs, (n, width), some rows at once: the specification needs a hundred bytes for a value."""
+    """Return the function's outputs, (n, width), in blocks: the specification needs 100 bytes for a value."""
     rows = max(VALUES_AT_ONCE // width, 1)
     return np.concatenate([function(inputs[start : start + rows]) for start in range(0, len(inputs), rows)])
 
 
 def _row(values: Array) -> str:
-    """Whole, on one line: somebody is to try it again."""
+    """Format a row in full on one line, so that it can be tried again."""
     return f"[{', '.join(map(str, values))}]"
 
 

@@ -69,7 +69,7 @@ class Whole:
     timeout_s: float
 
     def run(self, options: Sequence[str], note: Note) -> tuple[str, dict[str, Any]]:
-        """The first layer whose activations are not the right ones, or a fault in words, and the program's answer."""
+        """Return the first wrong layer or the description of a fault, and the program's answer."""
         layers = self.plan.network.layers
         note(" ".join(self.wanted))
         if self.deployed is None:

@@ -76,7 +76,7 @@ class Trial:
         return given
 
     def _drawn(self, name: str, known: Array, rng: np.random.Generator) -> Iterator[Array]:
-        """Codes and numbers that the tensor may hold: any, extremes, and such that are equal in many columns."""
+        """Return values that the tensor may have: random, extreme, and equal in many columns."""
         width = known.shape[1]
         yield _changed_one_by_one(known)
         if known.dtype.itemsize == 1:
@@ -147,7 +147,7 @@ class Trial:
 
 
 def _changed_one_by_one(known: Array) -> Array:
-    """Vectors that differ from the one before in one column, each column in its turn."""
+    """Return vectors that differ from the one before in one column, each column in turn."""
     count, width = max(DRAWN, 2 * known.shape[1]), known.shape[1]
     source = known[np.arange(count + width) % len(known)]
     latest = np.arange(count)[:, None] + (np.arange(width) - np.arange(count)[:, None]) % -width

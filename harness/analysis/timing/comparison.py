@@ -152,7 +152,7 @@ def _varies(base: Times, new: Times) -> bool:
 
 
 def hodges_lehmann(base: Times, new: Times, confidence: float) -> tuple[float, Interval]:
-    """The median of all differences new - base, and its interval (Hodges and Lehmann 1963; Moses, see Lehmann 1975).
+    """Return the median of all differences new - base, and its interval (Hodges and Lehmann 1963; Lehmann 1975).
 
     Exact, without writing the n m differences down: integers are found by how many differences lie at or below.
     """
@@ -179,7 +179,7 @@ def _difference(one: Times, two: Times, rank: int) -> int:
 
 
 def cliffs_delta(base: Times, new: Times, confidence: float) -> tuple[float, Interval]:
-    """Cliff's delta (1993), from -1 (all of new faster) to 1 (all slower), with his unbiased variance's interval."""
+    """Return Cliff's delta (1993), from -1 (all of new faster) to 1 (all slower), and its interval."""
     one, two = np.sort(base), np.sort(new)
     n, m = one.size, two.size
     dominances = _dominance(one, new)
@@ -204,7 +204,7 @@ def _ties(ordered: Times, values: Times) -> int:
 
 
 def _tail(base: Times, new: Times, rules: _Rules) -> Shift:
-    """The shift of the highest quantile for which both series give an interval, sure enough for the difference."""
+    """Return the shift of the highest quantile for which both series give an interval."""
     each = (1 + rules.confidence) / 2
     one, two = np.sort(base), np.sort(new)
     given = [p for p in TAILS if min(one.size, two.size) >= executions_needed(p, each)]
@@ -241,7 +241,7 @@ def _difference_interval(one: Interval | NotGiven, two: Interval | NotGiven, con
 
 
 def tail_test(base: Times, new: Times, probability: float) -> float:
-    """Fisher's exact test of how many executions of each side lie above the quantile of both together.
+    """Test how many executions of each side exceed the quantile of both together (Fisher's exact test).
 
     The median test of Mood (1950), at another quantile: a permutation test, exact for any distribution.
     """
@@ -253,7 +253,7 @@ def tail_test(base: Times, new: Times, probability: float) -> float:
 
 
 def beyond_maximum(base: Times, new: Times) -> tuple[int, float]:
-    """Rosenbaum's exact test (1954): how many of `new` exceed the maximum of `base`, and P(so many or more).
+    """Return how many of `new` exceed the maximum of `base`, and P(so many or more) (Rosenbaum 1954).
 
     If all executions were of one distribution, each choice of which were `new` would be as likely.
     """
@@ -286,7 +286,7 @@ def _maximum(base: Times, new: Times, rules: _Rules) -> Shift:
 def _judge(
     base_ns: float, shift: float, interval: Interval | NotGiven, p_value: float, gate: float, significance: float
 ) -> tuple[Verdict, str]:
-    """Slower or faster: beyond the gate and no chance.  Unchanged: the whole interval within a narrow gate."""
+    """Decide: slower or faster beyond the gate and significant, unchanged if the interval is within a narrow gate."""
     if isinstance(interval, NotGiven):
         return Verdict.INCONCLUSIVE, interval.reason
     ends = f"{interval.low:+,.0f} to {interval.high:+,.0f}"
@@ -311,7 +311,7 @@ def gate_text(gate_ns: float, base_ns: float) -> str:
 
 
 def _overall(shifts: tuple[Shift, ...]) -> tuple[Verdict, tuple[str, ...]]:
-    """Slower if anything is; else inconclusive if anything is; else faster if anything is."""
+    """Return slower if any shift is; else inconclusive if any is; else faster if any is."""
     verdicts = {shift.verdict for shift in shifts}
     order = (Verdict.SLOWER, Verdict.INCONCLUSIVE, Verdict.FASTER, Verdict.UNCHANGED)
     verdict = next(one for one in order if one in verdicts)

@@ -112,7 +112,7 @@ class Pwcet:
         return float(self.law.time(_variate(type(self.law), self.rate, exceedance)))
 
     def exceedance(self, time_ns: float) -> float:
-        """The probability that an execution exceeds this time; ValueError below the tail, 0 beyond the law's end."""
+        """Return P(an execution exceeds this time); ValueError below the tail, 0 beyond the law's end."""
         if time_ns >= self.law.end:
             return 0.0
         variate = float(self.law.variate(np.asarray(time_ns, np.float64)))
@@ -199,7 +199,7 @@ def series_tests(times: Times) -> tuple[Outcome, ...]:
 
 
 def _blocks(times: Times, rules: Rules) -> list[_Candidate]:
-    """Maxima of 50, 100, 200, ... blocks of equal length (but for one execution), none left over."""
+    """Return maxima of 50, 100, 200, ... blocks of equal length (except for one execution), none left over."""
     return [_block_maxima(times, count) for count in _counts(times.size // SHORTEST_BLOCK, rules)]
 
 
@@ -216,7 +216,7 @@ def _block_maxima(times: Times, count: int) -> _Candidate:
 
 
 def _peaks(times: Times, rules: Rules, step: float) -> list[_Candidate]:
-    """The slowest 50, 100, 200, ... executions, over a threshold half a step of the clock below the fastest of them."""
+    """Return the slowest 50, 100, 200, ... executions; the threshold is half a step of the clock below the fastest."""
     ordered = np.sort(times)[::-1]
     asked = _counts(times.size // HIGHEST_SHARE, rules)
     found = [_exceedances(times, int(ordered[count - 1]), step) for count in asked]
@@ -234,7 +234,7 @@ def _exceedances(times: Times, lowest: int, step: float) -> _Candidate:
 def _judge(
     times: Times, candidates: list[_Candidate], common: tuple[Outcome, ...], rules: Rules, step: float, seed: int
 ) -> Pwcet | NotApplicable:
-    """The widest choice of extremes from which on, towards the extreme, every choice fits; then all other tests."""
+    """Take the largest choice of extremes such that it and all smaller ones fit; then make all other tests."""
     if not candidates:
         return NotApplicable(_no_candidate(times, rules), common)
     few = _indistinct(candidates[0], step)
@@ -291,7 +291,7 @@ def _select(candidates: list[_Candidate], rules: Rules, step: float, seed: int) 
 
 
 def _extremes_tests(times: Times, candidate: _Candidate) -> tuple[Outcome, ...]:
-    """Independence and evenness of the extremes themselves."""
+    """Test independence and evenness of the extremes."""
     series = _named(hypotheses.ljung_box(candidate.values), "of the extremes")
     if candidate.law is ExtremeValue:
         return (series, _named(hypotheses.kpss(candidate.values), "of the extremes"))
@@ -327,7 +327,7 @@ def _unfit(fitted: Fit) -> list[str]:
 
 
 def _disagreement(executions: int, candidate: _Candidate, fitted: Fit, check: Law, rules: Rules) -> str:
-    """The reason if the L-moments' time of one execution in n is far from the likelihood's; empty if it is not."""
+    """Return the reason if the L-moments' time of one execution in n is far from the likelihood's; else empty."""
     variate = np.atleast_1d(_variate(candidate.law, candidate.rate, 1 / executions))
     interval = level_intervals(fitted, variate, 1 - rules.significance, "")[0]
     other = float(check.time(variate)[0])

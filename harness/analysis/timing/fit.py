@@ -94,7 +94,7 @@ def _bootstrapped(test: str, hypothesis: str, statistic: float, as_extreme: int,
 
 
 def _samples(fitted: Fit, step_ns: float, replicates: int, seed: int) -> Floats:
-    """Ascending samples of the fitted law less the origin, in the clock's steps of the data, (replicates, n)."""
+    """Draw ascending samples of the fitted law less the origin, in the clock's steps of the data, (replicates, n)."""
     drawn = fitted.law.draw(np.random.default_rng(seed), (replicates, fitted.data.size))
     first = fitted.data[0]
     return np.asarray(np.sort(first - fitted.origin + step_ns * np.round((drawn - first) / step_ns), axis=1))
@@ -166,7 +166,7 @@ def _fan(fitted: Fit) -> Floats:
 
 
 def standard_errors(fitted: Fit, variates: Floats) -> Floats:
-    """The delta method's standard errors, ns, of the times of these variates: the scale of the profile's search."""
+    """Return standard errors, ns, of the times of these variates (delta method): the scale of the profile's search."""
     law = fitted.law
     fixed = 3 - law.free_count
     parameters = np.array([[law.location - fitted.origin, math.log(law.scale), law.shape]])

@@ -41,7 +41,7 @@ def autocorrelation(series: npt.ArrayLike, lags: int) -> Floats:
 
 
 def ljung_box(series: npt.ArrayLike, lags: int | None = None) -> Outcome:
-    """Ljung and Box (1978): Q = n (n + 2) sum r_k^2 / (n - k), chi-squared with `lags` degrees of freedom.
+    """Test autocorrelation: Q = n (n + 2) sum r_k^2 / (n - k), chi-squared, `lags` degrees (Ljung and Box 1978).
 
     Lags 1 to min(20, n / 5) unless told.  ValueError for a series of fewer than 3, or not longer than `lags`.
     """
@@ -62,7 +62,7 @@ def ljung_box(series: npt.ArrayLike, lags: int | None = None) -> Outcome:
 
 
 def kpss(series: npt.ArrayLike, lags: int | None = None) -> Outcome:
-    """Kwiatkowski, Phillips, Schmidt and Shin (1992), level stationarity: sum S_t^2 / (n^2 s^2(l)).
+    """Test level stationarity: sum S_t^2 / (n^2 s^2(l)) (Kwiatkowski, Phillips, Schmidt and Shin 1992).
 
     S_t are the partial sums of the series less its mean, s^2(l) its long-run variance with Bartlett's weights
     1 - k / (l + 1); l = int(4 (n / 100)^(1/4)) unless told.  The p-value is the limit's own (Cramér and von Mises'
@@ -91,7 +91,7 @@ def long_lags(executions: int) -> int:
 
 
 def cramer_von_mises_tail(statistic: float) -> float:
-    """P(integral of a squared Brownian bridge > statistic), by the series of Anderson and Darling (1952), (4.35)."""
+    """Return P(integral of a squared Brownian bridge > statistic) (Anderson and Darling 1952, 4.35)."""
     if statistic <= 0:
         return 1.0
     if statistic > CERTAIN_KPSS:
@@ -104,7 +104,7 @@ def cramer_von_mises_tail(statistic: float) -> float:
 
 
 def runs(series: npt.ArrayLike, level: float | None = None) -> Outcome:
-    """Wald and Wolfowitz (1940): the number of runs above `level` (the median unless told) and not above it.
+    """Test the number of runs above `level` (by default the median) and not above it (Wald and Wolfowitz 1940).
 
     The statistic is standardised and compared with the normal distribution, two-sided; values that equal the level
     count as not above it, so that a coarse clock loses no execution.
@@ -125,7 +125,7 @@ def runs(series: npt.ArrayLike, level: float | None = None) -> Outcome:
 
 
 def mann_kendall(series: npt.ArrayLike) -> Outcome:
-    """Mann (1945): Kendall's tau of the values with time, with its correction for ties.
+    """Test Kendall's tau of the values with time, corrected for ties (Mann 1945).
 
     Its p-value takes independence for granted: under a positive autocorrelation it is too small.
     """
@@ -137,7 +137,7 @@ def mann_kendall(series: npt.ArrayLike) -> Outcome:
 
 
 def pettitt(series: npt.ArrayLike) -> tuple[Outcome, int]:
-    """Pettitt (1979): K = max |2 sum of the first t ranks - t (n + 1)|, and the t at which it is.
+    """Test for a change: K = max |2 sum of the first t ranks - t (n + 1)|, and its t (Pettitt 1979).
 
     p = 2 exp(-6 K^2 / (n^3 + n^2)), good below 0.5.
     """
@@ -151,7 +151,7 @@ def pettitt(series: npt.ArrayLike) -> tuple[Outcome, int]:
 
 
 def halves(series: npt.ArrayLike) -> Outcome:
-    """Kolmogorov and Smirnov's two-sample test of the first half against the second."""
+    """Test the first half against the second (Kolmogorov and Smirnov's two-sample test)."""
     values = _at_least(series, 4)
     middle = values.size // 2
     found = stats.ks_2samp(values[:middle], values[middle:], method="asymp")
@@ -175,7 +175,7 @@ def periodogram(places: npt.NDArray[np.intp], executions: int) -> Floats:
 
 
 def periodicity(places: npt.NDArray[np.intp], executions: int) -> Outcome:
-    """Fisher's g (1929) of the times at which extremes come: the largest share of one frequency in the power.
+    """Test the times of extremes: the largest share of one frequency in the power (Fisher's g, 1929).
 
     p is the first term of Fisher's sum, m (1 - g)^(m - 1), an upper bound that is exact above g = 1/2 and close
     where it is small.

@@ -25,7 +25,7 @@ NEARLY_ZERO = 1e-6  # nearer to 0 than this the shape's formulas lose more digit
 
 
 def stretch(variate: Floats, shape: Floats | float) -> Floats:
-    """(exp(shape r) - 1) / shape."""
+    """Return (exp(shape r) - 1) / shape."""
     safe = np.where(np.abs(shape) < NEARLY_ZERO, 1.0, shape)
     near = variate * (1 + shape * variate / 2)
     return np.where(np.abs(shape) < NEARLY_ZERO, near, np.expm1(safe * variate) / safe)
@@ -39,7 +39,7 @@ def stretch_slope(variate: Floats, shape: Floats | float) -> Floats:
 
 
 def reduce(z: Floats, shape: Floats | float) -> Floats:
-    """log(1 + shape z) / shape, the inverse of `stretch`; beyond the end of the law NaN."""
+    """Return log(1 + shape z) / shape, the inverse of `stretch`; beyond the end of the law NaN."""
     safe = np.where(np.abs(shape) < NEARLY_ZERO, 1.0, shape)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(np.abs(shape) < NEARLY_ZERO, z * (1 - shape * z / 2), np.log1p(safe * z) / safe)
@@ -76,7 +76,7 @@ class Law(ABC):
     @staticmethod
     @abstractmethod
     def _draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Standard variates."""
+        """Draw standard variates."""
 
     @staticmethod
     @abstractmethod
@@ -96,7 +96,7 @@ class Law(ABC):
     @staticmethod
     @abstractmethod
     def log_tails(variate: Floats) -> tuple[Floats, Floats]:
-        """Logarithms: log P(at most r) and log P(more than r)."""
+        """Return log P(at most r) and log P(more than r)."""
 
 
 @dataclass(frozen=True)
@@ -112,12 +112,12 @@ class ExtremeValue(Law):
 
     @staticmethod
     def excess(variate: Floats) -> Floats:
-        """exp(-r)."""
+        """Return exp(-r)."""
         return np.exp(-variate)
 
     @staticmethod
     def log_tails(variate: Floats) -> tuple[Floats, Floats]:
-        """-exp(-r), and the logarithm of what is left."""
+        """Return -exp(-r), and log(1 - exp(-exp(-r)))."""
         below = -np.exp(-variate)
         return below, np.log(-np.expm1(below))
 
@@ -152,7 +152,7 @@ class Pareto(Law):
 
     @staticmethod
     def excess(variate: Floats) -> Floats:
-        """Nothing."""
+        """Return zeros."""
         return np.zeros_like(variate)
 
     @staticmethod
@@ -175,7 +175,7 @@ class Pareto(Law):
 
 
 def l_moments(ordered: Floats) -> tuple[Floats, Floats, Floats]:
-    """The first two sample L-moments and the ratio t3 of each row, from ascending float64 (..., n) (Hosking 1990)."""
+    """Return the first two sample L-moments and t3 of each row, from ascending float64 (..., n) (Hosking 1990)."""
     n = ordered.shape[-1]
     ranks = np.arange(n)
     first = ordered.mean(axis=-1)
@@ -186,7 +186,7 @@ def l_moments(ordered: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def anderson_darling(law: type[Law], variates: Floats) -> Floats:
-    """Anderson and Darling's A^2 (1954) of each row of standard variates, ascending (..., n)."""
+    """Return Anderson and Darling's A^2 (1954) of each row of standard variates, ascending (..., n)."""
     n = variates.shape[-1]
     below, above = law.log_tails(variates)
     weights = (2 * np.arange(n) + 1) / n

@@ -166,7 +166,7 @@ def free_law(law: type[Law]) -> Placement:
 
 
 def through(law: type[Law], level: Floats, variate: Floats) -> Placement:
-    """Only laws of which the time of `variate` (rows,) is `level` (rows,): one parameter fewer.
+    """Place laws whose time of `variate` (rows,) is `level` (rows,): one free parameter fewer.
 
     Free are log scale and shape (the location follows), of a Pareto law the shape (the scale follows).
     """

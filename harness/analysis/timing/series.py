@@ -119,7 +119,7 @@ def warm_up(times: Times, *, seed: int = 0, significance: float = 0.01) -> WarmU
 
 
 def _change(times: Times, latest: int, seed: int, significance: float) -> tuple[int, float]:
-    """After how many executions the series gets faster, and the p-value; 0 if it does not, or only after `latest`."""
+    """Return after how many executions the series gets faster, 0 if not or only after `latest`; and the p-value."""
     scores = _savage(times)
     spread = float(scores.std())
     if spread == 0 or latest < 1:
@@ -133,7 +133,7 @@ def _change(times: Times, latest: int, seed: int, significance: float) -> tuple[
 
 
 def _savage(times: Times) -> Floats:
-    """-log of the share of executions that are as slow or slower, less its mean."""
+    """Return -log of the share of executions that are as slow or slower, less its mean."""
     scores = -np.log1p(-(stats.rankdata(times) - 0.5) / times.size)
     return np.asarray(scores - scores.mean(), np.float64)
 
@@ -144,7 +144,7 @@ def _standardised(sums: Floats, ends: npt.NDArray[np.int64], n: int) -> Floats:
 
 
 def _grid(executions: int) -> npt.NDArray[np.int64]:
-    """Ends from 1 up to all but one execution, each about a tenth beyond the one before."""
+    """Return ends from 1 up to all but one execution, each about a tenth beyond the one before."""
     count = 2 + int(math.log(executions) / math.log(GRID_RATIO))
     return np.unique(np.geomspace(1, executions - 1, count).round().astype(np.int64))
 
@@ -159,7 +159,7 @@ def _simulated(observed: float, grid: npt.NDArray[np.int64], n: int, seed: int, 
 
 
 def drift(times: Times, *, significance: float = 0.01) -> Drift:
-    """Trend, change of level and stationarity.
+    """Test trend, change of level and stationarity.
 
     It drifts if KPSS with the long lag says so: that test allows for a dependence of neighbours, under which the
     others are too sure.  They say what kind of drift it is.
@@ -172,7 +172,7 @@ def drift(times: Times, *, significance: float = 0.01) -> Drift:
 
 
 def _slope(times: Times) -> float:
-    """Theil and Sen's slope of the medians of at most 300 blocks, ns per execution."""
+    """Return Theil and Sen's slope of the medians of at most 300 blocks, ns per execution."""
     blocks = np.array_split(times, min(SLOPE_BLOCKS, times.size))
     medians = [float(np.median(block)) for block in blocks]
     centres = (np.arange(len(blocks)) + 0.5) * times.size / len(blocks)
@@ -180,7 +180,7 @@ def _slope(times: Times) -> float:
 
 
 def outliers(times: Times, *, significance: float = 0.01) -> Outliers:
-    """Executions far above the rest, and their period.
+    """Find executions far above the rest, and their period.
 
     More than one of 20 are a second mode, not outliers, and are not counted.
     """
@@ -195,7 +195,7 @@ def outliers(times: Times, *, significance: float = 0.01) -> Outliers:
 
 
 def period_of(places: npt.NDArray[np.intp], executions: int) -> float | None:
-    """The period of `places`, in executions: the longest at which they are nearly as much in step as at the strongest.
+    """Return the period of `places`, in executions: the longest nearly as strong as the strongest.
 
     A comb has equal power at all harmonics of its frequency, so the strongest may be any of them.  None where fewer
     than FEWEST_CYCLES periods fit into the series: the places are not evenly spread then, and no more is known.
@@ -211,7 +211,7 @@ def period_of(places: npt.NDArray[np.intp], executions: int) -> float | None:
 
 
 def _in_step(places: npt.NDArray[np.intp], frequency: float) -> float:
-    """1 if all places have one phase, near 0 if the frequency is not theirs."""
+    """Return 1 if all places have one phase, near 0 if the frequency is not theirs."""
     return float(abs(np.exp(2j * np.pi * frequency * places).mean()))
 
 

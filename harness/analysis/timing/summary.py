@@ -98,7 +98,7 @@ def quantile(ordered: Times, probability: float, confidence: float) -> Quantile:
 
 
 def order_statistic(ordered: Times, probability: float) -> int:
-    """The smallest execution time that at least this share of executions does not exceed; `ordered` ascending."""
+    """Return the smallest time that at least this share of executions does not exceed; `ordered` ascending."""
     # 0.99 of 100 is 99, though not in floating point.
     return int(ordered[max(1, math.ceil(probability * ordered.size - 1e-9)) - 1])
 
@@ -109,7 +109,7 @@ def percentile(probability: float) -> str:
 
 
 def quantile_interval(ordered: Times, probability: float, confidence: float) -> Interval | NotGiven:
-    """Two order statistics that hold the quantile between them, with equal tails (David and Nagaraja 2003, 7.1).
+    """Return order statistics around the quantile, with equal tails (David and Nagaraja 2003, 7.1).
 
     How many of n executions lie below the quantile is binomial, whatever the distribution; ties, and so a coarse
     clock, only make the interval surer than it says.
@@ -138,7 +138,7 @@ def executions_needed(probability: float, confidence: float) -> int:
 
 
 def mean_interval(times: Times, confidence: float) -> Interval | NotGiven:
-    """Student's t for the mean: of batch means where the series is long enough, else of the executions.
+    """Return Student's interval of the mean: of batch means if the series is long enough, else of the executions.
 
     Means of 30 consecutive batches are nearly independent though their executions are not (Law and Kelton 2000,
     9.5.3), so that the interval stays honest under a dependence shorter than a batch.

@@ -94,7 +94,7 @@ def _drift(series: Mapping[str, Any]) -> Finding:
 
 
 def _outliers(outliers: Mapping[str, Any], executions: int, cycle_ns: float) -> Finding:
-    """`cycle_ns` is from one execution to the next, with all that lies between them."""
+    """Describe outliers; `cycle_ns` is the time from the start of one execution to the next."""
     fence = f"above {duration(outliers['above_ns'])}"
     if not outliers["count"]:
         return Finding("Outliers", f"None {fence}, or too many to be outliers.", notable=False)

@@ -51,7 +51,7 @@ class Written:
 
 @contextmanager
 def owned(folder: Path) -> Iterator[None]:
-    """The site's folder for one writer.
+    """Lock the site's folder for one writer.
 
     RequestError for a folder that has other things in it, and where nothing can be written.
     """
@@ -117,7 +117,7 @@ def copy_reports(source: Path, folder: Path, runs: Iterable[Run]) -> tuple[dict[
 
 
 def _copy_run(source: Path, target: Path) -> dict[str, bool]:
-    """Which files are there for people, and whether they had to be copied."""
+    """Copy the reports of a run; return the names of those that exist, and whether they had to be copied."""
     found = {}
     for file in COPIED:
         with suppress(FileNotFoundError, _Unfit):
@@ -159,7 +159,7 @@ def _is_as(target: Path, given: os.stat_result) -> bool:
 
 
 def _write_as(target: Path, content: bytes, given: os.stat_result) -> None:
-    """All of it at once and with the time that it was given, by which it is known again."""
+    """Write a file atomically and with the time of its source, which identifies it."""
     target.parent.mkdir(exist_ok=True)
     temporary = target.with_suffix(".part")
     temporary.write_bytes(content)

@@ -32,7 +32,7 @@ class Base:
 
 
 def read_all(paths: Sequence[Path], board: Profile, plan: Plan, asked: Asked) -> tuple[Base, ...]:
-    """Measurements of what is asked; RequestError as of `read`, and for one that is named twice."""
+    """Read the base measurements; RequestError as of `read`, and for one that is named twice."""
     if len({path.resolve() for path in paths}) < len(paths):
         raise RequestError("--against names a measurement twice", "noise is told by measurements that differ")
     return tuple(read(path, board, plan, asked) for path in paths)
@@ -67,7 +67,7 @@ def require_kind(bases: Sequence[Base], reached: BoardIdentity) -> None:
 
 
 def _require_same(path: Path, document: MeasurementDocument, board: Profile, plan: Plan, asked: Asked) -> None:
-    """A shift between different things says nothing."""
+    """Raise RequestError unless both measure the same."""
     if getattr(document, "kind", None) != "measure":
         raise RequestError(f"--against {path}: that is no measurement", "name the run folder of a harness measure")
     pairs = {
@@ -90,7 +90,7 @@ def _require_same(path: Path, document: MeasurementDocument, board: Profile, pla
 
 
 def _require_whole(path: Path, document: MeasurementDocument, asked: Asked) -> None:
-    """No hours are spent on what could not be compared in the end."""
+    """Raise RequestError before the measurement if it could not be compared."""
     lacking = [
         name for name, entry in (("started", document), ("segment", document.measured)) if not hasattr(entry, name)
     ]

@@ -56,7 +56,7 @@ TOPICS: Mapping[str, Callable[[AnyDocument], Any]] = {
 
 
 def changed(base_content: Content, new_content: Content) -> list[dict[str, str]]:
-    """Topic, base and new of all that differs between the documents of two measurements, results aside."""
+    """Return topic, base and new of all differences between two documents, except results."""
     base, new = AnyDocument.view(base_content), AnyDocument.view(new_content)
     both = {topic: (_value(read, base), _value(read, new)) for topic, read in TOPICS.items()}
     both |= dict(_environment(base, new))
@@ -68,7 +68,7 @@ def changed(base_content: Content, new_content: Content) -> list[dict[str, str]]
 
 
 def _value(read: Callable[[AnyDocument], Any], document: AnyDocument) -> Any:
-    """None of a document that says nothing of it, as one of an earlier version."""
+    """Return the entry, None for a document without it, such as one of an earlier version."""
     try:
         return read(document)
     except AttributeError:

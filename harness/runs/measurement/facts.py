@@ -71,7 +71,7 @@ def _wrong_outputs(document: MeasurementDocument) -> str:
 
 
 def _check_verdict(document: MeasurementDocument) -> None:
-    """The verdict must be the gravest of what the parts show."""
+    """Require that the verdict is the worst of the parts."""
     if not document.parts or not document.outputs.compared:
         raise ValueError("nothing was measured, or no output was compared")
     against = document.against
@@ -105,7 +105,7 @@ def _counts_say(found: Sequence[PartEntry]) -> str:
 
 
 def _check_parts(document: MeasurementDocument, *, counted: bool) -> None:
-    """Every part has all executions."""
+    """Require that every part has all executions."""
     samples = document.measured.samples
     for part in document.parts:
         found = {part.executions} if counted else {part.summary.executions, sum(part.histogram.counts)}

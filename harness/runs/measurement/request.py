@@ -73,7 +73,7 @@ def settle(
 
 
 def _check_emulated(profile: Profile, asked: Asked) -> None:
-    """An emulator has no time of the board's, and its instructions are the same whatever else it does."""
+    """Refuse times and load on an emulated board: its times are not MET, and load does not change its counts."""
     if asked.quantity is not Quantity.INSTRUCTIONS:
         raise RequestError(
             f"board {profile.name} is emulated: no {asked.quantity.value} of it is that of the board",

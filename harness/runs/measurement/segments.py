@@ -101,7 +101,7 @@ class Measurer:
         return Probe(_possible(readings)[:, 0], float(resolution_ns))
 
     def segments(self) -> Iterator[Segment]:
-        """Segments until samples and time are as asked, each of all vectors of the stimuli.
+        """Yield segments until samples and time are reached, each of all vectors of the stimuli.
 
         A duration that would take more than MOST_SEGMENTS is spanned by so many, at even intervals.
         """
@@ -169,7 +169,7 @@ class Measurer:
         return program.out_folder(self.deployed.run_folder, 0)
 
     def _fetch(self, *files: tuple[str, np.dtype[Any], tuple[int, int]]) -> list[Array]:
-        """Files that the program has just written, by name, type and shape (rows, width)."""
+        """Fetch files that the program has just written, by name, type and shape (rows, width)."""
         return program.fetch_arrays(
             self.deployed.board, [(self._out / name, dtype, shape) for name, dtype, shape in files]
         )

@@ -46,7 +46,7 @@ def times(part: MeasuredPart, readings: Readings) -> dict[str, Any]:
 
 
 def counts(part: MeasuredPart, readings: Readings, overhead: int | None, vectors: int) -> dict[str, Any]:
-    """The counted events of one part's executions, (n,): equal in all of them, or which executions were the extremes.
+    """Return statistics of the counts of one part, (n,): equal in all executions, or the extremes.
 
     What two readings cost is taken off, once for each task, where it is known to be constant.  Execution i is of vector
     i % `vectors`: a count is `repeatable` if each vector always had the same.  What disturbs a counter only adds to it:
@@ -84,7 +84,7 @@ def least_of_each(readings: Readings, vectors: int) -> Readings:
 
 
 def tail(readings: Readings) -> list[list[float]]:
-    """Times, and the share of executions that took as long or longer."""
+    """Return times, and the share of executions that took as long or longer."""
     return [[point.time_ns, point.share] for point in timing.empirical_tail(readings)]
 
 
@@ -140,14 +140,14 @@ def _compare_times(base: Readings, new: Readings, history: Sequence[Readings]) -
 
 
 def _compare_counts(base: Readings, new: Readings) -> dict[str, Any]:
-    """Exact counts need no statistics: the largest is the same or not."""
+    """Compare the largest counts: exact counts need no statistics."""
     before, after = int(base.max()), int(new.max())
     verdict = Verdict.SLOWER if after > before else Verdict.FASTER if after < before else Verdict.UNCHANGED
     return {"verdict": verdict.value, "reasons": [f"at most {after:,}, before {before:,}"], "shifts": []}
 
 
 def plain(value: Any) -> Any:
-    """Frozen values and numpy's scalars as JSON types; infinities and NaN, which JSON has not, become null.
+    """Convert frozen values and numpy scalars to JSON types; infinities and NaN become null.
 
     A number that is not given is {"not_given": why}, a pWCET that does not apply {"not_applicable": [why, ...]}.
     """

@@ -79,7 +79,7 @@ def stands(claims: Sequence[Claim]) -> bool | None:
 
 
 def require_equal(what: str, recorded: Any, found: Any, *, close: float = 0.0) -> None:
-    """ContradictionError, naming the first entry that differs, unless the record is what was found; both as JSON.
+    """Raise ContradictionError with the first entry that differs, unless both are equal as JSON.
 
     Fractions may differ by so much in relation to them: processors do not round logarithms alike.
     """

@@ -91,7 +91,7 @@ def _require_possible_times(run: Mapping[str, Any]) -> None:
 
 
 def plan(evidence: Evidence, made: Plan) -> str:
-    """The plan is that of run.json, and sound; where each item ran follows from the profile and the kind of board."""
+    """Check that the plan is sound and that of run.json, and where each item ran."""
     ran_on = where(made, profile_of(evidence), evidence.run["board"]["kind"])
     require_equal(f"{RUN}, plan,", evidence.run["plan"], plan_document(made, ran_on))
     found = plan_check.document(plan_check.assess(made))
@@ -155,7 +155,7 @@ def _require_count(kept: int, made: int) -> None:
 
 
 def _require_same(kept: Stimuli, made: Stimuli, progress: Progress) -> None:
-    """Bit for bit."""
+    """Require that both are equal, bit for bit."""
     _require_count(kept.count, made.count)
     with progress("making vectors again", kept.count) as bar:
         for chunk in cut(kept.count, COMPARED_AT_ONCE):

@@ -105,7 +105,7 @@ def outputs(subject: Measurement, progress: Progress) -> str:
 
 
 def _right(subject: Measurement, progress: Progress) -> Array:
-    """The last layer's activations, (vectors, width); ReferenceFailed if they cannot be trusted on this machine."""
+    """Return the last layer's activations, (vectors, width); ReferenceFailed on an unsuitable machine."""
     precise = subject.evidence.request["x64_quant_precision"]
     with progress("computing the reference again", subject.vectors.count) as bar:
         reference = Reference(subject.plan.network, x64_quant_precision=precise)
@@ -149,7 +149,7 @@ def numbers(evidence: Evidence, progress: Progress) -> str:
 
 
 def _require_close(run: Mapping[str, Any], what: str, recorded: Any, found: Any) -> None:
-    """The same statistics; UncheckedError where another processor has computed them, whose last digits decided."""
+    """Require the same statistics; UncheckedError if rounding of another processor may explain a difference."""
     try:
         require_equal(what, recorded, found, close=CLOSE)
     except ContradictionError as error:

@@ -46,7 +46,7 @@ def consistent(evidence: Evidence) -> Mapping[str, Any]:
 
 
 def questions(evidence: Evidence, plan: Plan) -> str:
-    """Its claims are the answers to all that there is to ask of the plan, with what is taken for granted."""
+    """Check that the claims answer all questions about the plan, with the right assumptions."""
     found, request = consistent(evidence), evidence.request
     if found["schema"] != SCHEMA:
         raise UncheckedError(f"{PROOF} is of schema {found['schema']}, this version asks the questions of {SCHEMA}")
@@ -94,7 +94,7 @@ def _asked(evidence: Evidence, plan: Plan, scratch: Path) -> Sequence[Question]:
 
 
 def asked(plan: Plan, seed: int, ran_on: Sequence[str], *, all_floats: bool, scratch: Path) -> Sequence[Question]:
-    """All questions of a proof in their order, with no program to ask; `scratch` is a folder for what they write."""
+    """Return all questions of a proof in their order, without a program; `scratch` is a folder for their files."""
     vectors, wanted = composition.seeded(plan.network, seed), effort_of(ran_on)
     right = SpecificationReference(plan.network).activations(vectors)
     program = codegen.generate(plan)

@@ -102,7 +102,7 @@ def again(outputs: Outputs, progress: Progress) -> str:
 def _require_kept(
     outputs: Outputs, record: ChunkRecord, expected: Mapping[int, Array], actual: Mapping[int, Array]
 ) -> None:
-    """All that was to be fetched is here, both sides; what was not had the reference's hash, and differs nowhere."""
+    """Require all dumps that had to be fetched; others had the reference's hash and differ nowhere."""
     if expected.keys() != actual.keys():
         only = sorted(expected.keys() ^ actual.keys())
         raise ContradictionError(f"chunk {record.index}: of layer {only[0]} only one dump of two is here")
@@ -140,7 +140,7 @@ class Recomputed:
 
 
 def recompute(outputs: Outputs, how_much: str, progress: Progress) -> Recomputed:
-    """The reference, over `all` chunks or one `chunk` at random: its hashes, and all that the chunks say follows.
+    """Compute the reference again, of `all` chunks or a random `chunk`; check hashes and records.
 
     ReferenceFailed if it cannot be trusted on this machine.
     """
@@ -161,7 +161,7 @@ def recompute(outputs: Outputs, how_much: str, progress: Progress) -> Recomputed
 
 
 def _require_follows(outputs: Outputs, record: ChunkRecord, vectors: Array, activations: Sequence[Array]) -> None:
-    """The record of a chunk, all of it, from the reference as it is computed now and the board's dumps."""
+    """Require that the record of a chunk follows from the reference, computed again, and the board's dumps."""
     sha256 = tuple(map(dumps.sha256, activations))
     require_equal(f"chunk {record.index}, reference_sha256", list(record.reference_sha256), sha256)
     chunk = Chunk(record.index, record.start, record.stop)
@@ -206,7 +206,7 @@ def _observed(outputs: Outputs) -> dict[str, Any] | None:
 
 
 def failing(outputs: Outputs) -> str:
-    """The smallest failing case is of the first layer that differs; what should have come out of it, computed again."""
+    """Check that the smallest failing case is of the first layer that differs, and its expected output."""
     said = outputs.evidence.run["failing"]
     first = first_difference(outputs.evidence.records)
     path = outputs.evidence.path / FILE

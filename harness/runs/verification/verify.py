@@ -152,7 +152,7 @@ def _outputs(subject: Measurement, progress: Progress, *, again: bool) -> str:
 
 
 def _reports(evidence: Evidence, wanted: Wanted) -> str:
-    """The reports say what run.json says: written from it again, here or by its revision, they have the same bytes."""
+    """Check the reports: written again from run.json, here or by its revision, they have the same bytes."""
     document = {key: value for key, value in evidence.run.items() if key not in AFTERWARDS}
     made = wanted.render(document)
     if not (others := _unlike(evidence, made)):
