@@ -26,8 +26,7 @@ from harness.report.page import environment
 from harness.report.site import files
 from harness.report.site.files import Page, Written
 from harness.report.site.labels import SIGNS, day, moment, tone
-from harness.report.site.nights import Context, NightView, QuarantinedBoard, board_page, night_view
-from harness.report.site.open_since import OpenSince
+from harness.report.site.nights import Context, NightView, OpenSince, QuarantinedBoard, board_page, night_view
 from harness.report.site.source import Bench, Laboratory, OutOfUse
 from harness.report.site.trends import TrendView, trend_view
 from harness.runs.facts import clean

@@ -19,7 +19,7 @@ from harness.nightly.record import Attempt, Result
 from harness.report import site
 from harness.report.site import Bench, OutOfUse
 from harness.report.site.files import COPIED
-from harness.report.site.open_since import OpenSince
+from harness.report.site.nights import OpenSince
 from harness.report.site.trends import Days
 from tests.integration.report.site.conftest import BOARDS, HOSTILE
 from tests.support.history.laboratory import Board, make, make_wrong
