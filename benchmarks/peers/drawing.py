@@ -63,9 +63,9 @@ def _lines(row: Row, y: float, x: Axis) -> Iterator[Shape]:
     if row.times:
         low, middle = number(x.at(row.times.minimum_ns)), number(x.at(row.times.median_ns))
         yield Shape(_kind(row), f"M{low} {y:g}H{middle}", row.name)
-        yield Shape(f"{_kind(row)} dot", f"M{middle} {y:g}h0", row.name)
+        yield Shape(f"{_kind(row)} dot", f"M{middle} {y:g}h0.1", row.name)
         if row.computes == "float":
-            yield Shape("hole", f"M{middle} {y:g}h0", row.name)
+            yield Shape("hole", f"M{middle} {y:g}h0.1", row.name)
 
 
 def _texts(row: Row, y: float, base: Times | None) -> Iterator[Mark]:
