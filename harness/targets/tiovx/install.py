@@ -17,12 +17,13 @@ from pathlib import Path, PurePosixPath
 
 from harness.boards.hashes import hashes_of
 from harness.boards.profile import Profile
-from harness.boards.session import Board, Completed, Connect, Deadline
+from harness.boards.session import COMMAND_TIMEOUT_S, Board, Connect, Deadline
 from harness.core import subprocesses
 from harness.core.errors import BoardError, ConnectionFailed, ToolError
 from harness.core.file_digest import file_sha256
 from harness.core.subprocesses import Notify, ToolCall
 from harness.targets.base import KERNELS
+from harness.targets.installer import checked, complaint, reply, require_copied, succeeds
 from harness.targets.tiovx.sdk import MODERN
 from harness.targets.tiovx.settings import TiovxSettings
 from harness.targets.tiovx.sources import identity_header, kernel_sources, kernels_digest
@@ -35,7 +36,6 @@ OWN_KERNEL = "org.harness.qgemm"  # in every firmware with our kernels, and in n
 BUILD_FILE = "concerto.mak"
 GUIDE = "docs/boards/tda4vm.md says where it comes from"
 
-COMMAND_TIMEOUT_S = 60.0
 BUILD_TIMEOUT_S = 7200.0
 REBOOT_TIMEOUT_S = 300.0
 POLL_S = 5.0
@@ -261,18 +261,18 @@ class InstalledFirmware:
 
 def find_place(board: Board) -> InstalledFirmware:
     """Follow the link that the kernel loads; BoardError if there is none, or if it cannot be replaced."""
-    image = PurePosixPath(_said(board, "readlink", "-f", str(LINK)))
-    if board.run(["test", "-f", str(image)], COMMAND_TIMEOUT_S).status != 0:
+    image = PurePosixPath(reply(board, "readlink", "-f", str(LINK)))
+    if not succeeds(board, "test", "-f", str(image)):
         raise BoardError(
             f"{LINK} on the board leads to no file ({image})",
             "is this a TDA4VM image with vision_apps? its firmware must be there first",
         )
-    if board.run(["test", "-w", str(image.parent)], COMMAND_TIMEOUT_S).status != 0:
+    if not succeeds(board, "test", "-w", str(image.parent)):
         raise BoardError(
             f"{image.parent} on the board cannot be written",
             "log in as root (user of the address), and if it is mounted read-only: mount -o remount,rw /",
         )
-    has_kernels = board.run(["grep", "-qF", OWN_KERNEL, str(image)], COMMAND_TIMEOUT_S).status == 0
+    has_kernels = succeeds(board, "grep", "-qF", OWN_KERNEL, str(image))
     return InstalledFirmware(image, hashes_of(board, [image])[0], has_kernels)
 
 
@@ -290,33 +290,28 @@ def deploy(board: Board, image: Path, place: InstalledFirmware) -> str:
         _send(board, image, copy, sha256)
         if not place.has_kernels:
             _keep(board, place)
-        _checked(board, "mv", "-f", str(copy), str(place.image))
+        checked(board, "mv", "-f", str(copy), str(place.image))
     except BoardError:
         with suppress(BoardError, ConnectionFailed):
             board.run(["rm", "-f", str(copy)], COMMAND_TIMEOUT_S)
         raise
-    _checked(board, "sync")
+    checked(board, "sync")
     return sha256
 
 
 def _send(board: Board, image: Path, copy: PurePosixPath, sha256: str) -> None:
     """Copy the image to the board, where all of it is on the disk afterwards."""
     board.put(image, copy)
-    found = hashes_of(board, [copy], image.stat().st_size)[0]
-    if found != sha256:
-        raise BoardError(
-            f"{copy} on the board is not what was sent: SHA-256 {found[:16]}, not {sha256[:16]}",
-            "nothing was replaced; check the board's disk and try again",
-        )
-    _checked(board, "chmod", "644", str(copy))
-    _checked(board, "sync")
+    require_copied(board, {copy: sha256}, image.stat().st_size)
+    checked(board, "chmod", "644", str(copy))
+    checked(board, "sync")
 
 
 def _keep(board: Board, place: InstalledFirmware) -> None:
     """A copy of the image, under its name only when it is whole."""
     part = f"{place.backup}.part"
-    _checked(board, "cp", "-p", str(place.image), part)
-    _checked(board, "mv", "-f", part, str(place.backup))
+    checked(board, "cp", "-p", str(place.image), part)
+    checked(board, "mv", "-f", part, str(place.backup))
 
 
 def reboot(connect: Connect, notify: Notify, timeout_s: float) -> None:
@@ -349,14 +344,12 @@ def _ask_to_restart(board: Board) -> None:
     with suppress(ConnectionFailed):
         done = board.run(["reboot"], COMMAND_TIMEOUT_S)
         if 0 < done.status < 128:
-            raise BoardError(
-                f"the board refuses to restart: {_complaint(done)}", "log in as root (user of the address)"
-            )
+            raise BoardError(f"the board refuses to restart: {complaint(done)}", "log in as root (user of the address)")
 
 
 def _boot(board: Board) -> str:
     """The kernel's name for the time since it started."""
-    return _said(board, "cat", "/proc/sys/kernel/random/boot_id")
+    return reply(board, "cat", "/proc/sys/kernel/random/boot_id")
 
 
 def confirm(answer: str, place: InstalledFirmware) -> None:
@@ -367,21 +360,3 @@ def confirm(answer: str, place: InstalledFirmware) -> None:
             f"these sources are {kernels_digest()}",
             f"is {place.image} what remoteproc loads (dmesg | grep remoteproc)? the old one: {place.restore}",
         )
-
-
-def _checked(board: Board, *argv: str) -> str:
-    done = board.run(argv, COMMAND_TIMEOUT_S)
-    if done.status != 0:
-        raise BoardError(f"{' '.join(argv)} failed on the board: {_complaint(done)}")
-    return done.stdout.decode(errors="replace").strip()
-
-
-def _complaint(done: Completed) -> str:
-    return done.stderr.decode(errors="replace").strip() or f"exit status {done.status}"
-
-
-def _said(board: Board, *argv: str) -> str:
-    answer = _checked(board, *argv)
-    if not answer:
-        raise BoardError(f"{' '.join(argv)} on the board said nothing")
-    return answer

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from harness.boards.hashes import hashes_of
-from harness.boards.session import Board, Completed, Deadline
+from harness.boards.session import COMMAND_TIMEOUT_S, Board, Deadline
 from harness.core.errors import BoardError, ConnectionFailed
+from harness.targets.installer import checked, output, reply, require_copied, succeeds
 from harness.targets.vitis.vendor import Package
 
 FIRMWARE = PurePosixPath("/lib/firmware")
@@ -25,7 +26,6 @@ DEVICE = "zyxclmm_drm"
 MODULE = "zocl"
 DIGEST_DIGITS = 16  # of the kernels', in what the program tells of the item
 
-COMMAND_TIMEOUT_S = 60.0
 LOAD_TIMEOUT_S = 120.0
 DEVICE_TIMEOUT_S = 10.0
 POLL_S = 0.5
@@ -75,13 +75,13 @@ def listed(text: str) -> Listed | None:
 
 def find_place(board: Board) -> BoardApplications:
     """Look whether an application could be installed and loaded; BoardError says what is missing.  Changes nothing."""
-    user = _said(board, "id", "-u")
+    user = reply(board, "id", "-u")
     if user != "0":
         raise BoardError(f"logged in on the board with user id {user}: only root may change {FIRMWARE}, and load", ROOT)
     found = list_applications(board)
     _check_driver(board)
     for flag, what in (("-d", "there is no folder"), ("-w", "cannot be written: the folder")):
-        if board.run(["test", flag, str(APPLICATIONS)], COMMAND_TIMEOUT_S).status != 0:
+        if not succeeds(board, "test", flag, str(APPLICATIONS)):
             raise BoardError(f"on the board {what} {APPLICATIONS}", "is this an image for Kria? mount -o remount,rw /")
     free_mib = _free_mib(board)
     if free_mib < NEEDED_MIB:
@@ -94,17 +94,17 @@ def list_applications(board: Board) -> Listed:
     done = board.run(["xmutil", "listapps"], COMMAND_TIMEOUT_S)
     if done.status == 127:
         raise BoardError("the board has no xmutil, Kria's manager of the fabric", MANAGER)
-    found = listed(_words(done))
+    found = listed(output(done))
     if done.status != 0 or found is None:
-        raise BoardError(f"xmutil listapps gives no list on the board: {_words(done) or 'it says nothing'}", MANAGER)
+        raise BoardError(f"xmutil listapps gives no list on the board: {output(done) or 'it says nothing'}", MANAGER)
     return found
 
 
 def _check_driver(board: Board) -> None:
     """Loaded or loadable: without an overlay with its node it has no device yet."""
-    if board.run(["test", "-d", f"/sys/module/{MODULE}"], COMMAND_TIMEOUT_S).status == 0:
+    if succeeds(board, "test", "-d", f"/sys/module/{MODULE}"):
         return
-    if board.run(["modinfo", MODULE], COMMAND_TIMEOUT_S).status != 0:
+    if not succeeds(board, "modinfo", MODULE):
         raise BoardError(
             f"the board's Linux has no driver {MODULE}, without which XRT does not reach the fabric",
             "install it: apt install xrt-dkms (docs/boards/kv260.md)",
@@ -113,7 +113,7 @@ def _check_driver(board: Board) -> None:
 
 def _free_mib(board: Board) -> int:
     """Return the free space of the disk with the firmware, as reported by POSIX's df."""
-    last = _said(board, "df", "-Pk", str(FIRMWARE)).splitlines()[-1].split()
+    last = reply(board, "df", "-Pk", str(FIRMWARE)).splitlines()[-1].split()
     if len(last) < 6 or not re.fullmatch("[0-9]{1,18}", last[3]):
         raise BoardError(f"df on the board says something else than expected: {' '.join(last)}")
     return int(last[3]) // 1024
@@ -130,16 +130,16 @@ def install(board: Board, package: Package) -> bool:
     # Not inside the folder that the manager watches: it would take an unfinished copy for an application.
     part, old = FIRMWARE / f".{package.app}.part", FIRMWARE / f".{package.app}.old"
     try:
-        _checked(board, "rm", "-rf", str(part), str(old))
-        _checked(board, "mkdir", str(part))
+        checked(board, "rm", "-rf", str(part), str(old))
+        checked(board, "mkdir", str(part))
         for name in package.files:
             board.put(package.folder / name, part / name)
-        _compare(board, package, part)
-        _checked(board, "chmod", "644", *(str(part / name) for name in package.files))
-        if board.run(["test", "-e", str(folder)], COMMAND_TIMEOUT_S).status == 0:
-            _checked(board, "mv", str(folder), str(old))
-        _checked(board, "mv", str(part), str(folder))
-        _checked(board, "sync")
+        require_copied(board, {part / name: sha256 for name, sha256 in package.files.items()})
+        checked(board, "chmod", "644", *(str(part / name) for name in package.files))
+        if succeeds(board, "test", "-e", str(folder)):
+            checked(board, "mv", str(folder), str(old))
+        checked(board, "mv", str(part), str(folder))
+        checked(board, "sync")
     finally:
         with suppress(BoardError, ConnectionFailed):
             board.run(["rm", "-rf", str(part), str(old)], COMMAND_TIMEOUT_S)
@@ -154,16 +154,6 @@ def _is_there(board: Board, package: Package, folder: PurePosixPath) -> bool:
     return hashes_of(board, [folder / name for name in package.files]) == list(package.files.values())
 
 
-def _compare(board: Board, package: Package, part: PurePosixPath) -> None:
-    found = hashes_of(board, [part / name for name in package.files])
-    for (name, expected), sha256 in zip(package.files.items(), found, strict=True):
-        if sha256 != expected:
-            raise BoardError(
-                f"{part / name} on the board is not what was sent: SHA-256 {sha256[:16]}, not {expected[:16]}",
-                "nothing was replaced; check the board's disk and try again",
-            )
-
-
 def load(board: Board, app: str, place: BoardApplications) -> str:
     """Take out of the fabric what is in it, and load the application; what the manager says of that.
 
@@ -173,7 +163,7 @@ def load(board: Board, app: str, place: BoardApplications) -> str:
         raise BoardError(f"xmutil listapps does not know {app}, which is in {APPLICATIONS}", MANAGER)
     if place.listed.active:
         _unload(board)
-    said = _words(board.run(["xmutil", "loadapp", app], LOAD_TIMEOUT_S))
+    said = output(board.run(["xmutil", "loadapp", app], LOAD_TIMEOUT_S))
     active = list_applications(board).active
     if app not in active:
         raise BoardError(
@@ -185,7 +175,7 @@ def load(board: Board, app: str, place: BoardApplications) -> str:
 
 
 def _unload(board: Board) -> None:
-    said = _words(board.run(["xmutil", "unloadapp"], LOAD_TIMEOUT_S))
+    said = output(board.run(["xmutil", "unloadapp"], LOAD_TIMEOUT_S))
     left = list_applications(board)
     if left.active:
         raise BoardError(
@@ -210,7 +200,7 @@ def _brought_back(board: Board, place: BoardApplications) -> str:
 def _wait_for_device(board: Board, app: str) -> None:
     """The overlay's node makes zocl probe, a moment later."""
     deadline = Deadline.after(DEVICE_TIMEOUT_S)
-    while DEVICE not in _words(board.run(["ls", DRIVER], COMMAND_TIMEOUT_S)):
+    while DEVICE not in output(board.run(["ls", DRIVER], COMMAND_TIMEOUT_S)):
         if deadline.passed:
             raise BoardError(
                 f"{app} is loaded, but {MODULE} has found no {DEVICE}: XRT will not reach the fabric",
@@ -227,25 +217,6 @@ def confirm(answer: str, app: str, digest: str) -> None:
             f"{digest[:DIGEST_DIGITS]}",
             f"has somebody loaded another application meanwhile? xmutil unloadapp; xmutil loadapp {app}",
         )
-
-
-def _checked(board: Board, *argv: str) -> str:
-    done = board.run(argv, COMMAND_TIMEOUT_S)
-    if done.status != 0:
-        raise BoardError(f"{' '.join(argv)} failed on the board: {_words(done) or f'exit status {done.status}'}")
-    return done.stdout.decode(errors="replace").strip()
-
-
-def _said(board: Board, *argv: str) -> str:
-    answer = _checked(board, *argv)
-    if not answer:
-        raise BoardError(f"{' '.join(argv)} on the board said nothing")
-    return answer
-
-
-def _words(done: Completed) -> str:
-    """All that a program said, without the ends of lines that a list needs only to be read."""
-    return (done.stdout + done.stderr).decode(errors="replace").strip()
 
 
 def planned(package_files: Sequence[str], app: str) -> str:
