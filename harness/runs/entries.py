@@ -16,7 +16,6 @@ from harness.core.document import BELIEVED, CheckedBy, Document, Entries, Number
 from harness.operators.counters import Met
 from harness.plan.conformance.waiting import Waiting
 from harness.plan.items.equivalence import Equivalence
-from harness.runs.measurement.devices import DeviceTime
 from harness.targets.bundle import PROGRAM, BuildInputs
 
 SCHEMA = 2  # of run.json
@@ -534,6 +533,18 @@ class PartEntry(Entries):
     most: int = OMITTED
 
 
+class DeviceEntry(Entries):
+    """Time of an operation on an item's device; see `harness.runs.measurement.devices.DeviceTime`."""
+
+    item: str
+    kind: str
+    name: str
+    executions: int
+    average_ns: int
+    least_ns: int
+    greatest_ns: int
+
+
 class ReadingsEntry(Entries):
     """The file of all readings."""
 
@@ -547,7 +558,7 @@ class ShiftEntry(Entries):
     of: str
     base_ns: Number
     new_ns: Number
-    shift_ns: Number | None
+    shift_ns: Number
     interval: Mapping[str, Any]
     p_value: Number | None
     gate_ns: Number
@@ -609,7 +620,7 @@ class MeasurementDocument(Provenance):
     state: Annotated[StateEntry, Believed]
     load: Annotated[LoadEntry, Believed]
     parts: Annotated[Sequence[PartEntry], CheckedBy("numbers")]
-    devices: Annotated[Sequence[DeviceTime], Believed]
+    devices: Annotated[Sequence[DeviceEntry], Believed]
     readings: Annotated[ReadingsEntry, CheckedBy("numbers")]
     against: Annotated[AgainstEntry | None, CheckedBy("against")] = None
     verdict: Annotated[str, OfVerdict]

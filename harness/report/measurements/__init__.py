@@ -8,6 +8,7 @@ from typing import Any
 from harness.report.measurements.junit import junit
 from harness.report.measurements.page import html
 from harness.report.measurements.tables import csv, latex
+from harness.runs.entries import MeasurementDocument
 from harness.runs.facts import clean
 from harness.runs.measurement.facts import gather
 
@@ -16,11 +17,12 @@ __all__ = ["reports"]
 
 def reports(document: Mapping[str, Any]) -> dict[str, str]:
     """Return all reports, by the name of their file; ValueError if the document contradicts itself."""
-    document = clean(document)
-    facts = gather(document)
+    content = clean(document)
+    found = MeasurementDocument.view(content)
+    facts = gather(found)
     return {
-        "report.html": html(document, facts),
-        "times.csv": csv(document, facts),
-        "table.tex": latex(document, facts),
-        "junit.xml": junit(document, facts),
+        "report.html": html(content, facts),
+        "times.csv": csv(found, facts),
+        "table.tex": latex(found, facts),
+        "junit.xml": junit(found, facts),
     }

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.analysis.timing import p_text, summary
+from harness.core.document import Content
 from harness.core.time_units import Unit, duration, unit_of
+from harness.runs.entries import MeasuredEntry, MeasurementDocument, PartEntry, QuantileEntry
 
 SIGNIFICANT = 0.01  # p-values below; that of harness.analysis.timing
 
@@ -20,9 +22,9 @@ QUIETER_BASE = (
 EFFECTS = ((0.147, "negligible"), (0.33, "small"), (0.474, "medium"))
 
 
-def table_unit(parts: Sequence[Mapping[str, Any]]) -> Unit:
+def table_unit(parts: Sequence[Content]) -> Unit:
     """Return the unit of a table of all parts, from the largest median."""
-    return unit_of(max(part["summary"]["median_ns"] for part in parts) / 10)
+    return unit_of(max(PartEntry.view(part).summary.median_ns for part in parts) / 10)
 
 
 def given(value: Any) -> Any:
@@ -45,9 +47,9 @@ def interval_text(interval: Mapping[str, Any] | None, unit: Unit) -> str:
     return f"{low} to {high}"
 
 
-def percentile(quantile: Mapping[str, Any]) -> str:
+def percentile(quantile: Content) -> str:
     """Return the name p99, p99.9 and so on."""
-    return summary.percentile(quantile["probability"])
+    return summary.percentile(QuantileEntry.view(quantile).probability)
 
 
 @dataclass(frozen=True)
@@ -59,15 +61,16 @@ class Finding:
     notable: bool
 
 
-def findings(part: Mapping[str, Any], measured: Mapping[str, Any]) -> tuple[Finding, ...]:
+def findings(content: Content, measured: MeasuredEntry) -> tuple[Finding, ...]:
     """Return the findings about the series of one part; `measured` is the document's."""
-    series, warmup = part["series"], measured["warmup"]
+    part = PartEntry.view(content)
+    series, warmup = part.series, measured.warmup
     if "not_given" in series:
         return (Finding("Shape in time", f"Nothing is told: {series['not_given']}.", notable=False),)
     return (
         _warm_up(series["warm_up"], warmup),
         _drift(series),
-        _outliers(series["outliers"], part["summary"]["executions"], measured["cycle_ns"]),
+        _outliers(series["outliers"], part.summary.executions, measured.cycle_ns),
         _dependence(series),
     )
 
@@ -129,24 +132,25 @@ def effect(delta: float) -> str:
     return f"{size}: of all pairs, the new execution is {more} in {abs(delta):.1%} more than it is {less}"
 
 
-def variation(part: Mapping[str, Any]) -> str:
+def variation(part: Content) -> str:
     """Return what counts that differ mean."""
-    if part["repeatable"]:
+    if PartEntry.view(part).repeatable:
         return "each vector always the same, so its control flow depends on data"
     return "one vector now more, now fewer, so the counter is not exact"
 
 
-def clock_text(document: Mapping[str, Any]) -> str:
+def clock_text(content: Content) -> str:
     """Describe the clock or counter, its resolution, and the cost of a reading."""
-    clock = document["clock"]
-    cost, source = clock["cost"], clock["source"]
-    once = ", once for each of its tasks" if any(part["tasks"] > 1 for part in document["parts"]) else ""
-    if document["measured"]["unit"] != "ns":
-        unit = document["measured"]["unit"]
-        if clock["constant"] is None:
-            low, high = cost["min_ns"], cost["max_ns"]
+    document = MeasurementDocument.view(content)
+    clock = document.clock
+    cost, source = clock.cost, clock.source
+    once = ", once for each of its tasks" if any(part.tasks > 1 for part in document.parts) else ""
+    if document.measured.unit != "ns":
+        unit = document.measured.unit
+        if clock.constant is None:
+            low, high = cost.min_ns, cost.max_ns
             return f"{source}: two readings cost {low:,} to {high:,} {unit}; they are contained in every count{once}"
-        return f"{source}: two readings always cost {clock['constant']:,} {unit}, which are taken off every count{once}"
-    step = f"resolution {clock['resolution_ns']:,.4g} ns"
-    costs = f"two readings cost {cost['median_ns']:,.0f} ns at the median, {cost['max_ns']:,} ns at most"
-    return f"{source}, {step}; {costs} ({clock['readings']:,} tried), contained in every time{once}"
+        return f"{source}: two readings always cost {clock.constant:,} {unit}, which are taken off every count{once}"
+    step = f"resolution {clock.resolution_ns:,.4g} ns"
+    costs = f"two readings cost {cost.median_ns:,.0f} ns at the median, {cost.max_ns:,} ns at most"
+    return f"{source}, {step}; {costs} ({clock.readings:,} tried), contained in every time{once}"

@@ -13,6 +13,7 @@ from harness.report.chart import Chart
 from harness.report.measurements import distribution, labels, time_series
 from harness.report.measurements.labels import Finding
 from harness.report.page import Check, environment, inputs, origin_checks, python
+from harness.runs.entries import MeasuredEntry
 from harness.runs.measurement.facts import WORDS, Facts, varying
 
 SPREAD = 2  # times the end of the body: from here on a maximum has a histogram of its own
@@ -124,7 +125,7 @@ def _sections(document: Mapping[str, Any]) -> Iterator[PartSection]:
     for part in sorted(parts, key=lambda part: -part["summary"]["median_ns"]):
         yield PartSection(
             part,
-            labels.findings(part, document["measured"]),
+            labels.findings(part, MeasuredEntry.view(document["measured"])),
             tuple(_charts(part, document, compared.get(part["name"], {}))),
             tuple(MethodResult(distribution.METHODS[name], found) for name, found in part["pwcet"].items()),
         )

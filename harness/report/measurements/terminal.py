@@ -22,23 +22,24 @@ from harness.report.measurements.labels import (
     probability,
     table_unit,
 )
+from harness.runs.entries import AgainstEntry, MeasurementDocument, PartEntry
 from harness.runs.facts import clean
 from harness.runs.measurement.facts import Facts, gather, varying
 
 SHIFT_STYLES = {"slower": "bold red", "faster": "green", "inconclusive": "yellow"}
 
 
-def show(document: Mapping[str, Any], report: Path, console: Console) -> None:
+def show(content: Mapping[str, Any], report: Path, console: Console) -> None:
     """Show the result of a measurement on the terminal; `report` is the page with more details."""
-    document = clean(document)
+    document = MeasurementDocument.view(clean(content))
     facts = gather(document)
-    good = document["verdict"] == "measured"
-    console.show(Text(f"{document['verdict']}: {document['reason']}", style="bold green" if good else "bold red"))
+    good = document.verdict == "measured"
+    console.show(Text(f"{document.verdict}: {document.reason}", style="bold green" if good else "bold red"))
     if not facts.is_met:
         console.show(Text(f"NOT MET: {facts.why_not_met}", style="bold yellow"))
-    console.show(_count_table(document) if facts.counted else _time_table(document["parts"]))
-    if document["against"]:
-        _show_comparison(document["against"], console)
+    console.show(_count_table(document) if facts.counted else _time_table(document.parts))
+    if document.against:
+        _show_comparison(document.against, console)
     for caution in facts.cautions:
         console.show(Text(f"caution: {caution}", style="yellow"))
     for note in _notes(document, facts):
@@ -46,85 +47,85 @@ def show(document: Mapping[str, Any], report: Path, console: Console) -> None:
     console.show(Text(f"report: {report}"))
 
 
-def _time_table(parts: Sequence[Mapping[str, Any]]) -> Table:
+def _time_table(parts: Sequence[PartEntry]) -> Table:
     unit = table_unit(parts)
-    quantiles = parts[0]["summary"]["quantiles"]
+    quantiles = parts[0].summary.quantiles
     table = Table("part", box=SIMPLE_HEAD, pad_edge=False)
     for name in ("n", "min", "median", "mean", "std", *map(percentile, quantiles), "max"):
         table.add_column(name if name == "n" else f"{name}\n{unit.name}", justify="right", no_wrap=True)
     for part in parts:
-        summary = part["summary"]
-        values = [summary["min_ns"], summary["median_ns"], summary["mean_ns"], given(summary["deviation_ns"])]
-        values += [quantile["value_ns"] for quantile in summary["quantiles"]]
-        texts = (unit.text(value) or "-" for value in (*values, summary["max_ns"]))
-        table.add_row(part["name"], f"{summary['executions']:,}", *texts)
+        summary = part.summary
+        values = [summary.min_ns, summary.median_ns, summary.mean_ns, given(summary.deviation_ns)]
+        values += [quantile.value_ns for quantile in summary.quantiles]
+        texts = (unit.text(value) or "-" for value in (*values, summary.max_ns))
+        table.add_row(part.name, f"{summary.executions:,}", *texts)
     return table
 
 
-def _count_table(document: Mapping[str, Any]) -> Table:
-    unit = document["measured"]["unit"]
+def _count_table(document: MeasurementDocument) -> Table:
+    unit = document.measured.unit
     table = Table("part", "ran on", box=SIMPLE_HEAD, pad_edge=False)
     for name in ("n", f"min {unit}", f"max {unit}"):
         table.add_column(name, justify="right")
-    for part in document["parts"]:
-        style = "bold red" if part["name"] in {one.name for one in varying(document)} else ""
-        extremes = (Text(f"{part[key]:,}", style=style) for key in ("min", "max"))
-        table.add_row(part["name"], part["ran_on"], f"{part['executions']:,}", *extremes)
+    for part in document.parts:
+        style = "bold red" if part in varying(document) else ""
+        extremes = (Text(f"{count:,}", style=style) for count in (part.min, part.max))
+        table.add_row(part.name, part.ran_on, f"{part.executions:,}", *extremes)
     return table
 
 
-def _show_comparison(against: Mapping[str, Any], console: Console) -> None:
+def _show_comparison(against: AgainstEntry, console: Console) -> None:
     """Show the gate of every shift, the reasons for parts that are not unchanged, and what else changed."""
-    base = against["base"]["run"]
-    if any(part.get("shifts") for part in against["parts"]):
+    base = against.base.run
+    if any(part.shifts for part in against.parts):
         console.show(_shift_table(against))
-    moved = [part for part in against["parts"] if part.get("verdict") != "unchanged"]
+    moved = [part for part in against.parts if part.verdict != "unchanged"]
     for part in moved:
-        reasons = part.get("reasons") or [part.get("not_given", "")]
-        console.show(Text(f"against {base}, {part['name']}: {'; '.join(reasons)}"))
+        reasons = part.reasons or [part.not_given]
+        console.show(Text(f"against {base}, {part.name}: {'; '.join(reasons)}"))
     if not moved:
         console.show(Text(f"against {base}: unchanged"))
-    if against.get("too_noisy"):
+    if against.too_noisy:
         console.show(Text(f"hint: {QUIETER_BASE}", style="yellow"))
-    if against["changed"]:
-        console.show(Text(f"since {base} changed: {', '.join(one['topic'] for one in against['changed'])}"))
+    if against.changed:
+        console.show(Text(f"since {base} changed: {', '.join(one.topic for one in against.changed)}"))
 
 
-def _shift_table(against: Mapping[str, Any]) -> Table:
+def _shift_table(against: AgainstEntry) -> Table:
     """Return a row for every statistic of every part."""
-    title = f"Shift since {against['base']['run']}"
+    title = f"Shift since {against.base.run}"
     table = Table("part", "of", title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for name in ("base", "new", "shift", "gate", "gate / base"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict")
-    for part in against["parts"]:
-        for shift in part.get("shifts", ()):
-            times = (duration(shift[f"{key}_ns"]) for key in ("base", "new", "shift", "gate"))
-            share = f"{shift['gate_ns'] / shift['base_ns']:,.1%}" if shift["base_ns"] else "-"
-            style = SHIFT_STYLES.get(shift["verdict"], "")
-            table.add_row(part["name"], shift["of"], *times, share, Text(shift["verdict"], style))
+    for part in against.parts:
+        for shift in part.shifts:
+            times = map(duration, (shift.base_ns, shift.new_ns, shift.shift_ns, shift.gate_ns))
+            share = f"{shift.gate_ns / shift.base_ns:,.1%}" if shift.base_ns else "-"
+            style = SHIFT_STYLES.get(shift.verdict, "")
+            table.add_row(part.name, shift.of, *times, share, Text(shift.verdict, style))
     return table
 
 
-def _notes(document: Mapping[str, Any], facts: Facts) -> Iterator[str]:
+def _notes(document: MeasurementDocument, facts: Facts) -> Iterator[str]:
     """Yield findings about the series, the cost of a reading, and unknown conditions."""
     if not facts.counted:
         yield from _found(document)
-    for one in document["devices"]:
-        ends = " to ".join(duration(one[key]) for key in ("least_ns", "greatest_ns"))
-        warm = ", warm-up contained" if one["executions"] > document["measured"]["samples"] else ""
-        average = f"{duration(one['average_ns'])} on average, {ends}{warm}"
-        yield f"by the device of item {one['item']}, {one['kind']} {one['name']}: {average}"
-    yield f"what is read: {document['measured']['interval']}"
+    for one in document.devices:
+        ends = f"{duration(one.least_ns)} to {duration(one.greatest_ns)}"
+        warm = ", warm-up contained" if one.executions > document.measured.samples else ""
+        average = f"{duration(one.average_ns)} on average, {ends}{warm}"
+        yield f"by the device of item {one.item}, {one.kind} {one.name}: {average}"
+    yield f"what is read: {document.measured.interval}"
     yield f"clock: {clock_text(document)}"
     yield from (f"unknown: {sentence}" for sentence in facts.unseen)
 
 
-def _found(document: Mapping[str, Any]) -> Iterator[str]:
+def _found(document: MeasurementDocument) -> Iterator[str]:
     """Yield the findings of a single part in full; of several parts only their names."""
-    parts = document["parts"]
+    parts = document.parts
     notable = [
-        (part["name"], finding) for part in parts for finding in findings(part, document["measured"]) if finding.notable
+        (part.name, finding) for part in parts for finding in findings(part, document.measured) if finding.notable
     ]
     if len(parts) == 1:
         yield from (f"{finding.topic.lower()}: {finding.sentence}" for _, finding in notable)
@@ -135,18 +136,18 @@ def _found(document: Mapping[str, Any]) -> Iterator[str]:
     yield from _extremes(parts)
 
 
-def _extremes(parts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _extremes(parts: Sequence[PartEntry]) -> Iterator[str]:
     for part in parts:
-        for name, found in part["pwcet"].items():
+        for name, found in part.pwcet.items():
             if "curve" in found:
                 last = [point for point in found["curve"] if not point["beyond"]][-1:]
                 reached = [
                     f"{duration(point['time_ns'])} exceeded with {probability(point['exceedance'])}" for point in last
                 ]
-                yield f"pWCET of {part['name']}, {METHODS[name]}: {'; '.join(reached) or 'see the report'}"
-    none = [part for part in parts if not any("curve" in found for found in part["pwcet"].values())]
+                yield f"pWCET of {part.name}, {METHODS[name]}: {'; '.join(reached) or 'see the report'}"
+    none = [part for part in parts if not any("curve" in found for found in part.pwcet.values())]
     if none:
-        first = none[0]["pwcet"]["peaks"]["not_applicable"]
+        first = none[0].pwcet["peaks"]["not_applicable"]
         others = f" (and {len(first) - 1} more reasons)" if len(first) > 1 else ""
-        names = none[0]["name"] if len(none) == 1 else f"{len(none)} parts"
+        names = none[0].name if len(none) == 1 else f"{len(none)} parts"
         yield f"no pWCET of {names}: {first[0]}{others}"
