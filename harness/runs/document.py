@@ -56,7 +56,7 @@ def conclude(
         **dict(provenance),
         chunk=job.chunk,
         fetch=job.request.fetch,
-        **dict(results(job.plan, ran_on, job.stimuli.count, shown)),
+        **dict(_results(job.plan, ran_on, job.stimuli.count, shown)),
         failing=None if failing is None else entries.FailingEntry(**failing),
         vectors_per_s=round(job.stimuli.count / provenance.wall_s, 1),
     )
@@ -72,11 +72,16 @@ class Shown:
     observed: Mapping[str, Any] | None
 
 
-def results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> Results:
-    """Return the verdict on `count` vectors, and all that leads to it: a function of what was shown alone.
+def results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> dict[str, Any]:
+    """Return the verdict on `count` vectors, and all that leads to it, as JSON types: a function of what was shown.
 
     `ran_on` says of every item where it really ran.  BoardError if any activation was not compared.
     """
+    found = _results(plan, ran_on, count, shown).to_json()
+    return found | {"proof": shown.proof, "conformance": shown.observed}
+
+
+def _results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> Results:
     network, records = plan.network, shown.records
     proof = None if shown.proof is None else ProofDocument.view(shown.proof)
     observed = None if shown.observed is None else ConformanceEntry.view(shown.observed)

@@ -181,8 +181,7 @@ def verdict(outputs: Outputs, covered: tuple[LayerCoverage, ...] | None) -> str:
     ran_on = [item["ran_on"] for item in run["plan"]["items"]]
     believed = covered or tuple(map(_covered, run["layers"]))
     shown = Shown(outputs.evidence.records, believed, RunFolder(outputs.evidence.path).read_proof(), _observed(outputs))
-    found = results(plan, ran_on, outputs.vectors.count, shown).to_json()
-    found |= {"proof": shown.proof, "conformance": shown.observed}
+    found = results(plan, ran_on, outputs.vectors.count, shown)
     require_equal(RUN, {key: run.get(key) for key in found}, found)
     return f"{run['verdict']}: {run['reason']}"
 
