@@ -1,4 +1,4 @@
-"""From a profile to an open session: this machine, a board by SSH, or an emulated board."""
+"""Open a session with the board of a profile: this machine, a board by SSH, or an emulated board."""
 
 from __future__ import annotations
 

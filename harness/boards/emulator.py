@@ -32,7 +32,7 @@ STARTS = 3
 
 @dataclass(frozen=True)
 class Machine:
-    """What a profile asks for: qemu's name of the CPU, and the size of the board's work folder, held in its memory.
+    """Virtual machine of a profile: qemu's name of the CPU, and the size of the work folder, held in memory.
 
     One that is `counting` has an exact counter of instructions; qemu has one for all cores, so that it has one core.
     """
@@ -46,7 +46,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """How to reach a running board by SSH; `qmp` is qemu's control socket."""
+    """SSH address of a running board; `qmp` is qemu's control socket."""
 
     host: str
     port: int

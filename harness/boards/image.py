@@ -199,7 +199,7 @@ def _modules(tree: Path) -> dict[str, bytes]:
 
 
 def _libraries(tree: Path, programs: Iterable[Path]) -> list[Path]:
-    """Those of the C library, the shared libraries that the programs need, and those that these need."""
+    """Return the shared libraries that the programs need, directly or indirectly, in the order found."""
     found = {name: _one(tree, f"**/{name}") for name in GLIBC}
     todo = list(programs)
     while todo:

@@ -21,7 +21,7 @@ from harness.core.errors import ToolError
 from harness.core.locking import exclusive
 
 GUEST_KEYS = Path("guest", "keys")
-"""Where the cache has the keys of the emulated boards."""
+"""Folder of the emulated boards' keys in the cache."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ class LocalBoard(Board):
         self._running: set[subprocess.Popen[bytes]] = set()
 
     def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
-        """As `Board.run`; on the deadline the program's whole process group is killed."""
+        """Run a program, see `Board.run`; on timeout kill its whole process group."""
         try:
             process = subprocess.Popen(
                 argv,
@@ -57,7 +57,7 @@ class LocalBoard(Board):
             self._running.discard(process)  # its number may be another's from now on
 
     def put(self, source: Path, destination: PurePosixPath) -> None:
-        """As `Board.put`."""
+        """Copy a file, see `Board.put`."""
         try:
             with source.open("rb") as reader, replacing(Path(destination)) as writer:
                 shutil.copyfileobj(reader, writer)
@@ -66,12 +66,12 @@ class LocalBoard(Board):
             raise BoardError(f"cannot copy {source} to {destination} on {NAME}: {error.strerror}", DISK) from error
 
     def get_many(self, files: Sequence[Fetch]) -> None:
-        """As `Board.get_many`."""
+        """Copy files, see `Board.get_many`."""
         for fetch in files:
             _copy(fetch)
 
     def close(self) -> None:
-        """As `Board.close`; a program that another thread still waits for is killed."""
+        """End the session; kill a program that another thread still waits for."""
         for process in tuple(self._running):
             _kill(process)
 

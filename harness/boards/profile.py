@@ -53,7 +53,7 @@ class _Entry(BaseModel):
 
 
 class Address(_Entry):
-    """Where a board answers SSH; `jump` is the host on the way to it."""
+    """SSH address of a board; `jump` is a host through which it is reached."""
 
     host: str = Field(min_length=1, pattern=r"^[^\s-]\S*$")
     port: int = Field(default=22, ge=1, le=65535)
@@ -73,7 +73,7 @@ class Emulator(_Entry):
 
 
 class Toolchain(_Entry):
-    """How the board's program is compiled.  `glibc` is the newest version that the board offers."""
+    """Compiler of the board's program.  `glibc` is the newest version that the board offers."""
 
     compiler: str = Field(min_length=1, pattern=r"^\s*[^\s-]")
     flags: tuple[str, ...] = Field(default=(), strict=False)
@@ -82,7 +82,7 @@ class Toolchain(_Entry):
 
 
 class Timing(_Entry):
-    """How the board is prepared while times are measured; what is left out is left as it is.
+    """Settings of the board during a measurement; a missing setting is not changed.
 
     `frequency_khz` is the lower and the upper bound of all cores.  `idle_states` and `turbo` are switched on or off;
     without idle states a core waits in its shallowest.  `interrupts_away` moves those that can be moved to cores
@@ -211,12 +211,12 @@ class Profile(_Entry):
 
     @property
     def emulated(self) -> bool:
-        """Whether a run reaches an emulated board, because nobody gave an address."""
+        """Return whether a run uses an emulated board, because the profile has no address."""
         return not self.local and self.address is None
 
     @property
     def simulated(self) -> bool:
-        """Whether programs play the board's accelerators."""
+        """Return whether the board's accelerators are simulated by programs."""
         return self.emulated if self.stand_ins is None else self.stand_ins
 
     @property
@@ -299,7 +299,7 @@ def _inconsistent(reason: str, *keys: str) -> PydanticCustomError:
 
 @dataclass(frozen=True)
 class Laboratory:
-    """All profiles by name."""
+    """Profiles of all boards by name."""
 
     profiles: Mapping[str, Profile]
 

@@ -127,7 +127,7 @@ class _Transfer:
 
     @property
     def given_up(self) -> bool:
-        """Whether this side has ended it."""
+        """Return whether this side has ended the session."""
         return self.stuck or self.late
 
     def move(self, count: int) -> None:
@@ -165,16 +165,16 @@ class SshBoard(Board):
         return self._transport.get_remote_server_key().fingerprint
 
     def close(self) -> None:
-        """As `Board.close`; a program that still runs is killed by its guard on the board."""
+        """End the session, see `Board.close`; the guard on the board kills a running program."""
         hang_up(self._clients)
 
     def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
-        """As `Board.run`."""
+        """Run a program, see `Board.run`."""
         deadline = Deadline.after(timeout_s)
         return self._finish(self._start(GUARDED_RUN, *argv), argv[0], deadline)
 
     def put(self, source: Path, destination: PurePosixPath) -> None:
-        """As `Board.put`."""
+        """Copy a file to the board, see `Board.put`."""
         status = source.stat()
         mode = "755" if status.st_mode & 0o100 else "644"
         mark = secrets.token_hex(16)
@@ -186,7 +186,7 @@ class SshBoard(Board):
             raise self._cannot("write", destination, completed)
 
     def get_many(self, files: Sequence[Fetch]) -> None:
-        """As `Board.get_many`; all files come through one channel."""
+        """Copy files from the board, see `Board.get_many`, all through one channel."""
         mark = secrets.token_hex(16)
         more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
         what = f"reading {files[0].source}{more}" if files else ""
@@ -229,7 +229,7 @@ class SshBoard(Board):
             self._close(channel)
 
     def _close(self, channel: paramiko.Channel) -> None:
-        """Where the link is cut just then, what was asked for is there nevertheless; the next call finds out."""
+        """Close a channel; ignore a cut link, which the next call will report."""
         with suppress(*BROKEN_LINK), self._watchdog():
             channel.close()
 
@@ -302,7 +302,7 @@ class SshBoard(Board):
             raise self._lost(error) from error
 
     def _finish(self, channel: paramiko.Channel, what: str, deadline: Deadline, mark: str = "") -> Completed:
-        """All that a program writes, to its end; BoardError when it has not ended by the deadline.
+        """Read the whole output of a program; raise BoardError if it has not ended by the deadline.
 
         It is killed then, as its input ends; what heeds its input otherwise has a `mark`.
         """
@@ -331,7 +331,7 @@ class SshBoard(Board):
         return completed
 
     def _ended(self, parts: Sequence[Future[Any]], deadline: Deadline) -> bool:
-        """Whether a program's streams end by the deadline; a board silent meanwhile raises ConnectionFailed."""
+        """Return whether a program's streams end by the deadline; ConnectionFailed if the board is silent meanwhile."""
         while True:
             done, pending = wait(parts, min(deadline.remaining_s, self._limits.silence_s), FIRST_EXCEPTION)
             if not pending or any(part.exception() for part in done):
@@ -341,7 +341,7 @@ class SshBoard(Board):
                 return False
 
     def _end_transfer(self, mark: str) -> None:
-        """What goes wrong here must not hide why it is ended."""
+        """Stop a transfer; a failure here must not hide the first cause."""
         with suppress(BoardError, ConnectionFailed):
             self._finish(self._start(END_TRANSFER, mark), "sh", Deadline.after(KILL_S))
 
@@ -421,7 +421,7 @@ class SshBoard(Board):
 
 
 def _read_all(receive: Callable[[int], bytes], output: bytearray) -> bytes:
-    """All that a stream of a program has to say, which grows in `output`; raises BoardError if that is too much."""
+    """Read a stream to its end into `output`; raise BoardError if it is too long."""
     while piece := receive(PIECE_BYTES):
         extend(output, piece)
     return bytes(output)

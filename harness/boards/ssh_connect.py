@@ -35,7 +35,7 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 @dataclass(frozen=True)
 class Address:
-    """Where a board is, as whom to enter, and by which host keys it is known.
+    """SSH host, port, user and known_hosts of a board.
 
     Without `key`, the user's SSH agent and default keys are tried; no password is ever asked for.  With
     `jump`, the way to `host` leads through that host, which resolves the name.
@@ -60,7 +60,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Limits:
-    """How long to wait for a connection, and for any sign of life when the board owes an answer."""
+    """Timeouts of a connection attempt, and of an answer of the board."""
 
     connect_s: float = 10.0
     silence_s: float = 30.0

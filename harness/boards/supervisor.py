@@ -54,7 +54,7 @@ def supervise(folder: Path, port: int, machine: object, command: list[str]) -> N
 
 
 def answers(port: int, alive: Callable[[], bool]) -> bool:
-    """Whether an SSH server greets on this port of loopback within `ANSWER_S` seconds while `alive`."""
+    """Return whether an SSH server sends its banner on this port within `ANSWER_S` seconds while `alive`."""
     end_s = time.monotonic() + ANSWER_S
     while alive() and time.monotonic() < end_s:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), PATIENCE_S) as link:
@@ -65,7 +65,7 @@ def answers(port: int, alive: Callable[[], bool]) -> bool:
 
 
 def _listens(console: Path, alive: Callable[[], bool]) -> bool:
-    """Whether the guest's SSH server says on the console that it listens, within `BOOT_S` seconds while `alive`.
+    """Return whether the guest's console shows within `BOOT_S` seconds, while `alive`, that its SSH server listens.
 
     Before that, qemu would accept a connection that stays silent.
     """

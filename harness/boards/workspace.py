@@ -1,4 +1,4 @@
-"""Where things are: the laboratory file, the models, the runs, the cache."""
+"""Paths of a user: laboratory file, models, runs, cache."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Workspace:
     common: Path | None = None
 
     def locks(self, board: Profile) -> Path:
-        """Where the locks of a board are: an emulated one is its user's own."""
+        """Return the folder of a board's locks; an emulated board belongs to its user alone."""
         own = board.emulated and board.labgrid is None
         return self.cache / "locks" if own or self.common is None else self.common
 
@@ -66,7 +66,7 @@ class Workspace:
         return name if name.exists() or len(name.parts) > 1 else self.runs / name
 
     def new_model(self, name: str, *, force: bool) -> Path:
-        """Where the new model `name` belongs: in the models folder, or at that path where it ends in .onnx.
+        """Return the path of the new model `name`: in the models folder, or the path itself if it ends in .onnx.
 
         RequestError for a name that is none, a missing folder, and, without `force`, for a model that is there already.
         """
@@ -94,7 +94,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def git(*arguments: str) -> bytes | None:
-    """What git answers in this checkout; None if it fails, hangs or is not there."""
+    """Return git's output in this checkout; None if git fails, hangs or is missing."""
     asked = ["git", "-C", str(ROOT), *arguments]
     try:
         done = subprocess.run(asked, capture_output=True, check=False, timeout=GIT_S)

@@ -202,7 +202,7 @@ def _run_chunks(
 
 
 def _recover(job: Job, console: Console, notify: Notify) -> None:
-    """On resume, redo chunks with missing or damaged files."""
+    """Discard finished chunks with missing or damaged files when a run is resumed."""
     if len(job.folder.attempts()) == 1:
         return
     total = -(-job.stimuli.count // job.chunk)

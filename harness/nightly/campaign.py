@@ -21,22 +21,22 @@ from harness.nightly.schedule import (
     NightState,
     Rules,
     attempted,
-    beginnings,
-    begun,
     closed,
     cured,
     fair,
     result,
+    start,
+    startable,
 )
 from harness.runs.folder import differs_so_far
 
 INTERRUPTED = 3
-"""So often an entry is gone on with after its night was interrupted: perhaps it is what takes this machine down."""
+"""Number of times an entry is resumed after its night was interrupted; the entry may crash this machine."""
 LOOK_S = 2.0
-"""Between two looks at boards that somebody else has."""
+"""Seconds between two looks at boards that other users have."""
 
 Holder = Callable[[str], str]
-"""Who has a board, in words, seen from outside; empty if nobody has."""
+"""Returns who has a board, as seen from outside the night; empty if it is free."""
 
 
 class Runner(Protocol):
@@ -56,19 +56,19 @@ class Runner(Protocol):
 
 
 class Watcher(Protocol):
-    """Somebody who looks on."""
+    """Progress observer."""
 
-    def begins(self, job: BoardJob, log: Path, now_s: float) -> None:
-        """A command was started."""
+    def job_started(self, job: BoardJob, log: Path, now_s: float) -> None:
+        """Note the start of a command."""
 
-    def ends(self, job: BoardJob, told: str) -> None:
-        """It has ended; `told` is empty if it has done nothing, as somebody else has the board."""
+    def job_ended(self, job: BoardJob, message: str) -> None:
+        """Note the end of a job; `message` is empty if it did nothing because another user has the board."""
 
     def concluded(self, entry: Entry, result: Result) -> None:
-        """An entry has ended."""
+        """Note the end of an entry."""
 
     def awaited(self, taken: Mapping[str, str]) -> None:
-        """These boards are waited for, as somebody else has them, in words."""
+        """Note the boards that the night waits for because other users have them."""
 
 
 @dataclass(frozen=True)
@@ -100,13 +100,13 @@ class Campaign:
     interrupted: dict[int, int] = field(default_factory=dict)
 
     def carry_out(self) -> None:
-        """Until nothing runs and nothing can begin."""
+        """Run jobs until nothing runs and nothing can start."""
         while True:
             now_s = self.runner.now_s()
             self._look(now_s)
             self._settle(now_s)
-            for job in beginnings(self.state, now_s):
-                self._begin(job)
+            for job in startable(self.state, now_s):
+                self._start(job)
             awaited = schedule.awaited(self.state)
             self.watcher.awaited(awaited)
             if not self.running and not awaited:
@@ -116,12 +116,12 @@ class Campaign:
                 self._end(*ended)
 
     def _look(self, now_s: float) -> None:
-        """Who outside the night has boards that it could use."""
+        """Look which boards that the night could use are held by other users."""
         seen = {board: who for board in sorted(schedule.free(self.state)) if (who := self.holder(board))}
         self.state = schedule.looked_at(self.state, seen, now_s)
 
     def go_on(self, entry: Entry, one: Begun) -> None:
-        """With an entry that was begun when the night was interrupted, unless its run was finished."""
+        """Resume an entry that had started when the night was interrupted, unless its run was finished."""
         folder, interrupted = self.errands.runs / one.run, one.interrupted + (one.began_s is not None)
         if differs_so_far(folder):
             self.differed.add(entry.number)
@@ -130,19 +130,19 @@ class Campaign:
         if attempt:
             self.state = attempted(self.state, BoardJob(entry.board, JobKind.ATTEMPT, entry), attempt)
 
-    def _begin(self, job: BoardJob) -> None:
+    def _start(self, job: BoardJob) -> None:
         left_s, tried = self.state.left_s(job.entry), self.state.tried(job.entry)
         errand, now_s = self.errands.of(job, left_s, tried), self.runner.now_s()
         log = self.folder / "logs" / (f"{job.entry.number:05}.log" if errand.run else f"{job.board}.log")
-        self.state = begun(self.state, job)
+        self.state = start(self.state, job)
         self.running[job.board] = Running(job, errand, now_s)
         if errand.run:
             self.runs[job.entry.number] = errand.run
-            self._keep_begun(job.entry, now_s)
+            self._record_start(job.entry, now_s)
         self.runner.start(job.board, errand.words, log, errand.limit_s)
-        self.watcher.begins(job, log, now_s)
+        self.watcher.job_started(job, log, now_s)
 
-    def _keep_begun(self, entry: Entry, began_s: float | None) -> None:
+    def _record_start(self, entry: Entry, began_s: float | None) -> None:
         run, interrupted = self.runs[entry.number], self.interrupted.get(entry.number, 0)
         record.keep_begun(self.folder, Begun(entry.number, self.state.tried(entry), began_s, run, interrupted))
 
@@ -152,34 +152,34 @@ class Campaign:
         busy = result_parser.busy(said, board)
         if busy:
             self._stand_back(running, busy)
-        self.watcher.ends(running.job, "" if busy else end(running, said, took_s))
+        self.watcher.job_ended(running.job, "" if busy else end(running, said, took_s))
 
     def _stand_back(self, running: Running, busy: str) -> None:
-        """Somebody else was quicker."""
+        """Wait for a board that another user took first."""
         job = running.job
         self.state = schedule.stood_back(self.state, job, busy, self.runner.now_s())
         if job.kind is JobKind.ATTEMPT:
             self.errands.forget(job.entry, running.errand)
-            self._keep_begun(job.entry, None)
+            self._record_start(job.entry, None)
 
     def _end_attempt(self, running: Running, said: Said, took_s: float) -> str:
         job, entry = running.job, running.job.entry
         ending = self._ending(running, said)
         attempt = Attempt(running.began_s, running.began_s + took_s, ending)
-        self.state = attempted(self.state, job, attempt, anew=self._is_begun_anew(running, said, ending))
+        self.state = attempted(self.state, job, attempt, anew=self._restarts(running, said, ending))
         if entry.number not in self.state.results:
-            self._keep_begun(entry, None)
+            self._record_start(entry, None)
         return f"{ending}: {ending.reason}"
 
     def _ending(self, running: Running, said: Said) -> Ending:
-        """Of an attempt; a run that was finished has its verdict, whatever became of the command afterwards."""
+        """Return the result of an attempt; a finished run keeps its verdict even if its command failed afterwards."""
         folder = self.errands.runs / running.errand.run
         limit, seen = duration(running.job.entry.limit_s), differs_so_far(folder) is True
         ending = result_parser.attempt(said, limit, differs_so_far=seen, resumes=running.errand.resumes)
         return result_parser.settled(ending, finished_run(folder))
 
-    def _is_begun_anew(self, running: Running, said: Said, ending: Ending) -> bool:
-        """Whether a run could not be gone on with, as what it was built from has changed, and showed no difference."""
+    def _restarts(self, running: Running, said: Said, ending: Ending) -> bool:
+        """Return whether a run without a difference could not be resumed because its sources have changed."""
         refused = running.errand.resumes and said.code == EXIT_REQUEST and not ending.outcome.final
         return refused and differs_so_far(self.errands.runs / running.errand.run) is False
 
@@ -251,7 +251,7 @@ def _given_up(one: Begun, interrupted: int) -> Attempt:
 
 
 def abandoned(night: Night, runs: Path) -> Iterator[Result]:
-    """What is known of entries that were begun in a night with which nobody goes on: a verdict, a difference."""
+    """Return the results of entries left by an abandoned night."""
     for one in night.begun.values():
         attempt = _finished(runs / one.run, one)
         if attempt:

@@ -1,4 +1,4 @@
-"""Whether an entry could be carried out at all: found when a night begins, not at three in the morning."""
+"""Checks of all entries before a night starts, so that a wrong entry does not fail during the night."""
 
 from __future__ import annotations
 

@@ -22,10 +22,10 @@ CHECK_LIMIT_S = 300.0
 CYCLE_LIMIT_S = 900.0
 LONGEST_NAME = 200  # of the 255 bytes that a file's name may have: the number is what tells it from others
 QUEUE_S = 60.0
-"""So long an attempt stands in the queue for its board, beside its limit: whoever has it was not seen to before."""
+"""Seconds that an attempt may wait in the queue, in addition to its limit; the holder was not visible before."""
 
 Comparable = Callable[[Entry, Path], bool]
-"""Whether that run folder has a measurement with which the entry's can be compared."""
+"""Returns whether a run folder has a measurement with which that of the entry can be compared."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Errands:
         return self._run(job.entry, left_s, tried)
 
     def _run(self, entry: Entry, left_s: float, tried: Sequence[Attempt]) -> Errand:
-        """Of a run or a proof; it goes on in the folder that is there, or behind one that was refused in its own."""
+        """Return the command of a run or a proof, which resumes its folder, or uses a new one after a refusal."""
         refused = sum(attempt.ending.part == "tool" for attempt in tried)  # nothing else of a tool is tried again
         run = self.run_of(entry) + (f"_{refused + 1}" if refused else "")
         folder = self.runs / run
@@ -68,7 +68,7 @@ class Errands:
         return self._new(entry, left_s, run)
 
     def _measure(self, entry: Entry, left_s: float) -> Errand:
-        """Of a measurement: it is not resumed, so each attempt has its own folder."""
+        """Return the command of a measurement; it cannot be resumed, so each attempt has its own folder."""
         first = self.run_of(entry)
         names = (first if count == 1 else f"{first}_{count}" for count in range(1, 10_000))
         run = next(name for name in names if not (self.runs / name).exists())

@@ -81,13 +81,13 @@ def _end(child: subprocess.Popen[bytes], grace_s: float) -> int | None:
 
 
 def _kill_group(child: subprocess.Popen[bytes]) -> None:
-    """Also behind one that ended by itself: it may have been killed, and have left others."""
+    """Kill the process group, also after its leader has ended and left other processes."""
     with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
 
 
 def _told(code: int | None, otherwise: int) -> int:
-    """What came to its verdict just then has come to its verdict."""
+    """Return the exit code; a command that ended just then keeps its own."""
     return code if code in {0, 1} else otherwise
 
 

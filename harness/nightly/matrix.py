@@ -27,12 +27,12 @@ POSSIBLE: Mapping[Action, tuple[Outcome, ...]] = {
     "prove": (Outcome.IDENTICAL, Outcome.DIFFERS),
     "measure": (Outcome.MEASURED, Outcome.DIFFERS, Outcome.VARIES, Outcome.REGRESSED),
 }
-"""What an action can be expected to show; the first if nothing is said."""
+"""Outcomes that can be expected of an action; the first is the default."""
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What a command takes: the names of its options, how each one without a value is denied, how it reads its words.
+    """Options of a command: their names, the negative forms of flags, and the parser of its words.
 
     `read` gives every option's value; it raises RequestError for words that the command would refuse.
     """
@@ -44,7 +44,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a file asks for: its entries, and what holds for all of them.
+    """Parsed file: its entries and the settings of the night.
 
     `until` is the time of day, HH:MM, after which nothing begins; `sha256` that of the file.
     """
@@ -124,7 +124,7 @@ _Items = Annotated[str, BeforeValidator(_targets), Field(max_length=4096, patter
 
 
 class _Matrix(BaseModel):
-    """All other keys are options of the action."""
+    """Matrix of a file; all other keys are options of the action."""
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
 
@@ -179,7 +179,7 @@ def _choices(name: str, known: Iterable[str]) -> str:
 
 
 def _entries(asked: _File, source: _Source, commands: Mapping[Action, Taken], checker: Checker) -> Iterator[Entry]:
-    """All cells of all matrices, in the order of the file, each checked."""
+    """Return all cells of all matrices in the order of the file, each checked."""
     first: dict[str, str] = {}
     for index, matrix in enumerate(asked.matrices):
         place, taken = source.place("matrices", index), commands[matrix.action]
@@ -198,7 +198,7 @@ def _entries(asked: _File, source: _Source, commands: Mapping[Action, Taken], ch
 
 @contextmanager
 def _placed(place: str) -> Iterator[None]:
-    """What is refused is refused there."""
+    """Add the position in the file to an error."""
     try:
         yield
     except HarnessError as error:

@@ -1,4 +1,4 @@
-"""What former nights tell the next one: whose turn it is, what can be compared with, what has not ended."""
+"""Results of former nights that the next one needs: order of entries, comparable runs, unfinished nights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.nightly import record
 from harness.nightly.record import Entry, Night, Result
 
 NIGHTS = 60
-"""So many are looked at, the latest."""
+"""Number of former nights that are read, the latest."""
 KEPT_S = 24 * 3600.0
 """A night that stopped longer ago is not gone on with: boards, sources and the day are others."""
 
@@ -30,7 +30,7 @@ class Past:
         return cls(tuple(_readable(record.folders(runs)[-NIGHTS:])))
 
     def finished_s(self, now_s: float) -> dict[str, float]:
-        """When an entry of each key was last tried; not what a clock that was wrong has put behind `now_s`."""
+        """Return when an entry of each key was last tried; times after `now_s`, from a wrong clock, are left out."""
         found: dict[str, float] = {}
         for entry, result in self._results():
             if result.attempts and result.attempts[-1].ended_s <= now_s:

@@ -21,7 +21,7 @@ from harness.nightly.job_commands import QUEUE_S
 from harness.nightly.result_parser import Said
 
 GRACE_S = 60.0
-"""For an interrupted command to restore its board."""
+"""Seconds for an interrupted command to restore its board."""
 HEADER = "==="
 """Begins the line of a log that tells which command follows."""
 TAIL = 4096  # bytes
@@ -36,12 +36,12 @@ class Child:
     out: IO[bytes]
     log: Path
     since: int
-    begun_s: float
+    started_s: float
 
     def ended(self) -> tuple[Said, float]:
-        """What it said, and how many seconds it took."""
+        """Return the result of the command and its duration in seconds."""
         code = self.process.wait()
-        took_s = time.monotonic() - self.begun_s
+        took_s = time.monotonic() - self.started_s
         with self.out as out:
             out.seek(0)
             text = out.read().decode(errors="replace")

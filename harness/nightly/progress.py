@@ -24,9 +24,9 @@ DOING = {JobKind.CHECK: "health check", JobKind.CYCLE: "power cycle"}
 
 @dataclass
 class Watch:
-    """Tells of a night; `busy` is what each board does, since when, and where its words go.
+    """Progress of a night; `busy` has each board's activity, its start in seconds since 1970, and its log.
 
-    `taken` is who has others now, `told` who was said to have them since the last entry began there.
+    `taken` maps other boards to their holders now, `announced` the boards to the holders that were shown last.
     """
 
     console: Console
@@ -34,25 +34,25 @@ class Watch:
     ended: int = 0
     busy: dict[str, tuple[str, float, Path]] = field(default_factory=dict)
     taken: Mapping[str, str] = field(default_factory=dict)
-    told: dict[str, str] = field(default_factory=dict)
+    announced: dict[str, str] = field(default_factory=dict)
 
-    def begins(self, job: BoardJob, log: Path, now_s: float) -> None:
-        """A command was started."""
+    def job_started(self, job: BoardJob, log: Path, now_s: float) -> None:
+        """Note the start of a command."""
         what = DOING.get(job.kind, job.entry.key)
         self.busy = {**self.busy, job.board: (what, now_s, log)}
         if job.kind is not JobKind.CHECK:
-            self.told.pop(job.board, None)
+            self.announced.pop(job.board, None)
             if not self.console.err.is_terminal:
                 self.console.note(clean(f"{job.board}: {what} begins"))
 
-    def ends(self, job: BoardJob, told: str) -> None:
-        """It has ended; what went well is told where its entry ends, what did nothing where boards are awaited."""
+    def job_ended(self, job: BoardJob, message: str) -> None:
+        """Note the end of a job; a result is shown with its entry, a job that did nothing with the awaited boards."""
         self.busy = {board: doing for board, doing in self.busy.items() if board != job.board}
-        if job.kind is not JobKind.ATTEMPT and told not in {"", "well"}:
-            self.console.note(clean(f"{job.board}: {DOING[job.kind]}: {told}"))
+        if job.kind is not JobKind.ATTEMPT and message not in {"", "well"}:
+            self.console.note(clean(f"{job.board}: {DOING[job.kind]}: {message}"))
 
     def concluded(self, entry: Entry, result: Result) -> None:
-        """An entry has ended."""
+        """Note the end of an entry."""
         self.ended += 1
         tried = f" after {retries(result.retries)}" if result.retries else ""
         wrong = "" if result.ending.outcome is entry.expect else f", NOT {entry.expect} as expected"
@@ -60,15 +60,15 @@ class Watch:
         self.console.note(clean(f"[{self.ended}/{self.total}] {entry.key}: {ending}"))
 
     def awaited(self, taken: Mapping[str, str]) -> None:
-        """These boards are waited for, as somebody else has them, in words; told where that is new."""
+        """Note the boards that other users have, with their holders; show only new ones."""
         for board, who in taken.items():
-            if self.told.get(board) != who:
+            if self.announced.get(board) != who:
                 self.console.note(clean(f"{board}: {who}: its entries wait"))
-        self.told |= taken
+        self.announced |= taken
         self.taken = taken
 
     def table(self) -> Table:
-        """A line a board that is busy, or that somebody else has, and how far the night is."""
+        """Return a line for each board that is busy or that another user has, and the progress of the night."""
         table = Table.grid(padding=(0, 2))
         for board, (what, began_s, log) in sorted(self.busy.items()):
             _add_row(table, board, clean(what), duration(max(0.0, round(time.time() - began_s))), _said(log))
@@ -90,7 +90,7 @@ def _said(log: Path) -> str:
 
 @contextmanager
 def watch(console: Console, total: int, ended: int) -> Iterator[Watch]:
-    """Somebody who looks on: `total` entries, of which so many have ended already."""
+    """Show the progress of `total` entries, of which `ended` have ended."""
     watcher = Watch(console, total, ended)
     if not console.err.is_terminal:
         yield watcher

@@ -1,4 +1,4 @@
-"""What is kept of a night, so that it goes on after a crash and can be looked at while it runs.
+"""Record of a night, so that it can be resumed after a crash and observed while it runs.
 
 runs/nights/<time>/
     night.json            written first: the entries in the order of the file, and where they come from
@@ -102,7 +102,7 @@ class Begun:
 
 @dataclass(frozen=True)
 class Health:
-    """What a board's health check said; `quarantined` is why the board is out of use, empty if it is not."""
+    """Result of a board's health check; `quarantined` is why the board is out of use, empty if it is not."""
 
     board: str
     checked_s: Time
@@ -126,7 +126,7 @@ class EndedDocument(Document):
 
 @dataclass(frozen=True)
 class Night:
-    """All that is known of a night, whether it has ended or not; `begun` are entries without a result."""
+    """State of a night, ended or not; `begun` are entries without a result."""
 
     folder: Path
     began_s: float
@@ -144,7 +144,7 @@ class Night:
         return self.folder.name
 
     def ending(self, entry: Entry) -> Ending:
-        """Of an entry that has not ended: not run, or not yet; of one that was to be tried again, why."""
+        """Return the result of an entry; of one that has not ended: not run, or why it was to be tried again."""
         result, begun = self.results.get(entry.number), self.begun.get(entry.number)
         if result:
             return result.ending

@@ -1,4 +1,4 @@
-"""What a command of the night has said, as what it means.  Pure: exit code, standard output and last words in."""
+"""Map a finished job's exit code and output to an outcome; no I/O."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Said:
 
 
 def attempt(said: Said, limit: str, *, differs_so_far: bool, resumes: bool = False) -> Ending:
-    """How an attempt has ended, one that `resumes` a run or a new one; `differs_so_far` is what its chunks show.
+    """Return the result of an attempt that `resumes` a run or starts one; `differs_so_far` is from its chunks.
 
     A wrong activation that was seen is never lost, whatever stopped the run afterwards.
     """
@@ -83,7 +83,7 @@ def _ending(said: Said, document: Mapping[str, Any], limit: str, *, resumes: boo
 
 
 def _verdict(document: Mapping[str, Any]) -> Ending:
-    """Of a run that came to one; a measurement that names no part found its board's counter not exact."""
+    """Return the verdict of a run; a measurement that names no part found its board's counter not exact."""
     outcome, reason = Outcome(document["verdict"]), str(document.get("reason", ""))
     if outcome.final:
         return Ending(outcome, reason)
@@ -92,7 +92,7 @@ def _verdict(document: Mapping[str, Any]) -> Ending:
 
 
 def busy(said: Said, board: str) -> str:
-    """Who has the board, if a command did nothing because somebody else has; empty if it did something."""
+    """Return who has the board, if the command did nothing because of that; empty if it did something."""
     document = said.document or {}
     if said.code == EXIT_INFRASTRUCTURE and document.get("in_use") and document.get("differs_so_far") is not True:
         return str(document["in_use"])
@@ -111,14 +111,14 @@ def _code(code: int) -> str:
 
 
 def finished(run: Mapping[str, Any]) -> Ending:
-    """Of a run whose command was killed after it had finished it, from its `run.json`."""
+    """Return the result of a run, from its `run.json`, whose command was killed after it had finished."""
     if str(run.get("verdict")) not in {*Outcome}:
         return _inconclusive("tool", f"its run.json has the verdict {run.get('verdict')}")
     return _verdict(run)
 
 
 def check(said: Said, board: str) -> Cured:
-    """What `harness boards check BOARD --json` has said."""
+    """Parse the output of `harness boards check BOARD --json`."""
     found = [one for one in _boards(said) if one.get("board") == board]
     if len(found) == 1 and said.code in {EXIT_DONE, EXIT_INFRASTRUCTURE}:
         fit = found[0].get("ok")
@@ -133,7 +133,7 @@ def _boards(said: Said) -> list[Mapping[str, Any]]:
 
 
 def cycle(said: Said) -> Cured:
-    """What `harness boards cycle BOARD --json` has said; a board without a switch is no fault of the cycle."""
+    """Parse the output of `harness boards cycle BOARD --json`; a board without a switch is no failure of the cycle."""
     if said.code == EXIT_DONE:
         return Cured()
     return Cured("" if said.code == EXIT_REQUEST else f"its power cycle failed: {_why(said)}", hopeless=True)

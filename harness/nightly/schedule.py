@@ -1,4 +1,4 @@
-"""What comes next in a night, as a pure function of what has happened.
+"""Scheduler of a night: a pure function of the events so far.
 
 One job at a time per board, whatever it is called, at most `parallel` at once.  A board's health is checked before its
 first entry and after every failure of it or of the way to it; one that fails is switched off and on once, and
@@ -24,13 +24,13 @@ T = TypeVar("T")
 RETRIED = ("board", "network")
 """The parts whose failure may pass.  A tool or a reference fails the second time as it did the first."""
 LONGEST_WAIT_S = 3600.0
-"""So long a night without an hour at which it ends waits for a board that somebody else has."""
+"""Seconds that a night without an end time waits for a board that another user has."""
 REFUSED_S = 30.0
-"""So long a board is let be that a command of the night could not have: on another host, or in between."""
+"""Seconds until the next try of a board that a command of the night could not lock."""
 
 
 class JobKind(Enum):
-    """What a job does with a board."""
+    """Kind of a job."""
 
     CHECK = "check"
     CYCLE = "cycle"
@@ -61,7 +61,7 @@ class Rules:
     places: Mapping[str, str] = field(default_factory=dict)
 
     def place(self, board: str) -> str:
-        """Of a board; one that is not named is a place of its own."""
+        """Return the lock name of a board; a board without an entry is its own."""
         return self.places.get(board, board)
 
 
@@ -77,7 +77,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Cured:
-    """What a check or a power cycle has shown: `sick` is why the board is not fit, empty if it is."""
+    """Result of a check or a power cycle; `sick` is why the board is not fit, empty if it is."""
 
     sick: str = ""
     hopeless: bool = False
@@ -103,7 +103,7 @@ class NightState:
     refused: Mapping[str, tuple[str, float]] = field(default_factory=dict)
 
     def standing(self, board: str) -> Standing:
-        """Of a board; one of which nothing is known yet is to be checked."""
+        """Return the state of a board; an unknown board must be checked first."""
         return self.boards.get(board, Standing())
 
     def tried(self, entry: Entry) -> tuple[Attempt, ...]:
@@ -111,11 +111,11 @@ class NightState:
         return self.attempts.get(entry.number, ())
 
     def left_s(self, entry: Entry) -> float:
-        """How much of its limit an entry has left."""
+        """Return the rest of an entry's time limit in seconds."""
         return entry.limit_s - sum(attempt.ended_s - attempt.began_s for attempt in self.tried(entry))
 
     def is_late(self, now_s: float) -> bool:
-        """Whether nothing may begin any more."""
+        """Return whether nothing may start any more."""
         return self.rules.until_s is not None and now_s >= self.rules.until_s
 
 
@@ -133,19 +133,19 @@ def fair(entries: Sequence[Entry], finished_s: Mapping[str, float]) -> tuple[Ent
     return tuple(entry for _, entry in sorted(ranked, key=lambda pair: pair[0]))
 
 
-def beginnings(state: NightState, now_s: float) -> tuple[BoardJob, ...]:
+def startable(state: NightState, now_s: float) -> tuple[BoardJob, ...]:
     """The jobs that begin now."""
-    begun: list[BoardJob] = []
+    jobs: list[BoardJob] = []
     for job in () if state.is_late(now_s) else _candidates(state):
-        busy = [*state.running.values(), *begun]
+        busy = [*state.running.values(), *jobs]
         alone = any(_needs_quiet(one.entry, state) for one in (*busy, job))
         if len(busy) >= state.rules.parallel or (busy and alone):
             break  # also where it is the turn of one that needs quiet: what runs comes to its end first
-        begun.append(job)
-    return tuple(begun)
+        jobs.append(job)
+    return tuple(jobs)
 
 
-def begun(state: NightState, job: BoardJob) -> NightState:
+def start(state: NightState, job: BoardJob) -> NightState:
     """The job occupies its board."""
     return dataclasses.replace(state, running={**state.running, job.board: job})
 
@@ -173,7 +173,7 @@ def stood_back(state: NightState, job: BoardJob, why: str, now_s: float) -> Nigh
 
 
 def looked_at(state: NightState, seen: Mapping[str, str], now_s: float) -> NightState:
-    """Of the boards that are `free`, those that somebody outside the night is seen to have now, in words.
+    """Record which of the `free` boards other users have now.
 
     That nobody is seen is no proof for a board that was refused: time goes on until a job has had it.
     """
@@ -214,7 +214,7 @@ def _next_standing(before: Standing, kind: JobKind, found: Cured) -> Standing:
 
 
 def conclusion(attempts: Sequence[Attempt], retries: int, left_s: float) -> Ending | None:
-    """How an entry with these attempts ends; None if it is tried again.
+    """Return the final result of an entry with these attempts; None if it is tried again.
 
     What was found is found: the first attempt that told of the program is the last, whatever else would come.
     """
@@ -238,7 +238,7 @@ def closed(state: NightState, now_s: float) -> NightState:
 
 
 def _why_never(state: NightState, board: str, now_s: float) -> str:
-    """Why nothing begins on a board any more; empty if something may."""
+    """Return why nothing can start on a board any more; empty if something can."""
     quarantined, taken = state.standing(board).quarantined, state.taken.get(board, "")
     if quarantined:
         return f"board {board} is quarantined: {quarantined}"
@@ -250,7 +250,7 @@ def _why_never(state: NightState, board: str, now_s: float) -> str:
 
 
 def _given_up(attempts: Sequence[Attempt], why: str) -> Ending:
-    """Of an entry that is not tried, or not again."""
+    """Return the result of an entry that is not tried, or not tried again."""
     if not attempts:
         return Ending(Outcome.NOT_RUN, why)
     last = attempts[-1].ending
@@ -258,7 +258,7 @@ def _given_up(attempts: Sequence[Attempt], why: str) -> Ending:
 
 
 def result(state: NightState, entry: Entry, run: str) -> Result:
-    """What is kept of an ended entry; `run` is its folder under runs/, empty if there is none."""
+    """Return the record of an ended entry; `run` is its folder under runs/, empty if there is none."""
     return Result(entry.number, state.results[entry.number], state.tried(entry), run)
 
 
@@ -269,7 +269,7 @@ def _pending(state: NightState) -> Iterator[Entry]:
 
 
 def _candidates(state: NightState) -> list[BoardJob]:
-    """What each idle board would do next, in the order of their turns; a second try comes after all first ones."""
+    """Return the next job of each idle board in order; a second try comes after all first ones."""
     first: dict[str, Entry] = {}
     usable = {board for board in free(state) - state.taken.keys() if not state.standing(board).quarantined}
     for entry in sorted(_pending(state), key=lambda entry: _turn(entry, state)):
@@ -284,7 +284,7 @@ def _turn(entry: Entry, state: NightState) -> tuple[int, bool]:
 
 
 def _needs_quiet(entry: Entry, state: NightState) -> bool:
-    """Whether it measures this machine, on which all of the night runs.
+    """Return whether the entry measures this machine, which also runs the night.
 
     The check before it has the machine alone as well: what would begin beside it would have to be waited for.
     """

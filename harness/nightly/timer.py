@@ -10,11 +10,11 @@ from pathlib import Path
 from harness.core.errors import RequestError
 
 PASSED_ON = ("PATH", "XDG_CACHE_HOME", "TARGET_FS", "TIOVX_SDK", "VITIS", "PLATFORM", "XRT")
-"""Of the environment, with all that begins with HARNESS_: a service starts with next to nothing."""
+"""Environment variables that the service gets, besides those that start with HARNESS_."""
 NOT_PASSED_ON = ("HARNESS_BOARDS", "HARNESS_RUNS")
-"""They are options of the command line."""
+"""Environment variables that become options of the command line."""
 STOP_S = 120
-"""For interrupted commands to restore their boards."""
+"""Seconds for interrupted commands to restore their boards."""
 
 
 def units(file: Path, at: str, command: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
@@ -42,7 +42,7 @@ def unit_name(file: Path) -> str:
 
 
 def is_of(file: Path, unit: str) -> bool:
-    """Whether that text is of a unit of this file: a timer names only the service."""
+    """Return whether the text is a unit of this file; a timer names only the service."""
     return "[Service]" not in unit or f' "nightly" {_quoted(str(file))}' in unit
 
 

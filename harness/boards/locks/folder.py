@@ -42,7 +42,7 @@ class SharedFolder:
     descriptor: int
 
     def names(self) -> list[str]:
-        """Of all files, in the order of their names."""
+        """Return the names of all files, sorted."""
         with self._explained():
             # Not through `descriptor`: threads and children of a fork have its place in the listing in common.
             listing = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.descriptor)
@@ -74,7 +74,7 @@ class SharedFolder:
             os.close(descriptor)
 
     def owner(self, name: str) -> int | None:
-        """Who made the file of that name, whatever it is; None if there is none."""
+        """Return the user ID of the owner of a file; None if there is no such file."""
         try:
             return os.stat(name, dir_fd=self.descriptor, follow_symlinks=False).st_uid
         except OSError:

@@ -1,4 +1,4 @@
-"""Whether a board is fit for work: one look at it in a session, of which nothing is left there.
+"""Health check of a board, in one session that leaves nothing on the board.
 
 What stops a run fails; what a person should know is told: a wrong clock, what former runs have left.
 """
@@ -21,7 +21,7 @@ TOOLS = (
     *("sh", "cat", "tar", "sha256sum", "mkdir", "ls", "id", "cp", "rm", "mv", "chmod", "find", "wc", "tr", "head"),
     *("uname", "date"),
 )
-"""What a run calls on the board, beside its own program."""
+"""Programs that a run calls on the board, besides its own."""
 
 LEAST_DISK_MIB = 16
 LEAST_MEMORY_MIB = 32
@@ -73,7 +73,7 @@ class Health:
 
     @property
     def ok(self) -> bool:
-        """Whether the board is fit for work."""
+        """Return whether the board is fit for work."""
         return not self.reason
 
 
@@ -98,7 +98,7 @@ def with_check(found: Health, check: Check) -> Health:
 
 
 def look(board: Board, work: PurePosixPath) -> tuple[Check, ...]:
-    """All checks, in one round trip; `work` is the folder that runs fill.  BoardError if the board cannot answer."""
+    """Run all checks in one round trip; `work` is the folder that runs fill.  BoardError if the board cannot answer."""
     began_s = time.time()
     done = board.run(["sh", "-c", LOOK, "sh", str(work), *TOOLS], LOOK_S)
     now_s = (began_s + time.time()) / 2

@@ -34,7 +34,7 @@ _prctl = ctypes.CDLL(None).prctl
 
 @dataclass
 class Watcher:
-    """What it watches, and what it knows by now.
+    """State of the process that watches a holder and the holder's labgrid place.
 
     The first words of all calls are `command`; `me` is the holder as the coordinator knows him.  `release` says
     that he has acquired the place, or may have.  `silent_s` is how long he gave no sign of life, `held_s` how long he
@@ -55,7 +55,7 @@ class Watcher:
     lost: str = ""
 
     def watch(self) -> None:
-        """Until the holder ends, hangs or is kicked; then release what is to be released."""
+        """Watch until the holder ends, hangs or loses the place; then release the place if needed."""
         threading.Thread(target=self._monitor, daemon=True).start()
         self._await()
         with suppress(OSError):
@@ -87,7 +87,7 @@ class Watcher:
                 self.lost = f"no sign of life for {self.silent_s:.0f} s, its lease has run out"
 
     def _hear(self) -> bool:
-        """Whether the holder is still there."""
+        """Read the holder's messages; return whether the holder still runs."""
         try:
             said = self.link.recv(LONGEST).decode()
         except OSError:
@@ -131,7 +131,7 @@ class Watcher:
             self._judge(line)
 
     def _judge(self, line: str) -> None:
-        """Whether a line of `show`, or of the monitor as OLD -> NEW, says that the place is not the holder's."""
+        """Check whether a line of `show`, or of the monitor as OLD -> NEW, gives the place to another holder."""
         match = re.fullmatch(r"  acquired: (?:.+ -> )?(\S+)\s*", line)
         if match and self.held_s is not None and match[1] != self.me:
             self.lost = "somebody released it" if match[1] == "None" else f"{match[1]} has it now"

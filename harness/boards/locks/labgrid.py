@@ -57,7 +57,7 @@ class Client:
 
     @property
     def me(self) -> str:
-        """As what the coordinator knows this user here."""
+        """Return the name of this user on this machine for the coordinator."""
         host = os.environ.get("LG_HOSTNAME") or socket.gethostname()
         return f"{host}/{os.environ.get('LG_USERNAME') or getpass.getuser()}"
 
@@ -83,7 +83,7 @@ class Client:
         return done
 
     def holder(self) -> str | None:
-        """Who has acquired the place, as HOST/USER; RequestError if there is no such place."""
+        """Return the holder of the place as HOST/USER, None if it is free; RequestError if there is no such place."""
         done = self.call("show")
         match = re.search(r"^  acquired: (.+)$", done.stdout, re.MULTILINE)
         if match is None:
@@ -127,7 +127,7 @@ def _said(done: subprocess.CompletedProcess[str]) -> str:
 
 
 class GivesWay(Exception):
-    """Somebody who waits behind this process, on this machine, has acquired the place by hand."""
+    """Another process on this machine, later in the queue, has acquired the place by hand."""
 
 
 class Watch:
@@ -276,7 +276,7 @@ def _refused(client: Client, watch: Watch) -> str:
 
 
 def _waits(holder: str, queue: Queue) -> bool:
-    """Whether a process of the holder of the place waits for this one on this machine."""
+    """Return whether a process of the place's holder waits for this one on this machine."""
     now, found = Now.read(), queue.tickets()
     return any(holder == f"{each.owner.host}/{each.owner.user}" for each in tickets.waiting(found, now))
 

@@ -91,7 +91,7 @@ def queue_of(profile: Profile, folder: Path) -> Iterator[Queue]:
 
 
 def in_use(profile: Profile, folder: Path) -> str:
-    """Who has the board, in words, if this user's commands would have to wait for it; as seen on this machine."""
+    """Return who has the board if this user's commands would wait for it, as seen on this machine; else empty."""
     with queue_of(profile, folder) as queue:
         now = Now.read()
         having = tickets.having(queue.tickets(), now)
@@ -100,13 +100,13 @@ def in_use(profile: Profile, folder: Path) -> str:
 
 
 def quarantined(profile: Profile, folder: Path) -> Quarantine | None:
-    """Why the board is out of use, and by whom; None if it is not.  BoardError if `folder` cannot be used."""
+    """Return the quarantine of the board; None if it is in use.  BoardError if `folder` cannot be used."""
     with queue_of(profile, folder) as queue:
         return quarantine.find(queue)
 
 
 def key_of(profile: Profile) -> str:
-    """What names the board among all users of this machine: its place, its address; each may call it otherwise.
+    """Return the key of the board for all users of this machine: its labgrid place or address, not the profile's name.
 
     This machine is one board, whatever it is called and used as.
     """
@@ -123,7 +123,7 @@ def _plain(address: Address) -> str:
 
 
 def _short(key: str) -> str:
-    """As a part of a file's name; of a long one the end is in its hash."""
+    """Return `key` as part of a file name; a long key is cut and gets its hash."""
     if len(key) <= LONGEST_KEY:
         return key
     return f"{key[: LONGEST_KEY - 17]}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"

@@ -12,7 +12,7 @@ from harness.core.errors import BoardError
 
 
 class BoardBusy(BoardError):
-    """Somebody else has the board, who `in_use` says in words, and it has not become free after `wait_s` seconds."""
+    """Another user has the board and did not release it within `wait_s` seconds; `in_use` names that user."""
 
     def __init__(self, in_use: str, wait_s: float, hint: str) -> None:
         super().__init__(f"{in_use}; not free after {wait_s:g} s", hint)
@@ -20,12 +20,12 @@ class BoardBusy(BoardError):
 
     @property
     def details(self) -> dict[str, str]:
-        """Who has the board."""
+        """Return who has the board."""
         return {"in_use": self.in_use}
 
 
 class BoardLost(BoardError):
-    """Somebody else has the board now: whatever is to be done there is not this process's any more."""
+    """The lock of the board was lost; this process must not use the board any more."""
 
 
 class Held:
@@ -54,7 +54,7 @@ class Held:
 
     @contextmanager
     def also(self, check: Callable[[], None]) -> Iterator[None]:
-        """For the time of the block the board is lost as well when `check` raises BoardLost."""
+        """Call `check` with every check of the lock during the block; it raises BoardLost."""
         with self._lock:
             self._checks.append(check)
         try:
@@ -65,7 +65,7 @@ class Held:
                 self._checks.remove(check)
 
     def is_ours(self) -> bool:
-        """Whether the board still is this process's; if not, its sessions are closed."""
+        """Return whether this process still has the board; close its sessions if not."""
         try:
             self.check()
         except BoardLost:

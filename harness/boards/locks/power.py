@@ -48,7 +48,7 @@ def cycle(profile: Profile, check: Callable[[], None], connect: Connect, notify:
 
 
 def check_switch(profile: Profile) -> tuple[tuple[Pulse, ...], float]:
-    """What is to be called, and how long each may take, in seconds; RequestError if there is no switch."""
+    """Return the commands of the switch, and the time limit of each in seconds; RequestError if there is no switch."""
     power = profile.power
     if power and power.off_command and power.on_command:
         return ((power.off_command, power.off_s), (power.on_command, 0.0)), power.timeout_s
@@ -78,7 +78,7 @@ def _switch(profile: Profile, words: Sequence[str], timeout_s: float, notify: No
 
 
 def _boot_id(connect: Connect) -> bytes | None:
-    """What the board's kernel calls this time since its start; None if it does not answer."""
+    """Return the boot ID of the board's kernel; None if the board does not answer."""
     try:
         with connect() as board:
             done = board.run(BOOT_ID, ANSWER_S)

@@ -23,7 +23,7 @@ LONGEST_REASON = 1000
 
 @dataclass(frozen=True)
 class Quarantine:
-    """Why a board is out of use, since when (seconds since 1970), and whose check said so."""
+    """Reason of a quarantine, its start in seconds since 1970, and the user whose check failed."""
 
     reason: str
     since_s: float
@@ -34,7 +34,7 @@ class Quarantine:
 
 
 def find(queue: Queue) -> Quarantine | None:
-    """Whether the board is quarantined."""
+    """Return the quarantine of the board; None if it is in use."""
     known = _records(queue)
     if not known:
         return None
@@ -54,7 +54,7 @@ def put(queue: Queue, reason: str) -> None:
 
 
 def _records(queue: Queue) -> list[tuple[int, Quarantine]]:
-    """What each user's last check said, with its sequence."""
+    """Return the result of each user's last check, with its sequence number."""
     prefix = f"{queue.key}.health."
     names = [name for name in queue.folder.names() if name.startswith(prefix)]
     read = [_record(name.removeprefix(prefix), queue.folder.read(name)) for name in names]

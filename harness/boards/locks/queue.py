@@ -37,7 +37,7 @@ class Terms:
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Self:
-        """Of HARNESS_LEASE_S, which may be changed where a holder that hangs is to be noticed sooner."""
+        """Read HARNESS_LEASE_S; a short lease detects a hanging holder earlier."""
         given = environment.get("HARNESS_LEASE_S") or "60"
         if not re.fullmatch(r"\d{1,3}(\.\d+)?", given) or not 1 <= float(given) <= tickets.LONGEST_LEASE_S:
             raise RequestError(f"HARNESS_LEASE_S={given!r} is no lease", "seconds, 1 to 600")
@@ -45,7 +45,7 @@ class Terms:
 
 
 def longest_wait_s(environment: Mapping[str, str]) -> float:
-    """Of HARNESS_LOCK_WAIT_S: what bounds how long a command waits for a board; without end if it is not given."""
+    """Return the longest time to wait for a board, from HARNESS_LOCK_WAIT_S; infinite if it is not set."""
     given = environment.get(LOCK_WAIT) or "inf"
     if not re.fullmatch(r"\d{1,6}(\.\d+)?|inf", given):
         raise RequestError(f"{LOCK_WAIT}={given!r} is no time to wait", "seconds")
@@ -61,7 +61,7 @@ class Queue:
     board: str
 
     def tickets(self) -> list[Ticket]:
-        """All that can be read, living or not."""
+        """Return all readable tickets, live or not."""
         return tickets.read_all(self.folder, self.key)
 
     def revoke(self, ticket: Ticket, why: str) -> None:
@@ -125,7 +125,7 @@ class QueuedTicket:
 
     @property
     def is_valid(self) -> bool:
-        """Whether nobody drew a higher number meanwhile, and one of this user's that it is right behind still lives."""
+        """Return whether no higher number was drawn meanwhile, and the ticket that it follows is still live."""
         own, now, found = self.ticket, Now.read(), self.queue.tickets()
         last = all(each.number <= own.number for each in tickets.present(found, now))
         family = [each for each in tickets.living(found, now) if each.is_mine and each.rank == own.rank]
@@ -149,7 +149,7 @@ class QueuedTicket:
         self.renew()
 
     def lost(self) -> str:
-        """Why the ticket is none any more; empty if it still is."""
+        """Return why the ticket is not valid any more; empty if it is valid."""
         revoked = tickets.read_revocation(self.queue.folder, self.queue.key, self.ticket.token)
         if revoked:
             return revoked

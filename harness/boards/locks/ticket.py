@@ -67,7 +67,7 @@ def _boot() -> str:
 
 @dataclass(frozen=True)
 class Owner:
-    """Who has or wants a board, for what; `pid` is 0 where it is a person, not a process."""
+    """User who has or wants a board, and the purpose; `pid` is 0 for a lock by hand."""
 
     user: str
     host: str
@@ -88,7 +88,7 @@ class Owner:
 
 @dataclass(frozen=True)
 class Ticket:
-    """As it was read.  Those of lower (`rank`, `number`) come first.
+    """A ticket as read from its file.  Tickets with lower (`rank`, `number`) come first.
 
     `renewed_s` is `awake_s` of the last heartbeat, of a ticket by hand `boot_s` of when it was taken.
 
@@ -119,7 +119,7 @@ class Ticket:
 
     @property
     def is_mine(self) -> bool:
-        """Whether it is a ticket of this process's user."""
+        """Return whether this process's user owns the ticket."""
         return self.uid == os.getuid()
 
     @property
@@ -129,21 +129,21 @@ class Ticket:
 
     @property
     def until_s(self) -> float:
-        """When a ticket by hand ends, in seconds since 1970."""
+        """Return the end of a ticket by hand, in seconds since 1970."""
         return self.has_it_s + (self.by_hand_s or 0.0)
 
     def lives(self, now: Now) -> bool:
-        """Whether it keeps others from the board."""
+        """Return whether the ticket is live: it keeps other users from the board."""
         if self.by_hand_s is None:
             return self.locked and self._is_fresh(now)
         return not self.revoked and self._is_in_time(self.by_hand_s, now)
 
     def hangs(self, now: Now) -> bool:
-        """Whether its process is there and has let its lease run out."""
+        """Return whether the process of the ticket runs and has let its lease expire."""
         return self.by_hand_s is None and self.locked and not self._is_fresh(now)
 
     def _is_fresh(self, now: Now) -> bool:
-        """Of another machine, by a disk that both have, the clock says nothing: that its process lives must do."""
+        """Return whether the lease is fresh; another machine's clock says nothing, its running process must suffice."""
         return self.boot != now.boot or now.awake_s - self.renewed_s <= min(self.lease_s, LONGEST_LEASE_S)
 
     def _is_in_time(self, for_s: float, now: Now) -> bool:
@@ -153,7 +153,7 @@ class Ticket:
         return now.wall_s <= self.until_s and now.boot_s <= for_s
 
     def describe(self, board: str) -> str:
-        """Who keeps others from the board, in words."""
+        """Return who has the board, as a message."""
         if self.by_hand_s is not None:
             return f"board {board} is locked by {self.owner} since {clock(self.has_it_s)} until {clock(self.until_s)}"
         since = f" since {clock(self.has_it_s)}" if self.has_it_s else ""
@@ -205,7 +205,7 @@ def text(ticket: Ticket) -> str:
 
 
 def file_name(board: str, number: int) -> str:
-    """Of a ticket for a board."""
+    """Return the file name of a ticket for a board."""
     return f"{board}.{number:06}.ticket"
 
 
@@ -215,7 +215,7 @@ def revocation(board: str, token: str) -> str:
 
 
 def read_all(folder: SharedFolder, board: str) -> list[Ticket]:
-    """All tickets for a board that can be read, the first in the queue first, whether they live or not."""
+    """Return all readable tickets for a board in queue order, live or not."""
     numbered = [(name, _NAME.fullmatch(name.removeprefix(board))) for name in folder.names() if name.startswith(board)]
     found = [read(folder, board, int(match[1])) for _, match in numbered if match]
     return sorted(filter(None, found), key=lambda ticket: ticket.order)
@@ -244,7 +244,7 @@ def _parse(found: Found, number: int) -> Ticket | None:
 
 
 def _ticket(document: Any, found: Found, number: int, renewed_s: float, has_it_s: float) -> Ticket:
-    """Who owns the file is who the ticket is for, whatever it says."""
+    """Check the fields of a ticket.  The file's owner owns the ticket; the content is not trusted."""
     by_hand_s = document["by_hand_s"]
     words = {key: printable(document[key]) for key in ("host", "command", "purpose")}
     numbers = (float(document["lease_s"]), renewed_s, has_it_s, 0.0 if by_hand_s is None else float(by_hand_s))
@@ -271,7 +271,7 @@ def _with_revocation(ticket: Ticket, folder: SharedFolder, board: str) -> Ticket
 
 
 def read_revocation(folder: SharedFolder, board: str, token: str) -> str:
-    """Who took the ticket of that token away and why; empty if nobody has."""
+    """Return who revoked the ticket of this token, and why; empty if it is valid."""
     name = revocation(board, token)
     uid = folder.owner(name)
     if uid is None:
@@ -289,7 +289,7 @@ def living(tickets: Sequence[Ticket], now: Now) -> list[Ticket]:
 
 
 def present(tickets: Sequence[Ticket], now: Now) -> list[Ticket]:
-    """Those that live, and those whose processes hang: they may come back."""
+    """Return the tickets that are live or whose processes hang and may come back."""
     return [ticket for ticket in tickets if ticket.lives(now) or ticket.hangs(now)]
 
 
@@ -303,7 +303,7 @@ def blockers(ticket: Ticket, tickets: Sequence[Ticket], now: Now) -> list[Ticket
 
 
 def having(tickets: Sequence[Ticket], now: Now) -> list[Ticket]:
-    """Who has the board: nobody, one, or two, a user's ticket by hand and one of that user's processes."""
+    """Return the holders of the board: at most one user's ticket by hand and one ticket of that user's processes."""
     return [ticket for ticket in living(tickets, now) if not blockers(ticket, tickets, now)]
 
 

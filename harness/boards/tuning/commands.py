@@ -42,7 +42,7 @@ def known_state(board: Profile, session: Board, cache: Path, notify: Notify) -> 
 
 
 def _restore_after_failure(board: Profile, failed: Board, cache: Path, notify: Notify) -> None:
-    """By a session of its own, as the failed one may be over; what goes wrong here must not hide the first cause."""
+    """Run the teardown in a new session, because the failed one may be over; a failure here is only a warning."""
     if not board.teardown:
         return
     try:

@@ -1,4 +1,4 @@
-"""What a profile wants of a board's files, and what stands there: pure, in the order in which it must be written."""
+"""Differences between a profile's settings and a board's files, in the order in which to write them; no I/O."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def wishes(timing: Timing, files: Files, item_cores: Collection[int]) -> tuple[S
 
 
 def same(path: str, one: str | None, other: str | None) -> bool:
-    """Whether two values mean the same: the kernel writes sets of cores in its own way."""
+    """Return whether two values mean the same; the kernel writes sets of cores in its own way."""
     if path.endswith("smp_affinity_list") and one and other:
         return core_sets.parse(one) == core_sets.parse(other)
     return one == other
@@ -98,7 +98,7 @@ def matching(pattern: str, files: Files) -> list[str]:
 
 
 def _interrupts(timing: Timing, files: Files, item_cores: Collection[int]) -> Iterator[Setting]:
-    """Only interrupts that something handles, and that may disturb an item's core."""
+    """Yield the settings of interrupts that have a handler and may disturb an item's core."""
     if not timing.interrupts_away or not item_cores:
         return
     handled = {line.partition(":")[0].strip() for line in files.get("proc/interrupts", ())}
@@ -115,7 +115,7 @@ def _moved(path: str, to: frozenset[int], files: Files) -> Setting:
 
 
 def _idle_states(timing: Timing, files: Files) -> Iterator[Setting]:
-    """All but the shallowest, state 0: WFI on Arm, polling on x86."""
+    """Yield the settings of all idle states except the shallowest, state 0: WFI on Arm, polling on x86."""
     if timing.idle_states is not None:
         wanted = "0" if timing.idle_states else "1"
         for setting in _all("idle_states", IDLE, wanted, files):
@@ -137,7 +137,7 @@ def _governor(timing: Timing, files: Files) -> list[Setting]:
 
 
 def _frequency(timing: Timing, files: Files) -> Iterator[Setting]:
-    """Both bounds of each core; the one that makes room for the other comes first."""
+    """Yield both frequency bounds of each core; the bound that makes room for the other comes first."""
     if timing.frequency_khz is None:
         return
     wanted = str(timing.frequency_khz)

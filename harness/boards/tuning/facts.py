@@ -1,4 +1,4 @@
-"""What is constant about a board while it is measured, in its kernel's and its firmware's own words."""
+"""Constant properties of a board during a measurement, as its kernel and firmware report them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _VIRTUAL = re.compile(
 
 
 def facts(session: Board, *, cores: Collection[int] = (), system: PurePosixPath = SYSTEM) -> dict[str, str]:
-    """What the board says of itself by topic; what it cannot tell is left out.  `cores` are those that have items."""
+    """Return properties of the board by topic; unknown ones are left out.  `cores` are those that have items."""
     files = read(session, system, PATTERNS)
     answers = {topic: first_line(files, path) for topic, path in ANSWERS.items()}
     derived: dict[str, Callable[[Files], str | None]] = {
@@ -111,7 +111,7 @@ def _system(files: Files) -> str | None:
 
 
 def virtual_machine(files: Files) -> str | None:
-    """What shows that the board is no hardware: its times are those of two schedulers."""
+    """Return the sign that the board is a virtual machine, whose times depend on two schedulers; None without one."""
     flags = " ".join(_fields(files, "flags")[:1]).split()
     if "hypervisor" in flags:
         return "the processor says that a hypervisor runs it"
@@ -125,7 +125,7 @@ def _mitigations(files: Files) -> str | None:
 
 
 def _isolation(files: Files, cores: Collection[int]) -> str | None:
-    """Whether the scheduler keeps other programs from the items' cores, as isolcpus= on the command line asks."""
+    """Return whether the scheduler keeps other programs off the items' cores, as isolcpus= on the command line asks."""
     if not cores:
         return None
     isolated = core_sets.parse(first_line(files, f"{CPU}/isolated") or "") or frozenset()

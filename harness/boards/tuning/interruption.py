@@ -17,7 +17,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interruption:
-    """Whether signals raise KeyboardInterrupt at once, or are held back until the work is at its end."""
+    """Handler that raises KeyboardInterrupt at once, or delays it until the work has ended."""
 
     def __init__(self, notify: Notify) -> None:
         self._notify = notify

@@ -1,4 +1,4 @@
-"""What happened on a board between two snapshots: pure."""
+"""Differences between two snapshots of a board; no I/O."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Key = TypeVar("Key")
 
 @dataclass(frozen=True)
 class Differences:
-    """How much the counters of a board grew; what only one snapshot knows is left out.
+    """Increases of a board's counters; counters that only one snapshot has are left out.
 
     `interrupts` are sums by core, `named_interrupts` the five kinds that came most, by core.  The kernel counts page
     faults of the whole system only, and switches by core only where it has schedstat; ticks are 1/100 s.
@@ -36,7 +36,7 @@ class Differences:
 
 
 def differences(before: Snapshot, after: Snapshot) -> Differences:
-    """What has been counted from `before` to `after`."""
+    """Return the increases of all counters from `before` to `after`."""
     interrupts = {
         name: grown(before.interrupts.get(name, dict.fromkeys(counts, 0)), counts)
         for name, counts in after.interrupts.items()
@@ -58,7 +58,7 @@ def differences(before: Snapshot, after: Snapshot) -> Differences:
 
 
 def grown(before: Mapping[Key, int], after: Mapping[Key, int]) -> dict[Key, int]:
-    """How much each counter has grown."""
+    """Return the increase of each counter."""
     return {key: count - before[key] for key, count in after.items() if key in before}
 
 

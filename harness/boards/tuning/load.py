@@ -37,7 +37,7 @@ LoadName = Literal["idle", "memory", "cpu", "io", "network"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """What stress-ng is asked for; a stressor of `per_core` has one worker for each core of the load, others have one.
+    """Options of stress-ng; a stressor of `per_core` has one worker for each core of the load, others have one.
 
     The options are fixed, so that a load is the same on every board and with every version.
     """
@@ -48,7 +48,7 @@ class Recipe:
     reason: str = ""
 
     def workers(self, cores: int) -> int:
-        """How many processes do the work on so many cores."""
+        """Return the number of worker processes on this number of cores."""
         return cores * len(self.per_core) + len(self.single)
 
 

@@ -37,17 +37,17 @@ class Ledger:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing has to be restored."""
+        """Return whether nothing has to be restored."""
         return not self.values and not self.commands
 
 
 def boot_id(session: Board, system: PurePosixPath) -> str:
-    """What tells one start of the board from another, "" if it does not tell."""
+    """Return the board's boot ID; empty if it is unknown."""
     return first_line(read(session, system, [BOOT_ID]), BOOT_ID) or ""
 
 
 def load(session: Board, folder: PurePosixPath) -> Ledger | None:
-    """What the last session has left in `folder`; None if it has left nothing."""
+    """Read the journal that the last session left in `folder`; None if there is none."""
     return parse(read(session, folder, [NAME]).get(NAME, ()))
 
 
@@ -66,7 +66,7 @@ def text(ledger: Ledger) -> str:
 
 
 def restorable(value: str) -> bool:
-    """Whether the value is one that `parse` takes."""
+    """Return whether `parse` accepts the value."""
     return re.fullmatch(_VALUE, value) is not None
 
 

@@ -144,7 +144,7 @@ def _originals(wanted: Sequence[Setting], state: Ledger) -> list[Setting]:
 
 
 def _restorable(setting: Setting) -> Setting:
-    """What could not be restored is not to be set."""
+    """Mark a setting that could not be restored, so that it is not set."""
     if setting.reason or (setting.before is not None and ledgers.restorable(setting.before)):
         return setting
     return replace(setting, reason="what stands there could not be restored")
@@ -195,7 +195,7 @@ def _restore(place: _Place, session: Board, state: Ledger, interruption: Interru
 
 
 def _restore_later(place: _Place, former: Board, state: Ledger) -> None:
-    """By sessions of their own, as the first is over."""
+    """Restore the settings in new sessions, because the first is over."""
     deadline, reason = Deadline.after(LIMIT_S), ""
     for pause_s in PAUSES_S:
         if deadline.remaining_s < pause_s:

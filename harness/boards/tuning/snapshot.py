@@ -1,4 +1,4 @@
-"""What a board's kernel counts and measures, taken in one round trip while nothing is timed."""
+"""Snapshot of a board's kernel counters and sensors, read in one round trip while nothing is timed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PATTERNS = (
 _HARMLESS = re.compile(r"fan|lcd|backlight|display|charger|battery|wifi|modem", re.IGNORECASE)
 
 Counts = Mapping[int, int]
-"""By core."""
+"""Counts by core."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def take(session: Board, *, system: PurePosixPath = SYSTEM) -> Snapshot:
 
 
 def snapshot_of(files: Files, uptime_s: float) -> Snapshot:
-    """What the files of `PATTERNS` tell."""
+    """Parse the files of `PATTERNS`."""
     stat, boot_s = _table(files, "proc/stat"), None
     boot_s = _first(stat.get("btime"))
     vmstat, memory = _table(files, "proc/vmstat"), _table(files, "proc/meminfo")
@@ -153,7 +153,7 @@ def _by_core(files: Files, name: str) -> dict[int, int]:
 
 
 def _time_in_state(files: Files) -> dict[int, dict[int, int]]:
-    """By core: ticks in each frequency, lines of two numbers."""
+    """Return the ticks in each frequency by core; each line has two numbers."""
     found: dict[int, dict[int, int]] = {}
     for path, lines in files.items():
         match = re.fullmatch(rf"{CPU}/cpu(\d{{1,4}})/cpufreq/stats/time_in_state", path)
@@ -179,7 +179,7 @@ def _sensor(files: Files, path: str) -> str:
 
 
 def _distinct(named: list[tuple[str, int]]) -> dict[str, int]:
-    """By name, a number behind one that occurs again."""
+    """Return the values by name; a repeated name gets a number."""
     found: dict[str, int] = {}
     for name, value in named:
         same = sum(1 for known in found if known == name or known.startswith(f"{name} #"))
@@ -201,7 +201,7 @@ def _throttled_bits(files: Files) -> int | None:
 
 
 def _cooling(files: Files) -> dict[str, int]:
-    """How far each cooling device slows down what computes."""
+    """Return the state of each cooling device that slows down a processor."""
     states = _named(files, r"(sys/class/thermal/cooling_device[^/]+)/cur_state")
     named = [(first_line(files, f"{device}/type") or device, state) for device, state in states.items()]
     bits = _throttled_bits(files)
@@ -210,7 +210,7 @@ def _cooling(files: Files) -> dict[str, int]:
 
 
 def _interrupts(lines: tuple[str, ...]) -> dict[str, Counts]:
-    """By name and core.  The head names the cores that are on; a line of one number (ERR, MIS) belongs to none."""
+    """Return counts by name and core.  The header names the active cores; lines of one number have no core."""
     heads = lines[0].split() if lines else []
     columns = [int(head[3:]) for head in heads if re.fullmatch(r"CPU\d{1,4}", head)]
     found: dict[str, Counts] = {}

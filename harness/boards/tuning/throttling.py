@@ -1,4 +1,4 @@
-"""Whether a board was slowed down while it was measured, as far as its snapshots show it: pure."""
+"""Detection of throttling during a measurement from its snapshots; no I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What former runs and nights say: an index of all run folders, what changed from night to night, from run to run.
+"""History of runs and nights: an index of all run folders, changes from night to night and from run to run.
 
 run         one run folder as a flat record, also an unfinished and an unreadable one
 index       runs/index.sqlite: all of them, kept up to date, only a cache

@@ -1,4 +1,4 @@
-"""What changed from one run to another, and what may explain it: a pure function of two documents.
+"""Differences between two runs and their possible causes: a pure function of two documents.
 
 In the order in which it matters: the verdict, the layers that differ, then what may have made it.  What every run has
 of its own (when, how long, by which command) is no change.
@@ -38,7 +38,7 @@ class LayerChange:
 
     @property
     def words(self) -> str:
-        """What became of it."""
+        """Return the change as text."""
         before, after = self.before or 0, self.after or 0
         if not before:
             return "differs now"
@@ -49,7 +49,7 @@ class LayerChange:
 
 @dataclass(frozen=True)
 class Difference:
-    """All that is not as it was; `results` are what the runs have shown, `causes` what may explain that."""
+    """Differences between two runs; `results` are what the runs have shown, `causes` what may explain them."""
 
     results: tuple[Change, ...]
     layers: tuple[LayerChange, ...]
@@ -57,7 +57,7 @@ class Difference:
 
     @property
     def nothing(self) -> bool:
-        """Whether nothing that matters changed."""
+        """Return whether nothing relevant changed."""
         return not self.results and not self.causes and all(one.before == one.after for one in self.layers)
 
 
@@ -128,7 +128,7 @@ def _changes(
 
 
 def _value(read: Callable[[AnyDocument], Any], document: AnyDocument) -> Any:
-    """None of a document that says nothing of it."""
+    """Read a value of a document; None if it is missing."""
     try:
         return read(document)
     except AttributeError:
@@ -148,7 +148,7 @@ def _recorded(before: AnyDocument, after: AnyDocument) -> Iterator[Change]:
 
 
 def _layers(before: AnyDocument, after: AnyDocument) -> Iterator[LayerChange]:
-    """Those that differ in one of them, in the order of the model."""
+    """Yield the layers that differ from the reference in at least one run, in the order of the model."""
     was, now = _differing(before), _differing(after)
     for name in dict.fromkeys([*now, *was]):
         if was.get(name) or now.get(name):

@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which runs: those that are of all that is given, begun at `since` (as in `run.json`) or later.
+    """Filter of runs: those that match all given values and were started at `since` (as in `run.json`) or later.
 
     `verdict` is also found in a run that has not ended but differs so far.
     """
@@ -52,7 +52,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Refreshed:
-    """How many records were read anew, and how many were dropped because their folders are gone."""
+    """Numbers of records that were read again, and of those dropped because their folders are gone."""
 
     read: int
     gone: int
@@ -107,7 +107,7 @@ class Index:
         return self._sound(lambda: self._found(chosen, limited))
 
     def count(self) -> int:
-        """Of all records."""
+        """Return the number of records."""
         return self._sound(lambda: int(self._database.execute("SELECT count(*) FROM runs").fetchone()[0]))
 
     def _sound(self, ask: Callable[[], T]) -> T:
@@ -169,7 +169,7 @@ def _stamps(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _is_text(name: str) -> bool:
-    """Whether a database can hold it; a name that is no UTF-8 was not given by this program."""
+    """Return whether a database can store the name; this program gives only UTF-8 names."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -199,7 +199,7 @@ def _open(folder: Path) -> sqlite3.Connection:
 
 
 def _in_memory(folder: Path) -> sqlite3.Connection:
-    """From the file as far as it can be read, else from the folders."""
+    """Load the index into memory, from the readable part of the file, else from the folders."""
     database, path = sqlite3.connect(":memory:"), folder / FILE
     with suppress(sqlite3.Error, OSError), closing(_as_it_is(path)) as kept:
         before = path.stat().st_mtime_ns
@@ -251,7 +251,7 @@ def _make(database: sqlite3.Connection) -> None:
 
 @contextmanager
 def _transaction(database: sqlite3.Connection) -> Iterator[None]:
-    """All of it or nothing, and nobody else's between."""
+    """Commit all changes or none, isolated from other processes."""
     database.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -262,7 +262,7 @@ def _transaction(database: sqlite3.Connection) -> Iterator[None]:
 
 
 def _is_busy(error: sqlite3.DatabaseError) -> bool:
-    """Whether another process has had the file for all of WAIT_S: nothing is wrong with it."""
+    """Return whether another process has locked the intact file for WAIT_S seconds."""
     return getattr(error, "sqlite_errorcode", None) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
@@ -273,5 +273,5 @@ def _forget(path: Path) -> None:
 
 
 def _journal(path: Path) -> Path:
-    """Where SQLite keeps what it would need to take an unfinished change back."""
+    """Return the path of SQLite's rollback journal."""
     return path.with_name(f"{path.name}-journal")

@@ -1,4 +1,4 @@
-"""What changed from one night to the next: a pure function of the nights' records.
+"""Changes from one night to the next: a pure function of the nights' records.
 
 An entry is the same in two nights if its key is: action, board, model, items, options.  A wrong result is new if the
 last night that told something of the program told something else: a failed part in between makes nothing new.
@@ -16,7 +16,7 @@ from harness.nightly.record import Entry, Night, Result
 
 
 class ChangeKind(StrEnum):
-    """What became of an entry or a board, the gravest first."""
+    """Kind of change of an entry or a board, the most serious first."""
 
     DIFFERS = "newly wrong"
     REGRESSED = "newly slower"
@@ -28,7 +28,7 @@ class ChangeKind(StrEnum):
 
     @property
     def good(self) -> bool:
-        """Whether it is what a user hopes for."""
+        """Return whether the change is an improvement."""
         return self in {ChangeKind.REPAIRED, ChangeKind.BACK}
 
 
@@ -58,14 +58,14 @@ class Standing:
 
 @dataclass(frozen=True)
 class _Past:
-    """How an entry ended in the night of that name."""
+    """Result of an entry in a night."""
 
     night: str
     ending: Ending
 
 
 class Past:
-    """What is known of the nights that were added, in their order.
+    """Results of former nights, added in their order.
 
     Of every entry's key the `last` ending, and the last one that `told` something of the program; of every board the
     night of its last check and why it was quarantined then, empty if it was not; of what is `wrong` since when.
@@ -88,14 +88,14 @@ class Past:
         self.boards |= {name: (night.name, health.quarantined) for name, health in night.boards.items()}
 
     def _note(self, entry: Entry, past: _Past) -> None:
-        """Since when it is wrong, if it is."""
+        """Record since when the entry is wrong, if it is."""
         if past.ending.outcome is entry.expect:
             self.wrong.pop(entry.key, None)
         else:
             self.wrong[entry.key] = entry, self.wrong.get(entry.key, (entry, past.night))[1]
 
     def standing(self, night: Night) -> tuple[Standing, ...]:
-        """What was wrong before that night and was not seen to be right in it, whether it was tried or not."""
+        """Return the entries that were wrong before this night and have not been right in it, tried or not."""
         tonight = {entry.key: entry for entry in night.entries}
         found = (self._stands(tonight.get(key), entry, since, night) for key, (entry, since) in self.wrong.items())
         return tuple(one for one in found if one)
@@ -114,7 +114,7 @@ class Past:
         return {name: last for name, last in self.boards.items() if last[1] and name not in night.boards}
 
     def changes(self, night: Night) -> tuple[Change, ...]:
-        """What changed until that night; the gravest first, then in its order."""
+        """Return the changes up to this night, the most serious first, then in the night's order."""
         found = [*_entries(night, self), *_boards(night, self)]
         return tuple(sorted(found, key=lambda change: list(ChangeKind).index(change.kind)))
 
@@ -142,7 +142,7 @@ def _entries(night: Night, past: Past) -> Iterator[Change]:
 
 
 def _kind(entry: Entry, now: Ending, last: _Past | None, told: _Past | None) -> ChangeKind | None:
-    """None for what is as it was, and for what is as it is expected where nothing is known of before."""
+    """Return the kind of change; None for an unchanged result, and for an expected first result."""
     if not now.outcome.final:
         changed = last is None or last.ending.outcome is not now.outcome
         return _failed(now.outcome) if changed and now.outcome is not entry.expect else None

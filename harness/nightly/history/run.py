@@ -30,7 +30,7 @@ DAMAGES = (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError,
 
 
 class State(StrEnum):
-    """Whether a run came to its end."""
+    """Completion of a run."""
 
     FINISHED = "finished"
     UNFINISHED = "unfinished"
@@ -51,7 +51,7 @@ class Part:
 
     @property
     def jitter(self) -> float:
-        """From the fastest to the slowest execution."""
+        """Return the difference between the slowest and the fastest execution."""
         return self.maximum - self.minimum
 
 
@@ -104,7 +104,7 @@ class Run:
 
     @property
     def emulated(self) -> bool:
-        """Whether no hardware of the board took part."""
+        """Return whether no hardware of the board took part."""
         return self.kind == "emulated"
 
     @property
@@ -115,7 +115,7 @@ class Run:
 
     @property
     def seen(self) -> str:
-        """What it is remembered by: how much was compared or measured, or why it came to nothing good."""
+        """Return the summary of the run: the amount compared or measured, or the reason of the failure."""
         if self.state is not State.FINISHED:
             return self.reason or "not finished: it runs, or was killed"
         if not Outcome(self.verdict).good:
@@ -126,7 +126,7 @@ class Run:
 
 
 def stamp(folder: Path) -> str:
-    """What changes when the folder's record does; empty if it is no run folder.
+    """Return a value that changes with the folder's record; empty if it is no run folder.
 
     The time of the inode's change is the kernel's: whoever edits a file cannot set it back.
     """
@@ -217,7 +217,7 @@ def digest(name: str, content: Content) -> Run:
 
 
 def _speaks_against(document: AnyDocument) -> Iterator[str]:
-    """What in a document cannot stand beside a good verdict."""
+    """Yield the statements of a document that contradict a good verdict."""
     against, outputs = document.against, document.outputs
     if outputs and outputs.differing:
         yield f"{outputs.differing} outputs differ"
@@ -265,7 +265,7 @@ def _measured(document: AnyDocument) -> dict[str, Any]:
 
 
 def _times(parts: Sequence[PartEntry]) -> list[Part]:
-    """In ns, the largest median first."""
+    """Return the parts in ns, the largest median first."""
     return sorted(map(_timed, parts), key=lambda part: -(part.median or 0.0))
 
 
@@ -290,7 +290,7 @@ def _counted(name: Any, least: float, most: float) -> Part:
 
 
 def _unfinished(folder: Path) -> Run:
-    """What was asked, and what is known to have stopped it."""
+    """Return the record of an unfinished run: the request, and what stopped it."""
     asked = read_document(folder / REQUEST) if (folder / REQUEST).exists() else {}
     request = asked.get("request", {})
     attempts = RunFolder(folder).attempts()
@@ -314,7 +314,7 @@ def _unfinished(folder: Path) -> Run:
 
 
 def _plain(text: str) -> str:
-    """What every file and database can hold, not longer than a line or two."""
+    """Return the text as files and databases can store it, at most a line or two long."""
     return text.encode("utf-8", "backslashreplace").decode()[:LONGEST]
 
 

@@ -22,7 +22,7 @@ SOUND = {Outcome.MEASURED.value, Outcome.REGRESSED.value}
 
 
 class NoiseLevel(StrEnum):
-    """Where the last number lies."""
+    """Position of the last value relative to the noise."""
 
     WITHIN = "within its noise"
     ABOVE = "above its noise"
@@ -32,7 +32,7 @@ class NoiseLevel(StrEnum):
 
 @dataclass(frozen=True)
 class Band:
-    """Where a number lies that has not changed."""
+    """Range of an unchanged number."""
 
     low: float
     high: float
@@ -47,7 +47,7 @@ class Series:
 
     @property
     def place(self) -> NoiseLevel:
-        """Of the last value."""
+        """Return the position of the last value."""
         if self.band is None:
             return NoiseLevel.UNKNOWN
         last = self.values[-1]
@@ -79,23 +79,23 @@ class Trend:
 
     @property
     def part(self) -> Part:
-        """Of the latest measurement what stands for the whole."""
+        """Return the part of the latest measurement that represents the whole."""
         return self.last.parts[0]
 
     @property
     def met(self) -> bool:
-        """Whether all of them are measured execution times of the board's hardware."""
+        """Return whether all values are measured execution times of the board's hardware."""
         return all(run.met for run in self.runs)
 
     @property
     def moved(self) -> bool:
-        """Whether a number is not where noise would leave it."""
+        """Return whether a number has left its noise."""
         lines = [line for line in (self.median, self.maximum, self.jitter) if line]
         return any(line.place in {NoiseLevel.ABOVE, NoiseLevel.BELOW} for line in lines)
 
 
 def trends(runs: Iterable[Run], most: int) -> tuple[Trend, ...]:
-    """Of all finished measurements with right outputs, at most the latest `most` of each; by board and model."""
+    """Return the trends of all finished measurements with right outputs, at most the latest `most` of each."""
     series: dict[tuple[str, ...], list[Run]] = {}
     for run in sorted(runs, key=lambda run: (run.started, run.name)):
         if run.state is State.FINISHED and run.parts and (run.verdict in SOUND or _is_compared_in_vain(run)):
@@ -125,7 +125,7 @@ def _trend(runs: tuple[Run, ...]) -> Trend:
 
 
 def line(values: Sequence[float]) -> Series:
-    """With its band, if there are enough."""
+    """Return the series with its noise band, if there are enough values."""
     *earlier, _ = values
     if len(earlier) < FEWEST:
         return Series(tuple(values), None)

@@ -33,8 +33,8 @@ def test_without_a_terminal_each_event_is_a_line(tmp_path: Path) -> None:
     made = console(terminal=False)
     with watch(made, total=60, ended=11) as watcher:
         for step, told in ((JobKind.CHECK, "no route"), (JobKind.CHECK, "well"), (JobKind.ATTEMPT, "identical")):
-            watcher.begins(BoardJob("xavier", step, ENTRY), tmp_path / "log", 0.0)
-            watcher.ends(BoardJob("xavier", step, ENTRY), told)
+            watcher.job_started(BoardJob("xavier", step, ENTRY), tmp_path / "log", 0.0)
+            watcher.job_ended(BoardJob("xavier", step, ENTRY), told)
         watcher.concluded(ENTRY, RESULT)
     ending = "inconclusive (network) after 1 retry, NOT identical as expected: [bold]cut[/bold] [2J"
     assert written(made).splitlines() == [
@@ -68,9 +68,9 @@ def test_who_has_a_board_is_told_again_where_an_entry_was_to_begin_not_at_each_l
     made, taken = console(terminal=False), {"xavier": "board xavier is in use by ana@lab2"}
     with watch(made, total=60, ended=11) as watcher:
         for step in (JobKind.CHECK, JobKind.CHECK, JobKind.ATTEMPT):
-            watcher.begins(BoardJob("xavier", step, ENTRY), tmp_path / "log", 0.0)
+            watcher.job_started(BoardJob("xavier", step, ENTRY), tmp_path / "log", 0.0)
             watcher.awaited({})
-            watcher.ends(BoardJob("xavier", step, ENTRY), "")
+            watcher.job_ended(BoardJob("xavier", step, ENTRY), "")
             watcher.awaited(taken)
     waits = "xavier: board xavier is in use by ana@lab2: its entries wait"
     assert written(made).splitlines() == [waits, "xavier: run xavier acas_coc begins", waits]
@@ -80,11 +80,11 @@ def test_on_a_terminal_each_busy_board_has_a_line(tmp_path: Path) -> None:
     made, log = console(terminal=True), tmp_path / "log"
     log.write_text("=== harness run\n")
     with watch(made, total=60, ended=11) as watcher:
-        watcher.begins(BoardJob("xavier", JobKind.ATTEMPT, ENTRY), log, 0.0)
+        watcher.job_started(BoardJob("xavier", JobKind.ATTEMPT, ENTRY), log, 0.0)
         made.out.print(watcher.table())
         log.write_text("=== harness run\nresuming after [red]100\x1b[2J vectors\n")
         made.out.print(watcher.table())
-        watcher.ends(BoardJob("xavier", JobKind.ATTEMPT, ENTRY), "identical")
+        watcher.job_ended(BoardJob("xavier", JobKind.ATTEMPT, ENTRY), "identical")
         assert watcher.busy == {}
     lines = made.out.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert "===" not in lines[0]

@@ -164,10 +164,10 @@ class Nobody:
     order: list[int] = field(default_factory=list)
     awaits: list[Mapping[str, str]] = field(default_factory=lambda: [{}])
 
-    def begins(self, job: BoardJob, _log: Path, _now_s: float) -> None:
+    def job_started(self, job: BoardJob, _log: Path, _now_s: float) -> None:
         self.begun.append(job)
 
-    def ends(self, job: BoardJob, told: str) -> None:
+    def job_ended(self, job: BoardJob, told: str) -> None:
         self.told.append(f"{job.board}: {told}")
 
     def concluded(self, entry: Entry, _result: Result) -> None:

@@ -44,26 +44,26 @@ def tried(*endings: Ending, took_s: float = 1.0) -> tuple[Attempt, ...]:
 
 
 def started(state: NightState, now_s: float = 0.0) -> list[tuple[str, int]]:
-    return [(job.board, job.entry.number) for job in schedule.beginnings(state, now_s)]
+    return [(job.board, job.entry.number) for job in schedule.startable(state, now_s)]
 
 
 def run(state: NightState, job: BoardJob, ending: Ending = GOOD) -> NightState:
-    return schedule.attempted(schedule.begun(state, job), job, Attempt(0.0, 1.0, ending))
+    return schedule.attempted(schedule.start(state, job), job, Attempt(0.0, 1.0, ending))
 
 
 def test_boards_work_side_by_side_each_at_one_thing() -> None:
     state = fit(grid("ab", "xy"))
     assert started(state) == [("a", 0), ("b", 2)]
-    [first, _] = schedule.beginnings(state, 0.0)
-    busy = schedule.begun(state, first)
+    [first, _] = schedule.startable(state, 0.0)
+    busy = schedule.start(state, first)
     assert started(busy) == [("b", 2)]
     assert started(run(state, first)) == [("a", 1), ("b", 2)]
 
 
 def test_no_more_boards_than_allowed_work_at_once() -> None:
     state = fit(grid("abcd", "x"), parallel=2)
-    first, second = schedule.beginnings(state, 0.0)
-    busy = schedule.begun(schedule.begun(state, first), second)
+    first, second = schedule.startable(state, 0.0)
+    busy = schedule.start(schedule.start(state, first), second)
     assert started(busy) == []
     assert started(schedule.attempted(busy, first, *tried(GOOD))) == [("c", 2)]
 
@@ -92,7 +92,7 @@ def test_the_order_of_boards_does_not_depend_on_the_order_of_what_is_known() -> 
 
 def test_a_second_try_comes_after_all_first_ones() -> None:
     state = fit(grid("a", "xy"))
-    [job] = schedule.beginnings(state, 0.0)
+    [job] = schedule.startable(state, 0.0)
     after = run(state, job, LOST)
     checked = schedule.cured(after, BoardJob("a", JobKind.CHECK, job.entry), Cured())
     assert started(checked) == [("a", 1)]
@@ -101,13 +101,13 @@ def test_a_second_try_comes_after_all_first_ones() -> None:
 def test_a_board_is_checked_before_its_first_entry_and_after_a_failure_of_it() -> None:
     order = grid("a", "xy")
     state = NightState(RULES, order)
-    [check] = schedule.beginnings(state, 0.0)
+    [check] = schedule.startable(state, 0.0)
     assert check == BoardJob("a", JobKind.CHECK, order[0])
-    state = schedule.cured(schedule.begun(state, check), check, Cured())
-    [attempt] = schedule.beginnings(state, 0.0)
+    state = schedule.cured(schedule.start(state, check), check, Cured())
+    [attempt] = schedule.startable(state, 0.0)
     assert attempt == BoardJob("a", JobKind.ATTEMPT, order[0])
     for part, due in (("network", JobKind.CHECK), ("board", JobKind.CHECK), ("tool", JobKind.ATTEMPT)):
-        [after] = schedule.beginnings(run(state, attempt, Ending(Outcome.INCONCLUSIVE, "", part)), 0.0)
+        [after] = schedule.startable(run(state, attempt, Ending(Outcome.INCONCLUSIVE, "", part)), 0.0)
         assert after.kind is due
 
 
@@ -115,15 +115,15 @@ def test_a_sick_board_is_switched_off_and_on_once_and_then_out_of_use() -> None:
     order = grid("ab", "x")
     check, cycle = (BoardJob("a", step, order[0]) for step in (JobKind.CHECK, JobKind.CYCLE))
     sick = schedule.cured(NightState(RULES, order), check, Cured("no answer"))
-    assert schedule.beginnings(sick, 0.0)[0] == cycle
+    assert schedule.startable(sick, 0.0)[0] == cycle
     cycled = schedule.cured(sick, cycle, Cured())
-    assert schedule.beginnings(cycled, 0.0)[0] == check
+    assert schedule.startable(cycled, 0.0)[0] == check
     gone = schedule.closed(schedule.cured(cycled, check, Cured("no answer")), 0.0)
     assert gone.standing("a").quarantined == "no answer, also after a power cycle"
     assert gone.results == {0: Ending(Outcome.NOT_RUN, "board a is quarantined: no answer, also after a power cycle")}
-    assert [job.board for job in schedule.beginnings(gone, 0.0)] == ["b"]
+    assert [job.board for job in schedule.startable(gone, 0.0)] == ["b"]
     well = schedule.cured(cycled, check, Cured())
-    assert schedule.beginnings(well, 0.0)[0] == BoardJob("a", JobKind.ATTEMPT, order[0])
+    assert schedule.startable(well, 0.0)[0] == BoardJob("a", JobKind.ATTEMPT, order[0])
 
 
 @pytest.mark.parametrize(
@@ -146,13 +146,13 @@ def test_a_check_that_tells_nothing_is_no_reason_to_switch_a_board_off() -> None
 
 def test_nothing_begins_after_its_hour() -> None:
     state = fit(grid("a", "xyz"), until_s=50.0, until="06:00")
-    [job] = schedule.beginnings(state, 49.9)
+    [job] = schedule.startable(state, 49.9)
     assert started(state, 50.0) == []
     lost = run(state, job, LOST)
     ended = schedule.closed(lost, 50.0).results
     assert ended[0] == Ending(Outcome.INCONCLUSIVE, "lost; not tried again: it is after 06:00", "network")
     assert ended[1] == ended[2] == Ending(Outcome.NOT_RUN, "it is after 06:00")
-    running = schedule.begun(state, job)
+    running = schedule.start(state, job)
     assert schedule.closed(running, 50.0).results.keys() == {1, 2}
     assert schedule.closed(state, 49.9).results == {}
 
@@ -164,8 +164,8 @@ def test_boards_that_are_one_machine_work_one_after_the_other() -> None:
     order = entries(("host", "x", "run"), ("local-gpu", "x", "run"), ("a", "x", "run"), ("local-gpu", "y", "run"))
     state = fit(order, places=ONE)
     assert started(state) == [("host", 0), ("a", 2)]
-    [host, _] = schedule.beginnings(state, 0.0)
-    assert started(schedule.begun(state, host)) == [("a", 2)]
+    [host, _] = schedule.startable(state, 0.0)
+    assert started(schedule.start(state, host)) == [("a", 2)]
     assert started(run(state, host)) == [("local-gpu", 1), ("a", 2)]
     assert started(run(run(state, host), BoardJob("local-gpu", JobKind.ATTEMPT, order[1]))) == [
         ("a", 2),
@@ -221,7 +221,7 @@ def test_a_board_that_was_free_in_between_is_waited_for_anew() -> None:
 
 def test_who_was_refused_once_and_has_had_the_board_since_is_refused_no_more() -> None:
     order, job = grid("a", "xy"), BoardJob("a", JobKind.ATTEMPT, grid("a", "x")[0])
-    refused = schedule.stood_back(schedule.begun(fit(order), job), job, "ana has it", 0.0)
+    refused = schedule.stood_back(schedule.start(fit(order), job), job, "ana has it", 0.0)
     had = taken(run(refused, job), 10.0)
     assert started(had) == [("a", 1)]
     again = taken(taken(taken(had, 20.0, a="bo has it"), 3000.0), 3001.0, a="bo has it")
@@ -231,14 +231,14 @@ def test_who_was_refused_once_and_has_had_the_board_since_is_refused_no_more() -
 def test_a_job_that_did_not_get_its_board_is_as_if_it_had_not_begun() -> None:
     [entry] = grid("a", "x")
     job = BoardJob("a", JobKind.ATTEMPT, entry)
-    back = schedule.stood_back(schedule.begun(fit((entry,)), job), job, "ana has it", 10.0)
+    back = schedule.stood_back(schedule.start(fit((entry,)), job), job, "ana has it", 10.0)
     assert (back.attempts, back.standing("a"), back.running) == ({}, FIT, {})
     waits = taken(back, 10.0)
     assert (started(waits), waits.taken) == ([], {"a": "ana has it"})
     assert started(taken(back, 9.0)) == [("a", 0)], "the clock was set back"
     tries = taken(waits, 40.0)
     assert started(tries) == [("a", 0)]
-    again = schedule.stood_back(schedule.begun(tries, job), job, "ana has it", 3700.0)
+    again = schedule.stood_back(schedule.start(tries, job), job, "ana has it", 3700.0)
     assert taken(again, 3700.0).results == {0: Ending(Outcome.NOT_RUN, "ana has it; the night did not get it for 1h")}
 
 
@@ -246,22 +246,22 @@ def test_this_machine_is_measured_first_and_alone() -> None:
     order = entries(("a", "x", "run"), ("host", "x", "measure"), ("host", "x", "run"), ("b", "x", "measure"))
     state = fit(order)
     assert started(state) == [("host", 1)]
-    [job] = schedule.beginnings(state, 0.0)
-    assert started(schedule.begun(state, job)) == []
+    [job] = schedule.startable(state, 0.0)
+    assert started(schedule.start(state, job)) == []
     assert started(run(state, job)) == [("a", 0), ("host", 2), ("b", 3)]
 
 
 def test_what_runs_beside_comes_to_its_end_before_this_machine_is_measured() -> None:
     """As after a failure: nothing new begins meanwhile."""
     order = entries(("a", "x", "run"), ("b", "x", "run"), ("host", "x", "measure"))
-    busy = schedule.begun(fit(order), BoardJob("a", JobKind.ATTEMPT, order[0]))
+    busy = schedule.start(fit(order), BoardJob("a", JobKind.ATTEMPT, order[0]))
     assert started(busy) == []
     assert started(run(fit(order), BoardJob("a", JobKind.ATTEMPT, order[0]))) == [("host", 2)]
 
 
 def test_the_check_before_it_is_alone_too() -> None:
     order = entries(("a", "x", "run"), ("host", "x", "measure"))
-    assert [(job.board, job.kind) for job in schedule.beginnings(NightState(RULES, order), 0.0)] == [
+    assert [(job.board, job.kind) for job in schedule.startable(NightState(RULES, order), 0.0)] == [
         ("host", JobKind.CHECK)
     ]
 
@@ -312,9 +312,9 @@ def test_every_night_ends_with_every_entry_and_within_its_rules(data: st.DataObj
     for now_s in range(0, 1_000_000, 1000):
         seen = data.draw(st.sets(st.sampled_from(boards), max_size=1)) - state.running.keys()
         state = schedule.closed(schedule.looked_at(state, dict.fromkeys(seen, "ana"), now_s), now_s)
-        for job in schedule.beginnings(state, 0.0):
+        for job in schedule.startable(state, 0.0):
             assert job.board not in state.running
-            state = schedule.begun(state, job)
+            state = schedule.start(state, job)
         busy = list(state.running.values())
         assert len(busy) <= parallel
         assert not {"host", "local-gpu"} <= {job.board for job in busy}
