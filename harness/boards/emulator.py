@@ -67,7 +67,7 @@ class _Board:
 
 @contextmanager
 def emulated(name: str, machine: Machine, cache: Path, notify: Callable[[str], None]) -> Iterator[Endpoint]:
-    """A running board for the time of the block, with an empty /board if nobody else uses it.
+    """Provide a running board for the time of the block, with an empty /board if nobody else uses it.
 
     `cache` holds packages, image, keys and state; `notify` hears of what takes time.  ToolError if qemu is missing,
     the guest cannot be built or the board does not answer; RequestError if a board of that name is in use that is
@@ -86,7 +86,7 @@ def emulated(name: str, machine: Machine, cache: Path, notify: Callable[[str], N
 
 
 def _running(board: _Board) -> int | None:
-    """The port of the board, once it answers; None if there is no board, or no more."""
+    """Return the port of the board, once it answers; None if there is no board, or no more."""
     while _supervised(board):
         with suppress(FileNotFoundError):  # it is booting or stopping
             state = json.loads((board.folder / "state.json").read_text())
@@ -157,7 +157,7 @@ def _launch(board: _Board, keys: Keys, guest: image.Image, port: int) -> None:
 
 
 def _command(board: _Board, guest: image.Image, port: int) -> list[str]:
-    """Qemu's command line, for its working directory to be the board's folder.
+    """Return Qemu's command line, for its working directory to be the board's folder.
 
     Without address randomisation and mitigations the guest's kernel leaves its page table in place at a system call;
     to exchange it empties qemu's address cache.

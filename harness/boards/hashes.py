@@ -13,7 +13,7 @@ HASHED_BYTES_PER_S = 1_000_000  # slower boards have failed; an emulated one on 
 
 
 def hashes_of(board: Board, paths: Sequence[PurePosixPath], size: int = 0) -> list[str]:
-    """The SHA-256 of files that the program has just written, computed on the board; BoardError if one is missing.
+    """Compute on the board the SHA-256 of files that the program has just written; BoardError if one is missing.
 
     The time that it may take depends on their `size` in bytes, all together.
     """
@@ -37,7 +37,7 @@ def hash_timeout_s(size: int) -> float:
 
 
 def hash_files(board: Board, paths: Iterable[PurePosixPath], size: int) -> dict[str, str]:
-    """SHA-256 of the files that exist, `size` bytes all together, by path, computed on the board."""
+    """Return SHA-256 of the files that exist, `size` bytes all together, by path, computed on the board."""
     done = board.run(["sha256sum", *map(str, paths)], hash_timeout_s(size))
     if done.status == 127:
         raise BoardError("the board has no sha256sum", "install coreutils or busybox on it")

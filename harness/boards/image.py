@@ -112,7 +112,7 @@ class ArchiveEntry:
 
 
 def build(folder: Path, host_key: bytes, user_key: bytes, notify: Callable[[str], None]) -> Image:
-    """The image with this private host key and this authorised public key, built in `folder` if it is not there.
+    """Return the image with this private host key and this authorised public key, built in `folder` if it is not there.
 
     Its name is the hash of all that goes in: packages, keys and this file.  `notify` hears of what takes time.
     ToolError if the packages cannot be had.  Several processes may call it at once.
@@ -143,7 +143,7 @@ def _build(packages: Packages, host_key: bytes, user_key: bytes, image: Path) ->
 
 
 def cpio(entries: Iterable[ArchiveEntry]) -> Iterator[bytes]:
-    """The entries as an archive in cpio's `newc` format, which the kernel unpacks (its initramfs buffer format)."""
+    """Pack the entries into an archive in cpio's `newc` format, which the kernel unpacks as its initramfs."""
     for inode, entry in enumerate([*entries, ArchiveEntry("TRAILER!!!", 0)], start=1):
         name = entry.name.encode() + b"\0"
         fields = (inode, entry.mode, 0, 0, 1, 0, len(entry.content), 0, 0, *entry.device, len(name), 0)
@@ -173,7 +173,7 @@ def _entries(tree: Path, host_key: bytes, user_key: bytes) -> list[ArchiveEntry]
 
 
 def _programs(tree: Path) -> dict[str, Path]:
-    """The programs by their names in the guest; since OpenSSH 9.8 its server is split into several."""
+    """Return the programs by their names in the guest; since OpenSSH 9.8 its server is split into several."""
     paths = [_one(tree, f"**/*bin/{name}") for name in PROGRAMS]
     helpers = sorted(tree.glob("usr/lib/openssh/sshd-*"))
     merged = {path: str(path.relative_to(tree)) for path in [*paths, *helpers]}
@@ -183,7 +183,7 @@ def _programs(tree: Path) -> dict[str, Path]:
 
 
 def _sshd_config(programs: Mapping[str, Path]) -> bytes:
-    """No penalties, which came with the split: all users have one address here."""
+    """Return sshd's configuration, without penalties per address: all users have one address here."""
     split = any(name.startswith("usr/lib/openssh/") for name in programs)
     return SSHD + (b"PerSourcePenalties no\n" if split else b"")
 

@@ -35,7 +35,7 @@ class Keys:
 
 
 def keys_in(folder: Path) -> Keys:
-    """The Ed25519 keys of `folder`, made when they are first asked for; ToolError if a file there is no such key."""
+    """Return the Ed25519 keys of `folder`, created at the first call; ToolError if a file there is no such key."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with exclusive(folder / "lock"):
         user, host = _private(folder / "user"), _private(folder / "host")

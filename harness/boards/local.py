@@ -108,7 +108,7 @@ def _read(outputs: Mapping[IO[bytes], bytearray], deadline: Deadline) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Its whole process group; one that was waited for has ended, and its number may be another's."""
+    """Kill the process group, unless the process was waited for: its number may belong to another process."""
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -137,7 +137,7 @@ class Labgrid(_Entry):
 
 
 def _has_words(line: str) -> str:
-    """The line of a command on the board, quoted as for a shell; none sees it."""
+    """Return the line of a command on the board, quoted as for a shell; none sees it."""
     try:
         words = shlex.split(line)
     except ValueError as error:
@@ -162,7 +162,7 @@ class ItemProfile(_Entry):
 
 
 def _words(given: Any) -> Any:
-    """One text of words with commas between them, as `--split` takes it, is a list of them."""
+    """Convert text with commas, as `--split` takes it, to a list."""
     return given.split(",") if isinstance(given, str) else given
 
 
@@ -263,7 +263,7 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _flat(entry: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Return the keys of all values, with the keys above them before a dot, and the values as JSON texts."""
+    """Yield the keys of all values, with the keys above them before a dot, and the values as JSON texts."""
     for key, value in entry.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{key}.")
@@ -293,7 +293,7 @@ def _check_items(profile: Profile) -> None:
 
 
 def _inconsistent(reason: str, *keys: str) -> PydanticCustomError:
-    """Entries that are right by themselves and wrong together; `keys` lead to the one to change."""
+    """Return entries that are right by themselves and wrong together; `keys` lead to the one to change."""
     return PydanticCustomError("inconsistent", "{reason}", {"reason": reason, "keys": keys})
 
 
@@ -304,7 +304,7 @@ class Laboratory:
     profiles: Mapping[str, Profile]
 
     def board(self, name: str) -> Profile:
-        """The profile of `name`; RequestError with the nearest names if there is none."""
+        """Return the profile of `name`; RequestError with the nearest names if there is none."""
         if name not in self.profiles:
             raise unknown_name("board", name, self.profiles)
         return self.profiles[name]
@@ -400,7 +400,7 @@ def _unknown_key(name: str, keys: tuple[str, ...], sources: list[_Source], choic
 
 
 def host_variable(board: str) -> str:
-    """The environment variable that gives a board's address; no variable's name has a hyphen."""
+    """Return the environment variable that gives a board's address; no variable's name has a hyphen."""
     return f"HARNESS_{board.upper().replace('-', '_')}_HOST"
 
 

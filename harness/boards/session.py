@@ -48,12 +48,12 @@ class Deadline:
 
     @classmethod
     def after(cls, timeout_s: float) -> Self:
-        """The deadline `timeout_s` seconds from now."""
+        """Return the deadline `timeout_s` seconds from now."""
         return cls(timeout_s, time.monotonic() + timeout_s)
 
     @property
     def remaining_s(self) -> float:
-        """Seconds left, 0.0 when the deadline has passed."""
+        """Return seconds left, 0.0 when the deadline has passed."""
         return max(0.0, self.at_s - time.monotonic())
 
     @property
@@ -116,7 +116,7 @@ Connect = Callable[[], AbstractContextManager[Board]]
 
 @contextmanager
 def replacing(destination: Path) -> Iterator[BinaryIO]:
-    """A file to write that becomes `destination` when the block succeeds and vanishes when it fails."""
+    """Provide a file to write that becomes `destination` when the block succeeds and vanishes when it fails."""
     part = destination.with_name(f"{destination.name}.part")
     try:
         with part.open("w+b") as file:

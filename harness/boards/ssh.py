@@ -150,7 +150,7 @@ class SshBoard(Board):
 
     @classmethod
     def connect(cls, address: Address, limits: Limits = DEFAULT_LIMITS) -> Self:
-        """A session with the board at `address`; raises ConnectionFailed, or BoardError if it runs no commands."""
+        """Open a session with the board at `address`; ConnectionFailed, or BoardError if it runs no commands."""
         board = cls(dial(address, limits), address, limits)
         try:
             board._check_shell()
@@ -250,7 +250,7 @@ class SshBoard(Board):
 
     @contextmanager
     def _moving(self, channel: paramiko.Channel, transfer: _Transfer, mark: str) -> Iterator[None]:
-        """Bound the block, which tells `transfer` of all that moves.
+        """Limit the time of the block, which reports to `transfer` all bytes that move.
 
         BoardError when the deadline has passed, or when nothing has moved for a silence and the board answers; then
         the programs that have the mark are killed.  If the board does not answer either, the session is over.
@@ -292,7 +292,7 @@ class SshBoard(Board):
         return self._failure
 
     def _check_alive(self) -> None:
-        """Have the board answer, if only with a refusal; raises ConnectionFailed."""
+        """Wait for an answer of the board, even a refusal; raise ConnectionFailed without one."""
         try:
             with self._watchdog():
                 self._transport.open_session().close()
@@ -390,7 +390,7 @@ class SshBoard(Board):
             ) from error
 
     def _pieces(self, channel: paramiko.Channel, size: int) -> Iterator[bytes]:
-        """The next `size` bytes of a program's output, fewer only when it ends."""
+        """Yield the next `size` bytes of a program's output, fewer only when it ends."""
         while size:
             try:
                 piece = channel.recv(min(size, PIECE_BYTES))

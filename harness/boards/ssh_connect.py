@@ -67,7 +67,7 @@ class Limits:
 
 
 def dial(address: Address, limits: Limits) -> list[paramiko.SSHClient]:
-    """Connections to each jump host in turn and, last, to the board; raises ConnectionFailed."""
+    """Return connections to each jump host in turn and, last, to the board; raises ConnectionFailed."""
     clients: list[paramiko.SSHClient] = []
     try:
         for hop in _hops(address):
@@ -85,7 +85,7 @@ def hang_up(clients: list[paramiko.SSHClient]) -> None:
 
 
 def transport_of(client: paramiko.SSHClient) -> paramiko.Transport:
-    """The transport of a connected client."""
+    """Return the transport of a connected client."""
     transport = client.get_transport()
     if transport is None:
         raise ValueError("the connection is closed")
@@ -156,7 +156,7 @@ def _in_time(connect: Callable[[], None], client: paramiko.SSHClient, limits: Li
 
 
 def _transport(link: socket.socket, **options: Any) -> paramiko.Transport:
-    """A transport that prefers AES-GCM, paramiko's fastest cipher by far and yet the last of its list."""
+    """Return a transport that prefers AES-GCM, paramiko's fastest cipher by far and yet the last of its list."""
     transport = paramiko.Transport(link, **options)
     security = transport.get_security_options()
     security.ciphers = sorted(security.ciphers, key=lambda name: "gcm" not in name)
@@ -270,7 +270,7 @@ def _refuse_revoked(address: Address, known: KnownHosts, key: paramiko.PKey) -> 
 
 
 def _learn(address: Address) -> str:
-    """The command that adds the host's keys to the known hosts, from where the host can be seen."""
+    """Return the command that adds the host's keys to the known hosts, from where the host can be seen."""
     scan = f"ssh-keyscan -p {address.port} {shlex.quote(address.host)}"
     if address.jump:
         scan = f"ssh -p {address.jump.port} {address.jump.user}@{address.jump.host} {scan}"

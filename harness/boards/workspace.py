@@ -41,7 +41,7 @@ class Workspace:
         return self.cache / "locks" if own or self.common is None else self.common
 
     def model(self, name: str) -> Network:
-        """The model `name` of the models folder, or the ONNX file at that path.
+        """Return the model `name` of the models folder, or the ONNX file at that path.
 
         RequestError with the nearest names if there is neither, or if it cannot be reproduced exactly.
         """
@@ -62,7 +62,7 @@ class Workspace:
         return self.models / f"{name}.onnx"
 
     def run(self, name: Path) -> Path:
-        """The run folder at that path, or of that name in the folder of runs; it need not exist."""
+        """Return the run folder at that path, or of that name in the folder of runs; it need not exist."""
         return name if name.exists() or len(name.parts) > 1 else self.runs / name
 
     def new_model(self, name: str, *, force: bool) -> Path:
@@ -104,7 +104,7 @@ def git(*arguments: str) -> bytes | None:
 
 
 def find(boards: Path | None, runs: Path | None, environment: Mapping[str, str] = os.environ) -> Workspace:
-    """The workspace of this checkout; HARNESS_CACHE or XDG_CACHE_HOME move the cache, HARNESS_LOCKS the locks."""
+    """Return the workspace of this checkout; HARNESS_CACHE or XDG_CACHE_HOME set the cache, HARNESS_LOCKS the locks."""
     cache = Path(environment.get("HARNESS_CACHE") or caches(environment) / "harness")
     common = Path(environment.get("HARNESS_LOCKS") or COMMON_LOCKS).absolute()
     return Workspace(boards or ROOT / "boards.yaml", ROOT / "models", runs or ROOT / "runs", cache.absolute(), common)

@@ -32,13 +32,13 @@ class Journal:
 
     @classmethod
     def open(cls, console: Console, profile: Profile, workspace: Workspace, steps: tuple[str, ...]) -> Journal:
-        """A journal whose log is a new file in the cache."""
+        """Return a journal whose log is a new file in the cache."""
         folder = workspace.cache / "firmware"
         folder.mkdir(parents=True, exist_ok=True)
         return cls(console, folder / f"{run_folder.now():%Y%m%dT%H%M%S}_{profile.name}.log", steps)
 
     def note(self, text: str) -> None:
-        """A line for who waits."""
+        """Print a line and write it to the log."""
         self.console.note(text)
         self._keep(text)
 
@@ -49,7 +49,7 @@ class Journal:
 
     @contextmanager
     def step(self, name: str, what: str) -> Iterator[None]:
-        """One of `steps`; what it finds out goes to `done`."""
+        """Run one of `steps`; its result is stored in `done`."""
         self.note(f"[{self.steps.index(name) + 1}/{len(self.steps)}] {name}: {what}")
         try:
             yield

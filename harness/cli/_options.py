@@ -17,7 +17,7 @@ class Words(click.ParamType[tuple[str, ...]]):
     name = "words"
 
     def convert(self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None) -> tuple[str, ...]:
-        """The words; an empty text has none."""
+        """Convert text to words; an empty text has none."""
         return tuple(value.split(",") if value else ()) if isinstance(value, str) else value
 
 
@@ -28,7 +28,7 @@ class Duration(click.ParamType[float]):
     units_s: ClassVar = {"s": 1, "m": 60, "h": 3600}
 
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> float:
-        """Seconds; zero is none."""
+        """Convert text to seconds, more than zero."""
         match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh])", str(value))
         if not match or not float(match[1]):
             self.fail(f"{value!r} is no time: write 90s, 15m or 8h", param, context)
@@ -36,7 +36,7 @@ class Duration(click.ParamType[float]):
 
 
 def planned(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that choose a plan."""
+    """Return the options that choose a plan."""
     options = (
         click.option("--block", type=click.IntRange(1, 1_000_000), help="Vectors between two hand-overs of items."),
         click.option("--sync", type=click.Choice(["barrier", "flag"]), help="How items hand over."),
@@ -73,7 +73,7 @@ force = click.option("--force", is_flag=True, help="Replace the model that is th
 
 
 def require_alone(option: str, *others: object) -> None:
-    """The folder of a plan says all that other options would."""
+    """Raise UsageError if other options are given together with the folder of a plan, which states them all."""
     if any(other is not None for other in others):
         raise click.UsageError(
             f"{option} names a plan, which says board, model, items, split, sync and block: leave the others out"

@@ -34,7 +34,7 @@ FLOAT32_BYTES = 4
 
 
 def host_failure(error: OSError) -> InfrastructureError:
-    """A full disk, missing rights: a file of this machine that the run needs."""
+    """Return a full disk, missing rights: a file of this machine that the run needs."""
     what = str(error) if error.filename else error.strerror or str(error)
     return ToolError(f"this machine: {what}", "check free space and rights of the runs folder and the cache")
 
@@ -52,7 +52,7 @@ def tell_unconfirmed(job: Job, workspace: Workspace, console: Console) -> None:
 
 @contextmanager
 def journal(folder: RunFolder, console: Console, go_on: str) -> Iterator[Notify]:
-    """Notes that go to the screen and, with the time, to the run's log; `go_on` says what to do if it ends early.
+    """Write notes to the terminal and, with the time, to the run's log; `go_on` says what to do if it ends early.
 
     RequestError if another process works on the run.
     """
@@ -123,7 +123,7 @@ def on_board(job: Job, connection: Connection) -> Job:
 
 @contextmanager
 def deployed(job: Job, connection: Connection, cache: Path, notify: Notify) -> Iterator[Deployed]:
-    """The bundle on the board; what an attempt leaves there is removed after a failure, or else before the next one."""
+    """Deploy the bundle; remove the files of this attempt after a failure, and those of a former one before."""
     run = job.folder.on_board
     if len(job.folder.attempts()) > 1:
         program.forget(connection.board, connection.work, run)

@@ -159,7 +159,7 @@ def _where(board: Profile) -> str:
 
 
 def _holders(state: _State) -> list[Text]:
-    """A line for the person who has locked it, and one for the process that works on it."""
+    """Return a line for the person who has locked the board and one for the process that works on it."""
     from harness.boards.locks.ticket import clock
 
     lines = [
@@ -286,7 +286,7 @@ def _advanced(found: Health, advance: Callable[[int], None]) -> Health:
 
 
 def _check(board: Profile, workspace: Workspace, remove_older_days: int | None) -> Health:
-    """A board that somebody works on is not disturbed: that it answers must do."""
+    """Check a board; one that is in use is not disturbed, it only has to answer."""
     from harness.boards.locks import health, session
     from harness.boards.locks.health import Check, Health
     from harness.boards.locks.lease_guard import BoardBusy
@@ -328,7 +328,7 @@ def _answers(host: str, port: int) -> bool:
 
 
 def _quarantined(found: Health, board: Profile, workspace: Workspace) -> Health:
-    """The quarantine put or lifted; one that is in use is let be, as whoever has it may be restarting it."""
+    """Set or lift the quarantine; a board in use is left alone, because its holder may be restarting it."""
     from harness.boards.locks import health, quarantine, queue_of
 
     if found.in_use:
@@ -354,7 +354,7 @@ def _with_gpu(found: Health, board: Profile) -> Health:
 
 
 def _silent(_: str) -> None:
-    """A check says all at its end."""
+    """Drop notes; the check reports everything at its end."""
 
 
 def _health_document(found: Health) -> dict[str, Any]:

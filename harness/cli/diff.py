@@ -110,7 +110,7 @@ def _unknown(path: Path, workspace: Workspace) -> RequestError:
 
 
 def _times(one: _Side, two: _Side, workspace: Workspace) -> dict[str, Any]:
-    """The parts of both measurements with a judgement, or why there is none."""
+    """Return the parts of both measurements with a judgement, or the reason why there is none."""
     from harness.runs.measurement.statistics import against
 
     if not (one.document.measured and two.document.measured):
@@ -140,7 +140,7 @@ def _not_comparable(one: _Side, two: _Side) -> str:
 
 
 def _counts(one: _Side, two: _Side) -> Iterator[dict[str, Any]]:
-    """Counts, as their document gives them, need no statistics."""
+    """Compare counts, which need no statistics."""
     for was, now in zip(one.document.parts, two.document.parts, strict=True):
         verdict = "slower" if now.max > was.max else "faster" if now.max < was.max else "unchanged"
         reasons = [f"at most {now.max:,} {two.document.measured.unit}, before {was.max:,}"]
@@ -148,7 +148,7 @@ def _counts(one: _Side, two: _Side) -> Iterator[dict[str, Any]]:
 
 
 def _earlier(one: _Side, workspace: Workspace) -> Iterator[_Side]:
-    """Measurements of the same program before it: what moves between them is noise."""
+    """Yield measurements of the same program before it: what moves between them is noise."""
     from harness.nightly.history import index
     from harness.nightly.history import run as runs
     from harness.nightly.history.index import Wanted
@@ -168,7 +168,7 @@ def _is_earlier(run: Run, me: Run) -> bool:
 
 
 def _readings(side: _Side) -> Readings | None:
-    """The readings that the document was made from; None if they are not those."""
+    """Return the readings that the document was made from; None if they are not those."""
     import numpy as np
 
     path = side.folder / "readings.npy"

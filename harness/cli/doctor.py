@@ -87,7 +87,7 @@ def _board(name: str, board: Profile) -> Iterator[EnvironmentCheck]:
 
 
 def _item(topic: str, name: str, board: Profile) -> EnvironmentCheck:
-    """Its target, and what that builds with if it is not the C compiler."""
+    """Check the target of an item, and the tools that it builds with besides the C compiler."""
     from harness import targets
 
     try:

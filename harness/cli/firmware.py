@@ -96,7 +96,7 @@ def install(
 
 
 def _fabric(generated: Program) -> Fabric:
-    """The kernels of all items that are in the fabric."""
+    """Return the kernels of all items that are in the fabric."""
     from harness.targets.vitis import build
 
     codes = zip(generated.plan.items, generated.items, strict=True)
@@ -133,7 +133,7 @@ def asking(generated: Program, profile: Profile, workspace: Workspace, target: s
 
 
 def _silent(_: str) -> None:
-    """The step tells what goes on."""
+    """Drop notes; the step itself reports the progress."""
 
 
 def firmware(
@@ -173,7 +173,7 @@ def firmware(
 
 
 def check_real(profile: Profile) -> None:
-    """RequestError for a board without a firmware of its own."""
+    """Raise RequestError for a board without a firmware of its own."""
     from harness.boards.profile import host_variable
 
     if profile.emulated:

@@ -84,7 +84,7 @@ def _chosen(wanted: Mapping[str, Any]) -> Wanted:
 
 
 def _since(text: str, now: datetime) -> str:
-    """A day as `run.json` writes it; `7d` is seven days before `now`."""
+    """Return a day as `run.json` writes it; `7d` is seven days before `now`."""
     if match := re.fullmatch(r"([0-9]{1,5})d", text):
         return f"{now.astimezone(UTC) - timedelta(days=int(match[1])):%Y-%m-%dT%H:%M:%SZ}"
     try:
@@ -94,7 +94,7 @@ def _since(text: str, now: datetime) -> str:
 
 
 def _require_known(wanted: Wanted, runs: list[Run]) -> None:
-    """An empty table is an answer, but not to a question with a slip of the pen."""
+    """Raise RequestError for a misspelt name, because an empty table would look like an answer."""
     for kind in ("board", "model"):
         name, known = getattr(wanted, kind), {getattr(run, kind) for run in runs} - {""}
         if name is not None and name not in known:
@@ -106,20 +106,20 @@ def _document(run: Run) -> dict[str, Any]:
 
 
 def _clean(run: Run) -> Run:
-    """The record without characters that deceive the reader of a terminal."""
+    """Return the record without characters that deceive the reader of a terminal."""
     texts: dict[str, Any] = {key: clean(value) for key, value in vars(run).items() if type(value) is str}
     return dataclasses.replace(run, **texts)
 
 
 def _cells(run: Run) -> tuple[Text, ...]:
-    """Its name, how it ended, where it ran, what was seen, how long it took."""
+    """Return its name, how it ended, where it ran, what was seen, how long it took."""
     where = Text(WHERE.get(run.kind, run.kind), style="yellow" if run.emulated else "")
     ending = Text(run.ending, style="bold red" if run.differs_so_far else STYLES.get(run.verdict, "yellow"))
     return Text(run.name), ending, where, Text(f"{run.action}: {run.seen}"), Text(_took(run.wall_s))
 
 
 def _table(runs: list[Run], width: int) -> Table:
-    """A line for every run; on a narrow terminal two, as its name is for the next command and stays whole."""
+    """Return the table with a line for every run; on a narrow terminal two, because a run's name must stay whole."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     wide = width >= WIDE
     for heading in ("run", "verdict", "where", "what was seen") if wide else ("run", "verdict, where, took"):

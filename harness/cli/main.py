@@ -79,14 +79,14 @@ def _end_as_interrupted() -> None:
 
 
 def _interrupt_once(number: int, _frame: FrameType | None) -> None:
-    """A terminal that is closed says so twice, by its shell and by the kernel: the restoring goes on."""
+    """Interrupt at the first signal and ignore later ones: shell and kernel both signal a closed terminal."""
     for each in ENDING:
         signal.signal(each, lambda *_: None)
     raise interrupt(number)
 
 
 def _ended() -> int | None:
-    """The exit code of the command; None is that of one that has done what it should."""
+    """Return the exit code of the command; None is that of one that has done what it should."""
     try:
         code: int | None = cli.main(standalone_mode=False)
     except HarnessError as error:

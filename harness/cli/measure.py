@@ -108,7 +108,7 @@ def measure(
     workspace: Workspace,
     console: Console,
 ) -> int:
-    """The whole command; returns the exit code of the verdict.
+    """Measure and return the exit code of the verdict.
 
     `options` are those of `harness.runs.measurement.request.settle`, `planned` those of a run's request.
     """
@@ -208,7 +208,7 @@ def _carry_out(job: Job, order: _Order, workspace: Workspace, console: Console, 
 
 
 def _connect(job: Job, workspace: Workspace, notify: Notify) -> AbstractContextManager[Connection]:
-    """The board, held; of an emulated one its sibling that counts instructions."""
+    """Return the board, held; of an emulated one its sibling that counts instructions."""
     from harness.boards.locks import session
     from harness.cli import _steps
 
@@ -257,7 +257,7 @@ def _on_board(
 
 
 def _as_root(board: Profile) -> tuple[str, ...]:
-    """The words before a program that asks for priority and locked memory; of an emulated board root is the user."""
+    """Return the command prefix for priority and locked memory; on an emulated board the user is root."""
     return () if board.emulated else board.timing.as_root
 
 

@@ -112,7 +112,7 @@ def nightly(
     new: bool,
     only_resume: bool,
 ) -> int:
-    """The whole command; returns the exit code of the night."""
+    """Run the night and return its exit code."""
     from harness.nightly.lock import alone
 
     workspace, file = _absolute(workspace), file.absolute()
@@ -170,7 +170,7 @@ class _Asked:
 
 @contextmanager
 def _read(file: Path, commands: Commands, workspace: Workspace) -> Iterator[_Asked]:
-    """The file, checked; meanwhile paths are seen from its folder, as it means them."""
+    """Provide the file, checked; meanwhile paths are seen from its folder, as it means them."""
     from harness import targets
     from harness.nightly import checks, matrix
 
@@ -205,7 +205,7 @@ def show(file: Path, commands: Commands, workspace: Workspace, console: Console)
 
 
 def _same(places: Mapping[str, str]) -> Iterator[list[str]]:
-    """The names of boards that share a place."""
+    """Yield the names of boards that share a place."""
     for place in dict.fromkeys(places.values()):
         names = [name for name, other in places.items() if other == place]
         if len(names) > 1:
@@ -213,7 +213,7 @@ def _same(places: Mapping[str, str]) -> Iterator[list[str]]:
 
 
 def install_timer(file: Path, at: str, commands: Commands, workspace: Workspace, console: Console) -> int:
-    """Have systemd begin a night every day at that time, and go on with it after a reboot.
+    """Install a systemd timer that starts a night every day at that time and resumes it after a reboot.
 
     ToolError where there is no systemd that serves users; the units are written nevertheless.
     """
@@ -239,7 +239,7 @@ def install_timer(file: Path, at: str, commands: Commands, workspace: Workspace,
 
 
 def _require_own(folder: Path, file: Path, units: Iterable[str]) -> None:
-    """RequestError if a unit there begins the nights of another file: two of one name would replace each other."""
+    """Raise RequestError if a unit of this name starts the nights of another file, which would be replaced."""
     for unit in units:
         path = folder / unit
         if path.exists() and not timer.is_of(file, path.read_text(encoding="utf-8", errors="replace")):
@@ -262,7 +262,7 @@ def _systemctl(words: list[str], workspace: Workspace, file: Path) -> None:
 
 
 def _absolute(workspace: Workspace) -> Workspace:
-    """Its commands work in another folder, and a timer starts it in any."""
+    """Return the workspace with absolute paths: commands run in another folder, and a timer starts in any."""
     return replace(workspace, boards=workspace.boards.absolute(), runs=workspace.runs.absolute())
 
 
@@ -327,7 +327,7 @@ def _begin(wanted: Wanted, workspace: Workspace) -> Night:
 
 
 def _carry_out(night: Night, asked: _Asked, workspace: Workspace, console: Console, lock: int) -> Night | None:
-    """The ended night; None if it was interrupted."""
+    """Return the ended night; None if it was interrupted."""
     from harness.nightly.campaign import resumed
     from harness.nightly.job_commands import Errands
     from harness.nightly.previous_nights import Past
@@ -356,19 +356,19 @@ def _rules(night: Night, asked: _Asked) -> Rules:
 
 
 def _local(laboratory: Laboratory) -> frozenset[str]:
-    """Boards that are this machine."""
+    """Return boards that are this machine."""
     return frozenset(name for name, board in laboratory.profiles.items() if board.local)
 
 
 def _places(laboratory: Laboratory) -> dict[str, str]:
-    """Boards that are one machine have one lock."""
+    """Return boards that are one machine have one lock."""
     from harness.boards.locks import key_of
 
     return {name: key_of(board) for name, board in laboratory.profiles.items()}
 
 
 def _holder(laboratory: Laboratory, workspace: Workspace) -> Holder:
-    """Tells who has a board; of one of which that cannot be read the night's commands will say why."""
+    """Return a function that returns the holder of a board; empty if the locks cannot be read."""
     from harness.boards.locks import in_use
 
     def holder(name: str) -> str:
@@ -381,14 +381,14 @@ def _holder(laboratory: Laboratory, workspace: Workspace) -> Holder:
 
 
 def _next(time_of_day: str, after_s: float) -> float:
-    """Seconds since 1970 when the clock of the laboratory next shows that time of day."""
+    """Return seconds since 1970 when the clock of the laboratory next shows that time of day."""
     began = datetime.fromtimestamp(after_s)  # noqa: DTZ006 - local time
     at = began.replace(hour=int(time_of_day[:2]), minute=int(time_of_day[3:]), second=0, microsecond=0)
     return (at if at > began else at + timedelta(days=1)).timestamp()
 
 
 def _is_finished(campaign: Campaign, children: Children, console: Console) -> bool:
-    """Carry the night out; False if Ctrl-C or its like stopped it, and then its boards are restored."""
+    """Run the night; return False if a signal stopped it, after the boards are restored."""
     from harness.boards.tuning.interruption import interruptible
 
     with interruptible(console.note) as interruption:
@@ -416,7 +416,7 @@ def _stop(children: Children, console: Console) -> None:
 
 
 def _close(night: Night, ended_s: float) -> Night:
-    """The night has ended, whatever of it has; what interrupted runs have shown is not lost."""
+    """Close the night, whatever has ended; results of interrupted runs are kept."""
     from harness.nightly import record, summary
     from harness.nightly.campaign import abandoned
 

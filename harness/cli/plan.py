@@ -132,7 +132,7 @@ def assessment_table(assessed: Assessment) -> Table:
 
 
 def plan_table(made: Plan, board: Profile) -> Table:
-    """One row a task; a rule where items hand over."""
+    """Return a table with one row a task and a rule where items synchronise."""
     from harness.runs.document import kind
 
     way = f"pipeline of {made.depth} stages" if made.depth > 1 else f"by {made.sync}" if made.hand_overs else "one item"

@@ -78,7 +78,7 @@ def prove(job: Job, deployed: Deployed, console: Console) -> dict[str, Any]:
 
 
 def _whole(job: Job, probe: Probe, wanted: Effort) -> Iterator[Question]:
-    """Return the obligations of launches and of the network as a whole."""
+    """Yield the obligations of launches and of the network as a whole."""
     from harness.analysis.proof import composition, launches, races
 
     vectors = composition.seeded(job.network, job.request.seed)

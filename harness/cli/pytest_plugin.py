@@ -56,7 +56,7 @@ class Inconclusive(pytest.fail.Exception):  # type: ignore[misc,name-defined] # 
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options; without a board the tests that need one are skipped."""
+    """Add the options; without a board the tests that need one are skipped."""
     group = parser.getgroup("harness", "networks on boards")
     group.addoption("--board", action="append", metavar="NAME", help=f"Test on this board, or on several; {BOARDS}.")
     group.addoption("--model", action="append", metavar="NAME", help=f"Test this model, or several; {MODELS}.")
@@ -65,7 +65,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test for every board and model."""
+    """Generate a test for every board and model."""
     for name, option, variable in (("harness_board", "board", BOARDS), ("harness_model", "model", MODELS)):
         if name in metafunc.fixturenames:
             given = metafunc.config.getoption(option) or list(filter(None, [os.environ.get(variable)]))
@@ -84,7 +84,7 @@ def harness_workspace(pytestconfig: pytest.Config) -> Workspace:
 
 @pytest.fixture(scope="session")
 def board(harness_board: str | None, harness_workspace: Workspace) -> Profile:
-    """The profile of the board under test; skips without --board."""
+    """Return the profile of the board under test; skips without --board."""
     from harness import targets
 
     with _refused():
@@ -93,7 +93,7 @@ def board(harness_board: str | None, harness_workspace: Workspace) -> Profile:
 
 @pytest.fixture(scope="session")
 def model(harness_model: str | None, harness_workspace: Workspace) -> Network:
-    """The model under test; skips without --model."""
+    """Return the model under test; skips without --model."""
     with _refused():
         return harness_workspace.model(_given(harness_model, "model", MODELS))
 
@@ -106,7 +106,7 @@ def harness_run(
     harness_workspace: Workspace,
     request: pytest.FixtureRequest,
 ) -> Callable[..., Result]:
-    """A function that runs the model on the board; see `run` in it.
+    """Return a function that runs the model on the board; see `run` in it.
 
     Its further options are those of `harness.runs.job.Request`: items, chunk, fetch, trace, seed...
     """
@@ -187,7 +187,7 @@ def _request(board: str, model: str, vectors: str, options: Mapping[str, Any]) -
 
 
 def _carry_out(asked: Request, workspace: Workspace, node: pytest.Item) -> Result:
-    """The run; Inconclusive if there is no result."""
+    """Return the run; Inconclusive if there is no result."""
     from harness.cli.run import run
     from harness.core.console import Console
     from harness.core.safe_io import read_document

@@ -77,7 +77,7 @@ def command(space: Workspace, /, as_json: bool, resume: Path | None, board: str,
 
 
 def run(request: Request, resume: Path | None, workspace: Workspace, console: Console) -> int:
-    """The whole command; returns the exit code of the verdict."""
+    """Run the request and return the exit code of the verdict."""
     from harness.cli import _steps
     from harness.report import terminal
     from harness.runs import document as run_document

@@ -172,7 +172,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def _parts(target: str) -> tuple[str, ...] | None:
-    """The names on the way to a file of the site; None for what is none."""
+    """Return the names on the way to a file of the site; None for what is none."""
     path = unquote(urlsplit(target).path)
     names = tuple(filter(None, path.split("/"))) or ("index.html",)
     plain = all(not name.startswith(".") and "\0" not in name for name in names)
@@ -180,7 +180,7 @@ def _parts(target: str) -> tuple[str, ...] | None:
 
 
 def read_inside(folder: Path, parts: tuple[str, ...]) -> bytes | None:
-    """The content of a file below `folder`, reached through folders alone; None if there is none.
+    """Return the content of a file below `folder`, reached through folders alone; None if there is none.
 
     Every step is taken from the folder before, and none follows a link.
     """

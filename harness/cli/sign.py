@@ -67,7 +67,7 @@ def _require_sound(path: Path, wanted: Wanted, console: Console) -> None:
 
 
 def _stated(path: Path) -> Envelope:
-    """The envelope that is there, which states this run, for one more signature; or a new one."""
+    """Return the envelope that is there, which states this run, for one more signature; or a new one."""
     from securesystemslib.dsse import Envelope
 
     from harness.runs.folder import ENVELOPE

@@ -65,7 +65,7 @@ def command(
 
 
 def verify(run: Path, wanted: Wanted, workspace: Workspace, console: Console) -> int:
-    """The whole command; `run` is a folder, or its name under runs/."""
+    """Verify a run; `run` is a folder, or its name under runs/."""
     from harness.runs.verification import stands
     from harness.runs.verification import verify as claims_of
     from harness.runs.verification.folder import read
@@ -87,7 +87,7 @@ def _unfinished(path: Path) -> Claim:
 
 
 def _verdict(evidence: Evidence | None) -> str:
-    """A run's evidence can stand and say that it differs."""
+    """Return the verdict that the evidence states; evidence can be sound and state that the run differs."""
     return f"; its verdict is: {evidence.run.get('verdict')}{_where(evidence.run)}" if evidence else ""
 
 

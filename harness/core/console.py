@@ -47,7 +47,7 @@ class _Console(RichConsole):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
     def on_broken_pipe(self) -> None:
-        """Rich would end the program with 1, as if something differed."""
+        """Raise BrokenPipeError; rich would end the program with 1, as if something differed."""
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
@@ -83,7 +83,7 @@ def abandon(*streams: TextIO) -> None:
 
 
 def _console(stream: TextIO) -> RichConsole:
-    """A console on `stream`; a file or a pipe has no width, so tables get enough not to break their cells.
+    """Return a console on `stream`; a file or a pipe has no width, so tables get enough not to break their cells.
 
     What the encoding of the stream has not, as µ in some locales, is written out as Python would.
     """
@@ -104,20 +104,20 @@ class Console:
 
     @classmethod
     def open(cls, *, as_json: bool) -> Console:
-        """The process's own standard output and error."""
+        """Return the process's own standard output and error."""
         return cls(_console(sys.stdout), _console(sys.stderr), as_json)
 
     def note(self, text: str) -> None:
-        """One line about what goes on."""
+        """Print one line about the progress."""
         self.err.print(text, style="dim", soft_wrap=True)
 
     def show(self, *results: RenderableType) -> None:
-        """Results for a person; nothing with `as_json`."""
+        """Print results for a person; nothing with `as_json`."""
         if not self.as_json:
             self.out.print(*results, sep="\n", soft_wrap=True)
 
     def document(self, document: Mapping[str, Any]) -> None:
-        """The result for a program; nothing without `as_json`."""
+        """Print the result for a program; nothing without `as_json`."""
         if self.as_json:
             print(strict_json.text(document), flush=True)  # noqa: T201 - standard output is the interface
 
@@ -129,7 +129,7 @@ class Console:
 
     @contextmanager
     def progress(self, text: str, total: int, done: int = 0) -> Iterator[ProgressBar]:
-        """A bar with rate and time left, on standard error."""
+        """Provide a bar with rate and time left, on standard error."""
         columns = (
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=None),

@@ -81,7 +81,7 @@ class _Apt:
 
 
 def fetch(wanted: Sequence[str], meta: str, folder: Path, notify: Callable[[str], None]) -> Packages:
-    """The packages `wanted` with the libraries that they need, and those that the metapackage `meta` depends on.
+    """Return the packages `wanted` with the libraries that they need, and those that the metapackage `meta` depends on.
 
     They are kept in `folder`: only the first call needs the network.  Not for several processes at once.
     ToolError, with what to do, if they cannot be had.
@@ -97,7 +97,7 @@ def fetch(wanted: Sequence[str], meta: str, folder: Path, notify: Callable[[str]
 def fetch_alone(
     wanted: Sequence[str], purpose: str, size: str, folder: Path, notify: Callable[[str], None]
 ) -> Packages:
-    """The packages `wanted` for a purpose, without what they depend on; as `fetch`.  `size` tells how much it is."""
+    """Download the packages `wanted` without their dependencies, see `fetch`; `size` is shown to the user."""
     return _kept(wanted, lambda _: wanted, purpose, size, folder, notify)
 
 
@@ -171,7 +171,7 @@ def run_tool(command: Sequence[str], cwd: Path | None = None) -> str:
 
 
 def sources(apt: Path = APT) -> str:
-    """Debian's archives for arm64, in the format of apt's *.sources files.
+    """Return Debian's archives for arm64, in the format of apt's *.sources files.
 
     Those that this machine's apt uses, or the mirror that the environment names.  ToolError if there is neither.
     """
@@ -209,12 +209,12 @@ def _configured(apt: Path) -> Iterator[Mapping[str, str]]:
 
 
 def _text(path: Path) -> str:
-    """Comments may be of any encoding."""
+    """Decode a file; comments may have any encoding."""
     return path.read_text(encoding="utf-8", errors="replace")
 
 
 def _one_line_entries(text: str) -> Iterator[Mapping[str, str]]:
-    """Entries such as `deb [signed-by=FILE] URL SUITE COMPONENT...`."""
+    """Yield entries such as `deb [signed-by=FILE] URL SUITE COMPONENT...`."""
     for options, url, suite, components in re.findall(
         r"^\s*deb[ \t]+(?:\[(.*?)\][ \t]+)?(\S+)[ \t]+(\S+)[ \t]+([^#\n]+)", text, re.MULTILINE
     ):
@@ -224,7 +224,7 @@ def _one_line_entries(text: str) -> Iterator[Mapping[str, str]]:
 
 
 def _stanzas(text: str) -> Iterator[Mapping[str, str]]:
-    """Entries in paragraphs of `Key: value`, where indented lines continue a value."""
+    """Yield entries in paragraphs of `Key: value`, where indented lines continue a value."""
     lines = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
     for paragraph in re.split(r"\n\s*\n", lines):
         entry = {
@@ -251,6 +251,6 @@ def _for_arm64(entry: Mapping[str, str]) -> Iterable[tuple[str, str]]:
 
 
 def install_command(*tools: str) -> str:
-    """The exact line that brings `tools` on Debian and Ubuntu."""
+    """Return the exact line that brings `tools` on Debian and Ubuntu."""
     packages = " ".join(PACKAGES.get(tool, tool) for tool in tools)
     return f"sudo apt-get install --no-install-recommends {packages}"

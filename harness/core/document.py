@@ -116,7 +116,7 @@ def write_json(path: Path, document: Content) -> None:
 
 @contextmanager
 def durable(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that becomes `path` when all of it is on the disk; if the block fails, `path` is as before."""
+    """Provide a file that becomes `path` when it is completely on disk; if the block fails, `path` is unchanged."""
     part = path.with_name(f"{path.name}.part")
     try:
         with part.open("wb") as file:

@@ -69,7 +69,7 @@ class ReferenceFailed(InfrastructureError):
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> RequestError:
-    """The error for a name that is not among `known`; its hint shows the nearest, then all."""
+    """Return the error for a name that is not among `known`; its hint shows the nearest, then all."""
     choices = sorted(known)
     near = difflib.get_close_matches(name, choices, n=3)
     guess = f"did you mean {' or '.join(near)}? " if near else ""

@@ -37,6 +37,6 @@ def of_file(path: Path, cache: Path) -> str:
 
 
 def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file's bytes."""
+    """Return the SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

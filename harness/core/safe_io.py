@@ -25,7 +25,7 @@ _NO_TEXT = re.compile(
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value of a JSON text; ValueError for what is none, numbers that JSON has not, and what is nested too deep.
+    """Parse a JSON text; ValueError for other text, for numbers that JSON lacks, and for deep nesting.
 
     ValueError also for a key that stands twice in an object: another reader may take the other value.
     """
@@ -36,7 +36,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """The JSON object of a file, as `parse_json`; OSError if it is no plain file, ValueError if it is too large."""
+    """Read the JSON object of a file, see `parse_json`; OSError for other files, ValueError for too large ones."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:  # a pipe stops nobody
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_DOCUMENT:
@@ -75,7 +75,7 @@ def _refuse(constant: str) -> None:
 
 
 def load_array(path: Path) -> Array:
-    """The array of a .npy file, memory-mapped; OSError if it cannot be read, ValueError for whatever else it is."""
+    """Map the array of a .npy file into memory; OSError if it cannot be read, ValueError for any other content."""
     from numpy.lib.format import open_memmap  # commands that read none should not pay for it
 
     try:
@@ -86,17 +86,17 @@ def load_array(path: Path) -> Array:
 
 
 def visible(text: str) -> str:
-    """The text with what is no part of one written out as Python would: where nothing may be lost, as in a log."""
+    """Return the text with unsafe characters escaped as in Python, so that nothing is lost, as in a log."""
     return _NO_TEXT.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def clean(text: str) -> str:
-    """The text without what is no part of one: where it is to be read."""
+    """Return the text without what is no part of one: where it is to be read."""
     return _NO_TEXT.sub("", text)
 
 
 def one_line(words: object, longest: int) -> str:
-    """Somebody's words as a part of a message: `clean`, on one line, at most so many characters."""
+    """Return another user's words as part of a message: `clean`, on one line, at most `longest` characters."""
     return clean(" ".join(str(words).split())).strip()[:longest]
 
 

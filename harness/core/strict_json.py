@@ -11,12 +11,12 @@ NAMES = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}  # as Python and 
 
 
 def text(document: Mapping[str, Any]) -> str:
-    """The document, see `spelled`; TypeError for what is no value of JSON."""
+    """Return the document, see `spelled`; TypeError for what is no value of JSON."""
     return json.dumps(spelled(document), indent=1, allow_nan=False)
 
 
 def spelled(value: Any) -> Any:
-    """The value with each number that JSON has not as its name, `NaN`, `Infinity` or `-Infinity`."""
+    """Return the value with each number that JSON has not as its name, `NaN`, `Infinity` or `-Infinity`."""
     if isinstance(value, Mapping):
         return {key: spelled(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -25,5 +25,5 @@ def spelled(value: Any) -> Any:
 
 
 def number(value: float | str) -> float:
-    """A number that `spelled` may have made a text of; ValueError for another text."""
+    """Return a number that `spelled` may have made a text of; ValueError for another text."""
     return float(value) if isinstance(value, str) else value

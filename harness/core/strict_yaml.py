@@ -57,7 +57,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def load(text: str, path: Path) -> Any:
-    """The document that `text`, the content of `path`, holds; RequestError if it is none."""
+    """Return the document that `text`, the content of `path`, holds; RequestError if it is none."""
     if _depth(text) > DEEPEST:
         raise RequestError(f"{path}: not valid YAML: {ENDLESS}")
     try:
@@ -92,7 +92,7 @@ def _depth(text: str) -> int:
 
 
 def lines(text: str, path: Path) -> dict[tuple[str, ...], int]:
-    """The line of every key of the document that `text`, the content of `path`, holds; none if it is none.
+    """Return the line of every key of the document that `text`, the content of `path`, holds; none if it is none.
 
     The first line is 1, an element of a list has its index as key.  RequestError where a key is given twice, of which
     YAML would keep the last.
@@ -114,7 +114,7 @@ def lines(text: str, path: Path) -> dict[tuple[str, ...], int]:
 
 
 def _lines(node: yaml.Node | None, at: tuple[str, ...], seen: set[yaml.Node]) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Every key path of the document with its line, the first being 1; what an alias repeats is left out."""
+    """Yield every key path of the document with its line, from 1 on; what an alias repeats is left out."""
     if node is None or node in seen:
         return
     seen.add(node)

@@ -6,7 +6,7 @@ CUT = " [...] "
 
 
 def duration(seconds: float) -> str:
-    """A span of time in its two largest units, as 7.2s, 3m 20s, 30m, 1h 05m, 8h: a night's file takes it so.
+    """Return a span of time in its two largest units, as 7.2s, 3m 20s, 30m, 1h 05m, 8h: a night's file takes it so.
 
     Measured times have their own, `harness.core.time_units.duration`: they need digits, these need none.
     """
@@ -29,7 +29,7 @@ def retries(count: int) -> str:
 
 
 def shortened(text: str, most: int = 300) -> str:
-    """A text of at most `most` characters, without its middle if it is longer."""
+    """Return a text of at most `most` characters, without its middle if it is longer."""
     if len(text) <= most:
         return text
     half = (most - len(CUT)) // 2
@@ -37,6 +37,6 @@ def shortened(text: str, most: int = 300) -> str:
 
 
 def ordinal(number: int) -> str:
-    """1st, 2nd, 3rd, 4th."""
+    """Return an ordinal number: 1st, 2nd, 3rd, 4th."""
     ending = "th" if number % 100 in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"

@@ -13,7 +13,7 @@ class Unit:
     nanoseconds: float
 
     def text(self, time_ns: float | None) -> str:
-        """A time in this unit, without its name; empty where there is none.
+        """Return a time in this unit, without its name; empty where there is none.
 
         To a thousandth, of ns to a tenth, which is left out of a time that was read whole.
         """
@@ -32,6 +32,6 @@ def unit_of(largest_ns: float) -> Unit:
 
 
 def duration(time_ns: float) -> str:
-    """A time with its unit, in three or four digits."""
+    """Return a time with its unit, in three or four digits."""
     unit = next(unit for unit in (MS, US, NS) if abs(time_ns) >= unit.nanoseconds or unit is NS)
     return f"{time_ns / unit.nanoseconds:,.4g} {unit.name}" if time_ns < 1e10 else f"{time_ns / 1e9:,.0f} s"

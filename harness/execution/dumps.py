@@ -20,18 +20,18 @@ HEADER_BYTES = 128
 
 
 def header(dtype: np.dtype[Any], rows: int, width: int) -> bytes:
-    """The header that numpy.save writes for a C-ordered (rows, width) array."""
+    """Return the header that numpy.save writes for a C-ordered (rows, width) array."""
     text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': ({rows}, {width}), }}"
     return b"\x93NUMPY\x01\x00" + (HEADER_BYTES - 10).to_bytes(2, "little") + text.ljust(117).encode() + b"\n"
 
 
 def file_name(index: int, layer: Layer) -> str:
-    """<index>_<layer>.npy"""
+    """Return the file name <index>_<layer>.npy."""
     return f"{index:02}_{layer.name}.npy"
 
 
 def size(layer: Layer, rows: int) -> int:
-    """Length in bytes of the dump of `layer` for `rows` vectors."""
+    """Return length in bytes of the dump of `layer` for `rows` vectors."""
     return HEADER_BYTES + rows * layer.size * layer.dtype.itemsize
 
 
@@ -43,14 +43,14 @@ def write(path: Path, values: Array) -> None:
 
 
 def sha256(values: Array) -> str:
-    """The SHA-256 that the file of a (rows, width) array has."""
+    """Return the SHA-256 that the file of a (rows, width) array has."""
     digest = hashlib.sha256(header(values.dtype, *values.shape))
     digest.update(np.ascontiguousarray(values).data.cast("B"))
     return digest.hexdigest()
 
 
 def read(path: Path, layer: Layer, rows: int, expected_sha256: str) -> Array:
-    """The dump of `layer`, (rows, width); BoardError if its length, header or hash is not the expected one."""
+    """Return the dump of `layer`, (rows, width); BoardError if its length, header or hash is not the expected one."""
     return read_array(path, layer.dtype, (rows, layer.size), expected_sha256)
 
 

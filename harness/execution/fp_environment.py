@@ -50,10 +50,10 @@ def parse(reported: Any) -> list[FpEnvironment]:
 
 
 def document(found: Iterable[FpEnvironment]) -> list[dict[str, str]]:
-    """JSON types, in a fixed order."""
+    """Return JSON types in a fixed order."""
     return [asdict(each) for each in sorted(found)]
 
 
 def text(found: Iterable[FpEnvironment]) -> str:
-    """One line for a report."""
+    """Return one line for a report."""
     return "; ".join(f"{each.item}: {each.register} {each.before} before, {each.after} after" for each in sorted(found))

@@ -57,7 +57,7 @@ class Probe:
         return self._fetch([(stage.name, stage.output_dtype, (len(inputs), stage.output_width))])[0]
 
     def generated_sha256(self, stage: Stage, vectors: Generated) -> str:
-        """The SHA-256 of the file with the stage's outputs for vectors that the program generates itself."""
+        """Return the SHA-256 of the file with the stage's outputs for vectors that the program generates itself."""
         _require_all(self._run("--stage", stage.name, *vectors.option)[0], vectors.count)
         size = vectors.count * stage.output_width * stage.output_dtype.itemsize
         return hashes_of(self.deployed.board, [self._out / f"{stage.name}.npy"], size)[0]
@@ -85,7 +85,7 @@ class Probe:
         )
 
     def steps(self, stage: Stage, sweep: Sweep) -> tuple[Steps, Sweep]:
-        """The steps of a sweep through a stage of 4-byte inputs and 1-byte outputs, and how far it went.
+        """Return the steps of a sweep through a stage of 4-byte inputs and 1-byte outputs, and how far it went.
 
         The program ends a sweep early when the outputs change too often for a monotone stage.
         """
@@ -97,13 +97,13 @@ class Probe:
         return done.within(steps), done
 
     def sweep_sha256(self, stage: Stage, sweep: Sweep) -> str:
-        """The SHA-256 of the file with all outputs of a sweep through a stage, a shorter column running on."""
+        """Return the SHA-256 of the file with all outputs of a sweep through a stage, a shorter column running on."""
         _require_all(self._sweep(stage, sweep)[0], sweep.vectors)
         size = sweep.vectors * stage.output_width * stage.output_dtype.itemsize
         return hashes_of(self.deployed.board, [self._out / f"{stage.name}.npy"], size)[0]
 
     def _sweep(self, stage: Stage, sweep: Sweep) -> tuple[int, int]:
-        """The number of vectors that the program swept and of rows that it wrote."""
+        """Return the number of vectors that the program swept and of rows that it wrote."""
         first = sweep.values(1).view(stage.input_dtype)
         return self._run("--stage", stage.name, "--sweep", str(sweep.vectors), vectors=first)
 
@@ -112,7 +112,7 @@ class Probe:
         return program.out_folder(self.deployed.run_folder, 0)
 
     def _run(self, *arguments: str, vectors: Array | None = None) -> tuple[int, int]:
-        """The number of vectors and of rows that the program reports."""
+        """Return the number of vectors and of rows that the program reports."""
         answer = self._ask(*arguments, vectors=vectors)
         passed, rows = answer.get("vectors"), answer.get("rows")
         if not isinstance(passed, int) or not isinstance(rows, int):
@@ -120,7 +120,7 @@ class Probe:
         return passed, rows
 
     def _ask(self, *arguments: str, vectors: Array | None = None) -> dict[str, Any]:
-        """The program's last line."""
+        """Return the program's last line."""
         given: list[str] = []
         there = self.deployed.run_folder / "probed.npy"
         if vectors is not None:
@@ -131,7 +131,7 @@ class Probe:
         return program.run_program(self.deployed, words, self.timeout_s)
 
     def _fetch(self, files: Sequence[tuple[str, np.dtype[Any], tuple[int, int]]]) -> list[Array]:
-        """The arrays that the program has written, each by its name, type and shape (rows, width)."""
+        """Return the arrays that the program has written, each by its name, type and shape (rows, width)."""
         return program.fetch_arrays(
             self.deployed.board, [(self._out / f"{name}.npy", dtype, shape) for name, dtype, shape in files]
         )

@@ -139,7 +139,7 @@ def forget(board: Board, work: PurePosixPath, run: str) -> None:
 
 
 def start_command(folder: PurePosixPath, *, stand_ins: bool) -> tuple[str, ...]:
-    """The program of the bundle in `folder`; where that brings stand-ins for a board's libraries, it finds those."""
+    """Return the command of the bundle in `folder`, with the path of its stand-ins for libraries, if any."""
     libraries = ("env", f"LD_LIBRARY_PATH={folder / STAND_INS}") if stand_ins else ()
     return (*libraries, str(folder / PROGRAM))
 
@@ -212,7 +212,7 @@ def _shake_hands(board: Board, command: Sequence[str], sha256: str) -> None:
 
 
 def options(plan: Plan) -> list[str]:
-    """The program's options that follow from the plan."""
+    """Return the program's options that follow from the plan."""
     cores = [item.core for item in plan.items]
     pinned = [] if None in cores else ["--pin", ",".join(map(str, cores))]
     return ["--block", str(plan.block), *pinned]
@@ -257,7 +257,7 @@ def execute_chunk(
 
 
 def require_unchanged(deployed: Deployed) -> None:
-    """BoardError if a file of the bundle is not as it was deployed: what has run since is not known."""
+    """Raise BoardError if a file of the bundle has changed since it was deployed: the program that ran is unknown."""
     _require_unchanged(hash_files(deployed.board, map(PurePosixPath, deployed.files), deployed.size), deployed.files)
 
 
@@ -281,7 +281,7 @@ def size_of(board: Board, path: PurePosixPath) -> int:
 
 
 def fetch_arrays(board: Board, files: Sequence[tuple[PurePosixPath, np.dtype[Any], tuple[int, int]]]) -> list[Array]:
-    """Arrays that the program has just written, each by its path, type and shape (rows, width).
+    """Return arrays that the program has just written, each by its path, type and shape (rows, width).
 
     BoardError if one is missing, or has not the length, header and SHA-256 that it should have.
     """
@@ -297,7 +297,7 @@ def fetch_arrays(board: Board, files: Sequence[tuple[PurePosixPath, np.dtype[Any
 
 
 def fetch_whole(board: Board, path: PurePosixPath, to: Path, largest: int | None = None) -> None:
-    """A file of any length that the program has just written; BoardError if it is longer than `largest` or damaged."""
+    """Fetch a file that the program has just written; BoardError if it is longer than `largest` or damaged."""
     [sha256], size = hashes_of(board, [path], largest or 0), size_of(board, path)
     if largest is not None and size > largest:
         raise BoardError(f"{path} has {size} bytes, at most {largest} were expected")
@@ -355,7 +355,7 @@ def devices(deployed: Deployed, timeout_s: float) -> dict[str, str]:
 
 
 def collect_alone(deployed: Deployed, executed: ExecutedAlone, layer: Layer, vectors: int) -> Array:
-    """The last layer's dump of a chunk in deployment mode, (vectors, width); BoardError as for `collect`."""
+    """Return the last layer's dump of a chunk in deployment mode, (vectors, width); BoardError as for `collect`."""
     with tempfile.TemporaryDirectory() as scratch:
         here = Path(scratch) / executed.path.name
         deployed.board.get_many([Fetch(executed.path, here, dumps.size(layer, vectors))])
@@ -410,7 +410,7 @@ def _sha256(path: Path) -> str:
 
 
 def _last_line(done: Completed) -> dict[str, Any]:
-    """The last JSON line of standard output; empty if there is none."""
+    """Return the last JSON line of standard output; empty if there is none."""
     lines = _text(done.stdout).splitlines()
     try:
         answer = parse_json(lines[-1]) if lines else {}

@@ -43,13 +43,13 @@ class Runner(Protocol):
     """Starts commands and tells which has ended; `harness.nightly.process_pool` has the real one."""
 
     def now_s(self) -> float:
-        """Seconds since 1970."""
+        """Return seconds since 1970."""
 
     def start(self, name: str, words: Sequence[str], log: Path, limit_s: float) -> None:
         """Start `harness WORDS`."""
 
     def wait(self, timeout_s: float | None = None) -> tuple[str, Said, float] | None:
-        """The name of a command that has ended, what it said, and how many seconds it took; waits for it.
+        """Return the name of a command that has ended, what it said, and how many seconds it took; waits for it.
 
         None if none has after `timeout_s`.
         """
@@ -205,7 +205,7 @@ class Campaign:
                 self.watcher.concluded(entry, ended)
 
     def _evidence(self, entry: Entry) -> str:
-        """The entry's run folder, if there is one."""
+        """Return the entry's run folder, if there is one."""
         run = self.runs.get(entry.number, "")
         return run if run and (self.errands.runs / run).is_dir() else ""
 
@@ -213,7 +213,7 @@ class Campaign:
 def resumed(
     night: Night, rules: Rules, errands: Errands, runner: Runner, watcher: Watcher, holder: Holder | None = None
 ) -> Campaign:
-    """The campaign of a night, begun or not: what has ended stays, what was killed is gone on with.
+    """Return the campaign of a night, begun or not: what has ended stays, what was killed is gone on with.
 
     The attempt that was killed does not count: the board did not fail.  Where its run was finished, it is taken over.
     """
@@ -236,7 +236,7 @@ def _nobody(_board: str) -> str:
 
 
 def _finished(folder: Path, one: Begun) -> Attempt | None:
-    """The attempt that was running when its night stopped, if its run came to an end."""
+    """Return the attempt that was running when its night stopped, if its run came to an end."""
     run = finished_run(folder)
     if run is None or one.began_s is None:
         return None
@@ -245,13 +245,13 @@ def _finished(folder: Path, one: Begun) -> Attempt | None:
 
 
 def _given_up(one: Begun, interrupted: int) -> Attempt:
-    """The attempt that was killed, as the last one."""
+    """Return the attempt that was killed, as the last one."""
     began_s, times = one.began_s or 0.0, f"{interrupted} times the night was interrupted while it ran"
     return Attempt(began_s, began_s, Ending(Outcome.INCONCLUSIVE, f"{times}: does it take this machine down?", "tool"))
 
 
 def abandoned(night: Night, runs: Path) -> Iterator[Result]:
-    """Return the results of entries left by an abandoned night."""
+    """Yield the results of entries left by an abandoned night."""
     for one in night.begun.values():
         attempt = _finished(runs / one.run, one)
         if attempt:

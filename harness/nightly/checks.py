@@ -30,11 +30,11 @@ class Checks:
         self._model = cache(workspace.model)
 
     def model(self, name: str) -> Network:
-        """The model of that name, read once."""
+        """Return the model of that name, read once."""
         return self._model(name)
 
     def entry(self, entry: Entry, given: Mapping[str, Any]) -> None:
-        """RequestError if the entry could never be carried out; `given` are its options."""
+        """Raise RequestError if the entry could never run; `given` are its options."""
         board = self.board(entry.board)
         made = plan.make(
             self.model(entry.model),
@@ -56,7 +56,7 @@ class Checks:
 
 
 def comparer(laboratory: Laboratory, workspace: Workspace, commands: Mapping[Action, Taken]) -> Comparable:
-    """Tells whether a former measurement is one of the same thing, as `harness measure --against` wants it."""
+    """Return a function that tells whether `harness measure --against` would accept a former measurement."""
 
     def comparable(entry: Entry, former: Path) -> bool:
         from harness.runs.measurement import base  # with SciPy, which takes most of a second
@@ -78,7 +78,7 @@ def _asked(board: Profile, given: Mapping[str, Any]) -> Asked:
 
 
 def _check_vectors(vectors: str, cover: float | None) -> None:
-    """A number, or a file that is there."""
+    """Check the number of vectors, or that their file exists."""
     if vectors.isdigit():
         if int(vectors) == 0:
             raise RequestError("vectors: 0: nothing would be compared", "give a number of vectors or a .npy file")

@@ -48,7 +48,7 @@ class Errands:
     comparable: Comparable
 
     def of(self, job: BoardJob, left_s: float, tried: Sequence[Attempt]) -> Errand:
-        """The command of a job; `left_s` is what an attempt may take, `tried` those that have ended."""
+        """Return the command of a job; `left_s` is what an attempt may take, `tried` those that have ended."""
         if job.kind is JobKind.CHECK:
             return Errand(("boards", "check", job.board, "--json", "--quarantine"), CHECK_LIMIT_S)
         if job.kind is JobKind.CYCLE:
@@ -85,7 +85,7 @@ class Errands:
         return Errand(words, left_s + QUEUE_S, run)
 
     def _against(self, entry: Entry) -> Iterator[str]:
-        """The last measurements of the key that can be compared with."""
+        """Yield the last measurements of the key that can be compared with."""
         if entry.against:
             folders = (self.runs / run for run in self.past.measured(entry.key))
             usable = (folder for folder in folders if self.comparable(entry, folder))
@@ -93,14 +93,14 @@ class Errands:
                 yield f"--against={folder}"
 
     def run_of(self, entry: Entry) -> str:
-        """The name of the entry's run folder, or of its first."""
+        """Return the name of the entry's run folder, or of its first."""
         model = Path(entry.model).name.removesuffix(".onnx")
         name = re.sub(r"[^A-Za-z0-9._-]", "_", f"{self.night}-{entry.number:03}_{entry.board}_{model}")
         return name[:LONGEST_NAME]
 
 
 def finished_run(folder: Path) -> dict[str, Any] | None:
-    """The `run.json` in that folder; None if there is none that can be read."""
+    """Return the `run.json` in that folder; None if there is none that can be read."""
     with suppress(OSError, ValueError):
         return read_document(folder / "run.json")
     return None

@@ -57,7 +57,7 @@ def _start(command: list[str]) -> subprocess.Popen[bytes]:
 
 
 def _wait(child: subprocess.Popen[bytes], limit_s: float) -> int | None:
-    """The exit code of the ended child; STOPPED where it is to be ended; None after that time."""
+    """Return the exit code of the ended child; STOPPED where it is to be ended; None after that time."""
     end_s = time.monotonic() + limit_s
     while child.poll() is None:
         arrived = signal.sigtimedwait(AWAITED, max(0.0, end_s - time.monotonic()))

@@ -61,17 +61,17 @@ class Checker(Protocol):
     """Refuses, by a RequestError, what could never be carried out."""
 
     def board(self, name: str, /) -> object:
-        """A board."""
+        """Return a board."""
 
     def model(self, name: str, /) -> object:
-        """A model."""
+        """Return a model."""
 
     def entry(self, entry: Entry, given: Mapping[str, Any]) -> None:
-        """A whole entry, with the values that `Taken.read` gave."""
+        """Check a whole entry, with the values that `Taken.read` returned."""
 
 
 def read(path: Path, commands: Mapping[Action, Taken], checker: Checker) -> Wanted:
-    """The night that the file at `path` asks for; RequestError names file, line and the valid choices."""
+    """Read the night's file at `path`; RequestError names file, line and valid choices."""
     content = _content(path)
     lines = strict_yaml.lines(content, path)
     document = strict_yaml.load(content, path)
@@ -108,14 +108,14 @@ def _seconds(given: Any) -> Any:
 
 
 def _time_of_day(given: Any) -> Any:
-    """YAML takes 22:00 without quotes for a number of base 60."""
+    """Require a time of day in quotes: YAML reads 22:00 without quotes as a number of base 60."""
     if not isinstance(given, str) or not re.fullmatch(r"([01][0-9]|2[0-3]):[0-5][0-9]", given):
         raise ValueError('write the time of day in quotes, such as "06:00"')
     return given
 
 
 def _targets(given: Any) -> Any:
-    """The items of a board may be given as a list of targets too."""
+    """Convert a list of targets, the items of a board, to text."""
     return ",".join(given) if isinstance(given, list) and all(isinstance(one, str) for one in given) else given
 
 
@@ -152,7 +152,7 @@ class _Source:
     lines: Mapping[tuple[str, ...], int]
 
     def place(self, *keys: str | int) -> str:
-        """file:line of the longest known prefix of `keys`."""
+        """Return file and line of the longest known prefix of `keys`."""
         texts = tuple(map(str, keys))
         known = (texts[:length] for length in range(len(texts), 0, -1) if texts[:length] in self.lines)
         found = next(known, None)
@@ -160,7 +160,7 @@ class _Source:
 
 
 def _explain(error: ValidationError, path: Path, lines: Mapping[tuple[str, ...], int]) -> RequestError:
-    """One finding as file:line and key; an unknown key comes first: it is often the misspelt name of a missing one."""
+    """Describe one error with file, line and key; an unknown key comes first: it often is a misspelt missing one."""
     finding = min(error.errors(), key=lambda finding: finding["type"] != "extra_forbidden")
     keys = [str(part) for part in finding["loc"]]
     place, key = _Source(path, lines).place(*keys), ".".join(keys)
@@ -179,7 +179,7 @@ def _choices(name: str, known: Iterable[str]) -> str:
 
 
 def _entries(asked: _File, source: _Source, commands: Mapping[Action, Taken], checker: Checker) -> Iterator[Entry]:
-    """Return all cells of all matrices in the order of the file, each checked."""
+    """Yield all cells of all matrices in the order of the file, each checked."""
     first: dict[str, str] = {}
     for index, matrix in enumerate(asked.matrices):
         place, taken = source.place("matrices", index), commands[matrix.action]
@@ -213,7 +213,7 @@ def _check_names(matrix: _Matrix, source: _Source, index: int, checker: Checker)
 
 
 def _cells(matrix: _Matrix, words: tuple[str, ...], number: int) -> Iterator[Entry]:
-    """Every entry, numbered from `number` on."""
+    """Yield all entries, numbered from `number` on."""
     expect = matrix.expect or POSSIBLE[matrix.action][0]
     cells = itertools.product(matrix.boards, matrix.models, matrix.items)
     for at, (board, model, items) in enumerate(cells, start=number):
@@ -221,7 +221,7 @@ def _cells(matrix: _Matrix, words: tuple[str, ...], number: int) -> Iterator[Ent
 
 
 def _words(matrix: _Matrix, taken: Taken, source: _Source, index: int) -> tuple[str, ...]:
-    """The options of the matrix as words of a command line; RequestError for what the action does not take."""
+    """Return the options of the matrix as words of a command line; RequestError for what the action does not take."""
     possible = POSSIBLE[matrix.action]
     if matrix.expect is not None and matrix.expect not in possible:
         raise RequestError(
@@ -267,6 +267,6 @@ def _text(name: str, value: Any, place: str) -> str:
 
 
 def command_line(entry: Entry) -> tuple[str, ...]:
-    """The words behind `harness run` and its like that say what the entry is."""
+    """Return the words behind `harness run` and its like that say what the entry is."""
     items = (f"--items={entry.items}",) if entry.items else ()
     return (f"--board={entry.board}", f"--model={entry.model}", *items, *entry.options)

@@ -26,7 +26,7 @@ class Past:
 
     @classmethod
     def read(cls, runs: Path) -> Past:
-        """The latest nights of that folder; what is none, or of another version, is left out."""
+        """Return the latest nights of that folder; what is none, or of another version, is left out."""
         return cls(tuple(_readable(record.folders(runs)[-NIGHTS:])))
 
     def finished_s(self, now_s: float) -> dict[str, float]:
@@ -38,12 +38,12 @@ class Past:
         return found
 
     def measured(self, key: str) -> list[str]:
-        """The runs of that key that ended as measured, the latest first."""
+        """Return the runs of that key that ended as measured, the latest first."""
         ended = [result.run for entry, result in self._results() if entry.key == key and _is_measured(result)]
         return ended[::-1]
 
     def unfinished(self) -> list[Night]:
-        """Nights that have not ended."""
+        """Return nights that have not ended."""
         return [night for night in self.nights if night.ended_s is None]
 
     def _results(self) -> Iterator[tuple[Entry, Result]]:

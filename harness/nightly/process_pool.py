@@ -62,7 +62,7 @@ class Children:
     selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
 
     def now_s(self) -> float:
-        """Seconds since 1970."""
+        """Return seconds since 1970."""
         return time.time()
 
     def start(self, name: str, words: Sequence[str], log: Path, limit_s: float) -> None:
@@ -88,7 +88,7 @@ class Children:
         return [sys.executable, "-I", "-S", job_supervisor.__file__, str(os.getpid()), str(limit_s), str(self.grace_s)]
 
     def wait(self, timeout_s: float | None = None) -> tuple[str, Said, float] | None:
-        """The name of a command that has ended, what it said, and how many seconds it took; waits for it.
+        """Return the name of a command that has ended, what it said, and how many seconds it took; waits for it.
 
         None if none has after `timeout_s`.
         """
@@ -108,7 +108,7 @@ class Children:
 
 
 def last_lines(log: Path, since: int = 0) -> tuple[str, ...]:
-    """The last lines of a log that say something, from the byte `since` on, fit for a terminal."""
+    """Return the last lines of a log that say something, from the byte `since` on, fit for a terminal."""
     with log.open("rb") as file:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(since, end - TAIL))

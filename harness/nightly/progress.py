@@ -83,7 +83,7 @@ def _add_row(table: Table, *cells: str) -> None:
 
 
 def _said(log: Path) -> str:
-    """The last line of a command; none if it has said nothing yet."""
+    """Return the last line of a command; none if it has said nothing yet."""
     last = "".join(last_lines(log)[-1:])
     return "" if last.startswith(HEADER) else last
 

@@ -57,7 +57,7 @@ class Entry:
 
     @property
     def key(self) -> str:
-        """Its name, the same in every night."""
+        """Return its name, the same in every night."""
         return " ".join(filter(None, (self.action, self.board, self.model, self.items, *self.options)))
 
 
@@ -81,7 +81,7 @@ class Result:
 
     @property
     def retries(self) -> int:
-        """Attempts after the first: only those of failed infrastructure are tried again."""
+        """Return attempts after the first: only those of failed infrastructure are tried again."""
         return max(0, len(self.attempts) - 1)
 
 
@@ -140,7 +140,7 @@ class Night:
 
     @property
     def name(self) -> str:
-        """The folder's name: when it began, in UTC."""
+        """Return the folder's name: when it began, in UTC."""
         return self.folder.name
 
     def ending(self, entry: Entry) -> Ending:
@@ -153,12 +153,12 @@ class Night:
         return Ending(Outcome.NOT_RUN, "not yet" if self.ended_s is None else "the night ended before it")
 
     def surprises(self) -> list[Entry]:
-        """The entries that did not end as expected."""
+        """Return the entries that did not end as expected."""
         return [entry for entry in self.entries if self.ending(entry).outcome is not entry.expect]
 
 
 def create(folder: Path, began_s: float, file: str, sha256: str, entries: tuple[Entry, ...]) -> Night:
-    """A new night, kept in `folder`; `sha256` is that of the file that the entries come from."""
+    """Return a new night, kept in `folder`; `sha256` is that of the file that the entries come from."""
     for part in ("boards", "begun", "entries", "logs"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     write_json(folder / "night.json", NightDocument(began_s=began_s, file=file, sha256=sha256, entries=entries))
@@ -166,27 +166,27 @@ def create(folder: Path, began_s: float, file: str, sha256: str, entries: tuple[
 
 
 def keep_begun(folder: Path, begun: Begun) -> None:
-    """An attempt of an entry begins, or has ended without being the last."""
+    """Record that an attempt of an entry starts, or has ended without being the last."""
     write_json(folder / "begun" / f"{begun.number:05}.json", asdict(begun))
 
 
 def keep_result(folder: Path, result: Result) -> None:
-    """An entry has ended."""
+    """Record the result of an entry."""
     write_json(folder / "entries" / f"{result.number:05}.json", asdict(result))
 
 
 def keep_health(folder: Path, health: Health) -> None:
-    """A board was checked."""
+    """Record a board's health check."""
     write_json(folder / "boards" / f"{health.board}.json", asdict(health))
 
 
 def end(folder: Path, ended_s: float) -> None:
-    """The night has ended."""
+    """Record the end of the night."""
     write_json(folder / "ended.json", EndedDocument(ended_s=ended_s))
 
 
 def read(folder: Path) -> Night:
-    """The night of that folder as it is now; RequestError if it is none, or was written by another version."""
+    """Read the night of a folder; RequestError if there is none, or if another version wrote it."""
     try:
         document = NightDocument.read(folder / "night.json")
         results = {one.number: one for one in _every(Result, folder / "entries")}
@@ -214,5 +214,5 @@ def _every(kind: type[T], folder: Path) -> list[T]:
 
 
 def folders(runs: Path) -> list[Path]:
-    """The folders of all nights, the latest last."""
+    """Return the folders of all nights, the latest last."""
     return sorted(path.parent for path in (runs / NIGHTS).glob("*/night.json"))

@@ -23,7 +23,7 @@ class Said:
 
     @property
     def document(self) -> Mapping[str, Any] | None:
-        """The one JSON document on standard output; None if that is something else."""
+        """Return the one JSON document on standard output; None if that is something else."""
         try:
             document = json.loads(self.out)
         except (ValueError, RecursionError):
@@ -32,7 +32,7 @@ class Said:
 
     @property
     def words(self) -> str:
-        """Its last lines, in one."""
+        """Return its last lines, in one."""
         return " / ".join(self.last) or "nothing"
 
 
@@ -49,7 +49,7 @@ def attempt(said: Said, limit: str, *, differs_so_far: bool, resumes: bool = Fal
 
 
 def with_seen(ending: Ending, *, differed: bool) -> Ending:
-    """The end of an entry of which a chunk `differed`; one that was done again and is right now takes nothing back."""
+    """Return the result of an entry of which a chunk `differed`; a repeated chunk that is right now changes nothing."""
     if not differed or ending.outcome is Outcome.DIFFERS:
         return ending
     then = f"done again it was {ending}" if ending.outcome.final else "then the run stopped"
@@ -57,7 +57,7 @@ def with_seen(ending: Ending, *, differed: bool) -> Ending:
 
 
 def settled(ending: Ending, run: Mapping[str, Any] | None) -> Ending:
-    """The end of an attempt with the `run.json` of its folder, None if there is none.
+    """Return the end of an attempt with the `run.json` of its folder, None if there is none.
 
     That has the verdict of a command that was killed after it; what a command calls good without it is not.
     """
@@ -104,7 +104,7 @@ def _inconclusive(part: str, reason: str) -> Ending:
 
 
 def _code(code: int) -> str:
-    """A shell's way to tell a signal is the leash's too."""
+    """Describe the exit code of a command without a verdict; above 128 it is a signal, as in a shell."""
     if code < 0 or code > 128:
         return f"signal {abs(code) % 128}"
     return f"exit code {code} and without a verdict"

@@ -107,7 +107,7 @@ class NightState:
         return self.boards.get(board, Standing())
 
     def tried(self, entry: Entry) -> tuple[Attempt, ...]:
-        """The ended attempts of an entry."""
+        """Return the ended attempts of an entry."""
         return self.attempts.get(entry.number, ())
 
     def left_s(self, entry: Entry) -> float:
@@ -120,7 +120,7 @@ class NightState:
 
 
 def fair(entries: Sequence[Entry], finished_s: Mapping[str, float]) -> tuple[Entry, ...]:
-    """The order in which entries get their turn: who was finished longest ago first, then round robin over models.
+    """Return the order of entries: the one finished longest ago first, then round robin over models.
 
     `finished_s` is when an entry of that key was last tried in former nights.
     """
@@ -134,7 +134,7 @@ def fair(entries: Sequence[Entry], finished_s: Mapping[str, float]) -> tuple[Ent
 
 
 def startable(state: NightState, now_s: float) -> tuple[BoardJob, ...]:
-    """The jobs that begin now."""
+    """Return the jobs that start now."""
     jobs: list[BoardJob] = []
     for job in () if state.is_late(now_s) else _candidates(state):
         busy = [*state.running.values(), *jobs]
@@ -146,12 +146,12 @@ def startable(state: NightState, now_s: float) -> tuple[BoardJob, ...]:
 
 
 def start(state: NightState, job: BoardJob) -> NightState:
-    """The job occupies its board."""
+    """Record that the job occupies its board."""
     return dataclasses.replace(state, running={**state.running, job.board: job})
 
 
 def attempted(state: NightState, job: BoardJob, attempt: Attempt, *, anew: bool = False) -> NightState:
-    """An attempt has ended; a board that may have failed is due for a check.
+    """Record the end of an attempt; a board that may have failed is due for a check.
 
     `anew` is of one that only found out that its run is to be begun anew.
     """
@@ -167,7 +167,7 @@ def attempted(state: NightState, job: BoardJob, attempt: Attempt, *, anew: bool 
 
 
 def stood_back(state: NightState, job: BoardJob, why: str, now_s: float) -> NightState:
-    """A job has ended without having had its board, which somebody else has: as if it had not begun."""
+    """Record that a job ended without its board, which another user has, as if it had not started."""
     running = {board: other for board, other in state.running.items() if board != job.board}
     return dataclasses.replace(state, running=running, refused={**state.refused, job.board: (why, now_s)})
 
@@ -185,19 +185,19 @@ def looked_at(state: NightState, seen: Mapping[str, str], now_s: float) -> Night
 
 
 def free(state: NightState) -> frozenset[str]:
-    """The boards on which entries are pending and no job of the night is, nor on one that is the same."""
+    """Return the boards on which entries are pending and no job of the night is, nor on one that is the same."""
     busy = {state.rules.place(board) for board in state.running}
     return frozenset(entry.board for entry in _pending(state) if state.rules.place(entry.board) not in busy)
 
 
 def awaited(state: NightState) -> dict[str, str]:
-    """The boards for which an entry waits, as somebody else has them, in words."""
+    """Return the boards for which an entry waits, as somebody else has them, in words."""
     boards = {entry.board for entry in _pending(state)}
     return {board: who for board, who in state.taken.items() if board in boards}
 
 
 def cured(state: NightState, job: BoardJob, found: Cured) -> NightState:
-    """A check or a power cycle has ended."""
+    """Record the end of a check or of a power cycle."""
     return _free(state, job, {job.board: _next_standing(state.standing(job.board), job.kind, found)})
 
 
@@ -228,7 +228,7 @@ def conclusion(attempts: Sequence[Attempt], retries: int, left_s: float) -> Endi
 
 
 def closed(state: NightState, now_s: float) -> NightState:
-    """Entries that cannot begin any more have ended: it is too late, or their board quarantined or not to be had."""
+    """End the entries that cannot start any more: it is too late, or their board is quarantined or not available."""
     ended = {}
     for entry in _pending(state):
         why = _why_never(state, entry.board, now_s)
@@ -263,7 +263,7 @@ def result(state: NightState, entry: Entry, run: str) -> Result:
 
 
 def _pending(state: NightState) -> Iterator[Entry]:
-    """Entries that have neither ended nor run now, in their order."""
+    """Return entries that have neither ended nor run now, in their order."""
     running = {job.entry.number for job in state.running.values() if job.kind is JobKind.ATTEMPT}
     return (entry for entry in state.order if entry.number not in state.results and entry.number not in running)
 
@@ -279,7 +279,7 @@ def _candidates(state: NightState) -> list[BoardJob]:
 
 
 def _turn(entry: Entry, state: NightState) -> tuple[int, bool]:
-    """The order itself is kept by a stable sort."""
+    """Return the sort key of an entry; a stable sort keeps the order itself."""
     return len(state.tried(entry)), not _needs_quiet(entry, state)
 
 
@@ -292,7 +292,7 @@ def _needs_quiet(entry: Entry, state: NightState) -> bool:
 
 
 def _free(state: NightState, job: BoardJob, standing: Mapping[str, Standing]) -> NightState:
-    """The job has had its board, by all its names, and gives it back."""
+    """Release the board of a job under all its names."""
     place = state.rules.place(job.board)
 
     def others(known: Mapping[str, T]) -> dict[str, T]:

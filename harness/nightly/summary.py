@@ -23,7 +23,7 @@ WRONG, FAILED, GOOD, NEVER = "bold red", "yellow", "green", "magenta"
 
 
 def exit_code(night: Night) -> int:
-    """0 if all is as expected, 1 if a verdict is wrong, 3 if something was inconclusive or not run."""
+    """Return 0 if all is as expected, 1 if a verdict is wrong, 3 if something was inconclusive or not run."""
     surprises = [night.ending(entry).outcome for entry in night.surprises()]
     if any(outcome.final for outcome in surprises):
         return EXIT_DIFFERS
@@ -92,7 +92,7 @@ def wrong(night: Night) -> list[str]:
 
 
 def _surprises(night: Night) -> Iterator[Text]:
-    """Wrong verdicts, then those that could not be had, each a line; what was not begun, a line for every reason."""
+    """Yield a line for each wrong, then each missing verdict; entries that did not start get a line per reason."""
     found = night.surprises()
     for failed in (False, True):
         for entry in found:

@@ -18,7 +18,7 @@ STOP_S = 120
 
 
 def units(file: Path, at: str, command: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """The text of every unit by its name; `command` is the absolute one that has FILE and options behind it.
+    """Return the text of every unit by its name; `command` is the absolute one that has FILE and options behind it.
 
     RequestError if `at` is no time of day, or a path has characters that a unit cannot hold.
     """
@@ -36,7 +36,7 @@ def units(file: Path, at: str, command: Sequence[str], environment: Mapping[str,
 
 
 def unit_name(file: Path) -> str:
-    """The name that all units of a file share."""
+    """Return the name that all units of a file share."""
     stem = re.sub(r"[^A-Za-z0-9_-]", "_", file.stem)
     return f"harness-{stem}"
 
@@ -47,7 +47,7 @@ def is_of(file: Path, unit: str) -> bool:
 
 
 def skipped(at: str, today: date) -> date | None:
-    """The first day of a year on which the clock of this machine is put forward over that time; None if there is none.
+    """Return the first day of a year on which the clock of this machine skips that time; None if there is none.
 
     systemd leaves such a day out.
     """
@@ -93,7 +93,7 @@ def _passed_on(environment: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _quoted(word: str) -> str:
-    """One word of a unit: what systemd would expand is doubled or escaped."""
+    """Quote a word of a unit: double or escape what systemd would expand."""
     return '"' + _plain(word).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 

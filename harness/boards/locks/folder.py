@@ -52,7 +52,7 @@ class SharedFolder:
                 os.close(listing)
 
     def read(self, name: str) -> Found | None:
-        """The first bytes of the file of that name; None if there is none that can be trusted to be an ordinary one.
+        """Read the first bytes of a file; None unless it is known to be a regular file.
 
         BoardError if this machine cannot open files: then nobody knows what is there.
         """
@@ -81,7 +81,7 @@ class SharedFolder:
             return None
 
     def create(self, name: str, text: str) -> int | None:
-        """A new file, whole and locked by this process as it appears; None if there is one of that name.
+        """Return a new file, whole and locked by this process as it appears; None if there is one of that name.
 
         Gives the descriptor that holds the lock and may be written to.  BoardError if the folder takes no file.
         """
@@ -117,7 +117,7 @@ class SharedFolder:
             os.pwrite(descriptor, head.encode(), 0)
 
     def own(self, name: str) -> int:
-        """A descriptor of a file that this user alone can open, made if it is not there.
+        """Return a descriptor of a file that this user alone can open, made if it is not there.
 
         BoardError if it is another's.
         """
@@ -175,7 +175,7 @@ class SharedFolder:
 
 @contextmanager
 def opened(path: Path, *, shared: bool) -> Iterator[SharedFolder]:
-    """The folder at `path`, made if it is not there: for all users of this machine if `shared`, else for this one.
+    """Open the folder at `path`, and create it if needed: for all users of this machine if `shared`, else for this one.
 
     BoardError if it cannot be used, or if anybody could remove another user's files there.
     """
@@ -213,7 +213,7 @@ def _is_safe(mode: int) -> bool:
 
 
 def _write_all(descriptor: int, content: bytes) -> None:
-    """OSError if not all of it finds space: half a ticket is none, and two would have the board."""
+    """Write the whole content or raise OSError: with a partial ticket, two processes could get the board."""
     while content:
         content = content[os.write(descriptor, content) :]
 

@@ -101,14 +101,14 @@ class Watcher:
         return bool(said)
 
     def _look_again(self, passed_s: float) -> None:
-        """Once, for what the monitor may have missed while it started."""
+        """Read the state once more after LOOK_S, because the monitor may have missed a change at its start."""
         if self.held_s is not None:
             before, self.held_s = self.held_s, self.held_s + passed_s
             if before < LOOK_S <= self.held_s:
                 self._look()
 
     def _monitor(self) -> None:
-        """Hear of changes from the coordinator, for as long as there is one."""
+        """Listen to changes from the coordinator until it ends."""
         while True:
             with suppress(OSError):  # no process to be had for a moment, or a client that is just being installed anew
                 self._hear_changes()
@@ -152,7 +152,7 @@ class Watcher:
 
 
 def _die_too() -> None:
-    """Be killed when this process ends."""
+    """Kill this process when its parent ends."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

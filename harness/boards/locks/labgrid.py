@@ -44,7 +44,7 @@ WATCHER = Path(__file__).with_name("heartbeat.py")
 
 
 def labgrid_command(labgrid: Labgrid, *words: str) -> tuple[str, ...]:
-    """A call of labgrid's client about the place."""
+    """Return a call of labgrid's client about the place."""
     at = ("-x", labgrid.coordinator) if labgrid.coordinator else ()
     return (str(Path(labgrid.client).expanduser()), *at, "-p", labgrid.place, *words)
 
@@ -94,7 +94,7 @@ class Client:
         return None if match[1] == "None" else printable(match[1])
 
     def acquire(self) -> str:
-        """Acquire the place; gives why that is refused, nothing if it is not."""
+        """Acquire the place; return the reason of a refusal, or nothing."""
         done = self.call("acquire")
         return _said(done) if done.returncode else ""
 
@@ -115,7 +115,7 @@ class Client:
         return done.returncode == 0 and done.stdout.rpartition("state: ")[2].split()[0] in {"allocated", "acquired"}
 
     def waiting(self) -> list[str]:
-        """The tokens of those who wait for the place, the next first."""
+        """Return the tokens of those who wait for the place, the next first."""
         entries = self.call("reservations").stdout.split("Reservation ")[1:]
         asked = f"name={self.labgrid.place}"
         mine = [each for each in entries if asked in each.split() and "state: waiting" in each]
@@ -156,11 +156,11 @@ class Watch:
         self._said += self._link.recv(4096, socket.MSG_DONTWAIT)
 
     def check(self) -> None:
-        """A sign of life; BoardLost if the place is somebody else's."""
+        """Send a heartbeat; raise BoardLost if another user has the place."""
         self.send("alive")
 
     def end(self) -> None:
-        """Have the place released."""
+        """Release the place."""
         self._link.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(RELEASE_S)
@@ -170,7 +170,7 @@ class Watch:
 def acquired(
     labgrid: Labgrid, queue: Queue, held: Held, terms: Terms, deadline: Deadline, notify: Notify
 ) -> Iterator[None]:
-    """Have the place for the time of the block, as the first in this machine's queue, whose right `held` is.
+    """Acquire the place for the block, as the first in this machine's queue; `held` is the lock of the board.
 
     BoardBusy if it is not free at the `deadline`, GivesWay if it cannot be before another here has had the board,
     RequestError if there is none of that name, ToolError and ConnectionFailed if labgrid's client or its coordinator is
@@ -199,7 +199,7 @@ def acquired(
 
 @contextmanager
 def _record(queue: Queue, place: str) -> Iterator[int]:
-    """The user's file about the place: locked as long as a watcher is there, empty when it has released the place."""
+    """Open this user's file for the place: locked while a watcher runs, empty when it has released the place."""
     descriptor = queue.folder.own(f"{queue.key}.acquired.{os.getuid()}")
     try:
         deadline = Deadline.after(RELEASE_S)
@@ -267,7 +267,7 @@ def _acquire(
 
 
 def _refused(client: Client, watch: Watch) -> str:
-    """Acquire the place; gives why that is refused, nothing if it is not.  What is acquired by hand is not released."""
+    """Acquire the place; return the reason of a refusal, or nothing.  A place acquired by hand is not released."""
     watch.send("acquiring")
     refused = client.acquire()
     if refused:

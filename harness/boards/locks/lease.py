@@ -46,7 +46,7 @@ def session(
 
 @contextmanager
 def again(former: Board, profile: Profile, cache: Path, notify: Notify) -> Iterator[Connection]:
-    """A new session in place of `former`, which is over, by the same right; BoardLost once that has ended."""
+    """Provide a new session in place of `former`, which is over, by the same right; BoardLost once that has ended."""
     held = right_to(former)
     if held:
         held.check()
@@ -84,7 +84,7 @@ def hold(profile: Profile, folder: Path, purpose: str, wait_s: float, notify: No
 
 @contextmanager
 def queue_of(profile: Profile, folder: Path) -> Iterator[Queue]:
-    """The queue of this machine for a board; BoardError if `folder` cannot be used."""
+    """Provide the queue of this machine for a board; BoardError if `folder` cannot be used."""
     shared = not profile.emulated or profile.labgrid is not None
     with opened(folder, shared=shared) as files:
         yield Queue(files, key_of(profile), profile.name)

@@ -84,13 +84,13 @@ class Held:
         self.check()
 
     def guard(self, board: Board) -> Board:
-        """The session, for as long as the board is held: each of its calls raises BoardLost afterwards."""
+        """Return the session, for as long as the board is held: each of its calls raises BoardLost afterwards."""
         self._sessions.append(board)
         return _Guarded(board, self)
 
 
 def right_to(session: Board) -> Held | None:
-    """The right that a session ends with; None if nothing guards it."""
+    """Return the right that a session ends with; None if nothing guards it."""
     return session.held if isinstance(session, _Guarded) else None
 
 

@@ -95,7 +95,7 @@ class QueuedTicket:
 
     @classmethod
     def drawn(cls, queue: Queue, purpose: str, terms: Terms, rank: int | None = None) -> Self:
-        """A new place: behind all, or behind this user's ticket of that `rank`, without it behind his ticket by hand.
+        """Draw a ticket at the end of the queue, or after this user's ticket of `rank` or by hand.
 
         BoardError if none can be had.
         """
@@ -182,7 +182,7 @@ class QueuedTicket:
         return hanging
 
     def release(self) -> None:
-        """Leave the queue; twice does no harm."""
+        """Leave the queue; a second call has no effect."""
         if self.descriptor >= 0:
             if os.fstat(self.descriptor).st_nlink:
                 self.queue.remove(self.ticket)

@@ -55,7 +55,7 @@ class Now:
 
     @classmethod
     def read(cls) -> Self:
-        """The present."""
+        """Return the present."""
         boot_s, awake_s = time.clock_gettime(time.CLOCK_BOOTTIME), time.clock_gettime(time.CLOCK_MONOTONIC)
         return cls(boot_s, awake_s, _boot(), time.time())
 
@@ -77,7 +77,7 @@ class Owner:
 
     @classmethod
     def me(cls, purpose: str) -> Self:
-        """The present process."""
+        """Return the present process."""
         command = printable(shlex.join(["harness", *sys.argv[1:]]))
         return cls(user_name(os.getuid()), socket.gethostname(), os.getpid(), command, printable(purpose))
 
@@ -111,7 +111,7 @@ class Ticket:
 
     @classmethod
     def new(cls, number: int, rank: int, owner: Owner, lease_s: float, now: Now) -> Self:
-        """One of the present process."""
+        """Create a ticket of this process."""
         if number > LAST:
             raise BoardError(f"the queue is broken: somebody drew ticket {LAST}", "ask its owner to remove it")
         token, uid = secrets.token_hex(8), os.getuid()
@@ -124,7 +124,7 @@ class Ticket:
 
     @property
     def order(self) -> tuple[int, int]:
-        """Its place among all."""
+        """Return its place among all."""
         return self.rank, self.number
 
     @property
@@ -147,7 +147,7 @@ class Ticket:
         return self.boot != now.boot or now.awake_s - self.renewed_s <= min(self.lease_s, LONGEST_LEASE_S)
 
     def _is_in_time(self, for_s: float, now: Now) -> bool:
-        """After a reboot the clock on the wall must do; if it is wrong, not longer than the whole time once more."""
+        """Return whether the time is not over; after a reboot the wall clock decides, for twice the time at most."""
         if self.boot == now.boot:
             return now.boot_s - self.renewed_s <= for_s
         return now.wall_s <= self.until_s and now.boot_s <= for_s
@@ -161,12 +161,12 @@ class Ticket:
 
 
 def printable(words: object, longest: int = LONGEST_WORDS) -> str:
-    """Words of others as messages show them."""
+    """Return another user's text in the form of a message."""
     return one_line(words, longest)
 
 
 def user_name(uid: int) -> str:
-    """The name of a user of this machine, or the number."""
+    """Return the name of a user of this machine, or the number."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -174,7 +174,7 @@ def user_name(uid: int) -> str:
 
 
 def clock(at_s: float) -> str:
-    """A time of day, with its date if that is not today."""
+    """Return a time of day, with its date if that is not today."""
     try:
         at = datetime.fromtimestamp(at_s).astimezone()
     except (ValueError, OverflowError, OSError):
@@ -184,7 +184,7 @@ def clock(at_s: float) -> str:
 
 
 def header(renewed_s: float, has_it_s: float) -> str:
-    """The first line, always of the same length: so a heartbeat needs no space on the disk.
+    """Return the first line, always of the same length: so a heartbeat needs no space on the disk.
 
     The time stands there twice, so that a line that is half written is known as such.
     """
@@ -192,7 +192,7 @@ def header(renewed_s: float, has_it_s: float) -> str:
 
 
 def text(ticket: Ticket) -> str:
-    """The file of a ticket."""
+    """Return the file of a ticket."""
     document = {
         "rank": ticket.rank,
         "token": ticket.token,
@@ -210,7 +210,7 @@ def file_name(board: str, number: int) -> str:
 
 
 def revocation(board: str, token: str) -> str:
-    """The name of the file that takes the ticket of that token away."""
+    """Return the name of the file that takes the ticket of that token away."""
     return f"{board}.revoked.{token}"
 
 
@@ -222,7 +222,7 @@ def read_all(folder: SharedFolder, board: str) -> list[Ticket]:
 
 
 def read(folder: SharedFolder, board: str, number: int) -> Ticket | None:
-    """The ticket of that number; None if there is none, or what is there is not one."""
+    """Return the ticket of that number; None if there is none, or what is there is not one."""
     for _ in range(3):  # a heartbeat may be under way
         found = folder.read(file_name(board, number))
         if found is None:
@@ -284,7 +284,7 @@ def read_revocation(folder: SharedFolder, board: str, token: str) -> str:
 
 
 def living(tickets: Sequence[Ticket], now: Now) -> list[Ticket]:
-    """The tickets that keep others from the board, in their order."""
+    """Return the tickets that keep others from the board, in their order."""
     return [ticket for ticket in tickets if ticket.lives(now)]
 
 
@@ -294,7 +294,7 @@ def present(tickets: Sequence[Ticket], now: Now) -> list[Ticket]:
 
 
 def blockers(ticket: Ticket, tickets: Sequence[Ticket], now: Now) -> list[Ticket]:
-    """The living tickets before this one; one by hand lets its own user's processes pass."""
+    """Return the living tickets before this one; one by hand lets its own user's processes pass."""
     return [
         other
         for other in living(tickets, now)
@@ -308,5 +308,5 @@ def having(tickets: Sequence[Ticket], now: Now) -> list[Ticket]:
 
 
 def waiting(tickets: Sequence[Ticket], now: Now) -> list[Ticket]:
-    """The processes that wait, in the order in which they will get the board."""
+    """Return the processes that wait, in the order in which they will get the board."""
     return [ticket for ticket in living(tickets, now) if ticket.by_hand_s is None and blockers(ticket, tickets, now)]

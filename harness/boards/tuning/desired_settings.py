@@ -48,7 +48,7 @@ class Setting:
 
 
 def wishes(timing: Timing, files: Files, item_cores: Collection[int]) -> tuple[Setting, ...]:
-    """The settings that the profile wants, each with what stands there, before anything is written.
+    """Return the settings that the profile wants, each with what stands there, before anything is written.
 
     Turbo and governor come before the bounds of the frequency, as they move those.
     """
@@ -70,7 +70,7 @@ def same(path: str, one: str | None, other: str | None) -> bool:
 
 
 def missing(setting: Setting) -> Setting:
-    """The setting of a file that the board has not."""
+    """Return the setting of a file that the board has not."""
     return replace(setting, reason=MISSING)
 
 
@@ -86,12 +86,12 @@ def _setting(name: str, path: str, wanted: str, files: Files) -> Setting:
 
 
 def _all(name: str, pattern: str, wanted: str, files: Files) -> list[Setting]:
-    """One setting a file that matches; one that says so where there is none."""
+    """Return one setting for each matching file, or one that states that there is none."""
     return [_setting(name, path, wanted, files) for path in matching(pattern, files) or [pattern]]
 
 
 def matching(pattern: str, files: Files) -> list[str]:
-    """The paths that match, cores and interrupts in the order of their numbers."""
+    """Return the paths that match, cores and interrupts in the order of their numbers."""
     expression = re.escape(pattern).replace(r"\*", r"\d+")
     found = [path for path in files if re.fullmatch(expression, path)]
     return sorted(found, key=lambda path: [int(digits) for digits in re.findall(r"\d+", path)])
@@ -148,7 +148,7 @@ def _frequency(timing: Timing, files: Files) -> Iterator[Setting]:
 
 
 def explained(setting: Setting, files: Files) -> Setting:
-    """The setting with the valid choices behind its reason, where the board tells them."""
+    """Return the setting with the valid choices behind its reason, where the board tells them."""
     choices = {"governor": "governors", "frequency_khz": "frequencies"}.get(setting.name)
     if not setting.reason or not choices:
         return setting

@@ -81,13 +81,13 @@ def facts(session: Board, *, cores: Collection[int] = (), system: PurePosixPath 
 
 
 def _fields(files: Files, name: str) -> list[str]:
-    """The values of a field of /proc/cpuinfo, one a processor."""
+    """Return the values of a field of /proc/cpuinfo, one a processor."""
     pairs = (line.partition(":") for line in files.get("proc/cpuinfo", ()))
     return [value.strip() for key, _, value in pairs if key.strip() == name]
 
 
 def _processor(files: Files) -> str | None:
-    """The model's name, or the numbers by which Arm's processors are known, each once."""
+    """Return the model's name, or the numbers by which Arm's processors are known, each once."""
     names = _fields(files, "model name") or [
         f"implementer {implementer}, part {part}, variant {variant}, revision {revision}"
         for implementer, part, variant, revision in zip(

@@ -39,7 +39,7 @@ Files = Mapping[str, tuple[str, ...]]
 
 
 def read(session: Board, system: PurePosixPath, patterns: Sequence[str], as_root: Sequence[str] = ()) -> Files:
-    """The lines of the files under `system` whose paths match `patterns`, in one round trip.
+    """Return the lines of the files under `system` whose paths match `patterns`, in one round trip.
 
     `*` in a pattern stands for any part of a name.  Empty files and those that cannot be read are left out.
     """
@@ -48,7 +48,7 @@ def read(session: Board, system: PurePosixPath, patterns: Sequence[str], as_root
 
 
 def parse(output: bytes, patterns: Iterable[str]) -> Files:
-    """The files that `grep -H` shows, one `path:text` a line; other lines are left out.
+    """Return the files that `grep -H` shows, one `path:text` a line; other lines are left out.
 
     So is a last line that does not end: the limit has cut it, and a part of a value would be another value.
     """
@@ -84,15 +84,15 @@ def _refusal(done: Completed, as_root: Sequence[str]) -> str:
 
 
 def _reason(words: str) -> str:
-    """The kernel's words out of `tee: /path: the kernel's words`."""
+    """Return the kernel's words out of `tee: /path: the kernel's words`."""
     return words.strip()[-300:].rpartition(": ")[2].removeprefix("tee:").strip()
 
 
 def first_line(files: Files, path: str) -> str | None:
-    """The first line of a file, None where it is not there."""
+    """Return the first line of a file, None where it is not there."""
     return files[path][0].strip() if path in files else None
 
 
 def number(text: str) -> int | None:
-    """The whole number that a text is, None for any other text."""
+    """Parse a whole number; None for any other text."""
     return int(text) if re.fullmatch(r"\s*-?[0-9]{1,20}\s*", text, re.ASCII) else None

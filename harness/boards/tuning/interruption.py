@@ -26,7 +26,7 @@ class Interruption:
         self.remaining: str = ""
 
     def arrive(self, number: int, _frame: FrameType | None) -> None:
-        """The signals' handler: after the first, what follows is the restoring, and that is not to be interrupted."""
+        """Handle a signal; after the first, the settings are restored, which later signals must not interrupt."""
         if not self.held:
             self.held = True
             raise interrupt(number)
@@ -35,12 +35,12 @@ class Interruption:
             self._notify(f"not yet: the board is being set or restored{self.remaining}")
 
     def release(self) -> None:
-        """Let signals interrupt again; one that was held back does so now."""
+        """Let signals interrupt again; raise the one that was delayed."""
         self.held = False
         self.raise_pending()
 
     def raise_pending(self) -> None:
-        """KeyboardInterrupt for a signal that was held back."""
+        """Raise KeyboardInterrupt for a delayed signal."""
         if self._pending:
             number, self._pending = self._pending, 0
             self.held = True

@@ -129,7 +129,7 @@ class Load:
         self.running: Future[Completed] | None = None  # no field: it is no part of what is told of a load
 
     def check(self) -> None:
-        """BoardError if the load has ended."""
+        """Raise BoardError if the load has ended."""
         if self.running is not None and self.running.done():
             raise BoardError(
                 f"the load {self.name} has ended while times were measured: {_output(self.running)}",
@@ -148,7 +148,7 @@ def loaded(
     cores: Collection[int] | None = None,
     limit_s: float = LIMIT_S,
 ) -> Iterator[Load]:
-    """Have the load `name` run on the board for the time of the block, `limit_s` at most.
+    """Run the load `name` on the board during the block, at most `limit_s` seconds.
 
     `work` is the folder on the board that it may fill, `cores` those that have items; without them what the profile
     says.  BoardError if stress-ng is missing, or if its workers do not run when the block begins; `Load.check` tells
@@ -172,7 +172,7 @@ def loaded(
 
 
 def arguments(recipe: Recipe, cores: Collection[int], count: int, work: PurePosixPath, limit_s: float) -> list[str]:
-    """stress-ng's command line for a load on `cores`, or on `count` cores that the kernel chooses if there are none."""
+    """Return stress-ng's command line for a load on `cores`, or on `count` cores that the kernel chooses."""
     many, pinned = str(len(cores) or count), ["--taskset", core_sets.text(cores)] if cores else []
     stressors = [word for name in recipe.per_core for word in (f"--{name}", many)]
     stressors += [word for name in recipe.single for word in (f"--{name}", "1")]
@@ -182,7 +182,7 @@ def arguments(recipe: Recipe, cores: Collection[int], count: int, work: PurePosi
 
 
 def cores_of(board: Profile, item_cores: Collection[int] | None) -> tuple[int, ...]:
-    """The cores that a load runs on: those without an item; () for all, where every core has one or none is named."""
+    """Return the cores of a load: those without an item; () means all, if every core or none has an item."""
     pinned = {each.core for each in board.items.values()} if item_cores is None else set(item_cores)
     named = {core for core in pinned if core is not None}
     return tuple(sorted(set(range(board.cores)) - named)) if named else ()
@@ -269,7 +269,7 @@ def _ended(session: Board, pid_file: str, running: Future[Completed]) -> Complet
 
 
 def _output(running: Future[Completed]) -> str:
-    """The last words of a program that has ended."""
+    """Return the last words of a program that has ended."""
     error = running.exception()
     if error is not None:
         return str(error)

@@ -52,7 +52,7 @@ def load(session: Board, folder: PurePosixPath) -> Ledger | None:
 
 
 def parse(lines: tuple[str, ...]) -> Ledger | None:
-    """The ledger of such lines; those that could be no one's of ours are left out."""
+    """Return the ledger of such lines; those that could be no one's of ours are left out."""
     if len(lines) < 3 or lines[0] != HEAD:
         return None
     found = (_LINE.fullmatch(line) for line in lines[3:])
@@ -60,7 +60,7 @@ def parse(lines: tuple[str, ...]) -> Ledger | None:
 
 
 def text(ledger: Ledger) -> str:
-    """The ledger as `parse` reads it."""
+    """Return the ledger as `parse` reads it."""
     kind = "commands" if ledger.commands else "files"
     return "\n".join([HEAD, ledger.boot, kind, *(f"{path}\t{value}" for path, value in ledger.values.items()), ""])
 

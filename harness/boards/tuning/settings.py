@@ -81,7 +81,7 @@ def measuring_state(
 
 
 def drifted(session: Board, settings: Sequence[Setting], *, system: PurePosixPath = SYSTEM) -> tuple[str, ...]:
-    """Sentences about settings that are no longer as they were reached: something on the board has changed them."""
+    """Return a sentence for each setting that something on the board has changed since it was set."""
     ours = [setting for setting in settings if setting.reached is not None and setting.name != "setup"]
     now = read(session, system, [setting.path for setting in ours]) if ours else {}
     pairs = [(setting, first_line(now, setting.path)) for setting in ours]
@@ -93,7 +93,7 @@ def drifted(session: Board, settings: Sequence[Setting], *, system: PurePosixPat
 
 
 def failure_notes(settings: Sequence[Setting]) -> tuple[str, ...]:
-    """A sentence for each reason why a key of the profile is not as wanted, with the number of its files."""
+    """Return a sentence for each reason why a key of the profile is not as wanted, with the number of its files."""
     reasons: dict[tuple[str, str], list[Setting]] = {}
     for setting in settings:
         if setting.reason:
@@ -139,7 +139,7 @@ def _as_setting(done: Mapping[str, Any]) -> Setting:
 
 
 def _originals(wanted: Sequence[Setting], state: Ledger) -> list[Setting]:
-    """The settings with the values of before an earlier session, where that could not restore them."""
+    """Return the settings with the values of before an earlier session, where that could not restore them."""
     return [_restorable(replace(each, before=state.values.get(each.path, each.before))) for each in wanted]
 
 
@@ -171,7 +171,7 @@ def _set(place: _Place, session: Board, wanted: Sequence[Setting], files: Files)
 
 
 def _judged(setting: Setting, refusal: str) -> Setting:
-    """The setting with its reason if it is not as wanted; what was right before needed no right to write."""
+    """Return the setting with its reason if it is not as wanted; what was right before needed no right to write."""
     if same(setting.path, setting.reached, setting.wanted):
         return setting
     return replace(setting, reason=refusal or f"{setting.reached} came back")

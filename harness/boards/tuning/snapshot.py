@@ -69,7 +69,7 @@ class Snapshot:
 
 
 def take(session: Board, *, system: PurePosixPath = SYSTEM) -> Snapshot:
-    """The state of the board now; BoardError if it does not show its /proc.
+    """Return the state of the board now; BoardError if it does not show its /proc.
 
     `system` is where its /proc and /sys are.
     """
@@ -115,7 +115,7 @@ def snapshot_of(files: Files, uptime_s: float) -> Snapshot:
 
 
 def _table(files: Files, path: str) -> dict[str, tuple[int, ...]]:
-    """A file of lines `name number...`, as far as the words behind a name are numbers."""
+    """Return a file of lines `name number...`, as far as the words behind a name are numbers."""
     rows: dict[str, tuple[int, ...]] = {}
     for line in files.get(path, ()):
         name, *words = line.split() or [""]
@@ -143,7 +143,7 @@ def _floats(line: str | None) -> list[float]:
 
 
 def _named(files: Files, pattern: str) -> dict[str, int]:
-    """The numbers in the files whose paths match, by the group of the pattern."""
+    """Return the numbers in the files whose paths match, by the group of the pattern."""
     found = ((re.fullmatch(pattern, path), number(lines[0])) for path, lines in files.items())
     return {match[1]: value for match, value in found if match and value is not None}
 
@@ -164,7 +164,7 @@ def _time_in_state(files: Files) -> dict[int, dict[int, int]]:
 
 
 def _temperatures(files: Files) -> dict[str, float]:
-    """Degrees Celsius by sensor: thermal zones by their type, hwmon by chip and label."""
+    """Return degrees Celsius by sensor: thermal zones by their type, hwmon by chip and label."""
     zones = _named(files, r"(sys/class/thermal/thermal_zone[^/]+)/temp")
     sensors = _named(files, r"(sys/class/hwmon/hwmon[^/]+/temp[^/]+)_input")
     named = [(first_line(files, f"{zone}/type") or zone, value) for zone, value in zones.items()]
@@ -188,7 +188,7 @@ def _distinct(named: list[tuple[str, int]]) -> dict[str, int]:
 
 
 def _throttle_events(files: Files) -> dict[str, int]:
-    """Counters that grow when a processor is slowed down: x86, Jetson's over-current events, Raspberry Pi's bits."""
+    """Return counters of throttling: x86, Jetson's over-current events, Raspberry Pi's bits."""
     found = _named(files, rf"{CPU}/(cpu\d+/thermal_throttle/[a-z]+_throttle_count)")
     found |= _named(files, r"sys/class/hwmon/(hwmon[^/]+/oc\d+_event_cnt)")
     bits = _throttled_bits(files)
@@ -225,5 +225,5 @@ def _interrupts(lines: tuple[str, ...]) -> dict[str, Counts]:
 
 
 def _core_switches(rows: Mapping[str, tuple[int, ...]]) -> dict[int, int]:
-    """The last of nine fields of the kernel's schedstat, version 15 on: how often something was put on the core."""
+    """Return the context switches of a core: the last of nine fields of schedstat, version 15 or later."""
     return {int(name[3:]): row[8] for name, row in rows.items() if re.fullmatch(r"cpu\d{1,4}", name) and len(row) > 8}

@@ -15,7 +15,7 @@ TICKS_PER_S = 100
 
 
 def throttled(snapshots: Sequence[Snapshot], wanted_khz: int | None = None) -> tuple[str, ...]:
-    """Sentences about what slowed the board down, or let a core run at another frequency than the one wanted.
+    """Return sentences about what slowed the board down, or let a core run at another frequency than the one wanted.
 
     None of it says that nothing did: `unseen` tells what the board does not show.
     """
@@ -29,7 +29,7 @@ def throttled(snapshots: Sequence[Snapshot], wanted_khz: int | None = None) -> t
 
 
 def unseen(snapshots: Sequence[Snapshot]) -> tuple[str, ...]:
-    """Sentences about what cannot be said, because the board does not show it."""
+    """Return sentences about what cannot be said, because the board does not show it."""
     shown: dict[str, Callable[[Snapshot], object]] = {
         "throttling counters or cooling devices: whether it throttled": lambda each: (
             each.throttle_events or each.cooling
@@ -61,7 +61,7 @@ def _cooling(snapshots: Sequence[Snapshot]) -> Iterator[str]:
 
 
 def _fallen(what: str, unit: str, series: Sequence[Mapping[Any, int]]) -> Iterator[str]:
-    """A limit that is anywhere lower than it was before."""
+    """Yield a limit that is anywhere lower than it was before."""
     highest: dict[Any, int] = {}
     lowest: dict[Any, int] = {}
     for values in series:
@@ -80,7 +80,7 @@ def _varied(snapshots: Sequence[Snapshot]) -> Iterator[str]:
 
 
 def _missed(snapshots: Sequence[Snapshot], wanted_khz: int) -> Iterator[str]:
-    """Another frequency in a snapshot, or time in a lower one between the first and the last."""
+    """Yield another frequency in a snapshot, or time in a lower one between the first and the last snapshot."""
     for core, values in _frequencies(snapshots).items():
         wrong = [value for value in values if abs(value - wanted_khz) > wanted_khz * TOLERANCE]
         if wrong:

@@ -139,7 +139,7 @@ def _besides(operators: dict[str, int]) -> str:
 
 
 def _origin(provenance: dict[str, Any]) -> str:
-    """The recipe, or the file that was brought in, as far as the model says."""
+    """Return the recipe, or the file that was brought in, as far as the model says."""
     from harness.model.text.document import readable
 
     if "recipe_sha256" in provenance:

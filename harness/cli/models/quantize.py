@@ -117,7 +117,7 @@ def quantize(file: Path, path: Path, box: str | None, asked: Mapping[str, Any], 
 
 
 def _with_box(floats: DenseNetwork, text: str | None) -> DenseNetwork:
-    """The network with the box that the user gave, in its metadata too; without, as it is."""
+    """Return the network with the box that the user gave, in its metadata too; without, as it is."""
     if text is None:
         return floats
     box = _box(text, len(floats.layers[0].weight))
@@ -126,7 +126,7 @@ def _with_box(floats: DenseNetwork, text: str | None) -> DenseNetwork:
 
 
 def _box(text: str, width: int) -> Floats32:
-    """The box (2, width) that LOW:HIGH, or LOW:HIGH,LOW:HIGH,... says."""
+    """Return the box (2, width) that LOW:HIGH, or LOW:HIGH,LOW:HIGH,... says."""
     import numpy as np
 
     try:
@@ -142,7 +142,7 @@ def _box(text: str, width: int) -> Floats32:
 
 
 def _model(floats: DenseNetwork, quantized: QuantizedNetwork, choices: Choices, name: str) -> Network:
-    """The model, as every command will read it; RequestError for what they would refuse."""
+    """Return the model, as every command will read it; RequestError for what they would refuse."""
     from harness import model
     from harness.model import quantizer
 
@@ -153,7 +153,7 @@ def _model(floats: DenseNetwork, quantized: QuantizedNetwork, choices: Choices, 
 
 
 def _codes(model: Network, runtime: OnnxRuntimeReference, batches: Batches) -> Iterator[list[npt.NDArray[np.uint8]]]:
-    """The uint8 activations of every batch."""
+    """Yield the uint8 activations of every batch."""
     import numpy as np
 
     for vectors in batches:
@@ -168,7 +168,7 @@ def _use_notes(uses: Sequence[LayerUse], choices: Choices) -> Iterator[str]:
 
 
 def _agreement(floats: DenseNetwork, model: Network, runtime: OnnxRuntimeReference, choices: Choices) -> Agreement:
-    """The model beside the float network, on vectors that the calibration did not see."""
+    """Return the model beside the float network, on vectors that the calibration did not see."""
     import numpy as np
 
     from harness.model import quantizer
@@ -188,7 +188,7 @@ def _agreement(floats: DenseNetwork, model: Network, runtime: OnnxRuntimeReferen
 
 
 def _watched(console: Console, text: str, total: int) -> Callable[[Batches], Batches]:
-    """Passes batches on, with a bar once they have taken a while."""
+    """Pass batches on, with a progress bar once they have taken a while."""
 
     def watch(batches: Batches) -> Iterator[Floats32]:
         started, done, bar = monotonic(), 0, None
@@ -205,7 +205,7 @@ def _watched(console: Console, text: str, total: int) -> Callable[[Batches], Bat
 
 
 def _table(path: Path, uses: Sequence[LayerUse]) -> Table:
-    """One row a layer."""
+    """Return a table with one row a layer."""
     table = Table(title=str(path), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("layer", "shape", "weight scale", "range", "codes used", "saturated"):
         table.add_column(heading)

@@ -78,7 +78,7 @@ def _require_replaceable(path: Path, first_line: str) -> None:
 
 
 def _page(network: Network) -> Iterator[RenderableType]:
-    """Return the page of a model, at most PAGE_COLUMNS wide unless names are long."""
+    """Yield the page of a model, at most PAGE_COLUMNS wide unless names are long."""
     from harness.model.text.facts import parameter_count, short_widths, widths
 
     size = f"{short_widths(widths(network))}, {parameter_count(network):,} parameters"
@@ -95,7 +95,7 @@ def _page(network: Network) -> Iterator[RenderableType]:
 
 
 def _table(*headings: str, rows: Iterator[tuple[str, ...]]) -> Table:
-    """Columns as wide as their cells: where the terminal is narrower it breaks lines, not cells."""
+    """Return a table with columns as wide as their cells; a narrow terminal breaks lines, not cells."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for heading in headings:
         table.add_column(heading, no_wrap=True)
@@ -125,7 +125,7 @@ def _arithmetic(network: Network) -> Table:
 
 
 def _numbers(layer: Layer) -> Iterator[str]:
-    """The constants of a layer; for its accumulator the bounds, the doublings up to int32's end, and its conversion."""
+    """Yield the constants of a layer; for an accumulator its bounds, the free bits of int32, and its conversion."""
     yield from layer.summary()
     if bounds := layer.accumulator():
         yield f"{bounds.low} to {bounds.high}"
@@ -149,7 +149,7 @@ def _exactness(network: Network) -> Iterator[str]:
 
 
 def _inputs(network: Network) -> Table:
-    """The input box, in the network's units and, where the model says how, in physical ones."""
+    """Return the input box, in the network's units and, where the model says how, in physical ones."""
     import numpy as np
 
     from harness.model.metadata import states_box

@@ -141,7 +141,7 @@ def _text(value: Any) -> str:
 
 
 def _recorded(before: AnyDocument, after: AnyDocument) -> Iterator[Change]:
-    """Program, plan, options, settings and environment."""
+    """Yield changes of program, plan, options, settings and environment."""
     for one in changed(before, after):
         if (one["base"], one["new"]) != (NOTHING, NOTHING):  # an empty list on one side, nothing on the other
             yield Change(one["topic"], one["base"], one["new"])
@@ -160,7 +160,7 @@ def _differing(document: AnyDocument) -> dict[str, int]:
 
 
 def _content(before: AnyDocument, after: AnyDocument) -> Iterator[Change]:
-    """The same question, but not the same bytes for an answer: seen only where everything else is as it was."""
+    """Yield a change of the outputs' hash if everything else is unchanged."""
     one, other = ((run.model.sha256, run.stimuli.sha256, run.bundle.sha256) for run in (before, after))
     same = one == other and all(_value(CAUSES[topic], before) == _value(CAUSES[topic], after) for topic in CHUNKING)
     was, now = before.content_sha256, after.content_sha256
@@ -169,7 +169,7 @@ def _content(before: AnyDocument, after: AnyDocument) -> Iterator[Change]:
 
 
 def headline(found: Difference, first: Content, second: Content, times: Sequence[str] = ()) -> str:
-    """The one sentence that a reader needs; `times` are the judgements on times, empty if there are none."""
+    """Return the one sentence that a reader needs; `times` are the judgements on times, empty if there are none."""
     before, after = AnyDocument.view(first).verdict, AnyDocument.view(second).verdict
     both = {"differs": "both differ", "varies": "both vary"}.get(after, f"both are {after}")
     moved = [word for word in dict.fromkeys(times) if word in {"slower", "faster"}]

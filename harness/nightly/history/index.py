@@ -66,7 +66,7 @@ class Index:
         self._database = database
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the database."""
         self._database.close()
 
     def refresh(self) -> Refreshed:
@@ -100,7 +100,7 @@ class Index:
             self._database.executemany(f"INSERT OR REPLACE INTO parts VALUES ({part_marks})", parts)  # noqa: S608 - as above
 
     def find(self, wanted: Wanted, limit: int | None = None) -> list[Run]:
-        """The latest that are wanted, the latest first."""
+        """Return the latest that are wanted, the latest first."""
         where, values = _where(wanted)
         chosen = f"FROM runs {where} ORDER BY started DESC, name DESC LIMIT ?"
         limited = (*values, -1 if limit is None else limit)
@@ -111,7 +111,7 @@ class Index:
         return self._sound(lambda: int(self._database.execute("SELECT count(*) FROM runs").fetchone()[0]))
 
     def _sound(self, ask: Callable[[], T]) -> T:
-        """An answer; a file whose damage shows only now is forgotten, and the folders are read again.
+        """Return an answer; a file whose damage shows only now is forgotten, and the folders are read again.
 
         One that another process keeps busy is let be.
         """
@@ -179,7 +179,7 @@ def _is_text(name: str) -> bool:
 
 @contextmanager
 def opened(folder: Path, *, rebuild: bool = False) -> Iterator[Index]:
-    """The index of the run folders in `folder`, up to date; `rebuild` reads all of them again."""
+    """Provide the index of the run folders in `folder`, up to date; `rebuild` reads all of them again."""
     if rebuild:
         _forget(folder / FILE)
     kept = rebuild and (folder / FILE).exists()  # where nothing may be written
@@ -188,7 +188,7 @@ def opened(folder: Path, *, rebuild: bool = False) -> Iterator[Index]:
 
 
 def _open(folder: Path) -> sqlite3.Connection:
-    """The file, or where it cannot be used its content in memory."""
+    """Return the file, or where it cannot be used its content in memory."""
     try:
         return _current(sqlite3.connect(folder / FILE, timeout=WAIT_S), folder)
     except sqlite3.OperationalError:  # nobody may write here, or the disk is full
@@ -215,12 +215,12 @@ def _nothing(folder: Path) -> sqlite3.Connection:
 
 
 def _as_it_is(path: Path) -> sqlite3.Connection:
-    """The file for reading alone, without a trace beside it."""
+    """Return the file for reading alone, without a trace beside it."""
     return sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1", uri=True)
 
 
 def _current(database: sqlite3.Connection, folder: Path) -> sqlite3.Connection:
-    """The database, made anew if it is of another version, and up to date; sqlite3.Error if it cannot be made so."""
+    """Open the database, create it anew for another version, and update it; raise sqlite3.Error if that fails."""
     try:
         database.isolation_level = None
         if not _is_current(database):
@@ -237,7 +237,7 @@ def _is_current(database: sqlite3.Connection) -> bool:
 
 
 def _make(database: sqlite3.Connection) -> None:
-    """Empty tables in place of whatever is there, unless another process was faster."""
+    """Create empty tables unless another process was faster."""
     with _transaction(database):
         if _is_current(database):
             return

@@ -78,7 +78,7 @@ class Past:
         self.wrong: dict[str, tuple[Entry, str]] = {}
 
     def add(self, night: Night) -> None:
-        """The next night."""
+        """Add the next night."""
         for entry in night.entries:
             past = _Past(night.name, night.ending(entry))
             self.last[entry.key] = past
@@ -110,7 +110,7 @@ class Past:
         return Standing(entry, str(told), told.reason, since, f"now {now}: {now.reason}")
 
     def unchecked(self, night: Night) -> dict[str, tuple[str, str]]:
-        """Boards that were quarantined when they were last checked, which was not in that night: when, and why."""
+        """Return the boards quarantined in an earlier night and not checked in this one: when, and why."""
         return {name: last for name, last in self.boards.items() if last[1] and name not in night.boards}
 
     def changes(self, night: Night) -> tuple[Change, ...]:
@@ -159,7 +159,7 @@ def _failed(outcome: Outcome) -> ChangeKind:
 
 
 def _boards(night: Night, past: Past) -> Iterator[Change]:
-    """Out of use, and back in it, by the last check before."""
+    """Yield the boards that were quarantined, and those that are back, compared with their check before."""
     for name, health in night.boards.items():
         since, was = past.boards.get(name, ("", ""))
         if bool(health.quarantined) != bool(was):
@@ -169,7 +169,7 @@ def _boards(night: Night, past: Past) -> Iterator[Change]:
 
 
 def confirmed(night: Night, runs: Mapping[str, Run]) -> Night:
-    """The night with its results as far as the run folders bear them out, which are given by name.
+    """Return the night with only those results that its run folders, given by name, confirm.
 
     A good result without its evidence is inconclusive; one whose evidence has shown something wrong is wrong.
     """

@@ -109,7 +109,7 @@ class Run:
 
     @property
     def ending(self) -> str:
-        """The verdict with the part that failed, and with what is known although the run has not ended."""
+        """Return the verdict with the part that failed, and with what is known although the run has not ended."""
         told = f"{self.verdict} ({self.part})" if self.part else self.verdict
         return f"{told}, differs so far" if self.differs_so_far else told
 
@@ -138,7 +138,7 @@ def stamp(folder: Path) -> str:
 
 
 def _stamp_unfinished(folder: Path) -> str:
-    """Its attempts, what was asked, and its chunks, each of which is renamed into place."""
+    """Return the stamp of an unfinished run: attempts, request, and chunks, which are renamed into place."""
     times = [_changed_ns(folder / name) for name in (REQUEST, ATTEMPTS, "chunks", "proof.json")]
     return "/".join(map(str, times)) if any(times[:2]) else ""
 
@@ -151,7 +151,7 @@ def _changed_ns(path: Path) -> int:
 
 
 def read(folder: Path) -> Run:
-    """The record of a run folder, finished or not."""
+    """Return the record of a run folder, finished or not."""
     try:
         if os.path.lexists(folder / DOCUMENT):
             return _finished(folder, load(folder))
@@ -162,7 +162,7 @@ def read(folder: Path) -> Run:
 
 
 def _finished(folder: Path, document: AnyDocument) -> Run:
-    """The record; ValueError where its document contradicts what was kept, as far as that is quickly seen."""
+    """Return the record; ValueError where its document contradicts what was kept, as far as that is quickly seen."""
     found = digest(folder.name, document)
     if found.content_sha256 and found.content_sha256 != content_sha256(document.files):
         raise ValueError("its content_sha256 is not that of its files")
@@ -278,7 +278,7 @@ def _timed(part: PartEntry) -> Part:
 
 
 def _counts(parts: Sequence[PartEntry]) -> Iterator[Part]:
-    """The sum of all that say something of the network, then each."""
+    """Yield the sum of all that say something of the network, then each."""
     each = [_counted(part.name, _needed(part.min), _needed(part.max)) for part in parts]
     alone = [one for one, part in zip(each, parts, strict=True) if part.alone]
     yield _counted("all parts", sum(one.minimum for one in alone), sum(one.maximum for one in alone))
@@ -343,7 +343,7 @@ def _needed(value: Any) -> float:
 
 
 def _whole(value: Any) -> int:
-    """A count that a database holds."""
+    """Return a count that a database holds."""
     if not isinstance(value, int) or not 0 <= value < 1 << 63:
         raise ValueError(f"{str(value)[:40]} is no count")
     return value

@@ -74,7 +74,7 @@ class Trend:
 
     @property
     def last(self) -> Run:
-        """The latest measurement."""
+        """Return the latest measurement."""
         return self.runs[-1]
 
     @property
