@@ -99,7 +99,7 @@ def test_saturation_that_a_run_meets_is_named() -> None:
 
 def test_another_value_as_soon_as_nobody_looks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loader refuses the one such fusion that is known; this is what stops an unknown one."""
-    monkeypatch.setattr("harness.model.graph.require_unfused", lambda *_: None)
+    monkeypatch.setattr("harness.model.graph._require_unfused", lambda *_: None)
     parsed = parse(a_sum_where_fusing_matters().SerializeToString(), "fused")
     x = np.random.default_rng(0).uniform(0, 2.5, (1000, 20)).astype(np.float32)
     with pytest.raises(ReferenceFailed, match=r"output 'y': ONNX Runtime gives \d+ other values of 20000"):
