@@ -30,7 +30,7 @@ class Dense:
 class DenseNetwork:
     """A chain of dense layers over float32 vectors.
 
-    `box` is float32 (2, K), the lower and upper bound of every input, or None where nobody said.  `metadata` are the
+    `box` is float32 (2, K), the lower and upper bound of every input, or None if unknown.  `metadata` are the
     model's properties, those of the box and the normalisation among them.
     """
 

@@ -47,7 +47,7 @@ class Network:
 
     @property
     def takes_every_input(self) -> bool:
-        """Tell whether NaN and infinities as inputs have a defined result; if not, all vectors are finite."""
+        """True if NaN and infinities as inputs have a defined result; if not, all vectors are finite."""
         return all(layer.takes_every_input for layer in self.readers)
 
     def boundaries(self) -> tuple[Array, Array]:

@@ -135,11 +135,11 @@ class Layer(ABC):
         return {}
 
     def facts(self) -> Mapping[str, Any]:
-        """Return what programs are told of the layer: JSON types, and numpy arrays and numbers."""
+        """Return the facts of the layer for programs: JSON types, and numpy arrays and numbers."""
         return self.constants()
 
     def summary(self) -> tuple[str, ...]:
-        """Return what people are told of the layer in one line: scales or other numbers, then zero points."""
+        """Return the facts of the layer for people, for one line: scales or other numbers, then zero points."""
         return ()
 
     def accumulator(self) -> Accumulator | None:

@@ -96,7 +96,7 @@ y[n] = max if v[n] > max, else v[n]                            without min or ma
         return clip
 
     def boundaries(self) -> tuple[Array, Array]:
-        """Return the bounds and the numbers beside them; nothing is rounded."""
+        """Return the bounds and the adjacent numbers; nothing is rounded."""
         keys = np.unique(ordered(np.array([self.low, self.high], np.float32))[:, None] + np.arange(-1, 2))
         beside = from_ordered(keys)
         return beside[np.isfinite(beside)], np.empty(0, np.float32)

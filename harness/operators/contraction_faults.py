@@ -152,7 +152,7 @@ def _products_in_other_steps(layer: Contraction, acc: Integers) -> Iterator[tupl
 
 
 def _late_biases(layer: Contraction, acc: Integers) -> Iterator[tuple[str, Single]]:
-    """The bias added in float32 behind the scaling."""
+    """Yield outputs with the bias added in float32 after the scaling."""
     before: Single = (acc - layer.bias).astype(np.float32)
     bias: Single = layer.bias.astype(np.float32)
     late = bias * layer.multiplier

@@ -131,7 +131,7 @@ def mixed(values: Array, size: int) -> Array:
     """Return vectors (VECTORS, size) of a few of these values each, drawn anew for every column, always the same.
 
     They show whether columns depend on each other: any two columns are equal in a third of the vectors and ordered
-    either way in others.  If NaN is among the values, it is beside numbers.
+    either way in others.  If NaN is among the values, it is adjacent to numbers.
     """
     rng = np.random.default_rng(0)
     pools = rng.choice(values, (VECTORS, VALUES_OF_A_VECTOR))

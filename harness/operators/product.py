@@ -1,4 +1,4 @@
-"""Products of 8-bit matrices as the kernels of ONNX Runtime tell them apart, and a known defect of them.
+"""Products of 8-bit matrices as the kernels of ONNX Runtime distinguish them, and a known defect of them.
 
 On x86-64 without VNNI, the kernels for uint8 inputs and int8 weights saturate sums of two products to int16.
 """
@@ -17,7 +17,7 @@ SMALL = (-64, 63)  # two products of such weights with uint8 values stay within 
 
 @dataclass(frozen=True)
 class Product:
-    """A product of 8-bit matrices, (M, depth) by (depth, width), as ONNX Runtime tells them apart.
+    """A product of 8-bit matrices, (M, depth) by (depth, width), as ONNX Runtime distinguishes them.
 
     `weights_zero_points` is one for all columns or one for each; `small` weights are within SMALL.
     """

@@ -72,5 +72,5 @@ class Relu(Comparison):
         return rectify
 
     def boundaries(self) -> tuple[Array, Array]:
-        """Return 0 and the numbers beside it; nothing is rounded."""
+        """Return 0 and the adjacent numbers; nothing is rounded."""
         return from_ordered(np.arange(-1, 2)), np.empty(0, np.float32)

@@ -19,7 +19,7 @@ SIGN_BIT = 1 << 31
 EXPONENT_BIAS = 150  # of a significand that is read as an integer: 127 + 23
 INFINITY_BITS = 0x7F800000
 LEAST_EXPONENT = 1 - EXPONENT_BIAS  # 2**-149 is the smallest number
-GUARD_BITS = 26  # behind the larger term of a sum: two more than its significand has
+GUARD_BITS = 26  # after the larger term of a sum: two more than its significand has
 
 
 class Magnitude(NamedTuple):

@@ -1,8 +1,8 @@
 """Monotone operators as steps: where an output code changes while the input runs through consecutive integers.
 
-A sweep passes the integers start[n], start[n] + 1, ... through column n of a stage.  Its outputs are told completely
-by the first ones and by each change, as rows (column, number of the vector, output): so every output of four thousand
-million can be compared exactly, and a few thousand numbers travel.
+A sweep passes the integers start[n], start[n] + 1, ... through column n of a stage.  Its outputs are described by
+the first ones and by each change, as rows (column, number of the vector, output): every output of four thousand million
+is compared exactly, and a few thousand numbers are transferred.
 """
 
 from __future__ import annotations

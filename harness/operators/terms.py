@@ -35,7 +35,7 @@ def activations(node: Node, verb: str) -> list[Tensor]:
 
 
 def constant(node: Node, source: Tensor, what: str) -> npt.NDArray[np.float32]:
-    """Return the constant that it reads beside `source`, finite, float32 (N,)."""
+    """Return the constant term of a node that reads `source`, finite, float32 (N,)."""
     position = next(i for i, name in enumerate(node.inputs) if name in node.constants)
     value, shape = node.constant(position, what, [FLOAT32]), source.shape
     if value.shape not in ((), (1,), shape, (1, *shape)):

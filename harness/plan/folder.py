@@ -29,7 +29,7 @@ def write(plan: Plan, assessed: Assessment, folder: Path) -> None:
 def write_new(plan: Plan, assessed: Assessment, folder: Path) -> None:
     """Write the plan as `write` does, unless the folder holds something else than exactly this plan.
 
-    RequestError then, naming the files that differ: somebody may have edited them.
+    RequestError then, naming the files that differ: they may have been edited.
     """
     with tempfile.TemporaryDirectory() as scratch:
         new = Path(scratch) / "plan"

@@ -3,7 +3,7 @@
 A *task* is what one item computes of one layer: all of its columns, or some.  Tasks run in the order of the model.
 Every task writes a buffer that no other writes.  Where a task reads what another item wrote, the two items
 synchronise, unless hand-overs before have ordered the two.  All items start an execution together and end it together,
-so that no buffer is overwritten before it was read.  In a pipeline the tasks stand in stages, and a stage works on the
+so that no buffer is overwritten before it was read.  In a pipeline the tasks have stages, and a stage works on the
 execution before that of the stage before it; no items meet within an execution then, but buffers have copies.
 The plan is a value and printable.
 """
@@ -97,7 +97,7 @@ Step = Compute | Cross
 class Plan:
     """The static schedule of a network on a board.
 
-    `tasks` stand in the order of the model, those of one layer side by side by their columns; `schedules` holds the
+    `tasks` are in the order of the model, those of one layer by their columns; `schedules` holds the
     steps of every item, in order.  Only tasks of stage 0 read the network's input.
     """
 
@@ -267,7 +267,7 @@ def reads(layers: Sequence[Layer], tasks: Sequence[Task]) -> tuple[tuple[int, ..
 
 
 def _staged(layers: Sequence[Layer], tasks: Sequence[Task]) -> tuple[Task, ...]:
-    """The tasks in pipeline stages: a layer stands one stage behind each that another item computes for it."""
+    """Return the tasks in pipeline stages: a layer is one stage after each that another item computes for it."""
     read = reads(layers, tasks)
     stages: list[int] = [0] * len(layers)
     for task, sources in zip(tasks, read, strict=True):
@@ -289,7 +289,7 @@ def _schedule(
     """The hand-overs, and the steps of every item.
 
     Only tasks of one stage hand over to each other: what stages before have written is there since the items last met.
-    Every read comes after its write, and no hand-over can be left out: a task behind it would read too early.  Items
+    Every read comes after its write, and no hand-over can be left out: a task after it would read too early.  Items
     never wait for each other in a circle, as each takes its steps in one order that is the same for all.
     """
     sources = [
@@ -390,7 +390,7 @@ def _flags(tasks: Sequence[Task], read: Sequence[Sequence[int]], item_count: int
 
 
 def _renumbered(steps: Sequence[Step], number: Mapping[int, int]) -> list[Step]:
-    """Steps that cross flags by the task that raises them -> by their numbers, those of nobody left out."""
+    """Replace the tasks that raise flags by the numbers of the flags; leave out flags without readers."""
     return [
         step if isinstance(step, Compute) else Cross(number[step.hand_over])
         for step in steps

@@ -61,7 +61,7 @@ def assess(plan: Plan) -> Assessment:
 
 
 def require_sound(assessment: Assessment) -> None:
-    """RuntimeError for a plan that is wrong: plans are made here, so that this is a bug and nobody's request."""
+    """Raise RuntimeError for a wrong plan: plans are made here, so this is a bug and not a wrong request."""
     for objection in assessment.objections:
         raise RuntimeError(f"the plan is wrong: {objection}")
 

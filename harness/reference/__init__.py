@@ -55,7 +55,7 @@ class Reference:
         """The layers' outputs for float32 (n, K) vectors: (n, width) each, of the model's types, in layer order.
 
         Raises ReferenceFailed where products of so many rows are wrong on this machine, where the two implementations
-        differ, naming the first activation that does, and where ONNX Runtime gives other outputs as soon as nobody
+        differ, naming the first activation that does, and if ONNX Runtime gives other outputs as soon as nothing
         looks at the activations within.
         """
         given = vectors[:GIVEN_VECTORS]
@@ -99,7 +99,7 @@ def require_given_outputs(
 ) -> None:
     """Raise ReferenceFailed where an output of the model as given, (n, width), is not the layer's of that name.
 
-    ONNX Runtime fuses operators whose results nobody asks for, and a fused operator may round differently.
+    ONNX Runtime fuses operators whose results are not requested, and a fused operator may round differently.
     """
     for layer, activation in zip(layers, runtime, strict=True):
         output = given.get(layer.output.name)

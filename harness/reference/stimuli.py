@@ -247,7 +247,7 @@ def _special(values: Vectors, vectors: Vectors, u: Array, v: Array) -> Vectors:
 
 @lru_cache(maxsize=4)
 def tie_bank(network: Network) -> Vectors:
-    """Vectors of which each meets a tie in some layer behind the first, float32 (found, K).
+    """Return vectors of which each meets a tie in a layer that does not read the input, float32 (found, K).
 
     A search of bounded effort over uniform vectors: ties are about one in a million activations with ordinary
     scales, and the rule with powers of two.

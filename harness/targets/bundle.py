@@ -111,7 +111,7 @@ class Recipe:
 
     @functools.cached_property
     def inputs(self) -> dict[str, Any]:
-        """Return what shapes the program beside sources, compiler's identity and flags, as JSON types."""
+        """Return the inputs that shape the program besides sources, compiler's identity and flags, as JSON types."""
         return {
             "command": list(compiler_flags.command(self.profile.toolchain)),
             "definitions": list(self.definitions),
@@ -179,7 +179,7 @@ def name_of(sources: Mapping[str, str], compiler: str, flags: Sequence[str], inp
 
 
 def definitions_of(profile: Profile) -> tuple[str, ...]:
-    """Return what the C preprocessor is told, but for the bundle's name."""
+    """Return the definitions for the C preprocessor, without the bundle's name."""
     return (f"TIME_SOURCE={profile.time_source}",)
 
 
@@ -284,7 +284,7 @@ def _intact(folder: Path, sha256: str) -> bool:
 
 
 def _build(recipe: Recipe, sha256: str, folder: Path) -> None:
-    """Build in a folder beside `folder`, then put it in place at once."""
+    """Build in a temporary folder, then rename it to `folder`."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".building-") as temporary:
         work = Path(temporary) / "bundle"

@@ -46,7 +46,7 @@ class Storage:
 class Forward:
     """The calls of a task's forward: `merges` before its loop, then `stages` in it, in this order.
 
-    For each function the objects that its arguments point to; None stands for the forward's own frame.
+    For each function the objects that its arguments point to; None is the forward's own frame.
     """
 
     name: str
@@ -373,7 +373,7 @@ def _merge_code(plan: Plan, stage: Stage, merged: str, writers: tuple[Task, ...]
 
 
 def _execution(plan: Plan, task: Task, served: Sequence[Task]) -> str:
-    """The parameter that tells which copies of the buffers are meant."""
+    """Return the parameter that selects the copies of the buffers."""
     return "size_t execution" if _copies(plan, task, served) else "size_t execution __attribute__((unused))"
 
 

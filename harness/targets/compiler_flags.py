@@ -85,7 +85,7 @@ def is_zig(program: str) -> bool:
 
 
 def first_refused_word(given: Sequence[str]) -> str | None:
-    """Return the first word behind a compiler's program that is not allowed: all are flags, but for `cc` of zig."""
+    """Return the first word after a compiler's program that is not allowed: all are flags except `cc` of zig."""
     program, *words = given
     return first_refused(words[1:] if is_zig(program) and words[:1] == ["cc"] else words)
 

@@ -28,9 +28,9 @@ def too_deep(layer: Contraction) -> str | None:
 
 
 def reaches_sentinel(layer: Contraction) -> str | None:
-    """Return why thresholds cannot express the layer: 2^31 - 1 stands for a value that is never reached; or None."""
+    """Return why thresholds cannot express the layer: 2^31 - 1 encodes a value that is never reached; or None."""
     if layer.accumulator_bounds()[1].max() == np.iinfo(np.int32).max:
-        return "an accumulator can be 2^31 - 1, which stands for a code that is never reached"
+        return "an accumulator can be 2^31 - 1, which encodes a code that is never reached"
     return None
 
 

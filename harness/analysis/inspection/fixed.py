@@ -40,7 +40,7 @@ PURE = {"memcpy": 3, "memmove": 3, "memset": 3, "memcmp": 3, "rintf": 0, "fminf"
 """Library functions whose results follow from their arguments alone, with the number of those in general registers."""
 
 NEVER_RETURN = frozenset({"exit", "_exit", "abort", "__assert_fail", "pthread_exit", "quick_exit", "__stack_chk_fail"})
-"""Library functions behind whose calls nothing is executed."""
+"""Library functions that never return."""
 
 WRITTEN_BY_LIBRARY = {"memcpy": 0, "memmove": 0, "memset": 0}
 """The argument through which a library function writes, and which it returns."""

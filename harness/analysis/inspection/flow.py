@@ -106,7 +106,7 @@ class Call:
 class Facts:
     """The facts about a function.  `order` holds for each call, and for the entry (-1), the next possible calls.
 
-    In `order` -2 stands for the end of the function.  `strange` lists instructions that do more than compute from
+    In `order` -2 is the end of the function.  `strange` lists instructions that do more than compute from
     registers and memory alone; `gaps` says what could not be followed.
     """
 
@@ -333,7 +333,7 @@ class Analysis:
         return frozenset(written)
 
     def returns(self, name: str | None) -> bool:
-        """Return whether what stands behind a call of the function may be executed."""
+        """Return whether the code after a call of the function may be executed."""
         function = self.by_name.get(name) if name else None
         if function is None:
             return name not in NEVER_RETURN
@@ -433,7 +433,7 @@ class _Function:
                 return found, [address]
 
     def _at(self, address: int) -> Instruction | None:
-        """Return the instruction; a part of the function that stands elsewhere (.cold) is joined to it."""
+        """Return the instruction; a part of the function in another place (.cold) is joined to it."""
         if address not in self._code:
             holder = self._analysis.function_holding(address)
             if holder is None or holder.address in self._parts or not self._is_part(holder):
@@ -494,7 +494,7 @@ class _Function:
     def _first_calls(
         self, instructions: Sequence[Instruction], following: Iterable[int], first: Mapping[int, set[int]]
     ) -> set[int]:
-        """Return the calls that can be the first of a block, or behind it as far as is known."""
+        """Return the calls that can be the first of a block, or those after it as far as is known."""
         for instruction in instructions:
             if instruction.address in self._calls:
                 return {instruction.address}

@@ -302,7 +302,7 @@ class Decoder:
             return
         if given.memories:
             yield from _arm_access(given)
-        elif name.startswith("ldr"):  # a constant behind the code
+        elif name.startswith("ldr"):  # a constant after the code
             yield Access(Memory(None, None, 1, given.raw.operands[1].imm), False, POINTER_BYTES)
             yield Other(tuple({*given.registers} & GENERAL), ())
         elif name in {"cmp", "cmn", "tst", "ccmp", "ccmn"}:
@@ -499,7 +499,7 @@ def _arm_access(given: _Given) -> Iterator[Operation]:
 
 
 def _arm_whole(name: str, memory: Memory, data: Sequence[str]) -> Iterator[Operation]:
-    """Return the accesses of one register or two, one behind the other."""
+    """Return the accesses of one register or two, in sequence."""
     size = _arm_size(data[0])
     for index, register in enumerate(data):
         place = dataclasses.replace(memory, offset=memory.offset + index * size)

@@ -43,7 +43,7 @@ class Section:
 
     @property
     def end(self) -> int:
-        """Return the first address behind it."""
+        """Return the first address after it."""
         return self.address + self.size
 
 
@@ -59,7 +59,7 @@ class Symbol:
 
     @property
     def end(self) -> int:
-        """Return the first address behind it."""
+        """Return the first address after it."""
         return self.address + self.size
 
 

@@ -1,4 +1,4 @@
-"""A network from a file that somebody else made: read, checked against the file itself, or refused.
+"""Import of a network from a file of another tool: read, checked against the file itself, or refused.
 
 A float network (.onnx, .nnet) becomes dense layers, equal to the file within a bound; a quantised one (.onnx) becomes
 the canonical form that `harness.model.parse` accepts, equal to the file bit for bit.

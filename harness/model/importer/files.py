@@ -153,7 +153,7 @@ def _from_quantised(found: Graph, data: bytes, source: dict[str, str]) -> Quanti
 
 
 def _converted(found: Graph) -> Canonical:
-    """Return the file as it is, if it can be read; converted, if it has operators that conversion leaves out."""
+    """Return the file unchanged if it can be read; converted, if it has operators that conversion leaves out."""
     as_it_is = _as_it_is(found)
     if as_it_is and not any(node.operator in LEFT_OUT for node in found.nodes):
         return as_it_is

@@ -37,7 +37,7 @@ INPUT_TYPES: dict[int, np.dtype[Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class Dequantised:
-    """A constant that the file stores as integers behind a DequantizeLinear of its own: scale * (codes - zero_point).
+    """A constant that the file stores as integers with a DequantizeLinear of its own: scale * (codes - zero_point).
 
     `scale` and `zero_point` are of shape (), (1,) or (codes.shape[axis],).
     """

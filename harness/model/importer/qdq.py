@@ -50,7 +50,7 @@ def read(conversion: Conversion, a: tuple[Array, Array]) -> None:
 
 
 def _output(conversion: Conversion, last: Link) -> Output:
-    """The codes that QuantizeLinear behind the product makes, or float32 values where there is none."""
+    """Return the codes of the QuantizeLinear after the product, or float32 values without one."""
     if conversion.follows("Relu"):
         leave_out_relu(conversion, conversion.links.popleft())
     if not conversion.follows("QuantizeLinear"):
@@ -84,7 +84,7 @@ def _require_axis(weights: Dequantised, axis: int) -> None:
 
 
 def _bias(conversion: Conversion, product: Link) -> tuple[Dequantised | None, Link]:
-    """The bias, of the product itself or of an Add behind it, and the node that adds it."""
+    """Return the bias, of the product itself or of an Add after it, and the node that adds it."""
     last, name = product, product.node.inputs[2] if product.node.has(2) else ""
     if not name and conversion.follows("Add"):
         last = conversion.links.popleft()

@@ -145,7 +145,7 @@ def _gamma(operations: int, unit: float) -> float:
 def dense_layers(steps: Sequence[Step], width: int, name: str) -> tuple[tuple[Dense, ...], tuple[str, ...]]:
     """The layers that compute the steps from `width` inputs, and the nodes that were folded into their constants.
 
-    A product and the shift behind it are a layer as they are.  Every other scaling or shift is multiplied in float64
+    A product and the shift after it are a layer without change.  Every other scaling or shift is multiplied in float64
     into the product next to it, or into a diagonal one where there is none, and the result rounded to float32 once.
     Raises RequestError where a constant is beyond float32.
     """
@@ -196,7 +196,7 @@ def _affine(part: Iterable[Step], width: int) -> tuple[Floats64, Floats64]:
 def _folded(part: Sequence[Step]) -> list[str]:
     """The nodes of a part that are not in its layer as they were."""
     names = []
-    bare = False  # right behind a product that has no bias: a shift is its bias
+    bare = False  # directly after a product without bias, where a shift is its bias
     for step in part:
         scales = isinstance(step, Scaling) and bool((step.factor != 1).any())
         shifts = isinstance(step, Shift) and bool(step.offset.any()) and not bare

@@ -166,7 +166,7 @@ def _saturates(product: Product, a: Array, b: Array, rows: Array, output: Array)
 
 
 def _classify(wrong: npt.NDArray[np.bool_], saturates: Callable[[Array], bool]) -> Defect:
-    """Name the defect that makes these outputs (M, N) wrong; `saturates` tells of rows if SATURATION explains them."""
+    """Name the defect that makes these outputs (M, N) wrong; `saturates` tests whether SATURATION explains rows."""
     if not wrong.any():
         return Defect.NONE
     rows = np.flatnonzero(wrong.any(axis=1))

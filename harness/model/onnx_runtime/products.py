@@ -1,8 +1,8 @@
 """The products of 8-bit matrices that ONNX Runtime computes for any model, and a session in which they are exact.
 
-A file's own operators do not tell them: ONNX Runtime fuses QDQ groups, and on x86-64 it makes uint8 codes of the int8
-codes between QuantizeLinear and DequantizeLinear, so that a file of int8 codes has the saturating products of uint8
-and int8.
+A file's own operators do not determine them: ONNX Runtime fuses QDQ groups, and on x86-64 it makes uint8 codes of the
+int8 codes between QuantizeLinear and DequantizeLinear, so that a file of int8 codes has the saturating products of
+uint8 and int8.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def exact_session(onnx_bytes: bytes, name: str, threads: int, vectors: int) -> o
     except Exception:  # its exceptions have no common base of their own
         if not precise:
             raise
-        # It cannot convert weights that two products share behind one DequantizeLinear.
+        # It cannot convert weights that two products share through one DequantizeLinear.
         session, precise = sessions.session(onnx_bytes, threads), False
     rows = sorted({*ROWS, vectors})  # all of ROWS: few random vectors may not saturate
     require_trusted(check_products(products, rows, threads, x64_quant_precision=precise))

@@ -16,7 +16,7 @@ from harness.model.quantizer.layers import QuantizedDense, QuantizedNetwork
 
 @dataclass(frozen=True)
 class Agreement:
-    """Over `vectors` vectors: the float scores beside the quantised ones.
+    """The float scores and the quantised ones of `vectors` vectors.
 
     `r2` is the coefficient of determination, the mean over the outputs that vary, None where none does;
     `difference_max` the greatest absolute difference of two scores; `selected` the share of vectors with one selection,
@@ -85,7 +85,7 @@ def _dense_use(name: str, layer: QuantizedDense, count: npt.NDArray[np.int64]) -
 def _code_use(codes: Codes | None, count: npt.NDArray[np.int64]) -> dict[str, Any]:
     if codes is None:
         return {"range": None, "codes_used": None, "saturated": None}
-    # Behind a zero point of 0 the lowest code is 0 itself, the ReLU's, and no saturation.
+    # With a zero point of 0 the lowest code is 0 itself, by the ReLU and not by saturation.
     at_ends = int(count[CODE_MAX]) + (int(count[0]) if codes.zero_point else 0)
     used = int(np.count_nonzero(count))
     return {"range": codes.range, "codes_used": used / len(count), "saturated": at_ends / int(count.sum())}

@@ -14,7 +14,7 @@ import numpy as np
 from harness.model.float_network import Dense, Floats32, activations
 
 EXPONENT = 0.5
-"""1 gives all neurons of a layer the same reach, at the cost of the weights behind them; 0 changes nothing."""
+"""1 gives all neurons of a layer the same reach, at the cost of the weights of the next layer; 0 changes nothing."""
 
 _FACTOR_MAX = 2.0**10
 
@@ -22,7 +22,7 @@ _FACTOR_MAX = 2.0**10
 def equalize(layers: Sequence[Dense], batches: Iterable[Floats32]) -> tuple[Dense, ...]:
     """The layers with hidden neurons of more equal reach over the vectors (n, K) of all batches.
 
-    Neuron n behind a ReLU grows by (greatest reach of its layer / its own) ** EXPONENT, rounded to a power of two: so
+    Neuron n with a ReLU grows by (greatest reach of its layer / its own) ** EXPONENT, rounded to a power of two: so
     the float network computes the same bits as before, where nothing over- or underflows.
     """
     reaches = _reaches(layers, batches)

@@ -50,7 +50,7 @@ def to_onnx(
     output_name: str = "scores",
     select: Select | None = None,
 ) -> onnx.ModelProto:
-    """The model: float32 (vectors, K) to float32 scores (vectors, N), and with `select` its output beside them.
+    """The model: float32 (vectors, K) to float32 scores (vectors, N), and with `select` also its output.
 
     Equal arguments give equal bytes.  Names of tensors within give way to the names of inputs and outputs.
     """

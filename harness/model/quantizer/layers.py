@@ -30,7 +30,7 @@ class QuantizedDense:
 
 @dataclass(frozen=True, eq=False)
 class QuantizedNetwork:
-    """The integer layers behind the codes of the input; `notes` are what the user should know about them."""
+    """The integer layers after the codes of the input; `notes` are for the user."""
 
     input: Codes
     layers: tuple[QuantizedDense, ...]
@@ -46,7 +46,7 @@ def quantize_layers(
 ) -> tuple[QuantizedDense, ...]:
     """The integer layers, each between the codes that it reads and those that the next one reads, the last `scores`.
 
-    Behind a ReLU the codes' zero point is 0, so that QGemm's clamp to 0..255 is the ReLU.  Raises RequestError, naming
+    After a ReLU the codes' zero point is 0, so that QGemm's clamp to 0..255 is the ReLU.  Raises RequestError, naming
     the layer, for a ReLU before float32 scores, and for an accumulator that can leave int32.
     """
     steps = tuple(zip(layers, sources, (*sources[1:], scores), strict=True))

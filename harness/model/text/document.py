@@ -39,7 +39,7 @@ def decoded(value: str) -> Any:
 
 
 def readable(value: object) -> str:
-    """A text as it is, unless it would disturb the terminal, and anything else as JSON."""
+    """Return a text unchanged unless it would disturb the terminal, and anything else as JSON."""
     return value if isinstance(value, str) and value.isprintable() else json.dumps(value)
 
 

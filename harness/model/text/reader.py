@@ -29,7 +29,7 @@ Annotated: TypeAlias = onnx.GraphProto | onnx.NodeProto | onnx.TensorProto | onn
 class Rebuilt:
     """The result of reading two texts: the bytes of an ONNX file.
 
-    `name` is the name of the model that was described.  `original` tells that the head holds the SHA-256 of these
+    `name` is the name of the model that was described.  `original` is true if the head holds the SHA-256 of these
     bytes; otherwise they are a new model.
     """
 

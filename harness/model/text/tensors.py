@@ -15,7 +15,7 @@ from harness.core.arrays import Array
 from harness.model.text.coverage import ELEMENT_TYPES, TYPE_NAMES, TYPED_FIELDS
 from harness.model.text.tokens import Cursor, float_word, quoted
 
-# Columns of 8-bit weights stand under each other, whatever their values, so that one change changes one line.
+# Columns of 8-bit weights are aligned, whatever their values, so that one change changes one line.
 COLUMN_WIDTHS = {"int8": 4, "uint8": 3}
 
 
@@ -96,7 +96,7 @@ def _words(array: Array) -> list[str]:
 
 
 def take_declaration(cursor: Cursor, tensor: TensorProto) -> bool:
-    """Read a declaration, but for its name, into `tensor`; whether its values stand in the weights file."""
+    """Read a declaration, but for its name, into `tensor`; return whether its values are in the weights file."""
     element = take_element(cursor)
     tensor.data_type = ELEMENT_TYPES[element]
     cursor.take_sign("(")
@@ -131,7 +131,7 @@ def take_value(cursor: Cursor, element: str) -> np.float32 | int:
 
 
 def append(tensor: TensorProto, more: Sequence[np.float32 | int]) -> None:
-    """Put more values behind those that `tensor` has."""
+    """Append values to those of `tensor`."""
     dtype = np.dtype(TYPE_NAMES[tensor.data_type]).newbyteorder("<")
     if tensor.HasField("raw_data"):
         tensor.raw_data += np.array(more, dtype).tobytes()

@@ -56,7 +56,7 @@ class Cursor:
     position: int = 0
 
     def error(self, expected: str, found: str | None = None) -> RequestError:
-        """The error to raise: file, line, what was expected and what stands there."""
+        """Return the error to raise: file, line, what was expected and what was found."""
         rest = self.text[self.position :].strip(" ")
         found = found or (repr(rest if len(rest) <= 40 else f"{rest[:37]}...") if rest else "the end of the line")
         return RequestError(f"{self.file}, line {self.number}: expected {expected}, found {found}", HOW_TO_MEND)

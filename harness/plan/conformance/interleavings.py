@@ -4,7 +4,7 @@
 mistakes.
 
 At a tick all items start together, each walks its schedule, and all meet again.  A task of stage s works on execution
-t - s at tick t; a hand-over stands in stage 0, as on the board.  So two steps of different ticks are ordered by their
+t - s at tick t; a hand-over is in stage 0, as on the board.  So two steps of different ticks are ordered by their
 ticks.  Two of one tick are ordered if the schedules and hand-overs of that tick order them; and hand-overs do so only
 in ticks in which an execution begins: when a run ends, the later stages are at work without them.
 
@@ -190,7 +190,7 @@ class _Run:
         return True
 
     def _awaited(self, step: Cross, item: int | None = None) -> list[int]:
-        """Whom those wait for who stand at a hand-over; the writer of a flag, `item`, waits for nobody."""
+        """Return the items for which those at a hand-over wait; the writer of a flag, `item`, does not wait."""
         items = self.plan.hand_overs[step.hand_over].items
         if self.plan.sync == "barrier":
             return [other for other in items if self._next(other) != step]

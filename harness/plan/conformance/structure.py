@@ -36,7 +36,7 @@ def malformed(plan: Plan) -> tuple[PlanDefect, ...]:
 def source_tasks(plan: Plan) -> tuple[tuple[int, ...], ...]:
     """Return for every task the indices of those that write its sources, by the tensors that the network names.
 
-    Told from the network alone, so that a mistake of `Plan.reads` would be seen.
+    Derived from the network alone, so that a mistake of `Plan.reads` is detected.
     """
     layers = plan.network.layers
     writers: dict[str, list[int]] = {}
@@ -103,7 +103,7 @@ def _columns(plan: Plan) -> Iterator[str]:
 
 
 def _cover(plan: Plan, layer: str, width: int, tasks: Sequence[Task]) -> Iterator[str]:
-    """`tasks` stand by their first columns."""
+    """Yield the gaps and overlaps of `tasks`, which are in the order of their first columns."""
     reached, last = 0, None
     for task in tasks:
         if task.start > reached:
@@ -123,19 +123,19 @@ def _cover(plan: Plan, layer: str, width: int, tasks: Sequence[Task]) -> Iterato
 def _numbers(plan: Plan) -> Iterator[str]:
     for task in plan.tasks:
         if task.stage < 0 or task.buffers < 1:
-            yield f"task {task.name} stands in stage {task.stage} and has {task.buffers} buffers"
+            yield f"task {task.name} is in stage {task.stage} and has {task.buffers} buffers"
     for hand_over in plan.hand_overs:
         if len(set(hand_over.items)) < max(2, len(hand_over.items)):
             yield f"hand-over {hand_over.name} is not one between different items"
 
 
 def _order(plan: Plan) -> Iterator[str]:
-    """The board program writes the tasks of a layer side by side, as they stand, in the tick of their stage."""
+    """Yield tasks out of order: the board program writes those of a layer in order, in the tick of their stage."""
     for before, task in pairwise(plan.tasks):
         if (task.layer, task.start) < (before.layer, before.start):
-            yield f"task {task.name} stands behind {before.name}, against the order of layers and columns"
+            yield f"task {task.name} comes after {before.name}, against the order of layers and columns"
         if task.layer == before.layer and task.stage != before.stage:
-            yield f"tasks {before.name} and {task.name} of one layer stand in stages {before.stage} and {task.stage}"
+            yield f"tasks {before.name} and {task.name} of one layer are in stages {before.stage} and {task.stage}"
 
 
 def _steps(plan: Plan) -> Iterator[str]:

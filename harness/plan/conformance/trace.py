@@ -98,7 +98,7 @@ def read(path: Path) -> Iterator[Event]:
 
 
 def columns_of(plan: Plan) -> tuple[Column, ...]:
-    """All steps of all items, item by item, in the order of their schedules; hand-overs stand in stage 0."""
+    """All steps of all items, item by item, in the order of their schedules; hand-overs are in stage 0."""
     return tuple(_column(plan, item, step) for item, schedule in enumerate(plan.schedules) for step in schedule)
 
 

@@ -70,7 +70,7 @@ def _assigned_twice(items: Items) -> Iterator[str]:
             meanings[name].setdefault(_meaning(origins, item, each), _told(item, each))
     for name, meaning in meanings.items():
         if len(meaning) > 1:
-            yield f"{name} stands for different tensors: {'; '.join(meaning.values())}"
+            yield f"{name} denotes different tensors: {'; '.join(meaning.values())}"
 
 
 def _assigns(instruction: Instruction) -> str:

@@ -26,10 +26,10 @@ from harness.plan.items.translation import Origins, by_item
 from harness.plan.nnef.fragments import known
 
 CAUSES = ("one writer", "sends and gets")
-"""The checks whose counterexamples are told first: where these fail, others do for that reason."""
+"""The checks whose counterexamples are reported first: their failures make others fail."""
 
 WAITING = "order of the text"
-"""The check of which all counterexamples are told: who waits for whom is seen from all of them."""
+"""The check with all its counterexamples reported: together they show which items wait for each other."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class _Reporter:
         raise RequestError(f"{what} ({', '.join(named or self.files.values())})")
 
     def require_same(self, item: str, what: str, found: object, wanted: object) -> None:
-        """Compare by text, which tells 1 from 1.0 and from true, and 0.0 from -0.0."""
+        """Compare by text, which distinguishes 1 from 1.0 and from true, and 0.0 from -0.0."""
         if repr(found) != repr(wanted):
             self.refuse(item, f"{what} {_text(found)}, but in {self.whole} {_text(wanted)}")
 
@@ -234,7 +234,7 @@ class _Parts:
             if isinstance(part, Variable):
                 if isinstance(given, str):
                     return part
-                self.reporter.refuse(item, f"{name} is a parameter, and stands in a list of results")
+                self.reporter.refuse(item, f"{name} is a parameter in a list of results")
             if columns and (columns[-1].layer, columns[-1].stop) == (part.layer, part.start):
                 part = Columns(part.layer, columns.pop().start, part.stop)
             columns.append(part)
@@ -249,7 +249,7 @@ class _Parts:
         return self.whole.columns(self.whole.external.output) if declared else self.works[origin].columns
 
     def _require_input(self, work: Work, found: _Meaning, source: str | tuple[str, ...]) -> None:
-        """An operation reads what stands for the tensors `source` of the whole; of a parameter its columns."""
+        """Require that an operation reads the tensors `source` of the whole; of a parameter its columns."""
         names = (source,) if isinstance(source, str) else source
         wanted = self.whole.tables.get(names[0])
         if wanted is None:

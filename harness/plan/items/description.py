@@ -1,7 +1,7 @@
 """Plan -> what the network and each item compute, as instructions over named tensors.
 
 The network is one graph of whole layers.  Every item has a graph of its own: it declares the input and the parameters
-that it needs, computes its tasks in the order of its schedule, sends a result right behind the task that computes it,
+that it needs, computes its tasks in the order of its schedule, sends a result directly after the task that computes it,
 and gets another item's result right before the first task that reads it.  A result goes by the same name in all items.
 Where several items compute columns of one layer, a reader takes the list of them: side by side they are the layer.
 
@@ -50,7 +50,7 @@ KEYWORDS = frozenset(
         "concat",
     }
 )  # fmt: skip
-"""The words that NNEF and its extension by items keep for themselves, and the one that may stand for a tensor."""
+"""The reserved words of NNEF and its extension by items, and the one that can denote a tensor."""
 
 
 def describe(plan: Plan) -> Description:

@@ -1,7 +1,7 @@
 """Decision of the paper's property 3: the items compute the network.
 
 The firing orders of the items' net, with the hand-overs (`sync`) left out, must be exactly those of the network's net:
-all that respect the data, and no other.  A layer that is split over items must stand in the network as its parts
+all that respect the data, and no other.  A layer that is split over items must occur in the network as its parts
 (`harness.plan.items.description.refined`).
 
 Both nets are conflict-free if the checks hold, and each operation fires once.  Then the firing orders are the linear
@@ -47,7 +47,7 @@ class Equivalence:
 
 
 def equivalent(network: Graph, items: Sequence[ItemGraph], limit: int = LIMIT) -> Equivalence:
-    """Compare `network`, in which split layers stand as their parts, with `items`; count at most `limit` markings.
+    """Compare `network`, in which split layers occur as their parts, with `items`; count at most `limit` markings.
 
     RequestError if two items have one name; RuntimeError if two ways to decide contradict each other, a bug in here.
     """

@@ -14,7 +14,7 @@ colour as that reader has uses.
 Where the paper says nothing:
 
 - To be an output of the network is one more use, so that each final place holds one token at the end, whether or not
-  operations read it too, and however many outputs there are.  What nobody uses gets no token.
+  operations read it too, and however many outputs there are.  A tensor without users gets no token.
 - An operation that reads a variable twice takes two tokens; so does, for the same reason, a list that names it twice.
 - An item may send what it got: the place is still that of the item that computed it.
 - The arcs alone let an operation without a parameter of its own fire twice, with the tokens that are there for others:
@@ -78,7 +78,7 @@ def final_outputs(graph: Graph) -> tuple[str, ...]:
 
 
 class Origins:
-    """Whose tensor a name stands for: got ones are followed to the item that computed or declared them."""
+    """The item and tensor that a name denotes: received ones belong to the item that computed or declared them."""
 
     def __init__(self, graphs: Mapping[str, Graph]) -> None:
         instructions = [(item, each) for item, graph in graphs.items() for each in graph.instructions]

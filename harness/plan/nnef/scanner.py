@@ -1,7 +1,7 @@
 """The words of an NNEF text, each with its place; and a cursor that walks over them.
 
-Numbers and texts follow NNEF 1.0: a decimal point or an exponent makes a number a scalar; texts stand in either quotes
-and have no escapes.
+Numbers and texts follow NNEF 1.0: a decimal point or an exponent makes a number a scalar; texts have either kind of
+quotes and no escapes.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Cursor:
         return self._tokens[self._position]
 
     def next(self) -> Token:
-        """The word at this place, which is left behind; the end of the file never is."""
+        """Return the current word and pass it; the end of the file is never passed."""
         found = self.token
         self._position += found.kind is not TokenKind.END
         return found

@@ -18,14 +18,14 @@ STEP = 132  # from one operation to the next, at least
 LABEL_SPACE, LETTER = 44, 8  # before the first column: for the names of lanes
 ABOVE, ABOVE_SPACE = 48, 24
 SYNC_REACH = 22  # of a sync to the left, with some air
-HEAD, CROWDED_HEAD = 28, 78  # above the middle of a row; crowded where places or syncs stand above others
+HEAD, CROWDED_HEAD = 28, 78  # above the middle of a row; crowded if places or syncs are above others
 FOOT = 58  # below it
 LANE_SPACE = 6
 
 
 @dataclass(frozen=True)
 class Spot:
-    """The middle of a place or transition; `above` says that it stands above an operation or a place."""
+    """The centre of a place or transition; `above` is true if it is above an operation or a place."""
 
     x: float
     y: float
@@ -141,7 +141,7 @@ def _unfilled(
 
 
 def _step(net: Net, above: Mapping[int, tuple[str, ...]], hidden: Collection[str]) -> float:
-    """Wide enough for what stands above an operation, and beside the sync that is half a step away."""
+    """Return a width with room for what is above an operation, and next to the sync half a step away."""
     most = max((len(places) for places in above.values()), default=0)
     beside = max(
         (len({tokens.place for tokens in t.consumes} - {*hidden}) - 1 for t in net.transitions if t.sync), default=0

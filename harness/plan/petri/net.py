@@ -20,7 +20,7 @@ from typing import NewType, TypeAlias
 FIELD_BITS = 32
 
 Kind: TypeAlias = tuple[str, str]
-"""A place and a colour; tokens of one kind cannot be told apart."""
+"""A place and a colour; tokens of one kind cannot be distinguished."""
 
 Marking = NewType("Marking", int)
 """The number of tokens of every kind, in the bit fields of one net: see `Net.tokens`."""
@@ -44,7 +44,7 @@ class Tokens:
 class Transition:
     """An event that takes the tokens `consumes` and puts `produces`.
 
-    `label` is what people read beside the name; a transition with `sync` only hands tokens on, from one colour to
+    `label` is shown to people together with the name; a transition with `sync` only hands tokens on, from one colour to
     others, and is no event of its own when the firing orders of nets are compared.
     """
 

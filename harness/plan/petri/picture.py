@@ -12,7 +12,7 @@ from harness.plan.petri.layout import ABOVE, FOOT, Lane, Layout, Spot, lay_out
 from harness.plan.petri.net import Net, Tokens
 
 RADIUS, SMALL_RADIUS = 15, 9
-DOT_RING = 6.2  # the radius of the circle that several tokens stand on
+DOT_RING = 6.2  # the radius of the circle on which several tokens are drawn
 DOTS = 6  # at most; more tokens are a number
 BAR_WIDTH, BAR_HEIGHT, SYNC_WIDTH = 7, 34, 34
 LEGEND_HEIGHT = 40
@@ -31,7 +31,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Circle:
-    """One place; `count` stands for its tokens if they are too many for dots."""
+    """One place; `count` replaces its tokens if they are too many for dots."""
 
     name: str
     x: float
@@ -70,7 +70,7 @@ class TransitionBox:
 
 @dataclass(frozen=True)
 class Wire:
-    """One arc as an SVG path; `count` stands at (x, y) if it is more than 1."""
+    """One arc as an SVG path; `count` is drawn at (x, y) if it is more than 1."""
 
     path: str
     hue: int
@@ -94,7 +94,7 @@ class Picture:
 
 
 def svg(net: Net, hidden: Collection[str] = ()) -> str:
-    """`net` and its initial marking as an SVG document, which can also stand in HTML, without the `hidden` places."""
+    """Return `net` and its initial marking as an SVG document, also for use in HTML, without the `hidden` places."""
     environment = Environment(
         loader=PackageLoader("harness.plan.petri", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
@@ -192,7 +192,7 @@ def _out_of(operation: Spot, place: Spot, tokens: Tokens, hue: int) -> Wire:
 
 
 def _into(place: Spot, operation: Spot, tokens: Tokens, hue: int, step: float) -> Wire:
-    """Straight, in a bend, or around what stands between."""
+    """Return the wire: straight, in a bend, or around what lies between."""
     if place.above and abs(place.x - operation.x) < step / 2:
         return _down(place, operation, tokens, hue)
     x1, x2 = place.x + _radius(place), operation.x - BAR_WIDTH / 2
@@ -220,7 +220,7 @@ def _bend(x1: float, y1: float, x2: float, y2: float, tokens: Tokens, hue: int) 
 
 
 def _around(x1: float, y1: float, x2: float, y2: float, tokens: Tokens, hue: int, step: float) -> Wire:
-    """Along the foot of the operation's row, where nothing stands."""
+    """Return the wire along the bottom of the operation's row, which is empty."""
     foot = y2 + FOOT - 6
     begin, end = x1 + step / 2 - RADIUS, x2 - step / 2 + RADIUS
     out = f"C{begin - 20:g} {y1:g} {begin - 30:g} {foot:g} {begin:g} {foot:g}"

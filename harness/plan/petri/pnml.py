@@ -2,7 +2,7 @@
 
 Written as a P/T net, the net type that every tool reads: each place is unfolded into one for every colour of its
 tokens, named `place (colour)`, which changes nothing in what can fire.  What a P/T net cannot say (which place and
-colour it was, a transition's colour, label and sync, the final marking) stands in elements `toolspecific` of the tool
+colour it was, a transition's colour, label and sync, the final marking) is in elements `toolspecific` of the tool
 `harness`, which others skip as the standard demands.
 """
 

@@ -66,13 +66,13 @@ def repeatable(net: Net) -> tuple[int, ...]:
 
 
 def run(net: Net) -> Run:
-    """Fire whatever is enabled, each transition at most once: first what stands first in the net.
+    """Fire whatever is enabled, each transition at most once: in the order of the net.
 
     Tokens are counted kind by kind: a marking in one number is as long as the net is large, and this takes many.
     """
     there, path = dict.fromkeys(net.kinds, 0) | _counts(net.initial), dict[int, None]()
     needs = [_counts(transition.consumes) for transition in net.transitions]
-    candidates = list(range(len(needs)))  # a heap, as it is sorted
+    candidates = list(range(len(needs)))  # sorted, so it is a heap
     while candidates:
         index = heapq.heappop(candidates)
         if index not in path and all(there[kind] >= count for kind, count in needs[index].items()):
@@ -145,7 +145,7 @@ def _competitions(net: Net) -> Iterator[Conflict]:
 
 
 def _wait(net: Net, stopped: Run, index: int) -> tuple[Kind, int | None]:
-    """A kind that the transition lacks, and who would still put it; a kind that nobody would is what matters."""
+    """Return a kind that the transition lacks and a transition that could put it; first a kind without any."""
     counts = _counts(net.transitions[index].consumes).items()
     lacking = [kind for kind, count in counts if net.count(stopped.marking, kind) < count]
     waits = [(kind, next((p for p in net.producers[kind] if p not in stopped.path), None)) for kind in lacking]

@@ -138,5 +138,5 @@ def function(of_layer: Stage, body: str, wrapper: str | None = None) -> str:
 def each_vector(*calls: str) -> str:
     """Return the body of a forward that makes these calls for every vector v."""
     body = "\n".join(f"        {call}" for call in calls)
-    # The second bound tells the compiler that no index leaves the buffers.
+    # By the second bound the compiler knows that no index leaves the buffers.
     return f"    for (size_t v = 0; v < vectors && v < BLOCK; ++v) {{\n{body}\n    }}"

@@ -50,7 +50,7 @@ class _Nvrtc:
         return ()
 
     def deployed(self, profile: Profile) -> tuple[str, ...]:
-        """Return the stand-in of the driver, for a simulation."""
+        """Return the simulator of the driver, for a simulation."""
         return (STAND_IN,) if profile.simulated else ()
 
     def build(
@@ -60,7 +60,7 @@ class _Nvrtc:
         profile: Profile,
         compile_c: CompileC,
     ) -> tuple[Path, ...]:
-        """Cubins and PTX; for a simulation the stand-in of the driver."""
+        """Build cubins and PTX; for a simulation the simulator of the driver."""
         settings = _settings(profile)
         text, headers = (bundle / SOURCE).read_bytes(), headers_in(bundle / "kernels" / "cuda")
         compiled = {arch: nvrtc.compile_for(arch, SOURCE, text, headers) for arch in settings.archs}
@@ -130,7 +130,7 @@ def source(kernels: Sequence[DeviceCode]) -> str:
 
 
 def _images(settings: CudaSettings, kernels: Sequence[DeviceCode]) -> str:
-    """The compiled code as part of the program; PTX stands last and ends with a zero."""
+    """Return the compiled code as part of the program; PTX is last and ends with a zero."""
     files = [*(_cubin(arch) for arch in settings.archs), PTX]
     blobs = "\n".join(
         f'__asm__(".section .rodata\\n.balign 64\\nimage_{index}:\\n.incbin \\"{file}\\"\\n.byte 0\\n.previous\\n");\n'

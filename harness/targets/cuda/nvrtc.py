@@ -52,7 +52,7 @@ def version() -> str:
 
 
 def identity() -> str:
-    """Return name and version, and a hash of the libraries: the one that is loaded, and those beside it."""
+    """Return name and version, and a hash of the libraries: the one that is loaded, and those in its folder."""
     name = version()  # loads it
     loaded = re.findall(r"(?m) (/\S.*/libnvrtc[^/]*\.so[^/\n]*)$", Path("/proc/self/maps").read_text())
     if not loaded:

@@ -1,7 +1,7 @@
 """The inspection of the compiler's output: PTX that computes what the kernels say, operation by operation.
 
 A build fails unless every floating-point instruction is one IEEE 754 operation of the specification, rounded to
-nearest, half to even.  Every other instruction must be known too, so that a driver's version can be told to suffice.
+nearest, half to even.  Every other instruction must be known too, so that the sufficient driver version is known.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _version(text: str) -> Version:
 
 
 def _alternatives(pattern: str) -> Iterator[str]:
-    """All names that a pattern with {a,b} stands for."""
+    """Yield all names that match a pattern with {a,b}."""
     pieces = [piece.split(",") for piece in re.split(r"[{}]", pattern)]
     return ("".join(chosen) for chosen in itertools.product(*pieces))
 
@@ -155,7 +155,7 @@ def _inspect(module: Module) -> None:
 
 
 def _names(function: Function) -> set[str]:
-    """All that its instructions can name beside global variables and functions."""
+    """Return all names of its instructions except those of global variables and functions."""
     variables = (*function.variables, *function.parameters, *function.results)
     return {variable.name for variable in variables} | function.registers.keys() | function.labels.keys() | _SPECIAL
 

@@ -20,7 +20,7 @@ MEMORY = (".global", ".shared", ".local", ".param")
 
 @dataclass(frozen=True)
 class Name:
-    """A register, special register, variable, label or function; `negated` where a predicate stands as !%p."""
+    """A register, special register, variable, label or function; `negated` if a predicate is written as !%p."""
 
     text: str
     negated: bool = False
@@ -54,7 +54,7 @@ Operand = Name | Immediate | Address | Vector
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction: `guard` is the predicate that it stands under, `text` the source.
+    """One instruction: `guard` is its predicate, `text` the source.
 
     Those of a call are its results, its function and its arguments.
     """

@@ -59,7 +59,7 @@ class Cursor:
 
     @property
     def following(self) -> Token:
-        """The token behind it; the last stands for ever."""
+        """The token after it; the last is repeated without end."""
         return self._tokens[min(self._at + 1, len(self._tokens) - 1)]
 
     def take(self) -> Token:

@@ -31,7 +31,7 @@ class _Tiovx:
     """See KernelCompiler."""
 
     def sources(self, kernels: Sequence[CoreItem], profile: Profile) -> dict[str, bytes]:
-        """The kernels of the cores; for a stand-in also the double."""
+        """Return the kernels of the cores; for a simulated board also the simulator."""
         made = {OWN_KERNELS: _own_kernels(kernels, profile), str(ROOM / "target/identity.h"): sources.identity_header()}
         folders = [KERNELS / "tiovx" / "target", KERNELS / "c" / "integer"]
         if profile.simulated:
@@ -60,13 +60,13 @@ class _Tiovx:
         return ("-fvisibility=hidden", "-DSOC_J721E", *headers, *library)
 
     def deployed(self, profile: Profile) -> tuple[str, ...]:
-        """Return the double, if that is to stand in."""
+        """Return the simulator, if the board is simulated."""
         return (STAND_IN,) if profile.simulated else ()
 
     def build(
         self, bundle: Path, kernels: Sequence[CoreItem], profile: Profile, compile_c: CompileC
     ) -> tuple[Path, ...]:
-        """Tries the thresholds; builds the double, if that is to stand in, with the kernels of a firmware in it."""
+        """Check the thresholds; for a simulated board build the simulator with the kernels of a firmware."""
         cores = {item.core for item in kernels}
         (bundle / COMPILED).mkdir(exist_ok=True)
         (bundle / TRIED).write_text(json.dumps(_tried(kernels), indent=1) + "\n", encoding="utf-8")

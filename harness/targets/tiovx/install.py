@@ -1,8 +1,8 @@
 """The kernels in the firmware of a board's DSP: what TI's SDK must have, its build, its image on the board.
 
-TI's own files are never changed: where they do not link our library or call its registration, a person is told what to
+TI's own files are never changed: if they do not link our library or call its registration, an error states what to
 add.  The SDK gets one folder, vision_apps/kernels/harness; the board one file, in the place of the firmware that it
-starts, which is kept beside it.
+starts, which is kept in the same folder.
 """
 
 from __future__ import annotations
@@ -335,12 +335,12 @@ def reboot(connect: Connect, notify: Notify, timeout_s: float) -> None:
         )
     raise BoardError(
         f"the board does not answer {timeout_s:g} s after its restart",
-        "look at its serial console; TI's own firmware is kept beside the new one, as *.before-harness",
+        "look at its serial console; TI's own firmware is kept in the same folder, as *.before-harness",
     )
 
 
 def _ask_to_restart(board: Board) -> None:
-    """It may go down before it has answered, or take the program that was told to restart it with it."""
+    """Restart the board; it may go down before it answers, or kill the command."""
     with suppress(ConnectionFailed):
         done = board.run(["reboot"], COMMAND_TIMEOUT_S)
         if 0 < done.status < 128:

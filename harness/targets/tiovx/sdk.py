@@ -62,7 +62,7 @@ def _with_app_init(headers: Path, root: Path) -> list[Path]:
 
 
 def _library(root: Path) -> Path:
-    """The file itself: beside it lie the board's libc.so and others, which no linker must find here."""
+    """Return the library by its path: the linker must not find the board's libc.so and others in its folder."""
     for folder in ("usr/lib", "usr/lib/aarch64-linux-gnu", "usr/lib64"):
         for path in sorted((root / folder).glob(f"{LIBRARY}*")):
             if path.is_file():  # a link may lead out of a copy

@@ -44,7 +44,7 @@ class _Vitis:
     """See KernelCompiler."""
 
     def sources(self, kernels: Sequence[Sequence[Kernel]], profile: Profile) -> dict[str, bytes]:
-        """The kernels, which the program knows by their digest, and its way to XRT; for a stand-in also the double."""
+        """Return the kernels, identified by their digest, and the code for XRT; for a simulation also the simulator."""
         fabric = fabric_of(kernels)
         made = {name if name in (kernel.SOURCE, kernel.IDENTITY) else f"{ROOM}/{name}": text
                 for name, text in fabric.sources.items()}  # fmt: skip
@@ -77,7 +77,7 @@ class _Vitis:
         return (*LINKED, *xrt.find(profile).link_flags)
 
     def deployed(self, profile: Profile) -> tuple[str, ...]:
-        """Return the double with its metadata, if that is to stand in, and what it runs on."""
+        """Return the simulator with its metadata and dependencies, if the board is simulated."""
         if not profile.simulated:
             return ()
         return (STAND_IN, METADATA, *(f"{STAND_INS}/{name}" for name in RUNTIME if profile.emulated))
@@ -85,7 +85,7 @@ class _Vitis:
     def build(
         self, bundle: Path, kernels: Sequence[Sequence[Kernel]], profile: Profile, compile_c: CompileC
     ) -> tuple[Path, ...]:
-        """Tries the thresholds; builds the way to XRT, and the double if that is to stand in."""
+        """Check the thresholds; build the code for XRT, and the simulator if the board is simulated."""
         fabric, compiled = fabric_of(kernels), Path(COMPILED) / "xrt.o"
         (bundle / COMPILED).mkdir(exist_ok=True)
         tried = _tried([layer for item in kernels for each in item for layer in each.layers])

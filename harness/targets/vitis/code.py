@@ -104,7 +104,7 @@ def _start(record: Record, name: str) -> str:
 
 
 def _table(table: Table) -> str:
-    """Room for what the kernel tells."""
+    """Return the declaration of the buffer for the kernel's answer."""
     comment = f"/* {table.comment} */\n" if table.comment else ""
     sizes = "".join(f"[{size}]" for size in table.values.shape)
     return f"{comment}static {C_TYPES[table.values.dtype.name]} {table.name}{sizes};"

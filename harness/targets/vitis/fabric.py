@@ -4,7 +4,7 @@ Cycles are those of rtl.py, whose formulas hold without tolerance for the RTL co
  for a layer, and for layers in a row of which each reads the one before and nothing else.  For the kernels
 that Vitis HLS makes of kernels/vitis/layer.hpp they are a prediction: the same cycles for a layer, generalised to
 records, in which buffers for later layers pass in front of a layer's own output.  HLS adds cycles of its own, at the
-ends of its loops and on the way to memory and back, which nobody has measured.
+ends of its loops and on the way to memory and back, which was not measured yet.
 
 Areas are lower bounds, of what the kernels' pragmas ask for by name and no tool can save: a DSP for every product that
 is formed in a cycle, and the memories of constants, in block RAM or LUTs, but for the bits that need no memory.  Sums

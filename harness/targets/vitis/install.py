@@ -24,7 +24,7 @@ APPLICATIONS = FIRMWARE / "xilinx"
 DRIVER = "/sys/bus/platform/drivers/zocl-drm"
 DEVICE = "zyxclmm_drm"
 MODULE = "zocl"
-DIGEST_DIGITS = 16  # of the kernels', in what the program tells of the item
+DIGEST_DIGITS = 16  # of the kernels' digest, in the program's description of the item
 
 LOAD_TIMEOUT_S = 120.0
 DEVICE_TIMEOUT_S = 10.0
@@ -215,7 +215,7 @@ def confirm(answer: str, app: str, digest: str) -> None:
         raise BoardError(
             f"the kernels in the fabric are others: they say {answer or 'nothing'!r}, these sources are "
             f"{digest[:DIGEST_DIGITS]}",
-            f"has somebody loaded another application meanwhile? xmutil unloadapp; xmutil loadapp {app}",
+            f"was another application loaded meanwhile? xmutil unloadapp; xmutil loadapp {app}",
         )
 
 

@@ -77,7 +77,7 @@ def _parameters(module: ET.Element) -> dict[str, str]:
 
 
 def _afi(processor: Mapping[str, str]) -> dict[int, int]:
-    """The words by their number; a port that the handoff does not know is left as it is."""
+    """Return the words by their number; a port that the handoff does not contain is left unchanged."""
     into = [_width(processor, f"C_SAXIGP{port}_DATA_WIDTH", TO_PROCESSOR) for port in range(TO_PORTS)]
     out = [_width(processor, f"C_MAXIGP{port}_DATA_WIDTH", FROM_PROCESSOR) for port in range(FROM_PORTS)]
     if all(code is None for code in (*into, *out)):

@@ -1,9 +1,9 @@
-"""Which buffer stands where in the records that pass through a launch: the one source of truth of their layout.
+"""Layout of the records that pass through a launch: the place of every buffer, stated here only.
 
 A launch's kernel is a row of layers.  A record, one a vector, passes through all of them: at first it holds the
 sources of the launch from outside, each once, in the order of their first use.  A layer reads its input from the
 record, lets those buffers pass that are still needed, in their order, and appends its own output.  Needed is what a
-later layer of the launch reads or somebody outside wants; everything, if all activations are asked for.
+later layer of the launch reads or another item reads; everything, if all activations are asked for.
 
 Buffers have the names of TaskView.sources; a layer's output is `<layer.name>_output`.  Widths are in elements.
 """
@@ -29,13 +29,13 @@ class RecordField:
 
     @property
     def stop(self) -> int:
-        """Behind its last element."""
+        """The end: the place after its last element."""
         return self.start + self.width
 
 
 @dataclass(frozen=True)
 class Record:
-    """Buffers one behind the other, without gaps, each once."""
+    """Buffers in sequence, without gaps, each once."""
 
     places: tuple[RecordField, ...]
 
@@ -126,7 +126,7 @@ def flows(launch: Launch, everything: bool) -> tuple[Flow, ...]:
 
 
 def _needed_behind(launch: Sequence[TaskView], number: int) -> AbstractSet[str]:
-    """The buffers that the layers behind this one read, or that somebody outside wants."""
+    """Return the buffers that the layers after this one read, or that are read outside of the launch."""
     read = {source for task in launch[number + 1 :] for source in task.sources}
     return read | {output_of(task.layer) for task in launch if task.is_output}
 
@@ -138,7 +138,7 @@ def _after(before: Record, layer: Layer, needed: AbstractSet[str] | None) -> Rec
 
 
 def _record(buffers: Iterable[tuple[str, int]]) -> Record:
-    """These buffers, by their names and widths, one behind the other."""
+    """Return these buffers, by their names and widths, in sequence."""
     named = tuple(buffers)
     starts = itertools.accumulate((width for _, width in named), initial=0)
     return Record(tuple(RecordField(name, start, width) for (name, width), start in zip(named, starts, strict=False)))

@@ -124,12 +124,12 @@ class Timing:
 
 
 def timing(text: str) -> Timing:
-    """Read the table `Design Timing Summary`; ToolError if there is none: then nobody knows whether timing is met."""
+    """Read the table `Design Timing Summary`; raise ToolError without one, as the timing is then unknown."""
     found = SUMMARY.search(text)
     numbers = found[1].split() if found else []
     if len(numbers) != 12 or not all(re.fullmatch(NUMBER, number) for number in numbers):
         raise ToolError(
-            "the timing report has no design timing summary of twelve numbers: nobody knows whether timing is met",
+            "the timing report has no design timing summary of twelve numbers: it is unknown whether timing is met",
             "open it in Vivado; a design without timing constraints cannot be trusted",
         )
     # WNS TNS failing total, WHS THS failing total, WPWS TPWS failing total
@@ -158,6 +158,6 @@ def find_timing(*folders: Path) -> Timing:
                 each = (timing(path.read_text(encoding="utf-8", errors="replace")) for path in found)
                 return min(each, key=lambda one: (one.met, one.setup_ns))
     raise ToolError(
-        "Vivado left no timing summary: nobody knows whether timing is met",
+        "Vivado left no timing summary: it is unknown whether timing is met",
         "see the log of v++ whether the design was routed",
     )

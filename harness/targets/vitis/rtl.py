@@ -40,7 +40,7 @@ class LayerGeometry:
 
     @property
     def record(self) -> int:
-        """Elements that enter for a vector, R: K, and what is there for layers behind this one."""
+        """The elements that enter for a vector, R: K, and those for the layers after this one."""
         return self.depth + self.others
 
     @property
@@ -140,7 +140,7 @@ synth_xilinx -family {family} -top layer -flatten -noiopad -noclkbuf {" ".join(o
 
 
 def chain(layers: Sequence[QGemm]) -> str:
-    """The text of module `chain`: the layers one behind the other, each with its constants in the folder of its name.
+    """Return the text of module `chain`: the layers in sequence, each with its constants in the folder of its name.
 
     Its ports are those of a `layer`; the values of the last layer come out.
     """

@@ -121,7 +121,7 @@ def _neighbours(root: Path) -> Iterator[Path]:
 
 
 def _kind(folder: Path) -> str:
-    """Vitis, Vivado or Vitis_HLS, whichever of the two layouts it stands in."""
+    """Return the folder of Vitis, Vivado or Vitis_HLS, in either of the two layouts."""
     return next((name for name in (folder.name, folder.parent.name) if name in {"Vitis", "Vivado", "Vitis_HLS"}), "")
 
 
@@ -172,7 +172,7 @@ def _version(compiler: Path) -> str:
 
 
 def _platform_sha256(platform: Path) -> str:
-    """Over the platform's description and design, but not the software that may lie beside them, gigabytes of it."""
+    """Return a hash of the platform's description and design, without its software, which has gigabytes."""
     digest = hashlib.sha256()
     folder = platform.parent
     parts = (path for path in folder.rglob("*") if path.suffix in PLATFORM_PARTS and path.is_file())
@@ -227,7 +227,7 @@ def build(fabric: Fabric, tools: Tools, clock_mhz: float, cache: Path, notify: N
     """Compile, link and pack the kernels, or take the package from `cache` if nothing changed.
 
     `notify` hears of every tool, and every minute how far it is.  ToolError if one fails, with its last words and the
-    log of all; if the design misses its timing, or nobody can tell.
+    log of all; if the design misses its timing, or its timing is unknown.
     """
     found = find_package(fabric, tools, clock_mhz, cache)
     if found is not None:
@@ -252,7 +252,7 @@ def build(fabric: Fabric, tools: Tools, clock_mhz: float, cache: Path, notify: N
 
 
 def _build(fabric: Fabric, tools: Tools, clock_mhz: float, folder: Path, sha256: str, notify: Notify) -> None:
-    """Build beside `folder`, then put the package in place at once."""
+    """Build in a temporary folder, then rename it to `folder`."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".building-") as temporary:
         work = _Work(Path(temporary), fabric, tools, clock_mhz, _log(folder), notify)
@@ -365,7 +365,7 @@ def _link(work: _Work, objects: Sequence[Path]) -> Path:
 
 
 def _memory_ports(work: _Work) -> tuple[str, ...]:
-    """The platform's ways to memory by their tags, from platforminfo; none if that cannot tell: v++ then chooses."""
+    """Return the platform's memory ports by their tags, from platforminfo; without any v++ chooses."""
     try:
         done = subprocess.run(
             [work.tools.compiler.with_name("platforminfo"), work.tools.platform],

@@ -1,6 +1,6 @@
 """The metadata of an xclbin (the container axlf): what kernels are in the fabric, and which memory they reach.
 
-v++ writes one beside the bitstream; the double of XRT works from one that is written here, as Debian's XRT does in
+v++ writes one next to the bitstream; the double of XRT works from one that is written here, as Debian's XRT does in
 its emulation without a device.  The layout is that of struct axlf in XRT's xclbin.h, little endian throughout:
 
     head (304 bytes) | length ... UUID ... number of sections (152) | heads of sections (40 each) | sections
@@ -47,7 +47,7 @@ _ADVICE = "build and load it anew: harness firmware"
 
 @dataclass(frozen=True)
 class Parameter:
-    """An argument of a kernel as the metadata tells it; `reaches_memory` of a buffer: a memory that is there."""
+    """An argument of a kernel in the metadata; `reaches_memory` is true for a buffer in a memory that exists."""
 
     name: str
     size: int
@@ -113,7 +113,7 @@ def _aligned(size: int) -> int:
 
 
 def _table(entries: Sequence[bytes], first: int) -> bytes:
-    """A count, and behind it entries, the first of which stands where its alignment lets it."""
+    """Return a count, then entries, the first of which is placed by its alignment."""
     return _COUNT.pack(len(entries)).ljust(first, b"\0") + b"".join(entries)
 
 

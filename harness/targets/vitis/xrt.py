@@ -82,7 +82,7 @@ def find(
 
     Named by vitis.xrt of the profile, or by XRT of the environment: the root of a board's file system or a copy, or
     an installation such as /opt/xilinx/xrt.  Else this machine's if it is the board itself (`system`: its root), or
-    Debian's for arm64, fetched once into the cache.  ToolError tells what is missing, and where.
+    Debian's for arm64, fetched once into the cache.  ToolError names the missing file and its folder.
     """
     cache = workspace.find(None, None, environment).cache
     given = profile.settings("vitis", VitisSettings).xrt or environment.get(VARIABLE)

@@ -252,8 +252,8 @@ def test_what_leads_nowhere_is_found(host: Profile, change: dict[str, object], t
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"stage": -1}, "task layer_0 stands in stage -1 and has 1 buffers"),
-        ({"buffers": 0}, "task layer_0 stands in stage 0 and has 0 buffers"),
+        ({"stage": -1}, "task layer_0 is in stage -1 and has 1 buffers"),
+        ({"buffers": 0}, "task layer_0 is in stage 0 and has 0 buffers"),
         ({"start": 8}, "task layer_0 computes columns 8 to 8"),
         ({"start": -1}, "task layer_0 computes columns -1 to 8"),
         ({"layer": 9}, "task layer_0 names item 1 of 2 and layer 9 of 6"),
@@ -274,11 +274,9 @@ def test_a_split_of_what_cannot_be_split_is_found(host: Profile) -> None:
 def test_tasks_in_another_order_or_of_one_layer_in_two_stages_are_found(host: Profile) -> None:
     made = make(chain(), host, "layer_0=left+right")
     swapped = dataclasses.replace(made, tasks=(made.tasks[0], made.tasks[2], made.tasks[1], *made.tasks[3:]))
-    assert "structure: task layer_0_0 stands behind layer_0_1, against the order of layers and columns" in texts(
-        swapped
-    )
+    assert "structure: task layer_0_0 comes after layer_0_1, against the order of layers and columns" in texts(swapped)
     assert texts(with_task(made, "layer_0_1", stage=1)) == [
-        "structure: tasks layer_0_0 and layer_0_1 of one layer stand in stages 0 and 1"
+        "structure: tasks layer_0_0 and layer_0_1 of one layer are in stages 0 and 1"
     ]
 
 

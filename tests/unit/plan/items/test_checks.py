@@ -41,7 +41,7 @@ def test_listing_3_as_printed_is_wrong_by_name() -> None:
     examination = examine(as_printed())
     assert found(examination) == {
         "single assignment": (
-            "o4 stands for different tensors: in ITEM1 what ITEM3 sends as vsync3; ITEM3 computes it (conv)",
+            "o4 denotes different tensors: in ITEM1 what ITEM3 sends as vsync3; ITEM3 computes it (conv)",
         ),
         "memory": ("e1: ITEM2 reads it for o2, but it is ITEM1 that has it",),
         "order of the text": (
@@ -104,13 +104,13 @@ O3 = op("o3", "conv", "o2", "v5", "v6")
         (
             change("ITEM3", None, op("o3", "relu", "o4")),
             "single assignment",
-            "o3 stands for different tensors: in ITEM1 what ITEM2 sends as vsync2; ITEM3 computes it (relu)",
+            "o3 denotes different tensors: in ITEM1 what ITEM2 sends as vsync2; ITEM3 computes it (relu)",
         ),
         (
             change("ITEM3", Variable("v5", SHAPE, "variable5"), Variable("v5", SHAPE, "other")),
             "single assignment",
             (
-                "v5 stands for different tensors: in ITEM2 the parameter 'variable5' of shape [1, 1]; "
+                "v5 denotes different tensors: in ITEM2 the parameter 'variable5' of shape [1, 1]; "
                 "in ITEM3 the parameter 'other' of shape [1, 1]"
             ),
         ),

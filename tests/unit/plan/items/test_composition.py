@@ -113,7 +113,7 @@ def test_an_operation_that_two_items_do(told: Description) -> None:
     twice = operation(told, "third", "o4")
     parameters = [find(told, "third", name) for name in twice.tensors[1:]]
     message = refusal(changed(told, "network", behind("o2", *parameters, twice)))
-    assert message.startswith("o4 stands for different tensors: network computes it (qgemm); third computes it")
+    assert message.startswith("o4 denotes different tensors: network computes it (qgemm); third computes it")
     assert message.endswith("(network.nnef, third.nnef)")
 
 
@@ -191,7 +191,7 @@ def test_parameters_in_a_list_or_sent(told: Description) -> None:
     old = operation(told, "third", "o4")
     listed = dataclasses.replace(old, inputs=("o1", ("o4__weights", "o5__weights"), *old.inputs[2:]))
     assert refusal(changed(told, "third", instead(old, listed))) == (
-        "third.nnef: item third: o4__weights is a parameter, and stands in a list of results"
+        "third.nnef: item third: o4__weights is a parameter in a list of results"
     )
     (one, _, three) = told.items
     shared = Shared("vsync_bias", (1, 6))

@@ -209,7 +209,7 @@ def test_a_file_that_is_missing_or_damaged_is_named(
             "prepost.nnef: item prepost: o7 reads columns 0 to 5 of o5, but in the network columns 0 to 5 of o6"),
         ("third.nnef", "qgemm_float32(\n        o4,", "qgemm_float32(\n        o1,",
             "third.nnef: item third: o5 reads columns 0 to 5 of o1, but in the network columns 0 to 5 of o4"),
-        ("prepost.nnef", " o5", " o4", "o4 stands for different tensors: "),
+        ("prepost.nnef", " o5", " o4", "o4 denotes different tensors: "),
     ],
 )  # fmt: skip
 def test_listing_3_as_it_is_printed_does_not_compose(
