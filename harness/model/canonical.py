@@ -13,5 +13,5 @@ IR_VERSION = 8
 
 
 def value_info(name: str, dtype: np.dtype[Any], width: int) -> onnx.ValueInfoProto:
-    """An input or output of the graph: any number of vectors of `width` values."""
+    """Return an input or output of the graph: any number of vectors of `width` values."""
     return onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(dtype), ["vectors", width])

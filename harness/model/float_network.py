@@ -44,7 +44,7 @@ class DenseNetwork:
 
 
 def activations(layers: Sequence[Dense], vectors: Floats32) -> Iterator[Floats32]:
-    """The output (n, N) of every layer, after its ReLU, for `vectors` (n, K)."""
+    """Yield the output (n, N) of every layer, after its ReLU, for `vectors` (n, K)."""
     values = vectors
     for layer in layers:
         values = values @ layer.weight + layer.bias
@@ -54,13 +54,13 @@ def activations(layers: Sequence[Dense], vectors: Floats32) -> Iterator[Floats32
 
 
 def forward(layers: Sequence[Dense], vectors: Floats32) -> Floats32:
-    """The output (n, N) of the last layer for `vectors` (n, K)."""
+    """Return the output (n, N) of the last layer for `vectors` (n, K)."""
     *_, last = activations(layers, vectors)
     return last
 
 
 def to_onnx(network: DenseNetwork) -> onnx.ModelProto:
-    """The network as ONNX: Gemm (weights (K, N), no factors) and Relu, from float32 (vectors, K) to (vectors, N)."""
+    """Return the network as ONNX: Gemm (weights (K, N)) and Relu, from float32 (vectors, K) to (vectors, N)."""
     nodes: list[onnx.NodeProto] = []
     constants: list[onnx.TensorProto] = []
     taken = {network.input_name, network.output_name}
@@ -93,7 +93,7 @@ def to_onnx(network: DenseNetwork) -> onnx.ModelProto:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """The name, or the like of it that is not taken."""
+    """Return the name, or the like of it that is not taken."""
     while name in taken:
         name += "_"
     return name

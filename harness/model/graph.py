@@ -98,7 +98,7 @@ def _decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
 
 
 def texts(message: Message) -> Iterator[str | bytes]:
-    """Every text of a protobuf message; one that is no UTF-8 comes as bytes."""
+    """Yield every text of a protobuf message; one that is no UTF-8 comes as bytes."""
     for field, value in message.ListFields():
         values = value if field.is_repeated else [value]
         if field.type == field.TYPE_STRING:
@@ -123,7 +123,7 @@ def _require_runtime_versions(model: onnx.ModelProto, name: str) -> None:
 
 
 def _constants(graph: onnx.GraphProto, name: str) -> dict[str, Array]:
-    """All constant tensors by name: the initializers, and the results of Constant nodes."""
+    """Return all constant tensors by name: the initializers, and the results of Constant nodes."""
     if graph.sparse_initializer:
         raise RequestError(f"model {name!r} has sparse initializers", "store them as dense initializers")
     tensors = [(tensor.name, tensor) for tensor in graph.initializer]
@@ -151,7 +151,7 @@ def require_inside(tensor: onnx.TensorProto, tensor_name: str, name: str) -> Non
 
 
 def values_of(tensor: onnx.TensorProto, tensor_name: str, name: str) -> Array:
-    """The values of a tensor that the file stores, itself and whole; RequestError for any other."""
+    """Return the values of a tensor that the file stores, itself and whole; raise RequestError for any other."""
     require_inside(tensor, tensor_name, name)
     try:
         return onnx.numpy_helper.to_array(tensor)
@@ -162,7 +162,7 @@ def values_of(tensor: onnx.TensorProto, tensor_name: str, name: str) -> Array:
 
 
 def _nodes(graph: onnx.GraphProto, constants: Mapping[str, Array], name: str) -> dict[str, onnx.NodeProto]:
-    """The nodes that compute, in order, by names that are unique."""
+    """Return the nodes that compute, in order, by names that are unique."""
     protos = [node for node in graph.node if not (_is_constant(node) and node.output[0] in constants)]
     if not protos:
         raise RequestError(f"model {name!r} has constants only", f"give a network of {_supported()}")
@@ -270,7 +270,7 @@ def _supported() -> str:
 
 
 def _with_stems(layers: Sequence[Layer]) -> tuple[Layer, ...]:
-    """The layers, named by unique stems of [a-z][a-z0-9_]*."""
+    """Return the layers, named by unique stems of [a-z][a-z0-9_]*."""
     stems: list[str] = []
     for layer in layers:
         base = re.sub(r"[^a-z0-9]+", "_", layer.node.lower()).strip("_")[:64]

@@ -36,7 +36,7 @@ def states_box(metadata: Mapping[str, str]) -> bool:
 
 
 def stated_box(metadata: Mapping[str, str], width: int, name: str) -> npt.NDArray[np.float32] | None:
-    """Bounds of the inputs, float32 (2, width); None where the model does not say."""
+    """Return bounds of the inputs, float32 (2, width); None where the model does not say."""
     if not states_box(metadata):
         return None
     low = _numbers(metadata, "input_box_low", width, name)

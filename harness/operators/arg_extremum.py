@@ -198,7 +198,7 @@ class _Counter(Counter):
 
 
 def orders(layer: ArgExtremum) -> Array:
-    """Values in every order that N columns can have, equal ones included, (orders, N)."""
+    """Return values in every order that N columns can have, equal ones included, (orders, N)."""
     width = layer.input.size
     ranks = itertools.product(range(width), repeat=width)
     weak = np.array([each for each in ranks if set(each) == set(range(max(each) + 1))])
@@ -206,7 +206,7 @@ def orders(layer: ArgExtremum) -> Array:
 
 
 def some_orders(layer: ArgExtremum) -> Array:
-    """The two extreme values in pairs of columns, equal and not, and random orders with many equal values.
+    """Return the two extreme values in pairs of columns, equal and not, and random orders with many equal values.
 
     In all pairs of up to a hundred columns, of more in some.
     """
@@ -227,7 +227,7 @@ def some_orders(layer: ArgExtremum) -> Array:
 
 
 def _values(layer: ArgExtremum, ranks: Array, last: int) -> Array:
-    """Values of the layer's type in the order of the ranks 0 to `last`.
+    """Return values of the layer's type in the order of the ranks 0 to `last`.
 
     Near to each other and far apart, around 0 and at the ends of the type; one of them 0, where floats have two zeros.
     """

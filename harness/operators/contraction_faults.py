@@ -67,18 +67,18 @@ def finishing_fault_models(layer: Contraction, acc: Integers) -> Iterator[FaultM
 
 
 def product(layer: Contraction, acc: Integers) -> Single:
-    """The number v = float32(acc) * m."""
+    """Return the number v = float32(acc) * m."""
     v: Single = acc.astype(np.float32) * layer.multiplier
     return v
 
 
 def clamped_product(layer: Contraction, acc: Integers) -> Single:
-    """The same, clamped to the range of the output's codes."""
+    """Return the same, clamped to the range of the output's codes."""
     return _codes(layer).clamp(product(layer, acc))
 
 
 def finish(layer: Contraction, acc: Integers) -> Array:
-    """The output as specified for accumulators of any size, wrapped to int32."""
+    """Return the output as specified for accumulators of any size, wrapped to int32."""
     return _scaled(layer, product(layer, acc.astype(np.int32).astype(np.int64)))
 
 
@@ -87,7 +87,7 @@ def _codes(layer: Contraction) -> Codes:
 
 
 def _scaled(layer: Contraction, v: Array) -> Array:
-    """The output for the product v; NaN becomes the lowest code."""
+    """Return the output for the product v; NaN becomes the lowest code."""
     if layer.dtype == np.float32:
         return v.astype(np.float32)
     return _codes(layer).nearest(np.where(np.isnan(v), -np.inf, v))
@@ -128,7 +128,7 @@ def _wrong_products_to_codes(layer: Contraction, acc: Integers) -> Iterator[Faul
 
 
 def _real_products(layer: Contraction, acc: Integers) -> Iterator[tuple[str, Array]]:
-    """Products that are not rounded to float32 before they are rounded to a code."""
+    """Yield products that are not rounded to float32 before they are rounded to a code."""
     codes = _codes(layer)
     exact = acc.astype(np.float64) * layer.multiplier
     unrounded = "the product is not rounded to float32 before rounding to a code"
@@ -197,7 +197,7 @@ def _wrong_products(layer: Contraction, acc: Integers) -> Iterator[FaultModel]:
 
 
 def _wrong_sums(layer: Contraction, inputs: Array, acc: Integers) -> Iterator[tuple[str, str, Integers]]:
-    """(cause, what is right, accumulators)."""
+    """Yield (cause, what is right, accumulators)."""
     weights = layer.weights.astype(np.int64) - layer.weights_zero_point
     centered = inputs.astype(np.int64) - layer.a_zero_point
     yield "the bias is left out", SUM, acc - layer.bias
@@ -227,7 +227,7 @@ def _wrong_weight_zero_points(
 
 
 def _wrong_signs(layer: Contraction, inputs: Array, acc: Integers) -> Iterator[tuple[str, str, Integers]]:
-    """Codes read as the other 8-bit type: those with the highest bit are 256 away."""
+    """Yield codes read as the other 8-bit type: those with the highest bit are 256 away."""
     weights = layer.weights.astype(np.int64) - layer.weights_zero_point
     centered = inputs.astype(np.int64) - layer.a_zero_point
     cause = f"the input codes are read as {as_other_type(inputs).dtype}"
@@ -279,7 +279,7 @@ def _pair_errors(codes: Integers, weights: Integers) -> Integers:
 
 
 def _wrong_layouts(layer: Contraction, inputs: Array) -> Iterator[tuple[str, str, Integers]]:
-    """Weights, (K, N), taken from memory in an order that they do not have there."""
+    """Yield weights, (K, N), taken from memory in an order that they do not have there."""
     shape = layer.weights.shape
     right = f"weights of {shape[0]} inputs by {shape[1]} outputs"
     by_outputs = np.ascontiguousarray(layer.weights.T).reshape(shape)
@@ -293,18 +293,18 @@ def _wrong_layouts(layer: Contraction, inputs: Array) -> Iterator[tuple[str, str
 
 
 def _sum_with(layer: Contraction, inputs: Array, weights: Array) -> Integers:
-    """The accumulators with other weights."""
+    """Return the accumulators with other weights."""
     centered = inputs.astype(np.int64) - layer.a_zero_point
     return _dot(centered, weights.astype(np.int64) - layer.weights_zero_point) + layer.bias
 
 
 def _dot(a: Integers, b: Integers) -> Integers:
-    """The matrix product; in float64, which is faster and exact for sums below 2^53."""
+    """Return the matrix product; in float64, which is faster and exact for sums below 2^53."""
     return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64)
 
 
 def _quantised(multiplier: Real, bits: int) -> tuple[Integers, Integers]:
-    """The pair q, exponent: multiplier = q * 2^(exponent - bits), q rounded to nearest in [2^(bits-1), 2^bits)."""
+    """Return q, exponent: multiplier = q * 2^(exponent - bits), q rounded to nearest in [2^(bits-1), 2^bits)."""
     fraction, exponent = np.frexp(multiplier)
     q = np.floor(np.ldexp(fraction, bits) + 0.5).astype(np.int64)
     carried = q >> bits != 0
@@ -312,7 +312,7 @@ def _quantised(multiplier: Real, bits: int) -> tuple[Integers, Integers]:
 
 
 def _single_rounding(acc: Integers, multiplier: Real, bits: int) -> Integers:
-    """floor(acc * q * 2^(exponent - bits) + 1/2), as TFLite's with a single rounding (bits = 31)."""
+    """Return floor(acc * q * 2^(exponent - bits) + 1/2), as TFLite's with a single rounding (bits = 31)."""
     q, exponent = _quantised(multiplier, bits)
     shift = np.clip(bits - exponent, 1, 62)
     rounded: Integers = (acc * q + (np.int64(1) << (shift - 1))) >> shift
@@ -330,7 +330,7 @@ def _double_rounding(acc: Integers, multiplier: Real) -> Integers:
 
 
 def _doubling_high_product(a: Integers, b: Integers) -> Integers:
-    """(a * b + nudge) / 2^31, the quotient toward zero."""
+    """Return (a * b + nudge) / 2^31, the quotient toward zero."""
     product = a * b
     nudged = np.abs(product + np.where(product >= 0, 1 << 30, 1 - (1 << 30)))
     high: Integers = np.sign(product) * (nudged >> 31)

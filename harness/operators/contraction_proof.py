@@ -144,7 +144,7 @@ def _overflow(low: Array, high: Array) -> str:
 
 
 def single_values(layer: Contraction) -> Iterator[Array]:
-    """Codes (256 * K, K), some inputs at once: each input alone at each code, the others at the zero point."""
+    """Yield codes (256 * K, K), some inputs at once: each input alone at each code, the others at the zero point."""
     limits = np.iinfo(layer.input.dtype)
     codes = np.arange(limits.min, limits.max + 1)
     at_once = max(BYTES_AT_ONCE // (CODES * layer.input.size), 1)
@@ -157,7 +157,7 @@ def single_values(layer: Contraction) -> Iterator[Array]:
 
 
 def extremes(layer: Contraction) -> Array:
-    """Codes (n, K) at which each column, and each part of its sum, is largest and smallest; and random ones.
+    """Return codes (n, K) at which each column, and each part of its sum, is largest and smallest; and random ones.
 
     Of the terms as the specification has them, and of products of the weights as they are stored, with or without the
     128 that a target may subtract from uint8: zero points can be accounted for afterwards, with the sum of the codes.

@@ -41,17 +41,17 @@ SATURATED = "saturation to the whole range of the type"
 
 
 def half_away(v: Real) -> Real:
-    """The nearest integer; of two the one away from zero."""
+    """Return the nearest integer; of two the one away from zero."""
     return np.trunc(v + np.copysign(0.5, v))
 
 
 def half_up(v: Real) -> Real:
-    """The nearest integer; of two the larger."""
+    """Return the nearest integer; of two the larger."""
     return np.floor(v + 0.5)
 
 
 def as_other_type(codes: Array) -> Array:
-    """The same bytes read as the other 8-bit type."""
+    """Return the same bytes read as the other 8-bit type."""
     return codes.view(np.int8 if codes.dtype == np.uint8 else np.uint8)
 
 
@@ -84,11 +84,11 @@ class Codes:
         return int(np.iinfo(self.dtype).max)
 
     def saturate(self, rounded: Real) -> Array:
-        """The codes of rounded numbers, to which the zero point is still to be added."""
+        """Return the codes of rounded numbers, to which the zero point is still to be added."""
         return self.clip(rounded + self.zero_point)
 
     def clip(self, codes: Real) -> Array:
-        """The codes of integers of any size."""
+        """Return the codes of integers of any size."""
         return np.clip(codes, self.low, self.high).astype(self.dtype)
 
     def nearest(self, v: Array) -> Array:
@@ -101,7 +101,7 @@ class Codes:
 
 
 def wrong_roundings(v: Single, codes: Codes) -> Iterator[FaultModel]:
-    """Wrong roundings, zero points and ranges for v without NaN."""
+    """Yield wrong roundings, zero points and ranges for v without NaN."""
     real = v.astype(np.float64)
     for cause, rounding in ROUNDINGS.items():
         yield FaultModel(cause, HALF_TO_EVEN, codes.saturate(rounding(real)))
@@ -143,7 +143,7 @@ def tails(size: int) -> list[int]:
 
 
 def toward_zero(exact: Real) -> Single:
-    """The next float32 on the side of zero, or the number itself."""
+    """Return the next float32 on the side of zero, or the number itself."""
     nearest = exact.astype(np.float32)
     beyond = np.abs(nearest.astype(np.float64)) > np.abs(exact)
     return np.where(beyond, np.nextafter(nearest, np.float32(0)), nearest)
@@ -155,5 +155,5 @@ def through_float16(v: Single) -> Single:
 
 
 def other_zero_points(right: int) -> list[int]:
-    """Zero points that are taken by mistake."""
+    """Return zero points that are taken by mistake."""
     return [other for other in (0, 128, -128, 127) if other != right]

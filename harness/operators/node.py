@@ -41,7 +41,7 @@ class Node:
         return list(self.proto.input)
 
     def refusal(self, reason: str, accepted: str) -> RequestError:
-        """The error to raise: what is wrong with this node, and what would be accepted."""
+        """Return the error to raise: what is wrong with this node, and what would be accepted."""
         return RequestError(f"model {self.model!r}: node {self.name!r} ({self.operator}): {reason}", accepted)
 
     def has(self, position: int) -> bool:
@@ -56,7 +56,7 @@ class Node:
             raise self.refusal(f"has {len(self.proto.output)} outputs", "it writes one")
 
     def activation(self, position: int, dtypes: Sequence[np.dtype[Any]]) -> Tensor:
-        """The activation that it reads at `position`, of one of `dtypes`."""
+        """Return the activation that it reads at `position`, of one of `dtypes`."""
         name = self.inputs[position]
         if name in self.constants:
             raise self.refusal(f"its input {name!r} is a constant", "the result of another node")
@@ -71,7 +71,7 @@ class Node:
         return source
 
     def vector(self, position: int, dtypes: Sequence[np.dtype[Any]]) -> Tensor:
-        """The activation that it reads at `position`, which must have one axis."""
+        """Return the activation that it reads at `position`, which must have one axis."""
         source = self.activation(position, dtypes)
         if len(source.shape) != 1:
             axes = ", ".join(map(str, source.shape))
@@ -81,7 +81,7 @@ class Node:
         return source
 
     def constant(self, position: int, what: str, dtypes: Sequence[np.dtype[Any]]) -> Array:
-        """The constant that it reads at `position`, of one of `dtypes`."""
+        """Return the constant that it reads at `position`, of one of `dtypes`."""
         name = self.inputs[position]
         if name not in self.constants:
             raise self.refusal(f"the {what}, {name!r}, is not constant", "make it an initializer of the model")
@@ -91,7 +91,7 @@ class Node:
         return value
 
     def single(self, position: int, what: str, dtypes: Sequence[np.dtype[Any]]) -> Any:
-        """A constant that is one number for the whole tensor."""
+        """Return a constant that is one number for the whole tensor."""
         value = self.constant(position, what, dtypes)
         if value.shape not in ((), (1,)):
             raise self.refusal(
@@ -100,11 +100,11 @@ class Node:
         return value.reshape(-1)[0]
 
     def scale(self, position: int, what: str) -> np.float32:
-        """A scale for the whole tensor."""
+        """Return a scale for the whole tensor."""
         return np.float32(self.normal(self.single(position, what, [FLOAT32]), what))
 
     def normal(self, values: Array, what: str) -> Array:
-        """The float32 values, all of which must be positive, finite and normal."""
+        """Return the float32 values, all of which must be positive, finite and normal."""
         smallest = np.finfo(np.float32).tiny
         wrong = np.atleast_1d(values)[~((np.atleast_1d(values) >= smallest) & np.isfinite(np.atleast_1d(values)))]
         if wrong.size:
@@ -114,7 +114,7 @@ class Node:
         return values
 
     def attributes(self, defaults: Mapping[str, Any]) -> dict[str, Any]:
-        """The attributes, all of which must be among `defaults`."""
+        """Return the attributes, all of which must be among `defaults`."""
         given = {entry.name: onnx.helper.get_attribute_value(entry) for entry in self.proto.attribute}
         for name in given.keys() - defaults.keys():
             raise self.refusal(f"attribute {name!r} is unknown", f"its attributes are {', '.join(defaults)}")
@@ -134,11 +134,11 @@ class Node:
 
 
 def domain_of(proto: onnx.NodeProto) -> str:
-    """The operator's domain; ONNX's own is empty."""
+    """Return the operator's domain; ONNX's own is empty."""
     return "" if proto.domain in DEFAULT_DOMAIN else proto.domain
 
 
 def element_type(number: int) -> str:
-    """The name of an ONNX element type."""
+    """Return the name of an ONNX element type."""
     names: dict[int, str] = {value: name.lower() for name, value in onnx.TensorProto.DataType.items()}
     return names.get(number, f"element type {number}")

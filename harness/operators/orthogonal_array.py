@@ -19,7 +19,7 @@ def arrangements(size: int) -> range:
 
 
 def pairs(width: int, arrangement: int) -> Array:
-    """An orthogonal array over GF(256): uint8 (65536, width), see kernels/program/generate.h."""
+    """Return an orthogonal array over GF(256): uint8 (65536, width), see kernels/program/generate.h."""
     columns = np.arange(width)
     points = (columns if arrangement == 0 else columns // POINTS) % POINTS
     made = np.empty((256, 256, width), np.uint8)
@@ -31,7 +31,7 @@ def pairs(width: int, arrangement: int) -> Array:
 
 @cache
 def _products() -> Array:
-    """The products of the field, uint8 (256, 256)."""
+    """Return the products of the field, uint8 (256, 256)."""
     product, power = np.zeros((256, 256), np.int64), np.arange(256)
     for bit in range(8):
         product ^= power[:, None] * (np.arange(256) >> bit & 1)

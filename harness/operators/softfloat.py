@@ -30,14 +30,14 @@ class Magnitude(NamedTuple):
 
 
 def decode(bits: Integers) -> Magnitude:
-    """The magnitude of the finite binary32 numbers with these bits; the sign bit is ignored."""
+    """Return the magnitude of the finite binary32 numbers with these bits; the sign bit is ignored."""
     biased = (bits >> 23) & 0xFF
     fraction = bits & 0x7FFFFF
     return Magnitude(np.where(biased > 0, fraction | 1 << 23, fraction), np.maximum(biased, 1) - EXPONENT_BIAS)
 
 
 def encode(magnitude: Magnitude, negative: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint32]:
-    """The bits of sign * magnitude; too large is infinite.
+    """Return the bits of sign * magnitude; too large is infinite.
 
     It is zero, normal with 24 significant bits, or has the least exponent.
     """
@@ -51,17 +51,17 @@ def encode(magnitude: Magnitude, negative: npt.NDArray[np.bool_]) -> npt.NDArray
 
 
 def from_integer(value: Integers) -> Magnitude:
-    """float32(|value|): exact up to 2**24, rounded half to even above."""
+    """Return float32(|value|): exact up to 2**24, rounded half to even above."""
     return _round(np.abs(value), np.zeros_like(value))
 
 
 def multiply(a: Magnitude, b: Magnitude) -> Magnitude:
-    """float32(a * b): the 48-bit product, rounded half to even to 24 bits."""
+    """Return float32(a * b): the 48-bit product, rounded half to even to 24 bits."""
     return _round(a.significand * b.significand, a.exponent + b.exponent)
 
 
 def product(a: Integers, b: Integers) -> npt.NDArray[np.uint32]:
-    """The bits of float32(a * b), for the bits of binary32 numbers a and b that give no NaN (broadcast)."""
+    """Return the bits of float32(a * b), for the bits of binary32 numbers a and b that give no NaN (broadcast)."""
     x, y = decode(a), decode(b)
     exact, exponent = x.significand * y.significand, x.exponent + y.exponent
     rounded = _round(exact, exponent, np.clip(LEAST_EXPONENT - exponent, 0, 62))
@@ -72,7 +72,7 @@ def product(a: Integers, b: Integers) -> npt.NDArray[np.uint32]:
 
 
 def divide(a: Magnitude, b: Magnitude) -> Magnitude:
-    """float32(a / b) for b > 0, with an unbounded exponent."""
+    """Return float32(a / b) for b > 0, with an unbounded exponent."""
     normalised = SIGNIFICAND_BITS - bit_length(a.significand)
     dividend = a.significand << normalised + 26
     quotient, remainder = np.divmod(dividend, b.significand)
@@ -82,7 +82,7 @@ def divide(a: Magnitude, b: Magnitude) -> Magnitude:
 
 
 def add(a: Integers, b: Integers) -> npt.NDArray[np.uint32]:
-    """The bits of float32(a + b), for the bits of finite binary32 numbers a and b (broadcast against each other).
+    """Return the bits of float32(a + b), for the bits of finite binary32 numbers a and b (broadcast).
 
     A sum of zero is +0, but for -0 + -0; too large a sum is infinite.
     """
@@ -101,7 +101,7 @@ def add(a: Integers, b: Integers) -> npt.NDArray[np.uint32]:
 
 
 def round_to_integer(magnitude: Magnitude) -> Integers:
-    """round_half_even(magnitude), exact below 2**24 and at least 2**23 above."""
+    """Return round_half_even(magnitude), exact below 2**24 and at least 2**23 above."""
     left = np.clip(magnitude.exponent, 0, 8)
     right = np.clip(-magnitude.exponent, 0, 62)
     return shift_right_half_even(magnitude.significand << left, right)
@@ -117,7 +117,7 @@ def is_half_way(magnitude: Magnitude) -> npt.NDArray[np.bool_]:
 
 
 def shift_right_half_even(value: Integers, shift: Integers) -> Integers:
-    """round_half_even(value / 2**shift) for 0 <= shift <= 62."""
+    """Return round_half_even(value / 2**shift) for 0 <= shift <= 62."""
     floor = value >> shift
     doubled_rest = (value - (floor << shift)) << 1
     unit = np.int64(1) << shift
@@ -127,7 +127,7 @@ def shift_right_half_even(value: Integers, shift: Integers) -> Integers:
 
 
 def bit_length(value: Integers) -> Integers:
-    """The number of bits of integers from 0 to 2**53; 0 for 0.
+    """Return the number of bits of integers from 0 to 2**53; 0 for 0.
 
     It is read from the exponents of their float64, which hold such integers exactly: nothing is rounded.
     """

@@ -41,12 +41,12 @@ class Sweep:
         return int(self.count.sum())
 
     def values(self, vectors: int | None = None) -> npt.NDArray[np.uint32]:
-        """The integers' low 32 bits, (vectors, N); by default all, a shorter column running on."""
+        """Return the integers' low 32 bits, (vectors, N); by default all, a shorter column running on."""
         first = self.start.astype(np.uint32)
         return first + np.arange(self.vectors if vectors is None else vectors, dtype=np.uint32)[:, None]
 
     def first(self, vectors: int) -> Sweep:
-        """The sweep's first vectors, as many or all."""
+        """Return the sweep's first vectors, as many or all."""
         return Sweep(self.start, np.clip(vectors, 0, self.count))
 
     def within(self, steps: Steps) -> Steps:
@@ -63,11 +63,11 @@ class StepFunction:
     codes: Array
 
     def at(self, value: int) -> int:
-        """The code of one integer."""
+        """Return the code of one integer."""
         return int(self.codes[np.searchsorted(self.starts, value, side="right") - 1])
 
     def steps(self, column: int, start: int, count: int) -> Steps:
-        """The rows of the sweep of this one column."""
+        """Return the rows of the sweep of this one column."""
         first = int(np.searchsorted(self.starts, start, side="right")) - 1
         last = int(np.searchsorted(self.starts, start + count))
         rows = np.empty((last - first, 3), np.uint32)
@@ -78,7 +78,7 @@ class StepFunction:
 
 
 def expected(staircases: Sequence[StepFunction], sweep: Sweep) -> Steps:
-    """The rows of a sweep of the functions given, one for each column, in the order of the vectors."""
+    """Return the rows of a sweep of the functions given, one for each column, in the order of the vectors."""
     columns = zip(staircases, sweep.start.tolist(), sweep.count.tolist(), strict=True)
     rows = np.concatenate([stairs.steps(column, *span) for column, (stairs, *span) in enumerate(columns)])
     return sweep.within(rows[np.lexsort((rows[:, 0], rows[:, 1]))])
@@ -91,20 +91,20 @@ def of_thresholds(thresholds: Integers, first: int, dtype: np.dtype[Any]) -> Ste
 
 
 def merged(starts: Integers, counts: Integers, dtype: np.dtype[Any]) -> StepFunction:
-    """Codes QMIN + counts from `starts` on, without the starts at which nothing changes."""
+    """Return codes QMIN + counts from `starts` on, without the starts at which nothing changes."""
     codes = (counts + np.iinfo(dtype).min).astype(dtype)
     changes = np.append(True, codes[1:] != codes[:-1])
     return StepFunction(starts[changes], codes[changes])
 
 
 def float_sweep(columns: int) -> Sweep:
-    """Every float32 through one of the columns; the last column takes the rest."""
+    """Return every float32 through one of the columns; the last column takes the rest."""
     start = np.minimum(np.arange(columns, dtype=np.int64) * -(-FLOATS // columns), FLOATS)
     return Sweep(start, np.diff(np.append(start, FLOATS)))
 
 
 def of_outputs(outputs: Array) -> Steps:
-    """The rows of a whole sweep's outputs (vectors, N), of one byte each."""
+    """Return the rows of a whole sweep's outputs (vectors, N), of one byte each."""
     codes = outputs.view(np.uint8)
     vectors, columns = np.nonzero(codes[1:] != codes[:-1])
     vectors = np.concatenate([np.zeros(codes.shape[1], np.int64), vectors + 1])
@@ -113,7 +113,7 @@ def of_outputs(outputs: Array) -> Steps:
 
 
 def first_difference(wanted: Steps, found: Steps) -> tuple[int, int] | None:
-    """Column and number of the vector at which the outputs differ first; None where they are the same."""
+    """Return column and number of the vector at which the outputs differ first; None where they are the same."""
     if np.array_equal(wanted, found):
         return None
     length = min(len(wanted), len(found))

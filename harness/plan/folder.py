@@ -54,5 +54,5 @@ def _contents(folder: Path) -> dict[str, bytes]:
 
 
 def read(folder: Path) -> Plan:
-    """The plan that the description in `folder` says; RequestError for whatever is wrong with it, by file."""
+    """Return the plan of the description in `folder`; raise RequestError, by file, for whatever is wrong with it."""
     return description.read(folder)

@@ -127,14 +127,14 @@ class Plan:
         return reads(self.network.layers, self.tasks)
 
     def part(self, task: Task) -> Layer:
-        """The layer that `task` computes: the network's, or one of some of its columns by the task's name."""
+        """Return the layer that `task` computes: the network's, or one of some of its columns by the task's name."""
         layer = self.network.layers[task.layer]
         if task.stop - task.start == layer.size:
             return layer
         return layer.slice(task.start, task.stop, task.name) or layer
 
     def tasks_of(self, layer: int) -> tuple[Task, ...]:
-        """The tasks that make up a layer, by their columns."""
+        """Return the tasks that make up a layer, by their columns."""
         return tuple(task for task in self.tasks if task.layer == layer)
 
 
@@ -179,7 +179,7 @@ def buffer_bytes(network: Network, tasks: Sequence[Task]) -> int:
 
 
 def compose(board: str, network: Network, block: int, sync: Sync, items: Sequence[Item], tasks: Sequence[Task]) -> Plan:
-    """The plan of `tasks`, whose schedules and hand-overs follow from them; items without work are left out."""
+    """Return the plan of `tasks`, whose schedules and hand-overs follow from them; items without work are left out."""
     used = sorted({task.item for task in tasks})
     tasks = tuple(dataclasses.replace(task, item=used.index(task.item)) for task in tasks)
     hand_overs, schedules = _schedule(network.layers, tasks, len(used), sync)
@@ -187,7 +187,7 @@ def compose(board: str, network: Network, block: int, sync: Sync, items: Sequenc
 
 
 def _wanted(network: Network, profile: Profile, split: Sequence[str] | None) -> Split:
-    """The split that was asked for, or else the profile's; an error says whose it is."""
+    """Return the split that was asked for, or else the profile's; an error says whose it is."""
     if split is not None:
         return parse(split, network, list(profile.items))
     try:
@@ -236,7 +236,7 @@ def _claim(layer: Layer, profile: Profile, items: Sequence[Item], supports: Supp
 
 
 def tasks_from(layers: Sequence[Layer], shares: Sequence[Sequence[Share]], *, pipeline: bool) -> tuple[Task, ...]:
-    """The tasks of all layers, with their stages and as many buffers as these need."""
+    """Return the tasks of all layers, with their stages and as many buffers as these need."""
     tasks: list[Task] = []
     taken = {layer.name for layer in layers}
     for index, (layer, parts) in enumerate(zip(layers, shares, strict=True)):
@@ -247,7 +247,7 @@ def tasks_from(layers: Sequence[Layer], shares: Sequence[Sequence[Share]], *, pi
 
 
 def unused(name: str, taken: set[str]) -> str:
-    """`name`, or the next like it that is not among `taken`, which it joins."""
+    """Return `name`, or the next like it that is not among `taken`, which it joins."""
     while name in taken:
         name += "_"
     taken.add(name)
@@ -286,7 +286,7 @@ def _staged(layers: Sequence[Layer], tasks: Sequence[Task]) -> tuple[Task, ...]:
 def _schedule(
     layers: Sequence[Layer], tasks: Sequence[Task], item_count: int, sync: Sync
 ) -> tuple[tuple[HandOver, ...], tuple[tuple[Step, ...], ...]]:
-    """The hand-overs, and the steps of every item.
+    """Return the hand-overs, and the steps of every item.
 
     Only tasks of one stage hand over to each other: what stages before have written is there since the items last met.
     Every read comes after its write, and no hand-over can be left out: a task after it would read too early.  Items
@@ -345,7 +345,7 @@ class _Walk:
         self._item_count = item_count
 
     def early_read(self, meetings: Meetings) -> tuple[int, int] | None:
-        """The first read that may come before its write: the task that is read, and the reader's item.
+        """Return the first read that may come before its write: the task that is read, and the reader's item.
 
         Of several sources the last, as its item has done most by then.
         """

@@ -67,7 +67,7 @@ def require_sound(assessment: Assessment) -> None:
 
 
 def document(assessment: Assessment) -> dict[str, Any]:
-    """The answers as JSON types."""
+    """Return the answers as JSON types."""
     net, equivalence = assessment.net, assessment.equivalence
     return {
         "net": {

@@ -93,7 +93,7 @@ def _require_distinct(word: str, chosen: Sequence[int], items: Sequence[str]) ->
 
 
 def _range(word: str, what: str, network: Network) -> range:
-    """The layers of LAYER or FIRST..LAST."""
+    """Return the layers of LAYER or FIRST..LAST."""
     names = [layer.name for layer in network.layers]
     first, dots, last = what.partition("..")
     if dots and not (first and last):
@@ -109,7 +109,7 @@ def _range(word: str, what: str, network: Network) -> range:
 
 
 def _even(word: str, layer: Layer, chosen: Sequence[int]) -> tuple[Share, ...]:
-    """A layer for each of the items, its columns as evenly as can be."""
+    """Return a layer for each of the items, its columns as evenly as can be."""
     count = len(chosen)
     if count > 1 and not layer.splittable:
         raise RequestError(
@@ -140,7 +140,7 @@ def _parallel(word: str, network: Network, chosen: Sequence[int]) -> dict[int, t
 
 
 def _branches(word: str, network: Network, chosen: Sequence[int]) -> dict[int, tuple[Share, ...]]:
-    """Every layer goes on where its first source is, unless another reader of that has gone on there already.
+    """Return every layer goes on where its first source is, unless another reader of that has gone on there already.
 
     Then it goes to the item that has least to do so far (by layers), the first of them in the order given.
     """

@@ -52,7 +52,7 @@ class Reference:
         self._specification = SpecificationReference(network, threads)
 
     def activations(self, vectors: npt.NDArray[np.float32]) -> tuple[Array, ...]:
-        """The layers' outputs for float32 (n, K) vectors: (n, width) each, of the model's types, in layer order.
+        """Return the layers' outputs for float32 (n, K) vectors: (n, width) each, of the model's types, in layer order.
 
         Raises ReferenceFailed where products of so many rows are wrong on this machine, where the two implementations
         differ, naming the first activation that does, and if ONNX Runtime gives other outputs as soon as nothing

@@ -49,7 +49,7 @@ class Coverage:
 
 
 def total(layers: Iterable[LayerCoverage]) -> LayerCoverage:
-    """The sums over layers."""
+    """Return the sums over layers."""
     sums: dict[Quantity, Met] = {}
     for layer in layers:
         for quantity, met in layer.items():
@@ -76,6 +76,6 @@ def describe(network: Network, layers: Sequence[LayerCoverage]) -> str:
 
 
 def reachable_codes(layer: Layer) -> Marks | None:
-    """The codes that a layer can write by itself, bool (width, 256) from the lowest on; None if it rounds to none."""
+    """Return the codes that a layer can write by itself, bool (width, 256) from the lowest on; None without codes."""
     reachable = layer.counter(0).reachable
     return reachable.codes if reachable else None

@@ -55,11 +55,11 @@ class Covering(Stimuli):
         self.count, self.width = vectors.shape
 
     def chunk(self, start: int, stop: int) -> Vectors:
-        """Vectors start to stop, float32 (stop - start, width), C order."""
+        """Return vectors start to stop, float32 (stop - start, width), C order."""
         return self._vectors[start:stop].copy()
 
     def describe(self) -> dict[str, int]:
-        """The kinds of the seeded ones, and how many were searched for."""
+        """Return the kinds of the seeded ones, and how many were searched for."""
         searched = self.count - self._seeded.count
         return self._seeded.describe() | ({SEARCHED: searched} if searched else {})
 
@@ -103,7 +103,7 @@ class Search:
             yield self._take(_moved(parents, self._network.box, rng), everything=False)
 
     def result(self) -> Covering:
-        """The vectors found so far."""
+        """Return the vectors found so far."""
         seeded = stimuli(self._network, min(SEEDED, len(self._vectors)), self._seed)
         asked = f"{seeded.origin}, until {100 * self._share:.4g} % of the reachable codes are met"
         ended = self._ending.value if self._ending else "searching"
@@ -133,7 +133,7 @@ class Search:
         return int(is_kept.sum())
 
     def _new(self, candidates: Vectors) -> tuple[Integers, Integers]:
-        """The codes of all columns that nothing met before, and for each the first candidate that meets it."""
+        """Return the codes of all columns that nothing met before, and for each the first candidate that meets it."""
         activations = self._reference.activations(candidates)
         rounded = [activations[index] - np.int64(np.iinfo(activations[index].dtype).min) for index in self._rounding]
         codes = np.hstack(rounded) + self._first_code
@@ -152,7 +152,7 @@ class Search:
 
 
 def _moved(vectors: Vectors, box: Vectors, rng: np.random.Generator) -> Vectors:
-    """Every vector with its inputs moved within the box, all by steps of one order of magnitude."""
+    """Return every vector with its inputs moved within the box, all by steps of one order of magnitude."""
     low, high = box.astype(np.float64)
     reach = np.ldexp(high - low, -rng.integers(0, HALVINGS, (len(vectors), 1)))
     moved = vectors + reach * (2 * rng.random(vectors.shape) - 1)

@@ -20,14 +20,14 @@ UInt64s = npt.NDArray[np.uint64]
 
 
 def mixed(z: UInt64s) -> UInt64s:
-    """The function that splitmix64 ends with."""
+    """Return the function that splitmix64 ends with."""
     z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
     return z ^ z >> np.uint64(31)
 
 
 def numbers(seed: int, first: int, count: int) -> UInt64s:
-    """Random numbers `first` to `first + count` of a seed."""
+    """Return random numbers `first` to `first + count` of a seed."""
     steps = np.arange(first + 1, first + 1 + count, dtype=np.uint64) * np.uint64(GOLDEN)
     return mixed(np.uint64(seed) + steps)
 
@@ -42,7 +42,7 @@ class Generated:
     seed: int
 
     def rows(self, first: int, stop: int) -> Array:
-        """Vectors `first` to `stop`, uint8 (stop - first, width)."""
+        """Return vectors `first` to `stop`, uint8 (stop - first, width)."""
         if self.option[0] == "--pair-vectors":
             return pairs(self.width, self.seed)[first:stop]
         begin, end = first * self.width, stop * self.width
@@ -52,12 +52,12 @@ class Generated:
 
 
 def random_vectors(count: int, width: int, seed: int) -> Generated:
-    """Vectors of independent random bytes."""
+    """Return vectors of independent random bytes."""
     return Generated(("--random-vectors", f"{count}:{seed}"), count, width, seed)
 
 
 def pair_vectors(width: int) -> list[Generated]:
-    """Arrangements of vectors that together contain every pair of bytes of any two of their columns."""
+    """Return arrangements of vectors that together contain every pair of bytes of any two of their columns."""
     return [Generated(("--pair-vectors", str(seed)), PAIR_VECTORS, width, seed) for seed in arrangements(width)]
 
 
@@ -89,7 +89,7 @@ def passes(vectors: int, block: int, seed: int, executions: int) -> Passes:
 
 
 def _drawn_sizes(block: int, seed: int, count: int) -> npt.NDArray[np.int64]:
-    """The sizes before they are cut to what is left: the number of binary digits is drawn first."""
+    """Return the sizes before they are cut to what is left: the number of binary digits is drawn first."""
     state = mixed(mixed(np.array([seed], np.uint64)))
     with np.errstate(over="ignore"):
         drawn = mixed(state + np.arange(1, 2 * count + 1, dtype=np.uint64) * np.uint64(GOLDEN))
@@ -100,5 +100,5 @@ def _drawn_sizes(block: int, seed: int, count: int) -> npt.NDArray[np.int64]:
 
 
 def options(given: Sequence[str], block: int, seed: int) -> list[str]:
-    """A program's options, with blocks of drawn sizes of at most `block`; the last --block counts."""
+    """Return a program's options, with blocks of drawn sizes of at most `block`; the last --block counts."""
     return [*given, "--block", str(block), "--random-block", str(seed)]

@@ -40,7 +40,7 @@ class OnnxRuntimeReference:
             raise refused(network.name, error) from error
 
     def activations(self, vectors: npt.NDArray[np.float32]) -> tuple[Array, ...]:
-        """The layers' outputs for float32 (n, K) vectors: (n, width) each, of the model's types, in layer order.
+        """Return the layers' outputs for float32 (n, K) vectors: (n, width) each, of the model's types, in layer order.
 
         Raises ReferenceFailed where ONNX Runtime fails.
         """
@@ -50,7 +50,7 @@ class OnnxRuntimeReference:
         )
 
     def given_outputs(self, vectors: npt.NDArray[np.float32]) -> dict[str, Array]:
-        """The outputs of the model as its file has it, by name, for float32 (n, K) vectors: (n, width) each.
+        """Return the outputs of the model as its file has it, by name, for float32 (n, K) vectors: (n, width) each.
 
         Raises ReferenceFailed where ONNX Runtime fails.
         """
@@ -69,7 +69,7 @@ class OnnxRuntimeReference:
 
 
 def with_all_activations(network: Network) -> bytes:
-    """The model with every activation as an output and a free number of vectors."""
+    """Return the model with every activation as an output and a free number of vectors."""
     model = with_free_batch(network)
     del model.graph.output[:]
     model.graph.output.extend(_output(layer) for layer in network.layers)
@@ -77,7 +77,7 @@ def with_all_activations(network: Network) -> bytes:
 
 
 def with_free_batch(network: Network) -> onnx.ModelProto:
-    """The model with a free number of vectors."""
+    """Return the model with a free number of vectors."""
     model = onnx.load_model_from_string(network.onnx_bytes)
     graph = model.graph
     next(value for value in graph.input if value.name == network.input.name).type.tensor_type.shape.dim[0].Clear()

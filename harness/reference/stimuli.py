@@ -74,11 +74,11 @@ class Stimuli(ABC):
 
     @abstractmethod
     def chunk(self, start: int, stop: int) -> Vectors:
-        """Vectors start to stop (at most `count`), float32 (stop - start, width), C order."""
+        """Return vectors start to stop (at most `count`), float32 (stop - start, width), C order."""
 
     @abstractmethod
     def describe(self) -> dict[str, int]:
-        """The number of vectors of each kind."""
+        """Return the number of vectors of each kind."""
 
 
 def stimuli(network: Network, count: int, seed: int, *, special: bool = False) -> Stimuli:
@@ -95,12 +95,12 @@ def stimuli(network: Network, count: int, seed: int, *, special: bool = False) -
 
 
 def random_stream(seed: int, block: int) -> np.random.Generator:
-    """The random numbers of one block, another stream for every pair of uint64."""
+    """Return the random numbers of one block, another stream for every pair of uint64."""
     return np.random.Generator(np.random.Philox(key=np.array([seed, block], np.uint64)))
 
 
 def from_file(path: Path, network: Network, origin: str = "") -> Stimuli:
-    """The vectors of a .npy file, memory-mapped: float32 (n, K); its path is their origin.
+    """Return the vectors of a .npy file, memory-mapped: float32 (n, K); its path is their origin.
 
     `origin` names another, of which the file is a copy.  Raises RequestError for another type or shape, for a file that
     is cut short, pickled or not .npy, and for NaN or an infinity that no QuantizeLinear reads: IEEE 754 leaves sign and
@@ -214,7 +214,7 @@ class _Seeded(Stimuli):
         vectors[places[: len(ties)]] = ties
 
     def _places(self, kind: VectorKind) -> Places:
-        """The vectors of a block that are of this kind."""
+        """Return the vectors of a block that are of this kind."""
         period = [self._kind(index) is kind for index in range(SPECIAL_PERIOD)]
         return np.flatnonzero(np.tile(period, self._block_size // SPECIAL_PERIOD))
 
@@ -226,7 +226,7 @@ def _uniform(box: Vectors, u: Array) -> Vectors:
 
 
 def _corners(box: Vectors, vectors: Vectors, v: Array) -> Vectors:
-    """Two inputs of five at their lower bound, two at their upper, the fifth as it was."""
+    """Return two inputs of five at their lower bound, two at their upper, the fifth as it was."""
     return np.where(v < 0.4, box[0], np.where(v < 0.8, box[1], vectors))
 
 

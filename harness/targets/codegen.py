@@ -178,7 +178,7 @@ def _headers(plan: Plan) -> set[str]:
 
 
 def _printable(name: str) -> str:
-    """`name` without what could end a C comment or string."""
+    """Return `name` without what could end a C comment or string."""
     return re.sub(r"[^A-Za-z0-9_./:+-]", "_", name)
 
 
@@ -298,7 +298,7 @@ def _merged(task: Task, source: int) -> str:
 
 
 def _task_text(plan: Plan, task: Task, code: LayerCode, served: Sequence[Task]) -> str:
-    """The buffer of a task, its code, and its function for the schedule."""
+    """Return the buffer of a task, its code, and its function for the schedule."""
     whole, part = plan.network.layers[task.layer], plan.part(task)
     columns = "" if part is whole else f", columns {task.start} to {task.stop - 1} of {whole.size}"
     tensors = f"reads {' and '.join(map(_printable, part.sources))}, writes {_printable(part.output.name)}"
@@ -317,7 +317,7 @@ def _task_text(plan: Plan, task: Task, code: LayerCode, served: Sequence[Task]) 
 
 
 def _merges_of(plan: Plan, task: Task) -> list[tuple[Stage, str, tuple[Task, ...]]]:
-    """The stages that bring sources of `task` together, the buffers that they write, the tasks that they read."""
+    """Return the stages that merge sources of `task`, the buffers that they write, the tasks that they read."""
     part = plan.part(task)
     return [
         (_merge_stage(task, part, index), _merged(task, index), writers)
@@ -326,7 +326,7 @@ def _merges_of(plan: Plan, task: Task) -> list[tuple[Stage, str, tuple[Task, ...
 
 
 def _split_sources(plan: Plan, task: Task) -> list[tuple[int, tuple[Task, ...]]]:
-    """The sources of `task` that several tasks write, by their positions."""
+    """Return the sources of `task` that several tasks write, by their positions."""
     return [(index, writers) for index, writers in enumerate(plan.sources(task)) if len(writers) > 1]
 
 
@@ -338,7 +338,7 @@ def _buffer(task: Task, part: Layer) -> str:
 
 
 def _buffers_ahead(plan: Plan, task: Task, served: Sequence[Task]) -> list[str]:
-    """The buffers that a launch reads and that are defined below its first task: C lets them be declared twice."""
+    """Return the buffers that a launch reads and that are defined below its first task: C permits both declarations."""
     return [_buffer(other, plan.part(other)) for other in _read(plan, served) if _place(other) > _place(task)]
 
 
@@ -348,13 +348,13 @@ def _place(task: Task) -> tuple[int, int]:
 
 
 def _read(plan: Plan, served: Sequence[Task]) -> list[Task]:
-    """The tasks outside a launch whose buffers it reads; what it writes itself it has on its device."""
+    """Return the tasks outside a launch whose buffers it reads; what it writes itself it has on its device."""
     writers = (writer for other in served for of_source in plan.sources(other) for writer in of_source)
     return [writer for writer in dict.fromkeys(writers) if writer not in served]
 
 
 def _merge_code(plan: Plan, stage: Stage, merged: str, writers: tuple[Task, ...]) -> str:
-    """The buffer in which a source comes together, and the stage that does it, for the schedule and the proof."""
+    """Return the buffer in which a source is merged, and the stage that does it, for the schedule and the proof."""
     c_type, width = C_TYPES[stage.input_dtype.name], stage.input_width
     copies = "\n".join(
         f"    memcpy(&out[{writer.start}], in[{number}], {writer.stop - writer.start} * sizeof *out); "
@@ -389,7 +389,7 @@ def _copies(plan: Plan, task: Task, served: Sequence[Task]) -> list[str]:
 
 
 def _merge(stage: Stage, merged: str, writers: tuple[Task, ...]) -> str:
-    """The reader brings together what several items have computed."""
+    """Return the reader brings together what several items have computed."""
     outputs = ", ".join(f"{_output(writer)}[v]" for writer in writers)
     return (
         f"    for (size_t v = 0; v < vectors && v < BLOCK; ++v)\n        {_merge_call(stage, outputs, f'{merged}[v]')}"
@@ -450,7 +450,7 @@ def _hand_over_table(hand_overs: tuple[HandOver, ...]) -> str:
 
 
 def _constant_table(tables: list[Table]) -> str:
-    """The constants by their names, for the proof."""
+    """Return the constants by their names, for the proof."""
     rows = [
         f'    {{"{table.name}", "{table.values.dtype.str}", {rows}, {columns}, {table.values.dtype.itemsize}, '
         f"{table.name}}},"
@@ -461,7 +461,7 @@ def _constant_table(tables: list[Table]) -> str:
 
 
 def _stage_table(stages: list[tuple[Stage, int]]) -> str:
-    """The stages, each with the item that it belongs to."""
+    """Return the stages, each with the item that it belongs to."""
     rows = [
         f'    {{"{stage.name}", {item}, "{stage.input_dtype.str}", {stage.input_width}, {stage.input_dtype.itemsize}, '
         f'"{stage.output_dtype.str}", {stage.output_width}, {stage.output_dtype.itemsize}, {stage.name}_stage}},'

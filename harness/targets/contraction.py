@@ -14,7 +14,7 @@ DEPTH_LIMIT = 33025  # QGEMM_DEPTH_LIMIT in kernels/c/qgemm.h: 33025 * 255 * 255
 
 
 def offset(layer: Contraction) -> Array:
-    """acc[n] without its sums over a: bias[n] - za * sum_k b[n][k] + depth * za * zb[n], modulo 2^32, uint32 (N,)."""
+    """Return acc[n] without its sums over a: bias[n] - za * sum_k b[n][k] + depth * za * zb[n], uint32 (N,)."""
     centered = layer.weights.astype(np.int64) - layer.weights_zero_point
     constant: Array = (layer.bias - layer.a_zero_point * centered.sum(axis=0)).astype(np.uint32)
     return constant

@@ -118,7 +118,7 @@ def environment(command: Sequence[str]) -> dict[str, str]:
 
 
 def find(profile: Profile) -> Compiler:
-    """The compiler of `profile`.
+    """Return the compiler of `profile`.
 
     ToolError names the package that brings it, RequestError a flag that is not allowed.
     """
@@ -152,7 +152,7 @@ def _command(profile: Profile) -> tuple[str, ...]:
 
 
 def library(profile: Profile, name: str) -> Path:
-    """A library that the profile's compiler brings for its programs; ToolError if it has none of that name."""
+    """Return a library that the profile's compiler brings for its programs; raise ToolError if there is none."""
     found = Path(_output([*_command(profile), f"-print-file-name={name}"]))
     if not found.is_absolute():
         raise ToolError(
@@ -290,7 +290,7 @@ def flags_of(toolchain: Toolchain) -> tuple[str, ...]:
 
 
 def required_glibc(program: Path) -> tuple[int, int] | None:
-    """The newest glibc version whose symbols `program` imports; None if it is linked statically.
+    """Return the newest glibc version whose symbols `program` imports; None if it is linked statically.
 
     Read from the version names in the ELF file's dynamic string table.
     """

@@ -93,12 +93,12 @@ def within_bound(
 
 
 def _shown(vector: Floats32) -> str:
-    """An input in a message: all of a short one, the ends of a long one."""
+    """Return an input in a message: all of a short one, the ends of a long one."""
     return np.array2string(vector, max_line_width=10_000, threshold=16, separator=", ")
 
 
 def _vectors(network: DenseNetwork, dtype: np.dtype[Any]) -> Floats32:
-    """Zeros, the two outermost corners of the box, then vectors uniform over it and, one of four, corners and edges."""
+    """Return zeros, the two outermost corners, then vectors uniform over the box, every fourth a corner or an edge."""
     widths = [len(layer.bias) for layer in network.layers]
     count = min(max(ERRORS // (sum(widths) * max(widths)), FEWEST_VECTORS), MOST_VECTORS)
     low, high = box_of(network).astype(np.float64)
@@ -112,14 +112,14 @@ def _vectors(network: DenseNetwork, dtype: np.dtype[Any]) -> Floats32:
 
 
 def box_of(network: DenseNetwork) -> Floats32:
-    """The input box (2, K): the network's own, or DEFAULT_BOX for every input."""
+    """Return the input box (2, K): the network's own, or DEFAULT_BOX for every input."""
     if network.box is not None:
         return network.box
     return np.repeat(np.array(DEFAULT_BOX, np.float32)[:, None], len(network.layers[0].weight), axis=1)
 
 
 def outputs_of(graph: Graph, onnx_bytes: bytes) -> Callable[[Floats32], Floats64]:
-    """The one output of a float ONNX file in ONNX Runtime, vector by vector: float32 (n, K) -> float64 (n, N)."""
+    """Return the output of a float ONNX file in ONNX Runtime, vector by vector: float32 (n, K) -> float64 (n, N)."""
     session = _session(onnx_bytes, graph.name)
     return lambda vectors: _run(session, graph, vectors, graph.outputs)[0].astype(np.float64)
 
@@ -127,7 +127,7 @@ def outputs_of(graph: Graph, onnx_bytes: bytes) -> Callable[[Floats32], Floats64
 def _run(
     session: onnxruntime.InferenceSession, graph: Graph, vectors: Floats32, names: Sequence[str]
 ) -> tuple[Array, ...]:
-    """Each of the named tensors as (n, N): what the file gives for one vector alone, for each of them."""
+    """Return each of the named tensors as (n, N): what the file gives for one vector alone, for each of them."""
     rows = vectors.astype(graph.dtype).reshape(len(vectors), *graph.input_shape)
     try:
         results = [session.run(names, {graph.input_name: row}) for row in rows]
@@ -202,7 +202,7 @@ def _adversarial_vectors(network: Network) -> Floats32:
 
 
 def _with_outputs(onnx_bytes: bytes, kinds: Mapping[str, np.dtype[Any]]) -> bytes:
-    """The model with these tensors, too, as outputs."""
+    """Return the model with these tensors, too, as outputs."""
     model = onnx.load_model_from_string(onnx_bytes)
     model.graph.output.extend(
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), None)

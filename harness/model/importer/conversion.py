@@ -103,7 +103,7 @@ class Conversion:
         return name
 
     def _renamed_outputs(self) -> dict[str, str]:
-        """The canonical tensors that the file gives out, and their names there."""
+        """Return the canonical tensors that the file gives out, and their names there."""
         outputs: dict[str, str] = {}
         for name in self.graph.outputs:
             root = name
@@ -118,11 +118,11 @@ class Conversion:
         return outputs
 
     def codes(self) -> tuple[str, ...]:
-        """The names of the 8-bit tensors, in the file too."""
+        """Return the names of the 8-bit tensors, in the file too."""
         return tuple(name for name, (dtype, _) in self.types.items() if dtype in CODES)
 
     def model(self) -> onnx.ModelProto:
-        """The finished model, with the outputs of the file."""
+        """Return the finished model, with the outputs of the file."""
         outputs = self._renamed_outputs()
         for node in self.nodes:
             node.input[:] = [outputs.get(name, name) for name in node.input]
@@ -144,12 +144,12 @@ class Conversion:
 
 
 def scalar(link: Link, position: int, what: str, dtypes: Sequence[np.dtype[Any]]) -> Array:
-    """A constant of the node that is one value for the whole tensor, of shape ()."""
+    """Return a constant of the node that is one value for the whole tensor, of shape ()."""
     return np.asarray(link.node.single(position, what, dtypes))
 
 
 def columns(link: Link, values: Array, what: str, width: int) -> Array:
-    """One value for the tensor, of shape (), or one for each column, (width,)."""
+    """Return one value for the tensor, of shape (), or one for each column, (width,)."""
     if values.size == 1:
         return values.reshape(())
     if values.size == width and values.ndim <= 2 and values.shape[-1] == width:
@@ -158,7 +158,7 @@ def columns(link: Link, values: Array, what: str, width: int) -> Array:
 
 
 def factors(link: Link, a: tuple[Array, Array], weight: Array, scale: Array, zero_point: Array) -> Factors:
-    """The factors; scale and zero point of the weights get the same shape, as QGemm wants them."""
+    """Return the factors; scale and zero point of the weights get the same shape, as QGemm wants them."""
     width = weight.shape[1]
     b_scale = columns(link, scale, "scale of the weights", width)
     b_zero_point = columns(link, zero_point, "zero point of the weights", width)
@@ -168,7 +168,7 @@ def factors(link: Link, a: tuple[Array, Array], weight: Array, scale: Array, zer
 
 
 def int32_bias(link: Link, values: Array) -> Array:
-    """An int32 bias as (N,)."""
+    """Return an int32 bias as (N,)."""
     if values.dtype != INT32:
         raise link.node.refusal(f"the bias is {values.dtype}", "an int32 bias")
     try:
@@ -198,7 +198,7 @@ def leave_out_relu(conversion: Conversion, link: Link) -> None:
 
 
 def output_quantisation(link: Link) -> tuple[Array, Array]:
-    """Scale and zero point of a QuantizeLinear, of shape () each."""
+    """Return scale and zero point of a QuantizeLinear, of shape () each."""
     attributes = link.node.attributes({"axis": 1, "saturate": 1, "block_size": 0, "output_dtype": 0, "precision": 0})
     if attributes["block_size"] or attributes["precision"] not in (0, TensorProto.FLOAT):
         raise link.node.refusal("quantises in blocks, or in another precision", "one float32 scale for the tensor")

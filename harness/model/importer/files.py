@@ -166,7 +166,7 @@ def _converted(found: Graph) -> Canonical:
 
 
 def _as_it_is(found: Graph) -> Canonical | None:
-    """The file's own nodes, where they are canonical already; its input is then the only one, and of free number."""
+    """Return the file's own nodes if they are canonical; the only input is then the first, with any batch size."""
     try:
         network = networks.parse(found.model.SerializeToString(), found.name)
     except RequestError:

@@ -32,7 +32,7 @@ ADVICE = {
 
 
 def steps_of(graph: Graph) -> list[Step]:
-    """The network's steps; nodes that do nothing are none.
+    """Return the network's steps; nodes that do nothing are none.
 
     Raises RequestError, with the node and what would be accepted, for all but a chain of dense layers and ReLU.
     """
@@ -56,7 +56,7 @@ def _read(graph: Graph, link: Link) -> list[Step]:
 
 
 def _constant(graph: Graph, link: Link, position: int) -> Array:
-    """A constant of the graph's type, float64; each of its values is one of float32."""
+    """Return a constant of the graph's type, float64; each of its values is one of float32."""
     name = link.node.inputs[position]
     values = link.node.constant(position, "constant", [graph.dtype])
     with np.errstate(over="ignore"):
@@ -88,7 +88,7 @@ def _gemm(graph: Graph, link: Link) -> list[Step]:
 
 
 def _spread(link: Link, values: Array, shape: tuple[int, ...]) -> Floats64:
-    """The constant as one value for each of the vector's, (N,)."""
+    """Return the constant as one value for each of the vector's, (N,)."""
     try:
         return np.broadcast_to(values, shape).reshape(-1).astype(np.float64)
     except ValueError as error:

@@ -92,7 +92,7 @@ class Graph:
         return [value.name for value in self.model.graph.output]
 
     def shape_of(self, constant: str) -> Shape:
-        """The shape of a constant, folded or dequantised."""
+        """Return the shape of a constant, folded or dequantised."""
         known = self.dequantised[constant].codes if constant in self.dequantised else self.constants[constant]
         return known.shape
 
@@ -174,7 +174,7 @@ def _input_type(value: onnx.ValueInfoProto, name: str) -> np.dtype[Any]:
 
 
 def _input_shape(value: onnx.ValueInfoProto, name: str) -> Shape:
-    """The shape for one vector: a free first size is the number of vectors, and here 1."""
+    """Return the shape for one vector: a free first size is the number of vectors, and here 1."""
     sizes = value.type.tensor_type.shape.dim
     shape = tuple(1 if index == 0 and not size.dim_value else int(size.dim_value) for index, size in enumerate(sizes))
     if not 1 <= len(shape) <= 4 or 0 in shape or sum(size > 1 for size in shape) > 1:
@@ -249,7 +249,7 @@ def _move(node: Node) -> Array:
 
 
 def chain(graph: Graph) -> tuple[Link, ...]:
-    """The nodes in order; each reads what the one before it writes, and besides that constants only.
+    """Return the nodes in order; each reads what the one before it writes, and besides that constants only.
 
     Raises RequestError for branches and for shapes that are more than one vector.
     """
@@ -286,7 +286,7 @@ def _output_shape(graph: Graph, node: Node, position: int, shape: Shape) -> Shap
 
 
 def _moved_shape(node: Node, shape: Shape) -> Shape:
-    """The shape after a node that may rename the axes but not reorder the values."""
+    """Return the shape after a node that may rename the axes but not reorder the values."""
     places = np.arange(np.prod(shape)).reshape(shape)
     try:
         moved = MOVES[node.operator](node, places)
@@ -311,7 +311,7 @@ def _broadcast_shape(node: Node, shape: Shape, other: Shape) -> Shape:
 
 
 def _product_shape(graph: Graph, node: Node, position: int, shape: Shape) -> Shape:
-    """The shape of the product of one vector and a constant matrix."""
+    """Return the shape of the product of one vector and a constant matrix."""
     second = PRODUCTS[domain_of(node.proto), node.operator]
     if position not in (0, second):
         raise node.refusal(f"reads the vector as its input {position}", "the vector as a factor, all else constant")
@@ -331,7 +331,7 @@ def _product_shape(graph: Graph, node: Node, position: int, shape: Shape) -> Sha
 
 
 def _factors(graph: Graph, node: Node, position: int, shape: Shape, second: int) -> tuple[Shape, Shape]:
-    """The shapes of the first and the second matrix, after their transposition."""
+    """Return the shapes of the first and the second matrix, after their transposition."""
     constant = graph.shape_of(node.inputs[second if position == 0 else 0])
     left, right = (shape, constant) if position == 0 else (constant, shape)
     flags = {entry.name: entry.i for entry in node.proto.attribute}
@@ -339,7 +339,7 @@ def _factors(graph: Graph, node: Node, position: int, shape: Shape, second: int)
 
 
 def matrix(link: Link, constant: Array) -> Array:
-    """The constant factor of a product as (K, N): vector (K,) @ it = result (N,)."""
+    """Return the constant factor of a product as (K, N): vector (K,) @ it = result (N,)."""
     flags = {entry.name: entry.i for entry in link.node.proto.attribute}
     transposed = flags.get("transB" if link.position == 0 else "transA", 0)
     values = np.atleast_2d(constant.T if transposed else constant)

@@ -58,7 +58,7 @@ class _Lines:
         return RequestError(f"{self._name}: line {number}: {found}", f"expected: {expected}")
 
     def numbers(self, count: int, expected: str) -> Floats64:
-        """The next line's numbers, `count` of them."""
+        """Return the next line's numbers, `count` of them."""
         number, line = self.take(expected)
         fields = [field.strip() for field in line.removesuffix(",").split(",")]
         if len(fields) != count:
@@ -66,7 +66,7 @@ class _Lines:
         return np.array([self._number(field, number, expected) for field in fields])
 
     def sizes(self, count: int, expected: str) -> list[int]:
-        """The next line's whole numbers of 1 or more, `count` of them."""
+        """Return the next line's whole numbers of 1 or more, `count` of them."""
         number, line = self.take(expected)
         fields = line.removesuffix(",").split(",")
         if len(fields) != count or not all(SIZE.fullmatch(field.strip()) for field in fields):
@@ -74,7 +74,7 @@ class _Lines:
         return [int(field) for field in fields]
 
     def take(self, expected: str) -> tuple[int, str]:
-        """The next line and its number."""
+        """Return the next line and its number."""
         number, line = next(self._lines, (self._last, None))
         if line is None:
             raise self.refusal(number, "the file ends", expected)

@@ -176,7 +176,7 @@ def _add(conversion: Conversion, link: Link) -> None:
 
 
 def _input_quantisation(link: Link, codes: np.dtype[Any]) -> tuple[Array, Array]:
-    """Scale and zero point of a DequantizeLinear on activations, of shape () each."""
+    """Return scale and zero point of a DequantizeLinear on activations, of shape () each."""
     attributes = link.node.attributes({"axis": 1, "block_size": 0, "output_dtype": 0})
     if attributes["block_size"] or attributes["output_dtype"] not in (0, TensorProto.FLOAT):
         raise link.node.refusal("dequantises blocks, or not to float32", "one float32 scale for the tensor")

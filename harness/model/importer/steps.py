@@ -65,7 +65,7 @@ Step: TypeAlias = Product | Scaling | Shift | Relu
 
 
 def of_layers(layers: Sequence[Dense]) -> list[Step]:
-    """The steps of the layers themselves."""
+    """Return the steps of the layers themselves."""
     steps: list[Step] = []
     for number, layer in enumerate(layers, start=1):
         steps.append(Product(f"dense_{number}", layer.weight.astype(np.float64), layer.bias.astype(np.float64)))
@@ -74,7 +74,7 @@ def of_layers(layers: Sequence[Dense]) -> list[Step]:
 
 
 def evaluate(steps: Iterable[Step], vectors: Floats64) -> Floats64:
-    """The last values, (n, N), for `vectors` (n, K)."""
+    """Return the last values, (n, N), for `vectors` (n, K)."""
     x = vectors
     for step in steps:
         x = _next(step, x)
@@ -143,7 +143,7 @@ def _gamma(operations: int, unit: float) -> float:
 
 
 def dense_layers(steps: Sequence[Step], width: int, name: str) -> tuple[tuple[Dense, ...], tuple[str, ...]]:
-    """The layers that compute the steps from `width` inputs, and the nodes that were folded into their constants.
+    """Return the layers that compute the steps from `width` inputs, and the nodes folded into their constants.
 
     A product and the shift after it are a layer without change.  Every other scaling or shift is multiplied in float64
     into the product next to it, or into a diagonal one where there is none, and the result rounded to float32 once.
@@ -164,7 +164,7 @@ def dense_layers(steps: Sequence[Step], width: int, name: str) -> tuple[tuple[De
 
 
 def _parts(steps: Iterable[Step]) -> Iterator[list[Step]]:
-    """The steps of each layer: a part ends with Relu, or before a second product."""
+    """Yield the steps of each layer: a part ends with Relu, or before a second product."""
     part: list[Step] = []
     for step in steps:
         if isinstance(step, Product) and any(isinstance(other, Product) for other in part):
@@ -179,7 +179,7 @@ def _parts(steps: Iterable[Step]) -> Iterator[list[Step]]:
 
 
 def _affine(part: Iterable[Step], width: int) -> tuple[Floats64, Floats64]:
-    """The weights (K, N) and the bias (N,) of a part, without its Relu."""
+    """Return the weights (K, N) and the bias (N,) of a part, without its Relu."""
     weight: Floats64 | None = None
     factor, offset = np.ones(width), np.zeros(width)
     for step in part:
@@ -194,7 +194,7 @@ def _affine(part: Iterable[Step], width: int) -> tuple[Floats64, Floats64]:
 
 
 def _folded(part: Sequence[Step]) -> list[str]:
-    """The nodes of a part that are not in its layer as they were."""
+    """Return the nodes of a part that are not in its layer as they were."""
     names = []
     bare = False  # directly after a product without bias, where a shift is its bias
     for step in part:

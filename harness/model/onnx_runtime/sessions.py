@@ -28,7 +28,7 @@ def takes_precision(network: Network, *, x64_quant_precision: bool) -> bool:
 
 
 def session(model: bytes, threads: int, *, x64_quant_precision: bool = False) -> onnxruntime.InferenceSession:
-    """A session on the CPU, with ONNX Runtime's default optimisations and no messages.
+    """Return a session on the CPU, with ONNX Runtime's default optimisations and no messages.
 
     `x64_quant_precision` sets session.x64quantprecision: int8 weights are then converted to uint8, which the
     x86-64 kernels without VNNI multiply without saturation.  It is for uint8 inputs only: ONNX Runtime has no
@@ -47,7 +47,7 @@ def session(model: bytes, threads: int, *, x64_quant_precision: bool = False) ->
 
 
 def with_constants_of_their_own(model: bytes) -> bytes:
-    """The model with a copy of every constant for each node that uses it, whether initializer or Constant node.
+    """Return the model with a copy of every constant for each node that uses it, whether initializer or Constant node.
 
     With session.x64quantprecision, ONNX Runtime converts the constants of each node; it refuses a model
     where it comes to the same constant twice (1.31.1: "Attempt to replace the existing tensor").  It leaves alone, and

@@ -65,7 +65,7 @@ class LayerUse:
 
 
 def layer_uses(network: QuantizedNetwork, batches: Iterable[Sequence[npt.NDArray[np.uint8]]]) -> tuple[LayerUse, ...]:
-    """The input and every layer, with the codes that all `batches`, the uint8 activations (n, N) in order, meet."""
+    """Return the input and every layer, with the codes that all `batches`, uint8 activations (n, N), meet."""
     counts = np.zeros((len(network.layers) + 1, CODE_MAX + 1), np.int64)
     for activations in batches:
         for index, activation in enumerate(activations):  # scores that stay float32 are not among them

@@ -27,14 +27,14 @@ class Codes:
         return -self.zero_point * float(self.scale), (CODE_MAX - self.zero_point) * float(self.scale)
 
     def rounded(self, values: npt.NDArray[np.floating[Any]]) -> Floats32:
-        """`values` after QuantizeLinear and back, float32 of the same shape: clamped, at multiples of the scale."""
+        """Return `values` after QuantizeLinear and back, float32 of the same shape: clamped multiples of the scale."""
         steps = np.rint(values.astype(np.float32) / self.scale)
         clamped = np.clip(steps, -self.zero_point, CODE_MAX - self.zero_point)
         return np.asarray(clamped * self.scale, dtype=np.float32)
 
 
 def codes_for(low: float, high: float) -> Codes:
-    """The finest codes that span low..high and 0; the zero point is 0 where low is not negative.
+    """Return the finest codes that span low..high and 0; the zero point is 0 where low is not negative.
 
     What is always 0, or too small for a normal float32 scale, gets codes that span 0..1.
     """

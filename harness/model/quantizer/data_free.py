@@ -41,7 +41,7 @@ class Choices:
     select: Literal["none", "argmax", "argmin"] = "none"
 
     def document(self) -> dict[str, Any]:
-        """The choices that made a difference."""
+        """Return the choices that made a difference."""
         idle = {"vectors", "seed"} if self.ranges == "bounds" and not self.equalize else set()
         return {key: value for key, value in asdict(self).items() if key not in idle}
 
@@ -75,7 +75,7 @@ def quantize(
 
 
 def _output_codes(ranges: Sequence[Range]) -> Iterator[Codes]:
-    """The codes of every layer's output; RequestError for what float32 does not hold."""
+    """Yield the codes of every layer's output; raise RequestError for what float32 does not hold."""
     for number, (low, high) in enumerate(ranges, start=1):
         if not max(-low, high) < float(np.finfo(np.float32).max):
             raise RequestError(
@@ -86,7 +86,7 @@ def _output_codes(ranges: Sequence[Range]) -> Iterator[Codes]:
 
 
 def _require_box(network: DenseNetwork) -> Floats32:
-    """The box; RequestError where there is none, or one with no vector in it."""
+    """Return the box; raise RequestError where there is none, or one with no vector in it."""
     width = len(network.layers[0].weight)
     how = f"give it with --box LOW:HIGH, or one pair for each of the {width} inputs, in the network's own units"
     box = network.box

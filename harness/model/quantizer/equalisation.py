@@ -20,7 +20,7 @@ _FACTOR_MAX = 2.0**10
 
 
 def equalize(layers: Sequence[Dense], batches: Iterable[Floats32]) -> tuple[Dense, ...]:
-    """The layers with hidden neurons of more equal reach over the vectors (n, K) of all batches.
+    """Return the layers with hidden neurons of more equal reach over the vectors (n, K) of all batches.
 
     Neuron n with a ReLU grows by (greatest reach of its layer / its own) ** EXPONENT, rounded to a power of two: so
     the float network computes the same bits as before, where nothing over- or underflows.
@@ -37,7 +37,7 @@ def equalize(layers: Sequence[Dense], batches: Iterable[Floats32]) -> tuple[Dens
 
 
 def _reaches(layers: Sequence[Dense], batches: Iterable[Floats32]) -> list[Floats32]:
-    """The greatest activation of every hidden neuron, (N,) for each hidden layer."""
+    """Return the greatest activation of every hidden neuron, (N,) for each hidden layer."""
     reaches = [np.zeros(len(layer.bias), np.float32) for layer in layers[:-1]]
     for batch in batches:
         *hidden, _ = activations(layers, batch)
@@ -46,7 +46,7 @@ def _reaches(layers: Sequence[Dense], batches: Iterable[Floats32]) -> list[Float
 
 
 def _factors(reach: Floats32) -> Floats32:
-    """Powers of two (N,); 1 for a neuron that is never active."""
+    """Return powers of two (N,); 1 for a neuron that is never active."""
     active = reach > 0
     ratio = np.where(active, reach.max(initial=0), 1) / np.where(active, reach, 1)
     factor = 2.0 ** np.rint(EXPONENT * np.log2(ratio))

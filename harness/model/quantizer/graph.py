@@ -50,7 +50,7 @@ def to_onnx(
     output_name: str = "scores",
     select: Select | None = None,
 ) -> onnx.ModelProto:
-    """The model: float32 (vectors, K) to float32 scores (vectors, N), and with `select` also its output.
+    """Return the model: float32 (vectors, K) to float32 scores (vectors, N), and with `select` also its output.
 
     Equal arguments give equal bytes.  Names of tensors within give way to the names of inputs and outputs.
     """
@@ -94,7 +94,7 @@ class _Graph:
         self.node("DequantizeLinear", "dequantize_output", [tensor.codes, tensor.scale, tensor.zero_point], scores)
 
     def dense(self, name: str, source: _Tensor, layer: QuantizedDense, output: str) -> _Tensor:
-        """One layer, from codes to codes, or to float32 where it has no output codes."""
+        """Return one layer, from codes to codes, or to float32 where it has no output codes."""
         if len(layer.terms) > 1:
             return self.expansion(name, source, layer, output)
         inputs = self.term(name, source, layer.terms[0], layer.bias)
@@ -106,7 +106,7 @@ class _Graph:
         return tensor
 
     def expansion(self, name: str, source: _Tensor, layer: QuantizedDense, output: str) -> _Tensor:
-        """One layer as the float32 sum of its terms."""
+        """Return one layer as the float32 sum of its terms."""
         order = len(layer.terms)
         total = ""
         for k, term in enumerate(layer.terms, start=1):
@@ -121,7 +121,7 @@ class _Graph:
         return self.quantize(f"{name}_quantize", total, layer.output, output, name)
 
     def term(self, name: str, source: _Tensor, term: Term, bias: npt.NDArray[np.int32] | None) -> list[str]:
-        """The inputs of a QGemm, but for those of its output's codes."""
+        """Return the inputs of a QGemm, but for those of its output's codes."""
         inputs = [
             source.codes,
             source.scale,
@@ -133,13 +133,13 @@ class _Graph:
         return inputs if bias is None else [*inputs, self.constant(f"{name}_bias", bias)]
 
     def quantize(self, node: str, source: str, codes: Codes, output: str, stem: str) -> _Tensor:
-        """QuantizeLinear of a float32 tensor; `stem` names its constants."""
+        """Return QuantizeLinear of a float32 tensor; `stem` names its constants."""
         tensor = self.tensor(output, stem, codes)
         self.node("QuantizeLinear", node, [source, tensor.scale, tensor.zero_point], tensor.codes)
         return tensor
 
     def tensor(self, output: str, stem: str, codes: Codes) -> _Tensor:
-        """The quantised tensor `output` with the constants of its codes."""
+        """Return the quantised tensor `output` with the constants of its codes."""
         scale = self.constant(f"{stem}_scale", codes.scale)
         return _Tensor(output, scale, self.constant(f"{stem}_zero_point", np.uint8(codes.zero_point)))
 
@@ -152,7 +152,7 @@ class _Graph:
         return output
 
     def fresh(self, name: str) -> str:
-        """The name, underscored until no tensor has it."""
+        """Return the name, underscored until no tensor has it."""
         while name in self._taken:
             name += "_"
         self._taken.add(name)

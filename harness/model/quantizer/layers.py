@@ -44,7 +44,7 @@ def quantize_layers(
     kind: WeightKind = "int8-per-column",
     order: int = 1,
 ) -> tuple[QuantizedDense, ...]:
-    """The integer layers, each between the codes that it reads and those that the next one reads, the last `scores`.
+    """Return the integer layers, each between the codes that it reads and those of the next, the last `scores`.
 
     After a ReLU the codes' zero point is 0, so that QGemm's clamp to 0..255 is the ReLU.  Raises RequestError, naming
     the layer, for a ReLU before float32 scores, and for an accumulator that can leave int32.

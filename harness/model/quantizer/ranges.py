@@ -26,7 +26,7 @@ CALIBRATION, FRESH = range(2)
 
 
 def bounds(layers: Sequence[Dense], box: Floats32) -> tuple[Range, ...]:
-    """Ranges that hold for every vector of `box` (2, K), in real numbers and in float32 with any order of the sums."""
+    """Return ranges for every vector of `box` (2, K), in real numbers and in float32 with any order of the sums."""
     low, high = box.astype(np.float64)
     ranges = []
     for layer in layers:
@@ -37,7 +37,7 @@ def bounds(layers: Sequence[Dense], box: Floats32) -> tuple[Range, ...]:
 
 
 def _image(layer: Dense, low: Floats64, high: Floats64) -> tuple[Floats64, Floats64]:
-    """The interval (N,) of every output, widened by what K + 1 float32 roundings can add."""
+    """Return the interval (N,) of every output, widened by what K + 1 float32 roundings can add."""
     weight, bias = layer.weight.astype(np.float64), layer.bias.astype(np.float64)
     rising, falling = np.maximum(weight, 0), np.minimum(weight, 0)
     magnitude = np.maximum(np.abs(low), np.abs(high)) @ np.abs(weight) + np.abs(bias)
@@ -48,7 +48,7 @@ def _image(layer: Dense, low: Floats64, high: Floats64) -> tuple[Floats64, Float
 
 
 def calibrate(layers: Sequence[Dense], batches: Iterable[Floats32]) -> tuple[Range, ...]:
-    """The ranges that the vectors of all `batches`, (n, K) each, meet.
+    """Return the ranges that the vectors of all `batches`, (n, K) each, meet.
 
     Computed in float64: float32 sums depend on the machine's kernels, and the model made here should not.
     """
@@ -65,7 +65,7 @@ def calibrate(layers: Sequence[Dense], batches: Iterable[Floats32]) -> tuple[Ran
 
 
 def drawn(box: Floats32, count: int, seed: int, stream: int) -> Iterator[Floats32]:
-    """`count` vectors uniform over `box` (2, K), in batches float32 (up to BATCH, K); no two streams share any."""
+    """Yield `count` vectors uniform over `box` (2, K), in batches float32 (up to BATCH, K); streams do not overlap."""
     low, high = box.astype(np.float64)
     rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, stream])))
     for start in range(0, count, BATCH):
@@ -74,7 +74,7 @@ def drawn(box: Floats32, count: int, seed: int, stream: int) -> Iterator[Floats3
 
 
 def calibration_vectors(box: Floats32, count: int, seed: int) -> Iterator[Floats32]:
-    """The 2**K corners of `box` (2, K) for up to CORNER_INPUTS_MAX inputs, then `count` vectors drawn from it."""
+    """Yield the 2**K corners of `box` (2, K) for up to CORNER_INPUTS_MAX inputs, then `count` vectors drawn from it."""
     if box.shape[1] <= CORNER_INPUTS_MAX:
         corners = itertools.product(*box.T)
         while batch := list(itertools.islice(corners, BATCH)):

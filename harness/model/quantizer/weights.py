@@ -40,12 +40,12 @@ class Term:
     zero_point: npt.NDArray[Any]
 
     def values(self) -> Floats64:
-        """The values of the integers, (weight - zero_point) * scale, exact in float64 (K, N)."""
+        """Return the values of the integers, (weight - zero_point) * scale, exact in float64 (K, N)."""
         return np.asarray((self.weight.astype(np.float64) - self.zero_point) * self.scale.astype(np.float64))
 
 
 def column_scales(weight: Floats32) -> Floats32:
-    """The scale (N,) of each column of `weight` (K, N): its greatest magnitude is 127 steps.
+    """Return the scale (N,) of each column of `weight` (K, N): its greatest magnitude is 127 steps.
 
     A column without weights takes the greatest of the layer, or 1 where the layer has none either.
     """
@@ -58,7 +58,7 @@ def column_scales(weight: Floats32) -> Floats32:
 
 
 def expand(weight: Floats32, bias_reach: Floats64, kind: WeightKind, order: int) -> tuple[Term, ...]:
-    """The terms R(1) to R(order) of `weight` (K, N):  R(k) = Q(weight - sum_{j < k} Q^-1(R(j))).
+    """Return the terms R(1) to R(order) of `weight` (K, N):  R(k) = Q(weight - sum_{j < k} Q^-1(R(j))).
 
     Equation 1 of the ACAS Xu paper (Yvinec et al., REx).  The greatest error falls by a factor of 254 (int8) or 255
     (uint8) with every term.  `bias_reach` (N,), |bias| / a_scale, widens the first term's scales where the int32 bias
@@ -97,7 +97,7 @@ def _uint8_by_tensor(weight: Floats32, bias_reach: Floats64) -> Term:
 
 
 def _fitted(scale: Any, has_weights: Any, bias_reach: Any) -> Floats32:
-    """The scale, no finer than the bias allows; one that suits the bias alone where there are no weights."""
+    """Return the scale, no finer than the bias allows; one that suits the bias alone where there are no weights."""
     for_weights = np.maximum(scale, bias_reach * 2.0**-_BIAS_BITS)
     for_bias_alone = np.maximum(for_weights * _LEAST_SHARE, bias_reach * 2.0**-_BIAS_BITS_WITHOUT_WEIGHTS)
     return np.asarray(np.where(has_weights | (bias_reach == 0), for_weights, for_bias_alone), dtype=np.float32)

@@ -56,7 +56,7 @@ _COVERED = {
 
 
 def uncovered(message: Message, path: str) -> Iterator[str]:
-    """Everything in a protobuf message of ONNX that the text form has no words for, each by its path."""
+    """Yield everything in a protobuf message of ONNX that the text form has no words for, each by its path."""
     yield from (f"{path}: unknown field {field.field_number}" for field in UnknownFieldSet(message))
     yield from _unknown_type(message, path)
     for name, place, value in _fields(message, path):
@@ -67,7 +67,7 @@ def uncovered(message: Message, path: str) -> Iterator[str]:
 
 
 def leaves(message: Message, path: str) -> Iterator[tuple[str, str]]:
-    """All that a message holds: the path of every field that is no message, and its value in words."""
+    """Yield all that a message holds: the path of every field that is no message, and its value in words."""
     for _, place, value in _fields(message, path):
         yield from leaves(value, place) if isinstance(value, Message) else [(place, repr(value))]
 

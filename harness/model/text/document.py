@@ -14,7 +14,7 @@ from harness.operators.base import Layer
 
 
 def document(network: Network) -> dict[str, Any]:
-    """All facts of a model, for programs; multipliers and other float32 constants with their bits."""
+    """Return all facts of a model, for programs; multipliers and other float32 constants with their bits."""
     normalisation = network.normalisation
     return {
         "model": network.name,
@@ -31,7 +31,7 @@ def document(network: Network) -> dict[str, Any]:
 
 
 def decoded(value: str) -> Any:
-    """A metadata value is a JSON text; one that is not is itself."""
+    """Return a metadata value is a JSON text; one that is not is itself."""
     try:
         return json.loads(value, parse_constant=str)
     except (ValueError, RecursionError):

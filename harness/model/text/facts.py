@@ -32,6 +32,6 @@ def widths(network: Network) -> tuple[int, ...]:
 
 
 def short_widths(sizes: tuple[int, ...]) -> str:
-    """Widths with repeated ones counted: 5-50x8-5."""
+    """Return widths with repeated ones counted: 5-50x8-5."""
     runs = ((size, len(list(run))) for size, run in itertools.groupby(sizes))
     return "-".join(f"{size}x{count}" if count > 1 else str(size) for size, count in runs)

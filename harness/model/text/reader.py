@@ -39,7 +39,7 @@ class Rebuilt:
 
 
 def rebuild(description: Source, weights: Source) -> Rebuilt:
-    """The model that two texts describe.
+    """Return the model that two texts describe.
 
     RequestError with file and line for whatever is not as the format has it, and where the head holds a SHA-256 that
     the weights file or the result does not have.
@@ -54,7 +54,7 @@ def rebuild(description: Source, weights: Source) -> Rebuilt:
 
 
 def read_model(description: Source, weights: Source) -> onnx.ModelProto:
-    """The model that two texts describe, whatever SHA-256 their head holds; RequestError as `rebuild`."""
+    """Return the model that two texts describe, whatever SHA-256 their head holds; raise RequestError as `rebuild`."""
     reader = _Reader(description)
     reader.read(weights)
     return reader.model
@@ -215,7 +215,7 @@ class _Reader:
 
 
 def _lines(source: Source, first: str) -> Iterator[Cursor]:
-    """The lines that say something, after the first, which names the format."""
+    """Yield the lines that say something, after the first, which names the format."""
     lines = source.text.split("\n")
     if lines[0] != first:
         raise Cursor(source.file, 1, lines[0]).error(repr(first))
@@ -273,7 +273,7 @@ def _fill(apart: list[tuple[str, onnx.TensorProto]], weights: Source) -> None:
 
 
 def _row(cursor: Cursor, row: Row, element: str) -> list[np.float32 | int]:
-    """The values of one line of the weights file."""
+    """Return the values of one line of the weights file."""
     cursor.take_sign(row.key)
     cursor.take_sign("=")
     values = []

@@ -35,7 +35,7 @@ class Row:
 
 
 def constants(graph: onnx.GraphProto) -> Iterator[tuple[str, TensorProto]]:
-    """All constant tensors by the names that nodes read: the initializers, then what Constant nodes hold."""
+    """Yield all constant tensors by the names that nodes read: the initializers, then what Constant nodes hold."""
     yield from ((tensor.name, tensor) for tensor in graph.initializer)
     for node in graph.node:
         yield from ((node.output[0], attribute.t) for attribute in node.attribute if attribute.HasField("t"))
@@ -47,13 +47,13 @@ def is_single(dims: Sequence[int]) -> bool:
 
 
 def rows(name: str, element: str, dims: Sequence[int]) -> Iterator[Row]:
-    """The lines of the weights file for a tensor: a row of integers each, or one float32 each."""
+    """Yield the lines of the weights file for a tensor: a row of integers each, or one float32 each."""
     axes, count = (dims, 1) if element == "float32" else (dims[:-1], dims[-1])
     return (Row(name, index, count) for index in _places(axes))
 
 
 def _places(axes: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """All indices, in C order, one by one: a size that was mistyped may be far beyond the memory."""
+    """Yield all indices, in C order, one by one: a size that was mistyped may be far beyond the memory."""
     if not axes:
         yield ()
         return
@@ -69,7 +69,7 @@ def declaration(tensor: TensorProto, name: str | None) -> str:
 
 
 def weight_lines(tensor: TensorProto, name: str, comment: str) -> Iterator[str]:
-    """The lines of the weights file for a tensor."""
+    """Yield the lines of the weights file for a tensor."""
     element = TYPE_NAMES[tensor.data_type]
     lines = list(rows(name, element, tensor.dims))
     key_width, word_width = max((len(row.key) for row in lines), default=0), COLUMN_WIDTHS.get(element, 0)
@@ -80,7 +80,7 @@ def weight_lines(tensor: TensorProto, name: str, comment: str) -> Iterator[str]:
 
 
 def values(tensor: TensorProto) -> Array:
-    """The values of a tensor in a row."""
+    """Return the values of a tensor in a row."""
     dtype = np.dtype(TYPE_NAMES[tensor.data_type]).newbyteorder("<")
     if tensor.HasField("raw_data"):
         return np.frombuffer(tensor.raw_data, dtype)
@@ -112,7 +112,7 @@ def take_declaration(cursor: Cursor, tensor: TensorProto) -> bool:
 
 
 def take_element(cursor: Cursor) -> str:
-    """An element type."""
+    """Return an element type."""
     return cursor.take_choice(tuple(ELEMENT_TYPES), "the element type")
 
 
@@ -123,7 +123,7 @@ def _take_size(cursor: Cursor) -> int:
 
 
 def take_value(cursor: Cursor, element: str) -> np.float32 | int:
-    """A value of this type."""
+    """Return a value of this type."""
     if element == "float32":
         return cursor.take_float()
     limits = np.iinfo(element)

@@ -37,12 +37,12 @@ def weights_path(path: Path) -> Path:
 
 
 def quoted(text: str) -> str:
-    """A text in quotes with JSON's escapes; nothing in it stays invisible or changes the reading direction."""
+    """Return a text in quotes with JSON's escapes; nothing in it stays invisible or changes the reading direction."""
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
 def float_word(value: np.float32) -> str:
-    """The shortest decimal that is this float32 and no other, then its bits: 0.1/0x3dcccccd."""
+    """Return the shortest decimal that is this float32 and no other, then its bits: 0.1/0x3dcccccd."""
     return f"{value!s}/0x{int(value.view(np.uint32)):08x}"
 
 
@@ -88,14 +88,14 @@ class Cursor:
             raise self.error(repr(sign))
 
     def take_word(self, expected: str) -> str:
-        """A bare word."""
+        """Return a bare word."""
         word = self.accept(WORD)
         if word is None:
             raise self.error(expected)
         return word
 
     def accept_text(self, expected: str) -> str | None:
-        """A text in quotes, if one comes next."""
+        """Return a text in quotes, if one comes next."""
         before = self.position
         literal = self.accept(QUOTED)
         if literal is None:
@@ -109,14 +109,14 @@ class Cursor:
         return text
 
     def take_text(self, expected: str) -> str:
-        """A text in quotes."""
+        """Return a text in quotes."""
         text = self.accept_text(expected)
         if text is None:
             raise self.error(f"{expected} in quotes")
         return text
 
     def take_choice(self, choices: Sequence[str], what: str) -> str:
-        """One of `choices`."""
+        """Return one of `choices`."""
         before = self.position
         word = self.accept(WORD)
         if word is None or word not in choices:
@@ -125,7 +125,7 @@ class Cursor:
         return word
 
     def take_integer(self, low: int, high: int) -> int:
-        """An integer from `low` to `high`."""
+        """Return an integer from `low` to `high`."""
         before = self.position
         word = self.accept(WORD) or ""
         if not INTEGER.fullmatch(word) or not low <= int(word) <= high:
@@ -134,7 +134,7 @@ class Cursor:
         return int(word)
 
     def take_float(self) -> np.float32:
-        """A float32: its shortest decimal, and its bits, which only a NaN cannot do without."""
+        """Return a float32: its shortest decimal, and its bits, which only a NaN cannot do without."""
         before = self.position
         match = FLOAT.fullmatch(self.accept(WORD) or "")
         value = _float32(*match.groups()) if match else None
@@ -147,7 +147,7 @@ class Cursor:
         return value
 
     def take_rest(self) -> str:
-        """Whatever is left of the line, without blanks around it."""
+        """Return whatever is left of the line, without blanks around it."""
         text = self.text[self.position :].strip(" ")
         self.position = len(self.text)
         return text
@@ -166,7 +166,7 @@ class Cursor:
 
 
 def _float32(decimal: str, bits: str | None) -> np.float32 | None:
-    """The number that the bits are or, without bits, that the decimal is; None where it is neither."""
+    """Return the number that the bits are or, without bits, that the decimal is; None where it is neither."""
     if bits is not None:
         return np.uint32(int(bits, 16)).view(np.float32)
     try:

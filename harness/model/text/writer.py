@@ -49,7 +49,7 @@ class Description:
 
 
 def describe(network: Network) -> Description:
-    """The two texts of a model, of which it has been checked that they give back the bytes of its ONNX file.
+    """Return the two texts of a model, of which it has been checked that they give back the bytes of its ONNX file.
 
     RequestError, naming it, for whatever the file holds that the text form cannot say.
     """
@@ -191,7 +191,7 @@ def _attribute(attribute: onnx.AttributeProto) -> str:
 
 
 def _weights(model: onnx.ModelProto) -> Lines:
-    """The constants of more than one value."""
+    """Return the constants of more than one value."""
     readers = _readers(model.graph)
     for name, tensor in constants(model.graph):
         if not is_single(tensor.dims):

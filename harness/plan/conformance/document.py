@@ -32,7 +32,7 @@ class Condition:
 
 
 def document(plan: Plan, conditions: Sequence[Condition]) -> dict[str, Any]:
-    """The entry `conformance` of a run document, of one condition or more.
+    """Return the entry `conformance` of a run document, of one condition or more.
 
     executions, events   counts over all conditions
     conforms             whether every observed execution is a path of the net

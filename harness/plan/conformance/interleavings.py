@@ -31,7 +31,7 @@ from harness.plan.plan import Compute, Cross, Plan, Step, Task
 
 
 def check(plan: Plan) -> tuple[PlanDefect, ...]:
-    """All mistakes of `plan`; none if every interleaving of its items computes the network, execution by execution.
+    """Return all mistakes of `plan`; none if every interleaving of its items computes the network in every execution.
 
     The order of steps is looked at only if the plan is well formed, and that of reads and writes only without deadlock.
     """
@@ -52,7 +52,7 @@ def work_together(plan: Plan) -> bool:
 
 
 def _early_reads(plan: Plan, run: _Run) -> Iterator[PlanDefect]:
-    """Reads that may come before the write of the same execution."""
+    """Yield reads that may come before the write of the same execution."""
     for index, sources in enumerate(source_tasks(plan)):
         for source in sorted(set(sources)):
             late = plan.tasks[source].stage - plan.tasks[index].stage
@@ -87,7 +87,7 @@ def _unordered(plan: Plan, written: Task, task: Task) -> str:
 
 
 def _early_writes(plan: Plan, run: _Run) -> Iterator[PlanDefect]:
-    """Writes that may come before all have read what the copy held `buffers` executions ago."""
+    """Yield writes that may come before all have read what the copy held `buffers` executions ago."""
     for reader, sources in enumerate(source_tasks(plan)):
         for source in sorted(set(sources)):
             task, written = plan.tasks[reader], plan.tasks[source]
@@ -109,7 +109,7 @@ def _copies(count: int) -> str:
 
 
 def _early_inputs(plan: Plan) -> Iterator[PlanDefect]:
-    """The main thread fills the one buffer of the input before a tick, for the execution that begins in it."""
+    """Yield the main thread fills the one buffer of the input before a tick, for the execution that begins in it."""
     name = plan.network.input.name
     for task in plan.tasks:
         if name in plan.network.layers[task.layer].sources and task.stage > 0:

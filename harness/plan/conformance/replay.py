@@ -100,7 +100,7 @@ def _gaps(plan: Plan, trace: Trace) -> Iterator[Violation]:
 
 
 def _tokens(plan: Plan, trace: Trace) -> Iterator[Violation]:
-    """Tasks that took a token before it was there."""
+    """Yield tasks that took a token before it was there."""
     columns = {c.step.task: number for number, c in enumerate(trace.columns) if isinstance(c.step, Compute)}
     for place in places_of(plan):
         describe = {"variable": _variable, "free": _free, "input": _input}[place.kind]
@@ -112,7 +112,7 @@ def _tokens(plan: Plan, trace: Trace) -> Iterator[Violation]:
 
 
 def _early(after_ns: Times, begin_ns: Times) -> Iterator[tuple[int, int]]:
-    """(index, by how many ns) of what began before it should; both int64 (n,)."""
+    """Yield (index, by how many ns) of what began before it should; both int64 (n,)."""
     for index in np.flatnonzero(begin_ns < after_ns):
         yield int(index), int(after_ns[index] - begin_ns[index])
 
@@ -142,7 +142,7 @@ def _input(plan: Plan, place: Place, execution: int, early_ns: int) -> str:
 
 
 def _overlaps(plan: Plan, trace: Trace) -> Iterator[Violation]:
-    """Steps of an item that began before the one before them in its schedule had ended."""
+    """Yield steps of an item that began before the one before them in its schedule had ended."""
     for item, entry in enumerate(plan.items):
         rows, columns = _in_order(trace, [number for number, c in enumerate(trace.columns) if c.item == item])
         for index, early_ns in _early(trace.end_ns[rows, columns][:-1], trace.begin_ns[rows, columns][1:]):
@@ -157,7 +157,7 @@ def _overlaps(plan: Plan, trace: Trace) -> Iterator[Violation]:
 
 
 def _in_order(trace: Trace, numbers: Sequence[int]) -> tuple[Times, Times]:
-    """(execution, column) of all steps of an item, in the order of ticks and within them of its schedule."""
+    """Return (execution, column) of all steps of an item, in the order of ticks and within them of its schedule."""
     stages = np.array([trace.columns[number].stage for number in numbers], np.int64)
     rows = np.repeat(np.arange(trace.executions), len(numbers))
     columns = np.tile(np.array(numbers, np.int64), trace.executions)
@@ -166,7 +166,7 @@ def _in_order(trace: Trace, numbers: Sequence[int]) -> tuple[Times, Times]:
 
 
 def _crossings(plan: Plan, trace: Trace) -> Iterator[Violation]:
-    """Items that went on from a hand-over before those had come for whom they must wait."""
+    """Yield items that went on from a hand-over before those had come for whom they must wait."""
     number = {(c.item, c.step): index for index, c in enumerate(trace.columns)}
     for index, hand_over in enumerate(plan.hand_overs):
         everyone = permutations(hand_over.items, 2)

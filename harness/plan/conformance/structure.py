@@ -49,18 +49,18 @@ def source_tasks(plan: Plan) -> tuple[tuple[int, ...], ...]:
 
 
 def step_name(plan: Plan, step: Step) -> str:
-    """The name of the task or the hand-over."""
+    """Return the name of the task or the hand-over."""
     return plan.tasks[step.task].name if isinstance(step, Compute) else plan.hand_overs[step.hand_over].name
 
 
 def item_names(plan: Plan, items: Iterable[int]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """Return `a`, `a and b`, `a, b and c`."""
     *front, last = (plan.items[item].name for item in items)
     return f"{', '.join(front)} and {last}" if front else last
 
 
 def _unknown(plan: Plan) -> Iterator[str]:
-    """Indices that lead nowhere."""
+    """Yield indices that lead nowhere."""
     items, layers = len(plan.items), len(plan.network.layers)
     if len(plan.schedules) != items:
         yield f"{items} items have {len(plan.schedules)} schedules"
@@ -91,7 +91,7 @@ def _names(plan: Plan) -> Iterator[str]:
 
 
 def _columns(plan: Plan) -> Iterator[str]:
-    """Every column of a layer has exactly one writer."""
+    """Yield every column of a layer has exactly one writer."""
     for index, layer in enumerate(plan.network.layers):
         tasks = sorted(plan.tasks_of(index), key=lambda task: (task.start, task.stop))
         for task in tasks:
@@ -139,7 +139,7 @@ def _order(plan: Plan) -> Iterator[str]:
 
 
 def _steps(plan: Plan) -> Iterator[str]:
-    """Every task is computed once, by its own item, and every hand-over crossed once by each of its items."""
+    """Yield every task is computed once, by its own item, and every hand-over crossed once by each of its items."""
     taken = [Counter(schedule) for schedule in plan.schedules]
     for number, task in enumerate(plan.tasks):
         yield from _taken(plan, taken, f"task {task.name}", Compute(number), (task.item,))

@@ -88,7 +88,7 @@ class Trace:
 
 
 def read(path: Path) -> Iterator[Event]:
-    """The events of a trace.jsonl, line by line; BoardError if it cannot be read or a line is none of a trace."""
+    """Yield the events of a trace.jsonl, line by line; raise BoardError for a file or a line that is no trace."""
     try:
         with path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
@@ -98,12 +98,12 @@ def read(path: Path) -> Iterator[Event]:
 
 
 def columns_of(plan: Plan) -> tuple[Column, ...]:
-    """All steps of all items, item by item, in the order of their schedules; hand-overs are in stage 0."""
+    """Return all steps of all items, item by item, in the order of their schedules; hand-overs are in stage 0."""
     return tuple(_column(plan, item, step) for item, schedule in enumerate(plan.schedules) for step in schedule)
 
 
 def arrange(plan: Plan, events: Iterable[Event], executions: int) -> Trace:
-    """The events of so many executions as arrays.
+    """Return the events of so many executions as arrays.
 
     BoardError for an event of a later execution, or of a step that its item does not have.
     """
@@ -142,7 +142,7 @@ def _place(event: Event, numbers: dict[tuple[str, EventKind, str], int], executi
 
 
 def _event(line: str, where: str) -> Event:
-    """One line, of exactly the keys that the board program writes."""
+    """Return one line, of exactly the keys that the board program writes."""
     try:
         entry = parse_json(line)
     except ValueError as error:

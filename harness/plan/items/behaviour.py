@@ -44,7 +44,7 @@ def final_marking(net: Net, reachable: Reachable) -> Check:
 
 
 def name_of(net: Net, transition: int) -> str:
-    """A transition as people know it: with its item."""
+    """Return a transition as people know it: with its item."""
     step = net.transitions[transition]
     return f"{step.name} of {step.colour}" if step.colour else step.name
 

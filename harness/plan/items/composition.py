@@ -63,7 +63,7 @@ def require_network(description: Description, wanted: Graph, parameters: Mapping
 
 
 def check(description: Description, files: Mapping[str, str]) -> tuple[Work, ...]:
-    """All that the items compute, if they compose to the network; else RequestError.
+    """Return all that the items compute, if they compose to the network; else RequestError.
 
     `files` are the items' files by the items' names, for the messages.
     """
@@ -130,7 +130,7 @@ class _Whole:
         return _Whole(graph, external, operations, tables, widths)
 
     def columns(self, name: str) -> Columns:
-        """All of a tensor."""
+        """Return all of a tensor."""
         return Columns(name, 0, self.widths[name])
 
 
@@ -144,7 +144,7 @@ def _width(operation: Operation, widths: Mapping[str, int]) -> int:
 
 
 def _named_columns(operation: Operation) -> tuple[int, int] | None:
-    """The columns of its layer that an operation says it computes, if it says so."""
+    """Return the columns of its layer that an operation says it computes, if it says so."""
     match dict(operation.attributes).get(COLUMNS):
         case (int(start), int(stop)):
             return start, stop
@@ -166,7 +166,7 @@ class _Parts:
         self.works = {(work.item, work.tensor): work for work in self._works()}
 
     def compared(self) -> tuple[Work, ...]:
-        """All that is computed; RequestError if it is not the whole."""
+        """Return all that is computed; raise RequestError if it is not the whole."""
         for name in self.whole.operations:
             self._require_each_once(name)
         for item, graph in self.graphs.items():
@@ -227,7 +227,7 @@ class _Parts:
             self._require_input(work, self._meaning(work.item, given), source)
 
     def _meaning(self, item: str, given: str | tuple[str, ...]) -> _Meaning:
-        """A parameter, or columns, those that follow each other joined."""
+        """Return a parameter, or columns, those that follow each other joined."""
         columns: list[Columns] = []
         for name in (given,) if isinstance(given, str) else given:
             part = self._source(item, name)

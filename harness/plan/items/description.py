@@ -54,7 +54,7 @@ KEYWORDS = frozenset(
 
 
 def describe(plan: Plan) -> Description:
-    """The network of a plan and its items, in the plan's order, with the parameters of both (section IV.B)."""
+    """Return the network of a plan and its items, in the plan's order, with the parameters of both (section IV.B)."""
     network, parameters = describe_network(plan.network)
     steps = _task_steps(plan)
     exchange = _Exchange(plan)
@@ -63,7 +63,7 @@ def describe(plan: Plan) -> Description:
 
 
 def describe_network(network: Network) -> tuple[Graph, dict[str, Array]]:
-    """The graph of whole layers, and its parameters by label."""
+    """Return the graph of whole layers, and its parameters by label."""
     tensors = {layer.output.name: identifier(layer.name) for layer in network.layers}
     sources = {network.input.name: input_identifier(network)} | tensors
     steps = [
@@ -74,7 +74,7 @@ def describe_network(network: Network) -> tuple[Graph, dict[str, Array]]:
 
 
 def refined(plan: Plan) -> Graph:
-    """The network at the level of the plan's tasks: what its items compute together, without their hand-overs."""
+    """Return the network at the level of the plan's tasks: what its items compute, without their hand-overs."""
     return _graph(plan.network, _task_steps(plan), _results(plan, range(len(plan.tasks))))
 
 
@@ -91,7 +91,7 @@ def traces(plan: Plan) -> dict[str, str]:
 
 
 def identifier(name: str) -> str:
-    """The name of a layer, task or item as NNEF can write it: unchanged but for keywords; no two become one."""
+    """Return the name of a layer, task or item as NNEF can write it: unchanged but for keywords; no two become one."""
     return f"{name}_" if name.rstrip("_") in KEYWORDS else name
 
 
@@ -149,13 +149,13 @@ def _joined(sources: Sequence[str | tuple[str, ...]]) -> str | tuple[str, ...]:
 
 
 def _tables(layer: Layer) -> dict[str, Array]:
-    """The constants that are tables, with two axes each, by what they are."""
+    """Return the constants that are tables, with two axes each, by what they are."""
     tables = {role: value for role, value in layer.constants().items() if isinstance(value, np.ndarray)}
     return {role: table if table.ndim == 2 else table.reshape(1, -1) for role, table in tables.items()}
 
 
 def _attributes(layer: Layer, columns: tuple[int, int]) -> dict[str, Value]:
-    """The constants that are numbers; then the columns of a layer that can be split, and the type of the result."""
+    """Return the constants that are numbers; then columns of a layer that can be split, and type of the result."""
     numbers: dict[str, Value] = {
         role: float(value) if isinstance(value, np.float32) else value
         for role, value in layer.constants().items()
@@ -179,7 +179,7 @@ def _variables(steps: Iterable[_Step]) -> Iterator[Variable]:
 
 
 def _outputs(network: Network) -> list[str]:
-    """The tensors that no layer reads: they are the network's results."""
+    """Return the tensors that no layer reads: they are the network's results."""
     read = {name for layer in network.layers for name in layer.sources}
     return [layer.output.name for layer in network.layers if layer.output.name not in read]
 
@@ -196,7 +196,7 @@ def _external(network: Network) -> External:
 
 
 def _title(network: Network) -> str:
-    """The network's name in capitals, which no operation of NNEF is called by."""
+    """Return the network's name in capitals, which no operation of NNEF is called by."""
     name = re.sub(r"[^A-Z0-9]+", "_", network.name.upper()).strip("_")
     return name if name[:1].isalpha() else f"NETWORK_{name}".rstrip("_")
 
@@ -226,7 +226,7 @@ class _Exchange:
         return identifier(self.plan.items[item].name)
 
     def shared(self, task: int) -> Shared:
-        """The declaration of a task's shared variable."""
+        """Return the declaration of a task's shared variable."""
         work = self.plan.tasks[task]
         kind = "integer" if self.plan.network.layers[work.layer].dtype == INT64 else "scalar"
         return Shared(self.names[task], (1, work.stop - work.start), kind)
@@ -242,7 +242,7 @@ class _Exchange:
 
 
 def _item(plan: Plan, item: int, steps: Sequence[_Step], exchange: _Exchange) -> ItemGraph:
-    """The graph of one item, from its schedule."""
+    """Return the graph of one item, from its schedule."""
     tasks = [step.task for step in plan.schedules[item] if isinstance(step, Compute)]
     got: dict[int, None] = {}
     computed: list[Instruction] = []

@@ -81,7 +81,7 @@ def _count(reached: Reachable | None) -> int | None:
 
 
 def _by_structure(network: Net, items: Net) -> str | None:
-    """A counterexample, empty if there is none; None if the nets have conflicts.  Their operations are the same."""
+    """Return a counterexample, empty if there is none; None for nets with conflicts.  Operations must be the same."""
     if conflicts(network) or conflicts(items):
         return None
     for who, net in ((NETWORK, network), (ITEMS, items)):
@@ -122,7 +122,7 @@ class _Difference:
 
 
 def _different_order(network: Net, items: Net) -> str:
-    """A shortest order that one permits and the other does not, in words; empty if there is none."""
+    """Return a shortest order that one permits and the other does not, in words; empty if there is none."""
     positions = {name: bit for bit, (name, _) in enumerate(_operations(network))}
     nets = {NETWORK: network, ITEMS: items}
     before = {who: precedence(net, run(net).path, positions) for who, net in nets.items()}
@@ -174,7 +174,7 @@ def _by_firing(network: Reachable, items: Reachable, limit: int) -> tuple[str | 
 
 
 def _settled(reached: Reachable, markings: Iterable[Marking]) -> Markings:
-    """`markings`, and all that any number of hand-overs can make of them."""
+    """Return `markings`, and all that any number of hand-overs can make of them."""
     found = set(markings)
     queue = list(found)
     while queue:
@@ -186,7 +186,7 @@ def _settled(reached: Reachable, markings: Iterable[Marking]) -> Markings:
 
 
 def _offers(reached: Reachable, markings: Markings) -> dict[str, list[Marking]]:
-    """The operations that can fire, by name, each with the markings after it; END, if nothing might fire any more."""
+    """Return the operations that can fire, by name, each with the markings after it; END if nothing can fire."""
     offers: dict[str, list[Marking]] = {}
     for marking in markings:
         if not reached.enabled[marking]:

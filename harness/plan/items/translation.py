@@ -50,7 +50,7 @@ def translate_items(items: Sequence[ItemGraph], name: str = "items") -> Net:
 
 
 def by_item(items: Sequence[ItemGraph]) -> dict[str, ItemGraph]:
-    """The items by name; RequestError if two have the same."""
+    """Return the items by name; raise RequestError if two have the same."""
     for name, count in Counter(item.item for item in items).items():
         if count > 1:
             raise RequestError(f"item {name} is described {count} times", "one graphitem for each item")
@@ -58,12 +58,12 @@ def by_item(items: Sequence[ItemGraph]) -> dict[str, ItemGraph]:
 
 
 def permit(name: str) -> str:
-    """The place that lets the transition `name` fire once; not a name that a variable can have."""
+    """Return the place that lets the transition `name` fire once; not a name that a variable can have."""
     return f"once({name})"
 
 
 def fixed_places(graphs: Sequence[Graph]) -> frozenset[str]:
-    """The places of a net of `graphs` that hold no tensor of an inference: parameters and permits."""
+    """Return the places of a net of `graphs` that hold no tensor of an inference: parameters and permits."""
     instructions = [instruction for graph in graphs for instruction in graph.instructions]
     parameters = (each.output for each in instructions if isinstance(each, Variable))
     sends = (each.shared for each in instructions if isinstance(each, Send))
@@ -72,7 +72,7 @@ def fixed_places(graphs: Sequence[Graph]) -> frozenset[str]:
 
 
 def final_outputs(graph: Graph) -> tuple[str, ...]:
-    """The outputs of `graph` that are the network's: those that are no shared variables."""
+    """Return the outputs of `graph` that are the network's: those that are no shared variables."""
     shared = {each.name for each in graph.shared} if isinstance(graph, ItemGraph) else set()
     return tuple(name for name in graph.outputs if name not in shared)
 
@@ -89,7 +89,7 @@ class Origins:
         self.sent = {(item, each.shared): each.data for item, each in instructions if isinstance(each, Send)}
 
     def origin(self, item: str, name: str) -> tuple[str, str]:
-        """The item and name where the tensor `name` of `item` comes from; as given, where that leads nowhere."""
+        """Return the item and name where the tensor `name` of `item` comes from; as given, where that leads nowhere."""
         here, seen = (item, name), set[tuple[str, str]]()
         while here in self.gets and here not in seen:
             seen.add(here)
@@ -179,7 +179,7 @@ class _Union:
 
 
 def _uses(graph: Graph) -> Iterator[str]:
-    """Every use that a graph makes of a tensor: by an operation, by a send, as an output of the network."""
+    """Yield every use that a graph makes of a tensor: by an operation, by a send, as an output of the network."""
     for each in graph.instructions:
         if isinstance(each, Operation):
             yield from each.tensors
@@ -189,7 +189,7 @@ def _uses(graph: Graph) -> Iterator[str]:
 
 
 def _with_permits(net: Net) -> Net:
-    """`net`, in which transitions that could fire twice need a permit."""
+    """Return `net`, in which transitions that could fire twice need a permit."""
     twice = set(repeatable(net))
     permits = {index: Tokens(permit(t.name), t.colour) for index, t in enumerate(net.transitions) if index in twice}
     return replace(

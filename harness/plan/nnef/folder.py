@@ -84,7 +84,7 @@ def write(plan: Plan, folder: Path) -> None:
 
 
 def read(folder: Path) -> Plan:
-    """The plan of a folder.
+    """Return the plan of a folder.
 
     RequestError, naming file, item and variable, and in a text line and column, for whatever is missing, cannot be
     read, or does not compose to the network of model.onnx.
@@ -157,7 +157,7 @@ def _require_distinct(path: Path, names: Sequence[str]) -> None:
 
 
 def _read_model(path: Path, settings: _Settings) -> Network:
-    """The network of model.onnx, which must be the file that the plan was made of, its input box and metadata too."""
+    """Return the network of model.onnx, which must be the file of the plan, with its input box and metadata."""
     network = networks.parse(_read_bytes(path), settings.model)
     if network.sha256 != settings.sha256:
         raise RequestError(
@@ -168,7 +168,7 @@ def _read_model(path: Path, settings: _Settings) -> Network:
 
 
 def _read_network(path: Path) -> Graph:
-    """The network's graph, read by this parser, and found valid by the Khronos one."""
+    """Return the network's graph, read by this parser, and found valid by the Khronos one."""
     graph = parser.parse_graph(_read_text(path), str(path))
     try:
         nnef.parse_file(str(path))
@@ -178,7 +178,7 @@ def _read_network(path: Path) -> Graph:
 
 
 def _read_parameters(folder: Path, graphs: dict[str, Graph]) -> dict[str, Array]:
-    """The tables of all variables, by label."""
+    """Return the tables of all variables, by label."""
     tables: dict[str, Array] = {}
     for file, graph in graphs.items():
         for entry in graph.instructions:
@@ -196,7 +196,7 @@ def _read_parameters(folder: Path, graphs: dict[str, Graph]) -> dict[str, Array]
 
 
 def _plan(settings: _Settings, network: Network, works: Iterable[Work], files: dict[str, str]) -> Plan:
-    """The plan whose items do these works."""
+    """Return the plan whose items do these works."""
     items = [Item(item.name, item.target, item.core) for item in settings.items]
     index = {name: number for number, name in enumerate(files)}
     by_layer: dict[str, list[Work]] = {}

@@ -53,12 +53,12 @@ class _Signature:
 
 
 def parse_graph(text: str, file: str) -> Graph:
-    """The network of a `graph.nnef`; `file` is what messages call it."""
+    """Return the network of a `graph.nnef`; `file` is what messages call it."""
     return _Document(text, file, {}).graph()
 
 
 def parse_item(text: str, file: str) -> ItemGraph:
-    """The item of a `graphitem` file; `file` is what messages call it."""
+    """Return the item of a `graphitem` file; `file` is what messages call it."""
     return _Document(text, file, EXCHANGE).item()
 
 
@@ -121,13 +121,13 @@ class _Document:
         self.signatures[name.text] = _signature(known[name.text])
 
     def _interface(self) -> tuple[list[Token], list[Token]]:
-        """The names in `(inputs) -> (outputs)`."""
+        """Return the names in `(inputs) -> (outputs)`."""
         inputs = self._list("(", ")", lambda: self.cursor.take(TokenKind.NAME))
         self.cursor.expect("->")
         return inputs, self._list("(", ")", lambda: self.cursor.take(TokenKind.NAME))
 
     def _list(self, opening: str, closing: str, element: Callable[[], T]) -> list[T]:
-        """Elements between brackets, with commas."""
+        """Return elements between brackets, with commas."""
         self.cursor.expect(opening)
         found = [element()]
         while self.cursor.skip(","):
@@ -237,7 +237,7 @@ class _Document:
         return Operation(target.text, operation.text, tuple(inputs), tuple(constants.items()))
 
     def _argument(self, kind: str, name: str) -> str | tuple[str, ...]:
-        """A tensor, or `concat([...], axis = 1)` of several."""
+        """Return a tensor, or `concat([...], axis = 1)` of several."""
         if not self.cursor.at("concat"):
             return self._tensor(kind, name)
         self.cursor.expect("concat", "(")
@@ -349,7 +349,7 @@ def _choices(names: Iterable[str]) -> str:
 
 
 def _fragment_words(text: str) -> list[Token]:
-    """The words of a fragment from its name on."""
+    """Return the words of a fragment from its name on."""
     cursor = Cursor(text, "")
     cursor.expect("fragment")
     words = []

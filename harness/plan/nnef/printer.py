@@ -31,7 +31,7 @@ INDENT = "    "
 
 
 def graph_text(graph: Graph, parameters: Mapping[str, Array], traces: Mapping[str, str]) -> str:
-    """A `graph.nnef`: valid NNEF 1.0.
+    """Return a `graph.nnef`: valid NNEF 1.0.
 
     `parameters` are those of the labels, of which the text says the types; `traces` is a comment for every operation,
     by the tensor that it gives.
@@ -40,12 +40,12 @@ def graph_text(graph: Graph, parameters: Mapping[str, Array], traces: Mapping[st
 
 
 def item_text(graph: ItemGraph, parameters: Mapping[str, Array], traces: Mapping[str, str]) -> str:
-    """The file of one item, in the paper's syntax; the arguments are those of `graph_text`."""
+    """Return the file of one item, in the paper's syntax; the arguments are those of `graph_text`."""
     return _document(graph, f"graphitem {graph.item} {graph.name}", parameters, traces, graph.shared)
 
 
 def decimal(value: float) -> str:
-    """The shortest decimal that is read as the same float32, with a point or an exponent."""
+    """Return the shortest decimal that is read as the same float32, with a point or an exponent."""
     number = np.float32(value)
     magnitude = abs(float(number))
     if magnitude == 0 or 1e-4 <= magnitude < 1e9:
@@ -71,7 +71,7 @@ def _document(
 def _declarations(
     instructions: Iterable[Instruction], parameters: Mapping[str, Array], shared: Iterable[Shared]
 ) -> str:
-    """The input, the parameters and the shared variables, one a line, the signs of equality below each other."""
+    """Return the input, the parameters and the shared variables, one a line, the signs of equality below each other."""
     lines = []
     for entry in instructions:
         if isinstance(entry, External):
@@ -100,7 +100,7 @@ def _steps(instructions: Iterable[Instruction], traces: Mapping[str, str]) -> It
 
 
 def _operation(operation: Operation) -> str:
-    """`output = operation(tensors,` and the constants on lines of their own if they do not fit."""
+    """Return `output = operation(tensors,` and the constants on lines of their own if they do not fit."""
     head = f"{operation.output} = {operation.operation}("
     tensors = [_tensor(given) for given in operation.inputs]
     constants = [f"{name} = {_value(value)}" for name, value in operation.attributes]
@@ -115,7 +115,7 @@ def _operation(operation: Operation) -> str:
 
 
 def _filled(arguments: Sequence[str], width: int) -> str:
-    """Arguments with commas, in lines of at most `width` where one argument is not longer; none is broken."""
+    """Return arguments with commas, in lines of at most `width` where one argument is not longer; none is broken."""
     lines: list[str] = []
     for number, argument in enumerate(arguments):
         text = argument if number == len(arguments) - 1 else f"{argument},"

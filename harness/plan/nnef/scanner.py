@@ -51,7 +51,7 @@ _WORD = re.compile(
 
 
 def tokens(text: str, file: str) -> Iterator[Token]:
-    """All words of `text`, at last that of kind END; RequestError for a character that begins none."""
+    """Yield all words of `text`, at last that of kind END; raise RequestError for a character that begins none."""
     position, line, line_start = 0, 1, 0
     while position < len(text):
         found = _WORD.match(text, position)
@@ -69,7 +69,7 @@ def tokens(text: str, file: str) -> Iterator[Token]:
 
 
 def refusal(file: str, line: int, column: int, expected: str, hint: str = "") -> RequestError:
-    """The error for a text in which something else was expected."""
+    """Return the error for a text in which something else was expected."""
     return RequestError(f"{file}:{line}:{column}: expected {expected}", hint)
 
 

@@ -58,7 +58,7 @@ class Layout:
 
 
 def lay_out(net: Net, hidden: Collection[str] = ()) -> Layout:
-    """The layout of `net` without the places that are `hidden`."""
+    """Return the layout of `net` without the places that are `hidden`."""
     order = _order(net)
     columns = _columns(net, order)
     rows = _rows(net, order, columns)
@@ -85,13 +85,13 @@ def lay_out(net: Net, hidden: Collection[str] = ()) -> Layout:
 
 
 def _order(net: Net) -> tuple[int, ...]:
-    """The transitions as they can fire, then those that never do."""
+    """Return the transitions as they can fire, then those that never do."""
     path = run(net).path
     return (*path, *(index for index in range(len(net.transitions)) if index not in path))
 
 
 def _sources(net: Net, index: int) -> tuple[int, ...]:
-    """The transitions that put what this one takes."""
+    """Return the transitions that put what this one takes."""
     kinds = (tokens.kind for tokens in net.transitions[index].consumes)
     return tuple(dict.fromkeys(source for kind in kinds for source in net.producers[kind]))
 
@@ -124,7 +124,7 @@ def _rows(net: Net, order: tuple[int, ...], columns: Mapping[int, int]) -> dict[
 def _unfilled(
     net: Net, order: tuple[int, ...], hidden: Collection[str]
 ) -> tuple[dict[str, int], dict[int, tuple[str, ...]]]:
-    """Places that nothing fills: those before an operation, and for every other those above it."""
+    """Return places that nothing fills: those before an operation, and for every other those above it."""
     filled = {place for (place, _), producers in net.producers.items() if producers}
     seen = set(hidden)
     before: dict[str, int] = {}

@@ -89,7 +89,7 @@ class Net:
         return self.marking(self.final)
 
     def marking(self, tokens: Iterable[Tokens]) -> Marking:
-        """The marking with exactly these tokens; KeyError for a kind that the net does not have."""
+        """Return the marking with exactly these tokens; raise KeyError for a kind that the net does not have."""
         return Marking(self._guards + self._packed(tokens))
 
     def tokens(self, marking: Marking) -> tuple[Tokens, ...]:
@@ -107,11 +107,11 @@ class Net:
         return (marking - need) & guards == guards
 
     def enabled(self, marking: Marking) -> tuple[int, ...]:
-        """The indices of all transitions that can fire."""
+        """Return the indices of all transitions that can fire."""
         return tuple(index for index in range(len(self.transitions)) if self.is_enabled(marking, index))
 
     def fire(self, marking: Marking, transition: int) -> Marking:
-        """The marking after the transition with this index; ValueError if it cannot fire."""
+        """Return the marking after the transition with this index; raise ValueError if it cannot fire."""
         if not self.is_enabled(marking, transition):
             raise ValueError(f"transition {self.transitions[transition].name} of net {self.name} is not enabled")
         return Marking(marking + self.changes[transition])

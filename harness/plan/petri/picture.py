@@ -102,7 +102,7 @@ def svg(net: Net, hidden: Collection[str] = ()) -> str:
 
 
 def draw(net: Net, hidden: Collection[str] = ()) -> Picture:
-    """All shapes of `net`; `hidden` names places, such as parameters, that would only clutter it."""
+    """Return all shapes of `net`; `hidden` names places, such as parameters, that would only clutter it."""
     layout = lay_out(net, hidden)
     hues = _hues(net)
     return Picture(

@@ -20,7 +20,7 @@ TOOL, TOOL_VERSION = "harness", "1"
 
 
 def write(net: Net) -> str:
-    """The PNML document, with an XML declaration."""
+    """Return the PNML document, with an XML declaration."""
     root = ET.Element("pnml", xmlns=NAMESPACE)
     element = ET.SubElement(root, "net", id="net", type=NET_TYPE)
     _text(element, "name", net.name)
@@ -38,7 +38,7 @@ def write(net: Net) -> str:
 
 
 def _kinds(net: Net) -> dict[Kind, str]:
-    """An identifier for every place and colour; a place that never holds a token has one without colour."""
+    """Return an identifier for every place and colour; a place that never holds a token has one without colour."""
     used = {place for place, _ in net.kinds}
     unused = [(place, "") for place in net.places if place not in used]
     position = {place: index for index, place in enumerate(net.places)}

@@ -35,7 +35,7 @@ class Reachable:
         return tuple(marking for marking, enabled in self.enabled.items() if not enabled)
 
     def path(self, marking: Marking) -> tuple[str, ...]:
-        """The names of the transitions that lead to `marking`, as few as can be; KeyError if it was not found."""
+        """Return the names of fewest transitions that lead to `marking`; raise KeyError if it was not found."""
         names: list[str] = []
         step = self.steps[marking]
         while step is not None:

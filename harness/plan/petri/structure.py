@@ -56,7 +56,7 @@ def conflicts(net: Net) -> tuple[Conflict, ...]:
 
 
 def repeatable(net: Net) -> tuple[int, ...]:
-    """The transitions that may fire twice: of everything that they take there is enough for that."""
+    """Return the transitions that may fire twice: of everything that they take there is enough for that."""
     supply = _supply(net)
     return tuple(
         index
@@ -126,7 +126,7 @@ def _counts(arcs: tuple[Tokens, ...]) -> dict[Kind, int]:
 
 
 def _several_sources(net: Net) -> Iterator[Conflict]:
-    """Tokens of one kind that come from more than one transition, or from one and the beginning."""
+    """Yield tokens of one kind that come from more than one transition, or from one and the beginning."""
     initially = {tokens.kind for tokens in net.initial}
     for kind, producers in net.producers.items():
         if len(producers) + (kind in initially) > 1:
@@ -135,7 +135,7 @@ def _several_sources(net: Net) -> Iterator[Conflict]:
 
 
 def _competitions(net: Net) -> Iterator[Conflict]:
-    """Tokens of one kind that do not suffice for all that take them."""
+    """Yield tokens of one kind that do not suffice for all that take them."""
     supply, demand = _supply(net), dict.fromkeys(net.kinds, 0)
     for tokens in (tokens for t in net.transitions for tokens in t.consumes):
         demand[tokens.kind] += tokens.count
@@ -153,7 +153,7 @@ def _wait(net: Net, stopped: Run, index: int) -> tuple[Kind, int | None]:
 
 
 def _cycles(waits: Mapping[int, tuple[Kind, int | None]]) -> Iterator[Blockage]:
-    """Every transition waits for one other, so each walk ends at a root or in a cycle."""
+    """Yield every transition waits for one other, so each walk ends at a root or in a cycle."""
     seen: set[int] = set()
     for start in waits:
         walk: list[int] = []

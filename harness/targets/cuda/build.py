@@ -30,7 +30,7 @@ class _Nvrtc:
     """The compiler of CUDA kernels, see KernelCompiler."""
 
     def sources(self, kernels: Sequence[DeviceCode], profile: Profile) -> dict[str, bytes]:
-        """The device code of all items as one text; for a simulation also that, and the list of its kernels."""
+        """Return the device code of all items as one text; for a simulation also that, and the list of its kernels."""
         settings = _settings(profile)
         made = {SOURCE: source(kernels), IMAGES: _images(settings, kernels)}
         if profile.simulated:
@@ -40,7 +40,7 @@ class _Nvrtc:
         return {path: text.encode() for path, text in made.items()}
 
     def identity(self, profile: Profile) -> str:
-        """Version and flags, and a hash of what compiles and inspects: no bundle passes for an older inspection."""
+        """Return version and flags, and a hash of compiler and inspection: an older inspection gives another bundle."""
         settings = _settings(profile)
         read = f"PTX {settings.ptx or 'as compiled'}"
         return " ".join([nvrtc.identity(), *nvrtc.FLAGS, *settings.archs, read, f"[{method(HERE)}]"])
@@ -120,7 +120,7 @@ def _carried(kernels: Sequence[DeviceCode]) -> int:
 
 
 def source(kernels: Sequence[DeviceCode]) -> str:
-    """The text that the compiler is given, of all items together."""
+    """Return the text that the compiler is given, of all items together."""
     headers = sorted({"self_test.cuh", *(code.header for code in kernels)})
     includes = "\n".join(f'#include "{header}"' for header in headers)
     head = "/* The network's device code; network.c names the ONNX node of every layer. */"

@@ -65,7 +65,7 @@ def identity() -> str:
 
 
 def supported() -> tuple[str, ...]:
-    """The GPU architectures that it compiles for: sm_35 and so on."""
+    """Return the GPU architectures that it compiles for: sm_35 and so on."""
     return tuple(f"sm_{arch}" for arch in _checked(_bindings().nvrtcGetSupportedArchs())[0][: _count()])
 
 

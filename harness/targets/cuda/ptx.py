@@ -91,7 +91,7 @@ def inspect(ptx: str) -> None:
 
 
 def for_version(ptx: str, version: str) -> str:
-    """The same PTX for a driver that reads at most `version`, such as 7.4; a driver reads every older one.
+    """Return the same PTX for a driver that reads at most `version`, such as 7.4; a driver reads every older one.
 
     NVRTC 11.8 writes 7.8, whatever the code uses.  A lower version is as true if it has the target and every
     instruction: the line .version is all that changes.  What the compiler wrote is never raised.  ToolError names what

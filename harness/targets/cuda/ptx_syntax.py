@@ -117,7 +117,7 @@ class Module:
 
 
 def parse(ptx: str) -> Module:
-    """The parts of a PTX text; ToolError, with the line, for anything that is not understood."""
+    """Return the parts of a PTX text; ToolError, with the line, for anything that is not understood."""
     cursor = Cursor(ptx)
     version, target = _word(cursor, ".version"), _word(cursor, ".target")
     size = _word(cursor, ".address_size")
@@ -172,7 +172,7 @@ def _values(cursor: Cursor) -> tuple[int, ...]:
 
 
 def _function(cursor: Cursor) -> Iterator[Function]:
-    """A definition; of a mere declaration, nothing: what is called must be defined all the same."""
+    """Yield a definition; of a mere declaration, nothing: what is called must be defined all the same."""
 
     def variable() -> Variable:
         return _variable(cursor)

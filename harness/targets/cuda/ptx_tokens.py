@@ -102,15 +102,15 @@ class Cursor:
         return tuple(found)
 
     def integer(self) -> int:
-        """An integer constant."""
+        """Return an integer constant."""
         return int(self.kind("integer").text.rstrip("U"), 0)
 
     def constant(self) -> int:
-        """An integer constant, or the bits of a floating-point one."""
+        """Return an integer constant, or the bits of a floating-point one."""
         return int.from_bytes(bytes.fromhex(self.take().text[2:])) if self.now.kind == "float" else self.integer()
 
     def since(self, first: Token) -> str:
-        """The source from `first` up to the last token taken, which is left out, in single spaces."""
+        """Return the source from `first` up to the last token taken, which is left out, in single spaces."""
         return " ".join(self._ptx[first.begin : self._tokens[self._at - 1].begin].split())
 
 

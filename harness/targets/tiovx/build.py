@@ -82,7 +82,7 @@ COMPILER = _Tiovx()
 
 
 def _own_kernels(kernels: Sequence[CoreItem], profile: Profile) -> str:
-    """The kernels that the program itself registers, and how long it waits for a core."""
+    """Return the kernels that the program itself registers, and how long it waits for a core."""
     settings = profile.settings("tiovx", TiovxSettings)
     own = any(item.core == MPU for item in kernels)
     functions = "{harness_kernels_register, harness_kernels_unregister}" if own else "{0, 0}"

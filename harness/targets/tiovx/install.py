@@ -83,7 +83,7 @@ class Sdk:
 
 
 def find_sdk(asked: Path | None, profile: Profile, environment: Mapping[str, str] = os.environ) -> Sdk:
-    """The SDK asked for, or named by the profile or by TIOVX_SDK; ToolError says what it lacks and what to do."""
+    """Return the SDK asked for, or named by the profile or by TIOVX_SDK; raise ToolError with what it lacks."""
     given = asked or profile.settings("tiovx", TiovxSettings).sdk or environment.get("TIOVX_SDK")
     if not given:
         raise ToolError(
@@ -224,7 +224,7 @@ def build(sdk: Sdk, log: Path, notify: Notify, timeout_s: float) -> Path:
 
 
 def _built_image(sdk: Sdk) -> Path:
-    """The newest image that carries the digest of the kernels' sources."""
+    """Return the newest image that carries the digest of the kernels' sources."""
     out = sdk.root / "vision_apps" / "out"
     images = sorted(out.glob(f"*/C71/*/release/{IMAGE}"), key=lambda path: path.stat().st_mtime)
     if not images:
@@ -348,7 +348,7 @@ def _ask_to_restart(board: Board) -> None:
 
 
 def _boot(board: Board) -> str:
-    """The kernel's name for the time since it started."""
+    """Return the kernel's name for the time since it started."""
     return reply(board, "cat", "/proc/sys/kernel/random/boot_id")
 
 

@@ -57,7 +57,7 @@ class QGemmLowering(TiovxLowering[QGemm]):
 
 
 def offset(layer: QGemm) -> Array:
-    """acc[n] without its sums over a, modulo 2^32, uint32 (N,); int8 values of a are read as uint8, 128 more."""
+    """Return acc[n] without its sums over a, modulo 2^32, uint32 (N,); int8 values of a are read as uint8, 128 more."""
     shift = FLIP if layer.input.dtype == np.int8 else 0
     return contraction.offset(dataclasses.replace(layer, a_zero_point=layer.a_zero_point + shift))
 

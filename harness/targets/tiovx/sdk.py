@@ -37,7 +37,7 @@ class Sdk:
 
 
 def find(profile: Profile, environment: Mapping[str, str] = os.environ) -> Sdk:
-    """The software of the board's image; ToolError names what is missing, or too old."""
+    """Return the software of the board's image; raise ToolError if something is missing or too old."""
     given = profile.settings("tiovx", TiovxSettings).target_fs or environment.get("TARGET_FS")
     if not given:
         raise ToolError(

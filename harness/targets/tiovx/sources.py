@@ -18,7 +18,7 @@ def kernel_sources() -> dict[str, Path]:
 
 
 def kernels_digest() -> str:
-    """Hexadecimal digits of the SHA-256 over all names and bytes."""
+    """Return hexadecimal digits of the SHA-256 over all names and bytes."""
     digest = hashlib.sha256()
     for name, path in kernel_sources().items():
         digest.update(f"{name}\0".encode() + path.read_bytes() + b"\0")
@@ -26,5 +26,5 @@ def kernels_digest() -> str:
 
 
 def identity_header() -> str:
-    """The text of identity.h, by which the kernels know what they were made of."""
+    """Return the text of identity.h, by which the kernels know what they were made of."""
     return f'/* Generated: what these kernels were made of. */\n#define KERNELS_SOURCES "{kernels_digest()}"\n'

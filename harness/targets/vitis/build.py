@@ -71,7 +71,7 @@ class _Vitis:
         return f"XRT {found} [{method(HERE, Path(threshold_check.__file__))}]"
 
     def flags(self, profile: Profile) -> tuple[str, ...]:
-        """The C++ library, and where XRT's lies."""
+        """Return the C++ library, and where XRT's lies."""
         if profile.simulated:
             return LINKED
         return (*LINKED, *xrt.find(profile).link_flags)
@@ -103,7 +103,7 @@ COMPILER = _Vitis()
 
 
 def fabric_of(kernels: Iterable[Iterable[Kernel]]) -> Fabric:
-    """All kernels of a bundle, of whatever item, as one application for the FPGA."""
+    """Return all kernels of a bundle, of whatever item, as one application for the FPGA."""
     return kernel.fabric_of([each for item in kernels for each in item])
 
 
@@ -143,7 +143,7 @@ def _registry(kernels: Sequence[str]) -> str:
 
 
 def _value(index: int, c_type: str) -> str:
-    """An argument as the kernel takes it."""
+    """Return an argument as the kernel takes it."""
     cast = f"({c_type})(uintptr_t)" if c_type.endswith("*") else f"({c_type})"
     return f"{cast}arguments[{index}]"
 

@@ -42,7 +42,7 @@ class _Array:
 
 
 def generate(item: str, launches: Sequence[Launch]) -> ItemCode:
-    """All of an item: its tasks' code, and what they share."""
+    """Return all of an item: its tasks' code, and what they share."""
     kernels = tuple(map(kernel.of_launch, launches))
     return ItemCode(
         tuple(_task(launch, task) for launch in launches for task in launch),
@@ -57,7 +57,7 @@ def generate(item: str, launches: Sequence[Launch]) -> ItemCode:
 
 
 def _task(launch: Launch, task: TaskView) -> LayerCode:
-    """A task: the first of a launch runs it, each fetches its own output."""
+    """Return a task: the first of a launch runs it, each fetches its own output."""
     name, names, layer = _name(launch), [array.name for array in _arrays(launch)], qgemm.qgemm(task.layer)
     own = output_of(layer)
     lines = [f"    vitis_get(&{name}, {names.index(own)}, {own}, vectors);"]
@@ -82,7 +82,7 @@ def _multiplier(layer: QGemm) -> str:
 
 
 def _arrays(launch: Launch) -> list[_Array]:
-    """The sources from outside, then what the tasks write."""
+    """Return the sources from outside, then what the tasks write."""
     partial, full = (records.made(launch, everything=everything) for everything in (False, True))
     given = records.given(launch)
     types = {source: task.layer.input.dtype for task in launch for source in task.sources}
@@ -116,7 +116,7 @@ def _told(layer: QGemm, tables: Sequence[Table]) -> str:
 
 
 def _stage(of_layer: Stage, launch: Launch, task: TaskView) -> str:
-    """The stage for the proof: the kernel of the schedule, asked for a part of one of its layers."""
+    """Return the stage for the proof: the kernel of the schedule, asked for a part of one of its layers."""
     name, layer = of_layer.name, qgemm.qgemm(task.layer)
     number = next(n for n, other in enumerate(launch) if other is task)
     given = _Array(name, of_layer.input_dtype, of_layer.input_width, "NULL", "0", "0")
@@ -130,7 +130,7 @@ def _stage(of_layer: Stage, launch: Launch, task: TaskView) -> str:
 
 
 def _launch_text(launch: Launch, made_by: Kernel) -> str:
-    """The launch as a value: its arrays, its layers, and how wide its records are."""
+    """Return the launch as a value: its arrays, its layers, and how wide its records are."""
     name, layers = _name(launch), made_by.layers
     partial, full = (records.made(launch, everything=everything).width for everything in (False, True))
     given = records.given(launch).width

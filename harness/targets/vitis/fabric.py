@@ -105,7 +105,7 @@ def _share(needed: float, there: float, unit: str) -> str:
 
 
 def _number(count: float) -> str:
-    """A half where there is one."""
+    """Return a half where there is one."""
     return f"{count:,.1f}".removesuffix(".0")
 
 
@@ -128,13 +128,13 @@ def _of_layer(layer: QGemm) -> Resources:
 
 
 def _memory(words: Array, *, in_bram: bool) -> Resources:
-    """A memory of integers (words, columns)."""
+    """Return a memory of integers (words, columns)."""
     bits = stored_bits(words)
     return Resources(0, 0, block_rams(len(words), bits)) if in_bram else Resources(luts(len(words), bits), 0, 0)
 
 
 def luts(words: int, bits: int) -> int:
-    """LUT6 of a memory, at least: each bit of its words is read into a register, a function of the address.
+    """Return LUT6 of a memory, at least: each bit of its words is read into a register, a function of the address.
 
     Two functions of the same 5 inputs share a LUT; one of more takes one or, if its values permit no less, several.
     """
@@ -142,7 +142,7 @@ def luts(words: int, bits: int) -> int:
 
 
 def block_rams(words: int, bits: int) -> float:
-    """BRAM36 of a memory whose words have these bits, at least, as a word is read in a cycle.
+    """Return BRAM36 of a memory whose words have these bits, at least, as a word is read in a cycle.
 
     A tool may lay several words side by side, so that the geometries of block RAM say no more.
     """
@@ -161,7 +161,7 @@ def stored_bits(words: Array) -> int:
 
 
 def _planes(column: Array) -> Iterator[Array]:
-    """Bit by bit whether it differs from the first word's, bool (words,): a bit and its complement are the same."""
+    """Yield bit by bit whether it differs from the first word's, bool (words,); a bit equals its complement."""
     changed = column ^ column[0]
     bits = int(np.bitwise_or.reduce(np.abs(column))).bit_length() + 1
     return (changed >> bit & 1 == 1 for bit in range(bits))

@@ -185,7 +185,7 @@ def _unload(board: Board) -> None:
 
 
 def _brought_back(board: Board, place: BoardApplications) -> str:
-    """The application from before, loaded again if it can be; in words."""
+    """Return the application from before, loaded again if it can be; in words."""
     if not place.listed.active:
         return "nothing is in the fabric now"
     before = place.listed.active[0]

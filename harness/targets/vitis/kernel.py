@@ -70,7 +70,7 @@ def _digest(sources: dict[str, bytes]) -> str:
 
 
 def words(digest: str) -> list[str]:
-    """The digest as C writes its words of 32 bits."""
+    """Return the digest as C writes its words of 32 bits."""
     return [f"0x{digest[8 * i : 8 * i + 8]}" for i in range(DIGEST_WORDS)]
 
 
@@ -95,7 +95,7 @@ def name_of(launch: Launch) -> str:
 
 
 def of_launch(launch: Launch) -> Kernel:
-    """The kernel that computes all tasks of a launch."""
+    """Return the kernel that computes all tasks of a launch."""
     name, layers = name_of(launch), layers_of(launch)
     held = [qgemm.of_layer(layer) for layer in layers]
     partial, full = (records.flows(launch, everything=everything) for everything in (False, True))
@@ -140,7 +140,7 @@ def _in_range(start: int, stop: int) -> str:
 
 
 def weight_type(weights: Array) -> str:
-    """The smallest C type that holds b - zb."""
+    """Return the smallest C type that holds b - zb."""
     return "int8_t" if weights.min() >= -128 and weights.max() <= 127 else "int16_t"
 
 
@@ -160,7 +160,7 @@ def _rounding_text(layer: QGemm, tables: Sequence[Table]) -> str:
 
 
 def _top(name: str, layers: Sequence[QGemm], held: Sequence[Constants], kept: Sequence[int]) -> str:
-    """The kernel, and its processes, which HLS wants in a function of their own, with streams between them.
+    """Return the kernel, and its processes, which HLS wants in a function of their own, with streams between them.
 
     `kept` is how many elements of a record pass each layer: so many wait for the outputs of the vector before.
     """
@@ -199,7 +199,7 @@ def _top(name: str, layers: Sequence[QGemm], held: Sequence[Constants], kept: Se
 
 
 def _rows(width: int) -> str:
-    """The type of what the sums of a vector pass through."""
+    """Return the type of what the sums of a vector pass through."""
     return f"hls::stream<row<{width}> >" if width <= WIDEST_PIECE else f"wide_rows<{width}>"
 
 
@@ -212,7 +212,7 @@ def _calls(number: int, layer: QGemm) -> tuple[str, str]:
 
 
 def _storage(layer: QGemm, held: Constants) -> list[str]:
-    """Weights and bias of all columns at once, and what of the fabric holds which memory: as fabric.py counts them."""
+    """Return the pragmas of weights and bias, all columns at once, and of the memories, as fabric.py counts them."""
     sums, rounding = f"{layer.name}_sums", f"{layer.name}_rounding"
     lines = [
         f"ARRAY_RESHAPE variable={sums}.weights dim=2 type=complete",

@@ -123,7 +123,7 @@ def _controller(parameters: Mapping[str, str]) -> Controller:
 
 
 def device_tree(app: str, design: Hardware) -> str:
-    """The overlay's source, for `dtc -@`: bitstream, ports, clocks, and the node of XRT's driver."""
+    """Return the overlay's source, for `dtc -@`: bitstream, ports, clocks, and the node of XRT's driver."""
     words = ", ".join(f"<{index} {word:#x}>" for index, word in design.afi)
     clocks = "".join(_clock(number, hertz) for number, hertz in design.clocks_hz)
     return TREE.format(
@@ -166,7 +166,7 @@ def shell() -> str:
 
 
 def image_description(bitstream: str) -> str:
-    """The .bif from which bootgen takes the bitstream."""
+    """Return the .bif from which bootgen takes the bitstream."""
     return f"all:\n{{\n    [destination_device = pl] {bitstream}\n}}\n"
 
 

@@ -49,7 +49,7 @@ class Record:
         return {place.name: place for place in self.places}[name]
 
     def start_of(self, name: str) -> int:
-        """The buffer's first element; KeyError if it is not there."""
+        """Return the buffer's first element; raise KeyError if it is not there."""
         return self.place(name).start
 
 
@@ -86,7 +86,7 @@ class Flow:
 
 
 def kept_ranges(flow: Flow) -> tuple[tuple[int, int], ...]:
-    """The elements of the record before a layer that it lets pass: from, to (excluded), as few ranges as can be."""
+    """Return the elements of the record before a layer that pass it, as few ranges: from, to (excluded)."""
     ranges: list[tuple[int, int]] = []
     for place in flow.kept:
         if ranges and ranges[-1][1] == place.start:

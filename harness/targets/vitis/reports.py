@@ -48,7 +48,7 @@ class Synthesis:
         return tuple(loop for loop in self.loops if loop.interval > 1)
 
     def __str__(self) -> str:
-        """One line for a person."""
+        """Return one line for a person."""
         used = ", ".join(f"{count:,} {name}" for name, count in self.resources.items()) or "no resources reported"
         latency = "of no fixed latency" if self.latency_cycles is None else f"{self.latency_cycles:,} cycles"
         clock = "" if self.clock_ns is None else f", {self.clock_ns:g} ns estimated"
@@ -79,7 +79,7 @@ def synthesis(kernel: str, text: str) -> Synthesis:
 
 
 def _loops(root: ET.Element) -> Iterable[Loop]:
-    """All pipelined loops: of the kernel's modules if they are listed, which the top only repeats, else its own."""
+    """Yield all pipelined loops: of the kernel's modules if they are listed, which the top repeats, else its own."""
     modules = root.findall("ModuleInformation/Module")
     for module in modules or [root]:
         prefix = f"{module.findtext('Name')}/" if modules else ""
@@ -118,7 +118,7 @@ class Timing:
         return min(self.setup_ns, self.hold_ns, self.pulse_ns) >= 0 and self.failing == 0
 
     def __str__(self) -> str:
-        """One line for a person."""
+        """Return one line for a person."""
         slacks = f"WNS {self.setup_ns:g} ns, WHS {self.hold_ns:g} ns, WPWS {self.pulse_ns:g} ns"
         return f"timing met: {slacks}" if self.met else f"timing NOT met: {slacks}, {self.failing:,} failing endpoints"
 
@@ -138,7 +138,7 @@ def timing(text: str) -> Timing:
 
 
 def find_synthesis(kernel: str, folder: Path) -> Synthesis | None:
-    """The report of HLS somewhere below `folder`: that on all modules if there is one, else that on the kernel."""
+    """Return the report of HLS below `folder`: that on all modules if there is one, else that on the kernel."""
     for name in ("csynth.xml", f"{kernel}_csynth.xml"):
         found = sorted(folder.rglob(name))
         if found:

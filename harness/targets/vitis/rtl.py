@@ -58,7 +58,7 @@ class LayerGeometry:
 
 
 def shape(layer: QGemm) -> LayerGeometry:
-    """The layer's shape."""
+    """Return the layer's shape."""
     return LayerGeometry(layer.input.size, layer.size, codes=layer.dtype != np.float32)
 
 
@@ -92,13 +92,13 @@ def parameters(layer: QGemm) -> dict[str, int]:
 
 
 def weight_bits(layer: QGemm) -> int:
-    """8 if all weights less their zero points are int8, else 9."""
+    """Return 8 if all weights less their zero points are int8, else 9."""
     weights = _weights(layer)
     return 8 if weights.min() >= -128 and weights.max() <= 127 else 9
 
 
 def memories(layer: QGemm) -> dict[str, str]:
-    """The files of the layer's folder: name -> text."""
+    """Return the files of the layer's folder: name -> text."""
     bits = weight_bits(layer)
     files = {"weights.mem": _rows(_weights(layer), bits), "bias.mem": _rows(layer.bias[None], 32)}
     if layer.dtype != np.float32:
@@ -119,7 +119,7 @@ def _weights(layer: QGemm) -> Array:
 
 
 def _rows(values: Array, bits: int) -> str:
-    """A line for every row of integers (rows, columns), `bits` bits each, the first column in the lowest."""
+    """Return a line for every row of integers (rows, columns), `bits` bits each, the first column in the lowest."""
     digits = -(-values.shape[1] * bits // 4)
     return "".join(f"{_packed(row, bits):0{digits}x}\n" for row in values.tolist())
 
@@ -130,7 +130,7 @@ def _packed(row: Iterable[int], bits: int) -> int:
 
 
 def synthesis(layer: QGemm, family: str, *options: str) -> str:
-    """Commands for yosys, run in the layer's folder: its module in cells of a family, `xcup` is UltraScale+."""
+    """Return commands for yosys, run in the layer's folder: its module in cells of a family, `xcup` is UltraScale+."""
     chosen = " ".join(f"-set {name} {value}" for name, value in parameters(layer).items())
     return f"""\
 read_verilog -sv -defer {" ".join(f'"{source}"' for source in SOURCES)}

@@ -70,7 +70,7 @@ class Tools:
 
 
 def find(profile: Profile, environment: Mapping[str, str] = os.environ) -> Tools:
-    """The tools named by the profile or the environment; ToolError says what is missing and where it comes from."""
+    """Return the tools named by the profile or the environment; raise ToolError with what is missing and its origin."""
     root = _root(profile, environment)
     platform = _platform(profile, environment)
     compiler = _compiler(root)
@@ -113,7 +113,7 @@ def _platform(profile: Profile, environment: Mapping[str, str]) -> Path:
 
 
 def _neighbours(root: Path) -> Iterator[Path]:
-    """Vitis itself, and its siblings: <top>/Vivado/<version> until 2024, <top>/<version>/Vivado after."""
+    """Yield Vitis itself, and its siblings: <top>/Vivado/<version> until 2024, <top>/<version>/Vivado after."""
     yield root
     for kind in ("Vitis_HLS", "Vivado"):
         yield root.parent.parent / kind / root.name
@@ -131,7 +131,7 @@ def _xrt(environment: Mapping[str, str]) -> list[Path]:
 
 
 def _compiler(root: Path) -> Path:
-    """v++ of the folder that was named, and of no other version."""
+    """Return v++ of the folder that was named, and of no other version."""
     path = root / "bin" / "v++"
     if not os.access(path, os.X_OK):
         raise ToolError(f"{root} is no folder of Vitis: no bin/v++ in it", f"name the one that has it; {GUIDE}")
@@ -139,7 +139,7 @@ def _compiler(root: Path) -> Path:
 
 
 def _tool(name: str, folders: Sequence[Path], hint: str = GUIDE) -> Path:
-    """The program in one of the folders' bin, or on the PATH."""
+    """Return the program in one of the folders' bin, or on the PATH."""
     looked = [folder / "bin" / name for folder in folders]
     found = next((path for path in looked if path.is_file() and os.access(path, os.X_OK)), None) or shutil.which(name)
     if found is None:
@@ -204,7 +204,7 @@ class Package:
 
 
 def package_sha256(fabric: Fabric, tools: Tools, clock_mhz: float) -> str:
-    """The package's name: of all that decides what is in it."""
+    """Return the package's name: of all that decides what is in it."""
     described = {
         "sources": {name: hashlib.sha256(text).hexdigest() for name, text in fabric.sources.items()},
         "kernels": fabric.kernels,
@@ -218,7 +218,7 @@ def package_sha256(fabric: Fabric, tools: Tools, clock_mhz: float) -> str:
 
 
 def find_package(fabric: Fabric, tools: Tools, clock_mhz: float, cache: Path) -> Package | None:
-    """The package if it was built before and is whole."""
+    """Return the package if it was built before and is whole."""
     sha256 = package_sha256(fabric, tools, clock_mhz)
     return _read(cache / "fabric" / sha256[:16], sha256, reused=True)
 
@@ -326,7 +326,7 @@ def _make(work: _Work) -> None:
 
 
 def _compile(work: _Work, kernel: str) -> Path:
-    """A kernel by HLS; the object that v++ links."""
+    """Return a kernel by HLS; the object that v++ links."""
     temporary, made = work.compiled / kernel, work.compiled / f"{kernel}.xo"
     temporary.mkdir()
     command = [
@@ -343,7 +343,7 @@ def _compile(work: _Work, kernel: str) -> Path:
 
 
 def _vpp(work: _Work, temporary: Path, report: Path) -> list[str]:
-    """The beginning of every command line of v++."""
+    """Return the beginning of every command line of v++."""
     report.mkdir()
     return [
         *(str(work.tools.compiler), "-t", "hw", "--platform", str(work.tools.platform), "--save-temps"),
@@ -352,7 +352,7 @@ def _vpp(work: _Work, temporary: Path, report: Path) -> list[str]:
 
 
 def _link(work: _Work, objects: Sequence[Path]) -> Path:
-    """All kernels and the platform, placed and routed; the xclbin with its bitstream."""
+    """Return all kernels and the platform, placed and routed; the xclbin with its bitstream."""
     config, made = work.linked / "link.cfg", work.linked / f"{work.fabric.app}.xclbin"
     config.write_text(link_config(work.fabric.kernels, work.hertz, _memory_ports(work)), encoding="utf-8")
     command = [
@@ -382,7 +382,7 @@ def _memory_ports(work: _Work) -> tuple[str, ...]:
 
 
 def memory_ports(platforminfo: str) -> tuple[str, ...]:
-    """The tags of high performance ports, HP0 to HP3, in what platforminfo says; the coherent ones if it has no other.
+    """Return the tags of high performance ports, HP0 to HP3, from platforminfo; the coherent ones without others.
 
     XRT writes caches back and invalidates them, so that a port need not be coherent.
     """
@@ -391,7 +391,7 @@ def memory_ports(platforminfo: str) -> tuple[str, ...]:
 
 
 def link_config(kernels: Sequence[str], hertz: int, ports: Sequence[str]) -> str:
-    """The configuration of v++ -l: one of each kernel, its clock, its buffers on the ports in turn."""
+    """Return the configuration of v++ -l: one of each kernel, its clock, its buffers on the ports in turn."""
     buffers = [argument.name for argument in ARGUMENTS if argument.is_buffer]
     places = [f"{kernel}_1.{buffer}" for kernel in kernels for buffer in buffers]
     used = [f"sp={place}:{ports[at % len(ports)]}" for at, place in enumerate(places)] if ports else []
@@ -497,7 +497,7 @@ def _put_in_place(made: Path, folder: Path, sha256: str) -> None:
 
 
 def _read(folder: Path, sha256: str, *, reused: bool) -> Package | None:
-    """The package in `folder` if it is complete and unmodified."""
+    """Return the package in `folder` if it is complete and unmodified."""
     try:
         manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         files = {str(name): str(expected) for name, expected in manifest["files"].items()}

@@ -75,7 +75,7 @@ def write(
     arguments: Sequence[Argument] = ARGUMENTS,
     memories: Sequence[str] = MEMORIES,
 ) -> bytes:
-    """The file for kernels of these names, each with one compute unit and all its buffers in the first memory.
+    """Return the file for kernels of these names, each with one compute unit and all its buffers in the first memory.
 
     `digest` (hexadecimal, 32 digits or more) is what its UUID is made of; sections in `without` are left out.
     """
@@ -89,7 +89,7 @@ def write(
 
 
 def uuid_of(digest: str) -> UUID:
-    """The UUID of an xclbin that was made of sources with this digest: its first 32 digits."""
+    """Return the UUID of an xclbin that was made of sources with this digest: its first 32 digits."""
     return UUID(digest[:32])
 
 
@@ -142,7 +142,7 @@ def _connections(units: int, arguments: Sequence[Argument]) -> Iterator[bytes]:
 
 
 def _metadata(kernels: Sequence[str], arguments: Sequence[Argument]) -> bytes:
-    """The XML as v++ writes it, as far as XRT reads it."""
+    """Return the XML as v++ writes it, as far as XRT reads it."""
     project = ET.Element("project", name="network")
     platform = ET.SubElement(project, "platform", vendor="xilinx", boardid="kv260", name=_PLATFORM, featureRomTime="0")
     device = ET.SubElement(platform, "device", name="fpga0", fpgaDevice="zynquplus:xck26:sfvc784:-2LV:c", addrWidth="0")
@@ -245,7 +245,7 @@ def _entries(section: bytes, first: int, entry: struct.Struct) -> Iterator[tuple
 
 
 def _connected(found: Mapping[str, bytes]) -> Collection[tuple[str, int]]:
-    """Names of units with numbers of their arguments that reach a memory that is there."""
+    """Return names of units with numbers of their arguments that reach a memory that is there."""
     memories = [bool(used) for _, used, *_ in _entries(found.get("MEM_TOPOLOGY", b""), _ALIGNMENT, _MEMORY)]
     units = [_text(name) for *_, name in _entries(found.get("IP_LAYOUT", b""), _ALIGNMENT, _UNIT)]
     connections = list(_entries(found.get("CONNECTIVITY", b""), _COUNT.size, _CONNECTION))

@@ -78,7 +78,7 @@ def find(
     notify: Callable[[str], None] = _tell,
     system: Path = SYSTEM,
 ) -> Xrt:
-    """The XRT to build for a profile's board with.
+    """Return the XRT to build for a profile's board with.
 
     Named by vitis.xrt of the profile, or by XRT of the environment: the root of a board's file system or a copy, or
     an installation such as /opt/xilinx/xrt.  Else this machine's if it is the board itself (`system`: its root), or
@@ -126,7 +126,7 @@ def _of_debian(tree: Path) -> Xrt:
 
 
 def _unpacked(packages: Sequence[str], cache: Path, notify: Callable[[str], None]) -> Path:
-    """A folder with the contents of Debian's packages; several processes may ask for it at once."""
+    """Return a folder with the contents of Debian's packages; several processes may ask for it at once."""
     folder = cache / "xrt"
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive(folder / "lock"):
@@ -157,7 +157,7 @@ def _check_headers(folder: Path) -> None:
 
 
 def _library(root: Path, name: str, machine: str) -> Path | None:
-    """The file itself: a link may lead out of a copy."""
+    """Return the file itself: a link may lead out of a copy."""
     triplet = TRIPLETS.get(machine, machine)
     for folder in ("lib", "usr/lib", f"usr/lib/{triplet}", f"lib/{triplet}", "usr/lib64", "opt/xilinx/xrt/lib"):
         for path in sorted((root / folder).glob(f"{name}*")):
