@@ -281,7 +281,7 @@ def _with_stems(layers: Sequence[Layer]) -> tuple[Layer, ...]:
 
 
 def _require_outputs(graph: onnx.GraphProto, layers: Sequence[Layer], name: str) -> None:
-    """Every activation is given out or read by a layer, and nothing else is given out."""
+    """Require that every activation is an output or read by a layer, and that nothing else is an output."""
     outputs = [value.name for value in graph.output]
     needed = {*outputs, *(source for layer in layers for source in layer.sources)}
     unused = [layer for layer in layers if layer.output.name not in needed]
@@ -296,7 +296,7 @@ def _require_outputs(graph: onnx.GraphProto, layers: Sequence[Layer], name: str)
 
 
 def _require_checker(model: onnx.ModelProto, name: str) -> None:
-    """Whatever else ONNX itself finds wrong: types of attributes, missing opset imports, names."""
+    """Refuse whatever else ONNX itself finds wrong: types of attributes, missing opset imports, names."""
     try:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as error:

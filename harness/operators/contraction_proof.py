@@ -126,7 +126,7 @@ def _mixed_accumulators(layer: Contraction) -> Array:
 
 
 def notable_accumulators(layer: Contraction) -> Array:
-    """Within the bounds of each column, int64 (n, N): neighbours of the thresholds, and evenly spread ones."""
+    """Return accumulators within their bounds, int64 (n, N): neighbours of the thresholds, and evenly spread ones."""
     low, high = layer.accumulator_bounds()
     evenly: Array = np.linspace(low, high, EVENLY).astype(np.int64)
     if layer.dtype == np.float32:

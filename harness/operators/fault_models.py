@@ -96,7 +96,7 @@ class Codes:
         return self.saturate(np.rint(np.asarray(v, np.float64)))
 
     def clamp(self, v: Single) -> Single:
-        """Before the rounding; both bounds are exact."""
+        """Clamp v before the rounding; both bounds are exact."""
         return np.clip(v, np.float32(self.low - self.zero_point), np.float32(self.high - self.zero_point))
 
 
@@ -111,7 +111,7 @@ def wrong_roundings(v: Single, codes: Codes) -> Iterator[FaultModel]:
 
 
 def _sums_with_a_half(v: Single, codes: Codes) -> Iterator[FaultModel]:
-    """Rounding by an addition in float32, which is itself rounded: 0.49999997 + 0.5 is 1."""
+    """Yield roundings by an addition in float32, which is itself rounded: 0.49999997 + 0.5 is 1."""
     half, zero_point = np.float32(0.5), np.float32(codes.zero_point)
     floored = np.floor((v + half).astype(np.float64))
     yield FaultModel("rounding is half up by floorf(v + 0.5f)", HALF_TO_EVEN, codes.saturate(floored))

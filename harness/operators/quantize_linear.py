@@ -280,7 +280,7 @@ def _divided(x: Single, scale: np.float32) -> Single:
 
 
 def _without_nan(v: Single) -> Single:
-    """NaN becomes the lowest code."""
+    """Replace NaN, which becomes the lowest code, by minus infinity."""
     return np.where(np.isnan(v), np.float32(-np.inf), v)
 
 

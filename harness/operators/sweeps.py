@@ -50,7 +50,7 @@ class Sweep:
         return Sweep(self.start, np.clip(vectors, 0, self.count))
 
     def within(self, steps: Steps) -> Steps:
-        """Those steps that lie in the sweep: a shorter column runs on beyond its end."""
+        """Return the steps within the sweep: a shorter column continues beyond its end."""
         kept: Steps = steps[steps[:, 1] < self.count[steps[:, 0]]]
         return kept
 

@@ -168,7 +168,7 @@ def _branches(word: str, network: Network, chosen: Sequence[int]) -> dict[int, t
 def _require_work(
     named: Sequence[str], shares: dict[int, tuple[Share, ...]], items: Sequence[str], words: Sequence[str]
 ) -> None:
-    """Every item that the split names has something to do in the end."""
+    """Require that every item that the split names gets a layer."""
     busy = {items[share.item] for parts in shares.values() for share in parts}
     idle = [name for name in named if name not in busy]
     if idle:

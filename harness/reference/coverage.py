@@ -35,7 +35,7 @@ class Coverage:
             room -= self._meters[-1].bits
 
     def add(self, vectors: Array, activations: Sequence[Array]) -> None:
-        """Float32 (n, K) vectors with the right activations of all layers, (n, width) each, in layer order."""
+        """Count float32 (n, K) vectors with the right activations of all layers, (n, width) each, in layer order."""
         written = {layer.output.name: values for layer, values in zip(self._layers, activations, strict=True)}
         written[self._input_name] = vectors
         for layer, meter in zip(self._layers, self._meters, strict=True):

@@ -208,7 +208,7 @@ class _Seeded(Stimuli):
         return vectors
 
     def _place_ties(self, vectors: Vectors, block: int) -> None:
-        """Every vector of the bank once, in the places of ACCUMULATOR_TIE from the first block on."""
+        """Place every vector of the bank once, at the places of ACCUMULATOR_TIE from the first block on."""
         places = self._places(VectorKind.ACCUMULATOR_TIE)
         ties = tie_bank(self._network)[block * len(places) : (block + 1) * len(places)]
         vectors[places[: len(ties)]] = ties

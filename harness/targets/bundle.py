@@ -128,13 +128,13 @@ class Recipe:
         return name_of(hashes, self.compiler.identity, self.compiler.flags, self.inputs)
 
     def write(self, folder: Path) -> None:
-        """The sources."""
+        """Write the sources."""
         for path, content in self.sources.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(content)
 
     def compile(self, folder: Path, sha256: str) -> None:
-        """The program, which calls itself by this hash, and what it brings, out of the sources in `folder`."""
+        """Compile the program, which reports this hash, and its other files from the sources in `folder`."""
         units = dict.fromkeys(Path(path) for path in self.sources if _is_unit(Path(path)))
         include = sorted({Path(path).parent for path in self.sources if path.startswith(("kernels/", "simulators/"))})
         definitions = (*self.definitions, f'BUNDLE_HASH="{sha256}"')
@@ -189,7 +189,7 @@ def method() -> str:
 
 
 def check_targets(plan: Plan, profile: Profile) -> None:
-    """RequestError if the board lacks what items need, or a target cannot compute one of their layers exactly."""
+    """Raise RequestError if the board lacks what items need, or a target cannot compute one of their layers exactly."""
     for item in plan.items:
         if item.core is not None and item.core >= profile.cores:
             raise RequestError(
@@ -295,7 +295,7 @@ def _build(recipe: Recipe, sha256: str, folder: Path) -> None:
 
 
 def _put_in_place(work: Path, folder: Path, sha256: str) -> None:
-    """Unless another process has been faster, whose bundle is the same and may be in use already."""
+    """Rename `work` to `folder`, unless another process was faster, whose equal bundle may be in use already."""
     with exclusive(folder.parent.resolve().with_suffix(".lock")):  # the same by whatever way the cache is reached
         if not _intact(folder, sha256):
             shutil.rmtree(folder, ignore_errors=True)

@@ -378,7 +378,7 @@ def _execution(plan: Plan, task: Task, served: Sequence[Task]) -> str:
 
 
 def _copies(plan: Plan, task: Task, served: Sequence[Task]) -> list[str]:
-    """Under the names that the code uses, the copies that belong to the execution."""
+    """Return the declarations of the copies for the execution, under the names that the code uses."""
     layers = plan.network.layers
     return [
         f"    {C_TYPES[layers[other.layer].dtype.name]} (*{_output(other)})[{other.stop - other.start}] = "

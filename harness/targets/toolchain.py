@@ -301,7 +301,7 @@ def required_glibc(program: Path) -> tuple[int, int] | None:
 
 
 def check_glibc(program: Path, toolchain: Toolchain) -> None:
-    """ToolError if `program` would not start on a board with the profile's glibc."""
+    """Raise ToolError if `program` would not start on a board with the profile's glibc."""
     required = required_glibc(program)
     if required is None or toolchain.glibc is None:
         return

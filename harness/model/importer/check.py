@@ -216,7 +216,7 @@ FUSED = {"QLinearMatMul": "QGemm", "MatMulIntegerToFloat": "QGemm"}
 
 
 def _require_fused(graph: Graph, onnx_bytes: bytes, converted: Canonical) -> None:
-    """ONNX Runtime's optimised graph must have the converted operators, and a bias in QGemm alone."""
+    """Require the converted operators in ONNX Runtime's optimised graph, and a bias in QGemm alone."""
     # DequantizeLinear does not count: it is doubled where two nodes read it, and dropped before ArgMax.
     ignored = {*MOVES, "DequantizeLinear"}
     nodes = [node for node in products.optimised(onnx_bytes, graph.name).graph.node if node.op_type not in ignored]

@@ -375,7 +375,7 @@ def _transpose(node: Node, values: Array) -> Array:
 
 
 def _axes(node: Node) -> tuple[int, ...] | None:
-    """Axes are an attribute before opset 13, an input from then on."""
+    """Return the axes: an attribute before opset 13, an input from then on."""
     if node.has(1):
         return tuple(int(axis) for axis in node.constants[node.inputs[1]].reshape(-1))
     return tuple(node.attributes({"axes": []})["axes"]) or None

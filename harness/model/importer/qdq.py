@@ -74,7 +74,7 @@ def _weights(conversion: Conversion, product: Link) -> Dequantised:
 
 
 def _require_axis(weights: Dequantised, axis: int) -> None:
-    """One scale for each output of the product."""
+    """Require one scale for each output of the product."""
     if weights.axis % weights.codes.ndim != axis:
         raise weights.node.refusal(
             f"has its scales along axis {weights.axis} of the weights, the inputs; onnxruntime would take them for the "
@@ -107,7 +107,7 @@ def _require_no_factor(product: Link, attributes: dict[str, Any]) -> None:
 
 
 def _require_bias_scale(bias: Dequantised, made: Factors) -> None:
-    """The bias must count in float32(a_scale * b_scale), to the bit, from 0."""
+    """Require a bias with exactly the scale float32(a_scale * b_scale) and zero point 0."""
     if bias.codes.dtype != INT32 or bias.zero_point.any():
         raise bias.node.refusal(
             f"the bias is {bias.codes.dtype} with zero point {bias.zero_point.reshape(-1)[0]}; onnxruntime would take "

@@ -138,7 +138,7 @@ def _propagated(step: Step, x: Floats64, errors: _Errors, unit: float, eta: floa
 
 
 def _gamma(operations: int, unit: float) -> float:
-    """Infinite where so many roundings have no bound."""
+    """Return gamma_n; infinite if so many roundings have no bound."""
     return operations * unit / (1 - operations * unit) if operations * unit < 1 else np.inf
 
 

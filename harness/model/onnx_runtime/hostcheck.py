@@ -216,7 +216,7 @@ def random_codes(
 
 
 def _model(product: Product, b: Array) -> bytes:
-    """One QGemm with scales 1 and a float32 output: its accumulators, exact up to 2**24."""
+    """Return a model of one QGemm with scales 1 and a float32 output: its accumulators, exact up to 2**24."""
     zero_points = np.array(product.weights_zero_points, b.dtype)
     of_columns = len(zero_points) > 1
     constants: dict[str, Any] = {

@@ -81,7 +81,7 @@ class _Graph:
         self._taken = set(taken)
 
     def chain(self, network: QuantizedNetwork, source: str, scores: str) -> None:
-        """Everything from the input to the scores."""
+        """Add everything from the input to the scores."""
         *hidden, last = network.layers
         tensor = self.quantize("quantize_input", source, network.input, self.fresh(f"{source}_quantized"), source)
         for number, layer in enumerate(hidden, start=1):

@@ -205,7 +205,7 @@ class _Reader:
             self._tensor_attribute(cursor, node, attribute.t)
 
     def _tensor_attribute(self, cursor: Cursor, node: onnx.NodeProto, tensor: onnx.TensorProto) -> None:
-        """A tensor that a Constant node holds; the weights file calls it by the name of the node's output."""
+        """Read a tensor of a Constant node; the weights file calls it by the name of the node's output."""
         if not node.output:
             raise cursor.error("the node's output above its tensor")
         name = cursor.accept_text("the tensor's name")
@@ -237,7 +237,7 @@ def _set_once(cursor: Cursor, message: Message, name: str, value: str | int) -> 
 
 
 def _take_property(cursor: Cursor, entry: onnx.StringStringEntryProto) -> None:
-    """A key, and its value: in quotes, or after a colon whatever is left of the line."""
+    """Read a key and its value: in quotes, or after a colon the rest of the line."""
     entry.key = cursor.take_text("the key")
     entry.value = cursor.take_rest() if cursor.accept_sign(":") else cursor.take_text("the value after a colon, or")
 

@@ -83,7 +83,7 @@ class Cursor:
         return start
 
     def take_sign(self, sign: str) -> None:
-        """The punctuation `sign`."""
+        """Take the punctuation `sign`."""
         if not self.accept_sign(sign):
             raise self.error(repr(sign))
 
@@ -160,7 +160,7 @@ class Cursor:
         return ended
 
     def take_end(self) -> None:
-        """Nothing more than a comment."""
+        """Require that nothing but a comment is left."""
         if not self.at_end():
             raise self.error("the end of the line or a # comment")
 

@@ -149,7 +149,7 @@ class _Run:
             pass
 
     def ordered(self, first: int, second: int) -> bool:
-        """Does task `first` end before task `second` begins in every tick that has both of their stages?"""
+        """Return whether task `first` ends before task `second` begins in every tick with both of their stages."""
         one, other = self.plan.tasks[first], self.plan.tasks[second]
         if one.item == other.item:
             return self.places[first] < self.places[second]

@@ -84,7 +84,7 @@ def _target(plan: Plan, step: Step) -> tuple[str, int, int]:
 
 
 def _names(plan: Plan) -> Iterator[str]:
-    """Buffers, barriers and flags are found by their names."""
+    """Yield names that occur twice: buffers, barriers and flags are found by their names."""
     for kind, named in (("tasks", plan.tasks), ("hand-overs", plan.hand_overs), ("items", plan.items)):
         counts = Counter(entry.name for entry in named)
         yield from (f"{count} {kind} bear the name {name}" for name, count in counts.items() if count > 1)

@@ -35,7 +35,7 @@ class Waiting:
 
 
 def waiting(plan: Plan, trace: Trace) -> tuple[Waiting, ...]:
-    """Item by item, its hand-overs in the order of its schedule, then the end of its ticks; of a trace without gaps."""
+    """Return for every item its hand-overs in order of its schedule, then the end of its ticks, without gaps."""
     total_ns = int(durations_ns(trace).sum())
     return tuple(_summary(plan.items[item].name, name, times, total_ns) for item, name, times in _times(plan, trace))
 
@@ -57,7 +57,7 @@ def _times(plan: Plan, trace: Trace) -> Iterator[tuple[int, str | None, Times]]:
 
 
 def _ends_of_ticks(plan: Plan, trace: Trace) -> Times:
-    """When each item ended its last step of each tick, int64 (items, ticks); -1 where it had nothing to do."""
+    """Return the end of each item's last step of each tick in ns, int64 (items, ticks); -1 without a step."""
     ends = np.full((len(plan.items), trace.executions + plan.depth - 1), -1, np.int64)
     for number, column in enumerate(trace.columns):
         ticks = ends[column.item, column.stage : column.stage + trace.executions]

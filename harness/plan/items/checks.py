@@ -57,7 +57,7 @@ def examine(items: Sequence[ItemGraph], limit: int = LIMIT) -> Examination:
 
 
 def _assigned_twice(items: Items) -> Iterator[str]:
-    """Within an item no name gets two values; across items a name is the same tensor wherever it appears."""
+    """Yield names with two values within an item, and names of different tensors in different items."""
     meanings: dict[str, dict[object, str]] = defaultdict(dict)
     origins = Origins(items)
     for item, graph in items.items():

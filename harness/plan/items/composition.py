@@ -54,7 +54,7 @@ class Work:
 
 
 def require_network(description: Description, wanted: Graph, parameters: Mapping[str, Array], file: str) -> None:
-    """RequestError unless the network of a description, from `file`, is `wanted` with its `parameters`."""
+    """Raise RequestError unless the network of a description, from `file`, is `wanted` with its `parameters`."""
     whole = _Whole.of(wanted, parameters)
     found = _Parts({"": description.network}, description.parameters, whole, _Reporter({"": file}, "the model"))
     for work in found.compared():
@@ -87,11 +87,11 @@ class _Reporter:
     whole: str
 
     def refuse(self, item: str, what: str, hint: str = "") -> NoReturn:
-        """A mistake in the text of one item."""
+        """Raise the error of a mistake in the text of one item."""
         raise RequestError(f"{self.files[item]}: {f'item {item}: ' if item else ''}{what}", hint)
 
     def refuse_all(self, what: str) -> NoReturn:
-        """A mistake between items, of which `what` names those that it concerns."""
+        """Raise the error of a mistake between items, which `what` names."""
         named = [file for item, file in self.files.items() if item in re.findall(r"\w+", what)]
         raise RequestError(f"{what} ({', '.join(named or self.files.values())})")
 
@@ -198,7 +198,7 @@ class _Parts:
         return Columns(name, start, stop)
 
     def _require_each_once(self, name: str) -> None:
-        """All columns of an operation of the whole are computed, none of them twice."""
+        """Require that all columns of an operation of the whole are computed once."""
         done = 0
         for work in sorted((w for w in self.works.values() if w.columns.layer == name), key=lambda w: w.columns.start):
             if work.columns.start < done:
@@ -213,7 +213,7 @@ class _Parts:
             self.reporter.refuse_all(f"nothing computes {Columns(name, done, start)}")
 
     def _require_operation(self, work: Work, found: Operation) -> None:
-        """An operation is that of the whole, of some columns: on the same tensors, with the same constants."""
+        """Require that an operation computes columns of the whole's: from the same tensors, with the same constants."""
         wanted = self.whole.operations[work.columns.layer]
         self.reporter.require_same(work.item, f"{work.tensor} is computed by", found.operation, wanted.operation)
         constants = dict(found.attributes)
@@ -261,7 +261,7 @@ class _Parts:
             self.reporter.refuse(work.item, f"{work.tensor} reads {_text(found)}, but {self.reporter.whole} {names[0]}")
 
     def _require_table(self, work: Work, variable: Variable, wanted: Array) -> None:
-        """A parameter has the same type, shape and bits."""
+        """Require that a parameter has the same type, shape and bits."""
         found = self.parameters[variable.label]
         what = f"{variable.output} ({variable.label}.dat)"
         self.reporter.require_same(work.item, f"{what} is", _form(found), _form(wanted))
@@ -295,7 +295,7 @@ class _Parts:
             self.reporter.refuse(item, f"{name} {reason} the {what} of {self.graphs[item].name}")
 
     def _require_shape(self, item: str, send: Send) -> None:
-        """All who declare a shared variable give it the shape of what is sent."""
+        """Require that all declarations of a shared variable have the shape of the sent tensor."""
         sent = self._source(item, send.data)
         if isinstance(sent, Variable):
             self.reporter.refuse(

@@ -96,7 +96,7 @@ def identifier(name: str) -> str:
 
 
 def layer_of(tensor: str, layers: Container[str]) -> str | None:
-    """Which of the layers the tensor is or, by its name, is a part of: `dense_1_0` of `dense_1`."""
+    """Return the layer that the tensor is or, by its name, is a part of: `dense_1_0` of `dense_1`."""
     if tensor in layers:
         return tensor
     part = re.fullmatch(r"(.+)_\d+_*", tensor)
@@ -185,7 +185,7 @@ def _outputs(network: Network) -> list[str]:
 
 
 def _results(plan: Plan, tasks: Iterable[int]) -> list[str]:
-    """Which of the tasks give results of the network, by their tensors."""
+    """Return the tasks that compute results of the network, by their tensors."""
     outputs, layers = set(_outputs(plan.network)), plan.network.layers
     named = (plan.tasks[task] for task in tasks)
     return [identifier(task.name) for task in named if layers[task.layer].output.name in outputs]

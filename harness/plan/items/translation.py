@@ -36,12 +36,12 @@ from harness.plan.petri.structure import repeatable
 
 
 def translate(graph: Graph) -> Net:
-    """Translation 1: the net of a whole network, without colours."""
+    """Return translation 1: the net of a whole network, without colours."""
     return _with_permits(_Union(graph.name, {"": graph}).net())
 
 
 def translate_items(items: Sequence[ItemGraph], name: str = "items") -> Net:
-    """Translation 2: the coloured net of several items; colours are the items' names.
+    """Return translation 2: the coloured net of several items; colours are the items' names.
 
     Descriptions with mistakes have a net too, in which something is stuck, left over, or in conflict: see checks.py.
     RequestError if two items have one name.
@@ -143,7 +143,7 @@ class _Union:
         )
 
     def _sync(self, colour: str, send: Send) -> Transition:
-        """Tokens go to the items that both are named by the send and get what it sends."""
+        """Return the transition of a send: tokens go to the items that it names and that get the tensor."""
         handed = (
             tokens
             for reader, name in self.readers[colour, send.shared]

@@ -99,7 +99,7 @@ class _Document:
         return ItemGraph(name, _names(inputs), _names(outputs), instructions, item, tuple(self.shared.values()))
 
     def _head(self) -> None:
-        """The version, the extensions, and the fragments, which are compared with those known."""
+        """Read version, extensions and fragments; compare the fragments with the known ones."""
         cursor = self.cursor
         cursor.expect("version")
         cursor.match(TokenKind.SCALAR, VERSION, ", the version of NNEF")
@@ -258,7 +258,7 @@ class _Document:
         return name.text
 
     def _constants(self, operation: Token, signature: _Signature) -> dict[str, Value]:
-        """`, name = value` for every constant of the operation, once, in any order; in the order of its fragment."""
+        """Read `, name = value` for every constant of the operation; return them in the order of its fragment."""
         found: dict[str, Value] = {}
         while self.cursor.skip(","):
             name = self.cursor.take(TokenKind.NAME, "the name of a constant")
@@ -319,13 +319,13 @@ class _Document:
         return kind
 
     def _give(self, target: Token, kind: str) -> None:
-        """A tensor has its one value from here on."""
+        """Note that a tensor has its value; refuse a second one."""
         if target.text in self.types or target.text in self.shared:
             self.cursor.refuse_at(target, f"a name that is not in use, found {target}", "a tensor has one value")
         self.types[target.text] = kind
 
     def _finish(self, inputs: list[Token], outputs: list[Token]) -> None:
-        """The names of the interface mean something, once each."""
+        """Require that every name of the interface is defined and occurs once."""
         for names in (inputs, outputs):
             listed: set[str] = set()
             for name in names:
@@ -374,7 +374,7 @@ def _signature(text: str) -> _Signature:
 
 
 def _typed_names(cursor: Cursor) -> dict[str, str]:
-    """`(name: type, ...)`."""
+    """Read `(name: type, ...)`."""
     found = {}
     cursor.expect("(")
     while not cursor.skip(")"):

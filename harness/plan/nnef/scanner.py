@@ -121,7 +121,7 @@ class Cursor:
         self.next()
 
     def refuse(self, expected: str, hint: str = "") -> NoReturn:
-        """Something else was expected here."""
+        """Raise the error that something else was expected here."""
         self.refuse_at(self.token, f"{expected}, found {self.token}", hint)
 
     def refuse_at(self, token: Token, expected: str, hint: str = "") -> NoReturn:

@@ -179,7 +179,7 @@ def _places(
 
 
 def _syncs(net: Net, places: Mapping[str, Spot]) -> Iterator[tuple[int, Spot]]:
-    """Side by side above the place whose token they hand on."""
+    """Yield the syncs with their positions: side by side above the place whose token they pass on."""
     count: dict[str, int] = {}
     for index, transition in enumerate(net.transitions):
         place = transition.consumes[0].place if transition.consumes else ""

@@ -118,7 +118,7 @@ def draw(net: Net, hidden: Collection[str] = ()) -> Picture:
 
 
 def _hues(net: Net) -> dict[str, int]:
-    """0 is for no colour."""
+    """Return the hue of every colour; 0 is for no colour."""
     named = [colour for colour in net.colours if colour]
     return {"": 0} | {colour: 1 + index % PALETTE for index, colour in enumerate(named)}
 

@@ -46,7 +46,7 @@ class _Nvrtc:
         return " ".join([nvrtc.identity(), *nvrtc.FLAGS, *settings.archs, read, f"[{method(HERE)}]"])
 
     def flags(self, profile: Profile) -> tuple[str, ...]:  # noqa: ARG002 - of the interface
-        """None: the program loads the driver."""
+        """Return no flags: the program loads the driver."""
         return ()
 
     def deployed(self, profile: Profile) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ def _settings(profile: Profile) -> CudaSettings:
 
 
 def _oldest(settings: CudaSettings) -> str:
-    """Whose PTX every listed GPU can run."""
+    """Return the architecture whose PTX every listed GPU can run."""
     return min(settings.archs, key=lambda arch: int(arch[3:]))
 
 
@@ -170,7 +170,7 @@ def _registry(kernels: Sequence[DeviceCode]) -> str:
 
 
 def _build_stand_in(bundle: Path, settings: CudaSettings, compile_c: CompileC) -> None:
-    """libcuda.so.1 over the same source, which says that it is none."""
+    """Build libcuda.so.1 with the same source, which identifies itself as a simulator."""
     output = bundle / STAND_IN
     output.parent.mkdir(exist_ok=True)
     sources = [Path(REGISTRY), *(path.relative_to(bundle) for path in sorted((bundle / SIMULATION).glob("*.cpp")))]

@@ -115,7 +115,7 @@ def _words(text: bytes) -> str:
 
 
 def _without_comments(ptx: str) -> str:
-    """They count what this process has compiled before: the same source would not have the same output."""
+    """Remove comments, which count earlier compilations: otherwise equal sources have different outputs."""
     return re.sub(r"[ \t]*//.*", "", ptx)
 
 

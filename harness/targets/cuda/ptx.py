@@ -86,7 +86,7 @@ _WRITTEN_EXACTLY = (
 
 
 def inspect(ptx: str) -> None:
-    """ToolError unless each instruction is known and each floating-point one an operation of the specification."""
+    """Raise ToolError unless every instruction is known and every floating-point one is in the specification."""
     _inspect(parse(ptx))
 
 

@@ -150,7 +150,7 @@ def _type(cursor: Cursor) -> str:
 
 
 def _variable(cursor: Cursor) -> Variable:
-    """`.space .align N .type name[count] = {values}`, of which space, type and name must be."""
+    """Read `.space .align N .type name[count] = {values}`, where space, type and name are required."""
     space = cursor.kind("directive")
     if space.text not in MEMORY:
         refuse(space.line, f"unknown state space {space.text}")
@@ -229,7 +229,7 @@ class _Body:
             refuse(instruction.line, f"{instruction.text!r} goes nowhere")
 
     def _block(self) -> None:
-        """Statements up to the closing brace, which is taken."""
+        """Read statements up to the closing brace, and that."""
         while not self._cursor.accept("}"):
             if self._cursor.accept("{"):
                 self._inner()

@@ -41,7 +41,7 @@ class _Tiovx:
         return fixed | {path: text.encode() for path, text in made.items()}
 
     def identity(self, profile: Profile) -> str:
-        """Which TIOVX, in which version; RequestError or ToolError if there is none to build with."""
+        """Return TIOVX and its version; raise RequestError or ToolError if there is none to build with."""
         if profile.toolchain.static:
             raise RequestError(
                 f"board {profile.name}: a static program cannot load TIOVX",
@@ -106,7 +106,7 @@ def _c_files(bundle: Path, folder: Path) -> list[Path]:
 
 
 def _build_double(bundle: Path, firmware: Sequence[Path], compile_c: CompileC) -> None:
-    """libtivision_apps.so, which says that it is none; with the kernels that it has like a firmware."""
+    """Build libtivision_apps.so, which identifies itself as a simulator, with the kernels of a firmware."""
     output = bundle / STAND_IN
     output.parent.mkdir(exist_ok=True)
     registers = ("-DFIRMWARE_KERNELS",) if firmware else ()

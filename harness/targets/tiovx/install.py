@@ -111,7 +111,7 @@ def _check_parts(root: Path) -> None:
 
 
 def _check_version(root: Path) -> None:
-    """Since SDK 7 TIOVX passes pointers between cores as a pointer to a struct."""
+    """Refuse SDKs before 7, whose TIOVX does not pass pointers between cores as a pointer to a struct."""
     if not MODERN.search(_text(root / MEMORY_API)):
         raise ToolError(
             f"{root / MEMORY_API}: this TIOVX is too old: its tivxMemShared2TargetPtr takes no "
@@ -308,7 +308,7 @@ def _send(board: Board, image: Path, copy: PurePosixPath, sha256: str) -> None:
 
 
 def _keep(board: Board, place: InstalledFirmware) -> None:
-    """A copy of the image, under its name only when it is whole."""
+    """Keep a copy of the image, under its name only when it is complete."""
     part = f"{place.backup}.part"
     checked(board, "cp", "-p", str(place.image), part)
     checked(board, "mv", "-f", part, str(place.backup))

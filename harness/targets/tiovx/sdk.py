@@ -71,7 +71,7 @@ def _library(root: Path) -> Path:
 
 
 def _check_headers(headers: Path) -> None:
-    """Those that are included are there, and not too old."""
+    """Require the headers that are included, in a version that is not too old."""
     for name in HEADERS:
         if not (headers / name).exists():
             raise _missing(headers, name)

@@ -57,7 +57,7 @@ class _Vitis:
         return made
 
     def identity(self, profile: Profile) -> str:
-        """Which XRT; RequestError or ToolError if there is none to build with."""
+        """Return the version of XRT; raise RequestError or ToolError if there is none to build with."""
         if profile.toolchain.static:
             raise RequestError(
                 f"board {profile.name}: a static program cannot load XRT", "set static: false in its toolchain"
@@ -159,7 +159,7 @@ def _tried(layers: Sequence[QGemm]) -> list[dict[str, object]]:
 
 
 def _build_double(bundle: Path, fabric: Fabric, profile: Profile, compile_c: CompileC) -> None:
-    """libxrt_coreutil.so.2, which says that it is none, with the kernels in it; the metadata; what it runs on."""
+    """Build libxrt_coreutil.so.2, which identifies itself as a simulator, with kernels, metadata and dependencies."""
     output = bundle / STAND_IN
     output.parent.mkdir(exist_ok=True)
     own = [path.relative_to(bundle) for path in sorted((bundle / SIMULATOR).glob("*.cpp"))]

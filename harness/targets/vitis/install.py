@@ -198,7 +198,7 @@ def _brought_back(board: Board, place: BoardApplications) -> str:
 
 
 def _wait_for_device(board: Board, app: str) -> None:
-    """The overlay's node makes zocl probe, a moment later."""
+    """Wait for the device: zocl probes it shortly after the overlay's node appears."""
     deadline = Deadline.after(DEVICE_TIMEOUT_S)
     while DEVICE not in output(board.run(["ls", DRIVER], COMMAND_TIMEOUT_S)):
         if deadline.passed:

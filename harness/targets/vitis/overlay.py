@@ -103,7 +103,7 @@ def _otherwise(what: str) -> ToolError:
 
 
 def _clocks(processor: Mapping[str, str]) -> dict[int, int]:
-    """Those whose buffer is used and whose frequency is said, in Hz."""
+    """Return the clocks whose buffer is used and whose frequency is stated, in Hz."""
     found: dict[int, int] = {}
     for number in range(CLOCKS):
         frequency = processor.get(f"PSU__CRL_APB__PL{number}_REF_CTRL__ACT_FREQMHZ", "")
@@ -161,7 +161,7 @@ def _gathered(controller: Controller) -> str:
 
 
 def shell() -> str:
-    """shell.json: to Kria's manager this is a whole bitstream with kernels under XRT."""
+    """Return shell.json, which describes a complete bitstream with kernels for XRT to Kria's manager."""
     return json.dumps({"shell_type": "XRT_FLAT", "num_slots": "1"}, indent=1) + "\n"
 
 

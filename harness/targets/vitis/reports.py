@@ -95,7 +95,7 @@ def _resources(root: ET.Element) -> dict[str, int]:
 
 
 def _integer(text: str | None) -> int | None:
-    """Ranges (`948 ~ 4728`) and `undef` are no number."""
+    """Return the number; None for ranges (`948 ~ 4728`) and `undef`."""
     return int(text) if text and re.fullmatch(r"\s*\d+\s*", text) else None
 
 

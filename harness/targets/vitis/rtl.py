@@ -79,7 +79,7 @@ def interval_cycles(shapes: Sequence[LayerGeometry]) -> int:
 
 
 def parameters(layer: QGemm) -> dict[str, int]:
-    """Those of module `layer`, but for the folder of its constants."""
+    """Return the parameters of module `layer`, except the folder of its constants."""
     return {
         "DEPTH": layer.input.size,
         "WIDTH": layer.size,
@@ -108,7 +108,7 @@ def memories(layer: QGemm) -> dict[str, str]:
 
 
 def threshold_levels(thresholds: Array) -> list[Array]:
-    """(N, 255) as a binary search meets them, level s as (N, 2^s):  level[s][n][j] = t[n][(2 j + 1) 2^(7 - s) - 1]."""
+    """Return thresholds (N, 255) in the order of a search, level s as (N, 2^s): t[n][(2 j + 1) 2^(7 - s) - 1]."""
     steps = [1 << (LEVELS - 1 - level) for level in range(LEVELS)]
     return [thresholds[:, step - 1 :: 2 * step] for step in steps]
 

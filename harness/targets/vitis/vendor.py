@@ -404,7 +404,7 @@ def link_config(kernels: Sequence[str], hertz: int, ports: Sequence[str]) -> str
 
 
 def _pack(work: _Work, linked: Path) -> None:
-    """The four files that the board is given."""
+    """Pack the four files for the board."""
     app, tools = work.fabric.app, work.tools
     shutil.copy(_bitstream(work), work.linked / f"{app}.bit")
     (work.linked / f"{app}.bif").write_text(overlay.image_description(f"{app}.bit"), encoding="utf-8")
@@ -486,7 +486,7 @@ def _write_manifest(work: _Work, sha256: str) -> None:
 
 
 def _put_in_place(made: Path, folder: Path, sha256: str) -> None:
-    """Unless another process has been faster, whose package may be in use already."""
+    """Rename `made` to `folder`, unless another process was faster, whose package may be in use already."""
     if _read(folder, sha256, reused=True) is None:
         shutil.rmtree(folder, ignore_errors=True)
     try:

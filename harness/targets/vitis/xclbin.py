@@ -278,7 +278,7 @@ def _parameters(kernel: ET.Element, connected: Collection[tuple[str, int]]) -> t
 
 
 def check(description: Description, kernels: Sequence[str], arguments: Sequence[Argument] = ARGUMENTS) -> None:
-    """ToolError that names the section or kernel that is missing, the kernel too many, or the argument that differs."""
+    """Raise ToolError with the section or kernel that is missing, a surplus kernel, or the argument that differs."""
     complaint = next(_complaints(description, kernels, arguments), None)
     if complaint:
         raise ToolError(f"this xclbin {complaint}", _ADVICE)

@@ -96,7 +96,7 @@ def find(
 
 
 def _in_root(root: Path, machine: str, elsewhere: Callable[[], Path]) -> Xrt:
-    """`elsewhere` is the root with libuuid where this one has none, as an installation of XRT alone."""
+    """Return XRT below a root; `elsewhere` is the root with libuuid if an installation of XRT has none."""
     include = _include(root)
     library = _library(root, LIBRARY, machine)
     if library is None:
@@ -167,7 +167,7 @@ def _library(root: Path, name: str, machine: str) -> Path | None:
 
 
 def _check_machine(library: Path, machine: str) -> None:
-    """XRT of a machine that builds is easily taken for the board's."""
+    """Refuse the XRT of the build machine, which can be mistaken for the board's."""
     with library.open("rb") as file:
         head = file.read(20)
     found = MACHINES.get(int.from_bytes(head[18:20], "little"), "another machine")
