@@ -159,10 +159,10 @@ def single_values(layer: Contraction) -> Iterator[Array]:
 def extremes(layer: Contraction) -> Array:
     """Return codes (n, K) at which each column, and each part of its sum, is largest and smallest; and random ones.
 
-    Of the terms as the specification has them, and of products of the weights as they are stored, with or without the
-    128 that a target may subtract from uint8: zero points can be accounted for afterwards, with the sum of the codes.
-    Also with some codes one nearer to the middle: a sum at its bound may have more factors of 2 than those near it,
-    so that a float32 could hold it, which above 2^24 holds no odd number.
+    The sums are those of the specified terms, and those of products of the stored weights, with or without the 128 that
+    a target may subtract from uint8: a target can correct for zero points afterwards, with the sum of the codes.  Some
+    inputs have some codes one nearer to the middle: a sum at its bound may have more factors of 2 than those near it,
+    so that a float32 could represent it, which above 2^24 represents no odd number.
     """
     limits = np.iinfo(layer.input.dtype)
     stored = layer.weights.astype(np.int32)

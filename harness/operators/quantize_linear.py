@@ -270,7 +270,7 @@ class QuantizeLinear(Layer):
             v = softfloat.round_to_integer(softfloat.divide(softfloat.decode(np.abs(x)), scale))
             return np.sign(x) * v >= targets
 
-        # From the lowest finite number to infinity, which needs no evaluation: it reaches every value.
+        # The range ends at infinity, which reaches every value and needs no evaluation.
         infinity = np.full(len(targets), softfloat.INFINITY_BITS)
         return smallest(reached, 1 - infinity, infinity)
 

@@ -92,7 +92,7 @@ def add(a: Integers, b: Integers) -> npt.NDArray[np.uint32]:
     whole = low.significand << GUARD_BITS
     shift = np.minimum(high.exponent - low.exponent, 2 * GUARD_BITS)  # more leaves nothing, too
     aligned = whole >> shift
-    # Where something is shifted out the sum has 49 bits or more, so that its last one can say "and some more".
+    # If bits are shifted out, the sum has 49 bits or more, so that its last bit can be the sticky bit.
     rest = (aligned << shift != whole).astype(np.int64)
     sums = (high.significand << GUARD_BITS) + np.where((a ^ b) & SIGN_BIT, -aligned - rest, aligned) | rest
     negative = np.where(sums == 0, a & b, larger) & SIGN_BIT != 0

@@ -1,11 +1,11 @@
-"""`Network` x profile -> `Plan`: which item computes which columns of which layers, where items hand over, block size.
+"""`Network` x profile -> `Plan`: the columns of layers that each item computes, the synchronisation, the block size.
 
-A *task* is what one item computes of one layer: all of its columns, or some.  Tasks run in the order of the model.
-Every task writes a buffer that no other writes.  Where a task reads what another item wrote, the two items
-synchronise, unless hand-overs before have ordered the two.  All items start an execution together and end it together,
-so that no buffer is overwritten before it was read.  In a pipeline the tasks have stages, and a stage works on the
-execution before that of the stage before it; no items meet within an execution then, but buffers have copies.
-The plan is a value and printable.
+A *task* is the part of one layer that one item computes: all of its columns, or some.  Tasks run in the order of the
+model.  Every task writes a buffer that no other writes.  If a task reads the output of another item, the two items
+synchronise, unless earlier hand-overs have ordered them.  All items start and end an execution together, so that no
+buffer is overwritten before it was read.  In a pipeline the tasks have stages, and a stage works on the execution
+before that of the previous stage; items then do not synchronise within an execution, but buffers have copies.  The plan
+is a printable value.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def make(
 ) -> Plan:
     """Assign every layer as `split` says, or to the item of `profile` that claims it.
 
-    That is the item that lists its operator, or the first item without a list whose target supports it.  `targets`
+    An item claims a layer if it lists its operator, else the first without a list whose target supports it.  `targets`
     replaces the items' targets, in the profile's order; `split` and `sync` replace the profile's.  The default
     of `block` is that of the profile, or the number of vectors for which its memory budget has room if that is smaller.
     RequestError if an operator has no item, the network does not permit the split, or `targets` has the wrong length.
@@ -288,9 +288,9 @@ def _schedule(
 ) -> tuple[tuple[HandOver, ...], tuple[tuple[Step, ...], ...]]:
     """Return the hand-overs, and the steps of every item.
 
-    Only tasks of one stage hand over to each other: what stages before have written is there since the items last met.
-    Every read comes after its write, and no hand-over can be left out: a task after it would read too early.  Items
-    never wait for each other in a circle, as each takes its steps in one order that is the same for all.
+    Only tasks of one stage synchronise: the output of earlier stages is complete since the end of the last execution.
+    Every read comes after its write, and every hand-over is needed: without it a task would read too early.  Items
+    never deadlock, as all take their steps in the same order.
     """
     sources = [
         [source for source in read if tasks[source].stage == task.stage]
@@ -309,8 +309,8 @@ Meetings: TypeAlias = Mapping[int, AbstractSet[int]]
 def _meetings(tasks: Sequence[Task], read: Sequence[Sequence[int]], item_count: int) -> Schedules:
     """Synchronise by barriers: the writer of a layer meets those that need it directly after that layer.
 
-    A meeting also brings whatever each of the items has done before, so one may serve several reads: as long as a read
-    would come too early a meeting is added for it, then each that the others make needless is taken away.
+    A meeting also orders everything that its items have done before, so one can serve several reads: while a read would
+    come too early, a meeting is added for it; then every redundant meeting is removed.
     """
     walk = _Walk(tasks, read, item_count)
     meetings: dict[int, frozenset[int]] = {}
@@ -347,7 +347,7 @@ class _Walk:
     def early_read(self, meetings: Meetings) -> tuple[int, int] | None:
         """Return the first read that may come before its write: the task that is read, and the reader's item.
 
-        Of several sources the last, as its item has done most by then.
+        Among several sources it is the last, whose item has done most by then.
         """
         done = [0] * self._item_count
         for layer in self.layers:

@@ -31,7 +31,7 @@ INPUTS_AT_ONCE = 1 << 25
 def confirm(network: Network, layer: Layer, abandoned: Event) -> None:
     """Raise ReferenceFailed at the first case, of all there are, in which ONNX Runtime and the specification differ.
 
-    Also as soon as it is `abandoned`.
+    Raise it also when `abandoned` is set.
     """
     sweep, node = layer.sweep(), _node(network, layer)
     if sweep is None:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class OnnxRuntimeReference:
     """A network's activations according to ONNX Runtime's CPU kernels.
 
-    Activations are seen by making them outputs, and an output is something that ONNX Runtime does not optimise away.
-    So the model as its file has it, without them, is kept too: `given_outputs` returns its outputs.
+    Activations become visible as outputs of the model, which ONNX Runtime does not optimise away.  The model of the
+    file, without these outputs, is kept too: `given_outputs` returns its outputs.
 
     `x64_quant_precision` takes effect where all inputs of QGemm are uint8, see `session`.
     Raises RequestError where ONNX Runtime refuses the model.

@@ -205,7 +205,7 @@ class Analysis:
     def reachable(self, names: Iterable[str], stops: Container[str]) -> dict[str, Facts | None]:
         """Return the functions that calls lead to from these, themselves included; None for an imported one.
 
-        What functions among `stops` call is left out.
+        The calls of functions among `stops` are left out.
         """
         found: dict[str, Facts | None] = {}
         todo = list(names)

@@ -605,7 +605,7 @@ ARM_CONVENTION = Convention(
     ("x8",),
 )
 
-# What computes from registers and memory alone.  An instruction with a vector or mask register does, too.
+# Instructions that compute from registers and memory alone, as all with a vector or mask register do.
 _X86_PLAIN = re.compile(
     r"mov|movabs|movs[bwdqx]d?|movzx|movsxd|movbe|lea|add|sub|adc|sbb|inc|dec|neg|not|and|andn|or|xor|x?chg|xchg"
     r"|sh[lr][dx]?|sa[lr]x?|ro[lr]x?|imul|mul|mulx|i?div|c[wd]q?e?|cdqe|cqo|cwde|cwd|cdq|cbw|cmp|test|set\w+|cmov\w+"

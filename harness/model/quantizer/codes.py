@@ -36,7 +36,7 @@ class Codes:
 def codes_for(low: float, high: float) -> Codes:
     """Return the finest codes that span low..high and 0; the zero point is 0 where low is not negative.
 
-    What is always 0, or too small for a normal float32 scale, gets codes that span 0..1.
+    A range of 0 alone, or too small for a normal float32 scale, gets codes that span 0..1.
     """
     low, high = min(low, 0.0), max(high, 0.0)
     scale = np.float32((high - low) / CODE_MAX)

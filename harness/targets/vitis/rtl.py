@@ -67,8 +67,8 @@ def latency_cycles(shapes: Sequence[LayerGeometry]) -> int:
 
     R[first] + sum_l (3 + 9 where l ends with codes, + N[l])
 
-    What passes a layer has left it before its sums do.  Where each layer reads what the one before it writes and no
-    more, K[l + 1] = N[l], this is sum_l (K[l] + 3 + 9 where l ends with codes) + N[last].
+    Elements that pass a layer leave it before its sums.  If each layer reads only the output of the layer before it,
+    K[l + 1] = N[l], this is sum_l (K[l] + 3 + 9 where l ends with codes) + N[last].
     """
     return shapes[0].record + sum(each.pipeline_cycles + each.width for each in shapes)
 
