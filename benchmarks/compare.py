@@ -44,7 +44,7 @@ def make_array(dtype: str, size: int) -> Array:
 
 
 def with_differences(array: Array) -> Array:
-    """A copy in which every DIFFERENCES_APART-th element differs in its lowest bit."""
+    """Return a copy in which every DIFFERENCES_APART-th element differs in its lowest bit."""
     changed = array.copy()
     bits = changed.reshape(-1).view(f"u{changed.itemsize}")
     bits[DIFFERENCES_APART - 1 :: DIFFERENCES_APART] ^= 1
@@ -63,7 +63,7 @@ def measure(expected: Array, actual: Array, repetitions: int) -> Result:
 
 
 def measure_all(size: int, repetitions: int) -> list[Result]:
-    """Every type, identical and differing."""
+    """Return every type, identical and differing."""
     results = []
     for dtype in DTYPES:
         expected = make_array(dtype, size)

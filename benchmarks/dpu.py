@@ -44,7 +44,7 @@ class Changed:
 
 
 def shifted(layer: QGemm) -> QGemm:
-    """The layer with the nearest powers of two, on a logarithmic scale."""
+    """Return the layer with the nearest powers of two, on a logarithmic scale."""
     powers = np.exp2(np.rint(np.log2(layer.multiplier.astype(np.float64)))).astype(np.float32)
     return dataclasses.replace(layer, multiplier=powers)
 

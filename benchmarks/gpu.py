@@ -124,7 +124,7 @@ def compile_s(made: Plan, board: Profile, times: int) -> float:
 
 
 def no_c(sources: Sequence[Path], output: Path, *flags: str) -> None:
-    """A GPU needs no stand-in."""
+    """Leave the GPU without a stand-in."""
 
 
 def measure_build(net: Network, board: Profile, kernels: str, times: int, cache: Path) -> Built:
@@ -176,7 +176,7 @@ def shape(kernel: Kernel, vectors: int, carried: int, multiprocessors: int) -> t
 
 
 def load(driver: Driver, net: Network, code: DeviceCode, codes: Array) -> Loaded:
-    """Inputs and activations in the GPU's memory; input i is `codes`, moved on by i vectors."""
+    """Return inputs and activations in the GPU's memory; input i is `codes`, moved on by i vectors."""
     vectors, entrance = len(codes), output(net.layers[0])
     sizes = {output(layer): vectors * layer.size * layer.dtype.itemsize for layer in net.layers[1:]}
     buffers = {name: driver.allocate(size) for name, size in sizes.items()}
@@ -190,7 +190,7 @@ def load(driver: Driver, net: Network, code: DeviceCode, codes: Array) -> Loaded
 
 
 def capture(driver: Driver, code: DeviceCode, vectors: int, buffers: Mapping[str, int]) -> int:
-    """An executable graph of all kernels."""
+    """Return an executable graph of all kernels."""
     multiprocessors = driver.attribute(device.MULTIPROCESSORS) or 1
     functions = {kernel.name: driver.function(kernel.name) for kernel in code.kernels}
     driver.do("cuStreamBeginCapture_v2", driver.stream, 1)
@@ -293,7 +293,7 @@ def bounds_us(net: Network, kernels: str, vectors: int, driver: Driver) -> dict[
 
 
 def groups_and_words(layer: QGemm) -> tuple[int, int]:
-    """Groups of four outputs, words of four input codes."""
+    """Return the numbers of groups of four outputs and of words of four input codes."""
     return -(-layer.size // 4), -(-layer.input.size // 4)
 
 
@@ -304,7 +304,11 @@ def dp4a(net: Network) -> int:
 
 
 def shared_bytes(net: Network) -> int:
-    """What threads read and write for a vector: codes and four weights a group and word; a word a group, one a code."""
+    """Return the bytes that threads read and write for a vector.
+
+    A thread reads the codes and four weights for each group and word; it writes a word for each group, one for each
+    code.
+    """
     layers = [layer for layer in net.layers if isinstance(layer, QGemm)]
     sizes = [(*groups_and_words(layer), layer.size) for layer in layers]
     return sum(groups * words * (4 + 16) + 4 * groups + 4 * width for groups, words, width in sizes)
@@ -320,7 +324,7 @@ def memory_bytes(net: Network, kernels: str) -> int:
 
 
 def measure_one(net: Network, where: Where, kernels: str, wait: str, executions: int) -> Answered:
-    """The time that the item on the GPU takes of the deployed program."""
+    """Return the time that the item on the GPU takes of the deployed program."""
     chosen = device.changed(where.board, wait=wait)
     made = make_plan(net, chosen, kernels, block=1)
     with tempfile.TemporaryDirectory() as folder:
@@ -460,7 +464,7 @@ class Effort:
 
 
 def measure(net: Network, laboratory: Laboratory, effort: Effort, cache: Path, *, simulated: bool) -> Found:
-    """All that this machine lets."""
+    """Return all that this machine lets."""
     local = laboratory.board("local-gpu")
     built = tuple(measure_build(net, local, kernels, effort.compilations, cache) for kernels in WAYS)
     try:

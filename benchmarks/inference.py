@@ -70,7 +70,7 @@ class Result:
         return self.onnxruntime.minimum_ns / self.generated[target].minimum_ns
 
     def median_ratio(self, target: str) -> float:
-        """The same by the medians."""
+        """Return the same by the medians."""
         return self.onnxruntime.median_ns / self.generated[target].median_ns
 
 
@@ -96,7 +96,7 @@ def build_program(net: Network, chosen: Sequence[str], host: Profile, compiler: 
 
 
 def build_network(net: Network, number: int, target: str, host: Profile, compiler: Compiler, folder: Path) -> Path:
-    """The object file of a generated network, which is called network_<number>."""
+    """Return the object file of a generated network, which is called network_<number>."""
     source, compiled = folder / f"network_{number}.c", folder / f"network_{number}.o"
     source.write_text(codegen.generate(plan.make(net, host, [target] * len(host.items), block=1)).source)
     definitions = (f"TIME_SOURCE={host.time_source}", f"network=network_{number}")
@@ -105,7 +105,7 @@ def build_network(net: Network, number: int, target: str, host: Profile, compile
 
 
 def list_networks(count: int) -> str:
-    """The C text that names all generated networks."""
+    """Return the C text that names all generated networks."""
     names = [f"network_{number}" for number in range(count)]
     declared = "\n".join(f"extern const struct network {name};" for name in names)
     listed = ", ".join(f"&{name}" for name in names)
@@ -116,7 +116,7 @@ def list_networks(count: int) -> str:
 
 
 def runtime_library() -> Path:
-    """The shared library of the installed onnxruntime package; ToolError if it has none."""
+    """Return the shared library of the installed onnxruntime package; ToolError if it has none."""
     files = distribution("onnxruntime").files or []
     for file in files:
         if re.match(r"libonnxruntime\.so\.\d", file.name):
@@ -161,7 +161,7 @@ def measure(
 
 
 def parse_shape(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[int, ...]:
-    """The widths that 5-50x6-5 stands for: (5, 50, 50, 50, 50, 50, 50, 5)."""
+    """Return the widths that 5-50x6-5 stands for: (5, 50, 50, 50, 50, 50, 50, 5)."""
     if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)?(-[1-9]\d*(x[1-9]\d*)?)+", value):
         raise click.BadParameter("expected widths such as 5-50x6-5, which is 5, six times 50, 5")
     parts = (part.partition("x") for part in value.split("-"))

@@ -84,7 +84,7 @@ def behave(command: Command) -> Answer:
 
 
 def simulate(boards: int, models: int, nights: int) -> SimulatedNights:
-    """All nights, one after the other in one folder, each reading what the former ones have kept."""
+    """Return all nights, one after the other in one folder, each reading what the former ones have kept."""
     pairs = [(f"board{board:02}", f"model{model}") for board in range(boards) for model in range(models)]
     entries = tuple(
         Entry(n, board, model, "", "run", Outcome.IDENTICAL, 3600.0) for n, (board, model) in enumerate(pairs)

@@ -62,7 +62,7 @@ def timed(
 
 
 def measure(runs: Path, shown: Path, nights: int, repetitions: int) -> list[Result]:
-    """The index first, then the site from nothing, without an index too, and again when nothing has changed."""
+    """Return the index first, then the site from nothing, without an index too, and again when nothing has changed."""
 
     def rebuild() -> None:
         with index.opened(runs, rebuild=True):

@@ -62,7 +62,7 @@ def finished(folder: Path) -> int:
 
 
 def carry_out(arguments: Sequence[str], folder: Path, kills: int, chunks: int) -> tuple[list[Stretch], dict[str, Any]]:
-    """The run, killed `kills` times at equal distances; all its attempts, and its `run.json`."""
+    """Return the run, killed `kills` times at equal distances; all its attempts, and its `run.json`."""
     never = chunks + 1
     limits = [*(max(1, chunks * (kill + 1) // (kills + 1)) for kill in range(kills)), never]
     first, again = [*arguments, "--run-folder", str(folder)], ["--resume", str(folder)]

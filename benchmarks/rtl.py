@@ -87,7 +87,7 @@ def cells(layer: QGemm, family: str) -> dict[str, int]:
 
 
 def area(counts: Mapping[str, int]) -> Area:
-    """What the cells are of a fabric; a cell of another type is an error."""
+    """Return the kinds of the cells in a fabric; a cell of another type is an error."""
     sums = dict.fromkeys(("lut", "ff", "dsp", "ramb18"), 0)
     for cell, count in counts.items():
         kind, size = _kind(cell)
@@ -126,7 +126,7 @@ def gemms(model: str, shape: str | None) -> tuple[QGemm, ...]:
 
 
 def tabulated(layers: Sequence[Layer], cycles: Mapping[str, int]) -> Table:
-    """A line for every layer, and one for all."""
+    """Return a line for every layer, and one for all."""
     table = Table("layer", "K x N", "LUT", "FF", "DSP", "BRAM36", "latency", "interval")
     for each in layers:
         areas = (f"{value:,}" for value in astuple(each.area))

@@ -39,7 +39,7 @@ class Result:
 
 
 def cases(millions: int) -> list[Case]:
-    """The commands of the targets."""
+    """Return the commands of the targets."""
     host, xavier = (("--model", "acas_coc", "--board", board) for board in ("host", "xavier"))
     return [
         Case("host, 100,000 vectors", ("run", *host)),

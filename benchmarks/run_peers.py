@@ -37,7 +37,7 @@ COMMAND = ".venv/bin/python benchmarks/run_peers.py"
 
 
 def parse_pairs(_context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, str]:
-    """What NAME=VALUE options say."""
+    """Return the values of NAME=VALUE options by name."""
     for value in values:
         if "=" not in value:
             raise click.BadParameter(f"{value!r}: expected NAME=VALUE")
@@ -105,7 +105,7 @@ def main(
 
 
 def workshop(shape: str, folder: Path, pythons: Mapping[str, str]) -> Workshop:
-    """The network of `shape` and what its contenders are built with."""
+    """Return the network of `shape` and what its contenders are built with."""
     host = profile.load(ROOT / "boards.yaml").board("host")
     made = case.make(parse_shape(None, None, shape), folder)
     return Workshop(made, host, toolchain.find(host), {peer: Path(path) for peer, path in pythons.items()})

@@ -75,7 +75,7 @@ class Crossing:
 
 
 def ways(net: Network) -> list[Way]:
-    """All layers on one core, and three ways to use two."""
+    """Return all layers on one core, and three ways to use two."""
     first, last = net.layers[0].name, net.layers[-1].name
     front, back = _halves(net)
     whole = f"{first}..{last}=network"
@@ -89,7 +89,7 @@ def ways(net: Network) -> list[Way]:
 
 
 def _halves(net: Network) -> tuple[str, str]:
-    """The layers between which half of the products is done."""
+    """Return the layers between which half of the products is done."""
     work = [layer.weights.size if isinstance(layer, QGemm) else 0 for layer in net.layers]
     cut = int(np.searchsorted(np.cumsum(work), sum(work) / 2))
     return net.layers[cut].name, net.layers[cut + 1].name
@@ -113,13 +113,13 @@ class Program:
 
 
 def build(way: Way, net: Network, host: Profile, block: int, cache: Path) -> Program:
-    """The program as `harness run` builds it."""
+    """Return the program as `harness run` builds it."""
     made = plan.make(net, host, block=block, split=way.split, sync=way.sync)
     return Program(made, bundle.build(codegen.generate(made), host, cache).folder / bundle.PROGRAM)
 
 
 def compare(net: Network, host: Profile, block: int, rounds: int, folder: Path) -> list[Result]:
-    """All ways at one block size, in turns."""
+    """Return all ways at one block size, in turns."""
     vectors = folder / "vectors.npy"
     np.save(vectors, stimuli(net, VECTORS, 1).chunk(0, VECTORS))
     programs = {way.name: build(way, net, host, block, folder) for way in ways(net)}
@@ -133,7 +133,7 @@ def compare(net: Network, host: Profile, block: int, rounds: int, folder: Path) 
 
 
 def crossings(net: Network, host: Profile, block: int, folder: Path) -> list[Crossing]:
-    """What the hand-overs of parallel layers cost, by barriers and by flags, from traces."""
+    """Measure the hand-overs of parallel layers, by barriers and by flags, from traces."""
     vectors = folder / "vectors.npy"
     np.save(vectors, stimuli(net, block, 1).chunk(0, block))
     found = []
@@ -153,7 +153,7 @@ def crossings(net: Network, host: Profile, block: int, folder: Path) -> list[Cro
 
 
 def pays_from(results: Sequence[Result], name: str) -> str:
-    """The smallest block size from which on a way is faster than one core at every larger one measured."""
+    """Return the smallest block size from which on a way is faster than one core at every larger one measured."""
     alone = {result.block: result.vector_ns for result in results if result.name == "one core"}
     faster = [r.block for r in results if r.name == name and r.vector_ns < alone[r.block]]
     slower = [r.block for r in results if r.name == name and r.vector_ns >= alone[r.block]]

@@ -62,7 +62,7 @@ class Case:
 
 
 def make(widths: Sequence[int], folder: Path) -> Case:
-    """The random network of these widths and its files in `folder`."""
+    """Return the random network of these widths and its files in `folder`."""
     model = builders.random_network(np.random.default_rng(SEED), widths, weights="int8", dequantize=True)
     for end in (*model.graph.input, *model.graph.output):
         end.type.tensor_type.shape.dim[0].dim_value = 1  # which makes ONNX Runtime faster than a number left open
@@ -89,7 +89,7 @@ def float_constants(net: Network) -> list[tuple[Array, Array]]:
 
 
 def naive_header(net: Network) -> str:
-    """The constants of naive_worker.c."""
+    """Return the constants of naive_worker.c."""
     first, *layers, last = net.layers
     assert isinstance(first, QuantizeLinear)  # noqa: S101 - as `make` made it
     assert isinstance(last, DequantizeLinear)  # noqa: S101
@@ -106,7 +106,7 @@ def naive_header(net: Network) -> str:
 
 
 def _naive_tables(index: int, layer: QGemm) -> tuple[str, str]:
-    """The arrays of a layer, and its entry of the table of layers."""
+    """Return the arrays of a layer, and its entry of the table of layers."""
     weights = ", ".join(map(str, (layer.weights.astype(int) - layer.weights_zero_point).ravel()))
     bias = ", ".join(map(str, layer.bias))
     text = f"static const int8_t weights_{index}[] = {{{weights}}};\nstatic const int32_t bias_{index}[] = {{{bias}}};"

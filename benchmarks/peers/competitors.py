@@ -50,13 +50,13 @@ class Workshop:
     pythons: Mapping[str, Path]
 
     def python(self, peer: str) -> str:
-        """The Python of a peer: as asked for, or of build/peers/<peer>, or of build/peers, or this one."""
+        """Return the Python of a peer: as asked for, or of build/peers/<peer>, or of build/peers, or this one."""
         folders = (ENVIRONMENTS / peer, ENVIRONMENTS)
         found = [path for path in (folder / "bin/python" for folder in folders) if path.exists()]
         return str(self.pythons.get(peer) or next(iter(found), sys.executable))
 
     def folder(self, name: str) -> Path:
-        """A new folder for what one contender needs."""
+        """Return a new folder for what one contender needs."""
         folder = self.case.folder / re.sub(r"\W+", "-", name)
         folder.mkdir()
         return folder
@@ -72,7 +72,7 @@ class Peer:
 
 
 def roster(target_names: Sequence[str], own: Mapping[str, Sequence[str]]) -> list[Peer]:
-    """All contenders: ours by target, the peers, the yardstick, and workers of the user's `own` by name.
+    """Return all contenders: ours by target, the peers, the yardstick, and workers of the user's `own` by name.
 
     RequestError where two have the same name.
     """
@@ -100,7 +100,7 @@ def roster(target_names: Sequence[str], own: Mapping[str, Sequence[str]]) -> lis
 
 
 def _generated(name: str, shop: Workshop) -> list[str]:
-    """The network.c of a bundle for blocks of one vector, with the flags of boards.yaml."""
+    """Return the network.c of a bundle for blocks of one vector, with the flags of boards.yaml."""
     if name not in targets.names():
         raise unknown_name("target", name, targets.names())
     folder, source = _new_source(shop, name, "network.c")
@@ -111,7 +111,7 @@ def _generated(name: str, shop: Workshop) -> list[str]:
 
 
 def _onnxruntime(kind: str, shop: Workshop) -> list[str]:
-    """The installed package's library behind the same C as in inference.py."""
+    """Return the installed package's library behind the same C as in inference.py."""
     folder = shop.folder(f"onnxruntime-{kind}")
     program = _built(shop.compiler, folder, [BENCHMARKS / "onnxruntime.c", WORKERS / "onnxruntime_worker.c"])
     net = shop.case.network
@@ -130,7 +130,7 @@ def _naive(shop: Workshop) -> list[str]:
 
 
 def _acetone(flags: tuple[str, ...], shop: Workshop) -> list[str]:
-    """The C that ACETONE generates from an NNET file, which its published package reads without fault."""
+    """Return the C that ACETONE generates from an NNET file, which its published package reads without fault."""
     folder, source = _new_source(shop, f"acetone{''.join(flags)}", "network.nnet")
     source.write_text(nnet(float_constants(shop.case.network)))
     generator = f"acetone-nnet {_acetone_generate(shop.python('acetone'), source)}"
@@ -153,7 +153,7 @@ def _acetone_generate(python: str, source: Path) -> str:
 
 
 def nnet(constants: Sequence[tuple[Array, Array]]) -> str:
-    """An NNET file of the weights (K, N) and biases (N,) of all layers, ReLU between them, inputs as they are."""
+    """Return an NNET file of all weights (K, N) and biases (N,), ReLU between layers, inputs not normalised."""
     widths = [len(constants[0][0]), *(len(bias) for _, bias in constants)]
     head = [[len(constants), widths[0], widths[-1], max(widths)], widths, [0]]
     unused = [[0] * widths[0], [1] * widths[0], [0] * (widths[0] + 1), [1] * (widths[0] + 1)]  # of a normalisation
@@ -166,7 +166,7 @@ def _python(peer: str, arguments: Sequence[str], shop: Workshop) -> list[str]:
 
 
 def _own(command: Sequence[str], shop: Workshop) -> list[str]:
-    """A worker of the user, which finds what is computed in {folder}."""
+    """Return a worker of the user, which finds what is computed in {folder}."""
     return [word.replace("{folder}", str(shop.case.folder)) for word in command]
 
 
@@ -186,6 +186,6 @@ def _worker(shop: Workshop, program: Path, identity: str, computes: str, *argume
 
 
 def _identity(compiler: Compiler) -> str:
-    """The compiler's name and version, with the flags that matter here."""
+    """Return the compiler's name and version, with the flags that matter here."""
     name = re.sub(r" \[\w+\]$", "", compiler.identity)
     return f"{name} {' '.join(flag for flag in compiler.flags if re.match(r'-O|-m', flag))}"

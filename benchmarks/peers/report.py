@@ -79,7 +79,7 @@ def ratios(times: Times, base: Times | None) -> tuple[float, float] | None:
 
 
 def document(findings: Findings) -> dict[str, Any]:
-    """The JSON document."""
+    """Return the JSON document."""
     rows = []
     for row in findings.ordered:
         both = ratios(row.times, findings.base) if row.times else None
@@ -105,7 +105,7 @@ def table(findings: Findings) -> Table:
 
 
 def markdown(findings: Findings) -> str:
-    """The same for a page, and under it what it belongs to."""
+    """Return the same for a page, and under it what it belongs to."""
     marks = ["---" if heading in LEFT else "---:" for heading in HEADINGS]
     lines = [HEADINGS, marks, *_lines(findings)]
     rows = [[cell.replace("|", "\\|").replace("<", "&lt;") for cell in cells] for cells in lines]
@@ -113,7 +113,7 @@ def markdown(findings: Findings) -> str:
 
 
 def caption(findings: Findings) -> str:
-    """What the numbers belong to: the setting, the processor's instructions, the versions, the command."""
+    """Return the context of the numbers: the setting, the processor's instructions, the versions, the command."""
     versions = ", ".join(dict.fromkeys(row.version for row in findings.rows if row.version))
     parts = (setting(findings), findings.where["instructions"], versions, f"`{findings.command}`")
     return ". ".join(part for part in parts if part)

@@ -103,7 +103,7 @@ def compare(peers: Sequence[Peer], shop: Workshop, core: int, rounds: int, block
 
 
 def judge(case: Case, computes: str, outputs: Array) -> str:
-    """What is to be said of a contender's outputs, float32 (n, N); Failed where they are not what it computes."""
+    """Return the remark on a contender's outputs, float32 (n, N); Failed where they are not what it computes."""
     equal = outputs.view(np.uint32) == case.exact.view(np.uint32)
     if computes == "model":
         if not equal.all():

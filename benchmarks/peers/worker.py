@@ -60,7 +60,7 @@ class Worker:
             raise
 
     def outputs(self, path: Path, shape: tuple[int, ...]) -> Array:
-        """What the contender computes of all vectors, float32 of `shape`, which it writes to `path`."""
+        """Return the contender's outputs for all vectors, float32 of `shape`, which it writes to `path`."""
         self._ask(f"outputs {path}")
         try:
             values: Array = np.load(path)
@@ -135,7 +135,7 @@ class Worker:
 
 @contextlib.contextmanager
 def pinned(core: int) -> Iterator[None]:
-    """Processes that are started in this context run on `core` with all of their threads; this one does not stay."""
+    """Run the processes that are started in this context on `core`; this process returns to its own cores."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     try:
@@ -166,6 +166,6 @@ def _introduced(line: str) -> tuple[str, str]:
 
 
 def telling(words: Sequence[str]) -> str:
-    """The line of a log that says most: that of its last error, or else the last."""
+    """Return the line of a log that says most: that of its last error, or else the last."""
     errors = [line for line in words if re.search(r"\berror: |^[\w.]*Error: ", line)]
     return (errors[-1] if errors else words[-1])[:LONGEST]

@@ -273,7 +273,7 @@ def _harness(workspace: Workspace) -> list[str]:
 
 
 def _choose(wanted: Wanted, workspace: Workspace, console: Console, *, new: bool, only_resume: bool) -> Night | None:
-    """The night to carry out: an unfinished one of the same file, or a new one; None if there is none to resume.
+    """Return the night to carry out: an unfinished one of the same file, or a new one; None if there is none to resume.
 
     Unfinished nights that nobody will go on with are ended as they are.
     """

@@ -64,7 +64,7 @@ def conclude(
 
 @dataclass(frozen=True)
 class Shown:
-    """What a run has shown: chunk by chunk, of the vectors, by a proof and by traces where these were asked for."""
+    """The observations of a run: its chunks, the coverage, and its proof and traces if requested."""
 
     records: Sequence[ChunkRecord]
     covered: Sequence[LayerCoverage]
@@ -111,13 +111,13 @@ def _results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> Res
 
 
 def _deployed(records: Sequence[ChunkRecord]) -> Comparison | None:
-    """The last layer's result in deployment mode over all chunks; None if it was not asked for."""
+    """Return the last layer's result in deployment mode over all chunks; None if it was not asked for."""
     found = [record.deployed.result for record in records if record.deployed]
     return reduce(Comparison.__add__, found, NOTHING) if found else None
 
 
 def _in_deployment(result: Comparison | None) -> list[str]:
-    """What deployment mode adds to the reason, in one clause."""
+    """Return the clause of the reason on deployment mode, as a list; empty if it was not asked for."""
     if result is None:
         return []
     if not result.differing or not result.first:
@@ -201,7 +201,7 @@ def summary(document: RunDocument, folder: str) -> dict[str, Any]:
 
 
 def inconclusive(request: Request, error: InfrastructureError, folder: Path | None) -> dict[str, Any]:
-    """What `--json` prints when a part that the result depends on failed; `folder` is the run's, if there is one."""
+    """Return the JSON output after a failure of a part that the result depends on; `folder` is the run's or None."""
     return {
         "verdict": "inconclusive",
         "reason": f"{error.part}: {error.message}",
@@ -290,7 +290,7 @@ def _totals(network: Network, count: int, chunks: Sequence[tuple[Comparison, ...
 
 
 def model_document(network: Network) -> dict[str, Any]:
-    """The model, its input box in physical units where it says how to come back to them."""
+    """Return the model, its input box in physical units if its normalisation is known."""
     normalisation, box = network.normalisation, network.box.astype(np.float64)
     if normalisation:
         box = box * normalisation.range + normalisation.mean
@@ -436,7 +436,7 @@ def _picture(network: Network, count: int, summary: DifferenceSummary) -> entrie
 
 
 def revision() -> str | None:
-    """The checkout's commit, with a mark if files differ from it; None outside a checkout, and where git hangs.
+    """Return the checkout's commit, marked if files differ; None outside a checkout or if git hangs.
 
     A new file below harness or kernels, which git does not know, is a difference too: it can be part of a bundle.
     """

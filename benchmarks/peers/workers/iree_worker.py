@@ -36,7 +36,7 @@ class Iree:
         self.put(0)
 
     def _arguments(self, vector: worker.Floats) -> object:
-        """A list of one argument, in memory of the device."""
+        """Return a list of one argument, in memory of the device."""
         iree = self._iree
         view = self._device.allocator.allocate_buffer_copy(
             memory_type=iree.MemoryType.DEVICE_LOCAL,
@@ -58,14 +58,14 @@ class Iree:
         self._context.invoke(self._function, self._input, self._results)
 
     def output(self) -> worker.Floats:
-        """The scores, float32 (width,)."""
+        """Return the scores, float32 (width,)."""
         iree = self._iree
         view = self._results.get_as_object(0, iree.HalBufferView)
         return np.asarray(iree.DeviceArray(self._device, view, implicit_host_transfer=True))[0]
 
 
 def compiled(path: Path) -> bytes:
-    """The module of the function `network` of an ONNX file; RuntimeError where IREE does not know an operator."""
+    """Return the module of the function `network` of an ONNX file; RuntimeError for an unknown operator."""
     from iree.compiler import CompilerToolError, compile_str
 
     importer = [sys.executable, "-m", "iree.compiler.tools.import_onnx", str(path)]

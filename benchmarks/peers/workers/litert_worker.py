@@ -43,7 +43,7 @@ class LiteRt:
         self._interpreter.set_tensor(self._input, self._vectors[index])
 
     def output(self) -> worker.Floats:
-        """The scores, float32 (width,)."""
+        """Return the scores, float32 (width,)."""
         return self._interpreter.get_tensor(self._output)[0]
 
 
@@ -95,7 +95,7 @@ class Writer:
         return output
 
     def content(self, first: int, last: int) -> bytes:
-        """The file, whose input and output are these tensors."""
+        """Return the file, whose input and output are these tensors."""
         import flatbuffers
 
         model, builder = self.schema.ModelT(), flatbuffers.Builder(1 << 16)

@@ -35,7 +35,7 @@ class Tract:
         self._outputs = self._state.run(self._input)
 
     def output(self) -> worker.Floats:
-        """The scores, float32 (width,)."""
+        """Return the scores, float32 (width,)."""
         return np.asarray(self._outputs[0].to_numpy())[0]
 
 

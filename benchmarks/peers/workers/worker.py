@@ -36,7 +36,7 @@ class Contender(Protocol):
         """One inference, by the cheapest call that the peer offers Python."""
 
     def output(self) -> Floats:
-        """What the last run computed, float32 (width,)."""
+        """Return the outputs of the last run, float32 (width,)."""
 
 
 def main(package: str, open_contender: Callable[[Path, Floats, list[str]], Contender]) -> None:

@@ -39,12 +39,12 @@ def unknown_entries(document: Mapping[str, Any], table: Mapping[str, str]) -> se
 
 
 def table_of(evidence: Evidence) -> Mapping[str, str]:
-    """What checks the entries of a run's or of a measurement's document."""
+    """Return the claims that check the entries of a run's or of a measurement's document."""
     return COMMON | (MEASUREMENTS if evidence.measured else RUNS)
 
 
 def claim_of(path: str, table: Mapping[str, str]) -> str | None:
-    """What checks the entry: the most exact that the table says of it."""
+    """Return the claim that checks the entry: that of the longest path in the table."""
     found = table.get(path)
     while path and found is None:
         found, path = table.get(f"{path}."), path.rpartition(".")[0]
@@ -52,7 +52,7 @@ def claim_of(path: str, table: Mapping[str, str]) -> str | None:
 
 
 def paths(value: Any, at: str = "") -> Iterator[str]:
-    """The paths of all entries; those of a list have none of their own."""
+    """Yield the paths of all entries; elements of a list share its path."""
     if isinstance(value, Mapping) and value:
         for key, entry in value.items():
             name = re.sub(r"[.\s]", "_", str(key))

@@ -101,7 +101,7 @@ def list_applications(board: Board) -> Listed:
 
 
 def _check_driver(board: Board) -> None:
-    """Loaded or loadable: without an overlay with its node it has no device yet."""
+    """Check that zocl is loaded or can be loaded: without an overlay with its node it has no device yet."""
     if succeeds(board, "test", "-d", f"/sys/module/{MODULE}"):
         return
     if not succeeds(board, "modinfo", MODULE):
