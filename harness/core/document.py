@@ -1,4 +1,4 @@
-"""Documents: models of the JSON files that commands leave behind, with one writer, one reader and one JSON Schema."""
+"""Documents: models of the JSON files that commands write, with one writer, one reader and one JSON Schema."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Entries(BaseModel):
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Return the object that JSON types stand for; ValidationError, a ValueError, if they do not fit."""
+        """Return the object that JSON types represent; ValidationError, a ValueError, if they do not fit."""
         return cls.model_validate_json(json.dumps(content))
 
     @classmethod
@@ -53,7 +53,7 @@ class Entries(BaseModel):
         """Return the object without checking it: for readers of damaged documents, and of those of earlier versions.
 
         An entry that is missing has its default; without one, it raises AttributeError when it is read.  Entries that
-        the model does not have are left out.  What is no JSON object is returned as it is.
+        the model does not have are left out.  A value that is no JSON object is returned unchanged.
         """
         if not isinstance(content, Mapping):
             found: Self = content
@@ -139,7 +139,7 @@ def json_schema(model: type[Document]) -> str:
 
 
 def claims(model: type[Entries], at: str = "") -> dict[str, str]:
-    """Return the claim of each annotated entry by its path; a path that ends with a dot stands for all below it."""
+    """Return the claim of each annotated entry by its path; a path that ends with a dot covers all below it."""
     found = {}
     for name, field in model.model_fields.items():
         path, inner = f"{at}{field.alias or name}", _model_in(field.annotation)

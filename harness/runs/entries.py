@@ -67,7 +67,7 @@ class BoardEntry(Entries):
 
 
 class InputEntry(Entries):
-    """The input box in physical units; `names` and `units` are empty for a model that does not tell them."""
+    """The input box in physical units; `names` and `units` are empty for a model that does not state them."""
 
     names: Sequence[str] = ()
     units: Sequence[str] = ()
@@ -599,7 +599,7 @@ class ChangeEntry(Entries):
 
 
 class AgainstEntry(Entries):
-    """The comparison with a former measurement; `history` are those that tell the noise."""
+    """The comparison with a former measurement; `history` are those that show the noise."""
 
     parts: Sequence[ComparedPartEntry]
     regressed: bool

@@ -13,7 +13,7 @@ from harness.runs.verification.folder import RUN, Evidence
 
 __all__ = ["BELIEVED", "COMMON", "MEASUREMENTS", "RUNS", "claim_of", "known", "paths", "table_of", "unknown_entries"]
 
-# By the path of an entry; a path that ends with a dot stands for all below it.
+# By the path of an entry; a path that ends with a dot covers all below it.
 COMMON = claims(Provenance)
 RUNS = {path: claim for path, claim in claims(RunDocument).items() if path not in COMMON}
 MEASUREMENTS = {path: claim for path, claim in claims(MeasurementDocument).items() if path not in COMMON}
