@@ -38,8 +38,8 @@ def reach(
 ) -> Iterator[Connection]:
     """Open a session with the board of `profile` and close it at the end.
 
-    An emulated board is started if nobody uses it yet; `notify` hears of anything that takes time.  One that is
-    `counting` is another machine beside it, whose counter of instructions is exact.
+    An emulated board is started if it has no user yet; `notify` hears of anything that takes time.  One that is
+    `counting` is a second machine with an exact counter of instructions.
     ConnectionFailed, BoardError or ToolError if it cannot be reached, WorkFolderRefused if others may change what
     runs there.
     """

@@ -67,7 +67,7 @@ class _Board:
 
 @contextmanager
 def emulated(name: str, machine: Machine, cache: Path, notify: Callable[[str], None]) -> Iterator[Endpoint]:
-    """Provide a running board for the time of the block, with an empty /board if nobody else uses it.
+    """Provide a running board for the time of the block, with an empty /board if it has no other user.
 
     `cache` holds packages, image, keys and state; `notify` hears of what takes time.  ToolError if qemu is missing,
     the guest cannot be built or the board does not answer; RequestError if a board of that name is in use that is
@@ -124,7 +124,9 @@ def _boot(board: _Board, keys: Keys, guest: Path, notify: Callable[[str], None])
         port = _running(board)
         if port is not None:
             return port
-        if b"host forwarding" not in (board.folder / "qemu.log").read_bytes():  # or else somebody took the port
+        if (
+            b"host forwarding" not in (board.folder / "qemu.log").read_bytes()
+        ):  # otherwise another process took the port
             break
     raise ToolError(
         f"the emulated board {board.name} did not boot: {_last_words(board.folder)}",

@@ -64,7 +64,7 @@ class Address(_Entry):
 
 
 class Emulator(_Entry):
-    """The emulated board that stands in when there is no address."""
+    """The emulated board that is used when there is no address."""
 
     cpu: str
     cores: int = Field(ge=1, le=64)
@@ -129,7 +129,7 @@ class Power(_Entry):
 
 
 class Labgrid(_Entry):
-    """The place of a labgrid coordinator that stands for the board, and labgrid's client on this machine."""
+    """The place of a labgrid coordinator that represents the board, and labgrid's client on this machine."""
 
     place: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
     coordinator: str | None = Field(default=None, pattern=r"^[A-Za-z0-9\[][^\s@/]*$")

@@ -40,7 +40,7 @@ __all__ = ["Address", "Limits", "SshBoard"]
 
 DEFAULT_LIMITS = Limits()
 # A transfer of n bytes fails unless it ends within BASE_SILENCES * silence_s + n / SLOWEST_BYTES_PER_S seconds.  A link
-# or a program that stands still is noticed, and told apart, within two silences.
+# or a stopped program is detected, and distinguished, within two silences.
 BASE_SILENCES = 3
 SLOWEST_BYTES_PER_S = 50_000
 KILL_S = 30.0  # to look into all processes of a slow board takes seconds
@@ -402,7 +402,7 @@ class SshBoard(Board):
             yield piece
 
     def _not_as_asked(self, channel: paramiko.Channel, fetch: Fetch, received: bytes, mark: str) -> BoardError:
-        """Return the error for what came in place of a file's bytes and the mark behind them."""
+        """Return the error for what came instead of a file's bytes and the mark after them."""
         arrived = received.find(mark.encode())
         if arrived < 0 and len(received) < fetch.size + len(mark):
             completed = self._finish(channel, f"reading {fetch.source}", Deadline.after(self._limits.silence_s))

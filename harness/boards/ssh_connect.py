@@ -1,7 +1,7 @@
 """The way to a board: addresses, and SSH connections whose every failure says what to do.
 
 paramiko is used without fabric: fabric's `Connection` trusts unknown host keys, its `run` gives text instead of
-bytes and leaves the program behind on a time-out, and its jump hosts are one call of paramiko (`_through`).
+bytes and does not stop the program on a timeout, and its jump hosts are one call of paramiko (`_through`).
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _connect(address: Address, jump: paramiko.SSHClient | None, limits: Limits) 
 def _in_time(connect: Callable[[], None], client: paramiko.SSHClient, limits: Limits, agent: str) -> None:
     """Close a connection that is not there in time: paramiko's time-outs follow the time of day, which may be set.
 
-    It has none for the SSH `agent` (empty: none is asked), which may hang, or wait for somebody at another screen.
+    It has none for the SSH `agent` (empty: none is asked), which may hang, or wait for input elsewhere.
     """
     done: Future[None] = Future()
 

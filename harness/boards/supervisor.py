@@ -1,4 +1,4 @@
-"""Keeps one emulated board alive for as long as somebody uses it.
+"""Supervisor of one emulated board: run it as long as it has users.
 
 `python -m harness.boards.supervisor FOLDER ALIVE PORT MACHINE QEMU ARGUMENT...` goes into the background and starts
 qemu there.  ALIVE is the descriptor of a locked file: who finds it unlocked knows that the supervisor has ended.
@@ -33,7 +33,7 @@ PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 
 def supervise(folder: Path, port: int, machine: object, command: list[str]) -> None:
-    """Run the qemu `command` in `folder` until it ends or nobody uses the board any more."""
+    """Run the qemu `command` in `folder` until it ends or the board has no users any more."""
     with (folder / "users").open("w") as users:
         qemu = _start(command, folder)
 

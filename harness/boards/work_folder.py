@@ -1,6 +1,6 @@
 """Claim the work folder: no other user of the board can write, replace or redirect anything in it.
 
-Components are looked at from / down.  A component that root or this user owns, in a folder that nobody else may
+Components are looked at from / down.  A component that root or this user owns, in a folder that no other user may
 write, can only be replaced by root or this user: what was checked stays as it was.  In a folder with the sticky bit,
 as /tmp, others may create entries, but can neither rename nor remove those of root and of this user.
 """

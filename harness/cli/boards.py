@@ -223,7 +223,7 @@ def _is_my_own(ticket: Ticket) -> bool:
 
 
 def unlock(name: str, workspace: Workspace, console: Console, *, force: bool) -> None:
-    """Give a board back; BoardError if it is somebody else's and `force` is not given."""
+    """Release a board; BoardError if another user has it and `force` is not given."""
     from harness.boards import profile as profiles
     from harness.boards.locks import lock, manual_lock, queue_of
 
@@ -379,7 +379,7 @@ def _health_table(found: Sequence[Health]) -> Table:
 
 
 def cycle(name: str, workspace: Workspace, console: Console) -> None:
-    """Switch a board off and on and wait until it answers; BoardError if it is somebody else's, or does not."""
+    """Switch a board off and on and wait until it answers; BoardError if another user has it or it stays silent."""
     from harness.boards import profile as profiles
     from harness.boards.connect import reach
     from harness.boards.locks import hold, power

@@ -55,7 +55,7 @@ def command(space: Workspace, /, as_json: bool, rebuild: bool, **wanted: str | i
 def history(wanted: Mapping[str, Any], workspace: Workspace, console: Console, *, rebuild: bool) -> None:
     """Print the latest runs of those that are `wanted`: board, model, verdict, since, and limit for their number.
 
-    RequestError for a verdict that is none, a date that is none, and a board or model of which there is no run.
+    RequestError for an unknown verdict, an invalid date, and a board or model without runs.
     """
     from harness.nightly.history import index
     from harness.nightly.history.index import Wanted

@@ -97,7 +97,7 @@ def _ended() -> int | None:
     except (click.Abort, KeyboardInterrupt) as error:  # click raises Abort from KeyboardInterrupt
         Console.open(as_json=False).note(f"stopped: {reason(error.__cause__ or error)}")
         return EXIT_INFRASTRUCTURE
-    except SystemExit as error:  # click's, with 1, where nobody reads what is written
+    except SystemExit as error:  # click's, with 1, if the reader has closed the output
         abandon(sys.stdout, sys.stderr)
         return EXIT_INFRASTRUCTURE if error.code else None
     except Exception as error:  # noqa: BLE001 - the last resort: whatever is left is a bug

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from harness.runs.measurement.segments import Measurer, Probe
 
 
-LOAD_LIMIT_S = 4 * 3600.0  # beside the duration asked for: a load that outlives its measurement ends by itself
+LOAD_LIMIT_S = 4 * 3600.0  # in addition to the requested duration, so that an abandoned load ends by itself
 
 
 @click.command("measure")

@@ -1,4 +1,4 @@
-"""`harness nightly`: read the matrix, go on where a night stopped or begin one, carry it out, tell what came of it."""
+"""`harness nightly`: read the matrix, resume or start a night, run it, show its results."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _tell(night: Night, junit_file: Path | None, console: Console) -> int:
     try:
         if junit_file:
             write_whole(junit_file, summary.junit(night).encode())
-    except RequestError as error:  # the night itself is told and kept
+    except RequestError as error:  # the night itself is complete
         console.note(f"warning: {error.message}; the same is in {night.folder}")
         return code or EXIT_INFRASTRUCTURE
     return code
@@ -273,9 +273,9 @@ def _harness(workspace: Workspace) -> list[str]:
 
 
 def _choose(wanted: Wanted, workspace: Workspace, console: Console, *, new: bool, only_resume: bool) -> Night | None:
-    """Return the night to carry out: an unfinished one of the same file, or a new one; None if there is none to resume.
+    """Choose the night to run: an unfinished one of the same file, or a new one; None if there is none to resume.
 
-    Unfinished nights that nobody will go on with are ended as they are.
+    Unfinished nights that will not be resumed are closed.
     """
     from harness.nightly import summary
     from harness.nightly.previous_nights import Past

@@ -139,7 +139,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_Tally(), "harness-tally")
 
 
-@dataclass(eq=False)  # a plugin is told from others by what it is
+@dataclass(eq=False)  # plugins are compared by identity
 class _Tally:
     """Numbers of failed tests and of tests without a result."""
 

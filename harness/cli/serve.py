@@ -1,6 +1,6 @@
 """`harness serve`: the laboratory's page on this machine, made anew when runs or nights have changed.
 
-Only this machine is served, only by GET and HEAD, only under its own names: a page of somebody else that a browser has
+Only this machine is served, only by GET and HEAD, only under its own names: a foreign page that a browser has
 open could otherwise read the laboratory through a name that it makes point here.
 """
 
@@ -93,7 +93,7 @@ class Live:
     def refresh(self) -> None:
         """Make the site anew if anything has changed and the last look is some time ago."""
         if not self._lock.acquire(blocking=self._seen is None):
-            return  # somebody else makes it; what is there is whole
+            return  # another thread updates it; the present files are complete
         try:
             if time.monotonic() - self._looked_s >= REST_S:
                 self._look()
@@ -172,7 +172,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def _parts(target: str) -> tuple[str, ...] | None:
-    """Return the names on the way to a file of the site; None for what is none."""
+    """Return the path components of a file of the site; None for an invalid path."""
     path = unquote(urlsplit(target).path)
     names = tuple(filter(None, path.split("/"))) or ("index.html",)
     plain = all(not name.startswith(".") and "\0" not in name for name in names)

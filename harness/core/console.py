@@ -53,7 +53,7 @@ class _Console(RichConsole):
 
 @dataclass(frozen=True)
 class _LossyStream:
-    """A stream of words that nobody must hear: where it cannot be written any more, the work goes on."""
+    """A stream of notes: when it cannot be written any more, the work continues."""
 
     stream: TextIO
 
@@ -90,7 +90,7 @@ def _console(stream: TextIO) -> RichConsole:
     if isinstance(stream, TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
     file = cast(TextIO, _LossyStream(stream)) if stream is sys.stderr else stream
-    # What stands in brackets, or between colons, in a name is a part of it.
+    # Brackets and colons in a name are part of it, no markup.
     return _Console(file=file, highlight=False, markup=False, emoji=False, width=None if stream.isatty() else 140)
 
 

@@ -18,7 +18,7 @@ def exclusive(path: Path) -> Iterator[None]:
 
 
 def try_exclusive(file: IO[str]) -> bool:
-    """Lock `file` alone, unless somebody else holds a lock on it."""
+    """Lock `file` exclusively; return False if another process holds a lock on it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -27,7 +27,7 @@ _NO_TEXT = re.compile(
 def parse_json(text: str | bytes) -> Any:
     """Parse a JSON text; ValueError for other text, for numbers that JSON lacks, and for deep nesting.
 
-    ValueError also for a key that stands twice in an object: another reader may take the other value.
+    ValueError also for a repeated key of an object: another reader may take the other value.
     """
     try:
         return json.loads(text, parse_constant=_refuse, object_pairs_hook=_once)
@@ -37,7 +37,7 @@ def parse_json(text: str | bytes) -> Any:
 
 def read_document(path: Path) -> dict[str, Any]:
     """Read the JSON object of a file, see `parse_json`; OSError for other files, ValueError for too large ones."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:  # a pipe stops nobody
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:  # no wait for a pipe
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_DOCUMENT:
             raise ValueError(f"{path.name} is no file of at most {LARGEST_DOCUMENT >> 20} MiB")

@@ -57,7 +57,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def load(text: str, path: Path) -> Any:
-    """Return the document that `text`, the content of `path`, holds; RequestError if it is none."""
+    """Return the document in `text`, the content of `path`; RequestError if it is no document."""
     if _depth(text) > DEEPEST:
         raise RequestError(f"{path}: not valid YAML: {ENDLESS}")
     try:
@@ -92,7 +92,7 @@ def _depth(text: str) -> int:
 
 
 def lines(text: str, path: Path) -> dict[tuple[str, ...], int]:
-    """Return the line of every key of the document that `text`, the content of `path`, holds; none if it is none.
+    """Return the line of every key of the document in `text`, the content of `path`; empty for other text.
 
     The first line is 1, an element of a list has its index as key.  RequestError where a key is given twice, of which
     YAML would keep the last.

@@ -122,7 +122,7 @@ def _start(call: ToolCall) -> subprocess.Popen[bytes]:
 def _output(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
     """Yield the output of the program as it arrives, and empty chunks while the program is silent.
 
-    It ends with the program: what that leaves behind in the background may keep its output open for ever.
+    It ends with the program, because a background process may keep the output open for ever.
     """
     stream = _stdout(process)
     while True:

@@ -45,7 +45,7 @@ ARCHIVE = "bundle.tar"
 KEPT = 3  # exit status of UNPACK where the archive is not there, or is another
 
 # $1: the folder of the attempt, $2: the archive that is kept for later attempts, $3: its SHA-256, $4...: the files in
-# it.  Without the attempt's folder that is made, with a copy of the kept archive: nobody else can have that file open.
+# it.  If the attempt's folder is missing, create it with a copy of the kept archive, which no other process has open.
 UNPACK = r"""
 umask 077
 run=$1 kept=$2 sha256=$3
@@ -125,7 +125,7 @@ def deploy(board: Board, bundle: Bundle, work: PurePosixPath, run: str) -> Deplo
         command = start_command(folder, stand_ins=any(path.startswith(f"{STAND_INS}/") for path in bundle.files))
         _shake_hands(board, command, bundle.sha256)
     except BoardError:
-        with suppress(InfrastructureError):  # a half of it helps nobody, and may fill the disk
+        with suppress(InfrastructureError):  # a part of it is useless, and may fill the disk
             board.run(["rm", "-rf", str(run_folder)], COMMAND_TIMEOUT_S)
         raise
     files = {str(folder / path): sha256 for path, sha256 in bundle.files.items()}

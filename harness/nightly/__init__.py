@@ -1,4 +1,4 @@
 """Many runs: matrix, scheduler, records, history.
 
-A night is carried out board by board, and kept so that it can go on.
+A night runs board by board; its records allow it to be resumed.
 """

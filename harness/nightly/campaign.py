@@ -240,7 +240,7 @@ def _finished(folder: Path, one: Begun) -> Attempt | None:
     run = finished_run(folder)
     if run is None or one.began_s is None:
         return None
-    ended_s = max(one.began_s, (folder / "run.json").stat().st_mtime)  # somebody may have set the clock
+    ended_s = max(one.began_s, (folder / "run.json").stat().st_mtime)  # the clock may have been set
     return Attempt(one.began_s, ended_s, result_parser.finished(run))
 
 

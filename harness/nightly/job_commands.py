@@ -30,7 +30,7 @@ Comparable = Callable[[Entry, Path], bool]
 
 @dataclass(frozen=True)
 class Errand:
-    """A command of the night; `run` is the name of the run folder that it fills, or goes on with; empty for none."""
+    """A command of the night; `run` is the name of the run folder that it fills or resumes; empty for none."""
 
     words: tuple[str, ...]
     limit_s: float
@@ -75,7 +75,7 @@ class Errands:
         return self._new(entry, left_s, run, *self._against(entry))
 
     def forget(self, entry: Entry, errand: Errand) -> None:
-        """Remove the folder of a measurement that did not get its board: nobody goes on with it."""
+        """Remove the folder of a measurement that did not get its board, because it is never resumed."""
         folder = self.runs / errand.run
         if entry.action == "measure" and differs_so_far(folder) is False:
             shutil.rmtree(folder, ignore_errors=True)

@@ -267,6 +267,6 @@ def _text(name: str, value: Any, place: str) -> str:
 
 
 def command_line(entry: Entry) -> tuple[str, ...]:
-    """Return the words behind `harness run` and its like that say what the entry is."""
+    """Return the words after `harness run`, `prove` or `measure` that define the entry."""
     items = (f"--items={entry.items}",) if entry.items else ()
     return (f"--board={entry.board}", f"--model={entry.model}", *items, *entry.options)

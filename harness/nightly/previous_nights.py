@@ -26,7 +26,7 @@ class Past:
 
     @classmethod
     def read(cls, runs: Path) -> Past:
-        """Return the latest nights of that folder; what is none, or of another version, is left out."""
+        """Return the latest nights of that folder; other folders and other versions are left out."""
         return cls(tuple(_readable(record.folders(runs)[-NIGHTS:])))
 
     def finished_s(self, now_s: float) -> dict[str, float]:

@@ -81,14 +81,14 @@ class Cured:
 
     sick: str = ""
     hopeless: bool = False
-    """A check that told nothing of the board; a cycle that failed, or of a board without a power switch."""
+    """An inconclusive check; a cycle that failed, or of a board without a power switch."""
 
 
 @dataclass(frozen=True)
 class NightState:
     """A night at one moment: `order` is the fair one, `running` the job of every busy board.
 
-    `taken` are the boards that somebody outside the night has, in words, `since_s` is since when.  `refused` are those
+    `taken` maps boards to their holders outside the night, `since_s` is since when.  `refused` are those
     that the last command of the night did not get: in words, and when it did not.
     """
 
@@ -175,7 +175,7 @@ def stood_back(state: NightState, job: BoardJob, why: str, now_s: float) -> Nigh
 def looked_at(state: NightState, seen: Mapping[str, str], now_s: float) -> NightState:
     """Record which of the `free` boards other users have now.
 
-    That nobody is seen is no proof for a board that was refused: time goes on until a job has had it.
+    A board that was refused may be in use although no holder is visible: its time runs until a job has had it.
     """
     recent = {board: why for board, (why, at_s) in state.refused.items() if 0 <= now_s - at_s < REFUSED_S}
     taken = {**recent, **seen}
@@ -191,7 +191,7 @@ def free(state: NightState) -> frozenset[str]:
 
 
 def awaited(state: NightState) -> dict[str, str]:
-    """Return the boards for which an entry waits, as somebody else has them, in words."""
+    """Return the boards for which an entry waits, with their holders outside the night."""
     boards = {entry.board for entry in _pending(state)}
     return {board: who for board, who in state.taken.items() if board in boards}
 
@@ -216,7 +216,7 @@ def _next_standing(before: Standing, kind: JobKind, found: Cured) -> Standing:
 def conclusion(attempts: Sequence[Attempt], retries: int, left_s: float) -> Ending | None:
     """Return the final result of an entry with these attempts; None if it is tried again.
 
-    What was found is found: the first attempt that told of the program is the last, whatever else would come.
+    A conclusive result is final: no attempt follows it.
     """
     for attempt in attempts:
         if attempt.ending.outcome.final:
@@ -286,7 +286,7 @@ def _turn(entry: Entry, state: NightState) -> tuple[int, bool]:
 def _needs_quiet(entry: Entry, state: NightState) -> bool:
     """Return whether the entry measures this machine, which also runs the night.
 
-    The check before it has the machine alone as well: what would begin beside it would have to be waited for.
+    The check before it also runs alone, because the measurement would wait for jobs that start meanwhile.
     """
     return entry.action == "measure" and entry.board in state.rules.local
 

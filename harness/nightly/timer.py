@@ -1,4 +1,4 @@
-"""Units of systemd that begin a night every day, and go on with it after a reboot."""
+"""Units of systemd that start a night every day, and resume it after a reboot."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STOP_S = 120
 
 
 def units(file: Path, at: str, command: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the text of every unit by its name; `command` is the absolute one that has FILE and options behind it.
+    """Return the text of every unit by its name; `command` is the absolute one, to which FILE and options are appended.
 
     RequestError if `at` is no time of day, or a path has characters that a unit cannot hold.
     """

@@ -20,7 +20,7 @@ from pathlib import Path
 from harness.core.errors import BoardError
 
 LARGEST_BYTES = 8192
-SHARED = 0o1777  # sticky: nobody removes what another has made
+SHARED = 0o1777  # sticky: users remove only their own files
 TEMPORARY = ".part"
 EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
 
@@ -54,7 +54,7 @@ class SharedFolder:
     def read(self, name: str) -> Found | None:
         """Read the first bytes of a file; None unless it is known to be a regular file.
 
-        BoardError if this machine cannot open files: then nobody knows what is there.
+        BoardError if this machine cannot open files: then the content is unknown.
         """
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with self._explained():

@@ -124,7 +124,7 @@ def clean(board: Board, work: PurePosixPath, days: int) -> Check:
 
 
 def _answer(text: str) -> Mapping[str, list[str]]:
-    """Return the lines of the answer by their topics; what is none of them are words of a tool that failed."""
+    """Return the lines of the answer by topic; other lines are messages of a failed tool."""
     answer: dict[str, list[str]] = {}
     for line in text.splitlines():
         topic, _, rest = line.partition(" ")

@@ -1,9 +1,9 @@
 """A board that is a place of a labgrid coordinator, for a laboratory of several hosts.
 
 Its client is called as a command.  The queue of this machine comes first (lock.py); who is first there reserves the
-place and acquires it.  What labgrid lacks is a lease: a place stays acquired until somebody releases it
+place and acquires it.  What labgrid lacks is a lease: a place stays acquired until a user releases it
 (labgrid-project/labgrid issue 1739).  So a watcher, a small process of its own, releases it when the holder ends,
-however that ends, or gives no sign of life; and it tells the holder when somebody kicks it.  After a crash of the whole
+however that ends, or gives no sign of life; and it informs the holder when a user kicks it.  After a crash of the whole
 host the place is still acquired in the name of this host and user, and the file that the watcher had open says that a
 run had it: the next run takes it over.  A place that the user has acquired by hand is used, and left acquired; who is
 before him in the queue of this machine gives way, or each would wait for the other.
@@ -240,7 +240,7 @@ def _watched(client: Client, terms: Terms, record: int) -> Watch:
 def _acquire(
     client: Client, watch: Watch, queue: Queue, deadline: Deadline, notify: Notify, holder: str | None
 ) -> None:
-    """Acquire the place, waiting in labgrid's queue while somebody else, at first `holder`, has it.
+    """Acquire the place, waiting in labgrid's queue while another user, at first `holder`, has it.
 
     One that the user has acquired by hand, by now or while this process waited, is his already.
     """

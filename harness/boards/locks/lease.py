@@ -58,7 +58,7 @@ def again(former: Board, profile: Profile, cache: Path, notify: Notify) -> Itera
 def hold(profile: Profile, folder: Path, purpose: str, wait_s: float, notify: Notify) -> Iterator[Held]:
     """Hold the board of `profile` for the time of the block; `folder` is where its locks are.
 
-    `notify` hears who has the board, and the place in the queue; that it is quarantined, which stops nobody.  It is
+    `notify` hears who has the board, and the place in the queue; and a quarantine, which prevents no use.  It is
     waited for no longer than HARNESS_LOCK_WAIT_S seconds.
     BoardBusy when it is not free after `wait_s` seconds; BoardLost, in place of what else ends the block, when it was
     taken away meanwhile.

@@ -1,4 +1,4 @@
-"""A board that is held, for as long as it is: sessions end when it is lost, and nothing goes on."""
+"""Lock of a board during its use: all sessions end when the lock is lost."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Held:
         self._lost: BoardLost | None = None
 
     def check(self) -> None:
-        """Raise BoardLost, always the same, once the board is somebody else's."""
+        """Raise BoardLost, always the same, after another user has taken the board."""
         with self._lock:
             try:
                 if self._lost is None:

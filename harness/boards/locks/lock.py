@@ -69,7 +69,7 @@ def _tell(
     order = [ticket.number for ticket in tickets.waiting(found, now)]
     if queued.ticket.number in order:
         in_use += f"; you are {ordinal(order.index(queued.ticket.number) + 1)} of {len(order)}"
-    if in_use == told or not first.has_it_s:  # who is about to take it will have done so at the next look
+    if in_use == told or not first.has_it_s:  # the next user takes it before the next look
         return told
     notify(f"{in_use}, waiting")
     return in_use

@@ -1,4 +1,4 @@
-"""Locks that no process holds: a person keeps a board for himself, gives it back, or takes it from somebody."""
+"""Locks without a process: a user reserves a board, releases it, or takes it from another user."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _without_process(ticket: Ticket, for_s: float) -> Ticket:
 
 
 def release(queue: Queue, *, force: bool) -> list[Ticket]:
-    """Remove this user's ticket by hand; with `force` take the board from whoever has it.  Gives what was ended.
+    """Remove this user's ticket by hand; with `force` take the board from its holder.  Return the ended tickets.
 
     A process finds that out within a heartbeat.  BoardError if the board is another's and `force` is not given.
     """

@@ -38,7 +38,7 @@ def cycle(profile: Profile, check: Callable[[], None], connect: Connect, notify:
     before = _boot_id(connect)
     check()
     with ExitStack() as later:
-        for words, _ in reversed(commands[1:]):  # whatever happens meanwhile: a board that is off is nobody's help
+        for words, _ in reversed(commands[1:]):  # also after a failure: the board must not stay off
             later.callback(_switch, profile, words, timeout_s, notify)
         words, pause_s = commands[0]
         _switch(profile, words, timeout_s, notify)

@@ -1,6 +1,6 @@
-"""Boards out of use: beside their locks, until a check lifts it, also over a reboot.
+"""Quarantine of boards: records in the folder of locks, valid until a check passes, also after a reboot.
 
-BOARD.health.UID is what that user's last check said.  Nobody can change another user's file in the common folder, so
+BOARD.health.UID has that user's last check.  No user can change another user's file in the common folder, so
 that each has one, and the one with the highest sequence counts.
 """
 

@@ -170,7 +170,7 @@ class QueuedTicket:
             )
 
     def pass_dead(self, found: list[Ticket], now: Now) -> list[Ticket]:
-        """Revoke what stands before this place and lives no more: it cannot come back.  Gives those that hang."""
+        """Revoke the dead tickets before this one, which cannot come back; return those that hang."""
         before = [each for each in found if each.order < self.ticket.order and not each.revoked]
         hanging = [each for each in before if each.hangs(now)]
         for each in hanging:

@@ -186,7 +186,7 @@ def clock(at_s: float) -> str:
 def header(renewed_s: float, has_it_s: float) -> str:
     """Return the first line, always of the same length: so a heartbeat needs no space on the disk.
 
-    The time stands there twice, so that a line that is half written is known as such.
+    The time is written twice, so that a partly written line is detected.
     """
     return HEADER.format(renewed_s, has_it_s)
 
@@ -222,7 +222,7 @@ def read_all(folder: SharedFolder, board: str) -> list[Ticket]:
 
 
 def read(folder: SharedFolder, board: str, number: int) -> Ticket | None:
-    """Return the ticket of that number; None if there is none, or what is there is not one."""
+    """Return the ticket of that number; None if there is none, or the file is no ticket."""
     for _ in range(3):  # a heartbeat may be under way
         found = folder.read(file_name(board, number))
         if found is None:

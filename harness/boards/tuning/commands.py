@@ -21,14 +21,14 @@ Notify = Callable[[str], None]
 def known_state(board: Profile, session: Board, cache: Path, notify: Notify) -> Iterator[list[dict[str, Any]]]:
     """Run the profile's setup commands, and whatever happens its teardown commands; real boards only.
 
-    A board that was lost to somebody else is not touched any more.
+    A board that another user has taken is not touched any more.
     """
     if board.emulated:
         yield []
         return
     try:
         yield run_commands(board.setup, session, notify)
-    except BoardLost:  # it is somebody else's now
+    except BoardLost:  # another user has it now
         if board.setup:
             notify(f"warning: {board.name} is left as its setup commands have made it: its next user has it already")
         raise

@@ -48,7 +48,7 @@ class Setting:
 
 
 def wishes(timing: Timing, files: Files, item_cores: Collection[int]) -> tuple[Setting, ...]:
-    """Return the settings that the profile wants, each with what stands there, before anything is written.
+    """Return the settings that the profile wants, each with its present value, before anything is written.
 
     Turbo and governor come before the bounds of the frequency, as they move those.
     """
@@ -148,7 +148,7 @@ def _frequency(timing: Timing, files: Files) -> Iterator[Setting]:
 
 
 def explained(setting: Setting, files: Files) -> Setting:
-    """Return the setting with the valid choices behind its reason, where the board tells them."""
+    """Return the setting with the valid choices after its reason, if the board lists them."""
     choices = {"governor": "governors", "frequency_khz": "frequencies"}.get(setting.name)
     if not setting.reason or not choices:
         return setting

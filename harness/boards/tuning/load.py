@@ -126,7 +126,7 @@ class Load:
     failure: str = ""
 
     def __post_init__(self) -> None:
-        self.running: Future[Completed] | None = None  # no field: it is no part of what is told of a load
+        self.running: Future[Completed] | None = None  # no field: it is not part of the load's document
 
     def check(self) -> None:
         """Raise BoardError if the load has ended."""
@@ -213,7 +213,7 @@ def _version(session: Board) -> str:
 
 
 def _start(session: Board, argv: list[str], limit_s: float) -> Future[Completed]:
-    """Run a program to its end beside this thread; a session, also one over SSH, serves several."""
+    """Run a program to its end in another thread; a session, also over SSH, serves several."""
     done: Future[Completed] = Future()
 
     def run() -> None:

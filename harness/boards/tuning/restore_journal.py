@@ -1,6 +1,6 @@
 """The values before, kept on the board: a session that is killed restores nothing, the next one reads them here.
 
-The board is not trusted: of what stands in the file, only values for files that the harness sets are taken.
+The board is not trusted: only values of files that the harness sets are read.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ def _restore(place: _Place, session: Board, state: Ledger, interruption: Interru
     interruption.remaining = f", {LIMIT_S:g} s at most: {kept}"
     try:
         _restored(place, session, state)
-    except BoardLost:  # it is somebody else's now
+    except BoardLost:  # another user has it now
         place.notify(_not_restored(place, TAKEN))
     except InfrastructureError as error:
         if place.board.emulated:  # it ends with its last user, and with it all that was set
@@ -221,7 +221,7 @@ def _not_restored(place: _Place, reason: str) -> str:
 
 
 def _restored(place: _Place, session: Board, state: Ledger) -> Ledger:
-    """Restore in reverse order, files then commands; gives what could not be restored, told and kept on the board."""
+    """Restore in reverse order, files then commands; return what failed, which also stays in the journal."""
     values = list(reversed(list(state.values.items())))
     refusals = write(session, place.system, values, place.as_root)
     now = read(session, place.system, [path for path, _ in values]) if values else {}

@@ -115,7 +115,7 @@ def snapshot_of(files: Files, uptime_s: float) -> Snapshot:
 
 
 def _table(files: Files, path: str) -> dict[str, tuple[int, ...]]:
-    """Return a file of lines `name number...`, as far as the words behind a name are numbers."""
+    """Return a file of lines `name number...`, as far as the words after a name are numbers."""
     rows: dict[str, tuple[int, ...]] = {}
     for line in files.get(path, ()):
         name, *words = line.split() or [""]

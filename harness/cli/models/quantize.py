@@ -168,7 +168,7 @@ def _use_notes(uses: Sequence[LayerUse], choices: Choices) -> Iterator[str]:
 
 
 def _agreement(floats: DenseNetwork, model: Network, runtime: OnnxRuntimeReference, choices: Choices) -> Agreement:
-    """Return the model beside the float network, on vectors that the calibration did not see."""
+    """Compare the model with the float network on vectors that the calibration did not use."""
     import numpy as np
 
     from harness.model import quantizer

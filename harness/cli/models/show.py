@@ -38,7 +38,7 @@ def command(space: Workspace, /, as_json: bool, name: str, text: Path | None) ->
 
 
 def show(name: str, text: Path | None, workspace: Workspace, console: Console) -> None:
-    """Print the facts of a model; with `text` write all of it to that file and to the weights file beside it."""
+    """Print the facts of a model; with `text` write the whole model to that file and to the weights file next to it."""
     from harness.model.text import weights_path
     from harness.model.text.document import document
 

@@ -191,7 +191,7 @@ def _open(folder: Path) -> sqlite3.Connection:
     """Return the file, or where it cannot be used its content in memory."""
     try:
         return _current(sqlite3.connect(folder / FILE, timeout=WAIT_S), folder)
-    except sqlite3.OperationalError:  # nobody may write here, or the disk is full
+    except sqlite3.OperationalError:  # no rights to write here, or a full disk
         return _in_memory(folder)
     except sqlite3.DatabaseError:  # damaged
         _forget(folder / FILE)
@@ -204,7 +204,7 @@ def _in_memory(folder: Path) -> sqlite3.Connection:
     with suppress(sqlite3.Error, OSError), closing(_as_it_is(path)) as kept:
         before = path.stat().st_mtime_ns
         kept.backup(database)
-        if path.stat().st_mtime_ns == before and not _journal(path).exists():  # nobody is, or was, changing it
+        if path.stat().st_mtime_ns == before and not _journal(path).exists():  # no process is, or was, changing it
             return _current(database, folder)
     database.close()
     return _nothing(folder)
@@ -215,7 +215,7 @@ def _nothing(folder: Path) -> sqlite3.Connection:
 
 
 def _as_it_is(path: Path) -> sqlite3.Connection:
-    """Return the file for reading alone, without a trace beside it."""
+    """Return the file opened read-only, without files of SQLite next to it."""
     return sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1", uri=True)
 
 

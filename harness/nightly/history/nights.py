@@ -1,7 +1,7 @@
 """Changes from one night to the next: a pure function of the nights' records.
 
 An entry is the same in two nights if its key is: action, board, model, items, options.  A wrong result is new if the
-last night that told something of the program told something else: a failed part in between makes nothing new.
+last conclusive night had another result: a failed part in between makes nothing new.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Standing:
-    """An entry that was not as expected when it last told something, and since which night; `now` is how it ended."""
+    """An entry whose last conclusive result was not as expected, and since which night; `now` is how it ended."""
 
     entry: Entry
     told: str

@@ -128,7 +128,7 @@ class Run:
 def stamp(folder: Path) -> str:
     """Return a value that changes with the folder's record; empty if it is no run folder.
 
-    The time of the inode's change is the kernel's: whoever edits a file cannot set it back.
+    The kernel sets the time of the inode's change: editing a file cannot set it back.
     """
     try:
         found = (folder / DOCUMENT).lstat()
