@@ -177,9 +177,9 @@ def _run_chunks(
     Gives the smallest failing case if there is any, and what traces have shown if they are asked for.
     """
     from harness.cli import _steps
-    from harness.cli.prove import prove
     from harness.execution import program
     from harness.runs import chunks, counterexample
+    from harness.runs.proof import prove
 
     if job.request.floats and job.folder.read_proof() is None:
         proof = prove(job, deployed, console)

@@ -1,0 +1,47 @@
+"""The proof of a deployed program: the questions of its network, asked of the board and of the reference."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.analysis import proof
+from harness.analysis.proof import Effort, Question, Subject, composition, effort_of, launches, races, structure
+from harness.core.console import Console
+from harness.execution import fp_environment, program
+from harness.execution.probe import Probe
+from harness.execution.program import Deployed
+from harness.runs import document
+from harness.runs.job import Job
+from harness.targets.bundle import PROGRAM
+
+
+def prove(job: Job, deployed: Deployed, console: Console) -> dict[str, Any]:
+    """Ask all questions of the program that is deployed, and of the reference; the content of proof.json."""
+    started = time.perf_counter()
+    all_floats = job.request.floats == "all"
+    with tempfile.TemporaryDirectory() as scratch:
+        probe = Probe(deployed, program.options(job.plan), job.profile.timeout_s, Path(scratch))
+        subject, wanted = Subject.of(job.program, probe), effort_of(document.where_of(job))
+        of_file = structure.questions(job.program, (job.bundle.folder / PROGRAM, job.bundle.files[PROGRAM]))
+        stages = proof.questions(subject, all_floats=all_floats, random_vectors=wanted.random_vectors)
+        asked = proof.in_order([*of_file, *stages, *_whole(job, probe, wanted)])
+        with console.progress(f"proving {job.title}", sum(question.cases for question in asked)) as bar:
+            proved = proof.prove(asked, bar.advance, subject.abandon)
+    taken = proof.of_plan(job.plan, document.where_of(job), all_floats=all_floats)
+    found = fp_environment.document(deployed.fp_environments)
+    return proof.document(proved, taken, found, time.perf_counter() - started, job.identity)
+
+
+def _whole(job: Job, probe: Probe, wanted: Effort) -> Iterator[Question]:
+    """Yield the obligations of launches and of the network as a whole."""
+    vectors = composition.seeded(job.network, job.request.seed)
+    expected = job.reference.activations(vectors)
+    yield from launches.questions(job.program, probe, vectors, expected, wanted)
+    yield from composition.questions(
+        job.plan, probe.deployed, vectors, expected, probe.timeout_s, probe.scratch, wanted
+    )
+    yield races.question(job.program, (job.profile, job.bundle.folder))
