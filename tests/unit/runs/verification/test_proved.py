@@ -1,4 +1,4 @@
-"""A proof's document, from whatever somebody has made of it; what a program answers is asked in tests/proof."""
+"""Verify the document of a proof; tests/integration/analysis/proof tests the answers of programs."""
 
 from __future__ import annotations
 
