@@ -10,6 +10,7 @@
 #include "arg_extremum.h"
 #include "clip.h"
 #include "dequantize_linear.h"
+#include "leaky_relu.h"
 #include "mul.h"
 #include "network.h"
 #include "qgemm.h"
@@ -67,6 +68,11 @@ GENERIC void generic_sub_float32(size_t width, const float *a, const float *b, f
 GENERIC void generic_relu_float32(size_t width, const float *x, float *y)
 {
     relu_float32(width, x, y);
+}
+
+GENERIC void generic_leaky_relu_float32(size_t width, const float *x, float alpha, float *y)
+{
+    leaky_relu_float32(width, x, alpha, y);
 }
 
 GENERIC void generic_clip_float32(size_t width, const float *x, float low, float high, float *y)

@@ -31,10 +31,10 @@ class Node:
     """A node of the ONNX file with its constants, or some columns of a QGemm.
 
     `constants` are: of QuantizeLinear and DequantizeLinear `scale` and `zero_point`; of an Add of one source
-    `addend`, of a Mul `factor`, of a Sub `minuend` or `subtrahend`, (N,) each; of Clip `low` and `high`; of ArgMax and
-    ArgMin `last`; of a QGemm `weights` (K, N) as stored, `bias`, `weights_zero_point`, `multiplier` and `b_scale`, (N,)
-    each, and `alpha`, `a_scale`, `input_zero_point`, for a code as output `y_scale` and `output_zero_point`.  Zero
-    points are int32.
+    `addend`, of a Mul `factor`, of a Sub `minuend` or `subtrahend`, (N,) each; of LeakyRelu `alpha`; of Clip `low` and
+    `high`; of ArgMax and ArgMin `last`; of a QGemm `weights` (K, N) as stored, `bias`, `weights_zero_point`,
+    `multiplier` and `b_scale`, (N,) each, and `alpha`, `a_scale`, `input_zero_point`, for a code as output `y_scale`
+    and `output_zero_point`.  Zero points are int32.
     """
 
     operator: str
@@ -108,6 +108,11 @@ def _node(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[s
         "Mul": lambda: _of_two(proto, values, width, "factor", "factor"),
         "Sub": lambda: _of_two(proto, values, width, "minuend", "subtrahend"),
         "Relu": lambda: (width, np.dtype(np.float32), {}),
+        "LeakyRelu": lambda: (
+            width,
+            np.dtype(np.float32),
+            {"alpha": _row(np.array(attributes.get("alpha", 0.01), np.float32))},
+        ),
         "Clip": lambda: (width, np.dtype(np.float32), _bounds(_constants(proto, values), attributes)),
         "Reshape": lambda: (width, dtype, {}),
         "Flatten": lambda: (width, dtype, {}),

@@ -20,7 +20,7 @@ VARIANTS = ["c", "c:vector", "c:generic", "c:inlined", "c:unrolled"]
 
 
 def every_operator() -> Network:
-    """A network with all float operators, that joins three inputs of one Concat."""
+    """A network with all float operators, that joins four inputs of one Concat."""
     constants = {
         "row": np.array([1.5, -0.25, 1e-3, -7.0], np.float32),
         "low": np.float32(-0.5),
@@ -38,7 +38,8 @@ def every_operator() -> Network:
         helper.make_node("Mul", ["scaled", "less_row"], ["product"], name="product"),
         helper.make_node("Clip", ["product", "low", "high"], ["clipped"], name="clipped"),
         helper.make_node("Relu", ["difference"], ["rectified"], name="rectified"),
-        helper.make_node("Concat", ["clipped", "rectified", "bounded"], ["joined"], name="joined", axis=1),
+        helper.make_node("LeakyRelu", ["difference"], ["leaky"], name="leaky", alpha=0.3),
+        helper.make_node("Concat", ["clipped", "rectified", "bounded", "leaky"], ["joined"], name="joined", axis=1),
         helper.make_node("Reshape", ["clipped", "shape"], ["square"], name="square"),
         helper.make_node("Flatten", ["square"], ["flat"], name="flat"),
         helper.make_node("ArgMax", ["joined"], ["index"], name="index", axis=1),
@@ -73,6 +74,8 @@ def test_every_variant_has_the_bits_of_the_reference(
 
 WRONG = {
     "Relu by fmax": ("relu.h", "x[n] < 0.0f ? 0.0f : x[n]", "x[n] > 0.0f ? x[n] : 0.0f", "rectified"),
+    "LeakyRelu with another bound": ("leaky_relu.h", "< 0.0f ? alpha * x[n]", "< -2.0f ? alpha * x[n]", "leaky"),
+    "LeakyRelu by the next alpha": ("leaky_relu.h", "? alpha * x[n] :", "? alpha * 1.0000001f * x[n] :", "leaky"),
     "Clip to a wrong bound": ("clip.h", "x[n] < low ? low", "x[n] < low ? low * 1.0000001f", "clipped"),
     "Mul in double precision": ("mul.h", "a[n] * b[n]", "(float)((double)a[n] * b[n] * (1 + 0x1p-40))", "scaled"),
     "Sub with the terms exchanged": ("sub.h", "a[n] - b[n]", "b[n] - a[n]", "from_row"),

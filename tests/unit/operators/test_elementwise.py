@@ -1,4 +1,4 @@
-"""Relu, Clip, Add, Sub and Mul against ONNX Runtime, byte for byte: random shapes, special values, wrong variants."""
+"""Float operators against ONNX Runtime, byte for byte: random shapes, special values, wrong variants."""
 
 from __future__ import annotations
 
@@ -107,13 +107,30 @@ def assert_same(parsed: Network, x: Array) -> Array:
 SHAPES = (st.integers(1, 70), st.integers(1, 40), st.integers(0, 1 << 32))
 
 
-# Relu and Clip.
+# Relu, LeakyRelu and Clip.
 
 
 @settings(max_examples=25, deadline=None)
 @given(*SHAPES)
 def test_relu(width: int, count: int, seed: int) -> None:
     assert_same(network([node("Relu", "x")], width), finite(np.random.default_rng(seed), (count, width)))
+
+
+ALPHAS = st.sampled_from([None, -LARGEST, -0.5, -0.0, 0.0, 1e-45, 1e-30, 0.3, 1.0, 3.0, LARGEST])
+
+
+@settings(max_examples=40, deadline=None)
+@given(*SHAPES, ALPHAS)
+def test_leaky_relu(width: int, count: int, seed: int, alpha: float | None) -> None:
+    attributes = {} if alpha is None else {"alpha": alpha}
+    x = finite(np.random.default_rng(seed), (count, width))
+    assert_same(network([node("LeakyRelu", "x", **attributes)], width), x)
+
+
+def test_leaky_relu_of_infinities() -> None:
+    nodes = [node("Mul", "x", "two", output="p"), node("LeakyRelu", "p", alpha=-0.5)]
+    x = np.float32([[LARGEST, -LARGEST, -0.0]])
+    assert assert_same(network(nodes, 3, two=np.float32(2)), x).tolist() == [[math.inf, math.inf, -0.0]]
 
 
 BOUNDS = st.sampled_from([-LARGEST, -2.5, -1e-45, -0.0, 0.0, 1e-45, 1.0, 6.0, LARGEST])
@@ -262,6 +279,14 @@ REFUSED: dict[str, tuple[Nodes, dict[str, Any], str, str]] = {
     "Clip to NaN": ([node("Clip", "x", "c")], {"c": FLOAT(np.nan)}, "min is nan", "finite"),
     "Clip to a row": ([node("Clip", "x", "c")], {"c": np.zeros(2, FLOAT)}, r"min has shape \(2,\)", "one value"),
     "Clip to an activation": ([node("Clip", "x", "x")], {}, "min, 'x', is not constant", "initializer"),
+    "LeakyRelu by infinity": ([node("LeakyRelu", "x", alpha=math.inf)], {}, "alpha is inf", "finite"),
+    "LeakyRelu by NaN": ([node("LeakyRelu", "x", alpha=math.nan)], {}, "alpha is nan", "finite"),
+    "LeakyRelu that is NaN": (
+        [node("Mul", "x", "c", output="p"), node("LeakyRelu", "p", alpha=0.0)],
+        {"c": FLOAT(2)},
+        "'y' .*result can be NaN: 'p' can be infinite and alpha is 0",
+        "Clip",
+    ),
     "Relu with an attribute": ([node("Relu", "x", alpha=1.0)], {}, "attribute 'alpha' is unknown", "attributes are"),
 }
 
@@ -319,6 +344,10 @@ def flushed(y: Array) -> Array:
     return np.where(np.abs(y) < np.finfo(np.float32).tiny, np.float32(0), y)
 
 
+def leaky(x: Array, alpha: np.float32) -> Array:
+    return np.where(x < 0, x * alpha, x)
+
+
 X = finite(np.random.default_rng(1), (400, 5))
 CLIPPED = np.clip(X, np.float32(-1e30), np.float32(1e30))
 ROW = np.float32([0.1, -3.0, 1e-20, 7e-39, 1.0])
@@ -332,6 +361,27 @@ WRONG: dict[str, tuple[Nodes, dict[str, Any], Callable[[Array], Array]]] = {
     "Relu: the magnitude": ([node("Relu", "x")], {}, np.abs),
     "Relu: subnormals flushed": ([node("Relu", "x")], {}, lambda x: flushed(np.where(x < 0, FLOAT(0), x))),
     "Relu: leaky": ([node("Relu", "x")], {}, lambda x: np.where(x < 0, x * FLOAT(0.01), x)),
+    "LeakyRelu: the default alpha": ([node("LeakyRelu", "x", alpha=0.3)], {}, lambda x: leaky(x, FLOAT(0.01))),
+    "LeakyRelu: toward zero": (
+        [node("LeakyRelu", "x")],
+        {},
+        lambda x: np.where(x < 0, truncated(x.astype(double) * double(FLOAT(0.01))), x),
+    ),
+    "LeakyRelu: alpha in double precision": (
+        [node("LeakyRelu", "x")],
+        {},
+        lambda x: np.where(x < 0, x.astype(double) * 0.01, x),
+    ),
+    "LeakyRelu: subnormals flushed": (
+        [node("LeakyRelu", "x")],
+        {},
+        lambda x: np.where(x < 0, flushed(leaky(x, FLOAT(0.01))), x),
+    ),
+    "LeakyRelu: the maximum of both, for an alpha above 1": (
+        [node("LeakyRelu", "x", alpha=3.0)],
+        {},
+        lambda x: np.maximum(x, x * FLOAT(3)),
+    ),
     "Clip: 0 for -0": (
         [node("Clip", "x", "low", "high")],
         {"low": FLOAT(0), "high": FLOAT(6)},
@@ -393,6 +443,7 @@ def test_vectors_of_the_wrong_variants_are_not_all_wrong() -> None:
     """The table above would prove nothing if any function passed for wrong."""
     for nodes, constants, right in (
         ([node("Relu", "x")], {}, lambda x: np.where(x < 0, FLOAT(0), x)),
+        ([node("LeakyRelu", "x", alpha=3.0)], {}, lambda x: leaky(x, FLOAT(3))),
         ([node("Sub", "x", "row")], {"row": ROW}, lambda x: x - ROW),
         ([node("Mul", "x", "row")], {"row": ROW}, lambda x: x * ROW),
     ):

@@ -15,6 +15,7 @@ from harness.operators.base import Layer
 from harness.operators.clip import Clip
 from harness.operators.concat import Concat
 from harness.operators.dequantize_linear import DequantizeLinear
+from harness.operators.leaky_relu import LeakyRelu
 from harness.operators.mul import Mul
 from harness.operators.relu import Relu
 from harness.operators.sub import Sub
@@ -108,7 +109,7 @@ def test_wrong_multiplications_are_named() -> None:
     ]
 
 
-def unary(layer: type[Relu | Clip], *bounds: np.float32) -> Relu | Clip:
+def unary(layer: type[Relu | LeakyRelu | Clip], *bounds: np.float32) -> Relu | LeakyRelu | Clip:
     [x, y] = (Tensor(name, (4,), FLOAT32) for name in "xy")
     return layer("y", "y", layer.__name__, (x,), y, *bounds)
 
@@ -121,6 +122,10 @@ def unary(layer: type[Relu | Clip], *bounds: np.float32) -> Relu | Clip:
         (unary(Relu), "positive numbers become 0", lambda x: np.where(x > 0, 0, x)),
         (unary(Relu), "-0 becomes 0", lambda x: np.where(x > 0, x, 0)),
         (unary(Relu), "negative numbers become -0", lambda x: np.where(x < 0, -0.0, x)),
+        (unary(LeakyRelu, np.float32(0.3)), "negative numbers are kept", lambda x: x),
+        (unary(LeakyRelu, np.float32(0.3)), "negative numbers become 0", lambda x: np.where(x < 0, 0, x)),
+        (unary(LeakyRelu, np.float32(0.3)), "all numbers are multiplied", lambda x: np.float32(0.3) * x),
+        (unary(LeakyRelu, np.float32(0.3)), "alpha is the default", lambda x: np.where(x < 0, np.float32(0.01) * x, x)),
         (unary(Clip, np.float32(-0.5), np.float32(0.75)), "the lower bound is left out", lambda x: np.minimum(x, 0.75)),
         (unary(Clip, np.float32(-0.5), np.float32(0.75)), "the upper bound is left out", lambda x: np.maximum(x, -0.5)),
         (unary(Clip, np.float32(-0.5), np.float32(0.75)), "both bounds are left out", lambda x: x),

@@ -117,6 +117,8 @@ def test_the_document_says_that_a_model_gives_no_box() -> None:
         (helper.make_node("Sub", ["x", "c"], ["y"]), {"minuend": None}, "A - 2.0 0x40000000"),
         (helper.make_node("Clip", ["x", "", "c"], ["y"]), {"high": {"values": [2.0], "bits": ["0x40000000"]}},
          "-3.4028235e+38 0xff7fffff to 2.0 0x40000000"),
+        (helper.make_node("LeakyRelu", ["x"], ["y"], alpha=2.0),
+         {"alpha": {"values": [2.0], "bits": ["0x40000000"]}}, "alpha 2.0 0x40000000"),
         (helper.make_node("Relu", ["x"], ["y"]), {"operator": "Relu", "type": "float32"}, ""),
     ],
 )  # fmt: skip

@@ -102,8 +102,9 @@ def float_network(width: int = 4) -> Network:
         helper.make_node("Mul", ["clipped", "rest"], ["product"], name="product"),
         helper.make_node("Reshape", ["product", "shape"], ["folded"], name="folded"),
         helper.make_node("Relu", ["folded"], ["positive"], name="positive"),
+        helper.make_node("LeakyRelu", ["difference"], ["leaky"], name="leaky", alpha=0.3),
         helper.make_node("Flatten", ["positive"], ["flat"], name="flat"),
-        helper.make_node("Concat", ["flat", "difference", "x"], ["joined"], name="joined", axis=1),
+        helper.make_node("Concat", ["flat", "leaky", "x"], ["joined"], name="joined", axis=1),
         helper.make_node("ArgMax", ["joined"], ["most"], name="most", axis=1),
         helper.make_node("ArgMin", ["joined"], ["least"], name="least", axis=1),
         helper.make_node("Concat", ["most", "least", "most"], ["indices"], name="indices", axis=1),
@@ -131,9 +132,9 @@ def test_the_text_of_float_operators_is_read_back() -> None:
     graph, parameters = describe_network(float_network())
     text = printer.graph_text(graph, parameters, {})
     assert parser.parse_graph(text, "graph.nnef") == graph
-    assert "joined = concat_columns(concat([flat, difference, x], axis = 1), type = 'float32');" in text
+    assert "joined = concat_columns(concat([flat, leaky, x], axis = 1), type = 'float32');" in text
     composition.require_network(Description(graph, (), parameters), graph, parameters, "graph.nnef")
-    swapped = text.replace("concat([flat, difference, x]", "concat([difference, flat, x]")
+    swapped = text.replace("concat([flat, leaky, x]", "concat([leaky, flat, x]")
     found = Description(parser.parse_graph(swapped, "graph.nnef"), (), parameters)
-    with pytest.raises(RequestError, match="joined reads columns 0 to 3 of difference and columns 0 to 3 of flat"):
+    with pytest.raises(RequestError, match="joined reads columns 0 to 3 of leaky and columns 0 to 3 of flat"):
         composition.require_network(found, graph, parameters, "graph.nnef")
