@@ -1,4 +1,4 @@
-"""The command line: of each sub-command one file with its options, one with its flow.
+"""The command line: one file for each subcommand; files with an underscore are shared by several.
 
 No other package imports it; the pytest plugin is its other entrance.
 """

@@ -2,7 +2,7 @@
 
 QuantizeLinear gets every float32 there is.  The end of QGemm, after the accumulator, gets every accumulator within
 the bounds of its column: the model's own node is fed with its input zero point, so that all products are 0, and the
-accumulators in place of its bias (specs/qgemm.md, section 8).
+accumulators in place of its bias.
 """
 
 from __future__ import annotations

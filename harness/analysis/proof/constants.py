@@ -1,7 +1,7 @@
 """Step 1: the bits of every constant on the board follow from the bytes of the model's file.
 
 A multiplier wrong by one in its last place changes nothing at any reachable accumulator of every second layer, so that
-no run could find it (specs/qgemm.md, section 7): it is compared as bits.
+no run could find it: it is compared as bits.
 """
 
 from __future__ import annotations

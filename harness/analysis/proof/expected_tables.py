@@ -3,6 +3,8 @@
 Nothing is taken from harness.model, which reads the model for the generators, nor from the generators in
 harness.targets.  A layout is a formula: for each place of a table, the constant of the model that stands there, and 0
 where there is none.  It is taken from the headers of the kernels, not from the code that fills the tables.
+
+Every operator has a line in `_node`, which reads its width, type and constants; every target has a line in `RULES`.
 """
 
 from __future__ import annotations

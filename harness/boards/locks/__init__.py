@@ -1,4 +1,15 @@
-"""Boards that several people and machines share: who has one, who waits, whether it is well."""
+"""Boards that several people and machines share: who has one, who waits, whether it is well.
+
+lease        holds a board; the other packages call it
+ticket       a place in the queue; `blockers` decides who has the board before a ticket
+queue        this process's ticket; the duration of a lease (`Terms`) and the longest time to wait (HARNESS_LOCK_WAIT_S)
+lock         waits for the first place, renews the lease, raises BoardBusy when the time to wait is over
+lease_guard  ends the sessions with a board when its lock is lost
+manual_lock  locks without a process
+labgrid      a board that is a place of a labgrid coordinator; heartbeat releases the place
+folder       the shared folder with the tickets
+health       checks a board, quarantine keeps the result, power switches a board off and on
+"""
 
 from harness.boards.locks.lease import again, hold, in_use, key_of, quarantined, queue_of, session
 

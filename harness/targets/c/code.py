@@ -33,7 +33,10 @@ class CLowering(Lowering[L]):
         return self.plain(layer, sources)
 
     def generic(self, layer: L, sources: Sequence[str]) -> LayerCode:
-        """Return code that calls one function per operator, which is not inlined (kernels/c/generic.h)."""
+        """Return code that calls one function per operator, which is not inlined.
+
+        The plain code calls `generic_<function>`: define it in kernels/c/generic.h.
+        """
         return self.plain(layer, sources, "generic_")
 
     def inlined(self, layer: L, sources: Sequence[str]) -> LayerCode:

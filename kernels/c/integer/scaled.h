@@ -1,4 +1,4 @@
-/* QGemm with a float32 output, without floating point (specs/qgemm.md, section 8):
+/* QGemm with a float32 output, without floating point (harness/operators/qgemm.py):
  *
  *     y = float32(acc) * m          acc int32, m float32 and finite; two roundings to nearest, half to even
  *

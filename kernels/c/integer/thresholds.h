@@ -3,7 +3,7 @@
  *     t[k] = the least x that becomes QMIN + k + 1 or more,  k = 0 .. 254      from the host, non-decreasing
  *     y(x) = QMIN + #{k : t[k] <= x}
  *
- * For QGemm (specs/qgemm.md, section 8) x is the accumulator and t the 255 thresholds of
+ * For QGemm (harness/operators/qgemm.py) x is the accumulator and t the 255 thresholds of
  *
  *     y = saturate(round_half_even(float32(acc) * m) + zy)
  *
