@@ -28,7 +28,6 @@ from harness.runs import folder as run_folder
 from harness.runs.folder import RunFolder
 from harness.runs.job import Job
 
-LOCK_WAIT_S = 3600.0
 STIMULI_AT_ONCE = 100_000
 FLOAT32_BYTES = 4
 

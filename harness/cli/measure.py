@@ -210,11 +210,11 @@ def _carry_out(job: Job, order: _Order, workspace: Workspace, console: Console, 
 def _connect(job: Job, workspace: Workspace, notify: Notify) -> AbstractContextManager[Connection]:
     """Return the board, held; of an emulated one its sibling that counts instructions."""
     from harness.boards.locks import session
-    from harness.cli import _steps
+    from harness.cli._journal import LOCK_WAIT_S
 
     board, purpose = job.profile, f"measure {job.network.name}"
     locks, counting = workspace.locks(board), board.emulated
-    return session(board, locks, workspace.cache, purpose, _steps.LOCK_WAIT_S, notify, counting=counting)
+    return session(board, locks, workspace.cache, purpose, LOCK_WAIT_S, notify, counting=counting)
 
 
 def _on_board(

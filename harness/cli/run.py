@@ -123,6 +123,7 @@ def _carry_out(job: Job, workspace: Workspace, console: Console, notify: Notify)
     from harness.boards.tuning import known_state
     from harness.boards.tuning.identify import require_same_boot
     from harness.cli import _steps
+    from harness.cli._journal import LOCK_WAIT_S
     from harness.execution import fp_environment, program
     from harness.reference.coverage import Coverage
     from harness.runs import counterexample
@@ -133,7 +134,7 @@ def _carry_out(job: Job, workspace: Workspace, console: Console, notify: Notify)
     coverage = Coverage(job.network)
     purpose = f"run {job.network.name}"
     locks = workspace.locks(job.profile)
-    with session(job.profile, locks, workspace.cache, purpose, _steps.LOCK_WAIT_S, notify) as connection:
+    with session(job.profile, locks, workspace.cache, purpose, LOCK_WAIT_S, notify) as connection:
         job = _steps.on_board(job, connection)
         environment = program.environment(connection.board)
         with (

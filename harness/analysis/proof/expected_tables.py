@@ -18,6 +18,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from harness.core.arrays import Array
+from harness.core.errors import RequestError
 from harness.operators.contraction import Scales
 
 CODES = 255  # thresholds of a layer with 8-bit outputs
@@ -122,6 +123,12 @@ def _node(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[s
         "ArgMax": lambda: (1, np.dtype(np.int64), {"last": np.array([attributes.get("select_last_index", 0)])}),
         "ArgMin": lambda: (1, np.dtype(np.int64), {"last": np.array([attributes.get("select_last_index", 0)])}),
     }
+    if proto.op_type not in read:
+        raise RequestError(
+            f"node {proto.name or proto.output[0]}: a proof does not know the constants of {proto.op_type}",
+            f"compare vectors with harness run, or add {proto.op_type} to harness/analysis/proof/expected_tables.py; "
+            f"it has {', '.join(sorted(read))}",
+        )
     return Node(proto.op_type, sources, proto.output[0], width, dtype, *read[proto.op_type]())
 
 

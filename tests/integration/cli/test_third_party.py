@@ -33,8 +33,10 @@ def negated(tmp_path: Path) -> Path:
     return path
 
 
-def asked(user: User, model: Path, *more: str, **environment: str) -> tuple[int, dict[str, object]]:
-    ended = user.harness("run", "--model", str(model), "--vectors", "500", "--json", *more, **environment)
+def asked(
+    user: User, model: Path, *more: str, command: str = "run", **environment: str
+) -> tuple[int, dict[str, object]]:
+    ended = user.harness(command, "--model", str(model), "--vectors", "500", "--json", *more, **environment)
     return ended.code, json.loads(ended.out)
 
 
@@ -51,6 +53,12 @@ def test_the_operator_runs_in_every_variant_of_target_c(user: User, negated: Pat
     layers = document["layers"]
     assert isinstance(layers, list)
     assert (layers[-1]["name"], layers[-1]["compared"]) == ("negate", 500 * 4)
+
+
+def test_a_proof_refuses_an_operator_whose_constants_it_does_not_know(user: User, negated: Path) -> None:
+    code, document = asked(user, negated, "--board", "host", command="prove", PYTHONPATH=str(PACKAGE))
+    assert (code, document["error"]) == (2, "node negate: a proof does not know the constants of Neg")
+    assert "harness run" in str(document["hint"])
 
 
 def test_the_target_has_a_section_in_a_profile(cache: Path, negated: Path, tmp_path: Path) -> None:
