@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
 from harness.core.arrays import Array
+from harness.core.errors import RequestError
+from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.qgemm import QGemm
 from harness.targets.base import Lowering
@@ -83,3 +86,20 @@ def thresholds(layer: QGemm) -> Array:
 def multiplier(layer: QGemm) -> Table:
     """Return the factors of accumulators for a float32 output, (N,); the processor multiplies."""
     return Table(f"{layer.name}_multiplier", layer.multiplier, origin_of_multiplier(layer))
+
+
+def gemms(network: Network) -> tuple[QGemm, ...]:
+    """Return the network's QGemms, each of which reads the one before.
+
+    RequestError if there is none, or if one reads something else: the core has no branches.
+    """
+    found = tuple(layer for layer in network.layers if isinstance(layer, QGemm))
+    if not found:
+        raise RequestError("the network has no QGemm", "take one that has")
+    for before, layer in itertools.pairwise(found):
+        if layer.sources != (before.output.name,):
+            raise RequestError(
+                f"layer {layer.name} does not read {before.name}",
+                "the RTL core takes QGemms in a row; take such a network",
+            )
+    return found

@@ -78,6 +78,11 @@ def interval_cycles(shapes: Sequence[LayerGeometry]) -> int:
     return max(each.interval_cycles for each in shapes)
 
 
+def total_cycles(shapes: Sequence[LayerGeometry], vectors: int) -> int:
+    """Return the cycles from the first element of the first vector to the last value of the last one, inclusive."""
+    return latency_cycles(shapes) + (vectors - 1) * interval_cycles(shapes)
+
+
 def parameters(layer: QGemm) -> dict[str, int]:
     """Return the parameters of module `layer`, except the folder of its constants."""
     return {

@@ -27,6 +27,7 @@ class History:
         wrong = changed_kernels(folder, HALF_AWAY)
         before, after = folder / "before.git", folder / "after.git"
         git(before, folder / "copy", "init", "--quiet")
+        (before / "info" / "exclude").write_text("__pycache__/\n")
         commit(before, folder / "copy")
         shutil.copytree(before, after)
         commit(after, ROOT)

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from harness import model
 from harness.boards.workspace import ROOT
 from harness.core.arrays import Array
-from harness.model.network import Network
 from harness.operators.qgemm import QGemm
 from harness.targets import TaskView
 from harness.targets.vitis import fabric, kernel, qgemm, records, rtl
@@ -30,16 +29,7 @@ from tests.unit.targets.vitis.test_records import launches
 
 
 def gemms(widths: Sequence[int], seed: int = 1, **options: object) -> tuple[QGemm, ...]:
-    return gemms_of(parse(builders.random_network(np.random.default_rng(seed), widths, **options)))  # type: ignore[arg-type]
-
-
-def gemms_of(network: Network) -> tuple[QGemm, ...]:
-    return tuple(layer for layer in network.layers if isinstance(layer, QGemm))
-
-
-def total_cycles(shapes: Sequence[LayerGeometry], vectors: int) -> int:
-    """From the first element of the first vector to the last value of the last one, both counted."""
-    return rtl.latency_cycles(shapes) + (vectors - 1) * rtl.interval_cycles(shapes)
+    return qgemm.gemms(parse(builders.random_network(np.random.default_rng(seed), widths, **options)))  # type: ignore[arg-type]
 
 
 def in_a_row(layers: Sequence[QGemm]) -> list[TaskView]:
@@ -67,7 +57,7 @@ def test_a_chain_takes_the_cycles_of_the_simulated_core(widths: tuple[int, ...],
     latency, interval = rtl.latency_cycles(shapes), rtl.interval_cycles(shapes)
     assert (latency, interval) == by_hand(layers)
     assert (alone.latencies, fast.intervals) == ({latency}, {interval})
-    assert fast.cycles[-1, 1] - fast.cycles[0, 0] + 1 == total_cycles(shapes, len(codes))
+    assert fast.cycles[-1, 1] - fast.cycles[0, 0] + 1 == rtl.total_cycles(shapes, len(codes))
 
 
 @for_all(st.lists(st.integers(1, 60), min_size=2, max_size=8), st.booleans())
@@ -126,7 +116,7 @@ def test_records_take_the_predicted_cycles(launch: list[TaskView], everything: b
     [alone] = simulate(shapes, kept, 1, 0)
     assert alone[-1] + 1 == rtl.latency_cycles(shapes)
     many = simulate(shapes, kept, 30, 0)
-    assert many[-1][-1] + 1 == total_cycles(shapes, 30)
+    assert many[-1][-1] + 1 == rtl.total_cycles(shapes, 30)
     assert many[-1][-1] - many[-2][-1] == rtl.interval_cycles(shapes)
     paused = simulate(shapes, kept, 5, rtl.interval_cycles(shapes))
     assert {later[-1] - earlier[-1] for earlier, later in itertools.pairwise(paused)} == {rtl.interval_cycles(shapes)}
@@ -191,7 +181,7 @@ def test_block_rams_have_at_least_the_bits_and_ports(words: int, bits: int, halv
 
 def test_no_layer_of_acas_takes_less_block_ram_than_counted() -> None:
     """What yosys takes is in docs/boards/kv260-rtl.md; it keeps copies of signs, else it saves what is counted here."""
-    layers = gemms_of(model.load(ROOT / "models" / "acas_coc.onnx"))
+    layers = qgemm.gemms(model.load(ROOT / "models" / "acas_coc.onnx"))
     counted = [resources([layer]).bram36 for layer in layers]
     page = (ROOT / "docs" / "boards" / "kv260-rtl.md").read_text(encoding="utf-8")
     taken = [float(row.split("|")[6]) for row in page.splitlines() if row.startswith("| dense_")]
@@ -284,7 +274,7 @@ def test_a_shortage_names_all_that_the_board_has_too_little_of() -> None:
 
 def test_the_estimate_for_acas() -> None:
     """A shared fabric, and a line for each kernel under its name."""
-    layers = gemms_of(model.load(ROOT / "models" / "acas_coc.onnx"))
+    layers = qgemm.gemms(model.load(ROOT / "models" / "acas_coc.onnx"))
     launches = [in_a_row(layers[:8]), in_a_row(layers[8:])]
     area, first, second = fabric.estimate(launches, 300)
     assert area.startswith("fabric of the K26: at least 405 of 1,248 DSP (32 %), ")
