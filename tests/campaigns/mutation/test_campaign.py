@@ -193,6 +193,7 @@ def test_a_mistake_in_a_fabric_is_found_and_what_ends_the_run_is_an_error(
     assert found.named in ({None} if refused else known)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     ("target", "mutant"),
     [

@@ -57,6 +57,7 @@ def test_a_program_whose_place_is_gone_is_an_error() -> None:
         declared("int x;").apply({"network.c": b""})
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("wrong", PROGRAMS, ids=lambda wrong: wrong.name)
 def test_every_program_changes_the_sources_as_they_are(wrong: Wrong, laboratory: Laboratory, tmp_path: Path) -> None:
     NETS[wrong.net].write(tmp_path / "model.onnx")

@@ -588,7 +588,7 @@ def deadline_s(monkeypatch: pytest.MonkeyPatch) -> float:
 PATIENT = Limits(connect_s=20, silence_s=15)  # to start a transfer over a link that trickles takes seconds
 
 
-@pytest.mark.parametrize("piece_bytes", [1, 64])
+@pytest.mark.parametrize("piece_bytes", [1, pytest.param(64, marks=pytest.mark.campaign)])
 @pytest.mark.parametrize("way", ["get", "put"])
 def test_a_link_that_trickles_is_given_up(
     server: Server, tmp_path: Path, way: str, piece_bytes: int, deadline_s: float
