@@ -21,9 +21,7 @@ from harness.core.errors import RequestError
 from harness.model.metadata import input_box, normalisation_of
 from harness.model.network import Network
 from harness.operators.base import Layer
-from harness.operators.dequantize_linear import DequantizeLinear
 from harness.operators.node import DEFAULT_DOMAIN, Node, domain_of, element_type
-from harness.operators.quantize_linear import QuantizeLinear
 from harness.operators.tensor import FLOAT32, INT8, LARGEST, UINT8, Tensor
 
 # The newest that ONNX Runtime 1.31, the reference, takes.
@@ -220,31 +218,10 @@ def _layers(
             quantised = any(dtype in EIGHT_BIT for dtype in types)
             raise _unsupported(node) if quantised else _unquantised(model_name, nodes)
         layer = operator.read(node)
-        _require_unfused(node, layer, layers)
+        layer.require_unfused(node, lambda tensor: _behind(tensor, layers))
         layers[layer.output.name] = layer
         activations[layer.output.name] = layer.output
     return _with_stems(tuple(layers.values()))
-
-
-def _require_unfused(node: Node, layer: Layer, writers: Mapping[str, Layer]) -> None:
-    """Refuse to quantise an operation on two results of DequantizeLinear; `writers` are the layers before by tensor.
-
-    ONNX Runtime computes these layers as one, with other roundings, unless all activations are outputs.  Measured with
-    ONNX Runtime 1.31, all pairs of codes and 150 random choices of scales and zero points: QLinearAdd gives other codes
-    for 34 of them, QLinearMul for 6, QLinearConcat for none.
-    """
-    if not isinstance(layer, QuantizeLinear):
-        return
-    operation = _behind(layer.sources[0], writers)
-    if operation is None or operation.fused is None or len(operation.inputs) < 2:
-        return
-    if all(isinstance(_behind(source, writers), DequantizeLinear) for source in operation.sources):
-        noun, operator = operation.fused
-        raise node.refusal(
-            f"quantises the {noun} of two results of DequantizeLinear ({operation.node!r}): ONNX Runtime would compute "
-            f"all of this as one {operator}, with other roundings",
-            f"a {noun} of float32 results of QGemm",
-        )
 
 
 def _behind(tensor: str, writers: Mapping[str, Layer]) -> Layer | None:

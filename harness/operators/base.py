@@ -257,6 +257,13 @@ class Layer(ABC):
         """True if ONNX Runtime removes it, or moves quantisers across it, before it fuses layers."""
         return False
 
+    def require_unfused(self, node: Node, writer: Callable[[str], Layer | None]) -> None:  # noqa: ARG002 - as above
+        """Refuse the node if ONNX Runtime computes it and the layers before it as one, with other roundings.
+
+        `writer` returns the layer that writes a tensor, but for transparent ones; None for the input of the network.
+        """
+        return
+
     def slice(self, start: int, stop: int, name: str) -> Self | None:  # noqa: ARG002 - operators override it
         """Return the layer `name` that computes values `start` to `stop` of the output, None if it cannot be split."""
         return None
