@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +61,11 @@ class Journal:
         """Record the result of a step."""
         self.done[name] = text
         self.note(f"  {text}")
+
+    def planned(self, texts: Sequence[str]) -> None:
+        """Show what the steps after the first would do, one text for each."""
+        for name, text in zip(self.steps[1:], texts, strict=True):
+            self.result(name, f"would be: {text}")
 
     @contextmanager
     def session(self, profile: Profile, workspace: Workspace) -> Iterator[Board]:

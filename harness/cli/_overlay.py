@@ -95,8 +95,7 @@ def _tell_plan(
         f"{unload}xmutil loadapp {fabric.app}",
         f"the kernels must say {fabric.digest[:16]}",
     )
-    for name, planned in zip(STEPS[1:], plans, strict=True):
-        journal.result(name, f"would be: {planned}")
+    journal.planned(plans)
 
 
 def _carry_out(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness import targets
+from harness import report, targets
 from harness.boards.connect import Connection
 from harness.boards.locks import again
 from harness.boards.tuning import Notify
@@ -25,6 +25,7 @@ from harness.execution import dumps, program
 from harness.execution.program import Deployed
 from harness.runs import chunks
 from harness.runs import folder as run_folder
+from harness.runs.entries import MeasurementDocument, RunDocument
 from harness.runs.folder import RunFolder
 from harness.runs.job import Job
 
@@ -33,7 +34,7 @@ FLOAT32_BYTES = 4
 
 
 def host_failure(error: OSError) -> InfrastructureError:
-    """Return a full disk, missing rights: a file of this machine that the run needs."""
+    """Return the error for a file of this machine that the run needs: a full disk, missing rights."""
     what = str(error) if error.filename else error.strerror or str(error)
     return ToolError(f"this machine: {what}", "check free space and rights of the runs folder and the cache")
 
@@ -174,3 +175,12 @@ def clean(deployed: Deployed, notify: Notify) -> None:
         program.clean(deployed)
     except InfrastructureError as error:
         notify(f"warning: the run's folder was not removed from the board: {error.message}")
+
+
+def finish(job: Job, document: RunDocument | MeasurementDocument, notify: Notify) -> None:
+    """Write the reports and, last, `run.json`."""
+    content = document.to_json()
+    for name, text in report.reports(content).items():
+        (job.folder.path / name).write_text(text, encoding="utf-8")
+    notify(f"verdict: {document.verdict}")
+    job.folder.finish(content)

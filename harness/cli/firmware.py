@@ -214,8 +214,7 @@ def _tell_plan(sdk: Sdk, place: InstalledFirmware, journal: Journal) -> None:
         "reboot, and wait for the board",
         f"the DSP's kernels must say {kernels_digest()}",
     )
-    for name, plan_text in zip(STEPS[1:], plans, strict=True):
-        journal.result(name, f"would be: {plan_text}")
+    journal.planned(plans)
 
 
 def _carry_out(

@@ -33,7 +33,7 @@ COMMANDS = (
 @click.group(
     cls=LazyGroup,
     package="harness.cli",
-    modules=dict(zip(COMMANDS, COMMANDS, strict=True)),
+    modules={name: name for name in COMMANDS},
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="harness")

@@ -184,7 +184,6 @@ def _carry_out(job: Job, order: _Order, workspace: Workspace, console: Console, 
     """Measure on the board and write `run.json`."""
     import numpy as np
 
-    from harness import report
     from harness.cli import _steps
     from harness.runs.measurement import base, document, segments
     from harness.runs.measurement.base import READINGS_FILE
@@ -199,11 +198,7 @@ def _carry_out(job: Job, order: _Order, workspace: Workspace, console: Console, 
     np.save(job.folder.path / READINGS_FILE, readings)
     console.note("computing the statistics")
     found = document.conclude(job, order.asked, measured, readings, order.bases)
-    content = found.to_json()
-    for name, text in report.reports(content).items():
-        (job.folder.path / name).write_text(text, encoding="utf-8")
-    notify(f"verdict: {found.verdict}")
-    job.folder.finish(content)
+    _steps.finish(job, found, notify)
     return found
 
 

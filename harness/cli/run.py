@@ -118,7 +118,6 @@ def _advice(folder: RunFolder) -> str:
 
 def _carry_out(job: Job, workspace: Workspace, console: Console, notify: Notify) -> RunDocument:
     """Execute the run, from the stimuli to `run.json`."""
-    from harness import report
     from harness.boards.locks import session
     from harness.boards.tuning import known_state
     from harness.boards.tuning.identify import require_same_boot
@@ -147,11 +146,7 @@ def _carry_out(job: Job, workspace: Workspace, console: Console, notify: Notify)
             environment["fp_environment"] = fp_environment.text(deployed.fp_environments)
     smallest = counterexample.save(found, job) if found else None
     document = run_document.conclude(job, environment, setup, smallest, coverage.result(), observed)
-    content = document.to_json()
-    for name, text in report.reports(content).items():
-        (job.folder.path / name).write_text(text, encoding="utf-8")
-    notify(f"verdict: {document.verdict}")
-    job.folder.finish(content)
+    _steps.finish(job, document, notify)
     return document
 
 
