@@ -293,7 +293,7 @@ def _check_items(profile: Profile) -> None:
 
 
 def _inconsistent(reason: str, *keys: str) -> PydanticCustomError:
-    """Return entries that are right by themselves and wrong together; `keys` lead to the one to change."""
+    """Return the error for entries that contradict each other; `keys` is the path of the entry to change."""
     return PydanticCustomError("inconsistent", "{reason}", {"reason": reason, "keys": keys})
 
 
@@ -415,7 +415,7 @@ def _parse_address(name: str, text: str) -> dict[str, Any]:
 def _explain(
     name: str, error: ValidationError, sources: list[_Source], at: tuple[str, ...], model: type[BaseModel]
 ) -> RequestError:
-    """Return one finding with file:line, board and key; the hint lists what is valid there.
+    """Return the error for one finding: file:line, board and key; its hint lists the valid values.
 
     `model` describes the entry at the keys `at`.  An unknown key comes first: it is often the misspelt name of one that
     is missing.

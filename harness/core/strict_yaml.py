@@ -69,7 +69,7 @@ def load(text: str, path: Path) -> Any:
 
 
 def _mistake(error: yaml.YAMLError, text: str, path: Path) -> RequestError:
-    """Return the parser's message with the line, and the text of that line."""
+    """Return the error with the parser's message, the line number and the text of that line."""
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return RequestError(f"{path}: not valid YAML: {' '.join(str(error).split())}")

@@ -228,7 +228,7 @@ def _finite(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
 
 
 def _near(to: Array, shaped: Array) -> Iterator[Array]:
-    """Return terms that cancel with `to` or nearly so, and such that lie half way between two sums."""
+    """Yield terms that cancel with `to` or nearly so, and such that lie half way between two sums."""
     opposite = np.broadcast_to(-to, shaped.shape).astype(np.float32)
     yield opposite
     yield np.nextafter(opposite, np.float32(0))

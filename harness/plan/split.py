@@ -140,9 +140,9 @@ def _parallel(word: str, network: Network, chosen: Sequence[int]) -> dict[int, t
 
 
 def _branches(word: str, network: Network, chosen: Sequence[int]) -> dict[int, tuple[Share, ...]]:
-    """Return every layer goes on where its first source is, unless another reader of that has gone on there already.
+    """Return the item of each layer: that of its first source, unless another reader of that source has it already.
 
-    Then it goes to the item that has least to do so far (by layers), the first of them in the order given.
+    Then the layer gets the item with the fewest layers so far, the first of them in the order given.
     """
     lanes: dict[str, int] = {network.input.name: chosen[0]}
     continued: set[str] = set()

@@ -211,7 +211,7 @@ class RunFolder:
         self._note_attempt({"board": reached.document()})
 
     def observations(self) -> Iterator[tuple[str, BoardIdentity]]:
-        """Return every part of the folder that names a board, and that board; RequestError for a damaged part."""
+        """Yield every part of the folder that names a board, and that board; RequestError for a damaged part."""
         if first := self.board:
             yield "request.json", first
         for number, attempt in enumerate(self.attempts(), 1):

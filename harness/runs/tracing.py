@@ -39,7 +39,7 @@ class Perturbation:
 
 
 def perturbations(plan: Plan, executions: int, seed: int) -> Iterator[Perturbation]:
-    """Return the perturbations: none, each item slowed down, random; the first one gets the rest of `executions`."""
+    """Yield the perturbations: none, each item slowed down, random; the first one gets the rest of `executions`."""
     delays = [
         *((f"delay {item.name} {DELAY_US} µs", ("--delay", f"{item.name}:{DELAY_US}")) for item in plan.items),
         (f"random delays up to {DELAY_US} µs", ("--random-delay", f"{DELAY_US}:{seed % (1 << 31)}")),

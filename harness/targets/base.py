@@ -207,7 +207,7 @@ def _lowerings(
 
 
 def _built_in(package: str) -> Iterator[type[Lowering[Any]]]:
-    """Return the lowerings in the modules of `package` that have the name of an operator's module."""
+    """Yield the lowerings in the modules of `package` that have the name of an operator's module."""
     files = {operator.__module__.rpartition(".")[2] for operator in operators.by_onnx_name().values()}
     for info in pkgutil.iter_modules(getattr(importlib.import_module(package), "__path__", [])):
         if info.name in files:

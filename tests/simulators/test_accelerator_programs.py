@@ -255,7 +255,7 @@ def test_the_constants_are_read_back_from_the_device(
 
 @pytest.mark.parametrize("name", ACCELERATORS)
 def test_the_sources_compile_without_a_warning(name: str, host: Profile, tmp_path: Path) -> None:
-    """As C, and the device code as C++; it has what every operator of the target needs."""
+    """The program compiles as C and its device code as C++; the model has all operators of the target."""
     residual = {"residual": 2, "argmax": True} if name.startswith("cuda") else {"float_output": True}
     model = builders.random_network(np.random.default_rng(7), (5, 9, 3), zero_points=True, **residual)  # type: ignore[arg-type]
     device = ACCELERATORS[name]

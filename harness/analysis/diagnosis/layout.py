@@ -29,7 +29,7 @@ def mistakes(case: Case) -> Iterator[FaultModel]:
 
 
 def _stale_buffers(case: Case) -> Iterator[FaultModel]:
-    """Yield buffers read before they are written, or after they were written again: values of another vector."""
+    """Yield the fault of buffers that are read too early or too late: some vectors have the values of another."""
     earlier = tuple(_one_block_earlier(source, case.block) for source in case.inputs)
     later = tuple(_one_block_later(source, case.block) for source in case.inputs)
     for name, other in (("one block earlier", earlier), ("one block later", later)):

@@ -372,7 +372,7 @@ def _x86_stack(given: _Given) -> Iterator[Operation]:
 
 
 def _x86_string(given: _Given) -> Iterator[Operation]:
-    """Return the accesses of a string instruction, which may be repeated: its pointers stay in their objects."""
+    """Yield the accesses of a string instruction, which may be repeated: its pointers stay in their objects."""
     for index, memory in enumerate(given.memories):
         write = index == 0 and given.name.startswith(("movs", "stos"))
         yield Access(dataclasses.replace(memory, index=UNKNOWN, scale=2), write, 1)
@@ -474,7 +474,7 @@ def _arm_sum(given: _Given) -> list[Operation]:
 
 
 def _arm_access(given: _Given) -> Iterator[Operation]:
-    """Return the accesses of a load or store, with the change of its base register."""
+    """Yield the accesses of a load or store, with the change of its base register."""
     position, memory = given.kinds.index("m"), given.memories[0]
     base, behind, name = str(memory.base), position + 1 < len(given.kinds), given.name
     several = bool(_ARM_STRUCTURES.match(name))
@@ -499,7 +499,7 @@ def _arm_access(given: _Given) -> Iterator[Operation]:
 
 
 def _arm_whole(name: str, memory: Memory, data: Sequence[str]) -> Iterator[Operation]:
-    """Return the accesses of one register or two, in sequence."""
+    """Yield the accesses of one register or two, in sequence."""
     size = _arm_size(data[0])
     for index, register in enumerate(data):
         place = dataclasses.replace(memory, offset=memory.offset + index * size)

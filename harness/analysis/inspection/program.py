@@ -115,7 +115,7 @@ class Program:
         return section.content[address - section.address :][:size]
 
     def pointers_in(self, start: int, end: int) -> Iterator[tuple[int, int | str]]:
-        """Return the places from `start` to `end` where the program holds an address, with that address."""
+        """Yield the places from `start` to `end` where the program holds an address, with that address."""
         yield from ((place, to) for place, to in self.pointers.items() if start <= place < end)
 
 

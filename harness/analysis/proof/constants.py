@@ -38,7 +38,7 @@ ROLES = {"input_zero_point": "a_zero_point", "output_zero_point": "y_zero_point"
 def questions(
     network: Network, parts: Sequence[Layer], codes: Sequence[LayerCode], probe: Probe | None
 ) -> Iterator[Question]:
-    """Return what is asked of the constants: those in the program's tables, and those that the specification uses.
+    """Yield the questions about constants: those in the program's tables and those that the specification uses.
 
     `parts` are whole layers, or columns of one side by side, each with the code of its target.
     """

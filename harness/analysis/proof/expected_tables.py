@@ -432,7 +432,7 @@ def _least(reached: Callable[[Array], Array], low: Array, high: Array) -> Array:
 
 
 def columns_of(widths: Sequence[tuple[str, int]]) -> Iterator[tuple[int, int]]:
-    """Return for each part of a layer its first column and the one behind its last.
+    """Yield for each part of a layer its first column and the one behind its last.
 
     `widths` are the output tensor and the width of every part, those of one layer in the order of their columns.
     """

@@ -76,7 +76,7 @@ class Trial:
         return given
 
     def _drawn(self, name: str, known: Array, rng: np.random.Generator) -> Iterator[Array]:
-        """Return values that the tensor may have: random, extreme, and equal in many columns."""
+        """Yield values that the tensor may have: random, extreme, and equal in many columns."""
         width = known.shape[1]
         yield _changed_one_by_one(known)
         if known.dtype.itemsize == 1:

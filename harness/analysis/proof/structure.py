@@ -658,7 +658,7 @@ def _impure_touch(found: Inspected, name: str, facts: Facts, tables: set[str], *
 
 
 def _through_calls(found: Inspected, facts: Facts) -> Iterator[Touch]:
-    """Return what functions write and read through the arguments of calls."""
+    """Yield what functions write and read through the arguments of calls."""
     for call in facts.calls:
         written = _written_arguments(found, str(call.name), frozenset())
         for number, value in enumerate(call.arguments[: found.analysis.arity(call.name)]):

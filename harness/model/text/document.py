@@ -31,7 +31,7 @@ def document(network: Network) -> dict[str, Any]:
 
 
 def decoded(value: str) -> Any:
-    """Return a metadata value is a JSON text; one that is not is itself."""
+    """Return the value of a JSON text; a text that is not JSON is returned unchanged."""
     try:
         return json.loads(value, parse_constant=str)
     except (ValueError, RecursionError):

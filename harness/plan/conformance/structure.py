@@ -139,7 +139,7 @@ def _order(plan: Plan) -> Iterator[str]:
 
 
 def _steps(plan: Plan) -> Iterator[str]:
-    """Yield every task is computed once, by its own item, and every hand-over crossed once by each of its items."""
+    """Yield defects: a task not computed once, by its item alone; a hand-over not crossed once by each of its items."""
     taken = [Counter(schedule) for schedule in plan.schedules]
     for number, task in enumerate(plan.tasks):
         yield from _taken(plan, taken, f"task {task.name}", Compute(number), (task.item,))

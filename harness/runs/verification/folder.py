@@ -95,7 +95,7 @@ def files(evidence: Evidence, progress: Progress) -> str:
 
 
 def plain(folder: Path) -> Iterator[str]:
-    """Return the names of all files in the folder; ContradictionError for files that no run writes, such as links."""
+    """Yield the names of all files in the folder; ContradictionError for files that no run writes, such as links."""
     for path, folders, names in os.walk(folder, onerror=_not_seen):
         for found in (Path(path, name) for name in (*folders, *names)):
             mode, name = found.lstat().st_mode, found.relative_to(folder).as_posix()

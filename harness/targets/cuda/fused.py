@@ -92,7 +92,7 @@ def _gap(taken: Sequence[tuple[int, int]], size: int) -> int:
 
 
 def _sizes(task: TaskView) -> Iterator[tuple[str, int]]:
-    """Return the buffers of a task, with the words of a vector."""
+    """Yield the buffers of a task, with the words of a vector."""
     layer = task.layer
     for source in task.sources:
         yield source, words(layer.input.dtype, layer.input.size)

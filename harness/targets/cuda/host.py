@@ -38,7 +38,7 @@ def generate(item: str, launches: Sequence[DeviceLaunch], header: str, carried: 
 
 
 def _objects(launch: DeviceLaunch) -> Iterator[tuple[str, int]]:
-    """Return the variables of a launch, with their bytes."""
+    """Yield the variables of a launch, with their bytes."""
     name = _name(launch)
     yield name, LAUNCH
     yield f"{name}_arrays", ARRAY * len(_arrays(launch))

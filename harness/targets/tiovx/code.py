@@ -76,7 +76,7 @@ def generate(item: str, launches: Sequence[Launch], core: str, lowering_of: Lowe
 
 
 def _objects(launch: Launch, lowering_of: LoweringOf) -> Iterator[tuple[str, int]]:
-    """Return the variables of a launch, with their bytes."""
+    """Yield the variables of a launch, with their bytes."""
     name = _name(launch)
     yield name, LAUNCH
     yield f"{name}_arrays", ARRAY * len(_arrays(launch))
