@@ -4,7 +4,7 @@ MODEL ?= acas_coc
 PYTHON ?= python3
 # Extras of pyproject.toml that `make run` gets: what the shipped boards and the targets cuda are built with.
 EXTRAS ?= cross cuda
-REQUIREMENTS = requirements/harness.txt $(EXTRAS:%=requirements/%.txt)
+REQUIREMENTS = requirements/harness.txt requirements/build.txt $(EXTRAS:%=requirements/%.txt)
 
 .PHONY: run check test campaigns test-gpu test-models lint setup setup-dev models peers labgrid other-runtime requirements clean
 .DELETE_ON_ERROR:
@@ -101,7 +101,7 @@ build/other-runtime/complete: requirements/other_runtime.txt
 
 # Pins every package with its hashes; needs pip-tools on the PATH.
 requirements:
-	cd requirements && for name in harness cuda cross dev peers labgrid other_runtime; do \
+	cd requirements && for name in harness cuda cross dev build peers labgrid other_runtime; do \
 	    pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 	        --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o $$name.txt $$name.in; done
 

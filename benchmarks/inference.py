@@ -29,8 +29,8 @@ from rich.table import Table
 from harness import model, targets
 from harness.boards import profile
 from harness.boards.profile import Profile
-from harness.boards.workspace import ROOT
 from harness.core.errors import HarnessError, ToolError
+from harness.core.installation import ROOT
 from harness.model.network import Network
 from harness.plan import plan
 from harness.targets import KERNELS, codegen, toolchain

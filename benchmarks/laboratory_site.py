@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for the laboratory of the 
 
 import machine
 
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from harness.nightly.history import index
 from harness.nightly.history.index import Wanted
 from harness.nightly.history.run import Run

@@ -26,8 +26,8 @@ from peers.report import Findings
 from rich.console import Console
 
 from harness.boards import profile
-from harness.boards.workspace import ROOT
 from harness.core.errors import HarnessError, RequestError
+from harness.core.installation import ROOT
 from harness.model.onnx_runtime.hostcheck import instruction_set
 from harness.targets import toolchain
 

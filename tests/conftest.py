@@ -13,7 +13,7 @@ import pytest
 
 from harness.boards import profile
 from harness.boards.profile import Laboratory, Profile
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from tests.support.objects import kept
 
 # A job in a shell's background starts with SIGINT ignored, one of nohup with SIGHUP, and so would all that the tests

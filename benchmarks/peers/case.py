@@ -14,8 +14,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from harness.boards.workspace import ROOT
 from harness.core.arrays import Array
+from harness.core.installation import ROOT
 from harness.model import parse
 from harness.model.network import Network
 from harness.operators.dequantize_linear import DequantizeLinear

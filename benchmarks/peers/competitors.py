@@ -20,9 +20,9 @@ from inference import runtime_library
 
 from harness import targets
 from harness.boards.profile import Profile
-from harness.boards.workspace import ROOT
 from harness.core.arrays import Array
 from harness.core.errors import RequestError, unknown_name
+from harness.core.installation import ROOT
 from harness.plan import plan
 from harness.targets import KERNELS, codegen
 from harness.targets.toolchain import Compiler

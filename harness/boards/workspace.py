@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.core.errors import RequestError, unknown_name
+from harness.core.installation import BOARDS_FILE, IS_WHEEL, ROOT
 
 if TYPE_CHECKING:  # pydantic and onnx take longer to import than --help should
     from harness.boards.profile import Profile
     from harness.model.network import Network
 
-ROOT = Path(__file__).parents[2]
-SOURCES = ("harness", "kernels", "simulators")  # folders of the checkout from which bundles are made
+LAB_VARIABLE = "HARNESS_LAB"
 COMMON_LOCKS = "/var/tmp/harness-locks"  # noqa: S108 - locks/folder.py: what others write there is not trusted
-GIT_S = 60.0  # a disk far away, or a program of its settings, may keep it for ever
 
 
 @dataclass(frozen=True)
 class Workspace:
     """The folders of one user; `cache` holds bundles, packages and keys and may be removed at any time.
 
-    `common` holds the locks of boards that all users of this machine share; without it everything is this user's own.
+    `common` holds the locks of boards that all users of this machine share; without it all locks are this user's own.
+    `lab` is the lab folder, None without one.  A lab also has the installed models; its own take precedence.
     """
 
     boards: Path
@@ -34,6 +33,7 @@ class Workspace:
     runs: Path
     cache: Path
     common: Path | None = None
+    lab: Path | None = None
 
     def locks(self, board: Profile) -> Path:
         """Return the folder of a board's locks; an emulated board belongs to its user alone."""
@@ -56,10 +56,16 @@ class Workspace:
         """
         if name.endswith(suffixes) or "/" in name:
             return Path(name)
-        known = sorted(path.stem for path in self.models.glob("*.onnx"))
+        known = {path.stem: path for path in self.model_files()}
         if name not in known:
             raise unknown_name("model", name, known)
-        return self.models / f"{name}.onnx"
+        return known[name]
+
+    def model_files(self) -> list[Path]:
+        """Return the files of all models, sorted by name: those of the lab, and those that are installed."""
+        installed = (ROOT / "models").glob("*.onnx") if self.lab else ()
+        found = {path.stem: path for path in (*installed, *self.models.glob("*.onnx"))}
+        return [found[name] for name in sorted(found)]
 
     def run(self, name: Path) -> Path:
         """Return the run folder at that path, or of that name in the folder of runs; it need not exist."""
@@ -71,6 +77,11 @@ class Workspace:
         RequestError for a name that is none, a missing folder, and, without `force`, for a model that is there already.
         """
         path = Path(name) if name.endswith(".onnx") else self.models / f"{name}.onnx"
+        if IS_WHEEL and path.parent == ROOT / "models":
+            raise RequestError(
+                f"{name}: there is no lab folder for a new model",
+                "create one: harness init LAB; or give a path that ends in .onnx",
+            )
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}", path.stem) or ("/" in name and path != Path(name)):
             raise RequestError(
                 f"{name!r} names no model", "up to 200 letters, digits and _ . -, or a path that ends in .onnx"
@@ -93,21 +104,68 @@ def write_whole(path: Path, content: bytes) -> None:
         raise RequestError(f"cannot write {path}: {error.strerror}", "give another path") from error
 
 
-def git(*arguments: str) -> bytes | None:
-    """Return git's output in this checkout; None if git fails, hangs or is missing."""
-    asked = ["git", "-C", str(ROOT), *arguments]
-    try:
-        done = subprocess.run(asked, capture_output=True, check=False, timeout=GIT_S)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout if done.returncode == 0 else None
+def find(
+    boards: Path | None = None,
+    runs: Path | None = None,
+    lab: Path | None = None,
+    *,
+    environment: Mapping[str, str] = os.environ,
+) -> Workspace:
+    """Return the workspace: the lab folder, with another file of boards and folder of runs where they are given.
 
-
-def find(boards: Path | None, runs: Path | None, environment: Mapping[str, str] = os.environ) -> Workspace:
-    """Return the workspace of this checkout; HARNESS_CACHE or XDG_CACHE_HOME set the cache, HARNESS_LOCKS the locks."""
-    cache = Path(environment.get("HARNESS_CACHE") or caches(environment) / "harness")
+    The lab folder is `lab`, else HARNESS_LAB, else the current folder or the nearest parent that has a boards.yaml.
+    Without any of them, boards and models are those that are installed, and runs go to ./runs.
+    HARNESS_BOARDS and HARNESS_RUNS give `boards` and `runs`, HARNESS_LOCKS the common locks.
+    RequestError if a named lab has no boards.yaml, or if the one found belongs to another user.
+    """
+    boards, runs = boards or _path(environment, "HARNESS_BOARDS"), runs or _path(environment, "HARNESS_RUNS")
+    folder = _named_lab(lab, environment) or _surrounding_lab(Path.cwd())
+    if folder and not (boards or lab or environment.get(LAB_VARIABLE)):
+        _require_own(folder)
+    models, runs = (folder or ROOT) / "models", runs or (folder or Path.cwd()) / "runs"
     common = Path(environment.get("HARNESS_LOCKS") or COMMON_LOCKS).absolute()
-    return Workspace(boards or ROOT / "boards.yaml", ROOT / "models", runs or ROOT / "runs", cache.absolute(), common)
+    return Workspace(boards or (folder or ROOT) / BOARDS_FILE, models, runs, cache_folder(environment), common, folder)
+
+
+def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the absolute path of this user's cache: HARNESS_CACHE, or `harness` in XDG_CACHE_HOME or ~/.cache."""
+    return Path(environment.get("HARNESS_CACHE") or caches(environment) / "harness").absolute()
+
+
+def _path(environment: Mapping[str, str], variable: str) -> Path | None:
+    return Path(environment[variable]) if environment.get(variable) else None
+
+
+def _named_lab(lab: Path | None, environment: Mapping[str, str]) -> Path | None:
+    """Return the absolute path of the lab folder that the user named; None if there is none."""
+    name = lab or environment.get(LAB_VARIABLE)
+    if not name:
+        return None
+    folder = Path(name).absolute()
+    if not (folder / BOARDS_FILE).exists():
+        said = "--lab" if lab else LAB_VARIABLE
+        raise RequestError(
+            f"{said} {name}: there is no {BOARDS_FILE} in it", f"create a lab folder: harness init {name}"
+        )
+    return folder
+
+
+def _surrounding_lab(start: Path) -> Path | None:
+    """Return the nearest of `start` and its parents that has a boards.yaml; None if there is none."""
+    return next((folder for folder in (start, *start.parents) if (folder / BOARDS_FILE).exists()), None)
+
+
+def _require_own(folder: Path) -> None:
+    """Raise RequestError if the boards.yaml in `folder` belongs neither to this user nor to root.
+
+    It may contain commands, and anyone may write to a folder such as /tmp, which contains folders of all users.
+    """
+    path = folder / BOARDS_FILE
+    if path.stat().st_uid not in {os.getuid(), 0}:
+        raise RequestError(
+            f"{path} belongs to another user, and it may contain commands",
+            f"if you trust it, name the lab folder: --lab {folder} or {LAB_VARIABLE}={folder}",
+        )
 
 
 def caches(environment: Mapping[str, str]) -> Path:

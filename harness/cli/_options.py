@@ -2,11 +2,49 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar
 
 import click
+
+from harness.boards import workspace
+
+
+def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:
+    """Keep the value of a common option for the command; after the command it replaces that before the command."""
+    if value:
+        context.meta[f"harness.{option.name}"] = value
+
+
+def common(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that are accepted before and after each command."""
+    option = functools.partial(click.option, callback=_keep, expose_value=False)
+    path = click.Path(path_type=Path)
+    for add in (
+        option("--debug", is_flag=True, help="Show the trace of an error."),
+        option("--runs", type=path, help="The folder of runs; default: that of the lab. HARNESS_RUNS."),
+        option("--boards", type=path, help="The file of boards; default: that of the lab. HARNESS_BOARDS."),
+        option("--lab", type=path, help="The lab folder; default: the nearest with a boards.yaml. HARNESS_LAB."),
+    ):
+        command = add(command)
+    return command
+
+
+def pass_workspace(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Pass the workspace that the common options name as the first argument, and accept these options."""
+
+    @functools.wraps(command)
+    def with_workspace(*arguments: Any, **options: Any) -> Any:
+        given = click.get_current_context().meta
+        boards, runs, lab = (given.get(f"harness.{name}") for name in ("boards", "runs", "lab"))
+        space = workspace.find(boards, runs, lab)
+        return command(space, *arguments, **options)
+
+    return common(with_workspace)
+
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout, nothing else there.")
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
-from harness.cli._options import Duration, as_json
+from harness.cli._options import Duration, as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, BoardError, InfrastructureError
 
@@ -38,7 +38,7 @@ def command() -> None:
 
 @command.command("list")
 @as_json
-@click.pass_obj
+@pass_workspace
 def boards_list(space: Workspace, /, as_json: bool) -> None:
     """List the boards: where each is, who has it, who waits, whether it is quarantined."""
     show(space, Console.open(as_json=as_json))
@@ -50,7 +50,7 @@ def boards_list(space: Workspace, /, as_json: bool) -> None:
 @click.option("--purpose", default="by hand", show_default=True, help="What others read.")
 @click.option("--wait", type=Duration(), help="Wait so long for the board; else not at all.")
 @as_json
-@click.pass_obj
+@pass_workspace
 def boards_lock(space: Workspace, /, as_json: bool, board: str, lease: float, purpose: str, wait: float | None) -> None:
     """Keep a board for yourself without a running command; your own commands still get it."""
     lock_by_hand(board, lease, purpose, wait or 0.0, space, Console.open(as_json=as_json))
@@ -60,7 +60,7 @@ def boards_lock(space: Workspace, /, as_json: bool, board: str, lease: float, pu
 @click.argument("board")
 @click.option("--force", is_flag=True, help="Also take it from somebody else; what runs there is stopped.")
 @as_json
-@click.pass_obj
+@pass_workspace
 def boards_unlock(space: Workspace, /, as_json: bool, board: str, force: bool) -> None:
     """Give a board back."""
     unlock(board, space, Console.open(as_json=as_json), force=force)
@@ -76,7 +76,7 @@ def boards_unlock(space: Workspace, /, as_json: bool, board: str, force: bool) -
     help="Remove folders of runs and bundles that are older from boards that nobody uses.",
 )
 @as_json
-@click.pass_obj
+@pass_workspace
 def boards_check(
     space: Workspace, /, as_json: bool, names: tuple[str, ...], quarantine: bool, remove_older: int | None
 ) -> int:
@@ -91,7 +91,7 @@ def boards_check(
 @command.command("cycle")
 @click.argument("board")
 @as_json
-@click.pass_obj
+@pass_workspace
 def boards_cycle(space: Workspace, /, as_json: bool, board: str) -> None:
     """Switch a board off and on by the power switch that its profile names, and wait until it answers."""
     cycle(board, space, Console.open(as_json=as_json))

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
-from harness.cli._options import as_json
+from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
@@ -34,7 +34,7 @@ MOST_EARLIER = 5  # measurements of the same program, for the noise
 @click.argument("before", metavar="RUN", type=click.Path(path_type=Path))
 @click.argument("after", metavar="RUN", type=click.Path(path_type=Path))
 @as_json
-@click.pass_obj
+@pass_workspace
 def command(space: Workspace, /, as_json: bool, before: Path, after: Path) -> None:
     """Tell what changed between two runs: compiler, flags, model, board, verdict, times.
 

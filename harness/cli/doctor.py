@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
-from harness.cli._options import as_json
+from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.debian_packages import install_command
 from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, HarnessError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @click.command("doctor")
 @as_json
-@click.pass_obj
+@pass_workspace
 def command(space: Workspace, /, as_json: bool) -> int:
     """Tell what this machine has, what is missing for which board, and the command that brings it."""
     return examine(space, Console.open(as_json=as_json))
@@ -44,10 +44,18 @@ def examine(workspace: Workspace, console: Console) -> int:
     from harness import targets
 
     laboratory = targets.load_boards(workspace.boards)
-    findings = [*_reference(), *_boards(laboratory)]
+    findings = [_lab(workspace), *_reference(), *_boards(laboratory)]
     console.show(_table(findings), *_remedies(findings))
     console.document({"ok": all(f.ok for f in findings), "findings": [asdict(f) for f in findings]})
     return EXIT_DONE if all(finding.ok for finding in findings) else EXIT_INFRASTRUCTURE
+
+
+def _lab(workspace: Workspace) -> EnvironmentCheck:
+    """Return the lab folder of this command, and where it was searched for."""
+    places = f"boards: {workspace.boards}, models: {workspace.models}, runs: {workspace.runs}"
+    found = workspace.lab or "none, so the installed boards and models; `harness init LAB` creates one"
+    order = "searched: --lab, HARNESS_LAB, the nearest boards.yaml in this folder and its parents"
+    return EnvironmentCheck("lab folder", True, f"{found} ({order}); {places}")
 
 
 def _reference() -> Iterator[EnvironmentCheck]:

@@ -14,7 +14,7 @@ import click
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
-from harness.cli._options import as_json, planned
+from harness.cli._options import as_json, pass_workspace, planned
 from harness.core.console import Console
 from harness.core.errors import EXIT_DONE, RequestError
 
@@ -42,7 +42,7 @@ Verify = Callable[[], str]
 )
 @click.option("--dry-run", is_flag=True, help="Look at tools and board, say what would be done, and change nothing.")
 @as_json
-@click.pass_obj
+@pass_workspace
 def command(
     space: Workspace,
     /,

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
-from harness.cli._options import as_json
+from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import RequestError, unknown_name
 from harness.core.outcome import Outcome
@@ -46,7 +46,7 @@ WHERE = {"hardware": "hardware", "emulated": "EMULATED", "this machine": "this m
 @click.option("--limit", type=click.IntRange(1), default=30, show_default=True, help="So many, the latest.")
 @click.option("--rebuild", is_flag=True, help="Forget the index and read all run folders again.")
 @as_json
-@click.pass_obj
+@pass_workspace
 def command(space: Workspace, /, as_json: bool, rebuild: bool, **wanted: str | int | None) -> None:
     """List former runs: verdicts, times, what they were built from."""
     history(wanted, space, Console.open(as_json=as_json), rebuild=rebuild)

@@ -7,14 +7,14 @@ import os
 import signal
 import sys
 import traceback
-from pathlib import Path
 from types import FrameType
 
 import click
 
 from harness import __version__
-from harness.boards import workspace
 from harness.cli._group import LazyGroup
+from harness.cli._options import common
+from harness.core import installation
 from harness.core.console import Console, abandon
 from harness.core.errors import EXIT_BUG, EXIT_INFRASTRUCTURE, HarnessError, ToolError
 from harness.core.interrupts import interrupt, reason
@@ -25,9 +25,15 @@ STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 COMMANDS = (
-    *("run", "prove", "measure", "plan", "firmware", "doctor", "models", "boards", "nightly", "history", "diff"),
-    *("report", "serve", "verify", "sign"),
+    *("init", "run", "prove", "measure", "plan", "firmware", "doctor", "models", "boards", "nightly", "history"),
+    *("diff", "report", "serve", "verify", "sign"),
 )
+
+
+def _print_version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        click.echo(f"harness {__version__}, revision {installation.revision() or 'unknown'}")
+        context.exit()
 
 
 @click.group(
@@ -36,14 +42,17 @@ COMMANDS = (
     modules={name: name for name in COMMANDS},
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.version_option(__version__, prog_name="harness")
-@click.option("--boards", type=click.Path(path_type=Path), envvar="HARNESS_BOARDS", help="The laboratory file.")
-@click.option("--runs", type=click.Path(path_type=Path), envvar="HARNESS_RUNS", help="Where run folders go.")
-@click.option("--debug", is_flag=True, help="Show the trace of an error.")
-@click.pass_context
-def cli(context: click.Context, boards: Path | None, runs: Path | None, debug: bool) -> None:  # noqa: ARG001 - see main
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Print version and revision.",
+)
+@common
+def cli() -> None:
     """Take a quantised ONNX network to a board and show, bit for bit, that what runs there is the network."""
-    context.obj = workspace.find(boards, runs)
 
 
 def main() -> None:

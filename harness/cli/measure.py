@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.boards.workspace import Workspace
-from harness.cli._options import Duration, as_json, planned, precise, run_folder, seed
+from harness.cli._options import Duration, as_json, pass_workspace, planned, precise, run_folder, seed
 from harness.core.console import Console
 from harness.core.errors import BoardError, InfrastructureError, RequestError
 from harness.core.outcome import Outcome
@@ -66,7 +66,7 @@ LOAD_LIMIT_S = 4 * 3600.0  # in addition to the requested duration, so that an a
 @precise
 @run_folder
 @as_json
-@click.pass_obj
+@pass_workspace
 def command(
     space: Workspace,
     /,

@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import Workspace, write_whole
-from harness.cli._options import as_json
+from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, BoardError, RequestError, ToolError
 from harness.core.safe_io import clean
@@ -52,7 +52,7 @@ Commands: TypeAlias = "Mapping[Action, Taken]"
 @click.option("--junit", type=click.Path(path_type=Path), help="Also write the night's JUnit XML there.")
 @click.option("--install", metavar="TIME", help="Have systemd do it every day at that time, e.g. 22:00.")
 @as_json
-@click.pass_obj
+@pass_workspace
 def command(
     space: Workspace,
     /,
@@ -96,7 +96,7 @@ def _taken(known: click.Command) -> Taken:
         except click.UsageError as error:
             raise RequestError(error.format_message(), f"harness {known.name} --help") from error
 
-    options = [option for option in known.params if isinstance(option, click.Option)]
+    options = [option for option in known.params if isinstance(option, click.Option) and option.expose_value]
     mine = {name: option for option in options if (name := option.opts[-1].removeprefix("--")) not in OURS}
     flags = {name: tuple(option.secondary_opts) for name, option in mine.items() if option.is_flag}
     return Taken(frozenset(mine), flags, read)
@@ -268,7 +268,8 @@ def _absolute(workspace: Workspace) -> Workspace:
 
 def _harness(workspace: Workspace) -> list[str]:
     """Return the command that starts harness from any folder; -P keeps that folder off the module path."""
-    places = ["--boards", str(workspace.boards), "--runs", str(workspace.runs)]
+    lab = ["--lab", str(workspace.lab)] if workspace.lab else []
+    places = [*lab, "--boards", str(workspace.boards), "--runs", str(workspace.runs)]
     return [sys.executable, "-P", "-m", "harness", *places]
 
 

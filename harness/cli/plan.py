@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
-from harness.cli._options import as_json, planned, require_alone
+from harness.cli._options import as_json, pass_workspace, planned, require_alone
 from harness.core.console import Console
 from harness.core.errors import RequestError
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Replace another plan in the folder of -o.")
 @click.option("--load", type=click.Path(path_type=Path), help="Read the plan from such a folder, changed or not.")
 @as_json
-@click.pass_obj
+@pass_workspace
 def command(
     space: Workspace,
     /,

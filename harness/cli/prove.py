@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from harness.boards.workspace import Workspace
-from harness.cli._options import as_json, planned, precise, run_folder, seed, traced
+from harness.cli._options import as_json, pass_workspace, planned, precise, run_folder, seed, traced
 from harness.core.console import Console
 
 
@@ -24,7 +24,7 @@ from harness.core.console import Console
 @precise
 @run_folder
 @as_json
-@click.pass_obj
+@pass_workspace
 def command(space: Workspace, /, as_json: bool, board: str, model: str, floats: str | None, **asked: Any) -> int:
     """Show that a model on a board gives the reference's activations for every input, and state what is assumed.
 

@@ -61,6 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--board", action="append", metavar="NAME", help=f"Test on this board, or on several; {BOARDS}.")
     group.addoption("--model", action="append", metavar="NAME", help=f"Test this model, or several; {MODELS}.")
     group.addoption("--boards", metavar="FILE", help="The laboratory file; HARNESS_BOARDS.")
+    group.addoption("--harness-lab", metavar="DIR", help="The lab folder; HARNESS_LAB.")
     group.addoption("--harness-runs", metavar="DIR", help="Where run folders go; HARNESS_RUNS.")
 
 
@@ -77,9 +78,9 @@ def harness_workspace(pytestconfig: pytest.Config) -> Workspace:
     """Laboratory file, models, runs and cache."""
     from harness.boards import workspace
 
-    boards = pytestconfig.getoption("boards") or os.environ.get("HARNESS_BOARDS")
-    runs = pytestconfig.getoption("harness_runs") or os.environ.get("HARNESS_RUNS")
-    return workspace.find(Path(boards) if boards else None, Path(runs) if runs else None)
+    given = (pytestconfig.getoption(name) for name in ("boards", "harness_runs", "harness_lab"))
+    boards, runs, lab = (Path(path) if path else None for path in given)
+    return workspace.find(boards, runs, lab)
 
 
 @pytest.fixture(scope="session")

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import click
 from rich.text import Text
 
-from harness.boards.workspace import ROOT, Workspace
-from harness.cli._options import as_json
+from harness.boards.workspace import Workspace
+from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import HarnessError
+from harness.core.installation import ROOT
 
 if TYPE_CHECKING:
     from harness.boards.locks.quarantine import Quarantine
@@ -30,7 +31,7 @@ MUTATION = ROOT / "docs" / "mutation.md"
 @click.option("--site", type=click.Path(path_type=Path), required=True, help="The folder to write; files only.")
 @click.option("--nights", type=click.IntRange(1), default=30, show_default=True, help="So many, the latest.")
 @as_json
-@click.pass_obj
+@pass_workspace
 def command(space: Workspace, /, as_json: bool, site: Path, nights: int) -> None:
     """Write the laboratory's page: last night, what changed, trends, every run's report."""
     report(site, nights, space, Console.open(as_json=as_json))

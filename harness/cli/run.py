@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.boards.workspace import Workspace
-from harness.cli._options import as_json, planned, precise, require_alone, run_folder, seed, traced
+from harness.cli._options import as_json, pass_workspace, planned, precise, require_alone, run_folder, seed, traced
 from harness.core.console import Console
 from harness.core.errors import InfrastructureError
 from harness.core.outcome import Outcome
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 @precise
 @run_folder
 @as_json
-@click.pass_obj
+@pass_workspace
 def command(space: Workspace, /, as_json: bool, resume: Path | None, board: str, model: str, **asked: Any) -> int:
     """Run a model on a board and compare every activation with the reference.
 

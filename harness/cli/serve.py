@@ -23,6 +23,7 @@ from urllib.parse import unquote, urlsplit
 import click
 
 from harness.boards.workspace import Workspace
+from harness.cli._options import pass_workspace
 from harness.core.console import Console
 from harness.core.errors import HarnessError, RequestError
 
@@ -47,7 +48,7 @@ HEADERS = {
 
 @click.command("serve")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="On this machine alone.")
-@click.pass_obj
+@pass_workspace
 def command(space: Workspace, /, port: int) -> None:
     """Show the laboratory's page at http://localhost:8000, as it is now, also while a night runs."""
     serve(port, space, Console.open(as_json=False))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.boards.workspace import Workspace
-from harness.cli._options import as_json
+from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import InfrastructureError, RequestError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--key", type=click.Path(path_type=Path), required=True, help="The laboratory's private Ed25519 key.")
 @as_json
-@click.pass_obj
+@pass_workspace
 def command(space: Workspace, /, as_json: bool, run: Path, key: Path) -> None:
     """Vouch for a run: an in-toto statement of run.json in a DSSE envelope beside it; of several keys, one by one."""
     sign(run, key, space, Console.open(as_json=as_json))

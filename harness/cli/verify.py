@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
-from harness.cli._options import as_json
+from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE
 
@@ -38,7 +38,7 @@ WORDS = {True: "the evidence stands", False: "the evidence does NOT stand", None
 )
 @click.option("--rebuild/--no-rebuild", default=True, show_default=True, help="Build the bundle again and compare.")
 @as_json
-@click.pass_obj
+@pass_workspace
 def command(
     space: Workspace,
     /,

@@ -11,7 +11,7 @@ from harness.core.errors import RequestError
 
 PASSED_ON = ("PATH", "XDG_CACHE_HOME", "TARGET_FS", "TIOVX_SDK", "VITIS", "PLATFORM", "XRT")
 """Environment variables that the service gets, besides those that start with HARNESS_."""
-NOT_PASSED_ON = ("HARNESS_BOARDS", "HARNESS_RUNS")
+NOT_PASSED_ON = ("HARNESS_BOARDS", "HARNESS_LAB", "HARNESS_RUNS")
 """Environment variables that become options of the command line."""
 STOP_S = 120
 """Seconds for interrupted commands to restore their boards."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from harness.analysis.proof_document import ProofDocument
-from harness.boards.workspace import ROOT
 from harness.core.document import Document, json_schema
+from harness.core.installation import ROOT
 from harness.nightly.record import NightDocument
 from harness.runs.entries import MeasurementDocument, RunDocument
 from harness.targets.bundle import Manifest

@@ -20,9 +20,9 @@ from harness.analysis.proof_document import ProofDocument
 from harness.boards.identity import EMULATED, HARDWARE, THIS_MACHINE, VIRTUAL
 from harness.boards.profile import Profile
 from harness.boards.tuning.identify import this_boot_id
-from harness.boards.workspace import SOURCES, git
 from harness.core.errors import BoardError, InfrastructureError
 from harness.core.file_digest import file_sha256
+from harness.core.installation import revision
 from harness.core.text import shortened
 from harness.model.network import Network
 from harness.operators.counters import LayerCoverage, Met
@@ -433,14 +433,3 @@ def _picture(network: Network, count: int, summary: DifferenceSummary) -> entrie
         steps=summary.steps,
         tie_distances=summary.tie_distances,
     )
-
-
-def revision() -> str | None:
-    """Return the checkout's commit, marked if files differ; None outside a checkout or if git hangs.
-
-    A new file below harness or kernels, which git does not know, is a difference too: it can be part of a bundle.
-    """
-    found = (git("describe", "--always", "--exclude=*", "--dirty", "--abbrev=12") or b"").decode().strip()
-    if found and not found.endswith("-dirty") and git("ls-files", "--others", "--exclude-standard", *SOURCES):
-        found += "-dirty"
-    return found or None

@@ -24,14 +24,15 @@ from harness import operators
 from harness.boards.profile import Profile
 from harness.core.entry_points import load
 from harness.core.errors import RequestError
+from harness.core.installation import ROOT
 from harness.operators.base import Layer
 from harness.targets.generated import ItemCode, Launch
 
 LOWERINGS = "harness.lowerings"
 """Entry point group: names are `<target>:<anything>`, values are classes of lowerings."""
 
-KERNELS = Path(__file__).parents[2] / "kernels"
-SIMULATORS = KERNELS.parent / "simulators"
+KERNELS = ROOT / "kernels"
+SIMULATORS = ROOT / "simulators"
 HARDWARE = "hardware"
 """The environment of an item for which no simulator is used."""
 COMPILED = "device"

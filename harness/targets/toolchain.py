@@ -232,7 +232,7 @@ def _digests(paths: Iterable[Path]) -> dict[str, str]:
         name = path.name
         while name in found:
             name += "'"
-        found[name] = file_digest.of_file(path, workspace.find(None, None).cache)
+        found[name] = file_digest.of_file(path, workspace.cache_folder())
     return found
 
 

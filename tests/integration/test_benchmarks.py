@@ -15,8 +15,8 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from harness.boards.workspace import ROOT
 from harness.core.errors import RequestError
+from harness.core.installation import ROOT
 
 
 def run(cache: Path, script: str, *arguments: str) -> dict[str, Any]:

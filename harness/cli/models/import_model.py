@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import Workspace, write_whole
-from harness.cli._options import as_json, force, new_model
+from harness.cli._options import as_json, force, new_model, pass_workspace
 from harness.core.console import Console
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @new_model
 @force
 @as_json
-@click.pass_obj
+@pass_workspace
 def command(space: Workspace, /, as_json: bool, file: Path, output: str, force: bool) -> None:
     """Bring in a dense network, float or quantised, from .onnx or .nnet.
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
-from harness.cli._options import as_json
+from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import RequestError
 
@@ -28,7 +28,7 @@ SHORT_HASH = 12
 
 @click.command("list")
 @as_json
-@click.pass_obj
+@pass_workspace
 def command(space: Workspace, /, as_json: bool) -> None:
     """List the models: layers, parameters, provenance, hash."""
     list_models(space, Console.open(as_json=as_json))
@@ -49,7 +49,7 @@ class ListedModel:
 
 def list_models(workspace: Workspace, console: Console) -> None:
     """Print one line a file, in the order of their names."""
-    entries = [_entry(path) for path in sorted(workspace.models.glob("*.onnx"))]
+    entries = [_entry(path) for path in workspace.model_files()]
     if not entries:
         console.note(f"there are no models in {workspace.models}: bring one in with harness models import")
     console.show(_table(entries))

@@ -10,7 +10,7 @@ import click
 from rich.text import Text
 
 from harness.boards.workspace import Workspace, write_whole
-from harness.cli._options import as_json, force, new_model
+from harness.cli._options import as_json, force, new_model, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import RequestError
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @new_model
 @force
 @as_json
-@click.pass_obj
+@pass_workspace
 def command(space: Workspace, /, as_json: bool, file: Path, output: str, force: bool) -> None:
     """Read back, byte for byte, the model that `show --text FILE` wrote."""
     load(file, space.new_model(output, force=force), Console.open(as_json=as_json))

@@ -15,7 +15,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from harness.boards.workspace import Workspace, write_whole
-from harness.cli._options import as_json, force, new_model
+from harness.cli._options import as_json, force, new_model, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import RequestError
 
@@ -70,7 +70,7 @@ SELECTS: dict[str, Literal["ArgMax", "ArgMin"]] = {"argmax": "ArgMax", "argmin":
 @click.option("--box", help="LOW:HIGH of every input, or one pair for each, with commas; else the file's.")
 @force
 @as_json
-@click.pass_obj
+@pass_workspace
 def command(
     space: Workspace, /, as_json: bool, name: str, output: str, force: bool, box: str | None, **asked: Any
 ) -> None:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import Workspace, write_whole
-from harness.cli._options import as_json
+from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import RequestError
 
@@ -31,7 +31,7 @@ ENDLESS = RichConsole(width=100_000)
 @click.argument("name")
 @click.option("--text", type=click.Path(path_type=Path), help="Write the whole model as text to this file.")
 @as_json
-@click.pass_obj
+@pass_workspace
 def command(space: Workspace, /, as_json: bool, name: str, text: Path | None) -> None:
     """Show a model as text, one line an operator; NAME is a name under models/ or a path."""
     show(name, text, space, Console.open(as_json=as_json))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.boards.workspace import SOURCES, git
+from harness.core.installation import SOURCES, git
 from harness.runs.verification.claims import UncheckedError
 from harness.runs.verification.folder import RUN, Evidence
 

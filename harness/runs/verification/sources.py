@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from harness import __version__
-from harness.boards.workspace import SOURCES, git
+from harness.core.installation import CHANGED, IS_WHEEL, SOURCES, git, revision
 from harness.plan import folder
 from harness.runs import provenance
-from harness.runs.document import revision
 from harness.runs.folder import RunFolder
 from harness.runs.verification.claims import ContradictionError, UncheckedError, listed
 from harness.runs.verification.folder import RUN, Evidence
@@ -55,8 +54,13 @@ def same(evidence: Evidence, scratch: Path) -> str:
 
 
 def _is_this_installation(evidence: Evidence) -> bool:
-    """Return whether the run was made outside a checkout, by the version that is installed here, outside one too."""
-    return bool(evidence.run["harness"] == {"version": __version__, "revision": None} and revision() is None)
+    """Return whether the run was made by the version that is installed here, in both cases outside a checkout.
+
+    A wheel has a revision, which must be the same and must not be marked as changed.
+    """
+    here = revision()
+    unchanged = here is None or (IS_WHEEL and not here.endswith(CHANGED))
+    return unchanged and bool(evidence.run["harness"] == {"version": __version__, "revision": here})
 
 
 def _is_unchanged_since(wanted: str) -> bool:

@@ -13,11 +13,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from harness import __version__
 from harness.core.errors import HarnessError
+from harness.core.installation import revision
 from harness.operators.counters import LayerCoverage
 from harness.plan import folder as plan_folder
 from harness.plan import plan_check
 from harness.plan.plan import Plan
-from harness.runs.document import revision
 from harness.runs.entries import SCHEMA
 from harness.runs.verification import board, bundle, fields, folder, inputs, measured, proved, results, sources
 from harness.runs.verification.claims import (

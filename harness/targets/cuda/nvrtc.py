@@ -60,7 +60,7 @@ def identity() -> str:
             f"{name} is loaded from no file", "install the requirements again: rm -r .venv, then make setup"
         )
     files = sorted(Path(loaded[0]).parent.glob("libnvrtc*.so*"))
-    digests = [file_digest.of_file(path, workspace.find(None, None).cache) for path in files]
+    digests = [file_digest.of_file(path, workspace.cache_folder()) for path in files]
     return f"{name} [{hashlib.sha256(''.join(digests).encode()).hexdigest()[:12]}]"
 
 

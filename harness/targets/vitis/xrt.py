@@ -84,7 +84,7 @@ def find(
     an installation such as /opt/xilinx/xrt.  Else this machine's if it is the board itself (`system`: its root), or
     Debian's for arm64, fetched once into the cache.  ToolError names the missing file and its folder.
     """
-    cache = workspace.find(None, None, environment).cache
+    cache = workspace.cache_folder(environment)
     given = profile.settings("vitis", VitisSettings).xrt or environment.get(VARIABLE)
     if given and profile.local:
         return _in_root(Path(given).expanduser(), platform.machine(), lambda: system)

@@ -30,7 +30,7 @@ def main() -> int:
     with (
         tempfile.TemporaryDirectory() as folder,
         tempfile.TemporaryDirectory() as objects,
-        Laboratory(Path(folder), workspace.find(None, None).cache, Path(objects)) as lab,
+        Laboratory(Path(folder), workspace.cache_folder(), Path(objects)) as lab,
         console.progress("faults at steps", sum(len(fault.steps) for fault in faults)) as bar,
     ):
         expected = undisturbed(lab)

@@ -21,7 +21,7 @@ import yaml
 
 from harness.boards.emulator import Endpoint, Machine, emulated
 from harness.boards.ssh import Address, SshBoard
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from harness.core.locking import exclusive
 from tests.campaigns.faults import stage
 from tests.campaigns.faults.stage import Step

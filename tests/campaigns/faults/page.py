@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from tests.campaigns.faults.campaign import IDENTICAL, INCONCLUSIVE, KILLED, Cell
 from tests.campaigns.faults.faults import FAULTS, Fault
 from tests.campaigns.faults.laboratory import CHUNK, CHUNKS, PROGRAM_TIMEOUT_S

@@ -36,7 +36,7 @@ DAY_S = 86_400
 
 @pytest.fixture(scope="module")
 def lab(objects: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
-    with Laboratory(tmp_path_factory.mktemp("lab"), workspace.find(None, None).cache, objects) as lab:
+    with Laboratory(tmp_path_factory.mktemp("lab"), workspace.cache_folder(), objects) as lab:
         yield lab
 
 

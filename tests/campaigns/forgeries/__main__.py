@@ -45,7 +45,7 @@ def main() -> int:
 def _true_runs(folder: Path, console: Console) -> Bases:
     """Make all true runs; AssertionError for one that does not stand."""
     history = History.make(folder / "history")
-    bases = Bases(User(folder, workspace.find(None, None).cache), history.now, history.wrong)
+    bases = Bases(User(folder, workspace.cache_folder()), history.now, history.wrong)
     with console.progress("true runs", len(BASES)) as bar:
         for name in BASES:
             seen = verified(bases, bases.folder(name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from tests.campaigns.forgeries.bases import BASES
 from tests.campaigns.forgeries.campaign import Outcome
 from tests.campaigns.forgeries.forgeries import KINDS

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import click
 
-from harness.boards.workspace import ROOT
 from harness.core.errors import EXIT_INFRASTRUCTURE, HarnessError
+from harness.core.installation import ROOT
 from tests.campaigns.gpu import device
 from tests.campaigns.gpu.device import Device, NoGpu
 

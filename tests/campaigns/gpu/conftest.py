@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.boards.profile import Laboratory, Profile
-from harness.boards.workspace import ROOT
 from harness.core.errors import RequestError
+from harness.core.installation import ROOT
 from tests.campaigns.gpu import device
 from tests.campaigns.gpu.device import Device, NoGpu
 from tests.support.cli.command import User

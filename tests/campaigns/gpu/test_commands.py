@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from harness.targets import HARDWARE
 from harness.targets.cuda import SIMULATION
 from tests.campaigns.gpu.device import Device

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from harness.boards import profile
 from harness.boards.profile import Profile
-from harness.boards.workspace import ROOT
 from harness.core.console import Console
+from harness.core.installation import ROOT
 from harness.targets import toolchain
 from tests.campaigns.mutation import hidden_page
 from tests.campaigns.mutation.campaign import Workshop, attempt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from tests.campaigns.mutation.hidden import VECTORS, Excluded, Kind, Outcome, Wrong
 
 PAGE = ROOT / "docs" / "mutation-hidden.md"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.analysis.proof import ProofStep
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from tests.campaigns.mutation import target_cuda, target_tiovx, target_vitis
 from tests.campaigns.mutation.campaign import COMPOSED, Guard, Named, Outcome
 from tests.campaigns.mutation.mutants import MUTANTS

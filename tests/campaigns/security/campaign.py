@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from tests.campaigns.security.worker import LIMIT_S
 
 POLL_S = 0.05

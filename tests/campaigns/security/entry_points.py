@@ -18,9 +18,9 @@ import numpy as np
 
 from harness import model as networks
 from harness.boards import profile
-from harness.boards.workspace import ROOT
 from harness.cli.main import cli
 from harness.core.errors import HarnessError
+from harness.core.installation import ROOT
 from harness.plan import plan
 from harness.reference import Reference, stimuli
 from harness.targets import codegen

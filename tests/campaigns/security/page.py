@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from tests.campaigns.security.campaign import Outcome
 from tests.campaigns.security.worker import LIMIT_S, MEMORY_BYTES
 

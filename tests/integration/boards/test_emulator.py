@@ -53,7 +53,7 @@ def own(tmp_path: Path) -> Path:
 
 
 def _cache_in(folder: Path) -> Path:
-    guest = workspace.find(None, None).cache / "guest"
+    guest = workspace.cache_folder() / "guest"
     guest.mkdir(mode=0o700, parents=True, exist_ok=True)
     (folder / "guest").symlink_to(guest)
     return folder

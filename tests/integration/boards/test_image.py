@@ -48,7 +48,7 @@ def _read_cpio(archive: bytes) -> Iterator[ArchiveEntry]:
 @pytest.fixture(scope="session")
 def fetched() -> Path:
     """The folder of the user's own cache where the packages are, so that they are downloaded once."""
-    folder = workspace.find(None, None).cache / "guest"
+    folder = workspace.cache_folder() / "guest"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with exclusive(folder / "lock"):
         debian_packages.fetch(PACKAGES, KERNEL, folder / "packages", print)

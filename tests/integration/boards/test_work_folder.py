@@ -19,7 +19,7 @@ from harness.boards.local import LocalBoard
 from harness.boards.profile import Address, Emulator, Profile
 from harness.boards.session import Board, Completed
 from harness.boards.work_folder import WorkFolderRefused, claim
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from harness.execution import dumps, program
 from harness.model.network import Network
 from harness.plan import plan

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.boards.workspace import ROOT
 from harness.core import debian_packages
+from harness.core.installation import ROOT
 from harness.targets.cuda import driver
 from tests.integration.cli.test_boards import has_gpu
 from tests.support.cli.command import User

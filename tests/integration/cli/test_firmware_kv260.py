@@ -53,7 +53,7 @@ def test_a_wrong_request_is_refused(
 
 @pytest.fixture(scope="module")
 def network() -> Network:
-    return workspace.find(None, None).model("acas_coc")
+    return workspace.find().model("acas_coc")
 
 
 @pytest.fixture

@@ -15,9 +15,10 @@ import onnx
 import pytest
 import yaml
 
-from harness.boards.workspace import ROOT, Workspace
+from harness.boards.workspace import Workspace
 from harness.cli import measure as command
 from harness.core.console import Console
+from harness.core.installation import ROOT
 from harness.runs.folder import differs_so_far
 from harness.targets import KERNELS, bundle, c
 from tests.support import builders

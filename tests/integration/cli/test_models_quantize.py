@@ -13,10 +13,11 @@ import pytest
 from click.testing import CliRunner
 
 from harness import model as networks
-from harness.boards.workspace import ROOT, Workspace
+from harness.boards.workspace import Workspace
 from harness.cli.models import quantize as command
 from harness.core.console import Console
 from harness.core.errors import RequestError
+from harness.core.installation import ROOT
 from harness.model.float_network import DenseNetwork, forward, to_onnx
 from harness.model.quantizer import FRESH, drawn
 from harness.reference import OnnxRuntimeReference

@@ -13,12 +13,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from harness import model as networks
-from harness.boards.workspace import ROOT, Workspace
+from harness.boards.workspace import Workspace
 from harness.cli.models import list as list_command
 from harness.cli.models import load as load_command
 from harness.cli.models import show as show_command
 from harness.core.console import Console
 from harness.core.errors import RequestError
+from harness.core.installation import ROOT
 from harness.model.text.facts import parameter_count, short_widths, widths
 from harness.operators.qgemm import QGemm
 from tests.support.builders import random_network

@@ -294,7 +294,7 @@ def test_a_board_that_somebody_has_is_waited_for_and_its_limit_does_not_run(
     user, file = User(tmp_path, cache), tmp_path / "lab.yaml"
     file.write_text("matrices: [{boards: [host], models: [acas_coc], vectors: 20, chunk: 10, trace: 0, limit: 100s}]")
     board, told = laboratory.board("local-gpu"), ""
-    with hold(board, workspace.find(None, None).locks(board), "soldering", 0, print):
+    with hold(board, workspace.find().locks(board), "soldering", 0, print):
         process = user.start("nightly", str(file), "--json")
         while "its entries wait" not in told:
             told = process.stderr.readline()  # type: ignore[union-attr]

@@ -11,7 +11,7 @@ import onnx
 import pytest
 import yaml
 
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from tests.support.builders import random_network
 from tests.support.cli.command import Ended, User
 from tests.support.dags import listing_2

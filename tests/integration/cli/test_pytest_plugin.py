@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import pytest
 
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from tests.integration.cli.test_run import HALF_AWAY, changed_kernels
 from tests.support import builders
 

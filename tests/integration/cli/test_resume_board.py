@@ -16,7 +16,7 @@ import yaml
 
 from harness.boards.emulator import Endpoint, Machine
 from harness.boards.keys import keys_in
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from harness.runs.folder import RunFolder
 from tests.integration.boards.conftest import server
 from tests.support import builders

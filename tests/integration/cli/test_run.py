@@ -14,10 +14,10 @@ import numpy as np
 import onnx
 import pytest
 
-from harness.boards.workspace import ROOT
 from harness.cli import _steps as steps
 from harness.core.console import Console
 from harness.core.file_digest import file_sha256
+from harness.core.installation import ROOT
 from harness.runs.folder import RunFolder
 from tests.support import builders
 from tests.support.cli.command import User

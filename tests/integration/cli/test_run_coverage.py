@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from harness import model
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from harness.reference.coverage import Coverage
 from harness.reference.specification import SpecificationReference
 from tests.support.cli.command import User

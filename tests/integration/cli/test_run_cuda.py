@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from tests.support import builders
 from tests.support.cli.command import User
 

@@ -17,7 +17,7 @@ import yaml
 from harness.boards import profile
 from harness.boards.emulator import Endpoint, Machine, emulated
 from harness.boards.ssh import Address, SshBoard
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from tests.support.boards import sshd
 from tests.support.cli.command import User
 from tests.support.dags import listing_2, random_dag

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from harness.runs import folder
 from harness.targets.tiovx import Tiovx
 from harness.targets.tiovx.sources import kernels_digest

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from tests.support import builders
 from tests.support.cli.command import User
 

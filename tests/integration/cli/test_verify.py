@@ -18,9 +18,9 @@ import pytest
 
 from harness import __version__, report
 from harness.boards import workspace
-from harness.boards.workspace import ROOT
 from harness.core.errors import ReferenceFailed, RequestError
 from harness.core.file_digest import file_sha256
+from harness.core.installation import ROOT
 from harness.execution import dumps
 from harness.model.network import Network
 from harness.reference import stimuli
@@ -190,7 +190,7 @@ def test_an_installation_outside_a_checkout_is_compared_with_one_of_its_version(
 
 def test_a_checkout_with_a_change_or_a_new_kernel_is_called_so(history: History, tmp_path: Path) -> None:
     def told() -> str:
-        program = "from harness.runs.document import revision; print(revision())"
+        program = "from harness.core.installation import revision; print(revision())"
         command = [sys.executable, "-c", program]
         environment = os.environ | history.wrong | {"GIT_WORK_TREE": str(tmp_path / "copy")}
         environment["PYTHONPATH"] = str(tmp_path / "copy")

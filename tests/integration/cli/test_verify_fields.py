@@ -11,8 +11,8 @@ import pytest
 
 from harness.analysis import proof
 from harness.analysis.proof import Proof, ProofStep, Question, Side
-from harness.boards.workspace import ROOT
 from harness.core.console import Console
+from harness.core.installation import ROOT
 from harness.report import reports
 from harness.runs.verification import Claim, ClaimState, Wanted, verify
 from harness.runs.verification.fields import BELIEVED, COMMON, MEASUREMENTS, RUNS, claim_of, paths, table_of

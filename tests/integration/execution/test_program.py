@@ -16,8 +16,8 @@ from harness.boards.local import LocalBoard
 from harness.boards.profile import Profile
 from harness.boards.session import Completed
 from harness.boards.work_folder import claim
-from harness.boards.workspace import ROOT
 from harness.core.errors import BoardError
+from harness.core.installation import ROOT
 from harness.execution import dumps
 from harness.execution import program as board_program
 from harness.execution.program import Deployed, Executed

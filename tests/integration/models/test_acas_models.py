@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from harness import model
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from harness.model.onnx_runtime import sessions
 from harness.operators.qgemm import QGemm
 from models.acas import mdp, report, samples, table

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rich.console import Console as RichConsole
 
-from harness.boards.workspace import ROOT
 from harness.core.console import Console
+from harness.core.installation import ROOT
 from harness.core.outcome import Ending, Outcome
 from harness.nightly.progress import watch
 from harness.nightly.record import Attempt, Entry, Result

@@ -14,7 +14,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from harness.model.onnx_runtime.hostcheck import instruction_set
 from tests.support.builders import random_network
 

@@ -58,7 +58,7 @@ def test_vectors_of_a_file_are_told_by_the_name_that_was_given(tmp_path: Path, m
 def test_other_users_may_not_write_to_a_new_cache(tmp_path: Path) -> None:
     """Whatever this user's umask is: programs are built there, and this machine as a board runs them below it."""
     cache = tmp_path / "cache"
-    given = workspace.find(None, tmp_path / "runs", {"HARNESS_CACHE": str(cache)})
+    given = workspace.find(None, tmp_path / "runs", environment={"HARNESS_CACHE": str(cache)})
     former = os.umask(0o002)
     try:
         job = prepare(Request("host", "acas_coc", vectors="10"), given, lambda *_: None)

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from harness import model
-from harness.boards.workspace import ROOT
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
+from harness.core.installation import ROOT
 from harness.model.network import Network
 from harness.operators.qgemm import QGemm
 from harness.targets.vitis import qgemm, rtl

@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from harness.boards.workspace import ROOT
 from harness.cli.main import cli
+from harness.core.installation import ROOT
 from tests.support.cli.ready import Ready
 
 HARNESS = [sys.executable, "-m", "harness"]

@@ -11,7 +11,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.boards.workspace import ROOT, SOURCES
+from harness.core.installation import ROOT, SOURCES
 from tests.integration.cli.test_run import HALF_AWAY, changed_kernels
 
 

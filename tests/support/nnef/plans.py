@@ -11,7 +11,7 @@ import onnx
 
 from harness.boards import profile
 from harness.boards.profile import ItemProfile, Profile
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from harness.model.network import Network
 from harness.plan import plan
 from harness.plan.plan import Plan, Sync

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from harness.report import site
 from tests.support.history import laboratory
 from tests.support.history.laboratory import Board

@@ -11,8 +11,8 @@ import click
 import pytest
 import yaml
 
-from harness.boards.workspace import ROOT
 from harness.cli.main import cli
+from harness.core.installation import ROOT
 
 FILES = [ROOT / "ci" / "github.yml", ROOT / "ci" / "gitlab-ci.yml"]
 

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from harness.boards.profile import Laboratory
-from harness.boards.workspace import ROOT, Workspace
+from harness.boards.workspace import Workspace
 from harness.cli.nightly import taken
 from harness.core.errors import RequestError
+from harness.core.installation import ROOT
 from harness.core.outcome import Outcome
 from harness.nightly import checks, matrix
 from harness.nightly.matrix import Wanted

@@ -8,8 +8,8 @@ import pytest
 from onnx import helper
 
 from harness import model as networks
-from harness.boards.workspace import ROOT
 from harness.core.errors import RequestError
+from harness.core.installation import ROOT
 from harness.model.network import Network
 from harness.operators.counters import Quantity
 from harness.reference import coverage_search

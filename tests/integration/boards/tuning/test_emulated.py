@@ -28,7 +28,7 @@ def profile() -> Profile:
 
 @pytest.fixture(scope="module")
 def cache() -> Path:
-    return workspace.find(None, None).cache
+    return workspace.cache_folder()
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ ID = "0123456789abcdef0123456789abcdef"
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[Endpoint]:
-    with posing("identifyboard", MACHINE, workspace.find(None, None).cache) as found:
+    with posing("identifyboard", MACHINE, workspace.cache_folder()) as found:
         yield found
 
 
@@ -61,7 +61,7 @@ def test_this_machine_stays_this_machine_by_ssh(server: sshd.Server, host: Profi
 
 
 def test_an_emulated_board_states_its_mark(host: Profile) -> None:
-    cache = workspace.find(None, None).cache
+    cache = workspace.cache_folder()
     emulator = {"cpu": "cortex-a72", "cores": 2, "memory_mib": 512, "disk_mib": 64}  # as above
     board = profile.restored(host.kept() | {"reached_by": "emulator", "local": False, "emulator": emulator})
     with reach(board, cache, print) as connection:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from tests.integration.reference.test_other_hosts import EMULATOR, ON_X86
 from tests.support.cli.command import HARNESS
 from tests.support.importer.graphs import saved

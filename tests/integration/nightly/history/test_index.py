@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from harness.nightly.history import index
 from harness.nightly.history import run as runs
 from harness.nightly.history.index import FILE, Refreshed, Wanted, opened

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from harness.nightly.lock import alone
 from harness.report import site
 from tests.support.history import laboratory

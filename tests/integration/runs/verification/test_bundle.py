@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.boards import workspace
+from harness.core import installation
 from harness.runs.verification import revisions
 from harness.runs.verification.bundle import _there
 from harness.runs.verification.claims import UncheckedError
@@ -48,7 +48,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "harness" / "__init__.py").write_text("import time\ntime.sleep(60)\n")
     git(folder, "add", ".")
     git(folder, "commit", "--quiet", "-m", "without kernels")
-    monkeypatch.setattr(workspace, "ROOT", folder)
+    monkeypatch.setattr(installation, "ROOT", folder)
     return folder
 
 

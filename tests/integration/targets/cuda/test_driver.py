@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.boards import profile
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from harness.targets.cuda import driver
 
 PROGRAM = "from harness.targets.cuda import driver; print(driver.fault())"

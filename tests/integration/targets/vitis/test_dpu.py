@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 
 
 def test_a_tenth_of_the_documented_vectors(cache: Path) -> None:

@@ -15,8 +15,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from harness import model
-from harness.boards.workspace import ROOT
 from harness.core.arrays import Array
+from harness.core.installation import ROOT
 from harness.operators.qgemm import QGemm
 from harness.targets import TaskView
 from harness.targets.vitis import fabric, kernel, qgemm, records, rtl

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from harness.boards.profile import Laboratory, Profile
-from harness.boards.workspace import ROOT
 from harness.core.errors import ToolError
+from harness.core.installation import ROOT
 from harness.targets.vitis import Vitis, overlay, reports, vendor, xclbin
 from harness.targets.vitis.overlay import Controller, Hardware
 from harness.targets.vitis.reports import Loop

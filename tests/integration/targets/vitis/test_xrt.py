@@ -40,7 +40,7 @@ def of_debian(laboratory: Laboratory) -> Xrt:
     """Debian's XRT for arm64, downloaded once into the user's own cache."""
     board = laboratory.board("kv260").model_copy(update={"address": Address(host="board.lab")})
     try:
-        return xrt.find(board, {"HARNESS_CACHE": str(workspace.find(None, None).cache)})
+        return xrt.find(board, {"HARNESS_CACHE": str(workspace.cache_folder())})
     except ToolError as error:
         pytest.skip(error.message)
 
@@ -175,7 +175,7 @@ def test_what_cannot_be_fetched_is_an_error_that_names_the_way_out(
 def test_debian_s_is_fetched_and_unpacked_once(
     of_debian: Xrt, board: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = workspace.find(None, None).cache / "xrt" / "packages"
+    kept = workspace.cache_folder() / "xrt" / "packages"
     shutil.copytree(kept, tmp_path / "xrt" / "packages")
     monkeypatch.setenv(debian_packages.MIRROR, NOWHERE)
     said: list[str] = []
@@ -188,7 +188,7 @@ def test_debian_s_is_fetched_and_unpacked_once(
 
 def test_a_root_without_libuuid_is_completed_by_debian_s(of_debian: Xrt, tmp_path: Path, board: Profile) -> None:
     """As an installation under /opt/xilinx/xrt."""
-    environment = copied(tmp_path, "include", "lib", uuid="") | {"HARNESS_CACHE": str(workspace.find(None, None).cache)}
+    environment = copied(tmp_path, "include", "lib", uuid="") | {"HARNESS_CACHE": str(workspace.cache_folder())}
     try:
         found = xrt.find(board, environment)
     except ToolError as error:

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.boards.workspace import ROOT
 from harness.core.errors import RequestError
+from harness.core.installation import ROOT
 from harness.model import importer
 from harness.model.float_network import forward, to_onnx
 from harness.model.importer import FloatImport, nnet

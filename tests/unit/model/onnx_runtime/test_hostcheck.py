@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from harness.model import load, parse
 from harness.model.network import Network
 from harness.model.onnx_runtime import hostcheck, sessions

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness import model as networks
-from harness.boards.workspace import ROOT
+from harness.core.installation import ROOT
 from harness.model.float_network import Dense, DenseNetwork, forward
 from harness.model.quantizer import FRESH, Agreement, Choices, Select, agreement, drawn, quantize, to_onnx
 from harness.reference import OnnxRuntimeReference

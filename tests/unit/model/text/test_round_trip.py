@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from harness import operators
-from harness.boards.workspace import ROOT
 from harness.core.errors import RequestError
+from harness.core.installation import ROOT
 from tests.support.builders import random_network
 from tests.support.text.texts import changed, description_of, read_back, without_hashes
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.boards.workspace import ROOT
 from harness.core.arrays import Array
 from harness.core.errors import ToolError
+from harness.core.installation import ROOT
 from harness.operators.qgemm import QGemm
 from harness.operators.quantize_linear import QuantizeLinear
 from harness.targets import KERNELS, find, threshold_check

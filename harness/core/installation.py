@@ -1,0 +1,86 @@
+"""The files that are installed with this program, and its version and revision.
+
+A checkout has kernels, simulators, models and the default boards at its top.  A wheel has them in `harness/share`,
+where tools/build_wheel.py puts them, together with the file `revision`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import subprocess
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1]
+SHARE = PACKAGE / "share"
+IS_WHEEL = SHARE.is_dir()
+ROOT = SHARE if IS_WHEEL else PACKAGE.parent
+SOURCES = ("harness", "kernels", "simulators")  # folders of the checkout from which bundles are made
+BOARDS_FILE = "boards.yaml"
+REVISION_FILE = "revision"
+CHANGED = "-dirty"
+GIT_TIMEOUT_S = 60.0  # a remote disk, or a program named in git's settings, may not answer
+
+
+def git(*arguments: str) -> bytes | None:
+    """Return git's output in this checkout; None if this is none, or if git fails, hangs or is missing.
+
+    Other repositories are not asked: neither one that contains this installation, nor one that a git hook names by
+    environment variables.
+    """
+    environment = dict(os.environ)
+    if environment.get("GIT_WORK_TREE") != str(ROOT):
+        environment = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
+        if not (ROOT / ".git").exists():
+            return None
+    command = ["git", "-C", str(ROOT), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, timeout=GIT_TIMEOUT_S, env=environment)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def revision() -> str | None:
+    """Return the commit of this program, marked `-dirty` if files differ from it; None if it is unknown.
+
+    A new file below `SOURCES` that git does not know is a difference too: it can be part of a bundle.
+    """
+    if IS_WHEEL:
+        return _wheel_revision()
+    found = (git("describe", "--always", "--exclude=*", "--dirty", "--abbrev=12") or b"").decode().strip()
+    if found and not found.endswith(CHANGED) and git("ls-files", "--others", "--exclude-standard", *SOURCES):
+        found += CHANGED
+    return found or None
+
+
+@cache
+def _wheel_revision() -> str | None:
+    """Return the revision that the wheel was built from, marked if an installed file differs from the wheel's."""
+    recorded = (SHARE / REVISION_FILE).read_text(encoding="utf-8").strip()
+    if not recorded or recorded.endswith(CHANGED) or _is_as_built():
+        return recorded or None
+    return recorded + CHANGED
+
+
+def _is_as_built() -> bool:
+    """Return whether the installed files have the hashes that the wheel's RECORD states, and there are no others."""
+    try:
+        files = metadata.distribution("harness").files or []
+    except metadata.PackageNotFoundError:
+        return False
+    recorded = {Path(str(file.locate())).resolve(): file.hash for file in files if file.parts[0] == "harness"}
+    present = {path for path in PACKAGE.resolve().rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    return present == {path for path in recorded if path.suffix != ".pyc"} and all(
+        hashed is None or (path.suffix == ".pyc") or _digest(path, hashed.mode) == hashed.value
+        for path, hashed in recorded.items()
+    )
+
+
+def _digest(path: Path, algorithm: str) -> str:
+    """Return the hash of a file as RECORD states it: URL-safe base64 without padding."""
+    digest = hashlib.new(algorithm, path.read_bytes()).digest()
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()

@@ -1,0 +1,61 @@
+"""The build hook of the package: what a wheel contains besides the Python modules.
+
+Kernels, simulators, models and the default boards are at the top of the repository, and in `harness/share` of a wheel,
+together with the revision.  A source distribution keeps the layout of the repository and states the revision in the
+file `revision` at its top, because it has no git history.
+"""  # noqa: INP001 - a build hook
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+FOLDERS = ("kernels", "simulators")
+FILES = ("boards.yaml", "nightly.yaml", "docs/mutation.md", "LICENSE")
+SHARE = "harness/share"
+REVISION = "revision"
+
+
+class Hook(BuildHookInterface):  # type: ignore[type-arg] # its configuration is not used
+    """Adds the files of the repository that the program needs, and the revision."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Map files into the wheel; an editable installation uses those of the checkout."""
+        if version == "editable":
+            return
+        root = Path(self.root)
+        file = Path(tempfile.mkdtemp(prefix="harness-build-"), REVISION)
+        file.write_text(revision(root) + "\n", encoding="utf-8")
+        included = build_data["force_include"]
+        if self.target_name == "sdist":
+            included[str(file)] = REVISION
+            return
+        paths = [path for folder in FOLDERS for path in sorted((root / folder).rglob("*")) if is_source(path)]
+        paths += [*sorted((root / "models").glob("*.onnx")), *(root / name for name in FILES)]
+        included.update({str(path): f"{SHARE}/{path.relative_to(root)}" for path in paths})
+        included[str(file)] = f"{SHARE}/{REVISION}"
+
+
+def is_source(path: Path) -> bool:
+    """Return whether a path is a file of the repository and no bytecode."""
+    return path.is_file() and path.suffix != ".pyc"
+
+
+def revision(root: Path) -> str:
+    """Return the commit as `harness.core.installation.revision` does; empty if it is unknown."""
+    if (root / REVISION).is_file():
+        return (root / REVISION).read_text(encoding="utf-8").strip()
+    if not (root / ".git").exists():
+        return ""
+    command = ["git", "-C", str(root), "describe", "--always", "--exclude=*", "--dirty", "--abbrev=12"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    unknown = ["git", "-C", str(root), "ls-files", "--others", "--exclude-standard", "harness", *FOLDERS]
+    others = subprocess.run(unknown, capture_output=True, text=True, check=False).stdout
+    return f"{found}-dirty" if others and not found.endswith("-dirty") else found
