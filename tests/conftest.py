@@ -14,7 +14,9 @@ import pytest
 from harness.boards import profile
 from harness.boards.profile import Laboratory, Profile
 from harness.core.installation import ROOT
-from tests.support.objects import kept
+from harness.targets import toolchain
+from tests.support import objects as object_files
+from tests.support.objects import identified_once, kept
 
 # A job in a shell's background starts with SIGINT ignored, one of nohup with SIGHUP, and so would all that the tests
 # start and interrupt.
@@ -61,6 +63,19 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = (session.parent if "PYTEST_XDIST_WORKER" in os.environ else session) / "objects"
     folder.mkdir(exist_ok=True)
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _identified_once(objects: Path) -> Iterator[None]:
+    with identified_once(objects):
+        yield
+
+
+@pytest.fixture
+def identified_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compilers are identified as in a command: for tests of just that."""
+    monkeypatch.setattr(toolchain, "identify", object_files.IDENTIFY)
+    monkeypatch.setattr(toolchain, "hash_headers", object_files.HASH_HEADERS)
 
 
 @pytest.fixture(scope="module")

@@ -122,7 +122,11 @@ def find(profile: Profile) -> Compiler:
 
     ToolError names the package that brings it, RequestError a flag that is not allowed.
     """
-    command, flags = _command(profile), flags_of(profile.toolchain)
+    return identify(_command(profile), flags_of(profile.toolchain))
+
+
+def identify(command: tuple[str, ...], flags: tuple[str, ...]) -> Compiler:
+    """Return the compiler that `command` starts, with the hashes of everything that it compiles and links with."""
     with ThreadPoolExecutor() as pool:
         version = pool.submit(_output, [*command, "--version"])
         macros = pool.submit(_output, [*command, *flags, "-dM", "-E", "-x", "c", "/dev/null"])
@@ -166,10 +170,10 @@ def headers(compiler: Compiler, sources: Mapping[str, bytes]) -> dict[str, str]:
 
     `sources` are texts by their paths.
     """
-    found = {"c": _headers(compiler, "c", _included(sources, (".c", ".h")))}
+    found = {"c": hash_headers(compiler, "c", _included(sources, (".c", ".h")))}
     if any(path.endswith(".cpp") for path in sources):
         names = _included(sources, (".cpp", ".hpp", ".cu", ".cuh", ".h"))
-        found["c++"] = _headers(compiler, "c++", names)
+        found["c++"] = hash_headers(compiler, "c++", names)
         if not compiler_flags.is_zig(compiler.command[0]):
             found |= _digests(_places(compiler.command, _CPLUSPLUS))
     return found
@@ -182,7 +186,7 @@ def _included(sources: Mapping[str, bytes], suffixes: tuple[str, ...]) -> list[s
     )
 
 
-def _headers(compiler: Compiler, language: str, names: Sequence[str]) -> str:
+def hash_headers(compiler: Compiler, language: str, names: Sequence[str]) -> str:
     """Return a hash of all files that are read when these headers are included."""
     lines = (
         f"#if __has_include(<{name}>) && defined({_SPECIFIC.get(name, '__STDC_HOSTED__')})\n#include <{name}>\n#endif\n"

@@ -1,24 +1,29 @@
-"""What programs have in common, compiled once: to compile takes longer than to run."""
+"""What programs have in common, compiled once, and compilers, identified once: both take longer than to run."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
+from harness.targets import toolchain
 from harness.targets.toolchain import Compiler
 
 FIXED = {"kernels", "simulators"}
 NO_LANGUAGE = Path("-xnone")  # the option: object files follow, whatever language the flags name
 COMPILE = Compiler.build
+IDENTIFY, HASH_HEADERS = toolchain.identify, toolchain.hash_headers
 
 
 @contextmanager
@@ -31,6 +36,40 @@ def kept(objects: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Compiler, "build", build)
         yield
+
+
+@contextmanager
+def identified_once(folder: Path) -> Iterator[None]:
+    """Identify each compiler once for all processes that share `folder`, instead of once for each program.
+
+    The program of a compiler that is replaced has another time or size, so the compiler is identified anew.
+    """
+
+    def identify(command: tuple[str, ...], flags: tuple[str, ...]) -> Compiler:
+        facts = _once(folder, command, flags, lambda: asdict(IDENTIFY(command, flags)))
+        return Compiler(tuple(facts["command"]), facts["identity"], tuple(facts["flags"]), facts["parts"])
+
+    def hash_headers(compiler: Compiler, language: str, names: Sequence[str]) -> str:
+        asked = (compiler.identity, compiler.flags, language, tuple(names))
+        return str(_once(folder, compiler.command, asked, lambda: HASH_HEADERS(compiler, language, names)))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(toolchain, "identify", identify)
+        patch.setattr(toolchain, "hash_headers", hash_headers)
+        yield
+
+
+def _once(folder: Path, command: Sequence[str], asked: object, answer: Callable[[], Any]) -> Any:
+    """Return the answer to a question about a compiler, from a file in `folder` if it was asked before."""
+    status = Path(command[0]).stat()
+    variables = toolchain.environment(command)
+    key = repr((tuple(command), asked, variables, status.st_ino, status.st_size, status.st_mtime_ns))
+    file = folder / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
+    if not file.exists():
+        mine = file.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+        mine.write_text(json.dumps(answer()))
+        mine.replace(file)
+    return json.loads(file.read_text())
 
 
 @dataclass(frozen=True)

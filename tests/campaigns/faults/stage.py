@@ -29,7 +29,7 @@ from harness.execution import program
 from harness.runs import folder
 from harness.runs.folder import RunFolder
 from tests.support.cli.ready import Ready, serve
-from tests.support.objects import kept
+from tests.support.objects import identified_once, kept
 
 LIMITS = Limits(connect_s=30, silence_s=4)  # three workers may share two processors with the emulated board
 STEP, STAGE, SLOW, WITHIN = "FAULTS_STEP", "FAULTS_STAGE", "FAULTS_SLOW", "FAULTS_WITHIN"
@@ -161,7 +161,7 @@ if __name__ == "__main__":
         "report.terminal",
     ):
         importlib.import_module(f"harness.{module}")  # `harness run` imports them when it starts
-    with kept(Path(sys.argv[1])):
+    with kept(Path(sys.argv[1])), identified_once(Path(sys.argv[1])):
         sys.argv[1:] = serve()
         _set()
         runpy.run_module("harness", run_name="__main__", alter_sys=True)

@@ -17,6 +17,8 @@ from harness.targets import compiler_flags, toolchain
 from harness.targets.toolchain import EXACTNESS_FLAGS
 from tests.support.programs.board_program import with_flags
 
+pytestmark = pytest.mark.usefixtures("identified_anew")
+
 
 @pytest.mark.parametrize(
     ("compiler", "packages"),

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import harness
-from tests.support.objects import kept
+from tests.support.objects import identified_once, kept
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,6 @@ def import_all() -> None:
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     import_all()
-    with kept(Path(sys.argv[1])):
+    with kept(Path(sys.argv[1])), identified_once(Path(sys.argv[1])):
         sys.argv[1:] = serve()
         runpy.run_module("harness", run_name="__main__", alter_sys=True)
