@@ -1,4 +1,4 @@
-"""A network on two cores against one: from which block size does a split pay, and what does a hand-over cost?
+"""A network on two cores against one: the block size from which a split is faster, and the cost of a hand-over.
 
 .venv/bin/python benchmarks/split.py [--model NAME | --shape K-N-M] [--blocks 1,10,100] [--json]
 

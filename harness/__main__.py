@@ -1,4 +1,4 @@
-"""`python -m harness`"""
+"""The command line as `python -m harness`."""
 
 from harness.cli.main import main
 

@@ -48,9 +48,10 @@ class BoardJob:
 
 @dataclass(frozen=True)
 class Rules:
-    """`until_s`, seconds since 1970: nothing begins after it.  `local` are the boards that are this machine.
+    """Limits of a night: nothing begins after `until_s`, seconds since 1970.
 
-    `places` names what each board is locked as: boards of the same are one.
+    `local` are the boards that are this machine.  `places` gives the lock name of each board; boards with one lock name
+    are the same board.
     """
 
     parallel: int

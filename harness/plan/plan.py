@@ -335,7 +335,7 @@ def _meetings(tasks: Sequence[Task], read: Sequence[Sequence[int]], item_count: 
 
 
 class _Walk:
-    """Through the layers, with what each item knows to be done; sets of tasks are the bits of an int."""
+    """A pass over the layers that notes which tasks each item knows to be done; an int holds a set of tasks as bits."""
 
     def __init__(self, tasks: Sequence[Task], read: Sequence[Sequence[int]], item_count: int) -> None:
         indices = range(len(tasks))

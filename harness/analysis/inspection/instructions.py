@@ -153,7 +153,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Convention:
-    """Which registers hold a function's arguments, and which a call may change.
+    """The registers that hold a function's arguments, and those that a call may change.
 
     `by_linker` are those that the call, or code of the linker on its way, may change.
     `result` takes what a function returns; `in_memory` holds the address for it where no argument does.

@@ -1,4 +1,4 @@
-"""Does ONNX Runtime multiply 8-bit integers correctly on this machine?
+"""Check whether ONNX Runtime multiplies 8-bit integers correctly on this machine.
 
 Two defects are known.  On x86-64 without VNNI, the kernels for uint8 inputs and int8 weights saturate sums of
 two products to int16.  ONNX Runtime 1.21 to 1.24 with AMX gets the last columns wrong where 32 rows or more

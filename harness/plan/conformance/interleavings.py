@@ -1,4 +1,4 @@
-"""Does every way in which the items of a plan can interleave respect the semantics of the network?
+"""Check that every order in which items can run respects the semantics of the network.
 
 `check` knows what a plan means on a board, and nothing of how `harness.plan.plan` makes one, so that it finds its
 mistakes.

@@ -1,4 +1,4 @@
-"""Is a plan well formed: does every column of every layer have one writer, and every step its place in a schedule?
+"""Check that a plan is well formed: one writer for each column of a layer, one place for each step.
 
 What is found here needs no look at time.  Only of a well-formed plan can be said how its items interleave.
 """

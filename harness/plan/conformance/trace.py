@@ -83,7 +83,7 @@ class Trace:
 
     @cached_property
     def taken(self) -> npt.NDArray[np.bool_]:
-        """Which steps the trace has, (executions, columns)."""
+        """Return whether the trace has each step, bool of shape (executions, columns)."""
         return np.not_equal(self.begin_ns, LATEST)
 
 

@@ -173,7 +173,7 @@ def _reads(instruction: Instruction) -> tuple[str, ...]:
 
 
 def _late(items: Items) -> Iterator[str]:
-    """Let all items execute their instructions in order, get_var waiting for its send_var; who waits in the end?"""
+    """Execute the instructions of all items in order, and yield the items that still wait for a send_var."""
     done = dict.fromkeys(items, 0)
     known: dict[str, set[str]] = {item: set() for item in items}
     sent: set[tuple[str, str]] = set()

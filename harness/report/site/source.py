@@ -33,7 +33,7 @@ class OutOfUse:
 
 @dataclass(frozen=True)
 class Bench:
-    """Which of these boards are in quarantine now, as the locks told at `seen_s`, seconds since 1970."""
+    """The boards that are in quarantine, as their locks stated at `seen_s`, seconds since 1970."""
 
     boards: tuple[str, ...]
     out_of_use: tuple[OutOfUse, ...]

@@ -133,7 +133,7 @@ def _require_deployed(outputs: Outputs, record: ChunkRecord) -> None:
 
 @dataclass(frozen=True)
 class Recomputed:
-    """Over how many vectors the reference was computed again, and what all vectors met if that were all."""
+    """The number of vectors for which the reference was computed again, and the coverage if these were all."""
 
     vectors: int
     covered: tuple[LayerCoverage, ...] | None

@@ -1,0 +1,30 @@
+"""The language of docstrings and pages: plain technical English, so that readers can search for its terms."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from harness.core.installation import ROOT
+
+# A docstring that starts with one of these describes its subject by a clause, and no verb says what the code does.
+OPENINGS = {
+    *("what", "who", "whom", "whose", "which", "where", "when", "why", "how", "whether", "whatever", "whoever"),
+    *("of", "by", "in", "with", "for", "from", "at", "on", "to", "as", "into", "until", "before", "after", "between"),
+    *("under", "over", "without", "within", "through", "that", "so"),
+}
+ALLOWED_SHARE = 0.02
+
+
+def docstrings() -> Iterator[str]:
+    for path in (ROOT / "harness").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                yield ast.get_docstring(node) or ""
+
+
+def test_docstrings_start_with_their_subject_or_a_verb() -> None:
+    first = [match[0].lower() for text in docstrings() if (match := re.search(r"[A-Za-z]+", text))]
+    clauses = [word for word in first if word in OPENINGS]
+    assert len(clauses) <= ALLOWED_SHARE * len(first), f"{len(clauses)} of {len(first)} docstrings: {clauses}"
