@@ -219,14 +219,13 @@ def _observe(
 
     A program that is known to be wrong may trace itself wrongly too: that does not take its verdict away.
     """
-    from harness.plan import conformance
     from harness.runs import tracing
 
     if not job.request.trace:
         return None
     try:
         with console.progress("tracing executions", job.request.trace) as bar:
-            return conformance.document(job.plan, tracing.observe(job, deployed, bar.advance))
+            return tracing.observe(job, deployed, bar.advance)
     except InfrastructureError as error:
         if not already_differs:
             raise

@@ -13,7 +13,7 @@ from rich.text import Text
 from harness.analysis.proof_document import ProofDocument
 from harness.core.console import Console
 from harness.core.document import Content
-from harness.core.text import shortened
+from harness.core.text import plural, shortened
 from harness.report.proof_section import Group, effort, parts
 from harness.runs.entries import ConformanceEntry, DifferenceEntry, FailingEntry, LayerEntry, RunDocument
 from harness.runs.facts import diagnosed, gather, place
@@ -60,7 +60,8 @@ def _failing_text(case: FailingEntry) -> str:
 def _traced_text(traced: ConformanceEntry) -> str:
     result = "each a path of the plan's net" if traced.conforms else "NOT all paths of the plan's net"
     names = ", ".join(condition.name for condition in traced.conditions)
-    return f"traced {traced.executions:,} executions ({names}): {result}"
+    each = "" if traced.vectors is None else f" of {plural(traced.vectors, 'vector')}"
+    return f"traced {traced.executions:,} executions{each} ({names}): {result}"
 
 
 def _layer_table(layers: Sequence[LayerEntry]) -> Table:

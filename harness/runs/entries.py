@@ -277,6 +277,7 @@ class ConformanceEntry(Entries):
 
     executions: int
     events: int
+    vectors: int | None = None  # in each execution; an earlier version did not record it
     conforms: bool
     conditions: Sequence[ConditionEntry] = ()
     violations: Sequence[str] = ()

@@ -1,7 +1,7 @@
 """Observe the deployed program at work: traces of it undisturbed, with each item slowed down in turn, and at random.
 
-The first block of the run's vectors passes through the network again and again, with every step of every item timed
-on the board.  That the traces are paths of the plan's net is decided by `harness.plan.conformance`.
+The first vectors of the run pass through the network again and again, with every step of every item timed on the board.
+`harness.plan.conformance` decides whether the traces are paths of the plan's net.
 """
 
 from __future__ import annotations
@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from harness import targets
+from harness.boards.identity import EMULATED
+from harness.core.safe_io import load_array
 from harness.execution import dumps, program
 from harness.execution.program import Deployed
+from harness.plan import conformance
 from harness.plan.conformance import Condition, arrange, read
 from harness.plan.plan import Plan
 from harness.runs.job import Job
@@ -19,7 +24,17 @@ from harness.runs.job import Job
 DELAY_US = 300
 """Before each task of the item that is slowed down; at random: at most, before each step of all items."""
 
+SIMULATED_VECTORS = 16
+"""Vectors of a traced execution where an item does not run on hardware.
+
+A simulated device computes a block of 1,000 vectors 100 times slower than the device.  The order of the steps does not
+depend on the number of vectors, the times of such a board say nothing, and the delays, which find wrong orders, are
+longer than the steps of a small block.
+"""
+
 LONGEST_LINE_BYTES = 1024  # of a trace: two names, four numbers
+
+VECTORS_FILE = "vectors.npy"
 
 Advance = Callable[[int], object]
 
@@ -50,13 +65,14 @@ def perturbations(plan: Plan, executions: int, seed: int) -> Iterator[Perturbati
         yield from (Perturbation(name, options, each) for name, options in delays)
 
 
-def observe(job: Job, deployed: Deployed, advance: Advance) -> tuple[Condition, ...]:
-    """Return one trace for every perturbation; the files stay in the run folder.  `advance` hears of traced executions.
+def observe(job: Job, deployed: Deployed, advance: Advance) -> dict[str, Any]:
+    """Return the result of one trace for every perturbation, see `harness.plan.conformance.document`.
 
-    BoardError if the program fails, or a trace is not what it should be.
+    The traces stay in the run folder.  `advance` gets the number of executions of each.  BoardError if the program
+    fails, or a trace is not what it should be.
     """
-    size = min(job.plan.block, job.stimuli.count)
-    vectors = job.folder.traces / "vectors.npy"
+    vectors = job.folder.traces / VECTORS_FILE
+    size = vectors_of(job)
     dumps.write(vectors, job.stimuli.chunk(0, size))
     there = deployed.run_folder / vectors.name
     deployed.board.put(vectors, there)
@@ -69,15 +85,24 @@ def observe(job: Job, deployed: Deployed, advance: Advance) -> tuple[Condition, 
         _trace(deployed, repeated, trace, job.profile.timeout_s, _longest(job.plan, perturbation.executions))
         found.append(_condition(job.plan, perturbation, trace))
         advance(perturbation.executions)
-    return tuple(found)
+    return conformance.document(job.plan, found, size)
 
 
-def kept(plan: Plan, folder: Path, executions: int, seed: int) -> tuple[Condition, ...]:
-    """Return the result of `observe` from the traces that it left in `folder`.
+def vectors_of(job: Job) -> int:
+    """Return the number of vectors of a traced execution: a block, or fewer if a part of the board is simulated."""
+    block = min(job.plan.block, job.stimuli.count)
+    places = {targets.find(item.target).environment(job.profile) for item in job.plan.items}
+    simulated = job.identity.kind == EMULATED or places != {targets.HARDWARE}
+    return min(block, SIMULATED_VECTORS) if simulated else block
 
-    BoardError if a trace is not what it should be, OSError if it cannot be read.
+
+def kept(plan: Plan, folder: Path, executions: int, seed: int) -> dict[str, Any]:
+    """Return the result of `observe` from the files that it left in `folder`.
+
+    BoardError if a trace is not what it should be, OSError and ValueError if a file cannot be read.
     """
-    return tuple(_condition(plan, each, folder / each.file) for each in perturbations(plan, executions, seed))
+    found = [_condition(plan, each, folder / each.file) for each in perturbations(plan, executions, seed)]
+    return conformance.document(plan, found, len(load_array(folder / VECTORS_FILE)))
 
 
 def _condition(plan: Plan, perturbation: Perturbation, trace: Path) -> Condition:

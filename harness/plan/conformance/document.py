@@ -31,10 +31,11 @@ class Condition:
     trace: Trace
 
 
-def document(plan: Plan, conditions: Sequence[Condition]) -> dict[str, Any]:
+def document(plan: Plan, conditions: Sequence[Condition], vectors: int) -> dict[str, Any]:
     """Return the entry `conformance` of a run document, of one condition or more.
 
     executions, events   counts over all conditions
+    vectors              in each execution
     conforms             whether every observed execution is a path of the net
     conditions           [{name, executions, violations (a count)}]
     violations           the first of them as sentences, each after its condition's name
@@ -46,6 +47,7 @@ def document(plan: Plan, conditions: Sequence[Condition]) -> dict[str, Any]:
     return {
         "executions": sum(result.executions for result in results),
         "events": sum(result.events for result in results),
+        "vectors": vectors,
         "conforms": all(result.conforms for result in results),
         "conditions": [_condition(c.name, result) for c, result in zip(conditions, results, strict=True)],
         "violations": _sentences(conditions, results),

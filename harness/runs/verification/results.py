@@ -15,7 +15,6 @@ from harness.core.arrays import Array
 from harness.core.safe_io import load_array
 from harness.execution import dumps
 from harness.operators.counters import LayerCoverage, Met, Quantity
-from harness.plan import conformance
 from harness.plan.plan import Plan
 from harness.reference import Reference, SpecificationReference
 from harness.reference.coverage import Coverage
@@ -201,7 +200,17 @@ def _observed(outputs: Outputs) -> dict[str, Any] | None:
         return None
     if asked["trace"] > size:
         raise ContradictionError(f"request.json asks for {asked['trace']:,} executions, more than the traces can have")
-    return conformance.document(outputs.plan, tracing.kept(outputs.plan, traces, asked["trace"], asked["seed"]))
+    _require_first_vectors(outputs, load_array(traces / tracing.VECTORS_FILE))
+    found = tracing.kept(outputs.plan, traces, asked["trace"], asked["seed"])
+    if "vectors" not in (run["conformance"] or found):  # an earlier version traced blocks
+        require_equal("traces, vectors", found.pop("vectors"), min(outputs.plan.block, outputs.vectors.count))
+    return found
+
+
+def _require_first_vectors(outputs: Outputs, traced: Array) -> None:
+    """Require that the traced vectors are the first of the run."""
+    if dumps.sha256(np.asarray(traced)) != dumps.sha256(outputs.vectors.chunk(0, len(traced))):
+        raise ContradictionError(f"traces/{tracing.VECTORS_FILE} does not hold the first vectors of the run")
 
 
 def failing(outputs: Outputs) -> str:

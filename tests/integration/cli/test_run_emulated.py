@@ -18,6 +18,7 @@ from harness.boards import profile
 from harness.boards.emulator import Endpoint, Machine, emulated
 from harness.boards.ssh import Address, SshBoard
 from harness.core.installation import ROOT
+from harness.runs.tracing import SIMULATED_VECTORS
 from tests.support.boards import sshd
 from tests.support.cli.command import User
 from tests.support.dags import listing_2, random_dag
@@ -115,11 +116,13 @@ def test_identical_and_named_as_emulated(user: User, endpoint: Endpoint) -> None
 )
 def test_accelerators_are_played_there_and_marked(user: User, board: str, stand_in: str) -> None:
     _give(user, _board(board))
-    few = ("--vectors", "500", "--trace", "8")  # a traced execution is of all vectors
+    few = ("--vectors", "500", "--trace", "8")
     ended = user.harness("run", "--board", NAME, "--model", "acas_coc", *few, "--json")
     assert (ended.code, ended.document.get("verdict")) == (0, "identical"), ended.err
     ran_on = {layer["item"]: layer["ran_on"] for layer in ended.document["layers"]}
     assert ran_on == {"prepost": "emulated-cpu (qemu cortex-a72)", "network": stand_in}
+    traced = json.loads((Path(ended.document["run"]) / "run.json").read_text())["conformance"]
+    assert (traced["executions"], traced["vectors"]) == (8, SIMULATED_VECTORS)
 
 
 SPLITS = {

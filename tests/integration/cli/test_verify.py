@@ -465,6 +465,11 @@ def keep_no_traces(folder: Path) -> None:
     edit_run(lambda run: run.update(conformance=None))(folder)
 
 
+def trace_other_vectors(folder: Path) -> None:
+    path = folder / "traces/vectors.npy"
+    np.save(path, np.load(path)[::-1].copy())
+
+
 def to_come(run: dict[str, Any]) -> None:
     run.update(started="2236-01-01T00:00:00Z", finished="2236-01-01T00:00:04Z", wall_s=4)
     run["attempts"][-1]["began"] = "2236-01-01T00:00:01Z"
@@ -503,6 +508,8 @@ TAMPERED = {
     "a number": in_part("verdict", "layers[1].compared is 9", lambda run: run["layers"][1], compared=9),
     "where it ran": in_part("verdict", "layers[1].ran_on", lambda run: run["layers"][1], ran_on="moon"),
     "conformance": in_part("verdict", "conformance.events", lambda run: run["conformance"], events=1),
+    "traced vectors": in_part("verdict", "conformance.vectors is 1", lambda run: run["conformance"], vectors=1),
+    "other vectors traced": Tampered(trace_other_vectors, "verdict", "the first vectors of the run", rehashed=True),
     "target": in_part("plan", "items[0].target", lambda run: run["plan"]["items"][0], target="cuda:fused"),
     "kind of board": in_part("board", "kind is emulated, and machine_id is", lambda run: run["board"], kind="emulated"),
     "soundness": in_part("plan", "sound", lambda run: run["assessment"], sound=False),

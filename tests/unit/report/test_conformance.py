@@ -55,6 +55,7 @@ def section(observed: dict[str, Any], plan: dict[str, Any], *, on_hardware: bool
 def test_conforming_traces(observed: dict[str, Any], identical: dict[str, Any]) -> None:
     found = section(observed, identical["plan"])
     assert "1,200 executions of a block were traced, 12,000 steps in all." in found
+    assert "1,200 executions of 16 vectors were traced" in section(observed | {"vectors": 16}, identical["plan"])
     assert "Every one is a path of the plan's Petri net" in found
     assert "forbids" not in found
     assert "no times of the board's hardware" not in found

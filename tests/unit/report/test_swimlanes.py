@@ -20,7 +20,7 @@ from tests.support.conformance.simulator import simulate
 
 def picture_of(made: Plan, executions: int = 20) -> dict[str, Any]:
     trace = arrange(made, simulate(made, executions, np.random.default_rng(1)), executions)
-    found: dict[str, Any] = document(made, [Condition("undisturbed", trace)])["picture"]
+    found: dict[str, Any] = document(made, [Condition("undisturbed", trace)], 5)["picture"]
     return found
 
 

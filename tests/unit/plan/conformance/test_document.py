@@ -29,8 +29,9 @@ def condition(made: Plan, name: str, executions: int, *, early: int = 0) -> Cond
 
 
 def test_conforming_traces_are_counted(made: Plan) -> None:
-    found = document(made, [condition(made, "undisturbed", 9), condition(made, "random delays", 4)])
+    found = document(made, [condition(made, "undisturbed", 9), condition(made, "random delays", 4)], 5)
     assert (found["executions"], found["events"], found["conforms"], found["violations"]) == (13, 130, True, [])
+    assert found["vectors"] == 5
     assert found["conditions"] == [
         {"name": "undisturbed", "executions": 9, "violations": 0},
         {"name": "random delays", "executions": 4, "violations": 0},
@@ -45,7 +46,7 @@ def test_conforming_traces_are_counted(made: Plan) -> None:
 
 def test_violations_are_counted_by_condition_and_the_first_are_shown(made: Plan) -> None:
     slow = condition(made, "delay left 300 µs", 30, early=9)
-    found = document(made, [condition(made, "undisturbed", 9, early=1), slow, condition(made, "random delays", 4)])
+    found = document(made, [condition(made, "undisturbed", 9, early=1), slow, condition(made, "random delays", 4)], 5)
     assert not found["conforms"]
     first, second, third = (entry["violations"] for entry in found["conditions"])
     assert (first, second, third) == (2, 18 + 8, 0)  # behind the first it also wrote over what was still to be read
@@ -55,7 +56,7 @@ def test_violations_are_counted_by_condition_and_the_first_are_shown(made: Plan)
 
 def test_the_picture_is_of_the_median_execution(made: Plan) -> None:
     shown = condition(made, "undisturbed", 9)
-    picture = document(made, [shown, condition(made, "random delays", 4)])["picture"]
+    picture = document(made, [shown, condition(made, "random delays", 4)], 5)["picture"]
     durations = durations_ns(shown.trace)
     (execution,) = picture["executions"]
     assert picture["duration_ns"] == picture["span_ns"] == durations[execution] == np.median(durations)
@@ -72,7 +73,7 @@ def test_the_picture_is_of_the_median_execution(made: Plan) -> None:
 @pytest.mark.parametrize(("executions", "shown"), [(2, 2), (50, 4)])
 def test_the_picture_of_a_pipeline_is_of_a_few_executions(host: Profile, executions: int, shown: int) -> None:
     made = make(chain(), host, "layer_0..layer_1=right", "pipeline")
-    picture: dict[str, Any] = document(made, [condition(made, "undisturbed", executions)])["picture"]
+    picture: dict[str, Any] = document(made, [condition(made, "undisturbed", executions)], 5)["picture"]
     first = picture["executions"][0]
     assert picture["depth"] == 3
     assert picture["executions"] == list(range(first, first + shown))
@@ -81,6 +82,6 @@ def test_the_picture_of_a_pipeline_is_of_a_few_executions(host: Profile, executi
 
 def test_a_trace_with_gaps_has_no_times(made: Plan) -> None:
     events = simulate(made, 3, np.random.default_rng(1))
-    found = document(made, [Condition("undisturbed", arrange(made, events[:-1], 3))])
+    found = document(made, [Condition("undisturbed", arrange(made, events[:-1], 3))], 5)
     assert (found["conforms"], found["waiting"], found["picture"]) == (False, [], None)
     assert found["violations"] == ["undisturbed: left never took layer advisory of execution 2"]
