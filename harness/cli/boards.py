@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
 from harness.cli._options import Duration, as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, BoardError, InfrastructureError
+from harness.core.table import Table
 
 if TYPE_CHECKING:
     from harness.boards.locks.health import Health

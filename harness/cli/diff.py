@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
@@ -18,6 +17,7 @@ from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
+from harness.core.table import Table
 from harness.core.time_units import duration
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
@@ -16,6 +15,7 @@ from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.debian_packages import install_command
 from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, HarnessError
+from harness.core.table import Table
 
 if TYPE_CHECKING:
     from harness.boards.profile import Laboratory, Profile

@@ -9,7 +9,6 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
@@ -18,6 +17,7 @@ from harness.core.console import Console
 from harness.core.errors import RequestError, unknown_name
 from harness.core.outcome import Outcome
 from harness.core.safe_io import clean
+from harness.core.table import Table
 from harness.core.text import duration
 
 if TYPE_CHECKING:

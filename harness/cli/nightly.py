@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import Workspace, write_whole
@@ -24,6 +23,7 @@ from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, BoardError, RequestError, ToolError
 from harness.core.safe_io import clean
+from harness.core.table import Table
 from harness.core.text import duration, retries
 from harness.nightly import timer
 

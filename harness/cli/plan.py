@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
 from harness.cli._options import as_json, pass_workspace, planned, require_alone
 from harness.core.console import Console
 from harness.core.errors import RequestError
+from harness.core.table import Table
 
 if TYPE_CHECKING:
     from harness.boards.profile import Profile

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
 from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE
+from harness.core.table import Table
 
 if TYPE_CHECKING:
     from harness.runs.verification import Claim, Wanted

@@ -9,13 +9,13 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE
 from harness.core.junit import Case, Problem, write
 from harness.core.outcome import Outcome
 from harness.core.safe_io import clean
+from harness.core.table import Table
 from harness.core.text import duration, retries
 from harness.nightly.record import Entry, Night, Result
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from harness.analysis.proof_document import ProofDocument
 from harness.core.console import Console
 from harness.core.document import Content
+from harness.core.table import Table
 from harness.core.text import plural, shortened
 from harness.report.proof_section import Group, effort, parts
 from harness.runs.entries import ConformanceEntry, DifferenceEntry, FailingEntry, LayerEntry, RunDocument

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import Workspace, write_whole
 from harness.cli._options import as_json, force, new_model, pass_workspace
 from harness.core.console import Console
+from harness.core.table import Table
 
 if TYPE_CHECKING:
     from harness.model.float_network import DenseNetwork

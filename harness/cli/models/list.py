@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
 from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import RequestError
+from harness.core.table import Table
 
 if TYPE_CHECKING:
     from harness.model.network import Network

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console as RichConsole
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from harness.boards.workspace import Workspace, write_whole
 from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import RequestError
+from harness.core.table import Table
 
 if TYPE_CHECKING:
     from harness.model.network import Network

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from harness.core.console import Console
+from harness.core.table import Table
 from harness.core.time_units import duration
 from harness.report.measurements.distribution import METHODS
 from harness.report.measurements.labels import (

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
+import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +58,46 @@ def test_a_run_comes_to_its_verdict_though_nobody_reads_its_notes(user: User, go
     assert code(user, *RUN, "--vectors", "10", out=subprocess.DEVNULL, err=gone) == 0
     [verdict] = [path.read_text() for path in (user.folder / "runs").glob("*/log.txt")]
     assert verdict.endswith("verdict: identical\n")
+
+
+def on_terminal(user: User, columns: int, *words: str) -> str:
+    """Return what a command writes on a terminal of so many columns, without its colours."""
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    command = [*HARNESS, "--runs", str(user.folder / "runs"), *words]
+    environment = os.environ | {"HARNESS_CACHE": str(user.cache), "TERM": "xterm"}
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=its, stderr=subprocess.DEVNULL, env=environment):
+        os.close(its)
+        written = b""
+        while True:
+            try:
+                written += (found := os.read(ours, 1 << 16))
+            except OSError:  # Linux: the last process has closed the terminal
+                break
+            if not found:
+                break
+    os.close(ours)
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", written.decode())
+
+
+SHOWN = {
+    "plan": (("plan", "--board", "host", "--model", "acas_coc"), ("50", "57", "13")),
+    "run": ((*RUN, "--vectors", "5000"), ("25,000", "2,025,000", "2,055,000")),
+    "models": (("models", "list"), ("18,405",)),
+    "boards": (("boards", "list"), ()),
+    "measure": (("measure", "--board", "host", "--model", "acas_coc", "--samples", "20000"), ("20,000",)),
+}
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.parametrize(("words", "numbers"), SHOWN.values(), ids=SHOWN)
+def test_a_narrow_terminal_cuts_nothing(
+    user: User, words: tuple[str, ...], numbers: tuple[str, ...], columns: int
+) -> None:
+    text = on_terminal(user, columns, *words)
+    assert "…" not in text
+    found = set(re.findall(r"[0-9][0-9,]*", text))
+    assert set(numbers) <= found, text
 
 
 @pytest.mark.parametrize("closed", [">&-", "<&- 2>&-"])

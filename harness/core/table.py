@@ -1,0 +1,82 @@
+"""Tables for terminals of any width."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console as RichConsole
+from rich.console import ConsoleOptions, RenderResult
+from rich.measure import Measurement
+from rich.table import Column
+from rich.table import Table as RichTable
+
+NUMBER = re.compile(r"[-+±(]?[0-9]\S{0,39}")  # or a name that begins with a date
+SHORTEST_TEXT = 8  # characters of a word to which a column can be narrowed
+UNLIMITED = 100_000
+
+
+class Table(RichTable):
+    """A table that folds its text on a narrow terminal, and never cuts a number.
+
+    A column is at least as wide as its longest number.  If the numbers of a row do not fit into the terminal, the table
+    is wider than the terminal.
+    """
+
+    def add_column(self, *arguments: Any, **options: Any) -> None:
+        """Add a column, see `rich.table.Table.add_column`; its text is folded, not cut."""
+        super().add_column(*arguments, **{"overflow": "fold", **options})
+
+    def __rich_console__(self, console: RichConsole, options: ConsoleOptions) -> RenderResult:
+        """Yield the lines of the table, with columns that are as wide as their numbers."""
+        limit = self.width or options.max_width
+        if not self.columns or _measured(self, console, options) <= limit:
+            yield from super().__rich_console__(console, options)
+            return
+        narrow = copy.copy(self)
+        narrow.padding, narrow.width = (0, 1 if self.box else 2, 0, 0), None
+        narrow.columns = [copy.copy(column) for column in self.columns]
+        natural = [max(map(cell_len, _lines(column)), default=0) for column in self.columns]
+        margins = _measured(narrow, console, options) - sum(natural)
+        widths = fitted(natural, [_least(column) for column in self.columns], limit - margins)
+        for column, width in zip(narrow.columns, widths, strict=True):
+            column.width, column.no_wrap, column.overflow = width, False, "fold"
+        yield from RichTable.__rich_console__(narrow, console, options.update(max_width=sum(widths) + margins))
+
+
+def _measured(table: RichTable, console: RichConsole, options: ConsoleOptions) -> int:
+    """Return the width of a table that is not limited."""
+    return Measurement.get(console, options.update(max_width=UNLIMITED), table).maximum
+
+
+def fitted(natural: Sequence[int], least: Sequence[int], budget: int) -> list[int]:
+    """Return widths of at most `budget` characters in all: the widest columns are narrowed first, none below `least`.
+
+    The sum is greater than `budget` if that of `least` is.
+    """
+    level = max(natural)
+    while level and sum(_width(*column, level) for column in zip(natural, least, strict=True)) > budget:
+        level -= 1
+    return [_width(*column, level) for column in zip(natural, least, strict=True)]
+
+
+def _width(natural: int, least: int, level: int) -> int:
+    return min(natural, max(least, level))
+
+
+def _lines(column: Column) -> Iterator[str]:
+    for cell in (column.header, *column.cells):
+        yield from str(cell).splitlines()
+
+
+def _least(column: Column) -> int:
+    """Return the width of the longest number, or of the beginning of a word."""
+    lengths = (
+        cell_len(word) if NUMBER.fullmatch(word) else min(cell_len(word), SHORTEST_TEXT)
+        for line in _lines(column)
+        for word in line.split()
+    )
+    return max(lengths, default=1)

@@ -1,0 +1,68 @@
+"""Tables of every width: numbers stay whole, text is folded, nothing is lost."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.box import SIMPLE_HEAD
+from rich.console import Console as RichConsole
+
+from harness.core.table import Table, fitted
+
+HARNESS = Path(__file__).parents[3] / "harness"
+LIVE = HARNESS / "nightly" / "progress.py"  # a view that is drawn again and again, with a line for each board
+ROWS = (("quantize_input", "prepost (cuda:layerwise)", "25,000"), ("dense_1", "network", "1,250,000"))
+
+
+def lines(table: Table, width: int) -> list[str]:
+    out = io.StringIO()
+    RichConsole(file=out, width=width).print(table, soft_wrap=True)
+    return out.getvalue().splitlines()
+
+
+def table() -> Table:
+    made = Table("layer", "item", box=SIMPLE_HEAD, pad_edge=False)
+    made.add_column("compared", justify="right")
+    for row in ROWS:
+        made.add_row(*row)
+    return made
+
+
+def test_a_wide_terminal_has_a_line_for_each_row() -> None:
+    assert lines(table(), 100)[3:5] == [
+        " quantize_input   prepost (cuda:layerwise)      25,000 ",
+        " dense_1          network                    1,250,000 ",
+    ]
+
+
+@pytest.mark.parametrize("width", [10, 30, 40, 45])
+def test_a_narrow_terminal_folds_text_and_keeps_numbers(width: int) -> None:
+    found = lines(table(), width)
+    assert "…" not in "".join(found)
+    assert re.findall(r"[0-9][0-9,]{3,}", " ".join(found)) == ["25,000", "1,250,000"]
+    for row in ROWS:
+        for cell in row[:2]:
+            assert set(cell.replace(" ", "")) <= set("".join(found))
+    assert max(map(len, found)) <= max(width, 31)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=8),
+    st.integers(0, 200),
+)
+def test_widths_fit_unless_numbers_do_not(columns: list[tuple[int, int]], budget: int) -> None:
+    natural = [max(column) for column in columns]
+    least = [min(column) for column in columns]
+    found = fitted(natural, least, budget)
+    assert all(low <= width <= high for low, width, high in zip(least, found, natural, strict=True))
+    assert sum(found) <= max(budget, sum(least))
+
+
+def test_no_other_table_is_printed() -> None:
+    others = {path for path in HARNESS.rglob("*.py") if "rich.table import Table\n" in path.read_text()}
+    assert others == {LIVE}
