@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +21,11 @@ from harness.runs.facts import diagnosed, gather, place
 
 
 def show(content: Content, report: Path, console: Console) -> None:
-    """Show the result of a run or a proof on the terminal; `report` is the page with more details."""
+    """Show the result of a run or a proof on the terminal, the verdict last; `report` is the page with more details."""
     document = RunDocument.view(content)
-    good = document.verdict == "identical"
-    headline = Text(f"{document.verdict}: {document.reason}", style="bold green" if good else "bold red")
     if document.proof:
         console.show(_proof_table(document.proof), Text(effort(document.proof)))
-    console.show(_layer_table(document.layers), headline)
-    for where, text in diagnosed(document):
-        console.show(Text(f"diagnosis of {where}: {text}"))
-    if document.failing:
-        console.show(Text(_failing_text(document.failing)))
-    console.show(Text(str(document.coverage["text"])))
+    console.show(_layer_table(document.layers), Text(str(document.coverage["text"])))
     if document.conformance:
         console.show(Text(_traced_text(document.conformance)))
     if document.board.kind == "emulated":
@@ -40,7 +34,28 @@ def show(content: Content, report: Path, console: Console) -> None:
     if stand_ins := gather(document).stand_ins:
         played = ", ".join(f"{item.name} by {item.ran_on}" for item in stand_ins)
         console.show(Text(f"not on hardware: item {played}", style="yellow"))
+    _show_verdict(document, console)
     console.show(Text(f"report: {report}"))
+
+
+def _show_verdict(document: RunDocument, console: Console) -> None:
+    """Show the verdict, its effect on the outputs of the network, and its likely cause."""
+    good = document.verdict == "identical"
+    console.show(Text(f"{document.verdict}: {document.reason}", style="bold green" if good else "bold red"))
+    if effect := _effect(document):
+        console.show(Text(effect, style="bold red"))
+    for where, text in diagnosed(document):
+        console.show(Text(f"diagnosis of {where}: {text}"))
+    if document.failing:
+        console.show(Text(_failing_text(document.failing)))
+
+
+def _effect(document: RunDocument) -> str:
+    """Return how many outputs of the network change; empty if nothing differs or a vector has several outputs."""
+    last = document.layers[-1]
+    if last.compared != document.stimuli.count or not any(layer.differing for layer in document.layers):
+        return ""
+    return f"effect: {last.differing:,} of {last.compared:,} outputs of the network change ({last.name})"
 
 
 def show_measurement(document: Mapping[str, Any], report: Path, console: Console) -> None:
@@ -65,16 +80,35 @@ def _traced_text(traced: ConformanceEntry) -> str:
 
 
 def _layer_table(layers: Sequence[LayerEntry]) -> Table:
+    """Return a row for every layer that differs, and one for each sequence of layers of one item that do not."""
+    differing = any(layer.differing for layer in layers)
     table = Table("layer", "item", "ran on", box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("compared", justify="right")
-    table.add_column("differing", justify="right")
-    table.add_column("its own", justify="right")
-    table.add_column("first difference")
-    for layer in layers:
-        counts = (Text(f"{count:,}", style="bold red" if count else "") for count in (layer.differing, layer.own))
-        where = (layer.name, f"{layer.item} ({layer.target})", layer.ran_on)
-        table.add_row(*where, f"{layer.compared:,}", *counts, _first(layer.first_difference))
+    for heading in ("compared", "differing", *(["its own"] if differing else [])):
+        table.add_column(heading, justify="right")
+    if differing:
+        table.add_column("first difference")
+    for alike in _alike(layers):
+        first, last = alike[0], alike[-1]
+        name = first.name if len(alike) == 1 else f"{first.name} to {last.name} ({len(alike)} layers)"
+        compared = sum(layer.compared for layer in alike)
+        cells = (f"{first.item} ({first.target})", first.ran_on, f"{compared:,}", _count(first.differing))
+        details = (_count(first.own), _first(first.first_difference)) if differing else ()
+        table.add_row(name, *cells, *details)
     return table
+
+
+def _alike(layers: Sequence[LayerEntry]) -> Iterator[list[LayerEntry]]:
+    """Yield each layer that differs by itself, and the others with their neighbours of the same item."""
+
+    def key(layer: LayerEntry) -> tuple[object, ...]:
+        return layer.item, layer.target, layer.ran_on, layer.name if layer.differing else ""
+
+    for _, found in itertools.groupby(layers, key):
+        yield list(found)
+
+
+def _count(number: int) -> Text:
+    return Text(f"{number:,}", style="bold red" if number else "")
 
 
 def _first(difference: DifferenceEntry | None) -> str:
