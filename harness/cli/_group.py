@@ -7,8 +7,32 @@ from typing import Any
 
 import click
 
+from harness.core.errors import unknown_name
 
-class LazyGroup(click.Group):
+WHOLE = 1000  # characters of a summary: click cuts it to a line by default
+
+
+class Group(click.Group):
+    """A group whose `--help` states the whole summary of each subcommand."""
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the subcommands, each with the first sentence of its help."""
+        commands = ((name, self.get_command(context, name)) for name in self.list_commands(context))
+        rows = [(name, command.get_short_help_str(WHOLE)) for name, command in commands if command]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the subcommand that `args` begin with; RequestError with the nearest names for an unknown one."""
+        names = self.list_commands(context)
+        if args[0] not in names and not args[0].startswith("-"):
+            raise unknown_name("command", args[0], names)
+        return super().resolve_command(context, args)
+
+
+class LazyGroup(Group):
     """A group whose subcommands are modules of `package`; each module defines the click command `command`.
 
     `modules` maps the name of a subcommand to the name of its module.  A module imports packages such as numpy and

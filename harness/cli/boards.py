@@ -14,6 +14,7 @@ import click
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
+from harness.cli._group import Group
 from harness.cli._options import Duration, as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, BoardError, InfrastructureError
@@ -31,7 +32,7 @@ AT_ONCE = 8
 BANNER_S = 3.0
 
 
-@click.group("boards")
+@click.group("boards", cls=Group)
 def command() -> None:
     """Share boards: who has which, for what and until when, and whether they are well."""
 

@@ -16,7 +16,7 @@ from harness.cli._group import LazyGroup
 from harness.cli._options import common
 from harness.core import installation
 from harness.core.console import Console, abandon
-from harness.core.errors import EXIT_BUG, EXIT_INFRASTRUCTURE, HarnessError, ToolError
+from harness.core.errors import EXIT_BUG, EXIT_INFRASTRUCTURE, HarnessError, RequestError, ToolError
 from harness.core.interrupts import interrupt, reason
 
 OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE}
@@ -24,6 +24,7 @@ OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.E
 STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 
+NAME = "harness"
 COMMANDS = (
     *("init", "run", "prove", "measure", "plan", "firmware", "doctor", "models", "boards", "nightly", "history"),
     *("diff", "report", "serve", "verify", "sign"),
@@ -97,12 +98,11 @@ def _interrupt_once(number: int, _frame: FrameType | None) -> None:
 def _ended() -> int | None:
     """Return the exit code of the command; None is that of one that has done what it should."""
     try:
-        code: int | None = cli.main(standalone_mode=False)
+        code: int | None = cli.main(prog_name=NAME, standalone_mode=False)
     except HarnessError as error:
         return _report(error)
     except click.ClickException as error:
-        error.show()
-        return error.exit_code
+        return _report_usage(error)
     except (click.Abort, KeyboardInterrupt) as error:  # click raises Abort from KeyboardInterrupt
         Console.open(as_json=False).note(f"stopped: {reason(error.__cause__ or error)}")
         return EXIT_INFRASTRUCTURE
@@ -112,6 +112,19 @@ def _ended() -> int | None:
     except Exception as error:  # noqa: BLE001 - the last resort: whatever is left is a bug
         return _report_unforeseen(error)
     return code
+
+
+def _report_usage(error: click.ClickException) -> int:
+    """Report an error of click as an error of this program; a group without a subcommand shows its help."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return error.exit_code
+    path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else NAME
+    near, message = "", error.format_message()
+    if isinstance(error, click.NoSuchOption):
+        near = f"did you mean {error.possibilities[0]}? " if error.possibilities else ""
+        message = f"no such option: {error.option_name}"
+    return _report(RequestError(f"{message[:1].lower()}{message[1:]}".rstrip("."), f"{near}see {path} --help"))
 
 
 def _report_unforeseen(error: Exception) -> int:

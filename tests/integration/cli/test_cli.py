@@ -192,3 +192,38 @@ def test_a_failure_is_told_once(user: User) -> None:
     assert ended.err.count(message) == 1
     [log] = (user.folder / "runs").glob("*/log.txt")
     assert f" stopped: {message}\n" in log.read_text()
+
+
+USAGE = {
+    "option": (("run", "--bord", "host"), "no such option: --bord", "did you mean --board? see harness run --help"),
+    "command": (("mesure",), "unknown command 'mesure'", "did you mean measure? valid choices: boards, diff, "),
+    "subcommand": (
+        ("models", "imprt"),
+        "unknown command 'imprt'",
+        "did you mean import? valid choices: import, ",
+    ),
+    "value": (
+        ("run", "--sync", "flg"),
+        "invalid value for '--sync': 'flg' is not one of 'barrier', 'flag'",
+        "see harness run --help",
+    ),
+    "nothing to run": (("run",), "give --board and --model, --plan FOLDER, or --resume RUN", "see harness run --help"),
+    "argument": (("verify",), "missing argument 'RUN'", "see harness verify --help"),
+}
+
+
+@pytest.mark.parametrize(("words", "message", "hint"), USAGE.values(), ids=USAGE)
+def test_wrong_usage_is_an_error_like_all_others(user: User, words: tuple[str, ...], message: str, hint: str) -> None:
+    ended = user.harness(*words)
+    error, advice = ended.err.splitlines()
+    assert (ended.code, ended.out, error) == (2, "", f"error: {message}")
+    assert advice.startswith(f"hint: {hint}")
+    document = user.harness(*words, "--json").document
+    assert (document["error"], document["exit_code"]) == (message, 2)
+
+
+@pytest.mark.parametrize("group", [(), ("models",), ("boards",)])
+def test_help_states_whole_summaries(user: User, group: tuple[str, ...]) -> None:
+    ended = user.harness(*group, "--help")
+    assert ended.code == 0
+    assert "..." not in ended.out.partition("Commands:")[2]
