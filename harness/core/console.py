@@ -8,12 +8,22 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from io import TextIOWrapper
 from typing import Any, TextIO, cast
 
 from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.segment import Segment
 from rich.text import Text
 
@@ -22,9 +32,26 @@ from harness.core.errors import HarnessError
 from harness.core.safe_io import visible
 
 
+def _per_second(task: Task) -> float | None:
+    """Return the average rate since the start; None before the first step.
+
+    Unlike rich's own rate, it needs one step, not two, and steps may be minutes apart.
+    """
+    advanced = task.completed - task.fields["done"]
+    return advanced / task.elapsed if advanced and task.elapsed else None
+
+
 class _Rate(ProgressColumn):
     def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:,.0f}/s" if task.speed else "-/s", style="progress.data.speed")
+        rate = _per_second(task)
+        return Text(f"{rate:,.0f}/s" if rate else "-/s", style="progress.data.speed")
+
+
+class _Remaining(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        rate, remaining = _per_second(task), task.remaining
+        text = "" if rate is None or remaining is None else f"{timedelta(seconds=round(remaining / rate))} left"
+        return Text(text, style="progress.remaining")
 
 
 @dataclass(frozen=True)
@@ -129,13 +156,15 @@ class Console:
 
     @contextmanager
     def progress(self, text: str, total: int, done: int = 0) -> Iterator[ProgressBar]:
-        """Provide a bar with rate and time left, on standard error."""
+        """Show a bar with rate, elapsed and remaining time on standard error; a spinner moves between two steps."""
         columns = (
+            SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=None),
             MofNCompleteColumn(),
             _Rate(),
-            TimeRemainingColumn(),
+            TimeElapsedColumn(),
+            _Remaining(),
         )
         with Progress(*columns, console=self.err, transient=True, disable=not self.err.is_terminal) as progress:
-            yield ProgressBar(progress, progress.add_task(text, total=total, completed=done))
+            yield ProgressBar(progress, progress.add_task(text, total=total, completed=done, done=done))

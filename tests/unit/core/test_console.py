@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import re
 import sys
-from io import BytesIO, TextIOWrapper
+from io import BytesIO, StringIO, TextIOWrapper
 
 import pytest
+from rich.console import Console as RichConsole
+from rich.progress import Task, TaskID
 from rich.table import Table
 from rich.text import Text
 
-from harness.core.console import Console
+from harness.core.console import Console, _Rate, _Remaining
 
 
 def test_what_a_terminal_cannot_show_does_not_stop_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,3 +39,23 @@ def test_a_document_is_out_before_the_process_ends(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys, "stdout", TextIOWrapper(out, encoding="utf-8"))
     Console.open(as_json=True).document({"value": float("nan")})
     assert out.getvalue() == b'{\n "value": "NaN"\n}\n'
+
+
+@pytest.mark.parametrize(
+    ("completed", "elapsed_s", "rate", "remaining"),
+    [(0, 9.0, "-/s", ""), (1000, 10.0, "100/s", "0:00:40 left"), (5000, 50.0, "100/s", "0:00:00 left")],
+)
+def test_one_step_is_enough_for_the_remaining_time(completed: int, elapsed_s: float, rate: str, remaining: str) -> None:
+    """A resumed run that had 200 of 5,200 vectors when it started."""
+    task = Task(TaskID(0), "", total=5200, completed=200 + completed, _get_time=lambda: elapsed_s, fields={"done": 200})
+    task.start_time = 0.0
+    assert _Rate().render(task).plain == rate
+    assert _Remaining().render(task).plain == remaining
+
+
+def test_progress_shows_elapsed_time_before_the_first_step() -> None:
+    out = StringIO()
+    terminal = RichConsole(file=out, force_terminal=True, width=80)
+    with Console(terminal, terminal, as_json=False).progress("one chunk", 5000) as bar:
+        bar.progress.refresh()
+    assert re.search(r"one chunk .*0/5000.*-/s.*0:00:00", out.getvalue())
