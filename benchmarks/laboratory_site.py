@@ -27,7 +27,7 @@ import machine
 from harness.core.installation import ROOT
 from harness.nightly.history import index
 from harness.nightly.history.index import Wanted
-from harness.nightly.history.run import Run
+from harness.nightly.history.run_record import Run
 from harness.report import site
 from tests.support.history import laboratory
 

@@ -22,7 +22,7 @@ from harness.core.time_units import duration
 
 if TYPE_CHECKING:
     from harness.nightly.history.difference import Change, Difference
-    from harness.nightly.history.run import Run
+    from harness.nightly.history.run_record import Run
     from harness.runs.entries import AnyDocument
     from harness.runs.measurement.statistics import Readings
 
@@ -83,10 +83,11 @@ def diff(before: Path, after: Path, workspace: Workspace, console: Console) -> N
 def _side(path: Path, workspace: Workspace) -> _Side:
     """Return the run in a folder, or of that name under runs/."""
     from harness.nightly.history import run as runs
-    from harness.nightly.history.run import State
+    from harness.nightly.history.run_record import State, stamp
+    from harness.runs import DOCUMENT
 
     folder = workspace.run(path)
-    if not folder.is_dir() or not runs.stamp(folder):
+    if not folder.is_dir() or not stamp(folder):
         raise _unknown(path, workspace)
     record = runs.read(folder)
     if record.state is State.UNFINISHED:
@@ -94,7 +95,7 @@ def _side(path: Path, workspace: Workspace) -> _Side:
         advice = "harness history --verdict unfinished lists those that are not"
         raise RequestError(f"{folder}: this run has not finished{why}", advice)
     if record.state is State.UNREADABLE:
-        raise RequestError(f"{folder / runs.DOCUMENT}: cannot be read: {record.reason}", "name another run")
+        raise RequestError(f"{folder / DOCUMENT}: cannot be read: {record.reason}", "name another run")
     return _Side(folder, runs.load(folder))
 
 

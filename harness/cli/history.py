@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,7 +22,7 @@ from harness.core.text import duration
 
 if TYPE_CHECKING:
     from harness.nightly.history.index import Wanted
-    from harness.nightly.history.run import Run
+    from harness.nightly.history.run_record import Run
 
 
 OF_RUNS = tuple(outcome.value for outcome in Outcome if outcome is not Outcome.NOT_RUN)
@@ -74,19 +74,20 @@ def history(wanted: Mapping[str, Any], workspace: Workspace, console: Console, *
 
 def _chosen(wanted: Mapping[str, Any]) -> Wanted:
     from harness.nightly.history.index import Wanted
-    from harness.runs import folder
 
     verdict = wanted["verdict"]
     if verdict is not None and verdict not in VERDICTS:
         raise unknown_name("verdict", verdict, VERDICTS)
-    since = None if wanted["since"] is None else _since(wanted["since"], folder.now())
+    since = None if wanted["since"] is None else _since(wanted["since"])
     return Wanted(wanted["board"], wanted["model"], verdict, since)
 
 
-def _since(text: str, now: datetime) -> str:
-    """Return a day as `run.json` writes it; `7d` is seven days before `now`."""
+def _since(text: str) -> str:
+    """Return a day as `run.json` writes it; `7d` is seven days before now."""
+    from harness.runs import folder  # imports much: see `harness.nightly.history.run_record`
+
     if match := re.fullmatch(r"([0-9]{1,5})d", text):
-        return f"{now.astimezone(UTC) - timedelta(days=int(match[1])):%Y-%m-%dT%H:%M:%SZ}"
+        return f"{folder.now().astimezone(UTC) - timedelta(days=int(match[1])):%Y-%m-%dT%H:%M:%SZ}"
     try:
         return f"{date.fromisoformat(text):%Y-%m-%d}"
     except ValueError as error:

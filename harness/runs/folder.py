@@ -49,9 +49,9 @@ from harness.core.file_digest import file_sha256
 from harness.core.locking import try_exclusive
 from harness.core.safe_io import parse_json, read_document, require_keys
 from harness.execution import dumps
+from harness.runs import ATTEMPTS
 from harness.targets import HARDWARE
 
-ATTEMPTS = "attempts.jsonl"
 WORDLESS = "the process ended without a word: it was killed, its machine went down, or its disk was full"
 ENVELOPE = "run.dsse.json"
 WRONG_OUTPUTS = "wrong-outputs.json"

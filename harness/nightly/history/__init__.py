@@ -1,6 +1,7 @@
 """History of runs and nights: an index of all run folders, changes from night to night and from run to run.
 
-run         one run folder as a flat record, also an unfinished and an unreadable one
+run_record  one run folder as a flat record
+run         reader of such a record, also of an unfinished and an unreadable run
 index       runs/index.sqlite: all of them, kept up to date, only a cache
 nights      what changed from one night to the next
 difference  what changed from one run to another, and what may explain it

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from harness.nightly.history import run as runs
-from harness.nightly.history.run import Part, Run, State
+from harness.nightly.history.run_record import Part, Run, State, stamp
 
 FILE = "index.sqlite"
 VERSION = 3  # one more whenever a record is read otherwise
@@ -74,9 +73,11 @@ class Index:
         found = dict(_stamps(self._folder))
         if found == self._known():
             return Refreshed(0, 0)
+        from harness.nightly.history import run as runs  # all document models, which take longer than all of this
+
         with _transaction(self._database):  # before anything is read: another process may be about to
             known = self._known()
-            stale = [name for name, stamp in found.items() if known.get(name) != stamp]
+            stale = [name for name, changed in found.items() if known.get(name) != changed]
             gone = [name for name in known if name not in found]
             self._drop([*gone, *stale])
             self._keep((found[name], runs.read(self._folder / name)) for name in stale)
@@ -93,8 +94,8 @@ class Index:
     def _keep(self, records: Iterable[tuple[str, Run]]) -> None:
         marks = ", ".join("?" * (len(_COLUMNS) + 1))
         part_marks = ", ".join("?" * (len(_PART) + 2))
-        for stamp, one in records:
-            row = (stamp, *(getattr(one, name) for name in _COLUMNS))
+        for changed, one in records:
+            row = (changed, *(getattr(one, name) for name in _COLUMNS))
             self._database.execute(f"INSERT OR REPLACE INTO runs VALUES ({marks})", row)  # noqa: S608 - question marks
             parts = [(one.name, position, *astuple(part)) for position, part in enumerate(one.parts)]
             self._database.executemany(f"INSERT OR REPLACE INTO parts VALUES ({part_marks})", parts)  # noqa: S608 - as above
@@ -163,7 +164,7 @@ def _stamps(folder: Path) -> Iterator[tuple[str, str]]:
     except OSError:
         return
     for name in names:
-        found = runs.stamp(folder / name)
+        found = stamp(folder / name)
         if found and _is_text(name):
             yield name, found
 

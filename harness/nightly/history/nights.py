@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from harness.core.outcome import Ending, Outcome
-from harness.nightly.history.run import Run
+from harness.nightly.history.run_record import Run
 from harness.nightly.record import Entry, Night, Result
 
 

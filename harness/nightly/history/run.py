@@ -1,4 +1,4 @@
-"""One run folder as a flat record: what of `run.json`, or of what stopped the run, is worth a line in a table.
+"""Reader of a run folder: what of `run.json`, or of what stopped the run, is worth a line in a table.
 
 A folder is written by a program that may have been killed, and names come from files of others: whatever is not as it
 should be makes an unreadable record with the reason, and never an exception.
@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -18,136 +16,16 @@ from harness.core.document import Content
 from harness.core.errors import HarnessError
 from harness.core.outcome import PARTS, Outcome
 from harness.core.safe_io import read_document
+from harness.nightly.history.run_record import Part, Run, State
+from harness.runs import DOCUMENT, REQUEST
 from harness.runs.entries import AnyDocument, PartEntry
-from harness.runs.folder import ATTEMPTS, RunFolder, content_sha256, differs_so_far
+from harness.runs.folder import RunFolder, content_sha256, differs_so_far
 from harness.runs.measurement.headline import numbers
 from harness.targets import HARDWARE
 
-DOCUMENT, REQUEST = "run.json", "request.json"
 LONGEST = 2000  # characters of a text that is kept
 HIGH = {0.99: "p99", 0.999: "p999", 0.9999: "p9999"}
 DAMAGES = (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError, HarnessError)
-
-
-class State(StrEnum):
-    """Completion of a run."""
-
-    FINISHED = "finished"
-    UNFINISHED = "unfinished"
-    UNREADABLE = "unreadable"
-
-
-@dataclass(frozen=True)
-class Part:
-    """The numbers of a measured part, in the run's unit; quantiles that the sample does not give are None."""
-
-    name: str
-    minimum: float
-    median: float | None
-    p99: float | None
-    p999: float | None
-    p9999: float | None
-    maximum: float
-
-    @property
-    def jitter(self) -> float:
-        """Return the difference between the slowest and the fastest execution."""
-        return self.maximum - self.minimum
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run folder; texts are empty, numbers None where the folder does not say.
-
-    `verdict` is that of `run.json`; of an unfinished run `inconclusive` where a `part` failed, else the state itself.
-    `targets` are those of the items, `items` also say where each ran.  `met` holds if the numbers of `parts` are
-    measured execution times of the board's hardware; else `not_met` says why.  The first of the parts stands for the
-    whole: of times that with the largest median, of counts their sum; `headline` says the same in words.
-    """
-
-    name: str
-    state: State
-    verdict: str
-    reason: str = ""
-    part: str = ""
-    differs_so_far: bool = False
-    action: str = ""
-    board: str = ""
-    kind: str = ""
-    soc: str = ""
-    model: str = ""
-    model_sha256: str = ""
-    targets: str = ""
-    items: str = ""
-    differing: str = ""
-    vectors: int | None = None
-    compiler: str = ""
-    flags: str = ""
-    bundle_sha256: str = ""
-    stimuli_sha256: str = ""
-    content_sha256: str = ""
-    harness: str = ""
-    onnxruntime: str = ""
-    kernel: str = ""
-    started: str = ""
-    wall_s: float | None = None
-    attempts: int = 0
-    quantity: str = ""
-    unit: str = ""
-    scope: str = ""
-    load: str = ""
-    samples: int | None = None
-    met: bool = False
-    not_met: str = ""
-    headline: str = ""
-    parts: tuple[Part, ...] = field(default=())
-
-    @property
-    def emulated(self) -> bool:
-        """Return whether no hardware of the board took part."""
-        return self.kind == "emulated"
-
-    @property
-    def ending(self) -> str:
-        """Return the verdict with the part that failed, and with what is known although the run has not ended."""
-        told = f"{self.verdict} ({self.part})" if self.part else self.verdict
-        return f"{told}, differs so far" if self.differs_so_far else told
-
-    @property
-    def seen(self) -> str:
-        """Return the summary of the run: the amount compared or measured, or the reason of the failure."""
-        if self.state is not State.FINISHED:
-            return self.reason or "not finished: it runs, or was killed"
-        if not Outcome(self.verdict).good:
-            return self.reason
-        if not self.parts:
-            return f"{self.vectors:,} vectors"
-        return self.headline if self.met or self.unit != "ns" else f"{self.headline}, not MET"
-
-
-def stamp(folder: Path) -> str:
-    """Return a value that changes with the folder's record; empty if it is no run folder.
-
-    The kernel sets the time of the inode's change: editing a file cannot set it back.
-    """
-    try:
-        found = (folder / DOCUMENT).lstat()
-    except OSError:
-        return _stamp_unfinished(folder)
-    return f"{found.st_ctime_ns}-{found.st_mtime_ns}-{found.st_size}-{found.st_ino}"
-
-
-def _stamp_unfinished(folder: Path) -> str:
-    """Return the stamp of an unfinished run: attempts, request, and chunks, which are renamed into place."""
-    times = [_changed_ns(folder / name) for name in (REQUEST, ATTEMPTS, "chunks", "proof.json")]
-    return "/".join(map(str, times)) if any(times[:2]) else ""
-
-
-def _changed_ns(path: Path) -> int:
-    try:
-        return path.lstat().st_ctime_ns
-    except OSError:
-        return 0
 
 
 def read(folder: Path) -> Run:

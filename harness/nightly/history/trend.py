@@ -15,7 +15,7 @@ import numpy as np
 
 from harness.analysis.timing import comparison
 from harness.core.outcome import Outcome
-from harness.nightly.history.run import Part, Run, State
+from harness.nightly.history.run_record import Part, Run, State
 
 FEWEST = 3  # earlier measurements that tell how far a number moves of itself
 SOUND = {Outcome.MEASURED.value, Outcome.REGRESSED.value}

@@ -19,7 +19,7 @@ from markupsafe import Markup
 from harness import __version__
 from harness.core.text import duration
 from harness.nightly.history.nights import Past
-from harness.nightly.history.run import Run
+from harness.nightly.history.run_record import Run
 from harness.nightly.history.trend import trends
 from harness.nightly.record import LATEST_S
 from harness.report.page import environment

@@ -13,7 +13,7 @@ from harness.nightly import record
 from harness.nightly.history import index
 from harness.nightly.history.index import Wanted
 from harness.nightly.history.nights import confirmed
-from harness.nightly.history.run import Run
+from harness.nightly.history.run_record import Run
 from harness.nightly.record import Night
 from harness.report.site.labels import moment
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from harness.core.time_units import duration, unit_of
-from harness.nightly.history.run import Run
+from harness.nightly.history.run_record import Run
 from harness.nightly.history.trend import NoiseLevel, Series, Trend
 from harness.report.chart import WIDE, Axis, Chart, Key, Shape, Tick, area, line
 from harness.report.site.nights import board_page

@@ -15,6 +15,7 @@ from harness.core.installation import ROOT
 from harness.nightly.history import index
 from harness.nightly.history import run as runs
 from harness.nightly.history.index import FILE, Refreshed, Wanted, opened
+from harness.nightly.history.run_record import Run
 from tests.support.history import laboratory
 from tests.support.history.laboratory import Board, run_document
 from tests.support.measurement import documents
@@ -39,7 +40,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     real = runs.read
 
-    def note(path: Path) -> runs.Run:
+    def note(path: Path) -> Run:
         names.append(path.name)
         return real(path)
 

@@ -7,7 +7,7 @@ import pytest
 
 from harness.core.outcome import Ending, Outcome
 from harness.nightly.history.nights import Change, ChangeKind, Past, confirmed
-from harness.nightly.history.run import Run, State
+from harness.nightly.history.run_record import Run, State
 from harness.nightly.record import Attempt, Entry, Health, Night, Result
 
 ENTRY = Entry(0, "xavier", "acas_coc", "", "run", Outcome.IDENTICAL, 60.0)

@@ -11,7 +11,8 @@ import pytest
 from harness.analysis.compare import Comparison, Difference
 from harness.core.safe_io import LARGEST_DOCUMENT
 from harness.nightly.history import run as runs
-from harness.nightly.history.run import Part, State, digest, read
+from harness.nightly.history.run import digest, read
+from harness.nightly.history.run_record import Part, State, stamp
 from harness.nightly.history.trend import trends
 from harness.runs.folder import ChunkRecord, RunFolder, content_sha256, write_json
 from harness.targets import HARDWARE
@@ -268,9 +269,9 @@ def chunk(differing: int) -> ChunkRecord:
 
 def test_an_unfinished_run_that_was_wrong_already_says_so(tmp_path: Path) -> None:
     folder = unfinished(tmp_path / "run")
-    before = runs.stamp(folder.path)
+    before = stamp(folder.path)
     folder.write_chunk(chunk(3), HOST)
-    assert runs.stamp(folder.path) != before
+    assert stamp(folder.path) != before
     folder.stop_attempt("board", "no answer")
     assert read(folder.path).ending == "inconclusive (board), differs so far"
 
@@ -283,8 +284,8 @@ def test_hostile_attempts_are_no_traceback(tmp_path: Path, text: str) -> None:
 
 
 def test_what_is_no_run_folder_has_no_stamp(tmp_path: Path) -> None:
-    assert runs.stamp(tmp_path) == ""
-    assert runs.stamp(tmp_path / "nowhere") == ""
+    assert stamp(tmp_path) == ""
+    assert stamp(tmp_path / "nowhere") == ""
 
 
 def test_hardware_is_what_targets_call_it() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.nightly.history.run import Part, Run, State
+from harness.nightly.history.run_record import Part, Run, State
 from harness.nightly.history.trend import Band, NoiseLevel, line, trends
 
 RUN = Run("a", State.FINISHED, "measured", board="xavier", kind="hardware", model="acas_coc", targets="c,c",
