@@ -38,6 +38,8 @@ def show(content: Mapping[str, Any], report: Path, console: Console) -> None:
     if not facts.is_met:
         console.show(Text(f"NOT MET: {facts.why_not_met}", style="bold yellow"))
     console.show(_count_table(document) if facts.counted else _time_table(document.parts))
+    if facts.counted and not all(part.alone for part in document.parts):
+        console.show(Text(f"hint: {_whole_network(document)}", style="yellow"))
     if document.against:
         _show_comparison(document.against, console)
     for caution in facts.cautions:
@@ -45,6 +47,13 @@ def show(content: Mapping[str, Any], report: Path, console: Console) -> None:
     for note in _notes(document, facts):
         console.show(Text(note))
     console.show(Text(f"report: {report}"))
+
+
+def _whole_network(document: MeasurementDocument) -> str:
+    """Return how to count the instructions of parts that wait for a device now."""
+    items = ",".join("c" for _ in document.plan.items)
+    launches = "of a part that waits for a device, only its start and its wait are counted"
+    return f"{launches}; to count the whole network, run its layers on processors: --items {items}"
 
 
 def _time_table(parts: Sequence[PartEntry]) -> Table:

@@ -20,10 +20,9 @@ def headline(content: Content) -> str:
     alone = _alone(document)
     if not alone:
         return f"{numbers(document)} in {executions}: every part waits for a device"
-    vectors, left_out = measured.segment, len(document.parts) - len(alone)
+    vectors = measured.segment
     which = f"whichever of {vectors:,} vectors" if vectors > 1 else "all of one vector, which shows nothing of data"
-    others = f" ({left_out} of {len(document.parts)} parts are not in this: they wait for devices)"
-    return f"{numbers(document)} in each of {executions}, {which}{others if left_out else ''}{_disturbed(alone)}"
+    return f"{numbers(document)} in each of {executions}, {which}{_disturbed(alone)}"
 
 
 def numbers(content: Content) -> str:
@@ -35,7 +34,12 @@ def numbers(content: Content) -> str:
     if unit == "cycles":
         return f"{sum(part.min for part in document.parts):,} cycles at least"
     alone = _alone(document)
-    return f"{sum(part.max for part in alone):,} instructions" if alone else "no instructions of the network"
+    if not alone:
+        return "no instructions of the network"
+    waiting = len(document.parts) - len(alone)
+    wait = "waits" if waiting == 1 else "wait"
+    only = f"only {len(alone)} of {len(document.parts)} parts, as {waiting} {wait} for a device: " if waiting else ""
+    return f"{only}{sum(part.max for part in alone):,} instructions"
 
 
 def _times(scope: str, parts: Sequence[PartEntry]) -> str:

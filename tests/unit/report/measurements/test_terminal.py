@@ -48,6 +48,14 @@ def test_not_met_stands_below_the_verdict(counted: dict[str, Any]) -> None:
     )
 
 
+def test_a_count_of_launches_is_no_count_of_the_network(counted: dict[str, Any]) -> None:
+    assert not [line for line in said(counted) if "--items" in line]
+    counted["parts"][1]["alone"] = False
+    [hint] = [line for line in said(counted) if line.startswith("hint: ")]
+    assert "only its start and its wait are counted" in hint
+    assert hint.endswith(f"--items {','.join('c' for _ in counted['plan']['items'])}")
+
+
 def test_cautions_and_findings(disturbed: dict[str, Any]) -> None:
     disturbed["state"] |= {"throttled": ["cpu0 grew by 3"], "unseen": ["the board shows no temperatures"]}
     lines = said(disturbed)
