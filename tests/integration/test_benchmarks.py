@@ -224,3 +224,10 @@ def test_the_page_of_a_simulated_laboratory(cache: Path) -> None:
     found = run(cache, "laboratory_site.py", *("--boards", "2", "--nights", "2", "--repetitions", "1"))
     assert found["runs"] == 20
     assert {result["name"]: len(result["wall_s"]) for result in found["results"]}["site from nothing, index too"] == 1
+
+
+def test_the_readme_states_the_load_that_was_measured() -> None:
+    [load] = re.findall(r"load before [0-9. ]*[0-9]", (ROOT / "docs/pictures/peers.svg").read_text())
+    readme = (ROOT / "README.md").read_text()
+    assert load in readme
+    assert "quiet" not in readme
