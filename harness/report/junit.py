@@ -74,7 +74,7 @@ def _message(layer: LayerEntry) -> str:
     if not first:
         return counts
     expected, actual = value_text(first.expected), value_text(first.actual)
-    return f"{counts}; first: {place(first)}: expected {expected}, got {actual}"
+    return f"{counts}; first: {place(first)}: expected {expected}, found {actual}"
 
 
 def _explanation(run: RunDocument, layer: LayerEntry, first: str) -> Iterator[str]:

@@ -117,7 +117,7 @@ def test_one_cause_of_several_layers_is_told_once(one_cause: dict[str, Any]) -> 
 
 def test_the_smallest_failing_case_can_be_replayed(differing: dict[str, Any]) -> None:
     page = Page(html(differing))
-    sentence = "Layer dense_1 , unit 3: expected 12, got 13, with 2 of 5 inputs not zero; made from vector 17,041"
+    sentence = "Layer dense_1 , unit 3: expected 12, found 13, with 2 of 5 inputs not zero; made from vector 17,041"
     assert sentence in page.prose
     assert "harness run --board xavier --model 'acas coc' --vectors runs/one/failing.npy" in page.within("pre")
     values = next(table for table in tables(html(differing)) if table[0] == ["Input", "Name", "Value"])
@@ -157,10 +157,10 @@ def test_every_layer_has_its_row(differing: dict[str, Any]) -> None:
     assert [row[1] for row in layers[1:-1]] == [layer["name"] for layer in differing["layers"]]
     ran_on = "emulated-cpu (qemu neoverse-n1)"
     assert layers[1] == ["=", "quantize_input", "QuantizeLinear", "prepost", "c", ran_on, "500,000", "0", "0", "none"]
-    first = "vector 17,041, unit 3: expected 12, got 13"
+    first = "vector 17,041, unit 3: expected 12, found 13"
     assert layers[2] == ["≠", "dense_1", "QGemm", "network", "c", ran_on, "400,000", "12", "12", first]
     assert layers[3][-3:-1] == ["1,234", "0"]
-    assert layers[10][-1] == "vector 17,041, unit 0: expected 0.1 (0x3dcccccd), got -0.0 (0x80000000)"
+    assert layers[10][-1] == "vector 17,041, unit 0: expected 0.1 (0x3dcccccd), found -0.0 (0x80000000)"
     assert layers[-1] == ["", "All 11 layers", "4,500,000", "32,663", "12", ""]
 
 

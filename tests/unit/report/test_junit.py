@@ -48,9 +48,9 @@ def test_a_layer_that_differs_fails_with_the_first_difference(differing: dict[st
     assert failures["dense_1"].attrib == {  # type: ignore[union-attr]
         "type": "differs",
         "message": "12 of 400,000 activations differ, 12 by its own fault; "
-        "first: vector 17,041, unit 3: expected 12, got 13",
+        "first: vector 17,041, unit 3: expected 12, found 13",
     }
-    assert failures["scores"].attrib["message"].endswith("expected 0.1 (0x3dcccccd), got -0.0 (0x80000000)")  # type: ignore[union-attr]
+    assert failures["scores"].attrib["message"].endswith("expected 0.1 (0x3dcccccd), found -0.0 (0x80000000)")  # type: ignore[union-attr]
 
 
 def test_one_cause_of_several_layers_stands_at_the_first(one_cause: dict[str, Any]) -> None:
