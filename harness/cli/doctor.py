@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -18,15 +19,19 @@ from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, HarnessError
 from harness.core.table import Table
 
 if TYPE_CHECKING:
-    from harness.boards.profile import Laboratory, Profile
+    from harness.boards.profile import Profile
 
 
 @click.command("doctor")
+@click.argument("names", metavar="[BOARD]...", nargs=-1)
 @as_json
 @pass_workspace
-def command(space: Workspace, /, as_json: bool) -> int:
-    """Tell what this machine has, what is missing for which board, and the command that brings it."""
-    return examine(space, Console.open(as_json=as_json))
+def command(space: Workspace, /, as_json: bool, names: tuple[str, ...]) -> int:
+    """Tell what this machine has, what is missing for which board, and the command that brings it.
+
+    Without BOARD, all boards are checked.  Exit code: 0 nothing is missing, 3 something is missing.
+    """
+    return examine(names, space, Console.open(as_json=as_json))
 
 
 @dataclass(frozen=True)
@@ -39,15 +44,33 @@ class EnvironmentCheck:
     remedy: str = ""
 
 
-def examine(workspace: Workspace, console: Console) -> int:
-    """Print all findings; exit code 3 if anything is missing."""
+def examine(names: Sequence[str], workspace: Workspace, console: Console) -> int:
+    """Print what these boards need, all boards if none is named; exit code 3 if anything is missing.
+
+    RequestError for an unknown board.
+    """
     from harness import targets
 
     laboratory = targets.load_boards(workspace.boards)
-    findings = [_lab(workspace), *_reference(), *_boards(laboratory)]
-    console.show(_table(findings), *_remedies(findings))
-    console.document({"ok": all(f.ok for f in findings), "findings": [asdict(f) for f in findings]})
-    return EXIT_DONE if all(finding.ok for finding in findings) else EXIT_INFRASTRUCTURE
+    boards = {name: laboratory.board(name) for name in names or laboratory.profiles}
+    common = [_lab(workspace), *_reference()]
+    own = {name: list(_board(name, board)) for name, board in boards.items()}
+    findings = [*common, *itertools.chain(*own.values())]
+    ready = {name: all(finding.ok for finding in (*common, *found)) for name, found in own.items()}
+    console.show(_table(findings), *_remedies(findings), Text(_readiness(ready)))
+    ok = all(finding.ok for finding in findings)
+    console.document({"ok": ok, "ready": ready, "findings": [asdict(finding) for finding in findings]})
+    return EXIT_DONE if ok else EXIT_INFRASTRUCTURE
+
+
+def _readiness(ready: Mapping[str, bool]) -> str:
+    """Return which boards can be used from this machine, and which cannot."""
+    lines = [
+        f"{title}: {', '.join(names)}"
+        for title, state in (("ready", True), ("not ready", False))
+        if (names := [name for name, found in ready.items() if found is state])
+    ]
+    return "\n" + "\n".join(lines)
 
 
 def _lab(workspace: Workspace) -> EnvironmentCheck:
@@ -69,11 +92,6 @@ def _reference() -> Iterator[EnvironmentCheck]:
         yield EnvironmentCheck(
             f"reference, {types}", sound, "exact" if sound else defect.value, "" if sound else defect.remedy
         )
-
-
-def _boards(laboratory: Laboratory) -> Iterator[EnvironmentCheck]:
-    for name, board in laboratory.profiles.items():
-        yield from _board(name, board)
 
 
 def _board(name: str, board: Profile) -> Iterator[EnvironmentCheck]:

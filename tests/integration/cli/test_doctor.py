@@ -31,6 +31,16 @@ def test_a_machine_that_has_everything(user: User) -> None:
     assert findings["host: compiler"]["found"].startswith("gcc")
 
 
+def test_a_board_that_lacks_its_gpu_is_not_ready_and_others_are(user: User) -> None:
+    ended = user.harness("doctor", "host", "local-gpu")
+    assert ("ready: host\nnot ready: local-gpu" in ended.out) is not has_gpu()
+    alone = user.harness("doctor", "host", "--json")
+    assert (alone.code, alone.document["ready"]) == (0, {"host": True})
+    assert not [finding for finding in alone.document["findings"] if "local-gpu" in finding["topic"]]
+    unknown = user.harness("doctor", "hst")
+    assert (unknown.code, "did you mean host?" in unknown.err) == (2, True)
+
+
 def test_what_is_missing_comes_with_the_command_that_brings_it(user: User, tmp_path: Path) -> None:
     """On a PATH with nothing but python."""
     (tmp_path / "bin").mkdir()
