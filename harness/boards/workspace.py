@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Mapping
@@ -68,8 +69,17 @@ class Workspace:
         return [found[name] for name in sorted(found)]
 
     def run(self, name: Path) -> Path:
-        """Return the run folder at that path, or of that name in the folder of runs; it need not exist."""
-        return name if name.exists() or len(name.parts) > 1 else self.runs / name
+        """Return the folder at that path, or of that name in the folder of runs.
+
+        RequestError with the nearest names if there is none.
+        """
+        found = name if name.exists() or len(name.parts) > 1 else self.runs / name
+        if not found.is_dir():
+            names = [path.name for path in self.runs.iterdir()] if self.runs.is_dir() else []
+            near = difflib.get_close_matches(name.name, names, n=3)
+            guess = f"did you mean {' or '.join(near)}? " if near else ""
+            raise RequestError(f"unknown run '{name}'", f"{guess}harness history lists them")
+        return found
 
     def new_model(self, name: str, *, force: bool) -> Path:
         """Return the path of the new model `name`: in the models folder, or the path itself if it ends in .onnx.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -87,8 +86,8 @@ def _side(path: Path, workspace: Workspace) -> _Side:
     from harness.runs import DOCUMENT
 
     folder = workspace.run(path)
-    if not folder.is_dir() or not stamp(folder):
-        raise _unknown(path, workspace)
+    if not stamp(folder):
+        raise RequestError(f"{folder}: this is no run folder", "harness history lists them")
     record = runs.read(folder)
     if record.state is State.UNFINISHED:
         why = f": {record.reason}" if record.reason else ""
@@ -97,17 +96,6 @@ def _side(path: Path, workspace: Workspace) -> _Side:
     if record.state is State.UNREADABLE:
         raise RequestError(f"{folder / DOCUMENT}: cannot be read: {record.reason}", "name another run")
     return _Side(folder, runs.load(folder))
-
-
-def _unknown(path: Path, workspace: Workspace) -> RequestError:
-    from harness.nightly.history import index
-    from harness.nightly.history.index import Wanted
-
-    with index.opened(workspace.runs) as known:
-        names = [run.name for run in known.find(Wanted())]
-    near = difflib.get_close_matches(str(path), names, n=3)
-    guess = f"did you mean {' or '.join(near)}? " if near else ""
-    return RequestError(f"{path}: no run is there", f"{guess}harness history lists them")
 
 
 def _times(one: _Side, two: _Side, workspace: Workspace) -> dict[str, Any]:

@@ -227,12 +227,29 @@ def test_what_is_no_finished_run_cannot_be_compared(user: User) -> None:
     )
     with pytest.raises(RequestError, match="has not finished: no answer"):
         user.here("diff", run, "unfinished")
-    with pytest.raises(RequestError, match="no run is there") as caught:
+    with pytest.raises(RequestError, match="unknown run ") as caught:
         user.here("diff", run, run[:-1])
     assert f"did you mean {run}" in caught.value.hint
     (unfinished / "run.json").write_text("{")
     with pytest.raises(RequestError, match="cannot be read"):
         user.here("diff", run, "unfinished")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("verify",),
+        ("sign", "--key", "key"),
+        ("run", "--resume"),
+        ("measure", "--board", "host", "--model", "acas_coc", "--against"),
+    ],
+)
+def test_every_command_finds_a_run_by_its_name(user: User, words: tuple[str, ...]) -> None:
+    [run] = names(user, "--verdict", "differs")
+    for given in (run[:-1], f"runs/{run[:-1]}"):
+        with pytest.raises(RequestError, match=f"unknown run '{given}'") as caught:
+            user.here(*words, given)
+        assert f"did you mean {run}" in caught.value.hint
 
 
 def test_a_document_of_another_kind_is_refused_in_words(user: User) -> None:

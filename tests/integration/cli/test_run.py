@@ -228,7 +228,7 @@ def test_a_run_begun_with_other_sources_is_not_resumed(user: User) -> None:
         (("--board", "host", "--model", "acas_coc", "--items", "c,cudda"), "unknown target 'cudda'"),
         (("--board", "host", "--model", "acas_coc", "--block", "0"), "--block"),
         (("--board", "host", "--model", "acas_coc", "--fetch", "some"), "'all', 'mismatch'"),
-        (("--resume", "nowhere"), "this is no run folder"),
+        (("--resume", "nowhere"), "unknown run 'nowhere'"),
     ],
 )
 def test_a_wrong_request_ends_with_2_and_says_what_to_do(user: User, arguments: tuple[str, ...], message: str) -> None:
