@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # pydantic and onnx take longer to import than --help should
     from harness.boards.profile import Profile
     from harness.model.network import Network
 
+LAST = "last"
 LAB_VARIABLE = "HARNESS_LAB"
 COMMON_LOCKS = "/var/tmp/harness-locks"  # noqa: S108 - locks/folder.py: what others write there is not trusted
 
@@ -69,17 +70,23 @@ class Workspace:
         return [found[name] for name in sorted(found)]
 
     def run(self, name: Path) -> Path:
-        """Return the folder at that path, or of that name in the folder of runs.
+        """Return the folder at that path, or of that name in the folder of runs; `last` names the newest run.
 
         RequestError with the nearest names if there is none.
         """
         found = name if name.exists() or len(name.parts) > 1 else self.runs / name
         if not found.is_dir():
-            names = [path.name for path in self.runs.iterdir()] if self.runs.is_dir() else []
+            names = self.run_names()
+            if name == Path(LAST) and names:
+                return self.runs / names[0]
             near = difflib.get_close_matches(name.name, names, n=3)
             guess = f"did you mean {' or '.join(near)}? " if near else ""
             raise RequestError(f"unknown run '{name}'", f"{guess}harness history lists them")
         return found
+
+    def run_names(self) -> list[str]:
+        """Return the names of all run folders, the newest first; a name begins with the time."""
+        return sorted((path.parent.name for path in self.runs.glob("*/request.json")), reverse=True)
 
     def new_model(self, name: str, *, force: bool) -> Path:
         """Return the path of the new model `name`: in the models folder, or the path itself if it ends in .onnx.

@@ -22,6 +22,10 @@ class Group(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
+    def list_commands(self, _context: click.Context) -> list[str]:
+        """Return the names of all subcommands in the order of their definition."""
+        return list(self.commands)
+
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -44,8 +48,8 @@ class LazyGroup(Group):
         self._package, self._modules = package, modules
 
     def list_commands(self, _context: click.Context) -> list[str]:
-        """Return the names of all subcommands in alphabetical order."""
-        return sorted(self._modules)
+        """Return the names of all subcommands in the order of `modules`."""
+        return list(self._modules)
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         """Import the subcommand; None for an unknown name."""

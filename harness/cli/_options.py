@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import click
 
 from harness.boards import workspace
+from harness.cli import _completion
 
 
 def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:
@@ -79,9 +80,16 @@ def planned(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--block", type=click.IntRange(1, 1_000_000), help="Vectors between two hand-overs of items."),
         click.option("--sync", type=click.Choice(["barrier", "flag"]), help="How items hand over."),
         click.option("--split", type=Words(), help="How layers are distributed, e.g. dense_2=network,pipeline."),
-        click.option("--items", type=Words(), help="One target for each item of the board, e.g. c,c."),
-        click.option("--model", help="A name under models/ or the path of an ONNX file."),
-        click.option("--board", help="A board of boards.yaml."),
+        click.option(
+            "--items",
+            type=Words(),
+            shell_complete=_completion.targets,
+            help="One target for each item of the board, e.g. c,c.",
+        ),
+        click.option(
+            "--model", shell_complete=_completion.models, help="A name under models/ or the path of an ONNX file."
+        ),
+        click.option("--board", shell_complete=_completion.boards, help="A board of boards.yaml."),
     )
     for option in options:
         command = option(command)

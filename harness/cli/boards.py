@@ -14,6 +14,7 @@ import click
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
+from harness.cli import _completion
 from harness.cli._group import Group
 from harness.cli._options import Duration, as_json, pass_workspace
 from harness.core.console import Console
@@ -34,10 +35,10 @@ BANNER_S = 3.0
 
 @click.group("boards", cls=Group)
 def command() -> None:
-    """Share boards: who has which, for what and until when, and whether they are well."""
+    """List, lock, check and power-cycle boards."""
 
 
-@command.command("list")
+@command.command("list", epilog="Example: harness boards list")
 @as_json
 @pass_workspace
 def boards_list(space: Workspace, /, as_json: bool) -> None:
@@ -45,8 +46,8 @@ def boards_list(space: Workspace, /, as_json: bool) -> None:
     show(space, Console.open(as_json=as_json))
 
 
-@command.command("lock")
-@click.argument("board")
+@command.command("lock", epilog="Example: harness boards lock xavier --for 2h")
+@click.argument("board", shell_complete=_completion.boards)
 @click.option("--for", "lease", type=Duration(), default="1h", show_default=True, help="It ends by itself: 30m, 8h.")
 @click.option("--purpose", default="by hand", show_default=True, help="What others read.")
 @click.option("--wait", type=Duration(), help="Wait so long for the board; else not at all.")
@@ -57,8 +58,8 @@ def boards_lock(space: Workspace, /, as_json: bool, board: str, lease: float, pu
     lock_by_hand(board, lease, purpose, wait or 0.0, space, Console.open(as_json=as_json))
 
 
-@command.command("unlock")
-@click.argument("board")
+@command.command("unlock", epilog="Example: harness boards unlock xavier")
+@click.argument("board", shell_complete=_completion.boards)
 @click.option("--force", is_flag=True, help="Also take it from somebody else; what runs there is stopped.")
 @as_json
 @pass_workspace
@@ -67,8 +68,8 @@ def boards_unlock(space: Workspace, /, as_json: bool, board: str, force: bool) -
     unlock(board, space, Console.open(as_json=as_json), force=force)
 
 
-@command.command("check")
-@click.argument("names", metavar="[BOARD]...", nargs=-1)
+@command.command("check", epilog="Example: harness boards check xavier")
+@click.argument("names", metavar="[BOARD]...", nargs=-1, shell_complete=_completion.boards)
 @click.option("--quarantine", is_flag=True, help="Take a board that fails out of use until it passes again.")
 @click.option(
     "--remove-older",
@@ -89,8 +90,8 @@ def boards_check(
     return check(names, space, console, quarantine_failing=quarantine, remove_older_days=remove_older)
 
 
-@command.command("cycle")
-@click.argument("board")
+@command.command("cycle", epilog="Example: harness boards cycle xavier")
+@click.argument("board", shell_complete=_completion.boards)
 @as_json
 @pass_workspace
 def boards_cycle(space: Workspace, /, as_json: bool, board: str) -> None:

@@ -12,6 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
+from harness.cli import _completion
 from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import RequestError
@@ -29,15 +30,15 @@ if TYPE_CHECKING:
 MOST_EARLIER = 5  # measurements of the same program, for the noise
 
 
-@click.command("diff")
-@click.argument("before", metavar="RUN", type=click.Path(path_type=Path))
-@click.argument("after", metavar="RUN", type=click.Path(path_type=Path))
+@click.command("diff", epilog="Example: harness diff 20261122-150205_xavier_acas_coc last")
+@click.argument("before", metavar="RUN", type=click.Path(path_type=Path), shell_complete=_completion.runs)
+@click.argument("after", metavar="RUN", type=click.Path(path_type=Path), shell_complete=_completion.runs)
 @as_json
 @pass_workspace
 def command(space: Workspace, /, as_json: bool, before: Path, after: Path) -> None:
-    """Tell what changed between two runs: compiler, flags, model, board, verdict, times.
+    """Show what changed between two runs: compiler, flags, model, board, verdict, times.
 
-    RUN is a folder, or its name under runs/.
+    RUN is a folder, a name under runs/, or `last`.
     """
     diff(before, after, space, Console.open(as_json=as_json))
 

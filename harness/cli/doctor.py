@@ -12,6 +12,7 @@ import click
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
+from harness.cli import _completion
 from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.debian_packages import install_command
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
     from harness.boards.profile import Profile
 
 
-@click.command("doctor")
-@click.argument("names", metavar="[BOARD]...", nargs=-1)
+@click.command("doctor", epilog="Example: harness doctor xavier")
+@click.argument("names", metavar="[BOARD]...", nargs=-1, shell_complete=_completion.boards)
 @as_json
 @pass_workspace
 def command(space: Workspace, /, as_json: bool, names: tuple[str, ...]) -> int:
-    """Tell what this machine has, what is missing for which board, and the command that brings it.
+    """Show what this machine has, what is missing for each board, and the command that installs it.
 
     Without BOARD, all boards are checked.  Exit code: 0 nothing is missing, 3 something is missing.
     """

@@ -33,7 +33,7 @@ Verify = Callable[[], str]
 """Runs the program on the board, and returns what the kernels say of themselves."""
 
 
-@click.command("firmware")
+@click.command("firmware", epilog="Example: harness firmware --board kv260 --model acas_coc")
 @planned
 @click.option(
     "--sdk",
@@ -54,12 +54,12 @@ def command(
     items: tuple[str, ...] | None,
     **asked: Any,
 ) -> int:
-    """Build a model's kernels with the vendor's tools, install them on the board, start them there, ask who they are.
+    """Build the kernels of a model with the vendor's tools, install them on the board, start and check them.
 
-    On a TDA4VM they become part of its DSP's firmware, and the board is restarted; on a KV260 they are an application
-    for its fabric, which is loaded.  --model is acas_coc unless it is given.
+    On a TDA4VM, they become part of the firmware of its DSP, and the board is restarted.  On a KV260, they are an
+    application for its fabric, which is loaded.  The default of --model is acas_coc.
 
-    Exit code: 0 the board runs these kernels, 2 the request is wrong, 3 something failed.
+    Exit code: 0 the board runs these kernels, 2 the request is invalid, 3 a step failed.
     """
     from harness import targets
     from harness.plan import plan

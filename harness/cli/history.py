@@ -38,7 +38,7 @@ WIDE = 110  # columns of a terminal
 WHERE = {"hardware": "hardware", "emulated": "EMULATED", "this machine": "this machine"}
 
 
-@click.command("history")
+@click.command("history", epilog="Example: harness history --board xavier")
 @click.option("--board", help="Of this board alone.")
 @click.option("--model", help="Of this model alone.")
 @click.option("--verdict", help="With this verdict alone, e.g. differs.")

@@ -31,7 +31,7 @@ Commands in this folder and below it use these files: `harness run --board host 
 """
 
 
-@click.command("init")
+@click.command("init", epilog="Example: harness init lab")
 @click.argument("lab", type=click.Path(path_type=Path))
 @as_json
 def command(lab: Path, as_json: bool) -> None:

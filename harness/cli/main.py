@@ -26,9 +26,10 @@ ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 NAME = "harness"
 COMMANDS = (
-    *("init", "run", "prove", "measure", "plan", "firmware", "doctor", "models", "boards", "nightly", "history"),
-    *("diff", "report", "serve", "verify", "sign"),
+    *("init", "doctor", "run", "open", "prove", "measure", "history", "diff", "verify", "sign"),
+    *("models", "plan", "boards", "nightly", "report", "serve", "firmware", "completion"),
 )
+"""The commands in the order of their use, from the first run to the installation of firmware."""
 
 
 def _print_version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
@@ -53,7 +54,7 @@ def _print_version(context: click.Context, _option: click.Parameter, wanted: boo
 )
 @common
 def cli() -> None:
-    """Take a quantised ONNX network to a board and show, bit for bit, that what runs there is the network."""
+    """Run an ONNX network on a board and show, bit for bit, that the board computes that network."""
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.boards.workspace import Workspace
+from harness.cli import _completion
 from harness.cli._options import Duration, as_json, pass_workspace, planned, precise, run_folder, seed
 from harness.core.console import Console
 from harness.core.errors import BoardError, InfrastructureError, RequestError
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 LOAD_LIMIT_S = 4 * 3600.0  # in addition to the requested duration, so that an abandoned load ends by itself
 
 
-@click.command("measure")
+@click.command("measure", epilog="Example: harness measure --board xavier --model acas_coc")
 @planned
 @click.option("--samples", type=click.IntRange(1, 50_000_000), help="Executions, 100,000; of an emulated board 2,000.")
 @click.option("--duration", metavar="TIME", type=Duration(), help="Go on for so long at least: 90s, 15m, 8h.")
@@ -57,6 +58,7 @@ LOAD_LIMIT_S = 4 * 3600.0  # in addition to the requested duration, so that an a
 @click.option(
     "--against",
     type=click.Path(path_type=Path),
+    shell_complete=_completion.runs,
     multiple=True,
     metavar="RUN",
     help="A former measurement, a folder or its name under runs/: has anything become slower? "
@@ -80,7 +82,7 @@ def command(
     warmup: int | None,
     **planned: Any,
 ) -> int:
-    """Measure the execution times of a model on a board, or count its instructions, with all that can disturb them.
+    """Measure the execution times of a model on a board, or count its instructions.
 
     Exit code: 0 measured, 1 wrong outputs, varying counts or slower than --against, 2 the request is wrong,
     3 inconclusive.

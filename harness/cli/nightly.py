@@ -44,7 +44,7 @@ OURS = {"board", "model", "items", "plan", "resume", "against", "run-folder", "j
 Commands: TypeAlias = "Mapping[Action, Taken]"
 
 
-@click.command("nightly")
+@click.command("nightly", epilog="Example: harness nightly --dry-run")
 @click.argument("file", type=click.Path(path_type=Path), default="nightly.yaml")
 @click.option("--new", is_flag=True, help="Begin anew, even if the last night of this file has not ended.")
 @click.option("--resume", is_flag=True, help="Only go on with a night that has not ended, if there is one.")
@@ -64,9 +64,10 @@ def command(
     junit: Path | None,
     install: str | None,
 ) -> int:
-    """Run, prove and measure many models on many boards, as FILE says; go on where an interrupted night stopped.
+    """Run, prove and measure many models on many boards, as FILE says; resume an interrupted night.
 
-    Exit code: 0 all as expected, 1 a wrong verdict, 2 the request is wrong, 3 something was inconclusive or not run.
+    Exit code: 0 all as expected, 1 an unexpected verdict, 2 the request is invalid, 3 an entry was inconclusive or was
+    not run.
     """
     if sum([new, resume, dry_run, install is not None]) > 1:
         raise click.UsageError("give one of --new, --resume, --dry-run, --install")

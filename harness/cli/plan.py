@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from harness.plan.plan_check import Assessment
 
 
-@click.command("plan")
+@click.command("plan", epilog="Example: harness plan --board xavier --model acas_coc -o PLAN")
 @planned
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Write the description of all items to this folder."
@@ -43,7 +43,7 @@ def command(
     items: tuple[str, ...] | None,
     **asked: Any,
 ) -> None:
-    """Show which item computes which layers of a model, and what is known of that, without touching the board."""
+    """Show which item computes which layers of a model, and check it, without using the board."""
     console = Console.open(as_json=as_json)
     if load:
         require_alone("--load", board, model, items, *asked.values())

@@ -11,7 +11,7 @@ from harness.cli._options import as_json, pass_workspace, planned, precise, run_
 from harness.core.console import Console
 
 
-@click.command("prove")
+@click.command("prove", epilog="Example: harness prove --board xavier --model acas_coc")
 @planned
 @click.option("--vectors", default="10000", show_default=True, help="Compared as by run: how many, or a .npy file.")
 @seed
@@ -26,7 +26,7 @@ from harness.core.console import Console
 @as_json
 @pass_workspace
 def command(space: Workspace, /, as_json: bool, board: str, model: str, floats: str | None, **asked: Any) -> int:
-    """Show that a model on a board gives the reference's activations for every input, and state what is assumed.
+    """Prove that a model on a board gives the reference's activations for every input, and list the assumptions.
 
     Exit code: 0 every claim holds, 1 one does not, 2 the request is wrong, 3 inconclusive.
     """

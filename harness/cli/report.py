@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 MUTATION = ROOT / "docs" / "mutation.md"
 
 
-@click.command("report")
+@click.command("report", epilog="Example: harness report --site site")
 @click.option("--site", type=click.Path(path_type=Path), required=True, help="The folder to write; files only.")
 @click.option("--nights", type=click.IntRange(1), default=30, show_default=True, help="So many, the latest.")
 @as_json
 @pass_workspace
 def command(space: Workspace, /, as_json: bool, site: Path, nights: int) -> None:
-    """Write the laboratory's page: last night, what changed, trends, every run's report."""
+    """Write the web page of the lab as files: last night, changes, trends, the report of each run."""
     report(site, nights, space, Console.open(as_json=as_json))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.boards.workspace import Workspace
+from harness.cli import _completion
 from harness.cli._options import as_json, pass_workspace, planned, precise, require_alone, run_folder, seed, traced
 from harness.core.console import Console
 from harness.core.errors import InfrastructureError
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from harness.runs.job import Job, Request
 
 
-@click.command("run")
+@click.command("run", epilog="Example: harness run --board xavier --model acas_coc")
 @planned
 @click.option("--vectors", default="100000", show_default=True, help="How many, or a .npy file of them.")
 @seed
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     "--resume",
     metavar="RUN",
     type=click.Path(path_type=Path),
+    shell_complete=_completion.runs,
     help="Go on with this unfinished run: a folder, or its name under runs/.",
 )
 @traced

@@ -46,11 +46,11 @@ HEADERS = {
 }
 
 
-@click.command("serve")
+@click.command("serve", epilog="Example: harness serve")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="On this machine alone.")
 @pass_workspace
 def command(space: Workspace, /, port: int) -> None:
-    """Show the laboratory's page at http://localhost:8000, as it is now, also while a night runs."""
+    """Serve the web page of the lab at http://localhost:8000; it is updated while a night runs."""
     serve(port, space, Console.open(as_json=False))
 
 

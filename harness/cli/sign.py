@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.boards.workspace import Workspace
+from harness.cli import _completion
 from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import InfrastructureError, RequestError
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
     from harness.runs.verification import Wanted
 
 
-@click.command("sign")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.command("sign", epilog="Example: harness sign last --key lab.pem")
+@click.argument("run", type=click.Path(path_type=Path), shell_complete=_completion.runs)
 @click.option("--key", type=click.Path(path_type=Path), required=True, help="The laboratory's private Ed25519 key.")
 @as_json
 @pass_workspace
 def command(space: Workspace, /, as_json: bool, run: Path, key: Path) -> None:
-    """Vouch for a run: an in-toto statement of run.json in a DSSE envelope beside it; of several keys, one by one."""
+    """Sign RUN: add a signature to the in-toto statement of its run.json, a DSSE envelope."""
     sign(run, key, space, Console.open(as_json=as_json))
 
 

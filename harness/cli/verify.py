@@ -11,6 +11,7 @@ import click
 from rich.text import Text
 
 from harness.boards.workspace import Workspace
+from harness.cli import _completion
 from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE
@@ -26,8 +27,8 @@ EXIT_CODES = {True: EXIT_DONE, False: EXIT_DIFFERS, None: EXIT_INFRASTRUCTURE}
 WORDS = {True: "the evidence stands", False: "the evidence does NOT stand", None: "the evidence could not be checked"}
 
 
-@click.command("verify")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.command("verify", epilog="Example: harness verify last")
+@click.argument("run", type=click.Path(path_type=Path), shell_complete=_completion.runs)
 @click.option("--key", type=click.Path(path_type=Path), help="The laboratory's public key: the signature must be its.")
 @click.option(
     "--reference",
@@ -48,11 +49,11 @@ def command(
     reference: Literal["all", "chunk", "none"],
     rebuild: bool,
 ) -> int:
-    """Check a run's evidence: every SHA-256, nothing missing, nothing added, the verdict that follows, the signature.
+    """Check the evidence of RUN: hashes, missing and added files, verdict, sources, bundle, signature.
 
-    RUN is a folder, or its name under runs/.
+    RUN is a folder, a name under runs/, or `last`.
 
-    Exit code: 0 it stands, 1 it does not, 2 the request is wrong, 3 it could not be checked.
+    Exit code: 0 the evidence is valid, 1 it is not, 2 the request is invalid, 3 it could not be checked.
     """
     from harness import report
     from harness.boards.keys import GUEST_KEYS, host_fingerprint

@@ -11,4 +11,4 @@ MODULES = {"import": "import_model", "quantize": "quantize", "show": "show", "lo
 
 @click.group("models", cls=LazyGroup, package=__name__, modules=MODULES)
 def command() -> None:
-    """Bring networks in, quantise them, show them as text."""
+    """Import, quantise, list and show networks."""

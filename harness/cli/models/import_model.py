@@ -24,16 +24,17 @@ if TYPE_CHECKING:
     from harness.model.network import Network
 
 
-@click.command("import")
+@click.command("import", epilog="Example: harness models import network.onnx -o network")
 @click.argument("file", type=click.Path(path_type=Path))
 @new_model
 @force
 @as_json
 @pass_workspace
 def command(space: Workspace, /, as_json: bool, file: Path, output: str, force: bool) -> None:
-    """Bring in a dense network, float or quantised, from .onnx or .nnet.
+    """Import a dense network, float or quantised, from FILE, .onnx or .nnet.
 
-    Its value is kept: the result is checked against the file's own arithmetic, or refused with the node and the reason.
+    The result computes the same values: it is checked against the arithmetic of the file, or refused with the node and
+    the reason.
     """
     bring_in(file, space.new_model(output, force=force), Console.open(as_json=as_json))
 

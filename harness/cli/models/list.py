@@ -26,7 +26,7 @@ PROVENANCE = ("recipe_sha256", "source_file", "source_sha256", "quantisation")
 SHORT_HASH = 12
 
 
-@click.command("list")
+@click.command("list", epilog="Example: harness models list")
 @as_json
 @pass_workspace
 def command(space: Workspace, /, as_json: bool) -> None:

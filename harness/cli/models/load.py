@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from harness.model.text import Source
 
 
-@click.command("load")
+@click.command("load", epilog="Example: harness models load network.txt -o network")
 @click.argument("file", type=click.Path(path_type=Path))
 @new_model
 @force

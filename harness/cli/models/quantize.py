@@ -14,6 +14,7 @@ import click
 from rich.box import SIMPLE_HEAD
 
 from harness.boards.workspace import Workspace, write_whole
+from harness.cli import _completion
 from harness.cli._options import as_json, force, new_model, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import RequestError
@@ -36,8 +37,8 @@ PATIENCE_S = 2  # before a progress bar
 SELECTS: dict[str, Literal["ArgMax", "ArgMin"]] = {"argmax": "ArgMax", "argmin": "ArgMin"}
 
 
-@click.command("quantize")
-@click.argument("name")
+@click.command("quantize", epilog="Example: harness models quantize network -o network_q")
+@click.argument("name", shell_complete=_completion.models)
 @new_model
 @click.option(
     "--weights",

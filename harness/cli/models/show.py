@@ -12,6 +12,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from harness.boards.workspace import Workspace, write_whole
+from harness.cli import _completion
 from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import RequestError
@@ -27,8 +28,8 @@ LISTED_INPUTS = 16
 ENDLESS = RichConsole(width=100_000)
 
 
-@click.command("show")
-@click.argument("name")
+@click.command("show", epilog="Example: harness models show acas_coc")
+@click.argument("name", shell_complete=_completion.models)
 @click.option("--text", type=click.Path(path_type=Path), help="Write the whole model as text to this file.")
 @as_json
 @pass_workspace

@@ -178,7 +178,7 @@ sys.exit(", ".join(heavy & sys.modules.keys()) or 0)
 def test_the_help_of_every_command_imports_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", HELP], check=False, capture_output=True, text=True, timeout=TIMEOUT_S)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count("Usage: ") == 27
+    assert done.stdout.count("Usage: ") == 29
 
 
 def test_a_failure_is_told_once(user: User) -> None:
@@ -196,7 +196,7 @@ def test_a_failure_is_told_once(user: User) -> None:
 
 USAGE = {
     "option": (("run", "--bord", "host"), "no such option: --bord", "did you mean --board? see harness run --help"),
-    "command": (("mesure",), "unknown command 'mesure'", "did you mean measure? valid choices: boards, diff, "),
+    "command": (("mesure",), "unknown command 'mesure'", "did you mean measure? valid choices: boards, completion, "),
     "subcommand": (
         ("models", "imprt"),
         "unknown command 'imprt'",

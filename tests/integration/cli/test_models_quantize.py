@@ -13,7 +13,6 @@ import pytest
 from click.testing import CliRunner
 
 from harness import model as networks
-from harness.boards.workspace import Workspace
 from harness.cli.models import quantize as command
 from harness.core.console import Console
 from harness.core.errors import RequestError
@@ -55,15 +54,15 @@ def test_a_model_is_found_by_its_name(tmp_path: Path, floats: DenseNetwork) -> N
     models = tmp_path / "models"
     models.mkdir()
     file = save(floats, models / "floats.onnx")
-    space = Workspace(ROOT / "boards.yaml", models, tmp_path / "runs", tmp_path / "cache")
+    (tmp_path / "boards.yaml").touch()
     runner = CliRunner()
-    arguments = ["floats", "-o", "named", "--vectors", "2000"]
-    assert runner.invoke(command.command, arguments, obj=space, catch_exceptions=False).exit_code == 0
+    arguments = ["floats", "-o", "named", "--vectors", "2000", "--lab", str(tmp_path)]
+    assert runner.invoke(command.command, arguments, catch_exceptions=False).exit_code == 0
     by_path = [str(file), *arguments[1:2], "other", *arguments[3:]]
-    assert runner.invoke(command.command, by_path, obj=space, catch_exceptions=False).exit_code == 0
+    assert runner.invoke(command.command, by_path, catch_exceptions=False).exit_code == 0
     assert (models / "named.onnx").read_bytes() == (models / "other.onnx").read_bytes().replace(b"other", b"named")
     with pytest.raises(RequestError, match="unknown model 'float'") as caught:
-        runner.invoke(command.command, ["float", *arguments[1:]], obj=space, catch_exceptions=False)
+        runner.invoke(command.command, ["float", *arguments[1:]], catch_exceptions=False)
     assert "did you mean floats?" in caught.value.hint
 
 
