@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from harness.boards import profile as profiles
 from harness.boards.identity import BoardIdentity
 from harness.boards.local import LocalBoard
 from harness.boards.profile import Profile
@@ -49,8 +47,11 @@ def reach(
             work = claim(local, str(cache.resolve() / "host"), elsewhere)
             yield Connection(local, work, _identity(local, profile.name))
     elif profile.address is not None:
-        notify(f"connecting to {profile.name} ({profile.address.host})")
-        with _connected(_address(profile.address)) as board:
+        from harness.boards.ssh_address import resolve
+
+        address = resolve(profile.address)
+        notify(f"connecting to {profile.name} ({address.host})")
+        with _connected(address) as board:
             work = claim(board, profile.work_folder, ELSEWHERE.format(profile.name))
             yield Connection(board, work, _identity_by_ssh(board, profile.name, cache))
     else:
@@ -94,16 +95,3 @@ def _emulated(profile: Profile, cache: Path, notify: Callable[[str], None], *, c
         address = Address(host=at.host, port=at.port, user=at.user, key=at.key, known_hosts=at.known_hosts)
         with _connected(address) as board:
             yield board
-
-
-def _address(given: profiles.Address) -> Address:
-    from harness.boards.ssh import Address
-
-    return Address(
-        host=given.host,
-        port=given.port,
-        user=given.user or getpass.getuser(),
-        key=Path(given.key).expanduser() if given.key else None,
-        known_hosts=Path(given.known_hosts).expanduser(),
-        jump=_address(given.jump) if given.jump else None,
-    )

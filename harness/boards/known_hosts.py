@@ -21,15 +21,21 @@ REVOKED, AUTHORITY = "@revoked", "@cert-authority"
 
 @dataclass(frozen=True)
 class KnownHosts:
-    """The lines of a file that concern one host.
+    """The lines of known hosts files that concern one host.
 
-    `keys` are its keys by type.  `revoked` gives the number of the line by the key, whatever host that line names: a
-    stolen key is trusted nowhere.  `authorities` are the lines that trust a certificate authority.
+    `keys` are its keys by type.  `revoked` gives file and line by the key, whatever host that line names: a stolen key
+    is trusted nowhere.  `authorities` are the lines that trust a certificate authority.
     """
 
     keys: Mapping[str, paramiko.PKey]
-    revoked: Mapping[bytes, int]
+    revoked: Mapping[bytes, str]
     authorities: tuple[int, ...] = ()
+
+    def merged(self, later: KnownHosts) -> KnownHosts:
+        """Return what these files and `later` ones say; a key that either revokes is not trusted."""
+        keys, revoked = {**later.keys, **self.keys}, {**later.revoked, **self.revoked}
+        trusted = {kind: key for kind, key in keys.items() if key.asbytes() not in revoked}
+        return KnownHosts(trusted, revoked, self.authorities + later.authorities)
 
 
 def read(path: Path, name: str) -> KnownHosts:
@@ -42,7 +48,7 @@ def read(path: Path, name: str) -> KnownHosts:
     except FileNotFoundError:
         return KnownHosts({}, {})
     keys: dict[str, paramiko.PKey] = {}
-    revoked: dict[bytes, int] = {}
+    revoked: dict[bytes, str] = {}
     authorities: list[int] = []
     for number, line in enumerate(lines, start=1):
         fields = line.split()
@@ -51,15 +57,14 @@ def read(path: Path, name: str) -> KnownHosts:
         if fields[0] in {REVOKED, AUTHORITY} and len(fields) < 4:
             raise ValueError(f"line {number}: {fields[0]} needs a host, a key type and a key")
         if fields[0] == REVOKED:
-            revoked[_decoded(fields[3], number)] = number
+            revoked[_decoded(fields[3], number)] = f"{path}:{number}"
         elif fields[0] == AUTHORITY:
             authorities += [number] if _names(fields[1], name) else []
         elif _names(fields[0], name):
             key = _key(fields, number)
             if key:
                 keys.setdefault(key.get_name(), key)
-    trusted = {kind: key for kind, key in keys.items() if key.asbytes() not in revoked}
-    return KnownHosts(trusted, revoked, tuple(authorities))
+    return KnownHosts(keys, revoked, tuple(authorities)).merged(KnownHosts({}, {}))
 
 
 def _decoded(key: str, number: int) -> bytes:

@@ -53,13 +53,16 @@ class _Entry(BaseModel):
 
 
 class Address(_Entry):
-    """SSH address of a board; `jump` is a host through which it is reached."""
+    """SSH address of a board; `jump` is a host through which it is reached.
+
+    `host` may be a name of ~/.ssh/config, which also gives the values that are None: see harness/boards/ssh_address.py.
+    """
 
     host: str = Field(min_length=1, pattern=r"^[^\s-]\S*$")
-    port: int = Field(default=22, ge=1, le=65535)
+    port: int | None = Field(default=None, ge=1, le=65535)
     user: str | None = None
     key: str | None = None
-    known_hosts: str = "~/.ssh/known_hosts"
+    known_hosts: str | None = None
     jump: Address | None = None
 
 
@@ -404,12 +407,20 @@ def host_variable(board: str) -> str:
     return f"HARNESS_{board.upper().replace('-', '_')}_HOST"
 
 
-def _parse_address(name: str, text: str) -> dict[str, Any]:
+def split_address(text: str) -> dict[str, Any] | None:
+    """Return the host of `[user@]host[:port]`, and user and port if they are given; None if `text` is no address."""
     match = re.fullmatch(r"(?:(?P<user>[^@\s]+)@)?(?P<host>[^@:\s-][^@:\s]*)(?::(?P<port>[0-9]{1,5}))?", text)
     if not match or not 1 <= int(match["port"] or 22) <= 65535:
-        raise RequestError(f"{host_variable(name)}={text!r} is no address", "the form is [user@]host[:port]")
+        return None
     found = {key: value for key, value in match.groupdict().items() if value is not None}
     return found | {"port": int(found["port"])} if "port" in found else found
+
+
+def _parse_address(name: str, text: str) -> dict[str, Any]:
+    found = split_address(text)
+    if found is None:
+        raise RequestError(f"{host_variable(name)}={text!r} is no address", "the form is [user@]host[:port]")
+    return found
 
 
 def _explain(

@@ -33,7 +33,8 @@ from harness.boards.session import (
     replacing,
     wrong_size,
 )
-from harness.boards.ssh_connect import Address, Limits, dial, hang_up, transport_of
+from harness.boards.ssh_address import Address
+from harness.boards.ssh_connect import BROKEN_LINK, Limits, StrictConnection, connect
 from harness.core.errors import BoardError, ConnectionFailed, ToolError
 
 __all__ = ["Address", "Limits", "SshBoard"]
@@ -47,7 +48,6 @@ KILL_S = 30.0  # to look into all processes of a slow board takes seconds
 NO_STATUS = -1
 STOPPED = "is a program stopped there, or does its disk hang? dmesg there may tell"
 TOO_SLOW = "look at the network and at the load of the board: whatever is slower than {rate:,} bytes/s is given up"
-BROKEN_LINK = (paramiko.SSHException, EOFError, OSError)
 
 # Kill all processes that have a mark in their environment and are not older than `began` (field 22 of /proc/PID/stat,
 # the 20th after the name): to look into each takes a process.  Three times, for one may fork while it is looked for.
@@ -139,11 +139,11 @@ class _Transfer:
 class SshBoard(Board):
     """A session with a board over SSH; every wait is bounded by `Limits` or by the caller's deadline."""
 
-    def __init__(self, clients: list[paramiko.SSHClient], address: Address, limits: Limits) -> None:
-        self.address = address
-        self._clients = clients
-        self._transport = transport_of(clients[-1])
-        self._name = str(address)
+    def __init__(self, connection: StrictConnection, limits: Limits) -> None:
+        self.address = connection.address
+        self._connection = connection
+        self._transport: paramiko.Transport = connection.transport
+        self._name = str(connection.address)
         self._limits = limits
         self._silent = False
         self._failure: ConnectionFailed | None = None
@@ -151,7 +151,7 @@ class SshBoard(Board):
     @classmethod
     def connect(cls, address: Address, limits: Limits = DEFAULT_LIMITS) -> Self:
         """Open a session with the board at `address`; ConnectionFailed, or BoardError if it runs no commands."""
-        board = cls(dial(address, limits), address, limits)
+        board = cls(connect(address, limits), limits)
         try:
             board._check_shell()
         except BaseException:
@@ -166,7 +166,7 @@ class SshBoard(Board):
 
     def close(self) -> None:
         """End the session, see `Board.close`; the guard on the board kills a running program."""
-        hang_up(self._clients)
+        self._connection.close()
 
     def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
         """Run a program, see `Board.run`."""

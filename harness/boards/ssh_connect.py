@@ -1,7 +1,7 @@
-"""The way to a board: addresses, and SSH connections whose every failure says what to do.
+"""Connect to a board through fabric; every failure states what to do.
 
-paramiko is used without fabric: fabric's `Connection` trusts unknown host keys, its `run` gives text instead of
-bytes and does not stop the program on a timeout, and its jump hosts are one call of paramiko (`_through`).
+`StrictConnection` changes what fabric.Connection does: an unknown host key is refused instead of added, at every jump
+host too; the address is resolved before (ssh_address.py); all waits are bounded.
 """
 
 from __future__ import annotations
@@ -9,15 +9,19 @@ from __future__ import annotations
 import logging
 import os
 import shlex
+import signal
 import socket
+import subprocess
+import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import fabric
 import paramiko
 from cryptography.exceptions import UnsupportedAlgorithm
 from paramiko.hostkeys import InvalidHostKey
@@ -25,37 +29,16 @@ from paramiko.pkey import UnknownKeyType
 
 from harness.boards import known_hosts
 from harness.boards.known_hosts import KnownHosts
+from harness.boards.ssh_address import Address
 from harness.core.errors import ConnectionFailed
+from harness.core.safe_io import one_line
 
 KEEPALIVE_S = 15
+PROXY_END_S = 1.0
+BROKEN_LINK = (paramiko.SSHException, EOFError, OSError)
 
 # Without a handler of its own, Python prints the library's log on stderr; all its errors are raised here as well.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
-
-
-@dataclass(frozen=True)
-class Address:
-    """SSH host, port, user and known_hosts of a board.
-
-    Without `key`, the user's SSH agent and default keys are tried; no password is ever asked for.  With
-    `jump`, the way to `host` leads through that host, which resolves the name.
-    """
-
-    host: str
-    user: str
-    port: int = 22
-    key: Path | None = None
-    known_hosts: Path = Path("~/.ssh/known_hosts")
-    jump: Address | None = None
-
-    def __str__(self) -> str:
-        return f"{self.user}@{self.host}" + (f":{self.port}" if self.port != 22 else "")
-
-    @property
-    def stated(self) -> str:
-        """Return user@host:port and the hosts on the way, as the evidence of a run names the address."""
-        via = f" via {self.jump.stated}" if self.jump else ""
-        return f"{self.user}@{self.host}:{self.port}{via}"
 
 
 @dataclass(frozen=True)
@@ -66,68 +49,173 @@ class Limits:
     silence_s: float = 30.0
 
 
-def dial(address: Address, limits: Limits) -> list[paramiko.SSHClient]:
-    """Return connections to each jump host in turn and, last, to the board; raises ConnectionFailed."""
-    clients: list[paramiko.SSHClient] = []
+def connect(address: Address, limits: Limits) -> StrictConnection:
+    """Return an open connection to the board, through its jump hosts; raises ConnectionFailed."""
+    connection = StrictConnection(address, limits)
     try:
-        for hop in _hops(address):
-            clients.append(_connect(hop, clients[-1] if clients else None, limits))
+        connection.open()
     except BaseException:
-        hang_up(clients)
+        connection.close()
         raise
-    return clients
+    return connection
 
 
-def hang_up(clients: list[paramiko.SSHClient]) -> None:
-    """Close connections, the nearest first: a far one, closing, cannot then wait for a silent link."""
-    for client in clients:
-        client.close()
+class StrictConnection(fabric.Connection):  # type: ignore[misc]  # fabric has no types
+    """A connection to a host whose key is known, opened within limits and without reading any file of fabric."""
+
+    address: Address
+    _limits: Limits
+    _link: socket.socket | paramiko.Channel | None
+    _proxy: _ProxyCommand | None
+
+    def __init__(self, address: Address, limits: Limits) -> None:
+        self._set(address=address, _limits=limits, _link=None, _proxy=None)
+        gateway = StrictConnection(address.jump, limits) if address.jump else address.proxy_command or False
+        config = fabric.Config(lazy=True, ssh_config=paramiko.SSHConfig())  # neither fabric.yml nor ~/.ssh/config
+        super().__init__(address.host, address.user, address.port, config, gateway, forward_agent=False)
+
+    def derive_shorthand(self, host_string: str) -> dict[str, str | None]:
+        """Return the host as it is: user and port are known."""
+        return {"host": host_string, "user": None, "port": None}
+
+    def open(self) -> None:
+        """Connect to the jump hosts in turn and to the host; raise ConnectionFailed."""
+        if self.is_connected:
+            return
+        address, limits = self.address, self._limits
+        key, known = _load_key(address), _read_known_hosts(address)
+        for kind, trusted in known.keys.items():
+            self.client.get_host_keys().add(_known_name(address), kind, trusted)
+        self.client.set_missing_host_key_policy(_Refuse(address, known))
+        self._set(_link=self._reach())
+        self.connect_kwargs = {
+            "sock": self._link,
+            "pkey": key,
+            "key_filename": _usable(address.identities),
+            "allow_agent": key is None,
+            "look_for_keys": key is None and not address.identities,
+            "timeout": 2 * limits.connect_s,  # for banner and handshake: a missing banner is to be told first
+            "banner_timeout": limits.connect_s,
+            "auth_timeout": limits.connect_s,
+            "transport_factory": _transport,
+        }
+        with self._explained(known):
+            _in_time(super().open, self.client, limits, "" if key else os.environ.get("SSH_AUTH_SOCK", ""))
+
+    def open_gateway(self) -> socket.socket | paramiko.Channel | None:
+        """Return the link that `open` has made; fabric asks for it if there is a gateway."""
+        return self._link
+
+    def close(self) -> None:
+        """End the connections, the nearest first: a far one, closing, cannot then wait for a silent link."""
+        if isinstance(self.gateway, StrictConnection):
+            self.gateway.close()
+        self.client.close()
+        if self._link:
+            self._link.close()
+        if self._proxy:
+            self._proxy.close()
+
+    def _reach(self) -> socket.socket | paramiko.Channel:
+        """Return a link to the SSH server of the host."""
+        address, limits = self.address, self._limits
+        if address.proxy_command:
+            proxy = _ProxyCommand(address.proxy_command)
+            self._set(_proxy=proxy)
+            return proxy.link
+        if address.jump is None:
+            return _directly(address, limits)
+        self.gateway.open()
+        self.gateway.transport.channel_timeout = limits.connect_s
+        try:
+            channel: paramiko.Channel = super().open_gateway()
+        except BROKEN_LINK as error:
+            reason = getattr(error, "text", str(error)) or "the connection was cut"
+            raise ConnectionFailed(
+                f"the jump host {address.jump} cannot reach {address.host} port {address.port}: {reason}",
+                f"try there: ssh-keyscan -p {address.port} {shlex.quote(address.host)}",
+            ) from error
+        return channel
+
+    @contextmanager
+    def _explained(self, known: KnownHosts) -> Iterator[None]:
+        """Turn what paramiko raises while it connects into ConnectionFailed."""
+        address = self.address
+        try:
+            yield
+        except paramiko.BadHostKeyException as error:
+            _refuse_revoked(address, known, error.key)
+            raise _wrong_host_key(address, error) from error
+        except BROKEN_LINK as error:
+            transport = self.client.get_transport()
+            after_handshake = transport is not None and transport.is_active() and transport.initial_kex_done
+            is_refusal = isinstance(error, paramiko.AuthenticationException) or after_handshake
+            if is_refusal and "Authentication timeout" not in str(error):
+                raise _refused(address, error) from error
+            raise self._proxy_failed(error) or _no_handshake(address, error) from error
+
+    def _proxy_failed(self, error: Exception) -> ConnectionFailed | None:
+        """Return the failure of the ProxyCommand, if there is one and it failed."""
+        if self._proxy is None:
+            return None
+        name = f"the ProxyCommand of {self.address.name} in the SSH configuration"
+        if ending := self._proxy.ending():
+            return ConnectionFailed(f"{name} {ending}", "run that command by hand and correct it")
+        if "banner" in str(error):
+            limit_s = self._limits.connect_s
+            return ConnectionFailed(
+                f"{name} brought no answer of an SSH server within {limit_s:g} s",
+                "run that command by hand: it must print a line that starts with SSH-2.0",
+            )
+        return None
 
 
-def transport_of(client: paramiko.SSHClient) -> paramiko.Transport:
-    """Return the transport of a connected client."""
-    transport = client.get_transport()
-    if transport is None:
-        raise ValueError("the connection is closed")
-    return transport
+class _ProxyCommand:
+    """A running ProxyCommand; `link` is connected to its standard input and output.
+
+    paramiko's own class runs without a shell, takes all time of a processor when its program has ended, and blocks
+    when it writes much to standard error.
+    """
+
+    def __init__(self, command: str) -> None:
+        self.link, program = socket.socketpair()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
+        with program:
+            self._process = subprocess.Popen(
+                ["sh", "-c", f"exec {command}"],
+                stdin=program.fileno(),
+                stdout=program.fileno(),
+                stderr=self._errors,
+                start_new_session=True,
+            )
+
+    def ending(self) -> str:
+        """Return how the program has ended, with the last line that it has written; empty if it still runs."""
+        try:
+            status = self._process.wait(PROXY_END_S)
+        except subprocess.TimeoutExpired:
+            return ""
+        self._errors.seek(0)
+        last = self._errors.read().decode(errors="replace").strip().rpartition("\n")[2]
+        return f"ended with exit status {status}: {one_line(last, 200) or 'it wrote no error message'}"
+
+    def close(self) -> None:
+        """Wait for the program, whose input has ended; kill it, and all that it has started, if it works on."""
+        try:
+            self._process.wait(PROXY_END_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._errors.close()
 
 
-def _hops(address: Address) -> list[Address]:
-    return [*(_hops(address.jump) if address.jump else []), address]
-
-
-def _connect(address: Address, jump: paramiko.SSHClient | None, limits: Limits) -> paramiko.SSHClient:
-    key = _load_key(address)
-    client = paramiko.SSHClient()
-    known = _read_known_hosts(address)
-    for kind, trusted in known.keys.items():
-        client.get_host_keys().add(_known_name(address), kind, trusted)
-    client.set_missing_host_key_policy(_Refuse(address, known))
-    link = _through(jump, address, limits) if jump else _directly(address, limits)
-
-    def connect() -> None:
-        client.connect(
-            address.host,
-            address.port,
-            address.user,
-            sock=link,
-            pkey=key,
-            allow_agent=key is None,
-            look_for_keys=key is None,
-            timeout=2 * limits.connect_s,  # for banner and handshake: a missing banner is to be told first
-            banner_timeout=limits.connect_s,
-            auth_timeout=limits.connect_s,
-            transport_factory=_transport,  # type: ignore[arg-type]  # the stubs have options that paramiko dropped
-        )
-
-    try:
-        with _explained(address, known):
-            _in_time(connect, client, limits, "" if key else os.environ.get("SSH_AUTH_SOCK", ""))
-    except BaseException:
-        client.close()
-        link.close()
-        raise
-    return client
+def _usable(identities: Sequence[Path]) -> list[str]:
+    """Return the files that exist, as OpenSSH does; ConnectionFailed if others may read a private key."""
+    found = [path for path in identities if path.exists()]
+    for path in found:
+        if path.suffix != ".pub":
+            _require_private(path)
+    return [str(path) for path in found]
 
 
 def _in_time(connect: Callable[[], None], client: paramiko.SSHClient, limits: Limits, agent: str) -> None:
@@ -169,7 +257,8 @@ def _directly(address: Address, limits: Limits) -> socket.socket:
         link = socket.create_connection((address.host, address.port), limits.connect_s)
     except socket.gaierror as error:
         raise ConnectionFailed(
-            f"the name {address.host} is unknown here: {error.strerror}", "correct `host` in the board's profile"
+            f"the name {address.host} is unknown here: {error.strerror}",
+            f"correct {address.source}, or add a block `Host {address.host}` to ~/.ssh/config",
         ) from error
     except TimeoutError as error:
         raise _unreachable(address, f"no answer within {limits.connect_s:g} s") from error
@@ -182,21 +271,14 @@ def _directly(address: Address, limits: Limits) -> socket.socket:
 def _unreachable(address: Address, reason: str) -> ConnectionFailed:
     return ConnectionFailed(
         f"cannot reach {address.host} port {address.port}: {reason}",
-        "is the board on, on this network, and its SSH server running? are `host` and `port` of its profile right?",
+        f"is the board on, on this network, and its SSH server running? are {address.source} and the port right?",
     )
 
 
-def _through(jump: paramiko.SSHClient, address: Address, limits: Limits) -> paramiko.Channel:
-    try:
-        return transport_of(jump).open_channel(
-            "direct-tcpip", (address.host, address.port), ("127.0.0.1", 0), timeout=limits.connect_s
-        )
-    except (paramiko.SSHException, EOFError, OSError) as error:
-        reason = error.text if isinstance(error, paramiko.ChannelException) else str(error) or "the connection was cut"
-        raise ConnectionFailed(
-            f"the jump host {address.jump} cannot reach {address.host} port {address.port}: {reason}",
-            f"try there: ssh-keyscan -p {address.port} {shlex.quote(address.host)}",
-        ) from error
+def _require_private(path: Path) -> None:
+    status = path.stat()
+    if status.st_uid == os.getuid() and status.st_mode & 0o077:
+        raise ConnectionFailed(f"others may read the private key {path}", f"chmod 600 {shlex.quote(str(path))}")
 
 
 def _load_key(address: Address) -> paramiko.PKey | None:
@@ -204,9 +286,7 @@ def _load_key(address: Address) -> paramiko.PKey | None:
         return None
     path = address.key.expanduser()
     try:
-        status = path.stat()
-        if status.st_uid == os.getuid() and status.st_mode & 0o077:
-            raise ConnectionFailed(f"others may read the private key {path}", f"chmod 600 {shlex.quote(str(path))}")
+        _require_private(path)
         return paramiko.PKey.from_path(path)
     except OSError as error:
         raise ConnectionFailed(
@@ -224,14 +304,16 @@ def _load_key(address: Address) -> paramiko.PKey | None:
 
 
 def _read_known_hosts(address: Address) -> KnownHosts:
-    path = address.known_hosts.expanduser()
-    try:
-        return known_hosts.read(path, _known_name(address))
-    except (OSError, ValueError, InvalidHostKey) as error:
-        raise ConnectionFailed(
-            f"cannot use the known hosts in {path}: {error}",
-            "`known_hosts` in the board's profile may name another file, for the lab's boards only",
-        ) from error
+    found = KnownHosts({}, {})
+    for path in address.known_hosts_files:
+        try:
+            found = found.merged(known_hosts.read(path, _known_name(address)))
+        except (OSError, ValueError, InvalidHostKey) as error:
+            raise ConnectionFailed(
+                f"cannot use the known hosts in {path}: {error}",
+                "`known_hosts` in the board's profile may name another file, for the lab's boards only",
+            ) from error
+    return found
 
 
 def _known_name(address: Address) -> str:
@@ -245,9 +327,8 @@ class _Refuse(paramiko.MissingHostKeyPolicy):
 
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:  # noqa: ARG002 - paramiko's signature
         _refuse_revoked(self._address, self._known, key)
-        path = self._address.known_hosts.expanduser()
         unknown = (
-            f"the host key of {self._address.host} is unknown: {hostname} is not in {path}; "
+            f"the host key of {self._address.host} is unknown: {hostname} is not in {_files(self._address)}; "
             f"it shows {key.get_name()} {key.fingerprint}"
         )
         if self._known.authorities:
@@ -255,57 +336,64 @@ class _Refuse(paramiko.MissingHostKeyPolicy):
                 f"; line {self._known.authorities[0]} trusts a certificate authority for it (@cert-authority), "
                 "and harness does not check host certificates"
             )
+        if self._address.known_hosts == Path(os.devnull):
+            raise ConnectionFailed(unknown, "name a file by `known_hosts` in the board's profile: no file is used now")
         raise ConnectionFailed(unknown, f"if that is the board's fingerprint: {_learn(self._address)}")
 
 
 def _refuse_revoked(address: Address, known: KnownHosts, key: paramiko.PKey) -> None:
-    line = known.revoked.get(key.asbytes())
-    if line is not None:
+    place = known.revoked.get(key.asbytes())
+    if place is not None:
         raise ConnectionFailed(
             f"the host key of {address.host} was revoked: it shows {key.get_name()} {key.fingerprint}, which "
-            f"{address.known_hosts.expanduser()}:{line} marks as {known_hosts.REVOKED}",
+            f"{place} marks as {known_hosts.REVOKED}",
             "this key was revoked: do not connect, as another machine may have it; ask the administrator of the board "
             "for its new host key",
         )
 
 
+def _files(address: Address) -> str:
+    return ", ".join(str(path) for path in address.known_hosts_files)
+
+
+def _login(address: Address) -> str:
+    """Return the words after `ssh` that lead to the host."""
+    jumps = ",".join(f"{hop.user}@{hop.name or hop.host}:{hop.port}" for hop in address.hops[:-1])
+    words = [*(["-o", f"ProxyJump={jumps}"] if jumps else ()), "-p", str(address.port)]
+    return shlex.join([*words, f"{address.user}@{address.name or address.host}"])
+
+
 def _learn(address: Address) -> str:
     """Return the command that adds the host's keys to the known hosts, from where the host can be seen."""
+    file = shlex.quote(str(address.known_hosts_files[0]))
+    if address.proxy_command:
+        return f"ssh -o UserKnownHostsFile={file} {_login(address)}"
     scan = f"ssh-keyscan -p {address.port} {shlex.quote(address.host)}"
-    if address.jump:
-        scan = f"ssh -p {address.jump.port} {address.jump.user}@{address.jump.host} {scan}"
-    return f"{scan} >> {shlex.quote(str(address.known_hosts.expanduser()))}"
+    return f"{f'ssh {_login(address.jump)} ' if address.jump else ''}{scan} >> {file}"
 
 
 def _forget(address: Address) -> str:
-    return f"ssh-keygen -R {shlex.quote(_known_name(address))} -f {shlex.quote(str(address.known_hosts.expanduser()))}"
-
-
-@contextmanager
-def _explained(address: Address, known: KnownHosts) -> Iterator[None]:
-    """Turn what paramiko raises while it connects into ConnectionFailed."""
-    try:
-        yield
-    except paramiko.BadHostKeyException as error:
-        _refuse_revoked(address, known, error.key)
-        raise _wrong_host_key(address, error) from error
-    except paramiko.AuthenticationException as error:
-        silent = "Authentication timeout" in str(error)
-        raise (_no_handshake if silent else _refused)(address, error) from error
-    except (paramiko.SSHException, EOFError, OSError) as error:
-        raise _no_handshake(address, error) from error
+    name = shlex.quote(_known_name(address))
+    files = [shlex.quote(str(path)) for path in address.known_hosts_files if path.exists()]
+    return " && ".join(f"ssh-keygen -R {name} -f {file}" for file in files)
 
 
 def _wrong_host_key(address: Address, error: paramiko.BadHostKeyException) -> ConnectionFailed:
     return ConnectionFailed(
-        f"{address.host} is not the host that {address.known_hosts.expanduser()} knows: it shows "
+        f"{address.host} is not the host that {_files(address)} knows: it shows "
         f"{error.key.get_name()} {error.key.fingerprint} instead of {error.expected_key.fingerprint}",
-        f"another machine may stand in for the board; if the board was installed anew: "
+        f"another machine may pose as the board; if the board was installed anew: "
         f"{_forget(address)} && {_learn(address)}",
     )
 
 
 def _refused(address: Address, error: Exception) -> ConnectionFailed:
+    if address.identities:
+        files = ", ".join(f"{path}{'' if path.exists() else ' (no such file)'}" for path in address.identities)
+        return ConnectionFailed(
+            f"{address} accepts none of the keys in {files} and in the agent: {error}",
+            f"correct IdentityFile of {address.name} in the SSH configuration, or load the key with ssh-add",
+        )
     if address.key is None:
         return ConnectionFailed(
             f"{address} accepts none of the keys in the agent and in ~/.ssh: {error}",
@@ -314,17 +402,15 @@ def _refused(address: Address, error: Exception) -> ConnectionFailed:
     public = shlex.quote(f"{address.key}.pub")
     return ConnectionFailed(
         f"{address} refuses the key {address.key}: {error}",
-        f"is `user` right? let the key in: ssh-copy-id -i {public} -p {address.port} {address.user}@{address.host}",
+        f"is `user` right? let the key in: ssh-copy-id -i {public} {_login(address)}",
     )
 
 
 def _no_handshake(address: Address, error: Exception) -> ConnectionFailed:
-    if "No authentication methods available" in str(error):
-        return _refused(address, error)
     if "Authentication timeout" in str(error):
         return ConnectionFailed(
             f"{address} says neither yes nor no to the key within the time that it has",
-            f"is the board overloaded? compare with: ssh -v -p {address.port} {address.user}@{address.host} true",
+            f"is the board overloaded? compare with: ssh -v {_login(address)} true",
         )
     if "banner" in str(error):
         return ConnectionFailed(
@@ -334,5 +420,5 @@ def _no_handshake(address: Address, error: Exception) -> ConnectionFailed:
     reasons = {"": "the connection was cut", "No existing session": "the handshake did not come to its end in time"}
     return ConnectionFailed(
         f"no SSH session with {address}: {reasons.get(str(error), str(error))}",
-        f"compare with: ssh -v -p {address.port} {address.user}@{address.host} true",
+        f"compare with: ssh -v {_login(address)} true",
     )

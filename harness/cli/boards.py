@@ -18,14 +18,14 @@ from harness.cli import _completion
 from harness.cli._group import Group
 from harness.cli._options import Duration, as_json, pass_workspace
 from harness.core.console import Console
-from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, BoardError, InfrastructureError
+from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, InfrastructureError
 from harness.core.table import Table
 
 if TYPE_CHECKING:
     from harness.boards.locks.health import Health
     from harness.boards.locks.quarantine import Quarantine
     from harness.boards.locks.ticket import Now, Ticket
-    from harness.boards.profile import Profile
+    from harness.boards.profile import Address, Profile
     from harness.boards.session import Board
 
 
@@ -153,11 +153,14 @@ def _quarantines(states: Sequence[_State]) -> Iterator[Text]:
 
 
 def _where(board: Profile) -> str:
-    if board.local:
-        where = "this machine"
-    else:
-        where = f"{board.address.host}:{board.address.port}" if board.address else "emulated"
+    where = "this machine" if board.local else _place(board.address) if board.address else "emulated"
     return f"{where}, place {board.labgrid.place}" if board.labgrid else where
+
+
+def _place(address: Address) -> str:
+    from harness.boards.ssh_address import resolve
+
+    return resolve(address).place
 
 
 def _holders(state: _State) -> list[Text]:
@@ -251,12 +254,12 @@ def check(
 ) -> int:
     """Look at boards, several at once; exit code 3 if one is not fit for work."""
     from harness.boards import profile as profiles
-    from harness.boards.locks import key_of
+    from harness.boards.locks import key_or_name
 
     laboratory = profiles.load(workspace.boards)
     boards = [laboratory.board(name) for name in dict.fromkeys(names) or sorted(laboratory.profiles)]
 
-    keys = [key_of(board) for board in boards]
+    keys = [key_or_name(board) for board in boards]
     one_at_a_time = {key: threading.Lock() for key in keys}  # a board of two names is not in use by its own check
 
     def look(board: Profile, key: str) -> Health:
@@ -270,6 +273,8 @@ def check(
     for board, one in zip(boards, found, strict=True):
         if not one.in_use and (ill := _ill(board, workspace)):
             console.note(f"board {board.name} is {ill}{'; it passes now: --quarantine lifts that' if one.ok else ''}")
+        if one.hint:
+            console.note(f"board {board.name}: {one.hint}")
     console.document({"boards": [_health_document(one) for one in found]})
     return EXIT_DONE if all(one.ok for one in found) else EXIT_INFRASTRUCTURE
 
@@ -277,7 +282,7 @@ def check(
 def _ill(board: Profile, workspace: Workspace) -> Quarantine | None:
     from harness.boards.locks import quarantined
 
-    with suppress(BoardError):
+    with suppress(InfrastructureError):
         return quarantined(board, workspace.locks(board))
     return None
 
@@ -311,11 +316,13 @@ def _check(board: Profile, workspace: Workspace, remove_older_days: int | None) 
 def _from_outside(state: _State) -> Health:
     from harness.boards.locks import health
     from harness.boards.locks.health import Check, Health
+    from harness.boards.ssh_address import resolve
 
-    board, address = state.board, state.board.address
+    board = state.board
     who = state.having[-1].describe(board.name)
     in_use = Check("in use", True, f"{who}: not looked at more closely")
-    if address is None or address.jump:
+    address = resolve(board.address) if board.address else None
+    if address is None or address.jump or address.proxy_command:
         return Health(board.name, (in_use,), in_use=who)
     answers = _answers(address.host, address.port)
     reachable = Check("reachable", answers, "an SSH server answers" if answers else "no SSH server answers")
@@ -338,7 +345,7 @@ def _quarantined(found: Health, board: Profile, workspace: Workspace) -> Health:
     try:
         with queue_of(board, workspace.locks(board)) as queue:
             quarantine.put(queue, found.reason)
-    except BoardError as error:
+    except InfrastructureError as error:
         return health.unreachable(board.name, error, found.checks)
     return found
 

@@ -99,7 +99,7 @@ def _board(name: str, board: Profile) -> Iterator[EnvironmentCheck]:
     from harness.targets import toolchain
     from harness.targets.cuda import driver
 
-    yield EnvironmentCheck(f"{name}: address", True, _where(name, board))
+    yield _address(name, board)
     if board.emulated:
         yield _tool(f"{name}: emulator", "qemu-system-aarch64")
     try:
@@ -125,14 +125,21 @@ def _item(topic: str, name: str, board: Profile) -> EnvironmentCheck:
     return EnvironmentCheck(topic, True, f"target {name}{identity}")
 
 
-def _where(name: str, board: Profile) -> str:
+def _address(name: str, board: Profile) -> EnvironmentCheck:
     from harness.boards import profile
 
+    topic = f"{name}: address"
     if board.local:
-        return "this machine"
-    if board.address:
-        return f"{board.address.host}:{board.address.port}"
-    return f"none, so it is emulated; give one with {profile.host_variable(name)} or in boards.local.yaml"
+        return EnvironmentCheck(topic, True, "this machine")
+    if board.address is None:
+        how = f"give one with {profile.host_variable(name)} or in boards.local.yaml"
+        return EnvironmentCheck(topic, True, f"none, so it is emulated; {how}")
+    from harness.boards.ssh_address import resolve  # with paramiko, which takes long to import
+
+    try:
+        return EnvironmentCheck(topic, True, resolve(board.address).place)
+    except HarnessError as error:
+        return EnvironmentCheck(topic, False, error.message, error.hint)
 
 
 def _tool(topic: str, tool: str) -> EnvironmentCheck:

@@ -21,7 +21,7 @@ from rich.text import Text
 from harness.boards.workspace import Workspace, write_whole
 from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
-from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, BoardError, RequestError, ToolError
+from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, InfrastructureError, RequestError, ToolError
 from harness.core.safe_io import clean
 from harness.core.table import Table
 from harness.core.text import duration, retries
@@ -363,10 +363,10 @@ def _local(laboratory: Laboratory) -> frozenset[str]:
 
 
 def _places(laboratory: Laboratory) -> dict[str, str]:
-    """Return boards that are one machine have one lock."""
-    from harness.boards.locks import key_of
+    """Return the key of each board's lock: boards that are one machine have one."""
+    from harness.boards.locks import key_or_name
 
-    return {name: key_of(board) for name, board in laboratory.profiles.items()}
+    return {name: key_or_name(board) for name, board in laboratory.profiles.items()}
 
 
 def _holder(laboratory: Laboratory, workspace: Workspace) -> Holder:
@@ -375,7 +375,7 @@ def _holder(laboratory: Laboratory, workspace: Workspace) -> Holder:
 
     def holder(name: str) -> str:
         board = laboratory.board(name)
-        with suppress(BoardError):
+        with suppress(InfrastructureError):
             return in_use(board, workspace.locks(board))
         return ""
 

@@ -11,6 +11,6 @@ folder       the shared folder with the tickets
 health       checks a board, quarantine keeps the result, power switches a board off and on
 """
 
-from harness.boards.locks.lease import again, hold, in_use, key_of, quarantined, queue_of, session
+from harness.boards.locks.lease import again, hold, in_use, key_of, key_or_name, quarantined, queue_of, session
 
-__all__ = ["again", "hold", "in_use", "key_of", "quarantined", "queue_of", "session"]
+__all__ = ["again", "hold", "in_use", "key_of", "key_or_name", "quarantined", "queue_of", "session"]

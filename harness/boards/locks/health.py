@@ -61,8 +61,8 @@ class Check:
 class Health:
     """Result of a check of `board`.
 
-    `part`, one of harness.core.outcome.PARTS, names what failed, and `reason` says why.  `in_use` names the user of a
-    board that is in use; such a board was only asked whether its SSH server answers.
+    `part`, one of harness.core.outcome.PARTS, names what failed, `reason` says why, `hint` what to do.  `in_use` names
+    the user of a board that is in use; such a board was only asked whether its SSH server answers.
     """
 
     board: str
@@ -70,6 +70,7 @@ class Health:
     part: str = ""
     reason: str = ""
     in_use: str = ""
+    hint: str = ""
 
     @property
     def ok(self) -> bool:
@@ -80,7 +81,7 @@ class Health:
 def unreachable(board: str, error: InfrastructureError, found: tuple[Check, ...] = ()) -> Health:
     """Return the result for a board that cannot be checked."""
     name = "work folder" if isinstance(error, WorkFolderRefused) else "reachable"
-    return Health(board, (*found, Check(name, False, error.message)), error.part, error.message)
+    return Health(board, (*found, Check(name, False, error.message)), error.part, error.message, hint=error.hint)
 
 
 def conclude(board: str, checks: tuple[Check, ...], in_use: str = "") -> Health:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.boards.connect import Connection, reach
 from harness.boards.locks import labgrid, lock, quarantine
@@ -19,8 +20,12 @@ from harness.boards.locks.lock import Notify
 from harness.boards.locks.quarantine import Quarantine
 from harness.boards.locks.queue import Queue, Terms, longest_wait_s
 from harness.boards.locks.ticket import Now
-from harness.boards.profile import Address, Profile
+from harness.boards.profile import Profile
 from harness.boards.session import Board, Deadline
+from harness.core.errors import ConnectionFailed
+
+if TYPE_CHECKING:
+    from harness.boards.ssh_address import Address
 
 LONGEST_KEY = 200  # of the 255 bytes that a file's name may have
 
@@ -108,17 +113,31 @@ def quarantined(profile: Profile, folder: Path) -> Quarantine | None:
 def key_of(profile: Profile) -> str:
     """Return the key of the board for all users of this machine: its labgrid place or address, not the profile's name.
 
+    The address is that to which ~/.ssh/config leads; ConnectionFailed if that cannot be used.
     This machine is one board, whatever it is called and used as.
     """
     if profile.labgrid:
         return _short(f"place-{profile.labgrid.place}")
     if profile.local:
         return "this-machine"
-    return _plain(profile.address) if profile.address else _short(profile.name)
+    if profile.address is None:
+        return _short(profile.name)
+    from harness.boards.ssh_address import resolve  # with paramiko, which takes long to import
+
+    return _plain(resolve(profile.address))
+
+
+def key_or_name(profile: Profile) -> str:
+    """Return the key of a board; its name if ~/.ssh/config cannot be used, which its own commands will report."""
+    try:
+        return key_of(profile)
+    except ConnectionFailed:
+        return profile.name
 
 
 def _plain(address: Address) -> str:
-    via = f"-via-{_plain(address.jump)}" if address.jump else ""
+    """Return a key that is the same for each name and user of the host; a ProxyCommand may differ between users."""
+    via = f"-via-{_plain(address.jump)}" if address.jump else "-via-command" if address.proxy_command else ""
     return _short(re.sub(r"[^a-z0-9.-]", "_", f"{address.host.lower()}-{address.port}{via}"))
 
 

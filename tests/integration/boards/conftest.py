@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -18,6 +19,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sshd.Server]:
         pytest.skip("no SSH server here: apt-get install --no-install-recommends openssh-server")
     with sshd.serving(executable, tmp_path_factory.mktemp("sshd")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def gates(tmp_path_factory: pytest.TempPathFactory, server: sshd.Server) -> Iterator[list[sshd.Server]]:  # noqa: ARG001 - it skips
+    """Two more servers, which are jump hosts: the outer and the inner one."""
+    executable = sshd.program()
+    assert executable
+    with ExitStack() as stack:
+        folders = [tmp_path_factory.mktemp(name) for name in ("outer", "inner")]
+        yield [stack.enter_context(sshd.serving(executable, folder)) for folder in folders]
 
 
 @pytest.fixture

@@ -171,7 +171,7 @@ def show(command, words):
 
 show(cli, [])
 heavy = {"numpy", "onnx", "onnxruntime", "scipy", "paramiko", "jinja2", "pydantic", "cryptography", "yaml"}
-sys.exit(", ".join(heavy & sys.modules.keys()) or 0)
+sys.exit(", ".join((heavy | {"fabric", "invoke"}) & sys.modules.keys()) or 0)
 """
 
 
