@@ -110,7 +110,7 @@ def _resolve(
     if given.jump:
         jump = _resolve(given.jump, lines, path)
     elif not through and way == "proxycommand":
-        command = found[way] or ""  # None stands for `none`
+        command = found[way] or ""  # None means `none`
     elif not through and way and found[way].lower() != "none":
         jump = _jump(given.host, found[way], lines, path)
     known_hosts = [given.known_hosts] if given.known_hosts else _words(given.host, "UserKnownHostsFile", found)
@@ -276,7 +276,7 @@ def _text(path: Path, folder: Path) -> list[str]:
 
 
 class _Config(SSHConfig):
-    """Paramiko's reader, with the time limit of a command, and without criteria that it would take for fulfilled."""
+    """Paramiko's reader, with the time limit of a command, and without criteria that it would ignore."""
 
     TOKENS = ("%C", "%d", "%h", "%L", "%n", "%p", "%r", "%u")  # without %l, which would ask the DNS
     TOKENS_BY_CONFIG_KEY = SSHConfig.TOKENS_BY_CONFIG_KEY | {

@@ -75,7 +75,7 @@ class StrictConnection(fabric.Connection):  # type: ignore[misc]  # fabric has n
         super().__init__(address.host, address.user, address.port, config, gateway, forward_agent=False)
 
     def derive_shorthand(self, host_string: str) -> dict[str, str | None]:
-        """Return the host as it is: user and port are known."""
+        """Return the host unchanged: user and port are known."""
         return {"host": host_string, "user": None, "port": None}
 
     def open(self) -> None:

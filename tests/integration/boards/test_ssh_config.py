@@ -123,6 +123,14 @@ def test_a_command_of_match_that_hangs_is_ended(home: Home, monkeypatch: pytest.
     await_none("sleep", "61.25")
 
 
+def test_an_address_that_is_complete_follows_no_file(home: Home, server: Server) -> None:
+    """That of an emulated board is: neither SSH nor fabric is configured for it."""
+    home.configure("ProxyCommand false\nHostName no-such-host.invalid\nUser nobody\nPort 9\n")
+    (home.folder / ".fabric.yml").write_text("gateway: [is no YAML\n")
+    with SshBoard.connect(server.address, PATIENT) as board:
+        assert board.run(["printf", "in"], 20).stdout == b"in"
+
+
 # ---- jump hosts
 
 
