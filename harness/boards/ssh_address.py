@@ -278,8 +278,9 @@ def _text(path: Path, folder: Path) -> list[str]:
 class _Config(SSHConfig):
     """Paramiko's reader, with the time limit of a command, and without criteria that it would ignore."""
 
-    TOKENS = ("%C", "%d", "%h", "%L", "%n", "%p", "%r", "%u")  # without %l, which would ask the DNS
+    TOKENS = ("%C", "%d", "%h", "%L", "%n", "%p", "%r", "%u")  # without %l, for which SSHConfig asks the DNS
     TOKENS_BY_CONFIG_KEY = SSHConfig.TOKENS_BY_CONFIG_KEY | {
+        "controlpath": [],
         "identityfile": [*TOKENS],
         "userknownhostsfile": [*TOKENS],
     }

@@ -101,6 +101,13 @@ def test_the_default_of_the_profile_has_no_precedence(home: Path) -> None:
     assert resolve(Given(host="xavier")).port == 2222
 
 
+def test_a_lookup_does_not_ask_the_dns(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SSHConfig would, for the token %l, also where no value has it."""
+    write(home, XAVIER + "    ControlPath ~/.ssh/%C\n")
+    monkeypatch.setattr("paramiko.config.socket.getfqdn", lambda: pytest.fail("asked"))
+    assert resolve(Given(host="xavier")).port == 2222
+
+
 def test_known_hosts_none_is_no_file(home: Path) -> None:
     write(home, "UserKnownHostsFile none\n")
     assert resolve(Given(host="xavier")).known_hosts_files == (Path("/dev/null"),)
