@@ -37,7 +37,7 @@ class Table(RichTable):
             yield from super().__rich_console__(console, options)
             return
         narrow = copy.copy(self)
-        narrow.padding, narrow.width = (0, 1 if self.box else 2, 0, 0), None
+        narrow.padding, narrow.width, narrow.show_edge = (0, 1 if self.box else 2, 0, 0), None, False
         narrow.columns = [copy.copy(column) for column in self.columns]
         natural = [max(map(cell_len, _lines(column)), default=0) for column in self.columns]
         margins = _measured(narrow, console, options) - sum(natural)

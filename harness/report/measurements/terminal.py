@@ -11,7 +11,7 @@ from rich.text import Text
 
 from harness.core.console import Console
 from harness.core.table import Table
-from harness.core.time_units import duration
+from harness.core.time_units import Unit, duration
 from harness.report.measurements.distribution import METHODS
 from harness.report.measurements.labels import (
     QUIETER_BASE,
@@ -26,6 +26,7 @@ from harness.runs.entries import AgainstEntry, MeasurementDocument, PartEntry
 from harness.runs.facts import clean
 from harness.runs.measurement.facts import Facts, gather, varying
 
+COLUMN_GAP = 3  # characters between two columns of a table
 SHIFT_STYLES = {"slower": "bold red", "faster": "green", "inconclusive": "yellow"}
 
 
@@ -37,7 +38,7 @@ def show(content: Mapping[str, Any], report: Path, console: Console) -> None:
     console.show(Text(f"{document.verdict}: {document.reason}", style="bold green" if good else "bold red"))
     if not facts.is_met:
         console.show(Text(f"NOT MET: {facts.why_not_met}", style="bold yellow"))
-    console.show(_count_table(document) if facts.counted else _time_table(document.parts))
+    console.show(_count_table(document) if facts.counted else _time_table(document.parts, console.out.width))
     if facts.counted and not all(part.alone for part in document.parts):
         console.show(Text(f"hint: {_whole_network(document)}", style="yellow"))
     if document.against:
@@ -56,19 +57,36 @@ def _whole_network(document: MeasurementDocument) -> str:
     return f"{launches}; to count the whole network, run its layers on processors: --items {items}"
 
 
-def _time_table(parts: Sequence[PartEntry]) -> Table:
+def _time_table(parts: Sequence[PartEntry], width: int) -> Table:
+    """Return a row for each part; of a single part, where that row is wider than `width`, a row for each statistic."""
     unit = table_unit(parts)
-    quantiles = parts[0].summary.quantiles
+    headings = ("min", "median", "mean", "std", *map(percentile, parts[0].summary.quantiles), "max")
+    rows = [(part.name, f"{part.summary.executions:,}", *_statistics(part, unit)) for part in parts]
+    if len(parts) == 1 and sum(map(len, rows[0])) + COLUMN_GAP * len(rows[0]) > width:
+        return _tall_table(("part", "n", *(f"{name}, {unit.name}" for name in headings)), rows[0])
     table = Table("part", box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("n", "min", "median", "mean", "std", *map(percentile, quantiles), "max"):
-        table.add_column(name if name == "n" else f"{name}\n{unit.name}", justify="right", no_wrap=True)
-    for part in parts:
-        summary = part.summary
-        values = [summary.min_ns, summary.median_ns, summary.mean_ns, given(summary.deviation_ns)]
-        values += [quantile.value_ns for quantile in summary.quantiles]
-        texts = (unit.text(value) or "-" for value in (*values, summary.max_ns))
-        table.add_row(part.name, f"{summary.executions:,}", *texts)
+    for heading in ("n", *(f"{name}\n{unit.name}" for name in headings)):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
     return table
+
+
+def _tall_table(headings: Sequence[str], values: Sequence[str]) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    for heading, value in zip(headings, values, strict=True):
+        table.add_row(heading, value)
+    return table
+
+
+def _statistics(part: PartEntry, unit: Unit) -> Iterator[str]:
+    """Yield least time, median, mean, deviation, quantiles and maximum; a dash for those that are not given."""
+    summary = part.summary
+    values = [summary.min_ns, summary.median_ns, summary.mean_ns, given(summary.deviation_ns)]
+    values += [quantile.value_ns for quantile in summary.quantiles]
+    yield from (unit.text(value) or "-" for value in (*values, summary.max_ns))
 
 
 def _count_table(document: MeasurementDocument) -> Table:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rich.console import Console as RichConsole
 
 from harness.core.console import Console
@@ -13,9 +15,9 @@ from harness.report.terminal import show_measurement
 from tests.support.measurement import documents
 
 
-def said(document: dict[str, Any]) -> list[str]:
+def said(document: dict[str, Any], width: int = 160) -> list[str]:
     out = io.StringIO()
-    console = RichConsole(file=out, width=160, highlight=False)
+    console = RichConsole(file=out, width=width, highlight=False)
     show_measurement(document, Path("runs/one/report.html"), Console(console, console, as_json=False))
     return [line.rstrip() for line in out.getvalue().splitlines() if line.strip()]
 
@@ -29,6 +31,14 @@ def test_verdict_first_numbers_then_the_report(sound: dict[str, Any]) -> None:
     assert row[1:4] == ["4,000", f"{summary['min_ns']:,}", f"{summary['median_ns']:,.1f}"]
     assert row[-2:] == ["-", f"{summary['max_ns']:,}"]  # no p99.99 of 4,000
     assert not [line for line in lines if "MET" in line or line.startswith("caution")]
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_narrow_terminal_has_a_row_for_each_statistic(sound: dict[str, Any], width: int) -> None:
+    lines = said(sound, width)
+    summary = sound["parts"][0]["summary"]
+    found = dict(line.rsplit(maxsplit=1) for line in lines if re.match("(n|median, ns|max, ns) ", line))
+    assert found == {"n": "4,000", "median, ns": f"{summary['median_ns']:,.1f}", "max, ns": f"{summary['max_ns']:,}"}
 
 
 def test_a_pwcet_is_told_as_far_as_it_is_supported(sound: dict[str, Any]) -> None:
