@@ -25,11 +25,14 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 from rich.segment import Segment
+from rich.table import Column
 from rich.text import Text
 
 from harness.core import strict_json
 from harness.core.errors import HarnessError
 from harness.core.safe_io import visible
+
+WIDE = 90  # columns of a terminal: fewer have no room for a bar and a rate
 
 
 def _per_second(task: Task) -> float | None:
@@ -39,6 +42,11 @@ def _per_second(task: Task) -> float | None:
     """
     advanced = task.completed - task.fields["done"]
     return advanced / task.elapsed if advanced and task.elapsed else None
+
+
+def _whole() -> Column:
+    """Return a column that is never narrowed."""
+    return Column(no_wrap=True)
 
 
 class _Rate(ProgressColumn):
@@ -157,14 +165,15 @@ class Console:
     @contextmanager
     def progress(self, text: str, total: int, done: int = 0) -> Iterator[ProgressBar]:
         """Show a bar with rate, elapsed and remaining time on standard error; a spinner moves between two steps."""
+        wide = self.err.width >= WIDE
         columns = (
-            SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=None),
-            MofNCompleteColumn(),
-            _Rate(),
-            TimeElapsedColumn(),
-            _Remaining(),
+            SpinnerColumn(table_column=_whole()),
+            TextColumn("{task.description}", markup=False, table_column=Column()),
+            *([BarColumn(bar_width=None)] if wide else []),
+            MofNCompleteColumn(table_column=_whole()),
+            *([_Rate(_whole())] if wide else []),
+            TimeElapsedColumn(_whole()),
+            _Remaining(_whole()),
         )
         with Progress(*columns, console=self.err, transient=True, disable=not self.err.is_terminal) as progress:
             yield ProgressBar(progress, progress.add_task(text, total=total, completed=done, done=done))

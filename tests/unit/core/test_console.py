@@ -53,9 +53,17 @@ def test_one_step_is_enough_for_the_remaining_time(completed: int, elapsed_s: fl
     assert _Remaining().render(task).plain == remaining
 
 
-def test_progress_shows_elapsed_time_before_the_first_step() -> None:
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_progress_shows_elapsed_time_before_the_first_step_and_whole_numbers(width: int) -> None:
     out = StringIO()
-    terminal = RichConsole(file=out, force_terminal=True, width=80)
-    with Console(terminal, terminal, as_json=False).progress("one chunk", 5000) as bar:
+    terminal = RichConsole(file=out, force_terminal=True, width=width)
+    text = "counting what finished chunks exercised"
+    with Console(terminal, terminal, as_json=False).progress(text, 2_000_000) as bar:
         bar.progress.refresh()
-    assert re.search(r"one chunk .*0/5000.*-/s.*0:00:00", out.getvalue())
+        bar.advance(1_000_000)
+        bar.progress.refresh()
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", out.getvalue())
+    assert re.search(r" 0/2000000 .*0:00:00", shown)
+    assert re.search(r"1000000/2000000 .*0:00:00 0:00:0. left", shown)
+    assert "…" not in shown
+    assert ("━" in shown, "/s" in shown) == (width == 120, width == 120)
