@@ -1,3 +1,17 @@
-"""Take a quantised ONNX network to an embedded board and show that what runs there is the network."""
+"""Run an ONNX network on an embedded board and show that the board computes that network."""
+
+from typing import Any
 
 __version__ = "0.1.0"
+__all__ = ["HarnessError", "InfrastructureError", "Lab", "RequestError", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the Python interface when it is used, because `harness --help` must not import numpy."""
+    from importlib import import_module
+
+    if name == "Lab":
+        return import_module("harness.cli._lab").Lab
+    if name in __all__:
+        return getattr(import_module("harness.core.errors"), name)
+    raise AttributeError(name)

@@ -6,6 +6,7 @@ import dataclasses
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,27 @@ def host_failure(error: OSError) -> InfrastructureError:
     """Return the error for a file of this machine that the run needs: a full disk, missing rights."""
     what = str(error) if error.filename else error.strerror or str(error)
     return ToolError(f"this machine: {what}", "check free space and rights of the runs folder and the cache")
+
+
+@dataclass
+class Failing:
+    """The run folder that a failure is attributed to; None before there is one."""
+
+    folder: Path | None
+
+
+@contextmanager
+def failing_in(folder: Path | None) -> Iterator[Failing]:
+    """Turn each failure of this machine into InfrastructureError, and note the run folder in it."""
+    failing = Failing(folder)
+    try:
+        yield failing
+    except (InfrastructureError, OSError) as error:
+        failure = error if isinstance(error, InfrastructureError) else host_failure(error)
+        failure.run = failing.folder
+        if failure is error:
+            raise
+        raise failure from error
 
 
 def tell_unconfirmed(job: Job, workspace: Workspace, console: Console) -> None:

@@ -90,12 +90,12 @@ def command(
     if not (planned["board"] and planned["model"]):
         raise click.UsageError("give --board and --model")
     asked = {"samples": samples, "duration": duration, "scope": scope, "count": count, "load": load, "warmup": warmup}
-    bases = [space.run(path) for path in against]
-    return measure(asked, planned, bases, space, Console.open(as_json=as_json))
+    ordered = order(asked, planned, [space.run(path) for path in against], space)
+    return measure(ordered, space, Console.open(as_json=as_json))
 
 
 @dataclass(frozen=True)
-class _Order:
+class Order:
     """Checked request: the run, the measured quantity, and the measurements to compare with."""
 
     request: Request
@@ -103,43 +103,41 @@ class _Order:
     bases: tuple[Base, ...]
 
 
-def measure(
-    options: Mapping[str, Any],
-    planned: Mapping[str, Any],
-    against: Sequence[Path],
-    workspace: Workspace,
-    console: Console,
-) -> int:
-    """Measure and return the exit code of the verdict.
-
-    `options` are those of `harness.runs.measurement.request.settle`, `planned` those of a run's request.
-    """
-    from harness.cli import _steps
+def measure(order: Order, workspace: Workspace, console: Console) -> int:
+    """Measure, show the result and return the exit code of the verdict."""
     from harness.report import terminal
     from harness.runs import document as run_document
     from harness.runs.measurement import document
 
-    order = _order(options, planned, against, workspace)
-    folder: Path | None = None
     try:
-        job = _settle(order.request, workspace, console)
-        folder = job.folder.path
-        with _steps.journal(job.folder, console, "a measurement is not resumed: start it again") as notify:
-            found = _carry_out(job, order, workspace, console, notify)
-    except (InfrastructureError, OSError) as error:
-        failure = error if isinstance(error, InfrastructureError) else _steps.host_failure(error)
-        console.document(run_document.inconclusive(order.request, failure, folder))
+        found, folder = execute(order, workspace, console)
+    except InfrastructureError as failure:
+        console.document(run_document.inconclusive(order.request, failure))
         console.failure(failure)
         return failure.exit_code
-    terminal.show_measurement(found.to_json(), job.folder.path / "report.html", console)
-    console.document(document.summary(found, job.folder.path))
+    terminal.show_measurement(found.to_json(), folder / "report.html", console)
+    console.document(document.summary(found, folder))
     return Outcome(found.verdict).exit_code
 
 
-def _order(
+def execute(order: Order, workspace: Workspace, console: Console) -> tuple[MeasurementDocument, Path]:
+    """Measure and return the document and the run folder; InfrastructureError if there is no verdict."""
+    from harness.cli import _steps
+
+    with _steps.failing_in(None) as failing:
+        job = _settle(order.request, workspace, console)
+        failing.folder = job.folder.path
+        with _steps.journal(job.folder, console, "a measurement is not resumed: start it again") as notify:
+            return _carry_out(job, order, workspace, console, notify), job.folder.path
+
+
+def order(
     options: Mapping[str, Any], planned: Mapping[str, Any], against: Sequence[Path], workspace: Workspace
-) -> _Order:
-    """Check the whole request before anything is built."""
+) -> Order:
+    """Check the whole request before anything is built.
+
+    `options` are those of `harness.runs.measurement.request.settle`, `planned` those of a run's request.
+    """
     from harness import targets
     from harness.runs.job import Request
     from harness.runs.measurement import request as requests
@@ -153,7 +151,7 @@ def _order(
         raise RequestError("--against compares times and instructions, not cycles", "leave --count out")
     bases = _bases(against, board, planned, wanted, workspace) if against else ()
     request = Request(**{**planned, "block": 1}, vectors=str(wanted.vectors), trace=0)
-    return _Order(request, wanted, bases)
+    return Order(request, wanted, bases)
 
 
 def _bases(
@@ -182,7 +180,7 @@ def _settle(request: Request, workspace: Workspace, console: Console) -> Job:
     return job
 
 
-def _carry_out(job: Job, order: _Order, workspace: Workspace, console: Console, notify: Notify) -> MeasurementDocument:
+def _carry_out(job: Job, order: Order, workspace: Workspace, console: Console, notify: Notify) -> MeasurementDocument:
     """Measure on the board and write `run.json`."""
     import numpy as np
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from harness.boards.workspace import Workspace
 from harness.cli._options import as_json, pass_workspace, planned, precise, run_folder, seed, traced
 from harness.core.console import Console
+
+if TYPE_CHECKING:
+    from harness.runs.job import Request
 
 
 @click.command("prove", epilog="Example: harness prove --board xavier --model acas_coc")
@@ -30,12 +33,17 @@ def command(space: Workspace, /, as_json: bool, board: str, model: str, floats: 
 
     Exit code: 0 every claim holds, 1 one does not, 2 the request is wrong, 3 inconclusive.
     """
-    from harness import targets
     from harness.cli.run import run
+
+    return run(requested(space, board, model, floats, **asked), None, space, Console.open(as_json=as_json))
+
+
+def requested(space: Workspace, board: str, model: str, floats: str | None, **asked: Any) -> Request:
+    """Return the request of these options; the default of `floats` depends on the board."""
+    from harness import targets
     from harness.runs.job import Request
 
     if not (board and model):
         raise click.UsageError("give --board and --model")
     emulated = targets.load_boards(space.boards).board(board).emulated
-    request = Request(board=board, model=model, floats=floats or ("thresholds" if emulated else "all"), **asked)
-    return run(request, None, space, Console.open(as_json=as_json))
+    return Request(board=board, model=model, floats=floats or ("thresholds" if emulated else "all"), **asked)

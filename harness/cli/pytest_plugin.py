@@ -12,11 +12,9 @@ ends with 1.  Nothing heavy is imported before a test asks for it.
 
 from __future__ import annotations
 
-import io
-import json
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +24,7 @@ import pytest
 if TYPE_CHECKING:
     from harness.boards.profile import Profile
     from harness.boards.workspace import Workspace
+    from harness.core.errors import InfrastructureError
     from harness.model.network import Network
     from harness.runs.job import Request
 
@@ -189,33 +188,30 @@ def _request(board: str, model: str, vectors: str, options: Mapping[str, Any]) -
 
 def _carry_out(asked: Request, workspace: Workspace, node: pytest.Item) -> Result:
     """Return the run; Inconclusive if there is no result."""
-    from harness.cli.run import run
+    from harness.cli.run import execute
     from harness.core.console import Console
-    from harness.core.safe_io import read_document
+    from harness.core.errors import InfrastructureError
 
-    with redirect_stdout(io.StringIO()) as out:
-        run(asked, None, workspace, Console.open(as_json=True))
-    found = json.loads(out.getvalue())
-    if found["verdict"] == "inconclusive":
-        _note(node, f"inconclusive ({found['part']})", asked, found["run"])
-        raise Inconclusive(found["part"], _failed(asked, found))
-    folder = Path(found["run"])
-    _note(node, found["verdict"], asked, found["run"])
-    document = read_document(folder / "run.json")
-    return Result(found["verdict"], found["reason"], found["layers"], folder, document)
+    try:
+        found, folder = execute(asked, None, workspace, Console.open(as_json=True))
+    except InfrastructureError as error:
+        _note(node, f"inconclusive ({error.part})", asked, error.run)
+        raise Inconclusive(error.part, _failed(asked, error)) from None
+    _note(node, found.verdict, asked, folder)
+    document = found.to_json()
+    return Result(found.verdict, found.reason, document["layers"], folder, document)
 
 
-def _note(node: pytest.Item, verdict: str, asked: Request, folder: str | None) -> None:
+def _note(node: pytest.Item, verdict: str, asked: Request, folder: Path | None) -> None:
     """Properties of the test, for JUnit XML."""
-    noted = {"verdict": verdict, "board": asked.board, "model": asked.model, "run": folder or "none"}
+    noted = {"verdict": verdict, "board": asked.board, "model": asked.model, "run": str(folder or "none")}
     node.user_properties.extend((f"harness.{name}", value) for name, value in noted.items())
 
 
-def _failed(asked: Request, found: Mapping[str, Any]) -> str:
-    """Return the message: one line for the summary, then the hint."""
-    _, _, reason = found["reason"].partition(": ")
-    lines = (f"inconclusive ({found['part']}): {asked.model} on {asked.board}: {reason}", found["hint"], found["run"])
-    return "\n".join(filter(None, lines))
+def _failed(asked: Request, error: InfrastructureError) -> str:
+    """Return the message: one line for the summary, then the hint and the run folder."""
+    first = f"inconclusive ({error.part}): {asked.model} on {asked.board}: {error.message}"
+    return "\n".join(filter(None, (first, error.hint, str(error.run or ""))))
 
 
 def _explanation(result: Result) -> str:

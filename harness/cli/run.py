@@ -66,39 +66,52 @@ def command(space: Workspace, /, as_json: bool, resume: Path | None, board: str,
 
     Exit code: 0 identical, 1 differs, 2 the request is wrong, 3 inconclusive.
     """
+    request = requested(resume, board, model, **asked)
+    return run(request, space.run(resume) if resume else None, space, Console.open(as_json=as_json))
+
+
+def requested(resume: Path | None, board: str, model: str, **asked: Any) -> Request:
+    """Return the request of these options; UsageError if they exclude each other."""
     from harness.runs.job import Request
 
     if resume and (asked["plan"] or asked["run_folder"]):
-        raise click.UsageError("--resume goes on with the plan and in the folder of its run: leave the others out")
+        raise click.UsageError("--resume uses the plan and the folder of its run: leave the others out")
     if asked["plan"]:
         require_alone("--plan", board, model, *(asked[key] for key in ("items", "split", "sync", "block")))
     elif not resume and not (board and model):
         raise click.UsageError("give --board and --model, --plan FOLDER, or --resume RUN")
-    request = Request(board=board, model=model, **asked)
-    return run(request, space.run(resume) if resume else None, space, Console.open(as_json=as_json))
+    return Request(board=board, model=model, **asked)
 
 
 def run(request: Request, resume: Path | None, workspace: Workspace, console: Console) -> int:
-    """Run the request and return the exit code of the verdict."""
-    from harness.cli import _steps
+    """Run the request, show the result and return the exit code of the verdict."""
     from harness.report import terminal
     from harness.runs import document as run_document
 
-    folder: Path | None = resume
     try:
-        job = _settle(request, resume, workspace, console)
-        folder = job.folder.path
-        _steps.tell_unconfirmed(job, workspace, console)
-        with _steps.journal(job.folder, console, _advice(job.folder)) as notify:
-            document = _carry_out(job, workspace, console, notify)
-    except (InfrastructureError, OSError) as error:
-        failure = error if isinstance(error, InfrastructureError) else _steps.host_failure(error)
-        console.document(run_document.inconclusive(request, failure, folder))
+        document, folder = execute(request, resume, workspace, console)
+    except InfrastructureError as failure:
+        console.document(run_document.inconclusive(request, failure))
         console.failure(failure)
         return failure.exit_code
-    terminal.show(document.to_json(), job.folder.path / "report.html", console)
-    console.document(run_document.summary(document, str(job.folder.path)))
+    terminal.show(document.to_json(), folder / "report.html", console)
+    console.document(run_document.summary(document, str(folder)))
     return Outcome(document.verdict).exit_code
+
+
+def execute(request: Request, resume: Path | None, workspace: Workspace, console: Console) -> tuple[RunDocument, Path]:
+    """Run the request, or resume the run in a folder; return the document and the run folder.
+
+    InfrastructureError, with the folder to resume, if there is no verdict.
+    """
+    from harness.cli import _steps
+
+    with _steps.failing_in(resume) as failing:
+        job = _settle(request, resume, workspace, console)
+        failing.folder = job.folder.path
+        _steps.tell_unconfirmed(job, workspace, console)
+        with _steps.journal(job.folder, console, _advice(job.folder)) as notify:
+            return _carry_out(job, workspace, console, notify), job.folder.path
 
 
 def _settle(request: Request, resume: Path | None, workspace: Workspace, console: Console) -> Job:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -141,6 +142,12 @@ class Console:
     def open(cls, *, as_json: bool) -> Console:
         """Return the process's own standard output and error."""
         return cls(_console(sys.stdout), _console(sys.stderr), as_json)
+
+    @classmethod
+    def silent(cls) -> Console:
+        """Return a console that prints nothing."""
+        nowhere = RichConsole(file=io.StringIO(), quiet=True)
+        return cls(nowhere, nowhere, as_json=False)
 
     def note(self, text: str) -> None:
         """Print one line about the progress."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 EXIT_DONE = 0
 EXIT_DIFFERS = 1
@@ -17,7 +18,10 @@ EXIT_BUG = 4
 
 
 class HarnessError(Exception):
-    """A failure that the user can act on: what is wrong, and a hint that says what to do."""
+    """A failure that the user can act on: what is wrong, and a hint that says what to do.
+
+    `run` is the folder of the unfinished run that it ended, if there is one.
+    """
 
     exit_code = EXIT_INFRASTRUCTURE
 
@@ -25,6 +29,7 @@ class HarnessError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.run: Path | None = None
 
     @property
     def details(self) -> dict[str, str]:

@@ -7,7 +7,6 @@ import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -200,8 +199,9 @@ def summary(document: RunDocument, folder: str) -> dict[str, Any]:
     }
 
 
-def inconclusive(request: Request, error: InfrastructureError, folder: Path | None) -> dict[str, Any]:
-    """Return the JSON output after a failure of a part that the result depends on; `folder` is the run's or None."""
+def inconclusive(request: Request, error: InfrastructureError) -> dict[str, Any]:
+    """Return the JSON output after a failure of a part that the result depends on."""
+    folder = error.run
     return {
         "verdict": "inconclusive",
         "reason": f"{error.part}: {error.message}",
