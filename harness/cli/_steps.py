@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,11 +25,14 @@ from harness.core.interrupts import reason
 from harness.core.safe_io import visible
 from harness.execution import dumps, program
 from harness.execution.program import Deployed
+from harness.nightly.history.previous import previous
 from harness.runs import chunks
 from harness.runs import folder as run_folder
 from harness.runs.entries import MeasurementDocument, RunDocument
 from harness.runs.folder import RunFolder
 from harness.runs.job import Job
+
+Finished = TypeVar("Finished", RunDocument, MeasurementDocument)
 
 STIMULI_AT_ONCE = 100_000
 FLOAT32_BYTES = 4
@@ -199,10 +203,13 @@ def clean(deployed: Deployed, notify: Notify) -> None:
         notify(f"warning: the run's folder was not removed from the board: {error.message}")
 
 
-def finish(job: Job, document: RunDocument | MeasurementDocument, notify: Notify) -> None:
-    """Write the reports and, last, `run.json`."""
+def finish(job: Job, document: Finished, notify: Notify) -> Finished:
+    """Write the reports and, last, `run.json`; return the document, with what changed since the previous run."""
+    found = previous(job.folder.path, document)
+    document = document.model_copy(update={"previous": found})
     content = document.to_json()
     for name, text in report.reports(content).items():
         (job.folder.path / name).write_text(text, encoding="utf-8")
     notify(f"verdict: {document.verdict}")
     job.folder.finish(content)
+    return document

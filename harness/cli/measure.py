@@ -198,8 +198,7 @@ def _carry_out(job: Job, order: Order, workspace: Workspace, console: Console, n
     np.save(job.folder.path / READINGS_FILE, readings)
     console.note("computing the statistics")
     found = document.conclude(job, order.asked, measured, readings, order.bases)
-    _steps.finish(job, found, notify)
-    return found
+    return _steps.finish(job, found, notify)
 
 
 def _connect(job: Job, workspace: Workspace, notify: Notify) -> AbstractContextManager[Connection]:

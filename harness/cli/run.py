@@ -161,8 +161,7 @@ def _carry_out(job: Job, workspace: Workspace, console: Console, notify: Notify)
             environment["fp_environment"] = fp_environment.text(deployed.fp_environments)
     smallest = counterexample.save(found, job) if found else None
     document = run_document.conclude(job, environment, setup, smallest, coverage.result(), observed)
-    _steps.finish(job, document, notify)
-    return document
+    return _steps.finish(job, document, notify)
 
 
 def _covering(job: Job, console: Console, notify: Notify) -> Job:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from harness import __version__, targets
-from harness.analysis.compare import NOTHING, Comparison, Difference
+from harness.analysis.compare import NOTHING, Comparison, Difference, difference_map
 from harness.analysis.diagnosis import Diagnosis, DifferenceSummary, Hypothesis, common, map_shape, merge, named
 from harness.analysis.proof import Side
 from harness.analysis.proof_document import ProofDocument
@@ -23,8 +23,11 @@ from harness.core.errors import BoardError, InfrastructureError
 from harness.core.file_digest import file_sha256
 from harness.core.installation import revision
 from harness.core.text import shortened
+from harness.execution import dumps
 from harness.model.network import Network
+from harness.operators.base import Layer
 from harness.operators.counters import LayerCoverage, Met
+from harness.operators.tensor import Tensor
 from harness.plan import plan_check
 from harness.plan.plan import Plan
 from harness.reference import coverage
@@ -34,6 +37,7 @@ from harness.runs.entries import SCHEMA, ConformanceEntry, Provenance, Results, 
 from harness.runs.folder import ChunkRecord
 from harness.runs.job import Job, Request, command_line
 from harness.targets.bundle import BuildInputs
+from harness.targets.codegen import planned_launches
 
 
 def conclude(
@@ -49,8 +53,9 @@ def conclude(
     `failing` is the smallest failing case, `covered` what the vectors met of every layer, `observed` what traces have
     shown (see harness.plan.conformance.document).
     """
-    provenance, ran_on = origin(job, environment, setup), where_of(job)
-    shown = Shown(list(job.folder.chunks()), covered, job.folder.read_proof(), observed)
+    provenance, ran_on, records = origin(job, environment, setup), where_of(job), list(job.folder.chunks())
+    changed = changed_vectors(job.folder.path, job.network, records)
+    shown = Shown(records, covered, job.folder.read_proof(), observed, changed)
     return RunDocument(
         **dict(provenance),
         chunk=job.chunk,
@@ -63,12 +68,35 @@ def conclude(
 
 @dataclass(frozen=True)
 class Shown:
-    """The observations of a run: its chunks, the coverage, and its proof and traces if requested."""
+    """The observations of a run: its chunks, the coverage, and its proof and traces if requested.
+
+    `changed` is the number of vectors with a wrong output of the network.
+    """
 
     records: Sequence[ChunkRecord]
     covered: Sequence[LayerCoverage]
     proof: Mapping[str, Any] | None
     observed: Mapping[str, Any] | None
+    changed: int
+
+
+def changed_vectors(folder: Path, network: Network, records: Sequence[ChunkRecord]) -> int:
+    """Return the number of vectors for which a value of the last layer differs, from the dumps in a run's folder.
+
+    BoardError if a dump is not the one that was compared.
+    """
+    last, changed = network.layers[-1], 0
+    for record in (record for record in records if record.layers[-1].differing):
+        if last.size == 1:
+            changed += record.layers[-1].differing
+            continue
+        sides = {"reference": record.reference_sha256[-1], "target": record.target_sha256[-1]}
+        name = f"{record.index:05}/{dumps.file_name(len(network.layers) - 1, last)}"
+        expected, actual = (
+            dumps.read(folder / kind / name, last, record.stop - record.start, sha256) for kind, sha256 in sides.items()
+        )
+        changed += int(np.count_nonzero(difference_map(expected, actual).any(axis=1)))
+    return changed
 
 
 def results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> dict[str, Any]:
@@ -101,6 +129,7 @@ def _results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> Res
         reason="; ".join(
             [*_proved(proof), _reason(count, differing, totals), *_in_deployment(deployed), *_strayed(observed)]
         ),
+        effect=_effect(network, count, shown.changed) if differing else None,
         diagnosis=_headline(network, found, wrong),
         diagnoses=[_diagnosis(network, diagnosis) for diagnosis in found],
         pictures=[
@@ -172,6 +201,8 @@ def origin(job: Job, environment: dict[str, str], setup: list[dict[str, Any]]) -
             classes=job.stimuli.describe(),
             sha256=file_sha256(job.folder.stimuli),
         ),
+        graph=[entries.NodeEntry(**node) for node in graph_document(job.network)],
+        launches=launches_document(job.plan),
     )
 
 
@@ -180,6 +211,7 @@ def summary(document: RunDocument, folder: str) -> dict[str, Any]:
     kept = (
         "verdict",
         "reason",
+        "effect",
         "layers",
         "coverage",
         "diagnosis",
@@ -270,6 +302,11 @@ def plan_document(made: Plan, ran_on: Sequence[str]) -> dict[str, Any]:
     ).to_json()
 
 
+def launches_document(made: Plan) -> list[list[str]]:
+    """Return the names of the tasks of every launch that computes several tasks."""
+    return [[task.name for task in launch.tasks] for launch in planned_launches(made) if len(launch.tasks) > 1]
+
+
 def _strayed(observed: ConformanceEntry | None) -> list[str]:
     """Return what the traces speak against, if they do."""
     if observed is None or observed.conforms:
@@ -305,6 +342,38 @@ def model_document(network: Network) -> dict[str, Any]:
         ),
         metadata=network.metadata,
     ).to_json()
+
+
+def graph_document(network: Network) -> list[dict[str, Any]]:
+    """Return the input of a network and its layers as JSON types; see `NodeEntry`."""
+    box = float(network.box.min()), float(network.box.max())
+    tensors = [network.input, *(layer.output for layer in network.layers)]
+    written = {tensor.name: position for position, tensor in enumerate(tensors)}
+    nodes = [_node(network.input.name, "", network.input, (), box)]
+    for layer in network.layers:
+        reads = [written[name] for name in dict.fromkeys(layer.sources)]
+        nodes.append(_node(layer.name, layer.operator, layer.output, reads, _value_range(layer)))
+    return [node.to_json() for node in nodes]
+
+
+def _node(
+    name: str, operator: str, tensor: Tensor, reads: Sequence[int], limits: tuple[float | None, float | None]
+) -> entries.NodeEntry:
+    low, high = limits
+    return entries.NodeEntry(
+        name=name, operator=operator, reads=reads, shape=tensor.shape, dtype=str(tensor.dtype), low=low, high=high
+    )
+
+
+def _value_range(layer: Layer) -> tuple[float | None, float | None]:
+    """Return bounds of the values that a layer writes: of its codes if it writes codes; None without a bound."""
+    codes, bound = coverage.reachable_codes(layer), layer.output.bound
+    if codes is not None:
+        found = np.flatnonzero(codes.any(axis=0)) + np.iinfo(layer.dtype).min
+        return int(found[0]), int(found[-1])
+    if not np.isfinite(bound):
+        return None, None
+    return (0 if layer.dtype == np.int64 else -bound), bound
 
 
 def _layer(
@@ -373,6 +442,13 @@ def _proved(proof: ProofDocument | None) -> list[str]:
     sampled = [claim.layer for claim in proof.claims if claim.layer and not claim.complete]
     scope = f"for every input, but for samples of layer {', '.join(sampled)}" if sampled else "for every input"
     return [f"shown {scope}, by {cases:,} cases on the board, under {len(proof.assumptions)} stated assumptions"]
+
+
+def _effect(network: Network, count: int, changed: int) -> entries.EffectEntry:
+    """Return how many of `count` vectors have a wrong output of the network."""
+    last = network.layers[-1]
+    what = "decisions" if last.dtype == np.int64 else "outputs"  # ArgMax and ArgMin write int64
+    return entries.EffectEntry(layer=last.name, what=what, changed=changed, of=count)
 
 
 def _headline(network: Network, found: Sequence[Diagnosis], wrong: Sequence[str]) -> entries.HeadlineEntry | None:

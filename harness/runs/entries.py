@@ -84,6 +84,22 @@ class ModelEntry(Entries):
     metadata: Mapping[str, str]
 
 
+class NodeEntry(Entries):
+    """The network's input, which has no operator, or a layer, with the tensor that it writes.
+
+    `reads` are positions in the list of nodes.  `shape` is that of one vector.  No value is outside `low` to `high`;
+    None if there is no bound.  The values of a quantised tensor are its codes.
+    """
+
+    name: str
+    operator: str
+    reads: Sequence[int]
+    shape: Sequence[int]
+    dtype: str
+    low: Number | None
+    high: Number | None
+
+
 class ItemEntry(Entries):
     """An item of the plan, and where it really ran."""
 
@@ -192,8 +208,34 @@ class StimuliEntry(Entries):
     sha256: Annotated[str, OfVectors]
 
 
+class ChangeEntry(Entries):
+    """A topic, and its text in a former document (`base`) and in this one (`new`)."""
+
+    topic: str
+    base: str
+    new: str
+
+
+class PreviousEntry(Entries):
+    """The run of the same board and model before this one, in the same folder, and what changed since.
+
+    `layers` are the numbers of differing activations that changed, `times` the medians.
+    """
+
+    run: str
+    started: str
+    verdict: str
+    results: Sequence[ChangeEntry]
+    layers: Sequence[ChangeEntry]
+    times: Sequence[ChangeEntry]
+    causes: Sequence[ChangeEntry]
+
+
 class Provenance(Document):
-    """Request, board and versions: the first entries of all documents of runs."""
+    """Request, board and versions: the first entries of all documents of runs.
+
+    `launches` are the names of the tasks that a device computes together, so that only their sum has a time.
+    """
 
     number: ClassVar[int | None] = SCHEMA
 
@@ -212,6 +254,9 @@ class Provenance(Document):
     reference: Annotated[ReferenceEntry, Believed]
     host: Annotated[HostEntry, Believed]
     stimuli: StimuliEntry
+    graph: Annotated[Sequence[NodeEntry], CheckedBy("model")] = ()
+    launches: Annotated[Sequence[Sequence[str]], CheckedBy("plan")] = ()
+    previous: Annotated[PreviousEntry | None, Believed] = None
 
     @classmethod
     def converted(cls, content: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -283,6 +328,18 @@ class ConformanceEntry(Entries):
     violations: Sequence[str] = ()
     waiting: Sequence[Waiting] = ()
     picture: Mapping[str, Any] | None = None
+
+
+class EffectEntry(Entries):
+    """Vectors for which an output of the network changed: `changed` of `of`.
+
+    `what` is `decisions` if the last layer writes indices, as ArgMax does, else `outputs`.
+    """
+
+    layer: str
+    what: str
+    changed: int
+    of: int
 
 
 class HeadlineEntry(Entries):
@@ -360,6 +417,7 @@ class Results(Entries):
     conformance: Annotated[ConformanceEntry | None, OfVerdict] = None
     verdict: Annotated[str, OfVerdict]
     reason: Annotated[str, OfVerdict]
+    effect: Annotated[EffectEntry | None, OfVerdict] = None
     diagnosis: Annotated[HeadlineEntry | None, OfVerdict] = None
     diagnoses: Annotated[Sequence[DiagnosisEntry], OfVerdict] = ()
     pictures: Annotated[Sequence[PictureEntry], OfVerdict] = ()
@@ -589,14 +647,6 @@ class BaseEntry(Entries):
     run: str
     started: str
     readings_sha256: str = ""
-
-
-class ChangeEntry(Entries):
-    """A topic in which the base is another."""
-
-    topic: str
-    base: str
-    new: str
 
 
 class AgainstEntry(Entries):

@@ -20,7 +20,7 @@ from harness.plan.plan import Plan
 from harness.reference.coverage_search import Search
 from harness.reference.stimuli import Stimuli, from_file, stimuli
 from harness.runs.chunks import cut
-from harness.runs.document import model_document, plan_document, where
+from harness.runs.document import graph_document, launches_document, model_document, plan_document, where
 from harness.runs.folder import RunFolder
 from harness.runs.job import Request
 from harness.runs.verification.board import profile_of
@@ -50,6 +50,8 @@ def model(evidence: Evidence, network: Network) -> str:
     if sha256 != network.sha256:
         raise ContradictionError(f"model.onnx is {sha256}, the plan's is {network.sha256}")
     require_equal(f"{RUN}, model,", evidence.run["model"], model_document(network))
+    if "graph" in evidence.run:  # earlier versions did not write it
+        require_equal(f"{RUN}, graph,", evidence.run["graph"], graph_document(network))
     return f"{network.name}, {sha256}"
 
 
@@ -94,6 +96,8 @@ def plan(evidence: Evidence, made: Plan) -> str:
     """Check that the plan is sound and that of run.json, and where each item ran."""
     ran_on = where(made, profile_of(evidence), evidence.run["board"]["kind"])
     require_equal(f"{RUN}, plan,", evidence.run["plan"], plan_document(made, ran_on))
+    if "launches" in evidence.run:  # earlier versions did not write it
+        require_equal(f"{RUN}, launches,", evidence.run["launches"], launches_document(made))
     found = plan_check.document(plan_check.assess(made))
     require_equal(f"{RUN}, assessment,", _timeless(evidence.run["assessment"]), _timeless(found))
     return f"{len(made.items)} items, {len(made.tasks)} tasks: text, net and {RUN} agree, and it is sound"

@@ -22,7 +22,7 @@ from harness.reference.stimuli import Stimuli
 from harness.runs import chunks, tracing
 from harness.runs.chunks import Chunk
 from harness.runs.counterexample import FILE, case, first_difference
-from harness.runs.document import Shown, results
+from harness.runs.document import Shown, changed_vectors, results
 from harness.runs.folder import ChunkRecord, RunFolder
 from harness.runs.verification.claims import ContradictionError, Progress, UncheckedError, listed, require_equal
 from harness.runs.verification.folder import RUN, Evidence
@@ -179,8 +179,12 @@ def verdict(outputs: Outputs, covered: tuple[LayerCoverage, ...] | None) -> str:
     run, plan = outputs.evidence.run, outputs.plan
     ran_on = [item["ran_on"] for item in run["plan"]["items"]]
     believed = covered or tuple(map(_covered, run["layers"]))
-    shown = Shown(outputs.evidence.records, believed, RunFolder(outputs.evidence.path).read_proof(), _observed(outputs))
+    records, path = outputs.evidence.records, outputs.evidence.path
+    changed = changed_vectors(path, plan.network, records)
+    shown = Shown(records, believed, RunFolder(path).read_proof(), _observed(outputs), changed)
     found = results(plan, ran_on, outputs.vectors.count, shown)
+    if "effect" not in run:  # earlier versions did not write it
+        found.pop("effect")
     require_equal(RUN, {key: run.get(key) for key in found}, found)
     return f"{run['verdict']}: {run['reason']}"
 

@@ -155,7 +155,9 @@ def conclude(folder: Path) -> None:
         {Quantity(name): Met(**met) for name, met in layer["coverage"].items()} for layer in evidence.run["layers"]
     ]
     kept = RunFolder(folder)
-    shown = document.Shown(tuple(kept.chunks()), covered, kept.read_proof(), evidence.run["conformance"])
+    records = tuple(kept.chunks())
+    changed = document.changed_vectors(folder, plan.network, records)
+    shown = document.Shown(records, covered, kept.read_proof(), evidence.run["conformance"], changed)
     found = document.results(plan, ran_on, vectors.count, shown)
     edit(folder / RUN, lambda run: run.update(found))
 

@@ -116,6 +116,16 @@ def test_what_is_said_to_be_believed_is(kind: str, request: pytest.FixtureReques
     assert not [claim for claim in checked(forged).values() if falls(claim)]
 
 
+@pytest.mark.parametrize("kind", ["differing", "base"])
+def test_a_document_of_an_earlier_version_has_fewer_entries(kind: str, request: pytest.FixtureRequest) -> None:
+    evidence = read(request.getfixturevalue(kind))
+    assert evidence
+    later = {"graph", "launches", "effect", "previous"}
+    assert evidence.run.keys() >= later - ({"effect"} if kind == "base" else set())
+    earlier = {key: value for key, value in evidence.run.items() if key not in later}
+    assert not [claim for claim in checked(Evidence(evidence.path, earlier)).values() if falls(claim)]
+
+
 def test_an_entry_that_nobody_knows_is_not_believed(identical: Path) -> None:
     evidence = read(identical)
     assert evidence
