@@ -16,6 +16,7 @@ from harness.report.chart import TITLE, Axis, Chart, Key, Labels, Mark, Rows, Sh
 MAP_WIDTH = 480
 MAP_HEIGHT = 240  # at most
 ROW_HEIGHT = 16  # at most
+MOST_GROUPS = 12  # of cells with a tooltip, in each direction
 BAR_HEIGHT, BAR_LENGTH, BAR_WIDTH = 16, 76, 138  # a bar's length is at most BAR_LENGTH; its count is right of it
 
 # Upper limits of the share of differing activations in a cell; one that differs is visible.
@@ -45,7 +46,7 @@ def _map(picture: Mapping[str, Any]) -> Chart:
         f"{picture['layer']} differs in {sum(map(sum, cells)):,} of {vectors * units:,} activations",
         Labels((Tick(0, "vector 0"), Tick(MAP_WIDTH, f"vector {vectors - 1:,}"))),
         Labels(tuple(Tick(height - 8 if unit else 8, f"unit {unit:,}") for unit in ends)),
-        tuple(_shades(cells, vectors, units, height / len(cells))),
+        (*_shades(cells, vectors, units, height / len(cells)), *_areas(cells, vectors, units, height)),
         tuple(Key(f"shade shade-{shade}", text) for shade, text in enumerate(SHARES.values())),
         plot_width=MAP_WIDTH, plot_height=height, left=72, right=50, top=42, bottom=22,
     )  # fmt: skip
@@ -67,6 +68,32 @@ def _shades(cells: Sequence[Sequence[int]], vectors: int, units: int, height: fl
         )
         if path:
             yield Shape(f"shade shade-{shade}", path)
+
+
+def _areas(cells: Sequence[Sequence[int]], vectors: int, units: int, height: float) -> Iterator[Shape]:
+    """Yield invisible rectangles over groups of cells, whose tooltips have the counts."""
+    row_edges, column_edges = _group_edges(len(cells)), _group_edges(len(cells[0]))
+    for top, bottom in pairwise(row_edges):
+        for left, right in pairwise(column_edges):
+            count = sum(sum(line[left:right]) for line in cells[top:bottom])
+            first, last = _members(vectors, left, right, len(cells[0]))
+            unit, last_unit = _members(units, top, bottom, len(cells))
+            size = (last + 1 - first) * (last_unit + 1 - unit)
+            where = f"vectors {first:,} to {last:,}, units {unit:,} to {last_unit:,}"
+            x, y = left * MAP_WIDTH / len(cells[0]), top * height / len(cells)
+            area = rectangle(x, y, right * MAP_WIDTH / len(cells[0]) - x, bottom * height / len(cells) - y)
+            yield Shape("hover", area, f"{where}: {count:,} of {size:,} differ")
+
+
+def _group_edges(parts: int) -> list[int]:
+    """Return the edges of at most MOST_GROUPS groups of about equal size."""
+    groups = min(parts, MOST_GROUPS)
+    return [group * parts // groups for group in range(groups + 1)]
+
+
+def _members(total: int, start: int, stop: int, parts: int) -> tuple[int, int]:
+    """Return the first and the last member of the parts `start` to `stop`; see `_sizes`."""
+    return -(-start * total // parts), -(-stop * total // parts) - 1
 
 
 def _sizes(total: int, parts: int) -> list[int]:
@@ -95,13 +122,16 @@ def _bars(layer: str, title: str, counts: Sequence[tuple[str, int]]) -> Chart:
     """Return bars on a logarithmic axis: a single difference among a million is visible."""
     rows = Rows(tuple(label for label, _ in counts), BAR_HEIGHT, has_grid=False)
     axis = Axis("", 0.5, max(1, *(count for _, count in counts)), 0, BAR_LENGTH, logarithmic=True)
-    bars = [(rows.middle(row), axis.at(count), count) for row, (_, count) in enumerate(counts) if count]
+    bars = [(rows.middle(row), axis.at(count), count, label) for row, (label, count) in enumerate(counts) if count]
     return Chart(
         title,
         f"{layer}: {', '.join(f'{label}: {count:,}' for label, count in counts if count)}",
         Labels(),
         rows,
-        tuple(Shape("count", rectangle(0, y - BAR_HEIGHT / 2 + 2, length, BAR_HEIGHT - 4)) for y, length, _ in bars),
-        marks=tuple(Mark(length + 5, f"{count:,}", y + 4, "start") for y, length, count in bars),
+        tuple(
+            Shape("count", rectangle(0, y - BAR_HEIGHT / 2 + 2, length, BAR_HEIGHT - 4), f"{label}: {count:,}")
+            for y, length, count, label in bars
+        ),
+        marks=tuple(Mark(length + 5, f"{count:,}", y + 4, "start") for y, length, count, _ in bars),
         plot_width=BAR_WIDTH, plot_height=rows.height, left=92, top=TITLE, right=0, bottom=4,
     )  # fmt: skip

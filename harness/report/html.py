@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from harness.core.text import plural
+from harness.core.time_units import duration
 from harness.report import differences
 from harness.report.chart import Chart
 from harness.report.drawing import draw
-from harness.report.page import Check, environment, inputs, origin_checks, python
+from harness.report.network import FOLLOWS, LayerFacts, NetworkPicture, draw_both, launch_notes
+from harness.report.page import (
+    Check,
+    changed_topics,
+    environment,
+    inputs,
+    label_cells,
+    origin_checks,
+    python,
+    script,
+)
 from harness.report.proof_section import effort, parts
-from harness.report.swimlanes import Swimlanes
+from harness.report.swimlanes import TASK
 from harness.report.swimlanes import draw as draw_swimlanes
-from harness.runs.entries import ConformanceEntry, RunDocument
-from harness.runs.facts import clean, gather
+from harness.runs.entries import RunDocument
+from harness.runs.facts import Facts, clean, effect_text, explanation, gather
 
 SHOWN_PICTURES = 3  # the others are folded away
 
@@ -38,31 +50,68 @@ def html(document: Mapping[str, Any]) -> str:
     """Return the page of a run document; ValueError if its verdict contradicts its layers, or they its plan."""
     content = clean(document)
     run, page = RunDocument.view(content), environment().get_template("run.html.jinja")
-    return page.render(
+    traced = run.conformance.picture if run.conformance else None
+    found = page.render(
         run=run,
         schema=content.get("schema"),
         facts=gather(run),
         drawing=draw(content["plan"], content["layers"]),
         pictures=_pictures(content),
         shown_pictures=SHOWN_PICTURES,
+        pictured=[picture["layer"] for picture in content["pictures"]],
         inputs=inputs(content["model"].get("input", {})),
         checks=_checks(content),
         proof=parts(run.proof),
         effort=effort(run.proof) if run.proof else "",
-        swimlanes=_swimlanes(run.conformance),
+        swimlanes=draw_swimlanes(traced, tuple(map(tuple, run.launches))) if traced else None,
+        explanation=explanation(run),
+        effect=effect_text(run),
+        networks=_networks(content, run),
+        network_note=_network_note(run, gather(run)),
+        changed_topics=changed_topics(run.previous),
+        script=script("tables.js"),
     )
+    return label_cells(found)
 
 
-def _pictures(run: Mapping[str, Any]) -> list[tuple[str, tuple[Chart, ...]]]:
-    """Return (layer, charts) of every layer that differs, those with differences of their own first."""
-    own = {layer["name"]: layer["own"] for layer in run["layers"]}
-    ordered = sorted(run["pictures"], key=lambda picture: not own[picture["layer"]])
-    return [(picture["layer"], differences.draw(picture)) for picture in ordered]
+def _pictures(run: Mapping[str, Any]) -> list[tuple[str, int, tuple[Chart, ...]]]:
+    """Return (layer, its index, charts) of every layer that differs, those with differences of their own first."""
+    layers = {layer["name"]: layer for layer in run["layers"]}
+    ordered = sorted(run["pictures"], key=lambda picture: not layers[picture["layer"]]["own"])
+    return [(picture["layer"], layers[picture["layer"]]["index"], differences.draw(picture)) for picture in ordered]
 
 
-def _swimlanes(observed: ConformanceEntry | None) -> Swimlanes | None:
-    """Return the picture of one traced execution; None if there is no trace, or it has gaps."""
-    return draw_swimlanes(observed.picture) if observed and observed.picture else None
+def _networks(content: Mapping[str, Any], run: RunDocument) -> tuple[NetworkPicture, ...]:
+    """Return the picture of the network for wide and for narrow screens; none if the document has no graph."""
+    times, notes = dict(_task_times(run)), launch_notes(run)
+    facts = {}
+    for layer in run.layers:
+        names = [task.name for task in run.plan.tasks if task.layer == layer.name]
+        time_ns = sum(times.get(name, 0) for name in names if notes.get(layer.name) != FOLLOWS)
+        text = duration(time_ns) if time_ns else ""
+        anchor = f"layer-{layer.index}"
+        facts[layer.name] = LayerFacts(
+            layer.differing, layer.compared, time_ns, text, notes.get(layer.name, ""), anchor
+        )
+    return draw_both(content.get("graph", ()), facts)
+
+
+def _task_times(run: RunDocument) -> Iterator[tuple[str, int]]:
+    """Yield the time in ns of every task in the first execution of the picture of the trace."""
+    picture = run.conformance.picture if run.conformance else None
+    if picture is None:
+        return
+    for event in picture["events"]:
+        if event["kind"] == TASK and event["execution"] == picture["executions"][0]:
+            yield event["name"], event["end_ns"] - event["begin_ns"]
+
+
+def _network_note(run: RunDocument, facts: Facts) -> str:
+    """Return where the times come from; empty without times."""
+    if not (run.conformance and run.conformance.picture):
+        return ""
+    scope = f"of {plural(run.conformance.vectors, 'vector')}" if run.conformance.vectors else "of a block"
+    return f"times are those of the median traced execution {scope}{'' if facts.on_hardware else ': not MET'}"
 
 
 def _checks(run: Mapping[str, Any]) -> list[Check]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import functools
+import hashlib
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +16,10 @@ import numpy as np
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 
 from harness.core.strict_json import number
+from harness.core.text import plural
+from harness.core.time_units import duration
 from harness.operators.counters import percent
+from harness.runs.entries import PreviousEntry
 from harness.runs.facts import place, value_text
 
 NOT_RECORDED = "not recorded"
@@ -23,6 +29,11 @@ import json
 for path, sha256 in json.load(open("run.json"))["files"].items():
     print(f"{sha256}  {path}")
 """
+
+
+_STACKED = re.compile(r'<table class="(?:[^"]* )?stack(?: [^"]*)?">.*?</table>', re.DOTALL)
+_ROW, _CELL = re.compile(r"<tr[^>]*>.*?</tr>", re.DOTALL), re.compile(r"<(th|td)([^>]*)>(.*?)</\1>", re.DOTALL)
+_SPAN = re.compile(r'(col|row)span="(\d+)"')
 
 
 @dataclass(frozen=True)
@@ -47,9 +58,74 @@ def environment() -> Environment:
     found.filters |= {
         "percent": percent,
         "single": _single,
+        "duration": duration,
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
     }
     return found
+
+
+@dataclass(frozen=True)
+class Script:
+    """The inline script of a page, and the hash with which its Content-Security-Policy permits no other."""
+
+    text: str
+    sha256: str
+
+
+@functools.cache
+def script(*names: str) -> Script:
+    """Return the scripts of these files among the templates, as one."""
+    loader = environment().loader
+    assert loader is not None  # noqa: S101 - environment() has one
+    text = "".join(loader.get_source(environment(), name)[0] for name in names)
+    return Script(text, f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}")
+
+
+def label_cells(page: str) -> str:
+    """Return a page in which every cell of a table of class `stack` names its column.
+
+    On a narrow screen, such a table shows its rows as blocks, and the attribute `data-label` in front of each value.
+    """
+    return _STACKED.sub(lambda table: _label_table(table[0]), page)
+
+
+def _label_table(table: str) -> str:
+    head, end, body = table.partition("</thead>")
+    labels = [re.sub(r"<[^>]*>", "", cell[3]).strip() for cell in _CELL.finditer(head)]
+    taken: dict[int, int] = {}  # rows that a cell above covers, by column
+
+    def label_row(row: re.Match[str]) -> str:
+        column = 0
+
+        def label(cell: re.Match[str]) -> str:
+            nonlocal column
+            while taken.get(column):
+                taken[column] -= 1
+                column += 1
+            spans = {kind: int(size) for kind, size in _SPAN.findall(cell[2])}
+            name = labels[column] if column < len(labels) and "col" not in spans else ""
+            taken.update({column: spans["row"] - 1} if "row" in spans else {})
+            column += spans.get("col", 1)
+            said = f' data-label="{name}"' if name and cell[1] == "td" else ""
+            return f"<{cell[1]}{cell[2]}{said}>{cell[3]}</{cell[1]}>"
+
+        return _CELL.sub(label, row[0])
+
+    return f"{head}{end}{_ROW.sub(label_row, body)}"
+
+
+def changed_topics(previous: PreviousEntry | None) -> list[str]:
+    """Return how much changed since the previous run, kind by kind."""
+    if not previous:
+        return []
+    counts = {
+        "result": len(previous.results),
+        "layer": len(previous.layers),
+        "version or setting": len(previous.causes),
+        "time": len(previous.times),
+    }
+    words = {"version or setting": "versions or settings"}
+    return [f"{plural(count, word, words.get(word, ''))} changed" for word, count in counts.items() if count]
 
 
 def _recorded(value: Any) -> Any:

@@ -15,7 +15,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from harness.core.time_units import US
+from harness.core.time_units import unit_of
 from harness.report.chart import Axis, Tick
 from harness.report.drawing import LABEL_WIDTH, name_lines
 
@@ -49,7 +49,8 @@ class Step:
 class Box:
     """A task or the waiting time at a hand-over.
 
-    `lines` is the text that fits into it, `number` that of the task in the plan, `shade` one of SHADES.
+    `lines` is the text that fits into it, `number` that of the task in the plan, `shade` one of SHADES.  `launch` are
+    the tasks of a launch that the box represents; empty for a single task.
     """
 
     x: float
@@ -59,6 +60,7 @@ class Box:
     lines: tuple[str, ...] = ()
     number: int = 0
     shade: int = 0
+    launch: tuple[str, ...] = ()
 
     @property
     def is_named(self) -> bool:
@@ -114,7 +116,8 @@ class Half:
 class Swimlanes:
     """Both halves; `axis` are places and labels below the second, `executions` the numbers shown and their shades.
 
-    `unnamed` are the tasks whose names do not fit into their boxes of the schedule, by number.
+    `unnamed` are the tasks whose names do not fit into their boxes of the schedule, by number.  `unit` is that of the
+    axis, `launches` are the tasks of each launch that is one box of the second half.
     """
 
     schedule: Half
@@ -123,6 +126,8 @@ class Swimlanes:
     executions: tuple[tuple[int, int], ...]
     unnamed: tuple[tuple[int, str], ...]
     duration_ns: int
+    unit: str
+    launches: tuple[tuple[str, ...], ...]
     height: float
     width: float = LABEL_WIDTH + AREA_WIDTH + 1  # half of a line's width, rounded up
     label_width: float = LABEL_WIDTH
@@ -130,15 +135,21 @@ class Swimlanes:
     box_height: float = BOX_HEIGHT
 
 
-def draw(picture: Mapping[str, Any]) -> Swimlanes:
-    """Lay out the `picture` of a run document's `conformance`; ValueError if its schedule does not end."""
+def draw(picture: Mapping[str, Any], launches: Sequence[tuple[str, ...]] = ()) -> Swimlanes:
+    """Lay out the `picture` of a run document's `conformance`; ValueError if its schedule does not end.
+
+    `launches` are the tasks of each launch, whose single tasks have no time of their own.
+    """
     planned, planned_ticks = _planned(picture)
     measured, measured_ticks = _measured(picture)
     sheet = _Sheet(picture, planned)
     unit = min(TASK_WIDTH, AREA_WIDTH / max(step.end for step in planned))
     schedule = sheet.half(0, unit, planned, planned_ticks)
-    axis = Axis("", 0, picture["span_ns"], LABEL_WIDTH, LABEL_WIDTH + AREA_WIDTH, unit=US.nanoseconds, count=AXIS_TICKS)
-    trace = sheet.half(schedule.bottom + HALF_SPACE, AREA_WIDTH / picture["span_ns"], measured, measured_ticks)
+    time_unit, end = unit_of(picture["span_ns"]), LABEL_WIDTH + AREA_WIDTH
+    axis = Axis("", 0, picture["span_ns"], LABEL_WIDTH, end, unit=time_unit.nanoseconds, count=AXIS_TICKS)
+    trace = sheet.half(
+        schedule.bottom + HALF_SPACE, AREA_WIDTH / picture["span_ns"], measured, measured_ticks, launches
+    )
     return Swimlanes(
         schedule,
         dataclasses.replace(trace, bar_width=schedule.bar_width),
@@ -146,6 +157,8 @@ def draw(picture: Mapping[str, Any]) -> Swimlanes:
         tuple(sheet.shades.items()),
         tuple(sorted({(box.number, box.step.name) for box in schedule.boxes if not box.is_named})),
         picture["duration_ns"],
+        time_unit.name,
+        tuple(launches),
         trace.bottom + AXIS_HEIGHT,
     )
 
@@ -236,8 +249,18 @@ class _Sheet:
         self.numbers = {name: number for number, name in enumerate(dict.fromkeys(step.name for step in tasks), 1)}
         self.shades = {execution: number % SHADES for number, execution in enumerate(picture["executions"])}
 
-    def half(self, y: float, scale: float, steps: Sequence[Step], rules: Sequence[float]) -> Half:
-        """Place all shapes of one half below `y`; `scale` is SVG units per unit of the steps."""
+    def half(
+        self,
+        y: float,
+        scale: float,
+        steps: Sequence[Step],
+        rules: Sequence[float],
+        launches: Sequence[tuple[str, ...]] = (),
+    ) -> Half:
+        """Place all shapes of one half below `y`; `scale` is SVG units per unit of the steps.
+
+        The tasks of each of `launches` are one box.
+        """
         lanes = {item: y + TITLE_HEIGHT + row * (LANE_HEIGHT + LANE_SPACE) for row, item in enumerate(self.items)}
         middles = {item: top + LANE_HEIGHT / 2 for item, top in lanes.items()}
         placed = [
@@ -246,7 +269,7 @@ class _Sheet:
         return Half(
             y,
             tuple(lanes.items()),
-            tuple(self._labelled(box) for box in placed if box.step.kind == TASK),
+            tuple(self._labelled(box) for box in _joined(placed, launches)),
             tuple(box for box in placed if box.step.kind != TASK and box.width >= 1),
             tuple(_bars(steps, scale, middles)),
             tuple(self._arrows(steps, scale, middles)),
@@ -257,6 +280,9 @@ class _Sheet:
     def _labelled(self, box: Box) -> Box:
         number, execution = self.numbers[box.step.name], f"n={box.step.execution}"
         lines = _fit(box.step.name, number, box.width)
+        if box.launch:
+            texts = f"one launch: {box.launch[0]} to {box.launch[-1]}", "one launch"
+            lines = next(((text,) for text in texts if _fits(text, box.width)), lines)
         if lines and len(self.shades) > 1 and _fits(execution, box.width):
             lines = (*lines, execution)
         return dataclasses.replace(box, lines=lines, number=number, shade=self.shades[box.step.execution])
@@ -269,6 +295,23 @@ class _Sheet:
                 if step is not raised:
                     start, end = _x(raised.begin, scale), _x(step.end, scale)
                     yield Arrow(start, middles[writer], end, middles[step.item], name, (writer, step.item))
+
+
+def _joined(placed: Sequence[Box], launches: Sequence[tuple[str, ...]]) -> Iterator[Box]:
+    """Yield the boxes of tasks, one for all tasks of a launch in one execution."""
+    heads = {group[0]: group for group in launches}
+    followers = {name: group[0] for group in launches for name in group[1:]}
+    found: dict[tuple[str, int], Box] = {}
+    for box in placed:
+        if box.step.kind == TASK:
+            head = followers.get(box.step.name, box.step.name), box.step.execution
+            first = found.get(head)
+            if first and box.step.name in followers:
+                step = dataclasses.replace(first.step, end=box.step.end)
+                found[head] = dataclasses.replace(first, width=round(box.x + box.width - first.x, 2), step=step)
+            else:
+                found[head] = dataclasses.replace(box, launch=heads.get(box.step.name, ()))
+    yield from found.values()
 
 
 def _x(at: float, scale: float) -> float:

@@ -17,7 +17,7 @@ from harness.core.table import Table
 from harness.core.text import plural, shortened
 from harness.report.proof_section import Group, effort, parts
 from harness.runs.entries import ConformanceEntry, DifferenceEntry, FailingEntry, LayerEntry, RunDocument
-from harness.runs.facts import diagnosed, gather, place
+from harness.runs.facts import diagnosed, effect_text, gather, place
 
 
 def show(content: Content, report: Path, console: Console) -> None:
@@ -42,20 +42,12 @@ def _show_verdict(document: RunDocument, console: Console) -> None:
     """Show the verdict, its effect on the outputs of the network, and its likely cause."""
     good = document.verdict == "identical"
     console.show(Text(f"{document.verdict}: {document.reason}", style="bold green" if good else "bold red"))
-    if effect := _effect(document):
-        console.show(Text(effect, style="bold red"))
+    if document.effect:
+        console.show(Text(f"effect: {effect_text(document)} ({document.effect.layer})", style="bold red"))
     for where, text in diagnosed(document):
         console.show(Text(f"diagnosis of {where}: {text}"))
     if document.failing:
         console.show(Text(_failing_text(document.failing)))
-
-
-def _effect(document: RunDocument) -> str:
-    """Return how many outputs of the network change; empty if nothing differs or a vector has several outputs."""
-    last = document.layers[-1]
-    if last.compared != document.stimuli.count or not any(layer.differing for layer in document.layers):
-        return ""
-    return f"effect: {last.differing:,} of {last.compared:,} outputs of the network change ({last.name})"
 
 
 def show_measurement(document: Mapping[str, Any], report: Path, console: Console) -> None:

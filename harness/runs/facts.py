@@ -13,6 +13,7 @@ from harness.boards.identity import EMULATED, HARDWARE, VIRTUAL
 from harness.core import safe_io
 from harness.core.document import Content
 from harness.core.strict_json import number
+from harness.core.text import plural
 from harness.runs.entries import DifferenceEntry, ItemEntry, LayerEntry, RunDocument
 
 
@@ -102,11 +103,85 @@ def explains_all(run: RunDocument) -> bool:
     return run.diagnosis is not None and len(run.diagnosis.layers) > 1
 
 
-def diagnosed(content: Content) -> list[tuple[str, str]]:
-    """Return the diagnoses to print, where and what: one if one cause explains all layers, else one a layer."""
+@dataclass(frozen=True)
+class Explanation:
+    """The cause to read first: it explains all `values` differing values that were examined in `layers`.
+
+    `right` is the specification, `others` the number of other causes that explain the same values.  `followers` are the
+    differing layers that computed their own inputs correctly, `unexplained` the wrong layers that are not in `layers`.
+    """
+
+    cause: str
+    right: str
+    layers: tuple[str, ...]
+    values: int
+    others: int
+    followers: int
+    unexplained: tuple[str, ...]
+
+    @property
+    def evidence(self) -> str:
+        """Return what the cause agrees with, without claiming more."""
+        where = f"all {self.values:,} differing values examined in {', '.join(self.layers)}"
+        others = (
+            f"; so {'is' if self.others == 1 else 'are'} {plural(self.others, 'other cause')}" if self.others else ""
+        )
+        return f"consistent with {where}{others}"
+
+    @property
+    def scope(self) -> str:
+        """Return what the cause says of the other differing layers; empty if there are none."""
+        wrong = f"not explained: {', '.join(self.unexplained)}" if self.unexplained else ""
+        if not self.followers:
+            return wrong
+        verb, whose = ("differs", "its") if self.followers == 1 else ("differ", "their")
+        followers = f"{plural(self.followers, 'other layer')} {verb} only because of {whose} inputs"
+        return "; ".join(part for part in (wrong, followers) if part)
+
+    @property
+    def text(self) -> str:
+        """Return the whole explanation in one line."""
+        specification = f" (specification: {self.right})" if self.right else ""
+        return "; ".join(part for part in (f"{self.cause}{specification}: {self.evidence}", self.scope) if part)
+
+
+def explanation(content: Content) -> Explanation | None:
+    """Return the cause that explains all diagnosed layers, else that of the first one; None if no cause is known."""
     run = RunDocument.view(content)
-    if run.diagnosis and explains_all(run):
-        return [(f"layers {', '.join(run.diagnosis.layers)}", run.diagnosis.text)]
+    if not run.diagnosis or not run.diagnosis.cause:
+        return None
+    cause, first = run.diagnosis.cause, run.diagnosis.layer
+    layers = tuple(run.diagnosis.layers) or (first,)
+    found = [diagnosis for diagnosis in run.diagnoses if diagnosis.layer in layers]
+    causes = [{one.cause for one in diagnosis.hypotheses if one.explains_all} for diagnosis in found]
+    right = next((one.right for diagnosis in found for one in diagnosis.hypotheses if one.cause == cause), "")
+    return Explanation(
+        cause,
+        right,
+        layers,
+        sum(diagnosis.looked_at for diagnosis in found),
+        len(set.intersection(*causes) - {cause}) if causes else 0,
+        sum(bool(layer.differing and not layer.own) for layer in run.layers),
+        tuple(layer.name for layer in run.layers if layer.own and layer.name not in layers),
+    )
+
+
+def effect_text(content: Content) -> str:
+    """Return how many decisions or outputs of the network changed; empty if the document does not state it."""
+    run = RunDocument.view(content)
+    if not (effect := run.effect):
+        return ""
+    if not effect.changed:
+        return f"none of {effect.of:,} {effect.what} changes"
+    verb = "changes" if effect.changed == 1 else "change"
+    return f"{effect.changed:,} of {effect.of:,} {effect.what} {verb}"
+
+
+def diagnosed(content: Content) -> list[tuple[str, str]]:
+    """Return the diagnoses to print, where and what: that of the cause to read first, else one a layer."""
+    run = RunDocument.view(content)
+    if found := explanation(run):
+        return [(f"layer{'s' * (len(found.layers) > 1)} {', '.join(found.layers)}", found.text)]
     return [(f"layer {found.layer}", found.text) for found in run.diagnoses]
 
 

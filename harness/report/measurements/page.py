@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +10,18 @@ from harness.core.time_units import duration
 from harness.report.chart import Chart
 from harness.report.measurements import distribution, labels, time_series
 from harness.report.measurements.labels import Finding
-from harness.report.page import Check, environment, inputs, origin_checks, python
-from harness.runs.entries import MeasuredEntry
+from harness.report.network import LayerFacts, NetworkPicture, draw_both, launch_notes
+from harness.report.page import (
+    Check,
+    changed_topics,
+    environment,
+    inputs,
+    label_cells,
+    origin_checks,
+    python,
+    script,
+)
+from harness.runs.entries import MeasuredEntry, MeasurementDocument, PreviousEntry
 from harness.runs.measurement.facts import WORDS, Facts, varying
 
 SPREAD = 2  # times the end of the body: from here on a maximum has a histogram of its own
@@ -72,17 +80,13 @@ def html(document: Mapping[str, Any], facts: Facts) -> str:
     templates.filters = templates.filters | {
         "interval": labels.interval_text,
         "percentile": labels.percentile,
-        "duration": duration,
         "given": labels.given,
         "probability": labels.probability,
         "effect": labels.effect,
         "variation": labels.variation,
     }
-    loader = templates.loader
-    assert loader is not None  # noqa: S101 - environment() has one
-    script = loader.get_source(templates, "zoom.js")[0]
     timed = {} if facts.counted else _timed(document)
-    return templates.get_template("measured.html.jinja").render(
+    page = templates.get_template("measured.html.jinja").render(
         run=document,
         schema=document.get("schema"),
         facts=facts,
@@ -93,10 +97,27 @@ def html(document: Mapping[str, Any], facts: Facts) -> str:
         states=time_series.states(document),
         inputs=inputs(document["model"].get("input", {})),
         checks=_checks(document),
-        script=script,
-        script_hash=_hash(script),
+        networks=_networks(document),
+        network_note=f"in the boxes: {'the least ' + document['measured']['unit'] if facts.counted else 'the median'}",
+        script=script("zoom.js", "tables.js"),
+        changed_topics=changed_topics(PreviousEntry.view(document.get("previous"))),
         **timed,
     )
+    return label_cells(page)
+
+
+def _networks(document: Mapping[str, Any]) -> tuple[NetworkPicture, ...]:
+    """Return the pictures of the network if its layers were measured; none if the document has no graph."""
+    found = MeasurementDocument.view(document)
+    if found.measured.scope != "layer":
+        return ()
+    notes, facts = launch_notes(found), {}
+    for index, part in enumerate(found.parts):
+        amount = part.summary.median_ns if found.measured.unit == "ns" else part.min
+        text = duration(amount) if found.measured.unit == "ns" else f"{amount:,}"
+        note = notes.get(part.name, "")
+        facts[part.name] = LayerFacts(amount=amount, text=text, note=note, anchor=f"part-{index}")
+    return draw_both(document.get("graph", ()), facts)
 
 
 def _timed(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,8 +170,3 @@ def _checks(document: Mapping[str, Any]) -> list[Check]:
         *origin_checks(document),
         Check("Recount every part: executions, minimum, median, maximum of the readings.", python(_RECOUNT)),
     ]
-
-
-def _hash(script: str) -> str:
-    """Return the hash with which the page permits this script and no other."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"

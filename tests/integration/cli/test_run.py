@@ -340,15 +340,64 @@ def test_what_a_run_that_differs_shows_stands_in_its_evidence(user: User, tmp_pa
     assert ended.code == 1
     folder = next((user.folder / "runs").iterdir())
     document = json.loads((folder / "run.json").read_text())
-    for text in (document["diagnosis"]["text"], document["failing"]["replay"], "its own"):
-        assert " ".join(text.split()) in " ".join(ended.out.split())
+    out = " ".join(ended.out.split())
+    for text in (document["diagnosis"]["cause"], document["failing"]["replay"], "its own"):
+        assert " ".join(text.split()) in out
+    looked_at = sum(diagnosis["looked_at"] for diagnosis in document["diagnoses"])
+    layers = document["diagnosis"]["layers"]
+    assert len(layers) > 1
+    assert f"consistent with all {looked_at:,} differing values examined in {', '.join(layers)}" in out
+    assert out.count("diagnosis of ") == 1
+    changed = document["layers"][-1]["differing"]
+    effect = {"layer": "select_advisory", "what": "decisions", "changed": changed, "of": 2500}
+    assert document["effect"] == effect
+    assert f"effect: {changed} of 2,500 decisions change (select_advisory)" in out
+    page = (folder / "report.html").read_text()
+    assert f'<p class="effect">{changed} of 2,500 decisions change.</p>' in page
     pictures = {picture["layer"]: picture for picture in document["pictures"]}
     for layer in document["layers"]:
         counts = [int(cell) for line in pictures[layer["name"]]["map"] for cell in line.split()]
         assert sum(counts) == sum(pictures[layer["name"]]["steps"]) == layer["differing"]
     assert pictures["quantize_input"]["tie_distances"][0] == document["layers"][0]["own"]
-    assert "Smallest failing case" in (folder / "report.html").read_text()
+    assert "Smallest failing case" in page
     assert document["files"]["failing.npy"]
+
+
+def test_outputs_of_several_values_are_counted_by_vectors(user: User, tmp_path: Path) -> None:
+    nodes = [onnx.helper.make_node("Relu", ["x"], ["y"], name="relu")]
+    box = {"input_box_low": "[-1, -1, -1]", "input_box_high": "[1, 1, 1]"}
+    model = builders.make_model(nodes, {}, {"y": ("float32", 3)}, width=3, metadata=box)
+    (tmp_path / "relu.onnx").write_bytes(model.SerializeToString())
+    words = ("run", "--board", "host", "--model", str(tmp_path / "relu.onnx"), "--items", "c,c", "--trace", "0")
+    change = ("c/relu.h", "? 0.0f", "? 0.25f")
+    ended = user.harness(*words, "--vectors", "500", "--chunk", "300", **changed_kernels(tmp_path, change))
+    assert ended.code == 1, ended.err
+    folder = next((user.folder / "runs").iterdir())
+    wrong = [
+        np.load(folder / "reference" / chunk / "00_relu.npy") != np.load(folder / "target" / chunk / "00_relu.npy")
+        for chunk in ("00000", "00001")
+    ]
+    changed = sum(int(chunk.any(axis=1).sum()) for chunk in wrong)
+    assert changed < sum(int(chunk.sum()) for chunk in wrong)
+    document = json.loads((folder / "run.json").read_text())
+    assert document["effect"] == {"layer": "relu", "what": "outputs", "changed": changed, "of": 500}
+    assert f"effect: {changed} of 500 outputs change (relu)" in " ".join(ended.out.split())
+
+
+def test_a_run_tells_what_changed_since_the_one_before(user: User, tmp_path: Path) -> None:
+    words = ("run", "--board", "host", "--model", "acas_coc", "--vectors", "600", "--chunk", "600")
+    assert user.harness(*words, **changed_kernels(tmp_path, HALF_AWAY)).code == 1
+    assert user.harness(*words, "--trace", "0").code == 0
+    first, second = sorted((user.folder / "runs").glob("2*"), key=lambda path: (path / "run.json").stat().st_mtime_ns)
+    one, two = (json.loads((folder / "run.json").read_text()) for folder in (first, second))
+    assert one["previous"] is None
+    since = two["previous"]
+    assert (since["run"], since["started"], since["verdict"]) == (first.name, one["started"], "differs")
+    assert since["results"][0] == {"topic": "verdict", "base": "differs", "new": "identical"}
+    differing = {layer["name"]: f"{layer['differing']:,}" for layer in one["layers"] if layer["differing"]}
+    assert {change["topic"]: change["base"] for change in since["layers"]} == differing
+    assert {"program", "harness"} <= {change["topic"] for change in since["causes"]}
+    assert f'href="../{first.name}/report.html"' in (second / "report.html").read_text()
 
 
 def test_a_failure_that_does_not_come_again_is_said_to_be_none_of_the_values(user: User, tmp_path: Path) -> None:

@@ -114,7 +114,37 @@ def identical() -> dict[str, Any]:
         "pictures": [],
         "wall_s": 31.2,
         "vectors_per_s": 3205.1,
+        "graph": _graph(),
+        "launches": [],
+        "effect": None,
+        "previous": {
+            "run": "before",
+            "started": "2026-11-20T05:17:05Z",
+            "verdict": "identical",
+            "results": [],
+            "layers": [],
+            "times": [],
+            "causes": [{"topic": "compiler", "base": "gcc 11", "new": "gcc 12"}],
+        },
     }
+
+
+def _graph() -> list[dict[str, Any]]:
+    """A chain of all layers after the input."""
+    names = ["state", *WIDTHS]
+    widths, dtypes = {"state": 5} | WIDTHS, {"state": "float32", "scores": "float32", "advisory": "int64"}
+    return [
+        {
+            "name": name,
+            "operator": "" if name == "state" else _layer(0, name, 1)["operator"],
+            "reads": [index - 1] if index else [],
+            "shape": [widths[name]],
+            "dtype": dtypes.get(name, "uint8"),
+            "low": {"advisory": None, "state": -0.5, "scores": -11.25}.get(name, 0),
+            "high": {"advisory": None, "state": 0.5, "scores": 11.25}.get(name, 255),
+        }
+        for index, name in enumerate(names)
+    ]
 
 
 @pytest.fixture
@@ -130,6 +160,7 @@ def differing(identical: dict[str, Any]) -> dict[str, Any]:
     run["layers"][1]["own"] = 12
     diagnosis = {
         "layer": "dense_1",
+        "cause": "rounding is half away from zero",
         "text": "exactly the 12 accumulators at a tie differ, all away from zero: rounding is half away from zero",
         "differing": 12,
         "looked_at": 12,
@@ -138,6 +169,7 @@ def differing(identical: dict[str, Any]) -> dict[str, Any]:
     return run | {
         "verdict": "differs",
         "reason": "dense_1 is the first layer that differs",
+        "effect": {"layer": "advisory", "what": "decisions", "changed": 2, "of": 100_000},
         "diagnosis": diagnosis,
         "diagnoses": [diagnosis],
         "failing": {

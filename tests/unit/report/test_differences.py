@@ -93,7 +93,7 @@ def test_charts_without_anything_to_tell_are_left_out() -> None:
 
 
 def test_the_page_holds_them_as_well_formed_drawings(differing: dict[str, Any]) -> None:
-    figures = re.findall(r'<figure class="difference">.*?</figure>', html(differing), re.DOTALL)
+    figures = re.findall(r'<figure class="difference" .*?</figure>', html(differing), re.DOTALL)
     drawings = [ET.fromstring(text) for text in figures]  # noqa: S314 - our own page
     texts = [[text.text for text in drawing.iter("text")] for drawing in drawings]
     labels = [chart.attrib["aria-label"] for drawing in drawings for chart in drawing.findall("div/svg")]
@@ -102,7 +102,22 @@ def test_the_page_holds_them_as_well_formed_drawings(differing: dict[str, Any]) 
     assert "Its own: distance from a tie" in texts[0]
     assert "Its own: distance from a tie" not in texts[1]
     maps = [drawing.findall(".//svg[@class='plot']")[0].findall("path") for drawing in drawings]
-    assert [len(shapes) for shapes in maps] == [1, 1]
+    shades = [[shape for shape in shapes if shape.attrib["class"] != "hover"] for shapes in maps]
+    assert [len(shapes) for shapes in shades] == [1, 1]
+
+
+def test_tooltips_of_the_map_and_of_the_bars_have_the_counts() -> None:
+    cells = [[row * 40 + column for column in range(24)] for row in range(20)]
+    chart, steps, _ = draw(picture(cells, 24_000, 2000))
+    areas = [shape for shape in chart.shapes if shape.kind == "hover"]
+    assert len(areas) == 12 * 12
+    assert areas[0].about == "vectors 0 to 1,999, units 0 to 99: 1 of 200,000 differ"
+    counts = [int(area.about.split(": ")[1].split(" of ")[0].replace(",", "")) for area in areas]
+    sizes = [int(area.about.split(" of ")[1].split()[0].replace(",", "")) for area in areas]
+    assert sum(counts) == sum(map(sum, cells))
+    assert sum(sizes) == 24_000 * 2000
+    assert areas[-1].about.startswith("vectors 22,000 to 23,999, units 1,800 to 1,999: ")
+    assert [shape.about for shape in steps.shapes] == ["-1: 1", "+1: 8"]
 
 
 @pytest.mark.parametrize("cells", [[[1, 2], [1]], [[1], [1, 2]]])

@@ -112,13 +112,49 @@ def test_what_does_not_fit_into_a_box_is_its_number_or_nothing(host: Profile) ->
 
 
 @pytest.mark.parametrize(
-    ("span_ns", "labels"), [(950, ["0", "0.1", "0.2"]), (10_500, ["0", "2", "4"]), (7, ["0", "0.001", "0.002"])]
+    ("span_ns", "unit", "unit_ns", "labels"),
+    [
+        (950, "ns", 1, ["0", "100", "200"]),
+        (10_500, "µs", 1e3, ["0", "2", "4"]),
+        (7, "ns", 1, ["0", "1", "2"]),
+        (185_547_296, "ms", 1e6, ["0", "20", "40"]),
+    ],
 )
-def test_the_axis_has_round_times(offloaded: dict[str, Any], span_ns: int, labels: list[str]) -> None:
-    axis = draw(offloaded | {"span_ns": span_ns}).axis
-    assert [label for _, label in axis][:3] == labels
-    assert 4 <= len(axis) <= 11
-    assert axis[1][0] == pytest.approx(LABEL_WIDTH + float(labels[1]) * 1000 * AREA_WIDTH / span_ns, abs=0.01)
+def test_the_axis_has_round_times_in_a_unit_that_suits_them(
+    offloaded: dict[str, Any], span_ns: int, unit: str, unit_ns: float, labels: list[str]
+) -> None:
+    drawn = draw(offloaded | {"span_ns": span_ns})
+    assert drawn.unit == unit
+    assert [label for _, label in drawn.axis][:3] == labels
+    assert 4 <= len(drawn.axis) <= 11
+    assert drawn.axis[1][0] == pytest.approx(LABEL_WIDTH + float(labels[1]) * unit_ns * AREA_WIDTH / span_ns, abs=0.01)
+
+
+def test_one_box_of_the_trace_represents_a_launch(offloaded: dict[str, Any]) -> None:
+    names = [event["name"] for event in offloaded["events"] if event["item"] == "left" and event["kind"] == "layer"]
+    group = tuple(names[1:3])
+    assert group[0] == "layer_1"
+    assert len(group) == 2
+    alone, joined = draw(offloaded), draw(offloaded, [group])
+    assert len(joined.schedule.boxes) == len(alone.schedule.boxes)
+    assert len(joined.trace.boxes) == len(alone.trace.boxes) - 1
+    [box] = [box for box in joined.trace.boxes if box.launch]
+    first, *_, last = (box for box in alone.trace.boxes if box.step.name in group)
+    assert box.launch == group
+    assert (box.step.begin, box.step.end) == (first.step.begin, last.step.end)
+    assert (box.x, round(box.x + box.width, 2)) == (first.x, round(last.x + last.width, 2))
+
+
+def test_a_long_time_has_no_exponent_and_no_clipped_label(offloaded: dict[str, Any]) -> None:
+    shown = draw(offloaded | {"span_ns": 142_800_000, "duration_ns": 142_800_000})
+    source = page.environment().get_template("swimlanes.svg.jinja").render(swimlanes=shown)
+    assert "142.8 ms" in source
+    assert "e+0" not in source
+    svg = ET.fromstring(source)  # noqa: S314 - of our own making
+    axis = next(group for group in svg.iter() if group.get("class") == "axis")
+    for text in axis:
+        if text.get("text-anchor") == "middle":
+            assert float(text.attrib["x"]) + 3.5 * len(text.text or "") <= shown.width
 
 
 def test_a_schedule_that_gets_stuck_is_refused(offloaded: dict[str, Any]) -> None:

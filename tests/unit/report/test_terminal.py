@@ -29,7 +29,8 @@ def differing(identical: dict[str, Any]) -> dict[str, Any]:
     layers = [dict(layer) for layer in identical["layers"]]
     layers[2] |= {"differing": 12, "own": 12, "first_difference": FIRST}
     layers[-1] |= {"differing": 83, "compared": 100_000}
-    return identical | {"layers": layers, "verdict": "differs", "reason": "95 activations differ"}
+    effect = {"layer": "advisory", "what": "decisions", "changed": 83, "of": 100_000}
+    return identical | {"layers": layers, "verdict": "differs", "reason": "95 activations differ", "effect": effect}
 
 
 def test_layers_of_one_item_have_one_row(identical: dict[str, Any]) -> None:
@@ -57,7 +58,7 @@ def test_a_layer_that_differs_has_its_own_row(differing: dict[str, Any]) -> None
 def test_the_verdict_and_its_effect_come_last(differing: dict[str, Any]) -> None:
     lines = shown(differing)
     at = lines.index("differs: 95 activations differ")
-    assert lines[at + 1] == "effect: 83 of 100,000 outputs of the network change (advisory)"
+    assert lines[at + 1] == "effect: 83 of 100,000 decisions change (advisory)"
     assert lines.index("the coverage") < at
     assert lines[-1] == "report: report.html"
 
