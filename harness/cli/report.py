@@ -17,6 +17,7 @@ from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import HarnessError
 from harness.core.installation import ROOT
+from harness.core.text import plural
 
 if TYPE_CHECKING:
     from harness.boards.locks.quarantine import Quarantine
@@ -46,8 +47,8 @@ def report(folder: Path, nights: int, workspace: Workspace, console: Console) ->
     page = folder / "index.html"
     told = {"site": str(page), "nights": len(laboratory.nights), "runs": len(laboratory.runs)}
     console.document(told | asdict(written))
-    counts = f"{len(laboratory.nights):,} nights, {len(laboratory.runs):,} runs"
-    pages = f"{written.pages:,} pages written, {written.kept:,} as they were, {written.reports:,} files of runs copied"
+    counts = f"{plural(len(laboratory.nights), 'night')}, {plural(len(laboratory.runs), 'run')}"
+    pages = f"{written.pages:,} pages written, {written.kept:,} unchanged, {written.reports:,} files of runs copied"
     console.show(Text(f"{page}: {counts}; {pages}, {written.removed:,} removed"))
 
 

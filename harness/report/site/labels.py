@@ -11,14 +11,14 @@ from harness.core.outcome import Outcome
 
 TONES = {
     Outcome.IDENTICAL: "good",
-    Outcome.MEASURED: "good",
+    Outcome.MEASURED: "measured",
     Outcome.DIFFERS: "bad",
     Outcome.VARIES: "bad",
     Outcome.REGRESSED: "bad",
     Outcome.INCONCLUSIVE: "unsure",
     Outcome.NOT_RUN: "idle",
 }
-SIGNS = {"good": "=", "bad": "≠", "unsure": "?", "idle": "-"}
+SIGNS = {"good": "=", "measured": "~", "bad": "≠", "unsure": "?", "idle": "-"}
 
 
 def moment(time_s: float) -> datetime:

@@ -214,7 +214,10 @@ def _tone(night: Night) -> str:
     found = _surprises(night)
     if found["bad"]:
         return "bad"
-    return "unsure" if found else "good" if _ended(night) else "idle"
+    if found:
+        return "unsure"
+    tones = {TONES[ending.outcome] for _, ending in _ended(night)}
+    return "idle" if not tones else "measured" if tones == {"measured"} else "good"
 
 
 def _surprises(night: Night) -> Counter[str]:
@@ -226,7 +229,7 @@ def _colour(entry: Entry, ending: Ending) -> str:
     """Return the colour of an outcome; only an unexpected verdict is highlighted."""
     tone = TONES[ending.outcome]
     if ending.outcome is entry.expect:
-        return "good" if tone == "good" else "expected"
+        return tone if tone in {"good", "measured"} else "expected"
     return "bad" if ending.outcome.final else tone
 
 

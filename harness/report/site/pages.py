@@ -22,7 +22,7 @@ from harness.nightly.history.nights import Past
 from harness.nightly.history.run_record import Run
 from harness.nightly.history.trend import trends
 from harness.nightly.record import LATEST_S
-from harness.report.page import environment
+from harness.report.page import environment, label_cells, script
 from harness.report.site import files
 from harness.report.site.files import Page, Written
 from harness.report.site.labels import SIGNS, day, moment, tone
@@ -36,6 +36,7 @@ MOST_DRAWN = 6  # trends on the index
 MOST_POINTS = 60  # of a trend
 PER_PAGE = 500  # runs
 BOARD_RUNS = 50
+SCRIPT = "tables.js"
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,8 @@ def build(folder: Path, laboratory: Laboratory, *, refresh_s: int | None = None)
 
 
 def _render(page: Page, made_of: str) -> str:
-    return _templates().get_template(page.template).render(page=page.view, made_of=made_of)
+    found = _templates().get_template(page.template).render(page=page.view, made_of=made_of, script=script(SCRIPT))
+    return label_cells(found)
 
 
 @cache
@@ -101,7 +103,7 @@ def _version() -> str:
     """Return the version of the templates and of harness."""
     loader = environment().loader
     assert isinstance(loader, PackageLoader)  # noqa: S101 - environment() has one
-    names = [name for name in loader.list_templates() if re.match(r"site|chart|style|colours", name)]
+    names = [name for name in loader.list_templates() if re.match(r"site|chart|style|colours|tables", name)]
     sources = "".join(loader.get_source(environment(), name)[0] for name in names)
     return f"{__version__} {hashlib.sha256(sources.encode()).hexdigest()}"
 
@@ -165,6 +167,7 @@ def _index(
     return {
         "site": live,
         "last": last,
+        "newer": _newer(laboratory, lines),
         "absent": absent,  # boards out of use now
         "seen": day(laboratory.bench.seen_s) if absent and laboratory.bench else "",  # when the locks were read
         "before": before,
@@ -176,6 +179,19 @@ def _index(
         "runs_page": run_page(_count_pages(lines)),
         "since": laboratory.since,
     }
+
+
+def _newer(laboratory: Laboratory, lines: Sequence[RunRow]) -> tuple[RunRow, ...]:
+    """Return the bad runs that the latest night did not start, since its begin; none that a later run corrected."""
+    if not laboratory.nights:
+        return ()
+    night = laboratory.nights[-1]
+    own, since = {result.run for result in night.results.values()}, f"{moment(night.began_s):%Y-%m-%dT%H:%M:%SZ}"
+    latest: dict[tuple[str, ...], RunRow] = {}
+    for line in lines:
+        if line.run.name not in own and line.run.started >= since:
+            latest.setdefault((line.run.board, line.run.model, line.run.action), line)
+    return tuple(line for line in latest.values() if line.tone == "bad")
 
 
 def _absent(found: Sequence[QuarantinedBoard], bench: Bench | None, context: Context) -> tuple[QuarantinedBoard, ...]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 import re
@@ -22,7 +24,7 @@ from harness.report.site.files import COPIED
 from harness.report.site.nights import OpenSince
 from harness.report.site.trends import Days
 from tests.integration.report.site.conftest import BOARDS, HOSTILE
-from tests.support.history.laboratory import Board, make, make_wrong
+from tests.support.history.laboratory import Board, make, make_wrong, run_document
 
 NOWHERE = Path("nowhere")  # instead of the mutation table, which is long
 VOID = {"meta", "link", "br", "path", "rect", "img"}
@@ -103,15 +105,20 @@ def test_every_link_leads_to_a_file_of_the_site(built: Path) -> None:
     assert count > 300
 
 
-def test_nothing_is_loaded_and_nothing_runs(built: Path) -> None:
+def test_nothing_is_loaded_and_only_our_script_runs(built: Path) -> None:
     for name, found in pages(built).items():
-        assert not {"script", "img", "iframe", "object", "form", "base"} & set(found.tags), name
+        assert not {"img", "iframe", "object", "form", "base"} & set(found.tags), name
+        assert found.tags.count("script") == 1, name
         assert not [one for one in found.attributes if one[1].startswith("on") or one[1] in {"src", "srcset"}], name
         policy = [value for _, key, value in found.attributes if key == "content" and "default-src" in value]
-        assert policy == [
-            "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-        ]
         source = (built / name).read_text(encoding="utf-8")
+        [script] = re.findall(r"<script>(.*?)</script>", source, re.DOTALL)
+        sha256 = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        permitted = (
+            f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{sha256}'; img-src data:; "
+            "base-uri 'none'; form-action 'none'"
+        )
+        assert policy == [permitted]
         assert not re.findall(r"url\((?!#)|@import", source)
         assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in source
 
@@ -147,7 +154,7 @@ def test_what_changed_comes_first_and_then_the_grid(built: Path) -> None:
 
 def test_every_verdict_has_its_word_its_colour_and_its_report(built: Path) -> None:
     source = (built / "index.html").read_text()
-    for tone, sign, word in (("good", "=", "identical"), ("good", "=", "measured"), ("bad", "≠", "regressed")):
+    for tone, sign, word in (("good", "=", "identical"), ("measured", "~", "measured"), ("bad", "≠", "regressed")):
         expected = (
             rf'<span class="word {tone}"><i aria-hidden="true">{sign}</i> <a href="runs/\S+/report.html">{word}</a>'
         )
@@ -163,7 +170,7 @@ def test_what_is_as_expected_does_not_alarm_and_what_is_not_does(runs: Path, tmp
     first["expect"], second["expect"] = "differs", "regressed"  # the first is identical, the second regressed
     (night / "night.json").write_text(json.dumps(document))
     build(runs, tmp_path / "site")
-    grid = (tmp_path / "site" / "index.html").read_text().split('class="grid"')[1]
+    grid = (tmp_path / "site" / "index.html").read_text().split('class="grid stack"')[1]
     assert re.search(
         r'<div class="cell bad">\s*<span class="word bad"><i aria-hidden="true">=</i>[^·]*· [\d.]+s, expected differs',
         grid,
@@ -484,3 +491,42 @@ def test_many_runs_have_several_pages_and_full_ones_stay(tmp_path: Path, monkeyp
     build(runs, tmp_path / "site")
     assert (tmp_path / "site" / "runs-4.html").is_file()
     assert (tmp_path / "site" / "runs-1.html").read_text() == full
+
+
+def banner(runs: Path, folder: Path) -> str:
+    build(runs, folder)
+    found = re.search(r'<div class="verdict.*?</div></div>', (folder / "index.html").read_text(), re.DOTALL)
+    assert found
+    return found[0]
+
+
+def add_run(runs: Path, day: int, *, wrong: bool) -> str:
+    """A run that no night started."""
+    name = f"202611{day:02}-090000_xavier_acas_coc"
+    document = run_document("xavier", "acas_coc") | {"started": f"2026-11-{day:02}T09:00:00Z"}
+    if wrong:
+        make_wrong(document)
+    (runs / name).mkdir()
+    (runs / name / "run.json").write_text(json.dumps(document))
+    (runs / name / "report.html").write_text("<!DOCTYPE html>")
+    return name
+
+
+def test_no_green_banner_above_a_newer_run_that_differs(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    make(runs, (Board("xavier"),), 2, models=("acas_coc",))
+    assert 'class="verdict good"' in banner(runs, tmp_path / "site")
+    name = add_run(runs, 3, wrong=True)
+    found = banner(runs, tmp_path / "site")
+    assert '<div class="verdict bad"><div><strong>1 newer run wrong</strong>' in found
+    assert "The night: All as expected: 1 entry." in found
+    assert f'<a href="runs/{name}/report.html">differs</a>' in found
+    add_run(runs, 4, wrong=False)
+    assert 'class="verdict good"' in banner(runs, tmp_path / "site"), "the next run of the same model was right"
+
+
+def test_a_night_of_measurements_is_not_green(tmp_path: Path) -> None:
+    make(tmp_path / "runs", (Board("xavier"),), 1, models=("acas_sl",))
+    found = banner(tmp_path / "runs", tmp_path / "site")
+    assert '<div class="verdict measured">' in found
+    assert '<li class="word measured"><i aria-hidden="true">~</i> 1 measured</li>' in found
