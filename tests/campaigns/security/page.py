@@ -25,7 +25,7 @@ def page(outcomes: Sequence[Outcome], day: date) -> str:
         "LIMIT": f"{LIMIT_S:g}",
         "MEMORY": f"{MEMORY_BYTES >> 30}",
         "TABLE": "\n".join([TABLE, "|---|" + "---:|" * 6, *map(_row, outcomes)]),
-        "HOLES": "\n".join(holes) or "None of them got further than it may.",
+        "HOLES": "\n".join(holes) or "Every file was accepted or refused with a message.",
     }
     text = TEXT.read_text(encoding="utf-8")
     for name, value in values.items():
