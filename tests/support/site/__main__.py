@@ -1,4 +1,4 @@
-"""`python -m tests.report.site` draws docs/pictures/site.png: the index of a simulated laboratory in Chromium."""
+"""`python -m tests.support.site` draws docs/pictures/site.png: the index of a simulated laboratory in Chromium."""
 
 from __future__ import annotations
 
