@@ -170,7 +170,10 @@ def test_the_previous_run_and_what_changed_since_are_shown(differing: dict[str, 
     }
     source = html(differing)
     prose = Page(source).prose
-    assert "The previous run of acas_coc on xavier was identical : before , started 2026-11-20T05:17:05Z." in prose
+    assert (
+        "The previous run of acas_coc on xavier had the verdict identical : before , started 2026-11-20T05:17:05Z."
+        in prose
+    )
     assert "Changed since: compiler. 1 result changed, 2 layers changed, 1 version or setting changed, 1 time" in prose
     rows = next(table for table in tables(source) if table[0] == ["What", "Then", "Now"])
     assert rows[1:] == [
@@ -184,7 +187,8 @@ def test_the_previous_run_and_what_changed_since_are_shown(differing: dict[str, 
 def test_a_previous_run_without_changes(identical: dict[str, Any]) -> None:
     identical["previous"]["causes"] = []
     prose = Page(html(identical)).prose
-    assert "was identical, too: before , started 2026-11-20T05:17:05Z. Program, vectors, settings and versions" in prose
+    same = "had the same verdict, identical: before , started 2026-11-20T05:17:05Z."
+    assert f"{same} Program, vectors, settings and versions" in prose
     assert "changed" not in prose[prose.index("Since the previous run") : prose.index("Select a layer")]
 
 
