@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from jinja2 import Environment, PackageLoader
 
@@ -17,6 +17,7 @@ DOTS = 6  # at most; more tokens are a number
 BAR_WIDTH, BAR_HEIGHT, SYNC_WIDTH = 7, 34, 34
 LEGEND_HEIGHT = 40
 CHARACTERS, SHORT = 19, 3  # of a name
+CHARACTER_WIDTH, LABEL_SPACE = 6.4, 6  # between two labels
 PALETTE = 8  # colours that the template has; further items begin again
 
 
@@ -51,7 +52,7 @@ class Circle:
 
 @dataclass(frozen=True)
 class TransitionBox:
-    """One transition; (x, y) is its middle."""
+    """One transition; (x, y) is its middle; `is_close` if its label is between those of its places."""
 
     name: str
     label: str
@@ -61,6 +62,17 @@ class TransitionBox:
     height: float
     hue: int
     sync: bool
+    is_close: bool = False
+
+    @property
+    def label_x(self) -> float:
+        """The middle of the label; of a sync its end, as arcs to the next operation pass on the right."""
+        return self.x + self.width / 2 if self.sync else self.x
+
+    @property
+    def label_y(self) -> float:
+        """The height of the label: above a sync, directly below an operation if there is room between its places."""
+        return self.y - 9 if self.sync else self.y + (30 if self.is_close else 43)
 
     @property
     def text(self) -> str:
@@ -105,14 +117,16 @@ def draw(net: Net, hidden: Collection[str] = ()) -> Picture:
     """Return all shapes of `net`; `hidden` names places, such as parameters, that would only clutter it."""
     layout = lay_out(net, hidden)
     hues = _hues(net)
+    circles = tuple(_circle(net, name, spot, hues) for name, spot in layout.places.items())
+    bars = (_bar(net, index, spot, hues) for index, spot in layout.transitions.items())
     return Picture(
         title=net.name,
         width=layout.width,
         height=layout.height + LEGEND_HEIGHT,
         lanes=layout.lanes,
         wires=tuple(_wires(net, layout, hues)),
-        circles=tuple(_circle(net, name, spot, hues) for name, spot in layout.places.items()),
-        bars=tuple(_bar(net, index, spot, hues) for index, spot in layout.transitions.items()),
+        circles=circles,
+        bars=tuple(replace(bar, is_close=_fits_between(bar, circles)) for bar in bars),
         hues=hues,
     )
 
@@ -147,6 +161,13 @@ def _bar(net: Net, index: int, spot: Spot, hues: dict[str, int]) -> TransitionBo
     return TransitionBox(
         transition.name, transition.label, spot.x, spot.y, *size, hues[transition.colour], transition.sync
     )
+
+
+def _fits_between(bar: TransitionBox, circles: Sequence[Circle]) -> bool:
+    """Return whether the label of an operation fits between those of the places of its row."""
+    row = [circle for circle in circles if circle.y == bar.y and circle.radius == RADIUS]
+    reach = [CHARACTER_WIDTH * (len(bar.text) + len(circle.text)) / 2 + LABEL_SPACE for circle in row]
+    return all(abs(circle.x - bar.x) >= least for circle, least in zip(row, reach, strict=True))
 
 
 def _radius(spot: Spot) -> float:

@@ -73,6 +73,28 @@ def test_nothing_stands_on_anything_else(case: tuple[Graph, tuple[ItemGraph, ...
     assert all(w <= x <= picture.width - w and h <= y <= picture.height - h for x, y, w, h in boxes)
 
 
+def test_a_label_is_close_to_its_bar_where_there_is_room() -> None:
+    bars = {bar.text: bar for bar in draw(translate_items(three_items())).bars if not bar.sync}
+    assert bars["conv"].is_close
+    assert bars["conv"].label_y - bars["conv"].y == 30
+    circles = draw(translate_items(three_items())).circles
+    for bar in bars.values():
+        for circle in circles:
+            if circle.y == bar.y and bar.is_close:
+                assert abs(circle.x - bar.x) > 3.2 * (len(bar.text) + len(circle.text))
+
+
+def test_the_label_of_a_sync_ends_where_arcs_to_the_next_operation_begin() -> None:
+    picture = draw(translate_items(three_items()))
+    syncs = [bar for bar in picture.bars if bar.sync]
+    assert [bar.label_x for bar in syncs] == [bar.x + bar.width / 2 for bar in syncs]
+    crossing = [wire for wire in picture.wires if "C" in wire.path]
+    starts = [float(wire.path[1:].split(" ")[0]) for wire in crossing]
+    assert starts
+    for bar in syncs:
+        assert all(bar.label_x - 6.4 * len(bar.text) > start or bar.label_x <= start + 2 for start in starts)
+
+
 def test_a_net_that_is_stuck_has_a_picture_too() -> None:
     assert {"o2: conv", "o7: flatten"} <= set(shown(svg(translate_items(as_printed())), "bar"))
     circular = Net(
