@@ -18,7 +18,7 @@ from harness.runs.entries import Provenance
 
 BOX_WIDTH, BOX_HEIGHT = 150, 58
 COLUMNS = 4  # of a line, at most
-COLUMN_GAP, ROW_GAP = 98, 46  # between ranks: the space of wires and their texts
+COLUMN_GAP, ROW_GAP = 106, 46  # between ranks: the space of wires and their texts
 SIDE_BY_SIDE, BELOW = 22, 30  # between two boxes of a rank that is a row, a column
 TEXT_SPACE = 110  # right of the last box of a row
 PASS = 14  # the place of a wire that passes a rank
