@@ -14,6 +14,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
+from harness.core.time_units import duration
 from harness.report import measurement
 from tests.support.measurement import documents
 from tests.unit.report.test_html import HOSTILE, Page, hostile, tables
@@ -364,3 +365,43 @@ def test_no_text_of_the_document_becomes_markup(slower: dict[str, Any]) -> None:
 def test_marks_of_writing_direction_are_left_out(sound: dict[str, Any]) -> None:
     sound["model"]["name"] = "acas\u202ecoc"
     assert "\u202e" not in html(sound)
+
+
+def graph(names: tuple[str, ...]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "operator": "QGemm" if index else "",
+            "reads": [index - 1] if index else [],
+            "shape": [50],
+            "dtype": "uint8",
+            "low": 0,
+            "high": 255,
+        }
+        for index, name in enumerate(("state", *names))
+    ]
+
+
+def test_the_network_shows_the_medians_of_its_layers(layers: dict[str, Any]) -> None:
+    names = ("first", "second", "third")
+    layers |= {"graph": graph(names), "launches": []}
+    layers["measured"] = layers["measured"] | {"scope": "layer"}
+    source = html(layers)
+    wide, narrow = re.findall(r'<svg class="network".*?</svg>', source, re.DOTALL)
+    for index, (name, part) in enumerate(zip(names, layers["parts"], strict=True)):
+        [box] = re.findall(rf'<a href="#part-{index}">.*?</a>', wide, re.DOTALL)
+        assert f">{name}</text>" in box
+        assert f">{duration(part['summary']['median_ns'])}</text>" in box
+        assert f'<tr id="part-{index}"><th><code>{name}</code>' in source
+    assert narrow.count("<a href=") == 3
+    layers["measured"] = layers["measured"] | {"scope": "network"}
+    assert 'class="network"' not in html(layers)
+
+
+def test_the_counts_of_layers_are_in_the_network(counted: dict[str, Any]) -> None:
+    names = tuple(part["name"] for part in counted["parts"])
+    counted |= {"graph": graph(names), "launches": []}
+    counted["measured"] = counted["measured"] | {"scope": "layer"}
+    source = html(counted)
+    assert "in the boxes: the least instructions" in source
+    assert f">{counted['parts'][0]['min']:,}</text>" in source
