@@ -86,7 +86,8 @@ class Workspace:
 
     def run_names(self) -> list[str]:
         """Return the names of all run folders, the newest first; a name begins with the time."""
-        return sorted((path.parent.name for path in self.runs.glob("*/request.json")), reverse=True)
+        found = {path.parent.name for file in ("request.json", "run.json") for path in self.runs.glob(f"*/{file}")}
+        return sorted(found, reverse=True)
 
     def new_model(self, name: str, *, force: bool) -> Path:
         """Return the path of the new model `name`: in the models folder, or the path itself if it ends in .onnx.
