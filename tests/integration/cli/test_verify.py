@@ -17,7 +17,7 @@ import onnx
 import pytest
 
 from harness import __version__, report
-from harness.boards import workspace
+from harness.core import installation
 from harness.core.errors import ReferenceFailed, RequestError
 from harness.core.file_digest import file_sha256
 from harness.core.installation import ROOT
@@ -139,7 +139,10 @@ def test_a_kernel_that_was_changed_under_a_clean_revision_does_not_stand(
     user: User, model: Path, history: History, tmp_path: Path
 ) -> None:
     """A user whose git does not see the change: the run says that a clean revision made it."""
-    wrong = history.wrong | {"GIT_DIR": history.now["GIT_DIR"], "GIT_WORK_TREE": str(ROOT)}
+    blind, copy = tmp_path / "blind.git", Path(history.wrong["GIT_WORK_TREE"])
+    shutil.copytree(history.now["GIT_DIR"], blind)
+    git(blind, copy, "update-index", "--assume-unchanged", "kernels/c/saturate.h")
+    wrong = history.wrong | {"GIT_DIR": str(blind)}
     run = a_run(User(tmp_path, user.cache), model, **wrong)
     assert not json.loads((run / "run.json").read_text())["harness"]["revision"].endswith("-dirty")
     ended = user.here("verify", str(run), "--json", *QUICK)
@@ -174,7 +177,7 @@ def test_an_installation_outside_a_checkout_is_compared_with_one_of_its_version(
     rewrite(copy)
     for name in ("GIT_DIR", "GIT_WORK_TREE"):
         monkeypatch.delenv(name)
-    monkeypatch.setattr(workspace, "ROOT", tmp_path)
+    monkeypatch.setattr(installation, "ROOT", tmp_path)
     ended = user.here("verify", str(copy), "--json", *QUICK)
     assert (ended.code, states(ended)["sources"]) == (0, "ok"), ended.out
     assert f"those of harness {__version__} as it is installed here" in text(ended, "sources")
