@@ -15,43 +15,51 @@ from tests.campaigns.faults.stage import LIMITS, Step
 PAGE = ROOT / "docs" / "faults.md"
 NEVER = "-"
 
-INTRODUCTION = f"""# What a run does when something goes wrong
+INTRODUCTION = f"""# What a run does when something fails
 
-Every fault that a laboratory knows was done to a run at each of its steps, on an emulated board: a real aarch64 Linux
-behind real SSH. This page is written by `python -m tests.campaigns.faults`, which tries every cell; the
-test suite tries the same nine cells every time.
+This page shows the result of each fault at each step of a run, on an emulated board: a real aarch64 Linux over real
+SSH. `python -m tests.campaigns.faults` tried every cell and wrote this page. The test suite tries the same nine cells
+every time.
 
-A run has {CHUNKS} chunks of {CHUNK} vectors here. Something happens to it when it comes to **deploy** the bundle; at
-its second chunk when it comes to **execute** the program, to **collect** the dumps, to **compare** them, to **write**
-the record of the chunk; or at the **end**, when it comes to write `run.json`. Faults of the link and of the board
-strike in the middle of a transfer and while the program runs; those that kill the host, in the middle of a write. Then
-what was broken is mended, and the run is resumed.
+A run has {CHUNKS} chunks of {CHUNK} vectors here. The fault happens at one of these steps:
 
-In every cell all of this was checked:
+- **deploy**: the run starts to deploy the bundle.
+- **execute**, **collect**, **compare**, **write**: the run starts to execute the program, to collect the dumps, to
+  compare them or to write the record, for its second chunk.
+- **end**: the run starts to write `run.json`.
 
-- the verdict is `identical`, and then the run has shown what an undisturbed one shows, or it is `inconclusive`, blames
-  the right part, gives the cause and says what to do; it is never `differs`, as the board computes rightly;
-- chunks that were finished stay finished, and are not done again;
-- `harness run --resume` ends with `identical` and with the same `content_sha256` as an undisturbed run, in a run folder
-  that has what its `run.json` lists and nothing else;
-- the run tells of the first attempt, and of the part that stopped it;
-- when the command has ended, and all the more when it was killed, the board is free and nothing of it runs any more,
-  here or there; it leaves no files on a board that it can still reach.
+Faults of the link and of the board happen in the middle of a transfer or while the program runs. Faults that kill the
+host happen in the middle of a write. Then the fault is removed, and the run is resumed.
+
+Each cell was checked for all of these conditions:
+
+- The verdict is `identical`, and the run has the results of an undisturbed one. Or it is `inconclusive`, names the
+  right part and the cause, and says what to do. It is never `differs`, because the board computes correctly.
+- Finished chunks stay finished and are not repeated.
+- `harness run --resume` ends with `identical` and with the `content_sha256` of an undisturbed run, in a run folder
+  that has exactly the files that `run.json` lists.
+- The run records the first attempt, and the part that stopped it.
+- When the command has ended, or was killed, the board is free. No process of the run is left on the host or the
+  board, and no files on a board that the host can still reach.
 """
-LEGEND = f"""In each cell: the verdict with the part to blame / finished chunks that were kept / seconds from the fault
-until the command had ended and the board was free. `{IDENTICAL}`: the run went on and came to its verdict. `{KILLED}`:
-the command could say nothing. `{NEVER}`: the fault has no meaning there. A board that is silent is given up after
-{LIMITS.silence_s:g} s here, by default after 30 s; a program that hangs after {PROGRAM_TIMEOUT_S} s here, by default
-after 300 s.
+LEGEND = f"""Each cell has: the verdict with the part that failed / finished chunks that were kept / seconds from
+the fault until the command had ended and the board was free.
+
+- `{IDENTICAL}`: the run continued and reached its verdict.
+- `{KILLED}`: the command was killed and could print nothing.
+- `{NEVER}`: the fault is impossible at this step.
+
+The time limit for a silent board is {LIMITS.silence_s:g} s here and 30 s by default. The limit for a program is
+{PROGRAM_TIMEOUT_S} s here and 300 s by default.
 """
 LIMITATIONS = """## What this does not show
 
-- What a board computes wrongly, or stores wrongly before it takes the hash of a dump, is a difference of the program
-  for all that a run can know: it is told as `differs`.
-- A program on a board that has lost its link lives until that board's SSH server notices: at once where it is told,
-  else after the server's own time-out (`ClientAliveInterval`, or two hours by TCP). Until then nothing of what it
-  writes can come into another attempt, which has a folder of its own and ends it if it is the same run.
-- A measurement is not resumed: the board would not be as it was.
+- If a board computes wrong values, or stores wrong values before it hashes a dump, a run cannot distinguish this from
+  an error of the program. The verdict is `differs`.
+- A program on a board that has lost its link runs until the SSH server of that board notices: at once if the server
+  is told, otherwise after its own timeout (`ClientAliveInterval`, or two hours by TCP). Until then its output cannot
+  enter another attempt: each attempt has its own folder, and an attempt of the same run ends the program.
+- A measurement is not resumed, because the board would not be in the same state.
 """
 
 
