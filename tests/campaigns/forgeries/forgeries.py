@@ -14,15 +14,15 @@ from tests.campaigns.forgeries import (
 )
 
 KINDS = {
-    "board": "The board is not the one that ran, or not of the kind that is named.",
-    "verdict": "The verdict, a number or a dump is not what the run has shown.",
-    "proof": "The proof claims more than was asked or answered.",
-    "sources": "The program is not what the named sources, compiler and flags give.",
-    "model": "Model, plan or vectors are not those that ran.",
-    "measurement": "A time, a statistic or an output is not what was measured.",
-    "format": "A file says two things, or what this version does not know; a report says another thing than run.json.",
+    "board": "The folder names a board that did not run, or a wrong kind of board.",
+    "verdict": "The verdict, a number or a dump is not the result of the run.",
+    "proof": "The proof claims more than its queries and answers show.",
+    "sources": "The named sources, compiler and flags give another program.",
+    "model": "Model, plan or vectors are not those of the run.",
+    "measurement": "A time, a statistic or an output was not measured.",
+    "format": "A file contradicts itself or has an unknown entry; a report differs from run.json.",
     "times": "The times of the run contradict each other.",
-    "signature": "The signature is not the laboratory's, or is of another run.",
+    "signature": "The signature is not from the laboratory, or belongs to another run.",
 }
 MODULES = (
     *(of_boards, of_results, of_proofs, of_sources),

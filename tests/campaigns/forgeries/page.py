@@ -12,27 +12,32 @@ from tests.campaigns.forgeries.forgeries import KINDS
 PAGE = ROOT / "docs" / "forgeries.md"
 INTRODUCTION = """# Which forged evidence is rejected
 
-A forgery is a run folder that claims something false. Each one below starts from a true run, which stands before it is
-changed. The forger is competent: after his change he makes the hashes of dumps, vectors and readings again, the list of
-files, `content_sha256` and the reports, and where it helps him also verdict and reason, all by this program's own code.
-Only a contradiction that is left can betray him.
+A forgery is a run folder that claims something false. Each forgery on this page changes a valid run. The forger is
+competent: after the change, this program's own code writes the hashes of dumps, vectors and readings again, the list
+of files, `content_sha256` and the reports, and, if it helps the forger, verdict and reason. Only a remaining
+contradiction can reveal the forgery.
 
-Each folder is given to `harness verify` and to `harness sign`, both with their defaults. `verify` has to end with exit
-code 1 (it does not stand) or 3 (it could not be checked); 2 says that run.json itself cannot be read. `sign` has to
-refuse. A claim that is only "not checked" while `verify` ends with 0 counts as a hole.
-[Check a run's evidence](check-evidence.md) explains the claims. This page is written by
-`python -m tests.campaigns.forgeries`.
-"""
-SIGNATURES = """Here the run is true and the envelope is not. `verify` is asked with `--key`, the public key of the
-laboratory. `sign` refuses an envelope of another run or of another form; where only the signatures are false it adds
-that of the laboratory, which is true.
-"""
-LIMITS = """## What only a signature is against
+`harness verify` and `harness sign` check each folder, both with their defaults:
 
-These forgeries contradict nothing. The forger has computed the right outputs, or times that nobody can measure again,
-and everything that follows from them. `harness verify` lets them stand, and `harness sign` would sign them: sign your
-own runs only, where they were made. With `--key`, `verify` rejects them, as the forger has not the laboratory's key.
-See [What is believed](check-evidence.md#what-is-believed) for the entries that are a run's word alone.
+- `verify` must end with exit code 1 (the evidence is false) or 3 (not checkable). Exit code 2 means that run.json
+  itself cannot be read.
+- `sign` must refuse.
+- A claim that is only "not checked" while `verify` ends with 0 counts as a hole.
+
+[Check and sign the evidence of a run](check-evidence.md) explains the claims. `python -m tests.campaigns.forgeries`
+wrote this page.
+"""
+SIGNATURES = """Here the run is valid and the envelope is false. `verify` gets `--key`, the public key of the
+laboratory. `sign` refuses an envelope of another run or of another form. If only the signatures are false, `sign`
+adds the signature of the laboratory, which is valid.
+"""
+LIMITS = """## Forgeries that only a signature reveals
+
+These forgeries contain no contradiction. The forger has computed the right outputs, or has changed times that cannot
+be measured again, and everything that follows from them. `harness verify` accepts them, and `harness sign` would sign
+them: sign only your own runs, on the machine where they were made. With `--key`, `verify` rejects them, because the
+forger does not have the key of the laboratory. See [What is believed](check-evidence.md#what-is-believed) for the
+entries that are taken on trust.
 """
 
 
