@@ -14,19 +14,21 @@ UNNOTICED, FOUND = "**unnoticed**", "found"
 
 INTRODUCTION = f"""# Wrong programs that no vector of a run shows
 
-The [mutants](mutation.md) compute something else whenever they run. The programs here compute the right result for
-almost everything that is asked of them: they are wrong only in some state, in some mode, on some thread, at some
-address or for some combination of inputs. Each was built in place of the right program and tried by the command
-[`harness prove`](prove-a-model.md) with {VECTORS:,} vectors and `--floats thresholds`, with every check of the command.
-The questions to the reference were left out, as their answers do not depend on the program.
+The [mutants](mutation.md) compute wrong results in every run. The programs on this page compute right results for
+almost all inputs: they are wrong only in some state, in some mode, on some thread, at some address or for some
+combination of inputs. Each was built in place of the right program and tested with the command [`harness
+prove`](prove-a-model.md) with {VECTORS:,} vectors and `--floats thresholds`, with every check of the command. The
+queries to the reference were left out, because their answers do not depend on the program.
 
-*Before* is revision {BEFORE}, where the proof had no checks of the program's structure, of state, of concurrency and of
-the floating-point environment. A program is *found* if the command does not end with `identical`. The last column says
-what found it: `run` (an activation of the run differs), the steps of the argument of which a claim does not hold,
-`trace`, or `refused` (the command ends with an error before a verdict). *Excluded* programs are not found; the proof
-states the assumption that they do not meet.
+- *before*: revision {BEFORE}, where the proof had no checks of the program's structure, of state, of concurrency and
+  of the floating-point environment.
+- *found*: the command does not end with `identical`.
+- *excluded*: the program is not found; the proof states the assumption that the program violates.
 
-This page is written by `python -m tests.campaigns.mutation --hidden`; the programs are in
+The last column has the check that found the program: `run` (an activation of the run differs), the steps of the
+argument with a claim that does not hold, `trace`, or `refused` (the command ends with an error before a verdict).
+
+`python -m tests.campaigns.mutation --hidden` wrote this page; the programs are in
 `tests/campaigns/mutation/hidden_programs.txt`.
 """
 

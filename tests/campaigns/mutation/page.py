@@ -17,79 +17,91 @@ BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 PAGE = ROOT / "docs" / "mutation.md"
 SAME, SENSELESS, EQUAL, HELD, NOTHING = "=", "-", "equal", "holds", ""
 
-INTRODUCTION = f"""# What finds a wrong program
+INTRODUCTION = f"""# Which checks find a wrong program
 
-Every mistake that is known of quantised networks, and some others, was built into the kernels, the constants or the
-schedule of an otherwise right program. Each such mutant was compiled for each of {len(NETWORKS)} small networks
-(those of accelerators for some of them),
-deployed on the board `host`, and tried as [`harness prove`](prove-a-model.md) tries a program: by the argument, and by
-a run of {VECTORS:,} seeded vectors with its diagnosis. This page is written by `python -m tests.campaigns.mutation`.
-Programs that are wrong only in some state, in some mode or on some thread have a
-[page of their own](mutation-hidden.md).
+A mutant is a program with one mistake in the kernels, the constants or the schedule. The mutants have every mistake
+that is known of quantised networks, and some others. Each was compiled for each of {len(NETWORKS)} small networks (on
+fewer for the targets of accelerators), deployed on the board `host`, and tested as [`harness
+prove`](prove-a-model.md) tests a program: with the argument, and with a run of {VECTORS:,} seeded vectors and its
+diagnosis. `python -m tests.campaigns.mutation` wrote this page. Programs that are wrong only in some state, in some
+mode or on some thread have [their own page](mutation-hidden.md).
 
-A mutant is found by the run if an activation differs, and by the proof if a claim does not hold. Its cause is named if
-the diagnosis lists it among the causes that explain all that differs, for every layer that is wrong itself; and it is
-named alone if for one of these layers there is no other. Where the run finds nothing, the proof diagnoses the end of a
-QGemm. Some mutants have no name that the diagnosis knows; it must not give them another.
+- *found by the run*: an activation differs.
+- *found by the proof*: a claim does not hold.
+- *cause named*: for every layer that is wrong itself, the diagnosis lists the cause among those that explain all
+  differences.
+- *named alone*: for one of these layers the diagnosis lists no other cause.
 
-Every reachable accumulator and every input pass through a mutant, so that one of which all claims hold is shown to be
-the same function, on that network. There are limits. Add is tried on samples, so that nothing is shown to be equal on
-the network of a residual expansion. All 2^32 inputs pass through those mutants only that change how inputs are rounded,
-through the others those inputs where the code changes. What a schedule does beside calling its stages, such as the
-mutants that fuse a sum with what comes before it, shows in whole runs alone; under delays they have {COMPOSED} vectors
-here.
+If the run finds nothing, the proof diagnoses the end of a QGemm. The diagnosis has no name for some mutants; it must
+not give them another name.
+
+Every reachable accumulator and every input pass through a mutant. If all claims hold, the mutant is therefore shown
+to be the same function on that network. Limitations:
+
+- Add is tested on samples, so no mutant is shown to be equal on the network of a residual expansion.
+- All 2^32 inputs pass only through mutants that change the rounding of inputs. Through the others pass those inputs
+  where the quantised value changes.
+- Only whole runs show the effects of a schedule other than calls of its stages, such as those of mutants that fuse a
+  sum with the operation before it. Under delays these runs have {COMPOSED} vectors here.
 """
-LEGEND = f"""In each cell: activations that differ in the run / steps of the
-[argument](prove-a-model.md#the-argument) of which a claim fails / whether the cause is named. `{EQUAL}`: all claims
-hold, it is the same function. `{HELD}`: all claims hold, some of them of samples. `{SAME}`: the compiler makes the same
-program as without the mutant. What a deleted barrier does to a run depends on which item is faster at that time; the
-proof slows each of them down in turn.
+LEGEND = f"""Each cell has: activations that differ in the run / steps of the
+[argument](prove-a-model.md#the-argument) with a claim that does not hold / whether the cause is named.
+
+- `{EQUAL}`: all claims hold: it is the same function.
+- `{HELD}`: all claims hold, some of them on samples.
+- `{SAME}`: the compiler makes the same program as without the mutant.
+
+The effect of a deleted barrier on a run depends on which item is faster at that time; the proof delays each item in
+turn.
 """
-GUARDS = f"""Before anything is claimed of a program, two guards have seen it. The build inspects the PTX, and refuses
-whatever is no operation of the specification, or not known; the program refuses to start on a GPU that fails its
-self-test, which calls the same functions. A mutant was tried past both all the same, to show what would find it if they
-did not: `{Guard.BUILD.value}` and `{Guard.START.value}` before a cell say that they had refused it,
-`{Guard.RUN.value}` that its run ended with an error. `{SAME}` is said of the network's own code: the self-test also has
-functions that the network does not call.
+GUARDS = f"""Two guards check a program before any claim about it. The build inspects the PTX and refuses operations
+that are unknown or not in the specification. The program refuses to start on a GPU that fails its self-test, which
+calls the same functions. Here every mutant was also tested without these guards, to show which check would find it
+without them. Before a cell, `{Guard.BUILD.value}` and `{Guard.START.value}` mean that build or self-test had refused
+the mutant, and `{Guard.RUN.value}` means that its run ended with an error. `{SAME}` is about the network's own code:
+the self-test also has functions that the network does not call.
 
-All kernels ran as host-simulation of CUDA: the text of the kernels, compiled by g++, behind the driver's interface. A
-thread there runs up to its next barrier before another begins. That shows what a deleted barrier can do, and always the
-same; the race itself is found by ThreadSanitizer in `tests/simulators/cuda`. What NVRTC makes of the text is
-computed in `tests/simulators/ptx`. Of those mutants only that change how inputs are rounded, not all 2^32 inputs pass,
-but those where the code changes.
+All kernels ran as host-simulation of CUDA: the source of the kernels, compiled by g++, with the interface of the
+driver. A simulated thread runs to its next barrier before another one starts. This shows one possible effect of a
+deleted barrier, always the same one. ThreadSanitizer finds the race itself in `tests/simulators/cuda`. The
+interpreter in `tests/simulators/ptx` executes the output of NVRTC. Not all 2^32 inputs pass through the mutants that
+change only the rounding of inputs: only inputs where the quantised value changes.
 """
 
-DOUBLE = f"""The core computes QuantizeLinear and QGemm, an item of target `c` everything else, and the mutants of that
-are those of target `c`. A core rounds by thresholds and has no floating point: what would go wrong in floating point
-was put into the place of the thresholds. The thresholds themselves are constants, which step 1 of the argument
-compares; a mutant whose other multipliers have the same thresholds is the same program. They are made for the
-accumulators that the right sums can reach, so that a wrong sum beyond those becomes a code that no formula gives, and
-the diagnosis then does not name the cause. Target `tiovx:mpu` has the same kernels, in the program's own process.
+DOUBLE = f"""The core computes QuantizeLinear and QGemm. An item of target `c` computes all other layers, and their
+mutants are those of target `c`. A core rounds with thresholds and has no floating point: mistakes of floating point
+were built into the thresholds. The thresholds themselves are constants, which step 1 of the argument compares. A
+mutant with other multipliers but the same thresholds is the same program. Thresholds are made for the accumulators
+that right sums can reach. A wrong sum outside this range becomes a value that no formula gives, and the diagnosis
+then does not name the cause. Target `tiovx:mpu` has the same kernels, in the program's own process.
 
-All kernels ran as host-simulation of TIOVX: their C text, compiled for this machine, under a double of the few
-functions of TIOVX that they use, on a thread that stands for the DSP. What only the compiler for the C7x reads, the
-loop over its VDOTP4SUBW, was not tried; the mutants of sums are changes of the loop in C. The build tries all
-thresholds on every accumulator that the right sums can reach: `{Guard.BUILD.value}` before a cell says that it had
-refused some, which were built in all the same. The double ends a program whose kernel touches what it has not mapped,
-or leaves it mapped, or does whatever else could go wrong on the DSP and not here: `{Guard.RUN.value}` says that the run
-ended so. As there are no activations then, none differs; every claim fails whose question to the kernel ends in the
-same way.
+All kernels ran as host-simulation of TIOVX: their C source, compiled for this machine, with a simulator of the few
+functions of TIOVX that they use, on a thread in place of the DSP. The loop over VDOTP4SUBW, which only the compiler
+for the C7x reads, was not tested; the mutants of sums change the loop in C. The build tests all thresholds on every
+accumulator that right sums can reach. `{Guard.BUILD.value}` before a cell means that it had refused some thresholds,
+which were built in anyway.
+
+The simulator ends a program if a kernel accesses memory that it has not mapped, leaves memory mapped, or makes
+another error that can fail on the DSP but not here. `{Guard.RUN.value}` means that the run ended in this way. Then
+there are no activations, and none differs; every claim fails whose query to the kernel ends in the same way.
 """
-FABRIC = f"""The fabric computes QGemm, an item of target `c` everything else, and the mutants of that are those of
-target `c`; so are those of a float32 output, whose accumulators the processor scales. A circuit rounds by thresholds
-and has no floating point: what would go wrong there in floating point was put into the place of the thresholds. These
-are constants, which the kernel tells and step 1 of the argument compares. As with those of a DSP, a wrong sum beyond
-all that a right one can reach becomes a code that no formula gives, and the diagnosis then does not name the cause.
+FABRIC = f"""The fabric computes QGemm. An item of target `c` computes all other layers, and their mutants are those
+of target `c`; so are the mutants of a float32 output, whose accumulators the processor scales. A circuit rounds with
+thresholds and has no floating point: mistakes of floating point were built into the thresholds. The thresholds are
+constants, which the kernel reports and step 1 of the argument compares. As on a DSP, a wrong sum outside the range of
+right sums becomes a value that no formula gives, and the diagnosis then does not name the cause.
 
-All kernels ran as host-simulation of Vitis HLS: their C++ text, compiled by g++, under a double of XRT. What Vitis
-makes of the text was not tried; it has to check that itself, by its own simulation and at its own timing. The program
-knows a kernel by the digest of its sources; a mutant claims that of the right one. The build tries all thresholds on
-every accumulator that the right sums can reach: `{Guard.BUILD.value}` before a cell says that it had refused some,
-which were built in all the same. The double ends a program that touches a buffer which a kernel has, reads what was
-not synchronised, or does whatever else could go wrong on the board and not here, and so does a stream of which too
-much or too little is read: `{Guard.RUN.value}` says that the run ended so. The network of a residual expansion is
-computed by four kernels, each of the others by one. A run asks for records of all activations; the proof asks for those
-of the last alone, too.
+All kernels ran as host-simulation of Vitis HLS: their C++ source, compiled by g++, with a simulator of XRT. The
+circuit that Vitis makes of the source was not tested; Vitis must check it with its own simulation and timing
+analysis. The program identifies a kernel by the digest of its sources; a mutant reports the digest of the right
+kernel. The build tests all thresholds on every accumulator that right sums can reach. `{Guard.BUILD.value}` before a
+cell means that it had refused some thresholds, which were built in anyway.
+
+The simulator ends a program that accesses a buffer while a kernel uses it, reads data that was not synchronised, or
+makes another error that can fail on the board but not here. It also ends a program that reads too much or too little
+from a stream. `{Guard.RUN.value}` means that the run ended in this way. Four kernels compute the network of a
+residual expansion; one kernel computes each other network. A run requests records of all activations; the proof also
+requests records of the last activation only.
 """
 ABOUT: Mapping[str, str] = {
     **dict.fromkeys(target_cuda.INJECTIONS, GUARDS),
