@@ -270,13 +270,13 @@ def _of_the_link(name: str, done: str, strike: Hand, mend: Callable[[Laboratory]
 
 
 def _of_the_program(name: str, done: str, strike: Hand, cause: str) -> Fault:
-    never, at = "it has ended", WITH_PROGRAM
+    never, at = "the program has ended", WITH_PROGRAM
     return Fault(name, done, strike, ["board"], cause, at, never, at, mend=_mend_way, environment=[SLOW])
 
 
 def _of_a_clock(whose: str, set_clock: Callable[[int], Hand], right: Callable[[Laboratory], object]) -> Iterator[Fault]:
     for words, offset_s in (("a day forth", DAY_S), ("a day back", -DAY_S)):
-        yield Fault(f"{whose} clock {words}", "the time of day is set", set_clock(offset_s), mend=right)
+        yield Fault(f"{whose} clock {words}", "the time of day is changed", set_clock(offset_s), mend=right)
 
 
 def _of_the_host(name: str, done: str, strike: Hand, *, tears: bool) -> Fault:
@@ -284,14 +284,21 @@ def _of_the_host(name: str, done: str, strike: Hand, *, tears: bool) -> Fault:
 
 
 FAULTS = (
-    _of_the_link("connection cut", "both ends are told", _cut, _mend_way),
+    _of_the_link("connection cut", "the connection is closed at both ends", _cut, _mend_way),
     Fault("link slow", "20 ms for every 8 KiB, in both directions", _slow, mend=_mend_way),
-    _of_the_link("link stalled", "nothing comes through, and nobody is told", _stall, _mend_way),
-    _of_the_link("board restarted", "`reboot -f`; it comes up again without what it had in memory", _reboot, _power_up),
-    _of_the_link("board without power", "nobody is told; it comes up again as above", _cut_power, _power_up),
+    _of_the_link("link stalled", "no data arrives, and neither end is notified", _stall, _mend_way),
+    _of_the_link(
+        "board restarted",
+        "`reboot -f`; the board starts again and has lost the content of its memory",
+        _reboot,
+        _power_up,
+    ),
+    _of_the_link(
+        "board without power", "neither end is notified; the board starts again as above", _cut_power, _power_up
+    ),
     Fault(
         "board's disk full",
-        "a file takes all that is free",
+        "a file takes all free space",
         _fill_board,
         ["board"],
         OF_A_DISK,
@@ -305,17 +312,17 @@ FAULTS = (
     *_of_a_clock("board's", _set_board_clock, _right_board_clock),
     Fault(
         "file damaged on the board",
-        "a byte of the vectors (execute) or of a dump (collect) is another",
+        "a byte of the vectors (execute) or of a dump (collect) is changed",
         _damage,
         ["board"],
         r"SHA-256",
         (Step.EXECUTE, Step.COLLECT),
-        "there is none, or it was looked at",
+        "the file does not exist, or was already checked",
         (Step.EXECUTE, Step.COLLECT),
     ),
     Fault(
         "bundle altered on the board",
-        "another bias, in a program that still gives the bundle's name (deploy: in the archive that was kept)",
+        "a changed bias, in a program that still reports the bundle's name (deploy: in the cached archive)",
         _alter_bundle,
         ["board"],
         r"was changed on the board while it was in use",
@@ -324,7 +331,7 @@ FAULTS = (
     ),
     Fault(
         "host's disk full",
-        "a file takes all that is free",
+        "a file takes all free space",
         _fill_host,
         ["tool"],
         OF_A_DISK,
@@ -333,11 +340,11 @@ FAULTS = (
         mend=_free_host,
     ),
     *_of_a_clock("host's", _set_host_clock, _right_host_clock),
-    Fault("two users at once", "another run of the same board is begun", lambda lab, _: lab.other_user()),
+    Fault("two users at once", "another run of the same board is started", lambda lab, _: lab.other_user()),
     _of_the_host("host's process killed", "SIGKILL", _kill_host, tears=False),
     _of_the_host(
         "host without power",
-        "and every file that was not synchronised with the disk is cut in half",
+        "also, every file that was not synchronised with the disk is cut in half",
         _cut_host_power,
         tears=True,
     ),

@@ -68,9 +68,9 @@ def page(cells: Sequence[Cell], untried: dict[str, str], when: str) -> str:
     wrong = [cell for cell in cells if cell.complaints]
     parts = [INTRODUCTION, f"{when} {_totals(cells, wrong)}\n"]
     parts += [_table(("fault", *Step), _rows(cells, untried)), LEGEND]
-    parts += ["## What was done, and what the user reads\n", "".join(_messages(cells))]
+    parts += ["## Faults and messages\n", "".join(_messages(cells))]
     if wrong:
-        parts += ["## What is wrong\n", "".join(map(_complaint, wrong))]
+        parts += ["## Failed conditions\n", "".join(map(_complaint, wrong))]
     return "\n".join([*parts, LIMITATIONS])
 
 
@@ -78,10 +78,10 @@ def _totals(cells: Sequence[Cell], wrong: Sequence[Cell]) -> str:
     ended, resumed = Counter(cell.first.verdict for cell in cells), sum(cell.resumed for cell in cells)
     longest_s = max((cell.free_s for cell in cells if cell.resumed), default=0.0)
     return (
-        f"{len(cells)} runs were disturbed: {ended[IDENTICAL]} went on to `{IDENTICAL}`, "
+        f"{len(cells)} runs were disturbed: {ended[IDENTICAL]} continued to `{IDENTICAL}`, "
         f"{ended[INCONCLUSIVE]} were `{INCONCLUSIVE}`, {ended[KILLED]} `{KILLED}`. "
-        f"{resumed} were resumed; each had left its board free {longest_s:.1f} s after the fault at the latest. "
-        f"Something is wrong with {len(wrong)} of them."
+        f"{resumed} were resumed; the board of each was free at most {longest_s:.1f} s after the fault. "
+        f"{len(wrong)} runs failed a condition."
     )
 
 
