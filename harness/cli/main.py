@@ -34,7 +34,8 @@ COMMANDS = (
 
 def _print_version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
     if wanted:
-        click.echo(f"harness {__version__}, revision {installation.revision() or 'unknown'}")
+        revision = installation.revision() or "unknown"
+        click.echo(f"harness {__version__}, revision {revision}, from {installation.PACKAGE}")
         context.exit()
 
 
@@ -50,7 +51,7 @@ def _print_version(context: click.Context, _option: click.Parameter, wanted: boo
     expose_value=False,
     is_eager=True,
     callback=_print_version,
-    help="Print version and revision.",
+    help="Print version, revision and folder.",
 )
 @common
 def cli() -> None:

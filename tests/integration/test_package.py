@@ -103,7 +103,7 @@ def test_a_wheel_has_all_files_of_the_program(wheel: Path) -> None:
 
 def test_the_first_commands_of_a_new_user(installed: Path, tmp_path: Path, short_revision: str) -> None:
     told = harness(installed, tmp_path, "--version")
-    assert told.stdout == f"harness 0.1.0, revision {short_revision}\n"
+    assert told.stdout == f"harness 0.1.0, revision {short_revision}, from {installed}/harness\n"
     created = harness(installed, tmp_path, "init", "lab")
     assert created.returncode == 0, created.stderr
     lab = tmp_path / "lab"
@@ -122,7 +122,8 @@ def test_a_changed_installed_file_changes_the_revision(installed: Path, tmp_path
     copy = shutil.copytree(installed, tmp_path / "copy")
     kernel = copy / "harness" / "share" / "kernels" / "program" / "clock.c"
     kernel.write_text(kernel.read_text() + "\n")
-    assert harness(copy, tmp_path, "--version").stdout == f"harness 0.1.0, revision {short_revision}-dirty\n"
+    told = harness(copy, tmp_path, "--version").stdout
+    assert told == f"harness 0.1.0, revision {short_revision}-dirty, from {copy}/harness\n"
 
 
 def test_a_new_model_needs_a_lab(installed: Path, tmp_path: Path) -> None:
@@ -184,3 +185,43 @@ def test_an_empty_environment_gets_what_the_wheel_needs(wheel: Path, tmp_path: P
     command = "harness init lab && cd lab && harness run --board host --model acas_coc --vectors 500"
     done = subprocess.run(["sh", "-c", command], cwd=tmp_path, env=environment, check=False)
     assert done.returncode == 0
+
+
+def test_the_tutorial_shows_what_its_commands_print(installed: Path, tmp_path: Path) -> None:
+    """All commands of the page run in a shell, as a user of the wheel has them; numbers and times may be others."""
+    program = shutil.copytree(installed, tmp_path / "installed")
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin" / "harness"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m harness "$@"\n')
+    command.chmod(0o755)
+    environment = os.environ | {
+        "PYTHONPATH": str(program),
+        "PATH": f"{command.parent}:{os.environ['PATH']}",
+        "BROWSER": "true",
+        "HARNESS_CACHE": str(installed.parent / "cache"),
+        "KERNELS": str(program / "harness/share/kernels"),
+    }
+    page = (ROOT / "docs" / "tutorial.md").read_text()
+    steps = re.findall(r"(?m)^    \$ (.*)\n((?:    (?!\$ ).*\n)*)", page)
+    assert len(steps) == 12
+    folder, codes = tmp_path, []
+    for line, shown in steps:
+        if line.startswith("cd "):
+            folder /= line.removeprefix("cd ")
+            continue
+        done = subprocess.run(
+            ["sh", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, check=False
+        )
+        codes.append(done.returncode)
+        said = iter([normal(said) for said in (done.stdout + done.stderr).splitlines()])
+        for expected in filter(None, map(normal, shown.splitlines())):
+            pattern = ".*".join(map(re.escape, expected.split("...")))
+            assert any(re.fullmatch(pattern, found) for found in said), (
+                f"{line}: {expected}\n{done.stdout}{done.stderr}"
+            )
+    assert codes == [0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]
+
+
+def normal(line: str) -> str:
+    """A line with one blank between words, without rules of tables, and with 0 for every number."""
+    return re.sub(r"[0-9][0-9,.]*", "0", " ".join(line.replace("─", "").split()))
