@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from harness.nightly.campaign import Campaign, Holder
     from harness.nightly.job_commands import Comparable
     from harness.nightly.matrix import Taken, Wanted
+    from harness.nightly.notify import Notify
     from harness.nightly.process_pool import Children
     from harness.nightly.record import Action, Night
     from harness.nightly.schedule import Rules
@@ -124,6 +125,8 @@ def nightly(
         with _read(file, commands, workspace) as asked, alone(workspace.runs, console.note) as lock:
             night = _choose(asked.wanted, workspace, console, new=new, only_resume=only_resume)
             ended = night and _carry_out(night, asked, workspace, console, lock)
+            if ended:
+                _notify(asked.wanted.notify, ended, workspace, console)
     except OSError as error:
         kept = "the night is kept: mend it, then the same command goes on"
         hint = kept if night else "nothing was begun: mend its rights or free its disk; --runs names another folder"
@@ -143,6 +146,19 @@ def _make_way(junit_file: Path) -> None:
         raise RequestError(f"--junit {junit_file}: {error.strerror}", "give another path") from error
     if not junit_file.parent.is_dir():
         raise RequestError(f"--junit {junit_file}: there is no folder {junit_file.parent}", "make it first")
+
+
+def _notify(wanted: Notify, night: Night, workspace: Workspace, console: Console) -> None:
+    """Send the notification about a night that changed something; a failure changes no exit code."""
+    from harness.nightly import notify
+
+    if not (wanted.webhook or wanted.email) or (content := notify.message(night, workspace.runs)) is None:
+        return
+    failed = notify.send(wanted, content)
+    for line in failed:
+        console.note(f"warning: no notification by {line}; the night itself is complete")
+    if not failed:
+        console.note(f"notified {', '.join(notify.receivers(wanted))}")
 
 
 def _tell(night: Night, junit_file: Path | None, console: Console) -> int:
@@ -196,6 +212,7 @@ def show(file: Path, commands: Commands, workspace: Workspace, console: Console)
     table = Table("turn", "entry", "expected", "limit", box=SIMPLE_HEAD, pad_edge=False)
     for turn, entry in enumerate(order, start=1):
         table.add_row(str(turn), Text(clean(entry.key)), entry.expect, duration(entry.limit_s))
+    _show_notification(wanted.notify, workspace, console)
     boards = {entry.board: places[entry.board] for entry in order}
     until = f", nothing begins after {wanted.until}" if wanted.until else ""
     rules = f"at most {wanted.parallel} at once, at most {retries(wanted.retries)} of failed infrastructure{until}"
@@ -203,6 +220,19 @@ def show(file: Path, commands: Commands, workspace: Workspace, console: Console)
     console.show(*(Text(f"{' and '.join(names)} are one machine: one after the other") for names in _same(boards)))
     console.document({"order": [entry.key for entry in order], "boards": len(boards), "one": list(_same(boards))})
     return EXIT_DONE
+
+
+def _show_notification(wanted: Notify, workspace: Workspace, console: Console) -> None:
+    """Show the notification about the last night that has ended, and its receivers; nothing is sent."""
+    from harness.nightly import notify
+    from harness.nightly.previous_nights import Past
+
+    if not (names := notify.receivers(wanted)):
+        return
+    console.note(f"after a night with changes, a notification is sent to {', '.join(names)}")
+    ended = [night for night in Past.read(workspace.runs).nights if night.ended_s is not None]
+    if ended and (content := notify.message(ended[-1], workspace.runs)):
+        console.note(f"that about night {ended[-1].name} would be:\n{content['text']}")
 
 
 def _same(places: Mapping[str, str]) -> Iterator[list[str]]:

@@ -9,7 +9,7 @@ import re
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
@@ -18,6 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from harness.core import strict_yaml
 from harness.core.errors import HarnessError, RequestError
 from harness.core.outcome import Outcome
+from harness.nightly.notify import Notify
 from harness.nightly.record import Action, Entry
 
 EXAMPLE = "docs/run-every-night.md has an example"
@@ -55,6 +56,7 @@ class Wanted:
     until: str
     parallel: int
     retries: int
+    notify: Notify = field(default_factory=Notify)
 
 
 class Checker(Protocol):
@@ -83,7 +85,7 @@ def read(path: Path, commands: Mapping[Action, Taken], checker: Checker) -> Want
         raise _explain(error, path, lines) from error
     entries = tuple(_entries(asked, _Source(path, lines), commands, checker))
     sha256 = hashlib.sha256(content.encode()).hexdigest()
-    return Wanted(path, sha256, entries, asked.until or "", asked.parallel, asked.retries)
+    return Wanted(path, sha256, entries, asked.until or "", asked.parallel, asked.retries, asked.notify)
 
 
 def _content(path: Path) -> str:
@@ -144,6 +146,7 @@ class _File(BaseModel):
     until: Annotated[str | None, BeforeValidator(_time_of_day)] = None
     parallel: int = Field(default=4, ge=1, le=1000)
     retries: int = Field(default=1, ge=0, le=100)
+    notify: Notify = Notify()
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def cell(**changes: str) -> str:
         ("", "n.yaml", "expected a mapping", ""),
         ("parallel: 2\n", "n.yaml", "'matrices' is missing", ""),
         ("matrices: []\n", "n.yaml:1", "at least 1 item", ""),
-        ("matrixes: []\n", "n.yaml:1", "unknown key 'matrixes'", "valid choices: matrices, parallel, retries, until"),
+        ("matrixes: []\n", "n.yaml:1", "unknown key 'matrixes'", "matrices, notify, parallel, retries, until"),
         (GOOD + "retries: -1\n", "n.yaml:4", "greater than or equal to 0", ""),
         (GOOD + "retries: 1\nretries: 2\n", "n.yaml:5", "'retries' is given twice, first in line 4", ""),
         (GOOD + "until: 22:00\n", "n.yaml:4", 'in quotes, such as "06:00", found 1320', ""),
