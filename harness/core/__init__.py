@@ -1,4 +1,4 @@
-"""Errors, text, safe I/O, console and subprocesses: what every package needs.
+"""Errors, text, safe I/O, console and subprocesses, for every package.
 
 Imports no other package.
 """

@@ -1,4 +1,4 @@
-"""The type of arrays of any element type and shape, and the memory for those of one step of the work."""
+"""The type of arrays of any element type and shape, and the memory budget for the arrays of one step."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from harness.core import strict_json
 from harness.core.errors import HarnessError
 from harness.core.safe_io import visible
 
-WIDE = 90  # columns of a terminal: fewer have no room for a bar and a rate
+WIDE = 90  # columns of a terminal: a narrower one has no room for a bar and a rate
 
 
 def _per_second(task: Task) -> float | None:
@@ -71,7 +71,7 @@ class ProgressBar:
     task: Any
 
     def advance(self, amount: int) -> None:
-        """Move on by `amount`."""
+        """Advance by `amount`."""
         self.progress.advance(self.task, amount)
 
 
@@ -89,7 +89,7 @@ class _Console(RichConsole):
 
 @dataclass(frozen=True)
 class _LossyStream:
-    """A stream of notes: when it cannot be written any more, the work continues."""
+    """A stream of notes: the work continues if it can no longer be written."""
 
     stream: TextIO
 
@@ -121,18 +121,18 @@ def abandon(*streams: TextIO) -> None:
 def _console(stream: TextIO) -> RichConsole:
     """Return a console on `stream`; a file or a pipe has no width, so tables get enough not to break their cells.
 
-    What the encoding of the stream has not, as µ in some locales, is written out as Python would.
+    Characters that the stream's encoding lacks, such as µ in some locales, are escaped as in Python.
     """
     if isinstance(stream, TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
     file = cast(TextIO, _LossyStream(stream)) if stream is sys.stderr else stream
-    # Brackets and colons in a name are part of it, no markup.
+    # Brackets and colons in a name are part of it, not markup.
     return _Console(file=file, highlight=False, markup=False, emoji=False, width=None if stream.isatty() else 140)
 
 
 @dataclass(frozen=True)
 class Console:
-    """Output of a command; with `as_json` standard output has one JSON document and nothing else."""
+    """Output of a command; with `as_json`, standard output contains exactly one JSON document."""
 
     out: RichConsole
     err: RichConsole

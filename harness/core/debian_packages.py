@@ -1,7 +1,7 @@
-"""Debian's arm64 packages, for the guest of the emulated boards and to build for boards, fetched without root rights.
+"""Debian's arm64 packages for emulated boards and cross compilation, fetched without root privileges.
 
-apt works in a root of its own, with an empty list of installed packages: nothing is installed, no foreign architecture
-is added.  Mirror, keys and proxies are those of this machine's apt, so packages are verified as for this machine.
+apt works in its own root with an empty list of installed packages: it installs nothing and adds no foreign
+architecture.  Mirror, keys and proxies are those of this machine's apt, so packages are verified as for this machine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 APT = Path("/etc/apt")
 LONGEST_S = 1800.0  # of one call, which may have to fetch 50 MB
 
-# Read after this machine's settings, which may hook scripts of its own to an update and prefer other versions.
+# Read after this machine's settings, which may attach scripts to an update and prefer other versions.
 SETTINGS = """\
 APT::Architecture "arm64";
 APT::Architectures "arm64";
@@ -44,7 +44,7 @@ Dir::Etc::preferencesparts "/dev/null";
 #clear APT::Update::Post-Invoke-Success;
 """
 
-# The Debian package that brings each tool that the harness may miss.
+# The Debian package of each tool that may be missing.
 PACKAGES = {
     "gcc": "gcc g++ libc6-dev",
     "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross",
@@ -62,7 +62,7 @@ class Packages:
 
 @dataclass(frozen=True)
 class _Apt:
-    """apt in a root of its own, that fetches `purpose`, as messages call it."""
+    """apt in its own root; `purpose` names the packages in messages."""
 
     root: Path
     purpose: str
@@ -75,16 +75,16 @@ class _Apt:
         except ToolError as error:
             raise ToolError(
                 f"cannot fetch {self.purpose}: {error.message}",
-                "can this machine reach the Debian mirror of its apt (try: apt-get update)? another one is named by "
-                f"{MIRROR}=URL, its release by {SUITE} (default: {DEFAULT_SUITE})",
+                "check that this machine reaches its Debian mirror (try: apt-get update); "
+                f"{MIRROR}=URL selects another mirror, {SUITE} its release (default: {DEFAULT_SUITE})",
             ) from error
 
 
 def fetch(wanted: Sequence[str], meta: str, folder: Path, notify: Callable[[str], None]) -> Packages:
-    """Return the packages `wanted` with the libraries that they need, and those that the metapackage `meta` depends on.
+    """Return the packages `wanted` with their libraries, and the dependencies of the metapackage `meta`.
 
-    They are kept in `folder`: only the first call needs the network.  Not for several processes at once.
-    ToolError, with what to do, if they cannot be had.
+    They are kept in `folder`: only the first call needs the network.  Not safe for concurrent processes.
+    ToolError with a hint if they cannot be fetched.
     """
 
     def names(apt: _Apt) -> Sequence[str]:
@@ -145,7 +145,7 @@ def _with_libraries(apt: _Apt, wanted: Sequence[str], meta: str) -> Sequence[str
 
 
 def run_tool(command: Sequence[str], cwd: Path | None = None) -> str:
-    """Run `command` and return its output; raise ToolError with its last words if it is missing, fails or hangs."""
+    """Run `command` and return its output; raise ToolError with its last output if it is missing, fails or hangs."""
     try:
         done = subprocess.run(
             command,
@@ -173,13 +173,13 @@ def run_tool(command: Sequence[str], cwd: Path | None = None) -> str:
 def sources(apt: Path = APT) -> str:
     """Return Debian's archives for arm64, in the format of apt's *.sources files.
 
-    Those that this machine's apt uses, or the mirror that the environment names.  ToolError if there is neither.
+    They are those of this machine's apt, or the mirror that the environment names.  ToolError if there is neither.
     """
     mirror = os.environ.get(MIRROR)
     entries = [_mirror(mirror)] if mirror else [entry for entry in _configured(apt) if _is_debian(entry)]
     if not entries:
         raise ToolError(
-            "this machine's apt does not use Debian's packages: none for arm64 can be fetched",
+            "this machine's apt does not use Debian's packages, so arm64 packages cannot be fetched",
             f"set {MIRROR} to the URL of a Debian mirror (and {SUITE}, default: {DEFAULT_SUITE}); "
             "needs: sudo apt-get install debian-archive-keyring",
         )
@@ -251,6 +251,6 @@ def _for_arm64(entry: Mapping[str, str]) -> Iterable[tuple[str, str]]:
 
 
 def install_command(*tools: str) -> str:
-    """Return the exact line that brings `tools` on Debian and Ubuntu."""
+    """Return the command that installs `tools` on Debian and Ubuntu."""
     packages = " ".join(PACKAGES.get(tool, tool) for tool in tools)
     return f"sudo apt-get install --no-install-recommends {packages}"

@@ -23,14 +23,14 @@ BELIEVED = "believed"
 Content: TypeAlias = "Mapping[str, Any] | Entries"
 """The JSON object of a document, or its model."""
 Number: TypeAlias = int | float
-"""A number of JSON; an integer stays one, as 1 and 1.0 are other bytes."""
+"""A number of JSON; an integer stays an integer, because 1 and 1.0 are different bytes."""
 
 
 @dataclass(frozen=True)
 class CheckedBy:
     """The annotation of an entry: the claim of `harness verify` that checks it and all entries below it.
 
-    BELIEVED is for an entry that is the run's word alone; a nested annotation is more exact.  `keys` are the claims for
+    BELIEVED is for an entry that is taken on trust.  A nested annotation takes precedence.  `keys` are the claims for
     single keys of a mapping.
     """
 
@@ -50,10 +50,10 @@ class Entries(BaseModel):
 
     @classmethod
     def view(cls, content: Any) -> Self:
-        """Return the object without checking it: for readers of damaged documents, and of those of earlier versions.
+        """Return the object without checking it, for readers of damaged documents and of earlier versions.
 
-        An entry that is missing has its default; without one, it raises AttributeError when it is read.  Entries that
-        the model does not have are left out.  A value that is no JSON object is returned unchanged.
+        A missing entry has its default; without a default, reading it raises AttributeError.  Entries that the model
+        does not have are omitted.  A value that is not a JSON object is returned unchanged.
         """
         if not isinstance(content, Mapping):
             found: Self = content
@@ -62,18 +62,18 @@ class Entries(BaseModel):
         return cls.model_construct(None, **dict(content) | seen)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the entries as JSON types; those that were not set are left out."""
+        """Return the entries as JSON types; entries that were not set are omitted."""
         return self.model_dump(by_alias=True, exclude_unset=True, warnings=False)  # a view contains anything
 
 
 class Document(Entries):
-    """A JSON file; `number` is that of its `schema`, None if it has no such entry, as its form has never changed."""
+    """A JSON file; `number` is its `schema` number, None if it has no such entry because its form never changed."""
 
     number: ClassVar[int | None] = None
 
     @classmethod
     def converted(cls, content: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return in the form of `number` what an earlier version wrote: the one converter of a document."""
+        """Convert a document of an earlier version to the form of `number`."""
         return content
 
     @classmethod
@@ -83,7 +83,7 @@ class Document(Entries):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Return the document in a file; RequestError names file, entry and reason if it is no such document."""
+        """Return the document in a file; RequestError names file, entry and reason if it is not such a document."""
         try:
             return cls.from_json(cls._current(read_document(path)))
         except ValidationError as error:
@@ -91,7 +91,7 @@ class Document(Entries):
             reason = f"{'.'.join(map(str, wrong['loc'])) or path.name}: {wrong['msg']}"
         except (OSError, ValueError) as error:
             reason = str(error)
-        hint = "get the file again from where it came, or repeat the command that wrote it"
+        hint = "copy the file again from its source, or repeat the command that wrote it"
         raise RequestError(f"{path}: cannot be read: {reason}", hint)
 
     @classmethod
@@ -108,7 +108,7 @@ class Document(Entries):
 
 
 def write_json(path: Path, document: Content) -> None:
-    """Write `document` so that `path` holds all of it or is as before, also after a power cut."""
+    """Write `document` atomically: after a power cut, `path` contains all of it or is unchanged."""
     content = document.to_json() if isinstance(document, Entries) else document
     with durable(path) as file:
         file.write(f"{strict_json.text(content)}\n".encode())
@@ -116,7 +116,7 @@ def write_json(path: Path, document: Content) -> None:
 
 @contextmanager
 def durable(path: Path) -> Iterator[BinaryIO]:
-    """Provide a file that becomes `path` when it is completely on disk; if the block fails, `path` is unchanged."""
+    """Provide a file that replaces `path` once it is completely on disk; if the block fails, `path` is unchanged."""
     part = path.with_name(f"{path.name}.part")
     try:
         with part.open("wb") as file:
@@ -125,13 +125,13 @@ def durable(path: Path) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         part.replace(path)
     except BaseException:
-        with suppress(OSError):  # a disk that refuses this, too, has raised the first error
+        with suppress(OSError):  # the same disk error has been raised already
             part.unlink(missing_ok=True)
         raise
 
 
 def json_schema(model: type[Document]) -> str:
-    """Return the JSON Schema of a document, as the text of a file; without descriptions, which are docstrings."""
+    """Return the JSON Schema of a document as the text of a file, without descriptions (the docstrings)."""
     found = {"$schema": "https://json-schema.org/draft/2020-12/schema"} | model.model_json_schema()
     for each in (found, *found.get("$defs", {}).values()):
         each.pop("description", None)

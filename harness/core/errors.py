@@ -1,4 +1,4 @@
-"""The three ways to fail, each with a hint for the user and an exit code.
+"""The three kinds of failure, each with a hint for the user and an exit code.
 
 A command ends with 0 (identical / done), 1 (differs / regressed), 2 (the request is wrong) or
 3 (infrastructure: board, network, tool, reference host).  Everything else is a bug in the harness and ends with 4.
@@ -18,9 +18,9 @@ EXIT_BUG = 4
 
 
 class HarnessError(Exception):
-    """A failure that the user can act on: what is wrong, and a hint that says what to do.
+    """A failure that the user can act on: the problem, and a hint that proposes an action.
 
-    `run` is the folder of the unfinished run that it ended, if there is one.
+    `run` is the folder of the unfinished run that the failure ended, if there is one.
     """
 
     exit_code = EXIT_INFRASTRUCTURE
@@ -38,37 +38,37 @@ class HarnessError(Exception):
 
 
 class RequestError(HarnessError):
-    """The request is wrong: usage, profile, model or vectors."""
+    """An invalid request: usage, profile, model or vectors."""
 
     exit_code = EXIT_REQUEST
 
 
 class InfrastructureError(HarnessError):
-    """A part that the result depends on failed: the verdict is `inconclusive`."""
+    """A failed part that the result depends on: the verdict is `inconclusive`."""
 
     part = "infrastructure"
 
 
 class BoardError(InfrastructureError):
-    """The board, or the program on it, failed."""
+    """A failure of the board, or of the program on it."""
 
     part = "board"
 
 
 class ConnectionFailed(InfrastructureError):
-    """The way to the board failed: address, host key, credentials, a cut connection."""
+    """A failed connection to the board: address, host key, credentials, an interrupted connection."""
 
     part = "network"
 
 
 class ToolError(InfrastructureError):
-    """A tool of this machine failed: a compiler, the emulator."""
+    """A failed tool of this machine: a compiler, the emulator."""
 
     part = "tool"
 
 
 class ReferenceFailed(InfrastructureError):
-    """The reference cannot be trusted on this machine."""
+    """A reference that cannot be trusted on this machine."""
 
     part = "reference"
 

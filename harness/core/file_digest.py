@@ -1,7 +1,7 @@
-"""SHA-256 of large files, computed once: a compiler of 180 MB is hashed at its first use, not at every run.
+"""SHA-256 of large files, computed once: a compiler of 180 MB is hashed at its first use, not in every run.
 
-A file counts as unchanged if its path, size, inode, time of modification and time of status change are.  Only the
-system sets the last one, so that a file that was replaced under an old date is hashed again.
+A file counts as unchanged if its path, size, inode, modification time and status-change time are unchanged.  Only the
+system sets the status-change time, so a file that was replaced with an old date is hashed again.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-SMALL = 1 << 20  # bytes: hashed faster than looked up
+SMALL = 1 << 20  # bytes: hashing these is faster than a look-up
 
 
 def of_file(path: Path, cache: Path) -> str:
-    """Return the SHA-256 of a file; `cache` is the folder where those of large files are kept."""
+    """Return the SHA-256 of a file; the folder `cache` keeps those of large files."""
     status = path.stat()
     if status.st_size < SMALL:
         return hashlib.sha256(path.read_bytes()).hexdigest()
@@ -28,7 +28,7 @@ def of_file(path: Path, cache: Path) -> str:
             return str(known)
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
-    with suppress(OSError):  # a cache that cannot be written costs time only
+    with suppress(OSError):  # without a writable cache, the file is hashed again
         place.parent.mkdir(parents=True, exist_ok=True)
         temporary = place.with_suffix(f".{os.getpid()}")
         temporary.write_text(json.dumps([state, found]))

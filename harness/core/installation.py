@@ -22,14 +22,14 @@ SOURCES = ("harness", "kernels", "simulators")  # folders of the checkout from w
 BOARDS_FILE = "boards.yaml"
 REVISION_FILE = "revision"
 CHANGED = "-dirty"
-GIT_TIMEOUT_S = 60.0  # a remote disk, or a program named in git's settings, may not answer
+GIT_TIMEOUT_S = 60.0  # a remote disk, or a program named in git's settings, may hang
 
 
 def git(*arguments: str) -> bytes | None:
-    """Return git's output in this checkout; None if this is none, or if git fails, hangs or is missing.
+    """Return git's output in this checkout; None without a checkout, or if git fails, hangs or is missing.
 
-    Other repositories are not asked: neither one that contains this installation, nor one that a git hook names by
-    environment variables.
+    Other repositories are ignored: one that contains this installation, and one that a git hook names in environment
+    variables.
     """
     environment = dict(os.environ)
     if environment.get("GIT_WORK_TREE") != str(ROOT):
@@ -47,7 +47,7 @@ def git(*arguments: str) -> bytes | None:
 def revision() -> str | None:
     """Return the commit of this program, marked `-dirty` if files differ from it; None if it is unknown.
 
-    A new file below `SOURCES` that git does not know is a difference too: it can be part of a bundle.
+    An untracked file below `SOURCES` is a difference too, because it can be part of a bundle.
     """
     if IS_WHEEL:
         return _wheel_revision()
@@ -67,7 +67,7 @@ def _wheel_revision() -> str | None:
 
 
 def _is_as_built() -> bool:
-    """Return whether the installed files have the hashes that the wheel's RECORD states, and there are no others."""
+    """Return whether the installed files are exactly those of the wheel's RECORD, with the hashes stated there."""
     try:
         files = metadata.distribution("harness").files or []
     except metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Signals that stop a command, and how it says so."""
+"""Signals that stop a command, and the messages about them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def interrupt(number: int) -> KeyboardInterrupt:
 
 
 def reason(error: BaseException) -> str:
-    """Return why something stopped; Python's own handler of Ctrl-C raises KeyboardInterrupt without a text."""
+    """Return the reason of a stop; Python's own handler of Ctrl-C raises KeyboardInterrupt without a text."""
     if isinstance(error, KeyboardInterrupt):
         return str(error) or REASONS[signal.SIGINT]
     return str(error) or type(error).__name__

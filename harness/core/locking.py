@@ -1,4 +1,4 @@
-"""Locks of the kernel (flock): they end with their holder, however that ends."""
+"""Kernel locks (flock): the kernel releases them when their holder ends, even if it is killed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import IO
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Hold the lock file `path` alone for the time of the block; waits for its holder."""
+    """Hold an exclusive lock on the file `path` during the block; wait for the current holder."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -1,6 +1,6 @@
 """Outcomes of a campaign's entries: the terms of all tables, reports and exit codes.
 
-A wrong result and a failed part are never shown as each other, and neither is what was never begun.
+A wrong result, a failed part and an entry that was never started are always distinguished.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PARTS = ("board", "network", "tool", "reference")
 
 
 class Outcome(StrEnum):
-    """A verdict of `run.json`, or why there is none."""
+    """A verdict of `run.json`, or the reason for a missing verdict."""
 
     IDENTICAL = "identical"
     MEASURED = "measured"
@@ -32,7 +32,7 @@ class Outcome(StrEnum):
 
     @property
     def final(self) -> bool:
-        """Return whether the outcome is a property of the program on the board; such an entry is not tried again."""
+        """Return whether the outcome is a property of the program on the board; such an entry is not retried."""
         return self not in {Outcome.INCONCLUSIVE, Outcome.NOT_RUN}
 
     @property
@@ -45,7 +45,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Ending:
-    """An outcome with its reason; `part` (of PARTS) is what failed where it is inconclusive, or else empty."""
+    """An outcome with its reason; `part` (of PARTS) is the failed part of an inconclusive outcome, otherwise empty."""
 
     outcome: Outcome
     reason: str

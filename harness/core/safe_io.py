@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from harness.core.arrays import Array
 
-LARGEST_DOCUMENT = 64 << 20  # bytes of a JSON file that is read
+LARGEST_DOCUMENT = 64 << 20  # bytes; larger JSON files are rejected
 
-# What is no part of a text: controls but for tab and the end of a line, of which a terminal takes some as orders; lone
-# surrogates and U+FFFE, U+FFFF, which UTF-8 or XML 1.0 cannot hold; what turns the direction of its neighbours
-# (Unicode's Bidi_Control), and could show a reader the characters in another order.
+# Characters that are unsafe to display: controls other than tab and line feed, some of which a terminal executes; lone
+# surrogates and U+FFFE, U+FFFF, which UTF-8 or XML 1.0 cannot represent; Unicode's Bidi_Control characters, which
+# could display the text in another order.
 _NO_TEXT = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
@@ -36,22 +36,22 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """Read the JSON object of a file, see `parse_json`; OSError for other files, ValueError for too large ones."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:  # no wait for a pipe
+    """Read the JSON object of a file, see `parse_json`; OSError if it cannot be read, ValueError if it is too large."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:  # do not wait for a pipe
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_DOCUMENT:
-            raise ValueError(f"{path.name} is no file of at most {LARGEST_DOCUMENT >> 20} MiB")
+            raise ValueError(f"{path.name} is not a file of at most {LARGEST_DOCUMENT >> 20} MiB")
         content = file.read()
     document = parse_json(content)
     if not isinstance(document, dict):
-        raise ValueError(f"{path.name} is no object")  # noqa: TRY004 - what the file is, not what was given
+        raise ValueError(f"{path.name} is not a JSON object")  # noqa: TRY004 - about the file, not about an argument
     return document
 
 
 def require_keys(document: Any, known: Iterable[str], where: str, *, needed: Iterable[str] = ()) -> dict[str, Any]:
     """Return the JSON object `document`; ValueError, which names `where`, for unknown and missing `needed` keys."""
     if not isinstance(document, dict):
-        raise ValueError(f"{where} is no JSON object")  # noqa: TRY004 - what the document is, not what was given
+        raise ValueError(f"{where} is not a JSON object")  # noqa: TRY004 - about the document, not about an argument
     valid = tuple(known)
     if unknown := [key for key in document if key not in valid]:
         raise ValueError(
@@ -66,40 +66,40 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         twice = next(key for index, (key, _) in enumerate(pairs) if key in dict(pairs[:index]))
-        raise ValueError(f"{twice!r} stands twice in it")
+        raise ValueError(f"the key {twice!r} is repeated")
     return found
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"{constant} is not a number of JSON")
 
 
 def load_array(path: Path) -> Array:
-    """Map the array of a .npy file into memory; OSError if it cannot be read, ValueError for any other content."""
-    from numpy.lib.format import open_memmap  # commands that read none should not pay for it
+    """Map the array of a .npy file into memory; OSError if it cannot be read, ValueError if it is not a .npy file."""
+    from numpy.lib.format import open_memmap  # imported here: commands that read no arrays start faster
 
     try:
         found: Array = open_memmap(path, mode="r")
     except (ArithmeticError, EOFError, MemoryError, RecursionError, SyntaxError, TokenError, TypeError) as error:
-        raise ValueError(f"its header is none: {error}") from error
+        raise ValueError(f"its header is invalid: {error}") from error
     return found
 
 
 def visible(text: str) -> str:
-    """Return the text with unsafe characters escaped as in Python, so that nothing is lost, as in a log."""
+    """Escape unsafe characters as in Python; nothing is lost, as a log requires."""
     return _NO_TEXT.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def clean(text: str) -> str:
-    """Return the text without what is no part of one: where it is to be read."""
+    """Strip characters that are unsafe to display."""
     return _NO_TEXT.sub("", text)
 
 
 def one_line(words: object, longest: int) -> str:
-    """Return another user's words as part of a message: `clean`, on one line, at most `longest` characters."""
+    """Return another user's text for use in a message: `clean`, on one line, at most `longest` characters."""
     return clean(" ".join(str(words).split())).strip()[:longest]
 
 
 def has_controls(text: str) -> bool:
-    """Return whether a text has control characters; a name, path, address or command has none, CR excepted."""
+    """Return whether a text has control characters other than CR; names, paths, addresses, commands have none."""
     return _NO_TEXT.search(text.replace("\r", "")) is not None

@@ -1,4 +1,4 @@
-"""JSON as every program reads it: NaN and the infinities, which it has not, are texts."""
+"""Standard JSON: NaN and the infinities, which JSON lacks, are written as strings."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ NAMES = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}  # as Python and 
 
 
 def text(document: Mapping[str, Any]) -> str:
-    """Return the document, see `spelled`; TypeError for what is no value of JSON."""
+    """Return the document, see `spelled`; TypeError for a value that JSON lacks."""
     return json.dumps(spelled(document), indent=1, allow_nan=False)
 
 
 def spelled(value: Any) -> Any:
-    """Return the value with each number that JSON has not as its name, `NaN`, `Infinity` or `-Infinity`."""
+    """Return the value with each number that JSON lacks as a string: `NaN`, `Infinity` or `-Infinity`."""
     if isinstance(value, Mapping):
         return {key: spelled(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -25,5 +25,5 @@ def spelled(value: Any) -> Any:
 
 
 def number(value: float | str) -> float:
-    """Return a number that `spelled` may have made a text of; ValueError for another text."""
+    """Return a number, also from a string that `spelled` made of it; ValueError for another string."""
     return float(value) if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""YAML, read safely and strictly: every mistake is an error of the text, with its line."""
+"""Strict and safe YAML: every mistake is an error with its line."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from harness.core.safe_io import has_controls, one_line
 
 DEEPEST = 200  # brackets in brackets
 ENDLESS = "brackets in brackets without end"
-LONGEST_INTEGER_BITS = 64  # Python shows none that is very long
+LONGEST_INTEGER_BITS = 64  # Python refuses to print longer integers
 LONGEST_SHOWN = 80  # characters of a line
-MOST_MERGED = 10_000  # keys; merged into each other, a few lines of YAML can have more than fit into any memory
+MOST_MERGED = 10_000  # keys: a few lines of YAML that merge each other can need more memory than any machine has
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is given twice, of which YAML would keep the last, and tells of every value where it is.
+    """A loader that records the line of every value, and refuses a repeated key, of which YAML would keep the last.
 
-    Also refused is what no name, path, address or command has: control characters, which YAML has escapes for.
+    It also refuses control characters, which YAML can escape but no name, path, address or command contains.
     """
 
     def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
@@ -41,23 +41,23 @@ class _Loader(yaml.SafeLoader):
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
             value = super().construct_object(node, deep)
-        except (ValueError, LookupError, AttributeError) as error:  # such as of the date 2020-13-45
-            raise ConstructorError(None, None, "no value of its type", node.start_mark) from error
+        except (ValueError, LookupError, AttributeError) as error:  # for example for the date 2020-13-45
+            raise ConstructorError(None, None, "not a valid value of its type", node.start_mark) from error
         if isinstance(value, int) and value.bit_length() > LONGEST_INTEGER_BITS:
-            raise ConstructorError(None, None, "a number of too many digits", node.start_mark)
+            raise ConstructorError(None, None, "a number with too many digits", node.start_mark)
         return value
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: list[Any] = []  # a key may be a list, which no set takes
+        seen: list[Any] = []  # a key may be a list, which is not hashable
         for key, _ in node.value:
             if key.value in seen:
-                raise ConstructorError(None, None, f"{key.value} is given twice", key.start_mark)
+                raise ConstructorError(None, None, f"the key {key.value} is repeated", key.start_mark)
             seen.append(key.value)
         return super().construct_mapping(node, deep)
 
 
 def load(text: str, path: Path) -> Any:
-    """Return the document in `text`, the content of `path`; RequestError if it is no document."""
+    """Return the document in `text`, the content of `path`; RequestError if it is invalid."""
     if _depth(text) > DEEPEST:
         raise RequestError(f"{path}: not valid YAML: {ENDLESS}")
     try:
@@ -94,11 +94,11 @@ def _depth(text: str) -> int:
 def lines(text: str, path: Path) -> dict[tuple[str, ...], int]:
     """Return the line of every key of the document in `text`, the content of `path`; empty for other text.
 
-    The first line is 1, an element of a list has its index as key.  RequestError where a key is given twice, of which
-    YAML would keep the last.
+    The first line is 1; the key of a list element is its index.  RequestError for a repeated key, of which YAML would
+    keep the last.
     """
     if _depth(text) > DEEPEST:
-        return {}  # `load` says why
+        return {}  # see `load`
     try:
         placed = list(_lines(yaml.compose(text, Loader=yaml.SafeLoader), (), set()))
     except (yaml.YAMLError, RecursionError):
@@ -107,14 +107,14 @@ def lines(text: str, path: Path) -> dict[tuple[str, ...], int]:
     for keys, line in placed:
         if keys in found:
             raise RequestError(
-                f"{path}:{line}: {'.'.join(keys)!r} is given twice, first in line {found[keys]}", "keep one of them"
+                f"{path}:{line}: {'.'.join(keys)!r} is repeated, first in line {found[keys]}", "keep one of them"
             )
         found[keys] = line
     return found
 
 
 def _lines(node: yaml.Node | None, at: tuple[str, ...], seen: set[yaml.Node]) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield every key path of the document with its line, from 1 on; what an alias repeats is left out."""
+    """Yield every key path of the document with its line, from 1 on; repetitions by an alias are omitted."""
     if node is None or node in seen:
         return
     seen.add(node)

@@ -1,4 +1,4 @@
-"""A tool of this machine that works for minutes or hours: its words in a log, progress told, an end in any case."""
+"""Tools of this machine that run for minutes or hours: output to a log, progress reports, a time limit."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ REACH_COMPILERS = {
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A command, and the words about it: what is going on (`building`), what may fail (`the build`), what helps then.
+    """A command and its texts: the activity (`building`), its noun (`the build`), a hint for failures.
 
-    `environment` is what differs from this process's, of which REACH_COMPILERS are left out.  Every `tell_every_s`
-    somebody hears of it.
+    `environment` is added to this process's environment, from which REACH_COMPILERS are removed.  Progress is reported
+    every `tell_every_s`.
     """
 
     command: Sequence[str]
@@ -51,7 +51,7 @@ class ToolCall:
 
 @dataclass
 class _Heard:
-    """Output of the tool: number of lines, and the last lines that are not empty."""
+    """Output of the tool: the number of lines and the last non-empty lines."""
 
     lines: int = 0
     part: bytes = b""
@@ -72,9 +72,9 @@ class _Heard:
 
 
 def run(call: ToolCall, notify: Notify) -> None:
-    """Run it to its end; ToolError if there is no such program, if it fails, or if it outlasts `timeout_s`.
+    """Run the command to its end; ToolError if the program is missing, fails, or runs longer than `timeout_s`.
 
-    The program, and all that it started, is ended in the last case, and when this process is interrupted.
+    The program and all processes that it started are killed after a timeout and when this process is interrupted.
     """
     started_s = told_s = time.monotonic()
     heard = _Heard()
@@ -88,19 +88,19 @@ def run(call: ToolCall, notify: Notify) -> None:
                 if now_s - started_s > call.timeout_s:
                     raise ToolError(
                         f"{call.noun} did not end within {call.timeout_s:g} s and was stopped",
-                        f"its log shows where it was: {call.log}",
+                        f"see its log: {call.log}",
                     )
                 if now_s - told_s > call.tell_every_s:
                     told_s = now_s
                     notify(_progress(call, heard, now_s - started_s))
-        finally:  # an interrupt of ours does not reach the program's own session
+        finally:  # an interrupt of this process does not reach the program's own session
             _end(process)
     heard.end()
     if process.returncode != 0:
         said = " / ".join(heard.last) or "it said nothing"
         raise ToolError(
             f"{call.noun} failed, exit status {process.returncode}: {said}",
-            call.if_failed or f"all that it said is in {call.log}",
+            call.if_failed or f"its complete output is in {call.log}",
         )
 
 
@@ -122,7 +122,7 @@ def _start(call: ToolCall) -> subprocess.Popen[bytes]:
 def _output(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
     """Yield the output of the program as it arrives, and empty chunks while the program is silent.
 
-    It ends with the program, because a background process may keep the output open for ever.
+    It ends with the program, because a background process may keep the output open forever.
     """
     stream = _stdout(process)
     while True:
@@ -132,7 +132,7 @@ def _output(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
         yield chunk
         if not chunk and ended:
             return
-        if not chunk and ready:  # it has closed its output, and ends or works on
+        if not chunk and ready:  # it has closed its output, and ends or continues
             with suppress(subprocess.TimeoutExpired):
                 process.wait(POLL_S)
 
@@ -144,13 +144,13 @@ def _stdout(process: subprocess.Popen[bytes]) -> IO[bytes]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the program and everything that it started, if it still runs."""
+    """Kill the program and all processes that it started, if it still runs."""
     stream = _stdout(process)
     if process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        # Those of its children that write to the same stream are gone when that ends.
+        # Children that write to the same stream have ended when the stream ends.
         while select.select([stream], [], [], POLL_S)[0] and os.read(stream.fileno(), 1 << 16):
             pass
     stream.close()

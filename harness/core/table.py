@@ -14,8 +14,8 @@ from rich.measure import Measurement
 from rich.table import Column
 from rich.table import Table as RichTable
 
-NUMBER = re.compile(r"[-+±(]?[0-9]\S{0,39}")  # or a name that begins with a date
-SHORTEST_TEXT = 8  # characters of a word to which a column can be narrowed
+NUMBER = re.compile(r"[-+±(]?[0-9]\S{0,39}")  # or a name that starts with a date
+SHORTEST_TEXT = 8  # characters: the minimum width of a column with words
 UNLIMITED = 100_000
 
 
@@ -48,14 +48,14 @@ class Table(RichTable):
 
 
 def _measured(table: RichTable, console: RichConsole, options: ConsoleOptions) -> int:
-    """Return the width of a table that is not limited."""
+    """Return the width of a table without a limit."""
     return Measurement.get(console, options.update(max_width=UNLIMITED), table).maximum
 
 
 def fitted(natural: Sequence[int], least: Sequence[int], budget: int) -> list[int]:
-    """Return widths of at most `budget` characters in all: the widest columns are narrowed first, none below `least`.
+    """Return column widths with a sum of at most `budget`: the widest are narrowed first, each at least `least`.
 
-    The sum is greater than `budget` if that of `least` is.
+    The sum exceeds `budget` if the sum of `least` does.
     """
     level = max(natural)
     while level and sum(_width(*column, level) for column in zip(natural, least, strict=True)) > budget:
@@ -73,7 +73,7 @@ def _lines(column: Column) -> Iterator[str]:
 
 
 def _least(column: Column) -> int:
-    """Return the width of the longest number, or of the beginning of a word."""
+    """Return the width of the longest number, or of the start of a word."""
     lengths = (
         cell_len(word) if NUMBER.fullmatch(word) else min(cell_len(word), SHORTEST_TEXT)
         for line in _lines(column)

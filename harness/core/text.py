@@ -1,4 +1,4 @@
-"""Numbers as people write them, the same in every message, table and page."""
+"""Numbers and durations for display, in the same form in every message, table and page."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ CUT = " [...] "
 
 
 def duration(seconds: float) -> str:
-    """Return a span of time in its two largest units, as 7.2s, 3m 20s, 30m, 1h 05m, 8h: a night's file takes it so.
+    """Return a duration in its two largest units, as a night's file accepts it: 7.2s, 3m 20s, 30m, 1h 05m, 8h.
 
-    Measured times have their own, `harness.core.time_units.duration`: they need digits, these need none.
+    For measured times, use `harness.core.time_units.duration`, which keeps more digits.
     """
     whole = round(seconds)
     if whole < 60:
@@ -29,7 +29,7 @@ def retries(count: int) -> str:
 
 
 def shortened(text: str, most: int = 300) -> str:
-    """Return a text of at most `most` characters, without its middle if it is longer."""
+    """Shorten a text to at most `most` characters by removing its middle."""
     if len(text) <= most:
         return text
     half = (most - len(CUT)) // 2

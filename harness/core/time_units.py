@@ -1,4 +1,4 @@
-"""Measured times as people read them: units and digits."""
+"""Measured times for display: units and digits."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Unit:
     nanoseconds: float
 
     def text(self, time_ns: float | None) -> str:
-        """Return a time in this unit, without its name; empty where there is none.
+        """Return a time in this unit without its name; empty for no time.
 
-        To a thousandth, of ns to a tenth, which is left out of a time that was read whole.
+        It has three decimals, one for ns, none for a whole number of ns.
         """
         if time_ns is None:
             return ""

@@ -182,7 +182,7 @@ def _signature(document: Any) -> Signature:
 
 def _require_keys(document: Any, known: set[str], needed: set[str]) -> None:
     if not isinstance(document, dict):
-        raise TypeError(f"{str(document)[:40]!r} is no object")
+        raise TypeError(f"{str(document)[:40]!r} is not a JSON object")
     if unknown := document.keys() - known:
         raise ValueError(f"unknown key {min(unknown)!r}")
     if missing := needed - document.keys():

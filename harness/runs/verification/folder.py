@@ -61,9 +61,7 @@ def read(path: Path) -> Evidence | None:
     try:
         return Evidence(path, read_document(path / RUN))
     except (OSError, ValueError) as error:
-        raise RequestError(
-            f"{path / RUN}: cannot be read: {error}", "get the folder again from where it came"
-        ) from error
+        raise RequestError(f"{path / RUN}: cannot be read: {error}", "copy the folder again from its source") from error
 
 
 def how_to_finish(path: Path) -> str:

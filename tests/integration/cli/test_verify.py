@@ -657,11 +657,11 @@ def test_a_run_json_that_is_no_file_or_says_a_thing_twice_is_refused(
     copy = Path(shutil.copytree(identical, tmp_path / "copy"))
     written = (copy / "run.json").read_text()
     (copy / "run.json").write_text(written.replace("{", '{"verdict": "differs",', 1))
-    with pytest.raises(RequestError, match="'verdict' stands twice"):
+    with pytest.raises(RequestError, match="'verdict' is repeated"):
         user.here("verify", str(copy), *QUICK)
     (copy / "run.json").unlink()
     os.mkfifo(copy / "run.json")
-    with pytest.raises(RequestError, match="is no file of at most 64 MiB"):
+    with pytest.raises(RequestError, match="is not a file of at most 64 MiB"):
         user.here("verify", str(copy), *QUICK)
 
 

@@ -194,7 +194,7 @@ LOCAL: Mapping[str, Forgery] = {
         lambda folder: write_json(folder / "proof.json", {"holds": True, "board": XAVIER.document()}),
         "run.json and proof.json name different boards",
     ),
-    "key twice": Forgery(add_text("boards/00000.json", "{", '{"kind": "hardware",'), "'kind' stands twice"),
+    "key twice": Forgery(add_text("boards/00000.json", "{", '{"kind": "hardware",'), "'kind' is repeated"),
     "unknown key": Forgery(note("00000", approved=True), "boards/00000.json has unknown keys: 'approved'"),
     "unknown key of the request": Forgery(
         lambda folder: change(folder / "request.json", lambda asked: asked.update(approved=True)),

@@ -149,7 +149,7 @@ def test_a_document_that_says_a_thing_twice_is_refused(tmp_path: Path) -> None:
     for read in (folder.read_request, lambda: list(folder.chunks())):
         with pytest.raises(RequestError):
             read()
-    with pytest.raises(ValueError, match="'holds' stands twice"):
+    with pytest.raises(ValueError, match="'holds' is repeated"):
         folder.read_proof()
 
 
@@ -191,7 +191,7 @@ def test_attempts_are_told_with_what_stopped_them(tmp_path: Path) -> None:
         ("7", "is no event of a run"),
         ('{"stopped": "now"}', "is no event of a run"),
         ('{"began": "now", "approved": true}', "is no event of a run"),
-        ('{"began": "now", "began": "then"}', "'began' stands twice"),
+        ('{"began": "now", "began": "then"}', "'began' is repeated"),
         ("[" * 100_000, "nested too deep"),
     ],
 )

@@ -150,7 +150,7 @@ def test_a_good_verdict_that_its_own_document_contradicts_is_not_believed(tmp_pa
 def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
     text = json.dumps(run_document("xavier", "m"))
     found = read(write(tmp_path / "run", text.replace("{", '{"verdict": "differs", ', 1)))
-    assert (found.verdict, "'verdict' stands twice" in found.reason) == ("unreadable", True)
+    assert (found.verdict, "'verdict' is repeated" in found.reason) == ("unreadable", True)
 
 
 def test_the_document_of_another_run_behind_a_link_is_none(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_a_pipe_and_a_huge_file_stop_nobody(tmp_path: Path) -> None:
     with (tmp_path / "huge" / "run.json").open("wb") as file:
         file.truncate(LARGEST_DOCUMENT + 1)
     for name in ("pipe", "huge"):
-        assert read(tmp_path / name).reason.startswith("ValueError: run.json is no file of at most 64 MiB")
+        assert read(tmp_path / name).reason.startswith("ValueError: run.json is not a file of at most 64 MiB")
 
 
 def unfinished(folder: Path) -> RunFolder:

@@ -251,12 +251,12 @@ def test_an_edit_that_changes_what_is_computed_is_refused(
 @pytest.mark.parametrize(
     ("block", "message"),
     [
-        ("17\nblock: 18", "block is given twice"),
-        ("2020-13-45", "no value of its type"),
-        ("!!int ''", "no value of its type"),
-        ("!!bool maybe", "no value of its type"),
-        ("!!timestamp now", "no value of its type"),
-        ("9" * 5000, "no value of its type"),
+        ("17\nblock: 18", "the key block is repeated"),
+        ("2020-13-45", "not a valid value of its type"),
+        ("!!int ''", "not a valid value of its type"),
+        ("!!bool maybe", "not a valid value of its type"),
+        ("!!timestamp now", "not a valid value of its type"),
+        ("9" * 5000, "not a valid value of its type"),
         ("[" * 3000, "brackets in brackets without end"),
     ],
     ids=["twice", "date", "int", "bool", "timestamp", "digits", "depth"],
