@@ -1,4 +1,4 @@
-"""Deploy a bundle, run a chunk of vectors, fetch dumps, ask single stages.
+"""Deploying a bundle, running a chunk of vectors, fetching dumps, querying single stages.
 
-The board is not trusted: hashes and lengths of everything that it sends are checked.
+The board is not trusted: hashes and lengths of all its data are checked.
 """

@@ -1,4 +1,4 @@
-"""The .npy form that board and host share, byte for byte: one fixed header, then the rows.
+"""The .npy format of dumps, byte for byte the same on board and host: one fixed header, then the rows.
 
 Dumps come from a board and are not trusted: shape and type are known beforehand, so a dump is accepted only if
 its header is exactly the expected one and its length fits.
@@ -61,7 +61,9 @@ def read_array(path: Path, dtype: np.dtype[Any], shape: tuple[int, int], expecte
         raise BoardError(f"{path.name}: {length} bytes came from the board, expected {expected}")
     content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != expected_sha256:
-        raise BoardError(f"{path.name}: what arrived does not have the SHA-256 that the board computed", "run it again")
+        raise BoardError(
+            f"{path.name}: the received file does not have the SHA-256 that the board computed", "run it again"
+        )
     if content[:HEADER_BYTES] != header(dtype, *shape):
         raise BoardError(
             f"{path.name}: the dump's header is not that of {dtype} {shape}",

@@ -19,7 +19,7 @@ EXCEPTION_FLAGS = {"MXCSR": 0x3F, "FPCR": 0}
 
 @dataclass(frozen=True, order=True)
 class FpEnvironment:
-    """The control register of an item's thread, when it started and before it ended."""
+    """The control register of an item's thread, after its start and before its end."""
 
     item: str
     register: str
@@ -35,7 +35,7 @@ class FpEnvironment:
 
 
 def parse(reported: Any) -> list[FpEnvironment]:
-    """Return what a program reports of each item; BoardError if it is missing, damaged or not the standard."""
+    """Return the reported environment of each item; BoardError if it is missing, damaged or not the standard one."""
     try:
         found = [FpEnvironment(**item) for item in reported]
         wrong = [each for each in found if not each.is_standard]

@@ -1,4 +1,4 @@
-"""The parts of a deployed program, asked one by one: its constants, and its stages with inputs of the host's choice."""
+"""Queries of single parts of a deployed program: its constants, and its stages with inputs from the host."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Launched:
 
 @dataclass(frozen=True)
 class Probe:
-    """A deployed program, the options that follow from its plan, and a folder of this machine for what travels.
+    """A deployed program, the options that follow from its plan, and a local folder for transferred files.
 
-    Every method raises BoardError if the program fails or what it says cannot be had whole.
+    Every method raises BoardError if the program fails or its answer is incomplete.
     """
 
     deployed: Deployed
@@ -46,7 +46,7 @@ class Probe:
     scratch: Path
 
     def tables(self, tables: Sequence[Table]) -> list[Array]:
-        """Return the content of these tables, (rows, columns) each, of their types."""
+        """Return the content of these tables, (rows, columns) each, in their types."""
         if self._run("--tables") != (len(tables), len(tables)):
             raise BoardError("the program on the board has other tables than its target generated")
         return self.read_tables(tables)
@@ -63,9 +63,9 @@ class Probe:
         return hashes_of(self.deployed.board, [self._out / f"{stage.name}.npy"], size)[0]
 
     def launch(self, task: Task, vectors: Array, options: Sequence[str], wanted: Sequence[Task], size: int) -> Launched:
-        """Pass `vectors`, uint8 (n, bytes), through the launch that starts with `task`; return the program's answer.
+        """Pass `vectors`, uint8 (n, bytes), through the launch that starts with `task`; return the answer.
 
-        The answer has the SHA-256 of what each of the tasks `wanted` has written, `size` bytes together.
+        The answer has the SHA-256 of the output of each task in `wanted`; all outputs have `size` bytes together.
         """
         answer = self._ask("--task", task.name, *options, vectors=vectors)
         _require_all(answer.get("vectors"), len(vectors))
@@ -85,7 +85,7 @@ class Probe:
         )
 
     def steps(self, stage: Stage, sweep: Sweep) -> tuple[Steps, Sweep]:
-        """Return the steps of a sweep through a stage of 4-byte inputs and 1-byte outputs, and how far it went.
+        """Return the steps of a sweep through a stage of 4-byte inputs and 1-byte outputs, and the swept length.
 
         The program ends a sweep early when the outputs change too often for a monotone stage.
         """
@@ -97,7 +97,7 @@ class Probe:
         return done.within(steps), done
 
     def sweep_sha256(self, stage: Stage, sweep: Sweep) -> str:
-        """Return the SHA-256 of the file with all outputs of a sweep through a stage, a shorter column running on."""
+        """Return the SHA-256 of the file with all outputs of a sweep; a shorter column continues past its end."""
         _require_all(self._sweep(stage, sweep)[0], sweep.vectors)
         size = sweep.vectors * stage.output_width * stage.output_dtype.itemsize
         return hashes_of(self.deployed.board, [self._out / f"{stage.name}.npy"], size)[0]
@@ -131,7 +131,7 @@ class Probe:
         return program.run_program(self.deployed, words, self.timeout_s)
 
     def _fetch(self, files: Sequence[tuple[str, np.dtype[Any], tuple[int, int]]]) -> list[Array]:
-        """Return the arrays that the program has written, each by its name, type and shape (rows, width)."""
+        """Return the arrays that the program wrote, each given by name, type and shape (rows, width)."""
         return program.fetch_arrays(
             self.deployed.board, [(self._out / f"{name}.npy", dtype, shape) for name, dtype, shape in files]
         )

@@ -1,9 +1,9 @@
-"""Deploy a bundle, run it chunk by chunk, collect the dumps.
+"""Deploying a bundle, running it chunk by chunk, collecting the dumps.
 
-The board is not trusted: every file of the bundle is hashed there before it runs, the program must call itself by
-the bundle's hash, and every dump must have the length and hash that it should have.
+The board is not trusted: every file of the bundle is hashed there before it runs, the program must report the bundle's
+hash, and every dump must have the expected length and hash.
 
-Other users of the board cannot exchange a file between the check of its hash and its use: each attempt unpacks the
+Other users of the board cannot replace a file between the check of its hash and its use: each attempt unpacks the
 bundle into a new folder that only this user can enter, below the work folder that `harness.boards.work_folder` checks.
 """
 
@@ -42,7 +42,7 @@ DEPLOYMENT_OPTIONS = ("--dump", "last", "--time", "network")
 """Options of a program whose layers are not dumped, as `harness measure` uses them."""
 
 ARCHIVE = "bundle.tar"
-KEPT = 3  # exit status of UNPACK where the archive is not there, or is another
+KEPT = 3  # exit status of UNPACK if the archive is missing or differs
 
 # $1: the folder of the attempt, $2: the archive that is kept for later attempts, $3: its SHA-256, $4...: the files in
 # it.  If the attempt's folder is missing, create it with a copy of the kept archive, which no other process has open.
@@ -60,7 +60,7 @@ found=$(sha256sum <"$archive") || exit
 tar -xf "$archive" -C "$run/bundle" && mv -f "$archive" "$kept" && cd "$run/bundle" && sha256sum -- "$@"
 """
 
-# $1: what the folders of a run begin with.  The shell's `read` leaves out the NUL between two arguments.
+# $1: the common prefix of the folders of a run.  The shell's `read` omits the NUL between two arguments.
 FORGET = r"""
 for process in /proc/[0-9]*; do
     read -r arguments <"$process/cmdline"
@@ -73,10 +73,10 @@ rm -rf -- "$1".*
 
 @dataclass(frozen=True)
 class Deployed:
-    """A bundle on a board, checked, in the folder of one attempt at a run; `command` starts its program.
+    """A checked bundle on a board, in the folder of one attempt at a run; `command` starts its program.
 
-    `files` are the bundle's, by their paths on the board, each with its SHA-256; all have `size` bytes.
-    `fp_environments` collects what the program has reported of its threads, whenever it computed something.
+    `files` maps the paths of the bundle's files on the board to their SHA-256; together they have `size` bytes.
+    `fp_environments` collects the environments that the program reported after each computation.
     """
 
     board: Board
@@ -93,7 +93,7 @@ class Deployed:
 class Executed:
     """One chunk as computed on the board: its folder there, and the SHA-256 of every layer's dump by index.
 
-    `answer` is what the program reported, `deployed` what the last layer gave in deployment mode, if it was asked for.
+    `answer` is the program's report, `deployed` the last layer's dump in deployment mode, if requested.
     """
 
     out: PurePosixPath
@@ -112,11 +112,11 @@ class ExecutedAlone:
 
 
 def deploy(board: Board, bundle: Bundle, work: PurePosixPath, run: str) -> Deployed:
-    """Unpack the bundle in a folder of its own, check every hash on the board, shake hands with the program.
+    """Unpack the bundle in its own folder, check every hash on the board, check the program's first answer.
 
-    `work` is the folder on the board that `reach` gives, `run` a name for this run in it.  Every attempt at it has a
-    folder of its own: the program of one that lost its board may still write.
-    BoardError if a hash is wrong or the program is not the bundle's.
+    `work` is the folder on the board that `reach` returns, `run` a name for this run in it.  Every attempt has its own
+    folder, because the program of an attempt that lost its board may still write.
+    BoardError if a hash is wrong or the program does not belong to the bundle.
     """
     run_folder = work / "runs" / f"{run}.{secrets.token_hex(4)}"
     folder = run_folder / "bundle"
@@ -125,7 +125,7 @@ def deploy(board: Board, bundle: Bundle, work: PurePosixPath, run: str) -> Deplo
         command = start_command(folder, stand_ins=any(path.startswith(f"{STAND_INS}/") for path in bundle.files))
         _shake_hands(board, command, bundle.sha256)
     except BoardError:
-        with suppress(InfrastructureError):  # a part of it is useless, and may fill the disk
+        with suppress(InfrastructureError):  # an incomplete copy is useless and may fill the disk
             board.run(["rm", "-rf", str(run_folder)], COMMAND_TIMEOUT_S)
         raise
     files = {str(folder / path): sha256 for path, sha256 in bundle.files.items()}
@@ -134,20 +134,20 @@ def deploy(board: Board, bundle: Bundle, work: PurePosixPath, run: str) -> Deplo
 
 
 def forget(board: Board, work: PurePosixPath, run: str) -> None:
-    """Remove what attempts at the run have left on the board, and end a program of theirs that still works there."""
+    """Remove the files of all attempts at the run from the board, and kill their programs that still run."""
     board.run(["sh", "-c", FORGET, "sh", str(work / "runs" / run)], COMMAND_TIMEOUT_S)
 
 
 def start_command(folder: PurePosixPath, *, stand_ins: bool) -> tuple[str, ...]:
-    """Return the command of the bundle in `folder`, with the path of its stand-ins for libraries, if any."""
+    """Return the command of the bundle in `folder`, with the path of its stand-in libraries, if any."""
     libraries = ("env", f"LD_LIBRARY_PATH={folder / STAND_INS}") if stand_ins else ()
     return (*libraries, str(folder / PROGRAM))
 
 
 def _unpacked(board: Board, bundle: Bundle, work: PurePosixPath, run_folder: PurePosixPath) -> dict[str, str]:
-    """Unpack the bundle into the folder of the attempt; return the SHA-256 of its files as computed there, by path.
+    """Unpack the bundle into the folder of the attempt; return the SHA-256 that the board computed, by path.
 
-    One archive for all files: a round trip for each takes longer than the bytes.
+    One archive contains all files, because a round trip per file takes longer than the transfer.
     """
     kept = work / "bundles" / f"{bundle.sha256[:16]}.tar"
     with tempfile.TemporaryDirectory() as scratch:
@@ -160,14 +160,14 @@ def _unpacked(board: Board, bundle: Bundle, work: PurePosixPath, run_folder: Pur
             board.put(archive, run_folder / ARCHIVE)
             done = board.run(script, timeout_s)
     if done.status == KEPT:
-        raise BoardError(f"{run_folder / ARCHIVE} on the board is not what was sent", DAMAGED)
+        raise BoardError(f"{run_folder / ARCHIVE} on the board differs from the archive that was sent", DAMAGED)
     if done.status != 0:
         raise _failed("unpacking the bundle", done)
     return parse_hashes(done)
 
 
 def _pack(bundle: Bundle, archive: Path) -> None:
-    """Write the files of the bundle as an archive that is a function of their contents alone."""
+    """Write the files of the bundle as an archive that depends only on their contents."""
 
     def anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:
         info.uid = info.gid = 0
@@ -231,10 +231,10 @@ def execute_chunk(
 ) -> Executed:
     """Run the program over `count` vectors of the .npy file `vectors`, all layers dumped and hashed on the board.
 
-    The dumps stay in the folder of `slot` (of SLOTS) until that is used again: one chunk can be collected while the
-    next is executed.  With `deployment` the program runs once more, in deployment mode: it dumps the last layer alone
-    and measures times.  BoardError if the program fails, is killed or outlasts `timeout_s`, a dump is missing, or the
-    program or the vectors are not those that were sent.
+    The dumps stay in the folder of `slot` (of SLOTS) until the slot is used again: one chunk can be collected while
+    the next is executed.  With `deployment`, the program runs again in deployment mode: it dumps only the last layer
+    and measures times.  BoardError if the program fails, is killed or runs longer than `timeout_s`, if a dump is
+    missing, or if the program or the vectors are not those that were sent.
     """
     there, out = deployed.run_folder / f"vectors{slot}.npy", out_folder(deployed.run_folder, slot)
     deployed.board.put(vectors, there)
@@ -267,7 +267,7 @@ def _require_unchanged(found: Mapping[str, str], expected: Mapping[str, str]) ->
             raise BoardError(
                 f"{path} was changed on the board while it was in use: its SHA-256 is {found.get(path, 'missing')} "
                 f"now, and was {sha256}",
-                "who else works there, or is its disk failing? what it has computed since does not count: start again",
+                "check for other users of the board and for a failing disk, then start the run again",
             )
 
 
@@ -276,12 +276,12 @@ def size_of(board: Board, path: PurePosixPath) -> int:
     done = board.run(["wc", "-c", str(path)], COMMAND_TIMEOUT_S)
     count = _text(done.stdout).partition(" ")[0]
     if done.status != 0 or not re.fullmatch("[0-9]{1,18}", count):
-        raise BoardError(f"the board does not tell the size of {path}: {_tail(done)}")
+        raise BoardError(f"the board does not report the size of {path}: {_tail(done)}")
     return int(count)
 
 
 def fetch_arrays(board: Board, files: Sequence[tuple[PurePosixPath, np.dtype[Any], tuple[int, int]]]) -> list[Array]:
-    """Return arrays that the program has just written, each by its path, type and shape (rows, width).
+    """Return arrays that the program has just written, each given by path, type and shape (rows, width).
 
     BoardError if one is missing, or has not the length, header and SHA-256 that it should have.
     """
@@ -303,13 +303,15 @@ def fetch_whole(board: Board, path: PurePosixPath, to: Path, largest: int | None
         raise BoardError(f"{path} has {size} bytes, at most {largest} were expected")
     board.get(path, to, size)
     if _sha256(to) != sha256:
-        raise BoardError(f"{path} changed on its way from the board", "run again; see the network and the disks")
+        raise BoardError(
+            f"{path} was changed during the transfer from the board", "run again; check the network and the disks"
+        )
 
 
 def run_program(deployed: Deployed, arguments: Sequence[str], timeout_s: float) -> dict[str, Any]:
     """Run the deployed program to its end and return its last line.
 
-    BoardError if it fails, is killed or outlasts `timeout_s`, or if that line does not say that its work is done.
+    BoardError if it fails, is killed or runs longer than `timeout_s`, or if that line does not report completion.
     """
     done = deployed.board.run([*deployed.command, *arguments], timeout_s)
     if done.status != 0:
@@ -319,7 +321,7 @@ def run_program(deployed: Deployed, arguments: Sequence[str], timeout_s: float) 
     if answer.get("done") is not True or answer.get("bundle") != deployed.sha256:
         raise BoardError(
             f"the program on the board did not finish its work: {_tail(done)}",
-            f"its last line must say so, and name bundle {deployed.sha256}",
+            f"its last line must report completion and name bundle {deployed.sha256}",
         )
     if "vectors" in answer:
         deployed.fp_environments.update(fp_environment.parse(answer.get("fp_environment")))
@@ -327,7 +329,7 @@ def run_program(deployed: Deployed, arguments: Sequence[str], timeout_s: float) 
 
 
 def faultless(answer: Mapping[str, Any]) -> str:
-    """Return the fault that the program found in itself; empty if there is none.  BoardError without an answer."""
+    """Return the fault that the program reports about itself; empty without a fault.  BoardError without an answer."""
     fault = answer.get("fault")
     if not isinstance(fault, str):
         raise BoardError(f"the program on the board reports {fault!r} as its fault")
@@ -339,14 +341,14 @@ def _hint(done: Completed) -> str:
     if b"No space left" in done.stderr:
         return "free space on the board, or use a smaller --chunk"
     if b"does not count" in done.stderr:
-        return "see kernel.perf_event_paranoid there; a virtual machine seldom has counters, an emulated board always"
-    return "if the board has run out of memory (dmesg tells), use a smaller --block" if done.status == KILLED else ""
+        return "check kernel.perf_event_paranoid on the board; virtual machines seldom have counters"
+    return "if the board has run out of memory (see dmesg), use a smaller --block" if done.status == KILLED else ""
 
 
 def devices(deployed: Deployed, timeout_s: float) -> dict[str, str]:
     """Return the device of each item, as its driver names it; items on the processor are left out.
 
-    BoardError if an item cannot be opened, or refuses what it finds.
+    BoardError if an item cannot be opened, or rejects its device.
     """
     found = run_program(deployed, ["--devices"], timeout_s).get("devices")
     if not isinstance(found, dict):
@@ -365,7 +367,7 @@ def collect_alone(deployed: Deployed, executed: ExecutedAlone, layer: Layer, vec
 def collect(
     deployed: Deployed, executed: Executed, wanted: Sequence[int], layers: Sequence[Layer], to: Path
 ) -> dict[int, Array]:
-    """Fetch the dumps of the layers `wanted` (indices) into the folder `to`, and read them: (vectors, width) each.
+    """Fetch the dumps of the layers `wanted` (indices) into the folder `to` and read them, (vectors, width) each.
 
     BoardError if one has not the length, header and SHA-256 that it should have.
     """
@@ -410,7 +412,7 @@ def _sha256(path: Path) -> str:
 
 
 def _last_line(done: Completed) -> dict[str, Any]:
-    """Return the last JSON line of standard output; empty if there is none."""
+    """Return the last JSON line of standard output; empty without one."""
     lines = _text(done.stdout).splitlines()
     try:
         answer = parse_json(lines[-1]) if lines else {}

@@ -229,7 +229,7 @@ def test_a_board_that_stores_another_archive_is_found(built: Bundle, tmp_path: P
             super().put(source, destination)
             _flip(Path(destination))
 
-    with pytest.raises(BoardError, match=r"bundle\.tar on the board is not what was sent"):
+    with pytest.raises(BoardError, match=r"bundle\.tar on the board differs from the archive that was sent"):
         board_program.deploy(Rotten(), built, claimed(tmp_path), "run")
     assert not list((tmp_path / "work" / "runs").iterdir())
 
