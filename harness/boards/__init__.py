@@ -1,4 +1,4 @@
 """Boards: profiles, sessions, locks, system tuning, the emulated board.
 
-A session runs commands and copies files; whatever is above needs to know no more of a board.
+A session runs commands and copies files; the packages above use only sessions.
 """

@@ -1,4 +1,4 @@
-"""Open a session with the board of a profile: this machine, a board by SSH, or an emulated board."""
+"""Sessions with the board of a profile: this machine, a board by SSH, or an emulated board."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def reach(
 ) -> Iterator[Connection]:
     """Open a session with the board of `profile` and close it at the end.
 
-    An emulated board is started if it has no user yet; `notify` hears of anything that takes time.  One that is
-    `counting` is a second machine with an exact counter of instructions.
+    An emulated board is started if it has no user yet; `notify` receives messages about slow steps.  A `counting` board
+    is a second emulated machine with an exact instruction counter.
     ConnectionFailed, BoardError or ToolError if it cannot be reached, WorkFolderRefused if others may change what
     runs there.
     """

@@ -1,7 +1,7 @@
 """The emulated board: a real aarch64 Linux in qemu, reached over real SSH on loopback.
 
-It is started by the first who needs it, shared by all processes that use it at the same time, and stopped with the
-last, also if that one is killed (see supervisor.py).
+The first process that needs it starts it; all processes that use it at the same time share it.  It stops with the last
+of them, also if that process is killed (see supervisor.py).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STARTS = 3
 class Machine:
     """Virtual machine of a profile: qemu's name of the CPU, and the size of the work folder, held in memory.
 
-    One that is `counting` has an exact counter of instructions; qemu has one for all cores, so that it has one core.
+    A `counting` machine has an exact instruction counter; qemu has one for all cores, so the machine has one core.
     """
 
     cpu: str
@@ -58,7 +58,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class _Board:
-    """A board's name, what it shall be, and the folder that its users and its supervisor share."""
+    """A board's name, its machine, and the folder that its users and its supervisor share."""
 
     name: str
     machine: Machine
@@ -67,11 +67,11 @@ class _Board:
 
 @contextmanager
 def emulated(name: str, machine: Machine, cache: Path, notify: Callable[[str], None]) -> Iterator[Endpoint]:
-    """Provide a running board for the time of the block, with an empty /board if it has no other user.
+    """Provide a running board during the block, with an empty /board if it has no other user.
 
-    `cache` holds packages, image, keys and state; `notify` hears of what takes time.  ToolError if qemu is missing,
-    the guest cannot be built or the board does not answer; RequestError if a board of that name is in use that is
-    another machine.
+    `cache` holds packages, image, keys and state; `notify` receives messages about slow steps.  ToolError if qemu is
+    missing, the guest cannot be built or the board does not answer; RequestError if a board of that name is in use as a
+    different machine.
     """
     if shutil.which(QEMU) is None:
         raise ToolError(f"{QEMU} is not on this machine", f"run: {install_command(QEMU)}")
@@ -86,7 +86,7 @@ def emulated(name: str, machine: Machine, cache: Path, notify: Callable[[str], N
 
 
 def _running(board: _Board) -> int | None:
-    """Return the port of the board, once it answers; None if there is no board, or no more."""
+    """Return the port of the board once it answers; None if the board does not run or has stopped."""
     while _supervised(board):
         with suppress(FileNotFoundError):  # it is booting or stopping
             state = json.loads((board.folder / "state.json").read_text())
@@ -130,7 +130,7 @@ def _boot(board: _Board, keys: Keys, guest: Path, notify: Callable[[str], None])
             break
     raise ToolError(
         f"the emulated board {board.name} did not boot: {_last_words(board.folder)}",
-        f"all that it said is in {board.folder}: qemu.log, console.log",
+        f"its complete output is in {board.folder}: qemu.log, console.log",
     )
 
 
@@ -159,7 +159,7 @@ def _launch(board: _Board, keys: Keys, guest: image.Image, port: int) -> None:
 
 
 def _command(board: _Board, guest: image.Image, port: int) -> list[str]:
-    """Return Qemu's command line, for its working directory to be the board's folder.
+    """Return Qemu's command line; its working directory must be the board's folder.
 
     Without address randomisation and mitigations the guest's kernel leaves its page table in place at a system call;
     to exchange it empties qemu's address cache.

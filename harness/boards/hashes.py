@@ -15,7 +15,7 @@ HASHED_BYTES_PER_S = 1_000_000  # slower boards have failed; an emulated one on 
 def hashes_of(board: Board, paths: Sequence[PurePosixPath], size: int = 0) -> list[str]:
     """Compute on the board the SHA-256 of files that the program has just written; BoardError if one is missing.
 
-    The time that it may take depends on their `size` in bytes, all together.
+    The timeout depends on their total `size` in bytes.
     """
     return require_present(hash_files(board, paths, size), paths)
 
@@ -26,7 +26,7 @@ def require_present(hashes: Mapping[str, str], paths: Sequence[PurePosixPath]) -
     if missing:
         raise BoardError(
             f"the program ended well, but {missing[0]} is not on the board",
-            "who else works there? its folder was removed, or its disk is failing",
+            "check for other users of the board and for a failing disk: its folder was removed",
         )
     return [hashes[str(path)] for path in paths]
 
@@ -45,7 +45,7 @@ def hash_files(board: Board, paths: Iterable[PurePosixPath], size: int) -> dict[
 
 
 def parse_hashes(done: Completed) -> dict[str, str]:
-    """Return what sha256sum says, by path."""
+    """Return the hashes that sha256sum printed, by path."""
     found = (
         re.fullmatch(r"([0-9a-f]{64}) [ *](.+)", line) for line in done.stdout.decode(errors="replace").splitlines()
     )

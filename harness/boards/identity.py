@@ -1,7 +1,7 @@
-"""The identity of a board: what distinguishes the board that a session has reached from every other board.
+"""The identity of a board, which distinguishes the board of a session from every other board.
 
-Everything that is observed on a board is stored together with the identity of that board, so that a run cannot be
-continued on another board, and so that `harness verify` can compare all parts of the evidence.
+All observations are stored together with the identity of their board, so that a run cannot be resumed on another board
+and `harness verify` can compare all parts of the evidence.
 """
 
 from __future__ import annotations
@@ -69,17 +69,17 @@ class BoardIdentity:
         return dataclasses.asdict(self)
 
     def differences(self, other: BoardIdentity) -> tuple[str, ...]:
-        """Return what shows that `other` is another board, each as `key: this -> other`; empty for the same board.
+        """Return the differences that show another board, each as `key: this -> other`; empty for the same board.
 
         A board keeps its identity when it restarts (boot_id) and when it is reached by another address.  The host key
-        and the address of an emulated board are made anew on each machine: its mark in `machine_id` identifies it.
+        and the address of an emulated board are created on each machine: its mark in `machine_id` identifies it.
         """
         keys = ["name", "kind", "machine_id"] + ["host_key"] * (EMULATED not in {self.kind, other.kind})
         pairs = {key: (getattr(self, key), getattr(other, key)) for key in keys}
         return tuple(f"{key}: {old or 'none'} -> {new or 'none'}" for key, (old, new) in pairs.items() if old != new)
 
     def contradiction(self) -> str:
-        """Return why the kind cannot be that of this board; empty if it can."""
+        """Return the reason why the kind contradicts the other fields; empty if it does not."""
         if self.kind not in KINDS:
             return f"kind {self.kind!r} is unknown; valid kinds: {', '.join(KINDS)}"
         if (self.kind == EMULATED) != self.machine_id.startswith(GUEST_MARK):

@@ -62,7 +62,7 @@ def _private(path: Path) -> Ed25519PrivateKey:
     except ValueError:
         key = None
     if not isinstance(key, Ed25519PrivateKey):
-        raise ToolError(f"{path} is no Ed25519 key", f"remove {path.parent}: new keys are made")
+        raise ToolError(f"{path} is not an Ed25519 key", f"remove {path.parent}: new keys are made")
     return key
 
 

@@ -1,6 +1,6 @@
-"""Read an OpenSSH known hosts file: the keys of one host, revoked keys, certificate authorities.
+"""OpenSSH known hosts files: the keys of one host, revoked keys, certificate authorities.
 
-paramiko's own reader takes `@revoked` for the name of a host.
+paramiko's own reader treats `@revoked` as the name of a host.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ REVOKED, AUTHORITY = "@revoked", "@cert-authority"
 class KnownHosts:
     """The lines of known hosts files that concern one host.
 
-    `keys` are its keys by type.  `revoked` gives file and line by the key, whatever host that line names: a stolen key
-    is trusted nowhere.  `authorities` are the lines that trust a certificate authority.
+    `keys` are its keys by type.  `revoked` maps keys to file and line, for all hosts: a stolen key is never trusted.
+    `authorities` are the lines that trust a certificate authority.
     """
 
     keys: Mapping[str, paramiko.PKey]
@@ -32,14 +32,14 @@ class KnownHosts:
     authorities: tuple[int, ...] = ()
 
     def merged(self, later: KnownHosts) -> KnownHosts:
-        """Return what these files and `later` ones say; a key that either revokes is not trusted."""
+        """Merge with the lines of `later` files; a key that either revokes is not trusted."""
         keys, revoked = {**later.keys, **self.keys}, {**later.revoked, **self.revoked}
         trusted = {kind: key for kind, key in keys.items() if key.asbytes() not in revoked}
         return KnownHosts(trusted, revoked, self.authorities + later.authorities)
 
 
 def read(path: Path, name: str) -> KnownHosts:
-    """Return what `path` says about the host `name` (`[host]:port` if the port is not 22); without a file nothing.
+    """Return the lines of `path` about the host `name` (`[host]:port` if the port is not 22); none without a file.
 
     OSError or ValueError if the file cannot be read, or if a line with a marker is damaged.
     """

@@ -71,7 +71,7 @@ class LocalBoard(Board):
             _copy(fetch)
 
     def close(self) -> None:
-        """End the session; kill a program that another thread still waits for."""
+        """End the session; kill a program that still runs for another thread."""
         for process in tuple(self._running):
             _kill(process)
 

@@ -1,7 +1,7 @@
 """`boards.yaml` -> frozen, validated profiles.
 
-`boards.local.yaml` beside it is merged over it, key by key; `HARNESS_<BOARD>_HOST=[user@]host[:port]` gives or
-replaces an address.  Every mistake is named with file, line and the valid choices.
+`boards.local.yaml` next to it is merged over it, key by key; `HARNESS_<BOARD>_HOST=[user@]host[:port]` sets an address.
+Every mistake is reported with file, line and the valid choices.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from harness.core import strict_yaml
 from harness.core.errors import RequestError, unknown_name
 
-# The way to a board, and how long to wait for it: a run may be resumed with others.  The address is not kept, as it
-# names files of the user; the identity of the board that answers is (harness/boards/identity.py).
+# Connection and timeouts: a run may be resumed with other values.  The address is not kept, because it names files of
+# the user; the identity of the reached board is kept instead (harness/boards/identity.py).
 NOT_SHAPING = ("address", "power", "labgrid", "boot_s", "timeout_s", "work_folder")
 
 MEMORY_BUDGET_MIB = 512
@@ -53,9 +53,9 @@ class _Entry(BaseModel):
 
 
 class Address(_Entry):
-    """SSH address of a board; `jump` is a host through which it is reached.
+    """SSH address of a board, which may be reached through the host `jump`.
 
-    `host` may be a name of ~/.ssh/config, which also gives the values that are None: see harness/boards/ssh_address.py.
+    `host` may be a name of ~/.ssh/config, which also sets the values that are None: see harness/boards/ssh_address.py.
     """
 
     host: str = Field(min_length=1, pattern=r"^[^\s-]\S*$")
@@ -67,7 +67,7 @@ class Address(_Entry):
 
 
 class Emulator(_Entry):
-    """The emulated board that is used when there is no address."""
+    """The emulated board, used without an address."""
 
     cpu: str
     cores: int = Field(ge=1, le=64)
@@ -88,10 +88,10 @@ class Timing(_Entry):
     """Settings of the board during a measurement; a missing setting is not changed.
 
     `frequency_khz` is the lower and the upper bound of all cores.  `idle_states` and `turbo` are switched on or off;
-    without idle states a core waits in its shallowest.  `interrupts_away` moves those that can be moved to cores
-    without an item, `realtime_throttling` is the kernel's share of time that no real-time program gets.  `fifo`,
-    `lock_memory`, `dma_latency_us` (None leaves it) and `warmup` (executions) are asked of the board's program.
-    `as_root` are the words before a command that needs root's rights.
+    without idle states, a core waits in its shallowest state.  `interrupts_away` moves all movable interrupts to cores
+    without an item.  `realtime_throttling` is the kernel's reserve of time that real-time programs do not get.  `fifo`,
+    `lock_memory`, `dma_latency_us` (None: unchanged) and `warmup` (executions) are options of the board's program.
+    `as_root` is the prefix of commands that need root privileges.
     """
 
     governor: str | None = Field(default=None, pattern=r"^[a-z_]{1,15}$")
@@ -108,7 +108,7 @@ class Timing(_Entry):
 
 
 Words = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1, strict=False)]
-"""A command of this machine: a program and its arguments, which no shell sees."""
+"""A command of this machine: a program and its arguments, run without a shell."""
 
 
 class Power(_Entry):
@@ -140,7 +140,7 @@ class Labgrid(_Entry):
 
 
 def _has_words(line: str) -> str:
-    """Return the line of a command on the board, quoted as for a shell; none sees it."""
+    """Split the line of a command on the board, quoted as for a shell but run without one."""
     try:
         words = shlex.split(line)
     except ValueError as error:
@@ -170,13 +170,13 @@ def _words(given: Any) -> Any:
 
 
 class Profile(_Entry):
-    """A board: what it is, how to reach it, how to build for it, which item computes what.
+    """A board: hardware, connection, toolchain and items.
 
-    Sections of targets, which this package does not know, are kept as they are: see `settings`.
+    Sections of targets, which this package does not know, are kept unchanged: see `settings`.
     `block` is the largest default of the block size; `memory_budget_mib` bounds the buffers of activations.
-    `timeout_s` is how long the program may work on one chunk before it is killed, `boot_s` how long the board may take
-    to answer after its power came back.  `work_folder` is what the harness may fill there, in the user's home if it is
-    not given.  `stand_ins` is whether programs play its accelerators; without it those of an emulated board.
+    `timeout_s` limits the program's time per chunk, `boot_s` the time until the board answers after power-on.
+    `work_folder` is the harness's folder on the board, by default in the user's home.  `stand_ins` is whether programs
+    simulate its accelerators, by default those of an emulated board.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
@@ -228,7 +228,7 @@ class Profile(_Entry):
         return "this machine" if self.local else "emulator" if self.address is None else "address"
 
     def section(self, target: str) -> dict[str, Any]:
-        """Return the section of a target as it was given; empty if there is none."""
+        """Return the unparsed section of a target; empty without one."""
         return dict((self.model_extra or {}).get(target) or {})
 
     def settings(self, target: str, model: type[M]) -> M:
@@ -239,16 +239,16 @@ class Profile(_Entry):
             raise _explain(self.name, error, [], (target,), model) from error
 
     def kept(self) -> dict[str, Any]:
-        """Return what of the profile shapes a run, as JSON types; `restored` makes a profile of it.
+        """Return the entries of the profile that affect a run, as JSON types; `restored` is the inverse.
 
-        The default memory budget is left out: runs of versions without that key had it.
+        The default memory budget is omitted, because earlier versions without that key used it.
         """
         default = {"memory_budget_mib"} if self.memory_budget_mib == MEMORY_BUDGET_MIB else set()
         return self.model_dump(mode="json", exclude={*NOT_SHAPING, *default}) | {"reached_by": self.reached_by}
 
 
 def restored(kept: Mapping[str, Any]) -> Profile:
-    """Return the profile that `Profile.kept` gave, with a placeholder for an address; ValueError if it gave none."""
+    """Return the profile of a value of `Profile.kept`, with a placeholder address; ValueError for other values."""
     entry = {key: value for key, value in kept.items() if key != "reached_by"}
     profile = Profile.model_validate(
         entry | ({"address": {"host": "unknown"}} if kept["reached_by"] == "address" else {})
@@ -259,7 +259,7 @@ def restored(kept: Mapping[str, Any]) -> Profile:
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what differs between two profiles that `Profile.kept` gave, each as `key: old -> new`."""
+    """Return the differences between two values of `Profile.kept`, each as `key: old -> new`."""
     before, after = dict(_flat(old)), dict(_flat(new))
     texts = {key: (before.get(key, "none"), after.get(key, "none")) for key in {**before, **after}}
     return tuple(f"{key}: {was} -> {now}" for key, (was, now) in texts.items() if was != now)
@@ -307,7 +307,7 @@ class Laboratory:
     profiles: Mapping[str, Profile]
 
     def board(self, name: str) -> Profile:
-        """Return the profile of `name`; RequestError with the nearest names if there is none."""
+        """Return the profile of `name`; RequestError with the nearest names for an unknown name."""
         if name not in self.profiles:
             raise unknown_name("board", name, self.profiles)
         return self.profiles[name]
@@ -403,7 +403,7 @@ def _unknown_key(name: str, keys: tuple[str, ...], sources: list[_Source], choic
 
 
 def host_variable(board: str) -> str:
-    """Return the environment variable that gives a board's address; no variable's name has a hyphen."""
+    """Return the environment variable of a board's address, with underscores for hyphens."""
     return f"HARNESS_{board.upper().replace('-', '_')}_HOST"
 
 
@@ -419,7 +419,7 @@ def split_address(text: str) -> dict[str, Any] | None:
 def _parse_address(name: str, text: str) -> dict[str, Any]:
     found = split_address(text)
     if found is None:
-        raise RequestError(f"{host_variable(name)}={text!r} is no address", "the form is [user@]host[:port]")
+        raise RequestError(f"{host_variable(name)}={text!r} is not an address", "the form is [user@]host[:port]")
     return found
 
 

@@ -1,4 +1,4 @@
-"""A session with a board: what every board can be asked to do, and the values that go in and out."""
+"""The interface of a session with a board, and its value types."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple, Protocol, Self
 
 from harness.core.errors import BoardError
 
-OVERDUE = "does it hang, or is the board too slow for the profile's timeout_s?"
+OVERDUE = "check whether it hangs or the board is too slow for the profile's timeout_s"
 PIECE_BYTES = 1 << 20
 COMMAND_TIMEOUT_S = 60.0
 OUTPUT_LIMIT_BYTES = 64 << 20
@@ -21,9 +21,9 @@ OUTPUT_LIMIT_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Completed:
-    """A program that ended on the board, with all that it wrote.
+    """An ended program of the board, with its output.
 
-    `status` is the exit status as a shell gives it: 126 not executable, 127 not found, 128 + N killed by signal N.
+    `status` is the exit status as in a shell: 126 not executable, 127 not found, 128 + N killed by signal N.
     """
 
     status: int
@@ -65,31 +65,31 @@ class Deadline:
 class Board(Protocol):
     """An open session with a board; leaving its `with` block closes it.
 
-    The board is not trusted: what it sends is measured against what was asked for.  Every call ends:
+    The board is not trusted: its data is checked against the request.  Every call ends:
     with its result, with `BoardError` (the board or a program on it failed) or with `ConnectionFailed`
-    (the way to it failed; the session is then over, and each later call raises the same failure).
+    (the connection failed; the session has then ended, and each later call raises the same failure).
     """
 
     def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
         """Run a program to its end; a non-zero exit status is a result, not an error.
 
-        No shell sees `argv`; standard input is empty.  A program that has not ended `timeout_s` seconds
-        later is killed with all its descendants, and BoardError is raised.
+        It runs without a shell and with empty standard input.  After `timeout_s` seconds, it is killed with all its
+        descendants, and BoardError is raised.
         """
         ...
 
     def put(self, source: Path, destination: PurePosixPath) -> None:
         """Copy a file to the board, where its folder exists.
 
-        It appears under its name only when complete, and is executable there if it is here.
+        It appears under its name only when complete, and is executable there if the source is.
         """
         ...
 
     def get_many(self, files: Sequence[Fetch]) -> None:
         """Copy files from the board in one go; the folders of their destinations exist.
 
-        A file appears under its name only when complete.  One that is missing or whose length is not
-        the size asked for raises BoardError; those before it have then been copied.
+        A file appears under its name only when complete.  A missing file or an unexpected length raises BoardError;
+        the files before it have then been copied.
         """
         ...
 
@@ -116,7 +116,7 @@ Connect = Callable[[], AbstractContextManager[Board]]
 
 @contextmanager
 def replacing(destination: Path) -> Iterator[BinaryIO]:
-    """Provide a file to write that becomes `destination` when the block succeeds and vanishes when it fails."""
+    """Provide a file that becomes `destination` if the block succeeds and is removed if it fails."""
     part = destination.with_name(f"{destination.name}.part")
     try:
         with part.open("w+b") as file:
@@ -133,12 +133,12 @@ def extend(output: bytearray, piece: bytes) -> None:
     if len(output) > OUTPUT_LIMIT_BYTES:
         raise BoardError(
             f"a program wrote more than {OUTPUT_LIMIT_BYTES >> 20} MiB to its standard output or error",
-            "it is not the one that was deployed, or the board's startup files speak without end",
+            "it is not the deployed program, or the board's startup files print without end",
         )
 
 
 def overdue(program: str, board: str, timeout_s: float, written: int, end: str = "was killed") -> str:
-    """Describe a program that has not ended within `timeout_s`, has written so many bytes, and what its `end` was."""
+    """Describe a program that exceeded `timeout_s`, with the number of bytes `written` and how it ended (`end`)."""
     output = f"; {written:,} bytes of its output came" if written else ""
     return f"{program} on {board} did not end within {round(timeout_s, 1):g} s and {end}{output}"
 

@@ -46,8 +46,8 @@ BASE_SILENCES = 3
 SLOWEST_BYTES_PER_S = 50_000
 KILL_S = 30.0  # to look into all processes of a slow board takes seconds
 NO_STATUS = -1
-STOPPED = "is a program stopped there, or does its disk hang? dmesg there may tell"
-TOO_SLOW = "look at the network and at the load of the board: whatever is slower than {rate:,} bytes/s is given up"
+STOPPED = "check dmesg on the board: a program may be stopped, or its disk may hang"
+TOO_SLOW = "check the network and the load of the board: transfers below {rate:,} bytes/s are stopped"
 
 # Kill all processes that have a mark in their environment and are not older than `began` (field 22 of /proc/PID/stat,
 # the 20th after the name): to look into each takes a process.  Three times, for one may fork while it is looked for.
@@ -204,12 +204,12 @@ class SshBoard(Board):
         if completed.stdout != b"ready":
             said = (completed.stdout + completed.stderr).decode(errors="replace").strip()
             raise BoardError(
-                f"{self._name} lets in but does not run commands as they are; it says {said!r}",
-                "the user's login shell there must be a shell, and its startup files must print nothing",
+                f"{self._name} accepts the login but does not run commands unchanged; its output is {said!r}",
+                "the user's login shell on the board must be a shell, and its startup files must print nothing",
             )
 
     def _start(self, script: str, *arguments: str) -> paramiko.Channel:
-        """Start a shell script with arguments, through whatever shell the user has on the board."""
+        """Start a shell script with arguments, through the user's login shell on the board."""
         if self._failure:
             raise self._failure
         command = "exec " + shlex.join(["sh", "-c", script, "sh", *arguments])
@@ -253,7 +253,7 @@ class SshBoard(Board):
         """Limit the time of the block, which reports to `transfer` all bytes that move.
 
         BoardError when the deadline has passed, or when nothing has moved for a silence and the board answers; then
-        the programs that have the mark are killed.  If the board does not answer either, the session is over.
+        the programs that have the mark are killed.  If the board does not answer either, the session ends.
         paramiko's own time-outs follow the time of day, which may be set meanwhile.
         """
         over = threading.Event()
@@ -280,13 +280,14 @@ class SshBoard(Board):
                 raise self._too_slow(transfer) if transfer.late else self._stuck(transfer)
 
     def _lost(self, error: Exception) -> ConnectionFailed:
-        """End the session for good: the failure that this and each later call raises."""
+        """End the session; return the failure that this and each later call raises."""
         if self._silent:
             reason = f"no sign of life for {self._limits.silence_s:g} s"
         else:
             reason = error.text if isinstance(error, paramiko.ChannelException) else "the connection was cut"
         self._failure = ConnectionFailed(
-            f"lost the board {self._name}: {reason}", "is it still on and on the network? then start the command again"
+            f"lost the board {self._name}: {reason}",
+            "check its power and network, then start the command again",
         )
         self.close()
         return self._failure
@@ -304,7 +305,7 @@ class SshBoard(Board):
     def _finish(self, channel: paramiko.Channel, what: str, deadline: Deadline, mark: str = "") -> Completed:
         """Read the whole output of a program; raise BoardError if it has not ended by the deadline.
 
-        It is killed then, as its input ends; what heeds its input otherwise has a `mark`.
+        It is then killed because its input ends; a program that ignores the end of its input has a `mark`.
         """
         with ThreadPoolExecutor(max_workers=3) as pool, self._closing(channel):
             channel.settimeout(None)
@@ -327,7 +328,10 @@ class SshBoard(Board):
             raise self._lost(error) from error
         if completed.status == NO_STATUS:
             self._check_alive()
-            raise BoardError(f"{what} on {self._name} ended without an exit status", "was its shell killed there?")
+            raise BoardError(
+                f"{what} on {self._name} ended without an exit status",
+                "check whether its shell was killed on the board",
+            )
         return completed
 
     def _ended(self, parts: Sequence[Future[Any]], deadline: Deadline) -> bool:
@@ -360,7 +364,7 @@ class SshBoard(Board):
         )
 
     def _send(self, channel: paramiko.Channel, source: Path, transfer: _Transfer, mark: str) -> None:
-        """Send a file as a program's standard input; when that or the link ends early, its exit status will tell."""
+        """Send a file as a program's standard input; its exit status shows an early end of input or link."""
         with source.open("rb") as file, self._moving(channel, transfer, mark):
             while not channel.closed and (piece := memoryview(file.read(PIECE_BYTES))):
                 with suppress(*BROKEN_LINK):

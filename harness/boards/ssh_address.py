@@ -150,7 +150,7 @@ def _jump(name: str, hops: str, lines: Sequence[_Line], path: tuple[str, ...]) -
 
 
 def _lookup(given: profiles.Address, lines: Sequence[_Line]) -> SSHConfigDict:
-    """Return what the configuration states for a host.  The values of `given` come first, as options of `ssh` do."""
+    """Return the configuration of a host.  The values of `given` take precedence, like options of `ssh`."""
     config, place = _Config(), ""
 
     def texts() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Connect to a board through fabric; every failure states what to do.
+"""Connections to boards through fabric; every failure carries a hint.
 
 `StrictConnection` changes what fabric.Connection does: an unknown host key is refused instead of added, at every jump
 host too; the address is resolved before (ssh_address.py); all waits are bounded.
@@ -94,7 +94,7 @@ class StrictConnection(fabric.Connection):  # type: ignore[misc]  # fabric has n
             "key_filename": _usable(address.identities),
             "allow_agent": key is None,
             "look_for_keys": key is None and not address.identities,
-            "timeout": 2 * limits.connect_s,  # for banner and handshake: a missing banner is to be told first
+            "timeout": 2 * limits.connect_s,  # for banner and handshake: a missing banner must be reported first
             "banner_timeout": limits.connect_s,
             "auth_timeout": limits.connect_s,
             "transport_factory": _transport,
@@ -139,7 +139,7 @@ class StrictConnection(fabric.Connection):  # type: ignore[misc]  # fabric has n
 
     @contextmanager
     def _explained(self, known: KnownHosts) -> Iterator[None]:
-        """Turn what paramiko raises while it connects into ConnectionFailed."""
+        """Convert paramiko's exceptions during the connection to ConnectionFailed."""
         address = self.address
         try:
             yield
@@ -299,7 +299,8 @@ def _load_key(address: Address) -> paramiko.PKey | None:
         ) from error
     except (ValueError, paramiko.SSHException, UnsupportedAlgorithm, UnknownKeyType) as error:
         raise ConnectionFailed(
-            f"{path} is not a private key: {error}", "`key` names an OpenSSH or PEM private key, not the .pub beside it"
+            f"{path} is not a private key: {error}",
+            "`key` names an OpenSSH or PEM private key, not the .pub next to it",
         ) from error
 
 
@@ -382,8 +383,7 @@ def _wrong_host_key(address: Address, error: paramiko.BadHostKeyException) -> Co
     return ConnectionFailed(
         f"{address.host} is not the host that {_files(address)} knows: it shows "
         f"{error.key.get_name()} {error.key.fingerprint} instead of {error.expected_key.fingerprint}",
-        f"another machine may pose as the board; if the board was installed anew: "
-        f"{_forget(address)} && {_learn(address)}",
+        f"another machine may pose as the board; if the board was reinstalled: {_forget(address)} && {_learn(address)}",
     )
 
 
@@ -391,33 +391,33 @@ def _refused(address: Address, error: Exception) -> ConnectionFailed:
     if address.identities:
         files = ", ".join(f"{path}{'' if path.exists() else ' (no such file)'}" for path in address.identities)
         return ConnectionFailed(
-            f"{address} accepts none of the keys in {files} and in the agent: {error}",
+            f"{address} rejects all keys in {files} and in the agent: {error}",
             f"correct IdentityFile of {address.name} in the SSH configuration, or load the key with ssh-add",
         )
     if address.key is None:
         return ConnectionFailed(
-            f"{address} accepts none of the keys in the agent and in ~/.ssh: {error}",
+            f"{address} rejects all keys in the agent and in ~/.ssh: {error}",
             "name the private key by `key` in the board's profile, or load it with ssh-add",
         )
     public = shlex.quote(f"{address.key}.pub")
     return ConnectionFailed(
         f"{address} refuses the key {address.key}: {error}",
-        f"is `user` right? let the key in: ssh-copy-id -i {public} {_login(address)}",
+        f"check `user`, or authorise the key: ssh-copy-id -i {public} {_login(address)}",
     )
 
 
 def _no_handshake(address: Address, error: Exception) -> ConnectionFailed:
     if "Authentication timeout" in str(error):
         return ConnectionFailed(
-            f"{address} says neither yes nor no to the key within the time that it has",
+            f"{address} neither accepts nor rejects the key in time",
             f"is the board overloaded? compare with: ssh -v {_login(address)} true",
         )
     if "banner" in str(error):
         return ConnectionFailed(
             f"{address.host} port {address.port} accepts connections but does not answer as an SSH server",
-            "is the board still booting or hung? is it the SSH server's port?",
+            "check that the board has booted and that this is the SSH server's port",
         )
-    reasons = {"": "the connection was cut", "No existing session": "the handshake did not come to its end in time"}
+    reasons = {"": "the connection was cut", "No existing session": "the handshake did not finish in time"}
     return ConnectionFailed(
         f"no SSH session with {address}: {reasons.get(str(error), str(error))}",
         f"compare with: ssh -v {_login(address)} true",

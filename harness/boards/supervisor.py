@@ -1,11 +1,11 @@
 """Supervisor of one emulated board: run it as long as it has users.
 
 `python -m harness.boards.supervisor FOLDER ALIVE PORT MACHINE QEMU ARGUMENT...` goes into the background and starts
-qemu there.  ALIVE is the descriptor of a locked file: who finds it unlocked knows that the supervisor has ended.
+qemu there.  ALIVE is the descriptor of a locked file, which is unlocked when the supervisor has ended.
 MACHINE is JSON, for others to read in FOLDER/state.json, which appears when the board answers on PORT.
 
-Users hold a shared lock on FOLDER/users.  When the supervisor can lock that file alone, the last user is gone, however
-it ended: it stops qemu and exits.  qemu dies with the supervisor.
+Users hold a shared lock on FOLDER/users.  When the supervisor can lock that file exclusively, the last user has ended:
+it stops qemu and exits.  qemu is killed with the supervisor.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Claim the work folder: no other user of the board can write, replace or redirect anything in it.
+"""The work folder of a board, in which no other user can write, replace or redirect anything.
 
-Components are looked at from / down.  A component that root or this user owns, in a folder that no other user may
-write, can only be replaced by root or this user: what was checked stays as it was.  In a folder with the sticky bit,
-as /tmp, others may create entries, but can neither rename nor remove those of root and of this user.
+Components are checked from / down.  A component that root or this user owns, in a folder that no other user may write,
+can only be replaced by root or this user, so a checked component stays unchanged.  In a folder with the sticky bit,
+such as /tmp, others may create entries, but can neither rename nor remove those of root and of this user.
 """
 
 from __future__ import annotations
@@ -68,14 +68,13 @@ answer claimed
 
 
 class WorkFolderRefused(BoardError):
-    """The work folder cannot be had, or another user of the board could change what is in it."""
+    """An unusable work folder: it cannot be created, or another user of the board could change its files."""
 
 
 def claim(board: Board, folder: str | None, elsewhere: str) -> PurePosixPath:
     """Create and check the work folder on the board, `DEFAULT` without a `folder`; return its path.
 
-    `elsewhere` says how to have another one.  WorkFolderRefused names the component that is not safe, its owner and
-    its mode.
+    `elsewhere` is the hint to choose another one.  WorkFolderRefused names the unsafe component, its owner and mode.
     """
     done = board.run(["sh", "-c", CLAIM, "sh", folder or "", *FOLDERS], TIMEOUT_S)
     reason, mode, uid, own, path = [*done.stdout.decode(errors="surrogateescape").split(" ", 4), *[""] * 5][:5]

@@ -92,7 +92,7 @@ class Workspace:
     def new_model(self, name: str, *, force: bool) -> Path:
         """Return the path of the new model `name`: in the models folder, or the path itself if it ends in .onnx.
 
-        RequestError for a name that is none, a missing folder, and, without `force`, for a model that is there already.
+        RequestError for an invalid name, a missing folder, and, without `force`, for a model that exists already.
         """
         path = Path(name) if name.endswith(".onnx") else self.models / f"{name}.onnx"
         if IS_WHEEL and path.parent == ROOT / "models":
@@ -102,7 +102,8 @@ class Workspace:
             )
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}", path.stem) or ("/" in name and path != Path(name)):
             raise RequestError(
-                f"{name!r} names no model", "up to 200 letters, digits and _ . -, or a path that ends in .onnx"
+                f"{name!r} is no valid model name",
+                "up to 200 letters, digits and _ . -, or a path that ends in .onnx",
             )
         if not path.parent.is_dir():
             raise RequestError(f"there is no folder {path.parent}", "make it, or give another path")
@@ -112,7 +113,7 @@ class Workspace:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write the file so that `path` holds all of it or is as before; RequestError where that is not possible."""
+    """Write the file atomically: `path` contains all of it or is unchanged; RequestError if it cannot be written."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         temporary.write_bytes(content)
@@ -187,8 +188,8 @@ def _require_own(folder: Path) -> None:
 
 
 def caches(environment: Mapping[str, str]) -> Path:
-    """Return the user's folder of caches; RequestError where nothing says where that is."""
+    """Return the user's folder of caches; RequestError if it is unknown."""
     try:
         return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError as error:  # a user without a name, as in a container, and without HOME
-        raise RequestError("nothing says where your home is", "set HOME, or HARNESS_CACHE to a folder") from error
+        raise RequestError("your home folder is unknown", "set HOME, or HARNESS_CACHE to a folder") from error

@@ -1,9 +1,9 @@
-"""Boards that several people and machines share: who has one, who waits, whether it is well.
+"""Boards that several people and machines share: their locks, queues and health.
 
 lease        holds a board; the other packages call it
 ticket       a place in the queue; `blockers` decides who has the board before a ticket
 queue        this process's ticket; the duration of a lease (`Terms`) and the longest time to wait (HARNESS_LOCK_WAIT_S)
-lock         waits for the first place, renews the lease, raises BoardBusy when the time to wait is over
+lock         waits for the first place, renews the lease, raises BoardBusy after the longest time to wait
 lease_guard  ends the sessions with a board when its lock is lost
 manual_lock  locks without a process
 labgrid      a board that is a place of a labgrid coordinator; heartbeat releases the place

@@ -1,8 +1,8 @@
-"""A folder that users who need not trust each other share, each writing files of his own.
+"""A folder shared by users who need not trust each other; each user writes only their own files.
 
-Nothing here follows a link, waits for a file, or writes into one that another user made.  All names are looked up in
-the folder that was opened, so that it may be moved meanwhile.  Kernel locks (flock) tell whether the process that
-holds a file still lives: they end with it, however that ends.
+No function follows a link, waits for a file, or writes to another user's file.  All names are looked up in the opened
+folder, so it may be moved meanwhile.  A kernel lock (flock) shows whether the process that holds a file is alive: the
+kernel releases it when the process ends.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
 
 @dataclass(frozen=True)
 class Found:
-    """A file as it was read: who owns it, and whether a process holds the kernel's lock on it."""
+    """The content of a file, its owner, and whether a process holds the kernel's lock on it."""
 
     text: str
     uid: int
@@ -36,7 +36,7 @@ class Found:
 
 @dataclass(frozen=True)
 class SharedFolder:
-    """The opened folder; `descriptor` is open for the time of `opened`."""
+    """The opened folder; `descriptor` is open during the block of `opened`."""
 
     path: Path
     descriptor: int
@@ -81,9 +81,9 @@ class SharedFolder:
             return None
 
     def create(self, name: str, text: str) -> int | None:
-        """Return a new file, whole and locked by this process as it appears; None if there is one of that name.
+        """Create a file that appears complete and locked by this process; None if a file of that name exists.
 
-        Gives the descriptor that holds the lock and may be written to.  BoardError if the folder takes no file.
+        Return the descriptor that holds the lock and may be written to.  BoardError if no file can be created.
         """
         with self._explained():
             temporary, descriptor = self._temporary(text)
@@ -101,7 +101,7 @@ class SharedFolder:
         return descriptor
 
     def replace(self, name: str, text: str, mode: int = 0o644) -> None:
-        """Write the file of that name so that a reader finds all of it; BoardError if it is another user's."""
+        """Write the file of that name atomically; BoardError if another user owns it."""
         with self._explained():
             temporary, descriptor = self._temporary(text, mode)
             os.close(descriptor)
@@ -112,14 +112,14 @@ class SharedFolder:
                 raise
 
     def rewrite(self, descriptor: int, head: str) -> None:
-        """Write over the first bytes of a file that `create` has given; BoardError if the disk takes nothing."""
+        """Overwrite the first bytes of a file that `create` has returned; BoardError if the disk is not writable."""
         with self._explained():
             os.pwrite(descriptor, head.encode(), 0)
 
     def own(self, name: str) -> int:
-        """Return a descriptor of a file that this user alone can open, made if it is not there.
+        """Return a descriptor of a file that only this user can open; create a missing file.
 
-        BoardError if it is another's.
+        BoardError if another user owns it.
         """
         flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with self._explained():
@@ -128,15 +128,15 @@ class SharedFolder:
             if status.st_uid == os.getuid() and stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
                 return descriptor
             os.close(descriptor)
-            raise PermissionError(errno.EPERM, f"{name} is another user's")
+            raise PermissionError(errno.EPERM, f"{name} belongs to another user")
 
     def remove(self, name: str) -> None:
-        """Remove a file; one that is not there, or another user's, is let be."""
+        """Remove a file; ignore a missing file and one of another user."""
         with suppress(OSError):
             os.unlink(name, dir_fd=self.descriptor)
 
     def sweep(self, name: str) -> None:
-        """Remove a file of this user that no process holds, and not another that has taken its name meanwhile."""
+        """Remove this user's file if no process holds it; keep a newer file of the same name."""
         with suppress(OSError):
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             descriptor = os.open(name, flags, dir_fd=self.descriptor)
@@ -175,9 +175,9 @@ class SharedFolder:
 
 @contextmanager
 def opened(path: Path, *, shared: bool) -> Iterator[SharedFolder]:
-    """Open the folder at `path`, and create it if needed: for all users of this machine if `shared`, else for this one.
+    """Open the folder at `path`; create a missing one for all users of this machine if `shared`, else for this user.
 
-    BoardError if it cannot be used, or if anybody could remove another user's files there.
+    BoardError if it cannot be used, or if users could remove files of other users there.
     """
     descriptor = _open(path, shared=shared)
     try:
@@ -202,8 +202,8 @@ def _open(path: Path, *, shared: bool) -> int:
     if shared and not _is_safe(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise BoardError(
-            f"in {path} anybody may remove another user's lock of a board",
-            f"its owner sets that right: chmod +t {path}",
+            f"in {path}, any user may remove another user's lock of a board",
+            f"as its owner, run: chmod +t {path}",
         )
     return descriptor
 

@@ -1,6 +1,6 @@
 """Health check of a board, in one session that leaves nothing on the board.
 
-What stops a run fails; what a person should know is told: a wrong clock, what former runs have left.
+A check fails if its finding prevents a run.  Other findings are only reported: a wrong clock, files of former runs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ done
 echo "used $(du -sk -- "$work" 2>/dev/null)"
 """
 
-# $1: the work folder, $2: days.  What is removed is counted.
+# $1: the work folder, $2: days.  Prints the number of removed folders.
 CLEAN = r"""
 find "$1/runs" "$1/bundles" -mindepth 1 -maxdepth 1 -mtime "+$2" -print -exec rm -rf {} + 2>/dev/null | wc -l
 """
@@ -50,7 +50,7 @@ find "$1/runs" "$1/bundles" -mindepth 1 -maxdepth 1 -mtime "+$2" -print -exec rm
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at; one that is not `ok` makes the board unfit."""
+    """One check; a check that is not `ok` makes the board unfit."""
 
     name: str
     ok: bool
@@ -61,8 +61,8 @@ class Check:
 class Health:
     """Result of a check of `board`.
 
-    `part`, one of harness.core.outcome.PARTS, names what failed, `reason` says why, `hint` what to do.  `in_use` names
-    the user of a board that is in use; such a board was only asked whether its SSH server answers.
+    `part`, one of harness.core.outcome.PARTS, is the failed part, with its `reason` and a `hint`.  `in_use` names the
+    user of a board that is in use; of such a board, only the SSH server is checked.
     """
 
     board: str
@@ -118,7 +118,7 @@ def look(board: Board, work: PurePosixPath) -> tuple[Check, ...]:
 
 
 def clean(board: Board, work: PurePosixPath, days: int) -> Check:
-    """Remove what runs older than `days` have left; call it only while no run is on the board."""
+    """Remove the files of runs older than `days`; call it only while no run uses the board."""
     done = board.run(["sh", "-c", CLEAN, "sh", str(work), str(days)], LOOK_S)
     removed = printable(done.stdout.decode(errors="replace")) or "0"
     return Check("removed", True, f"{removed} runs and bundles older than {days} days")
@@ -156,7 +156,7 @@ def _room(answer: Mapping[str, list[str]]) -> Iterator[Check]:
 
 def _enough(name: str, found_kib: int | None, least_mib: int) -> Check:
     if found_kib is None:
-        return Check(name, True, "the board does not tell")
+        return Check(name, True, "the board does not report it")
     enough = found_kib >= least_mib * 1024
     return Check(
         name, enough, f"{found_kib >> 10:,} MiB" + ("" if enough else f", at least {least_mib} MiB are needed")
@@ -164,10 +164,10 @@ def _enough(name: str, found_kib: int | None, least_mib: int) -> Check:
 
 
 def _clock(answer: Mapping[str, list[str]], now_s: float) -> Check:
-    told = answer.get("clock", [""])[0]
-    if not re.fullmatch(r"\d{1,12}", told):
-        return Check("clock", True, "the board does not tell the time")
-    off_s = int(told) - now_s
+    clock_s = answer.get("clock", [""])[0]
+    if not re.fullmatch(r"\d{1,12}", clock_s):
+        return Check("clock", True, "the board does not report its time")
+    off_s = int(clock_s) - now_s
     if abs(off_s) < CLOCK_OFF_S:
         return Check("clock", True, "agrees with this machine's")
     return Check("clock", True, f"{abs(off_s):,.0f} s {'ahead of' if off_s > 0 else 'behind'} this machine's: set it")

@@ -1,8 +1,8 @@
-"""Releases a place of labgrid when the process that acquired it ends or hangs; a process of its own.
+"""A process that releases a labgrid place when the process that acquired it ends or hangs.
 
-`python -I heartbeat.py JSON`, started by labgrid.py: only this file is imported.  Its `link` leads to the holder:
-every line from there is a sign of life, its end the holder's.  What is written to it is why the place is lost.  The
-`record` is locked for as long as this process lives, and emptied when the place is released.
+`python -I heartbeat.py JSON`, started by labgrid.py: only this file is imported.  Its `link` connects it to the holder:
+every line from the holder is a heartbeat, and the link closes with the holder.  This process writes the reason to the
+link when the place is lost.  It keeps the `record` locked, and empties it when the place is released.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _prctl = ctypes.CDLL(None).prctl
 class Watcher:
     """State of the process that watches a holder and the holder's labgrid place.
 
-    The first words of all calls are `command`; `me` is the holder as the coordinator knows him.  `release` says
-    that he has acquired the place, or may have.  `silent_s` is how long he gave no sign of life, `held_s` how long he
-    has the place; `lost` says why it is not his any more.
+    All calls start with `command`; `me` is the coordinator's name of the holder.  `release` is whether the holder has,
+    or may have, acquired the place.  `silent_s` is the time since the last heartbeat, `held_s` the time since the place
+    was acquired; `lost` is the reason why the holder lost it.
     """
 
     command: Sequence[str]
@@ -62,7 +62,7 @@ class Watcher:
             self.link.sendall(self.lost.encode())
         self.link.close()
         if self._hangs:
-            time.sleep(self.beat_s)  # a holder that comes back learns of it before anybody else has the place
+            time.sleep(self.beat_s)  # a holder that resumes reads it before another user has the place
         for token in self.reservations:
             self._call("cancel-reservation", token)
         if self.release:
@@ -77,11 +77,11 @@ class Watcher:
         """Wait until the holder has ended or has lost the place."""
         began_s = time.monotonic()  # which does not count a suspension: that stops the holder as well
         while not self.lost:
-            told = select.select([self.link], [], [], TICK_S)[0]
+            readable = select.select([self.link], [], [], TICK_S)[0]
             passed_s, began_s = time.monotonic() - began_s, time.monotonic()
             self.silent_s += passed_s
             self._look_again(passed_s)
-            if told and not self._hear():
+            if readable and not self._hear():
                 return
             if self._hangs:
                 self.lost = f"no sign of life for {self.silent_s:.0f} s, its lease has run out"
@@ -94,8 +94,8 @@ class Watcher:
             return False
         self.silent_s = 0.0
         self.reservations += re.findall(r"^reservation ([A-Z0-9]+)$", said, re.MULTILINE)
-        for told in re.findall(r"^(acquiring|refused)$", said, re.MULTILINE):
-            self.release = told == "acquiring"
+        for event in re.findall(r"^(acquiring|refused)$", said, re.MULTILINE):
+            self.release = event == "acquiring"
         if "acquired\n" in said:
             self.held_s = 0.0
         return bool(said)
@@ -110,7 +110,7 @@ class Watcher:
     def _monitor(self) -> None:
         """Listen to changes from the coordinator until it ends."""
         while True:
-            with suppress(OSError):  # no process to be had for a moment, or a client that is just being installed anew
+            with suppress(OSError):  # no process to be had for a moment, or a client that is being reinstalled
                 self._hear_changes()
             time.sleep(AGAIN_S)
             self._look()
@@ -118,20 +118,20 @@ class Watcher:
     def _hear_changes(self) -> None:
         command = [*self.command, "monitor"]
         pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
-        with subprocess.Popen(command, **pipes, preexec_fn=_die_too) as told:  # noqa: PLW1509 - one system call
+        with subprocess.Popen(command, **pipes, preexec_fn=_die_too) as monitor:  # noqa: PLW1509 - one system call
             about = b""
-            for line in told.stdout or ():
+            for line in monitor.stdout or ():
                 about = line if not line.startswith(b" ") else about
                 if about.startswith(f"Place {self.place} changed".encode()):
                     self._judge(line.decode(errors="replace"))
 
     def _look(self) -> None:
-        """Ask who has the place; nothing is lost while the coordinator does not say."""
+        """Ask for the place's holder; an unanswered question does not count as a loss."""
         for line in self._call("show").splitlines():
             self._judge(line)
 
     def _judge(self, line: str) -> None:
-        """Check whether a line of `show`, or of the monitor as OLD -> NEW, gives the place to another holder."""
+        """Check whether a line of `show`, or of the monitor (OLD -> NEW), states another holder of the place."""
         match = re.fullmatch(r"  acquired: (?:.+ -> )?(\S+)\s*", line)
         if match and self.held_s is not None and match[1] != self.me:
             self.lost = "somebody released it" if match[1] == "None" else f"{match[1]} has it now"

@@ -1,12 +1,12 @@
 """A board that is a place of a labgrid coordinator, for a laboratory of several hosts.
 
-Its client is called as a command.  The queue of this machine comes first (lock.py); who is first there reserves the
-place and acquires it.  What labgrid lacks is a lease: a place stays acquired until a user releases it
-(labgrid-project/labgrid issue 1739).  So a watcher, a small process of its own, releases it when the holder ends,
-however that ends, or gives no sign of life; and it informs the holder when a user kicks it.  After a crash of the whole
-host the place is still acquired in the name of this host and user, and the file that the watcher had open says that a
-run had it: the next run takes it over.  A place that the user has acquired by hand is used, and left acquired; who is
-before him in the queue of this machine gives way, or each would wait for the other.
+Its client is called as a command.  The queue of this machine comes first (lock.py); its first process reserves the
+place and acquires it.  labgrid has no leases: a place stays acquired until a user releases it
+(labgrid-project/labgrid issue 1739).  Therefore a watcher, a small separate process, releases the place when the holder
+ends, is killed, or sends no heartbeat; and it informs the holder when a user kicks it.  After a crash of the whole host
+the place is still acquired in the name of this host and user, and the watcher's record states that a run had it: the
+next run takes it over.  A place that the user acquired manually is used and stays acquired; processes that are earlier
+in the queue of this machine give way to avoid a deadlock.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def labgrid_command(labgrid: Labgrid, *words: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Client:
-    """labgrid's client, asked about one place, in the name of this host and user."""
+    """labgrid's client for one place, in the name of this host and user."""
 
     labgrid: Labgrid
 
@@ -62,7 +62,7 @@ class Client:
         return f"{host}/{os.environ.get('LG_USERNAME') or getpass.getuser()}"
 
     def call(self, *words: str, timeout_s: float = CALL_S) -> subprocess.CompletedProcess[str]:
-        """Call it; ToolError if it is not there or hangs, ConnectionFailed if there is no coordinator."""
+        """Call the client; ToolError if it is missing or hangs, ConnectionFailed without a coordinator."""
         command = labgrid_command(self.labgrid, *words)
         if shutil.which(command[0]) is None:
             raise ToolError(
@@ -78,7 +78,7 @@ class Client:
         if "Could not connect to coordinator" in done.stderr:
             raise ConnectionFailed(
                 f"labgrid's coordinator {self.labgrid.coordinator or 'of LG_COORDINATOR'} does not answer",
-                "is labgrid-coordinator running, and labgrid.coordinator of the board's profile right?",
+                "check labgrid-coordinator, and labgrid.coordinator in the board's profile",
             )
         return done
 
@@ -99,7 +99,7 @@ class Client:
         return _said(done) if done.returncode else ""
 
     def reserve(self) -> str:
-        """Join labgrid's queue for the place; gives the token of the reservation."""
+        """Join labgrid's queue for the place; return the token of the reservation."""
         done = self.call("reserve", "--shell", f"name={self.labgrid.place}")
         match = re.search(r"LG_TOKEN=([A-Z0-9]+)", done.stdout)
         if match is None:
@@ -107,7 +107,7 @@ class Client:
         return match[1]
 
     def wait(self, token: str, timeout_s: float) -> bool:
-        """Wait for a reservation; whether it still is one."""
+        """Wait for a reservation; return whether it is still valid."""
         try:
             done = self.call("wait", token, timeout_s=timeout_s)
         except ToolError:  # still waiting
@@ -115,7 +115,7 @@ class Client:
         return done.returncode == 0 and done.stdout.rpartition("state: ")[2].split()[0] in {"allocated", "acquired"}
 
     def waiting(self) -> list[str]:
-        """Return the tokens of those who wait for the place, the next first."""
+        """Return the tokens of all waiting reservations of the place, the next first."""
         entries = self.call("reservations").stdout.split("Reservation ")[1:]
         asked = f"name={self.labgrid.place}"
         mine = [each for each in entries if asked in each.split() and "state: waiting" in each]
@@ -140,7 +140,7 @@ class Watch:
         self._said = b""
 
     def send(self, line: str) -> None:
-        """Tell the watcher something; any line is a sign of life.  BoardLost if it has given up."""
+        """Send a line to the watcher; every line is a heartbeat.  BoardLost if the watcher has given up."""
         try:
             self._link.sendall(f"{line}\n".encode(), socket.MSG_DONTWAIT)
             self._listen()
@@ -170,11 +170,11 @@ class Watch:
 def acquired(
     labgrid: Labgrid, queue: Queue, held: Held, terms: Terms, deadline: Deadline, notify: Notify
 ) -> Iterator[None]:
-    """Acquire the place for the block, as the first in this machine's queue; `held` is the lock of the board.
+    """Acquire the place during the block, as the first in this machine's queue; `held` is the lock of the board.
 
-    BoardBusy if it is not free at the `deadline`, GivesWay if it cannot be before another here has had the board,
-    RequestError if there is none of that name, ToolError and ConnectionFailed if labgrid's client or its coordinator is
-    missing.  When the place is lost, so is `held`.
+    BoardBusy if it is not free at the `deadline`, GivesWay if another process here must have the board first,
+    RequestError for an unknown place, ToolError and ConnectionFailed if labgrid's client or its coordinator is
+    missing.  If the place is lost, `held` is lost too.
     """
     client = Client(labgrid)
     with _record(queue, labgrid.place) as record:
@@ -242,9 +242,9 @@ def _acquire(
 ) -> None:
     """Acquire the place, waiting in labgrid's queue while another user, at first `holder`, has it.
 
-    One that the user has acquired by hand, by now or while this process waited, is his already.
+    A place that the user has acquired manually, also during the wait, counts as acquired.
     """
-    token, told, place = "", "", client.labgrid.place
+    token, shown, place = "", "", client.labgrid.place
     while holder != client.me:
         watch.check()
         refused = "" if holder else _refused(client, watch)
@@ -259,7 +259,7 @@ def _acquire(
         if not token:
             token = client.reserve()
             watch.send(f"reservation {token}")
-        told = _tell(in_use, token, client.waiting(), told, notify)
+        shown = _tell(in_use, token, client.waiting(), shown, notify)
         if not client.wait(token, min(WAIT_S, deadline.remaining_s + 1)):
             token = ""
         holder = client.holder()
@@ -281,10 +281,10 @@ def _waits(holder: str, queue: Queue) -> bool:
     return any(holder == f"{each.owner.host}/{each.owner.user}" for each in tickets.waiting(found, now))
 
 
-def _tell(in_use: str, token: str, waiting: Sequence[str], told: str, notify: Notify) -> str:
+def _tell(in_use: str, token: str, waiting: Sequence[str], shown: str, notify: Notify) -> str:
     if token in waiting:
         in_use += f"; you are {ordinal(waiting.index(token) + 1)} of {len(waiting)}"
-    if in_use != told:
+    if in_use != shown:
         notify(f"{in_use}, waiting")
     return in_use
 

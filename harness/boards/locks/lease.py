@@ -1,4 +1,4 @@
-"""Hold a board, whatever keeps others from it: the queue of this machine, and where it has one its labgrid place."""
+"""Locks of boards: the queue of this machine and, if the profile names one, the board's labgrid place."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def session(
     *,
     counting: bool = False,
 ) -> Iterator[Connection]:
-    """Hold the board of `profile`, as `hold`, and have a session with it, as `reach`, that ends when it is lost."""
+    """Lock the board of `profile` (see `hold`) and open a session (see `reach`) that ends when the lock is lost."""
     with (
         hold(profile, folder, purpose, wait_s, notify) as held,
         reach(profile, cache, notify, counting=counting) as connection,
@@ -51,7 +51,7 @@ def session(
 
 @contextmanager
 def again(former: Board, profile: Profile, cache: Path, notify: Notify) -> Iterator[Connection]:
-    """Provide a new session in place of `former`, which is over, by the same right; BoardLost once that has ended."""
+    """Replace the ended session `former` by a new one under the same lock; BoardLost if the lock has ended."""
     held = right_to(former)
     if held:
         held.check()
@@ -61,12 +61,12 @@ def again(former: Board, profile: Profile, cache: Path, notify: Notify) -> Itera
 
 @contextmanager
 def hold(profile: Profile, folder: Path, purpose: str, wait_s: float, notify: Notify) -> Iterator[Held]:
-    """Hold the board of `profile` for the time of the block; `folder` is where its locks are.
+    """Lock the board of `profile` during the block; `folder` contains its locks.
 
-    `notify` hears who has the board, and the place in the queue; and a quarantine, which prevents no use.  It is
-    waited for no longer than HARNESS_LOCK_WAIT_S seconds.
-    BoardBusy when it is not free after `wait_s` seconds; BoardLost, in place of what else ends the block, when it was
-    taken away meanwhile.
+    `notify` receives the holder, the place in the queue, and a quarantine, which does not prevent use.
+    HARNESS_LOCK_WAIT_S limits the wait as well.
+    BoardBusy if the board is not free after `wait_s` seconds; BoardLost, instead of any other exception of the block,
+    if the board was taken away meanwhile.
     """
     wait_s = min(wait_s, longest_wait_s(os.environ))
     with queue_of(profile, folder) as queue:
@@ -96,7 +96,7 @@ def queue_of(profile: Profile, folder: Path) -> Iterator[Queue]:
 
 
 def in_use(profile: Profile, folder: Path) -> str:
-    """Return who has the board if this user's commands would wait for it, as seen on this machine; else empty."""
+    """Return the holder of the board if this user's commands would wait for it on this machine; else empty."""
     with queue_of(profile, folder) as queue:
         now = Now.read()
         having = tickets.having(queue.tickets(), now)
@@ -113,8 +113,8 @@ def quarantined(profile: Profile, folder: Path) -> Quarantine | None:
 def key_of(profile: Profile) -> str:
     """Return the key of the board for all users of this machine: its labgrid place or address, not the profile's name.
 
-    The address is that to which ~/.ssh/config leads; ConnectionFailed if that cannot be used.
-    This machine is one board, whatever it is called and used as.
+    The address is resolved with ~/.ssh/config; ConnectionFailed if that file cannot be used.
+    This machine is one board under all its names and uses.
     """
     if profile.labgrid:
         return _short(f"place-{profile.labgrid.place}")

@@ -12,7 +12,7 @@ from harness.core.errors import BoardError
 
 
 class BoardBusy(BoardError):
-    """Another user has the board and did not release it within `wait_s` seconds; `in_use` names that user."""
+    """A timeout: another user, named by `in_use`, did not release the board within `wait_s` seconds."""
 
     def __init__(self, in_use: str, wait_s: float, hint: str) -> None:
         super().__init__(f"{in_use}; not free after {wait_s:g} s", hint)
@@ -20,12 +20,12 @@ class BoardBusy(BoardError):
 
     @property
     def details(self) -> dict[str, str]:
-        """Return who has the board."""
+        """Return the holder of the board."""
         return {"in_use": self.in_use}
 
 
 class BoardLost(BoardError):
-    """The lock of the board was lost; this process must not use the board any more."""
+    """A lost lock: this process must not use the board any more."""
 
 
 class Held:
@@ -74,7 +74,7 @@ class Held:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Raise BoardLost in place of what ends the block, if the board was lost by then."""
+        """Raise BoardLost instead of any other exception of the block, if the board was lost during it."""
         self.check()
         try:
             yield
@@ -84,13 +84,13 @@ class Held:
         self.check()
 
     def guard(self, board: Board) -> Board:
-        """Return the session, for as long as the board is held: each of its calls raises BoardLost afterwards."""
+        """Return the session while the board is locked; afterwards each of its calls raises BoardLost."""
         self._sessions.append(board)
         return _Guarded(board, self)
 
 
 def right_to(session: Board) -> Held | None:
-    """Return the right that a session ends with; None if nothing guards it."""
+    """Return the lock that a session ends with; None without a guard."""
     return session.held if isinstance(session, _Guarded) else None
 
 

@@ -1,4 +1,4 @@
-"""The lock of a board among all who use this machine: a queue of tickets (ticket.py, queue.py), with a lease."""
+"""The lock of a board among all users of this machine: a queue of tickets (ticket.py, queue.py), with a lease."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Notify = Callable[[str], None]
 
 @contextmanager
 def locked(queue: Queue, purpose: str, wait_s: float, notify: Notify, terms: Terms = TERMS) -> Iterator[Held]:
-    """Hold the board for the time of the block.
+    """Lock the board during the block.
 
-    While others have it, `notify` hears who, for what, and the position in the queue, again at every change.  BoardBusy
-    when it is not free after `wait_s` seconds; BoardLost, instead of whatever else ends the block, when it was taken
-    away meanwhile.
+    While others have it, `notify` receives the holder, the purpose and the position in the queue, after every change.
+    BoardBusy if it is not free after `wait_s` seconds; BoardLost, instead of any other exception of the block, if it
+    was taken away meanwhile.
     """
     queue.sweep()
     queued = QueuedTicket.drawn(queue, purpose, terms)
@@ -39,8 +39,8 @@ def locked(queue: Queue, purpose: str, wait_s: float, notify: Notify, terms: Ter
 
 
 def _await(queued: QueuedTicket, wait_s: float, notify: Notify) -> None:
-    """Take the board when the ticket is the first; one that was passed, because this process hung, is drawn again."""
-    deadline, told = Deadline.after(wait_s), ""
+    """Take the board when the ticket is the first; draw a new ticket if this process hung and was passed."""
+    deadline, shown = Deadline.after(wait_s), ""
     while True:
         queued.renew()
         if queued.lost():
@@ -55,29 +55,29 @@ def _await(queued: QueuedTicket, wait_s: float, notify: Notify) -> None:
         for each in hanging:
             notify(f"{each.describe(queued.queue.board)}, but hangs: taking over; its program may still run there")
         if ahead:
-            told = _tell(queued, ahead[0], found, now, deadline, told, notify)
+            shown = _tell(queued, ahead[0], found, now, deadline, shown, notify)
             time.sleep(min(POLL_S, deadline.remaining_s))
 
 
 def _tell(
-    queued: QueuedTicket, first: Ticket, found: list[Ticket], now: Now, deadline: Deadline, told: str, notify: Notify
+    queued: QueuedTicket, first: Ticket, found: list[Ticket], now: Now, deadline: Deadline, shown: str, notify: Notify
 ) -> str:
-    """Tell who has the board and the position in the queue, if that is new; BoardBusy when the time is over."""
+    """Report the holder and the position in the queue after a change; BoardBusy after the deadline."""
     in_use = first.describe(queued.queue.board)
     if deadline.passed:
         raise BoardBusy(in_use, deadline.timeout_s, "try again later, or end that job")
     order = [ticket.number for ticket in tickets.waiting(found, now)]
     if queued.ticket.number in order:
         in_use += f"; you are {ordinal(order.index(queued.ticket.number) + 1)} of {len(order)}"
-    if in_use == told or not first.has_it_s:  # the next user takes it before the next look
-        return told
+    if in_use == shown or not first.has_it_s:  # the next user takes it before the next look
+        return shown
     notify(f"{in_use}, waiting")
     return in_use
 
 
 @contextmanager
 def _beating(queued: QueuedTicket) -> Iterator[Held]:
-    """Renew the lease from time to time; when it is lost, end the sessions with the board, again for late comers."""
+    """Renew the lease periodically; when it is lost, end all sessions with the board, including new ones."""
     held, ended = Held(queued.check, queued.ticket.rank), threading.Event()
 
     def beat() -> None:

@@ -13,9 +13,9 @@ from harness.core.errors import BoardError
 
 
 def reserve(queue: Queue, purpose: str, for_s: float, wait_s: float, notify: Notify) -> Ticket:
-    """Lock the board for this user until `for_s` seconds from now, without a process; gives the new ticket.
+    """Lock the board for this user for `for_s` seconds, without a process; return the new ticket.
 
-    One that the user has already is replaced.  BoardError as `locked`.
+    It replaces an earlier manual ticket of the user.  BoardError as for `locked`.
     """
     with locked(queue, purpose, wait_s, notify) as held:
         before = [each for each in queue.tickets() if each.is_mine and each.by_hand_s is not None]
@@ -34,9 +34,9 @@ def _without_process(ticket: Ticket, for_s: float) -> Ticket:
 
 
 def release(queue: Queue, *, force: bool) -> list[Ticket]:
-    """Remove this user's ticket by hand; with `force` take the board from its holder.  Return the ended tickets.
+    """Remove this user's manual ticket; with `force`, take the board from its holder.  Return the ended tickets.
 
-    A process finds that out within a heartbeat.  BoardError if the board is another's and `force` is not given.
+    A process detects this within a heartbeat.  BoardError if another user has the board and `force` is not set.
     """
     now, found = Now.read(), queue.tickets()
     having = tickets.having(found, now)

@@ -1,4 +1,4 @@
-"""Power-cycle a board by the switch that its profile names, and wait until it answers again."""
+"""Power-cycling of a board by the switch that its profile names, until the board answers again."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ Pulse = tuple[Sequence[str], float]
 
 
 def cycle(profile: Profile, check: Callable[[], None], connect: Connect, notify: Notify) -> float:
-    """Switch the board off and on; gives the seconds until it answered again.
+    """Switch the board off and on; return the seconds until it answered again.
 
-    `check` raises BoardLost once the board is not held any more.  RequestError if its profile names no switch,
-    ToolError if the switch fails, BoardError if the board does not answer within the profile's `boot_s`, or still runs
-    what it ran before.
+    `check` raises BoardLost if the board is no longer locked.  RequestError if its profile names no switch, ToolError
+    if the switch fails, BoardError if the board does not answer within the profile's `boot_s`, or did not restart.
     """
     commands, timeout_s = check_switch(profile)
     before = _boot_id(connect)
@@ -99,7 +98,8 @@ def _await(profile: Profile, connect: Connect, before: bytes | None) -> float:
         time.sleep(min(POLL_S, deadline.remaining_s))
     if answered:
         raise BoardError(
-            f"{profile.name} answers as if its power had not been switched", "is it the right switch? try it by hand"
+            f"{profile.name} answers as if its power had not been switched",
+            "check that the profile names the right switch; try it manually",
         )
     raise BoardError(
         f"{profile.name} does not answer {profile.boot_s:g} s after its power came back",

@@ -1,10 +1,10 @@
 """The present process's place in the queue for a board.
 
-Why no two have the board.  A ticket appears whole and locked under a number that nobody has (`link`), above all that a
-process holds; one that finds a higher one beside it gives up and draws again.  So whoever comes later sees all that
-were before, and only the first of those that live has the board.  Who passes a ticket whose holder hangs revokes it
-first and then looks again whether it still hangs; a holder that comes back renews first and then looks whether it is
-revoked.  One of the two must see the other.
+Mutual exclusion.  A ticket appears complete and locked under an unused number (`link`), higher than every number that a
+process holds; if a higher ticket exists already, the process discards its ticket and draws again.  Therefore a later
+process sees all earlier tickets, and only the first live ticket has the board.  A process that passes a hanging holder
+revokes the holder's ticket first and then checks again whether it still hangs; a holder that resumes renews its ticket
+first and then checks whether it is revoked.  At least one of the two sees the other.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Terms:
         """Read HARNESS_LEASE_S; a short lease detects a hanging holder earlier."""
         given = environment.get("HARNESS_LEASE_S") or "60"
         if not re.fullmatch(r"\d{1,3}(\.\d+)?", given) or not 1 <= float(given) <= tickets.LONGEST_LEASE_S:
-            raise RequestError(f"HARNESS_LEASE_S={given!r} is no lease", "seconds, 1 to 600")
+            raise RequestError(f"HARNESS_LEASE_S={given!r} is not a valid lease", "seconds, 1 to 600")
         return cls(float(given), float(given) / 6)
 
 
@@ -48,7 +48,7 @@ def longest_wait_s(environment: Mapping[str, str]) -> float:
     """Return the longest time to wait for a board, from HARNESS_LOCK_WAIT_S; infinite if it is not set."""
     given = environment.get(LOCK_WAIT) or "inf"
     if not re.fullmatch(r"\d{1,6}(\.\d+)?|inf", given):
-        raise RequestError(f"{LOCK_WAIT}={given!r} is no time to wait", "seconds")
+        raise RequestError(f"{LOCK_WAIT}={given!r} is not a valid time to wait", "seconds")
     return float(given)
 
 
@@ -65,7 +65,7 @@ class Queue:
         return tickets.read_all(self.folder, self.key)
 
     def revoke(self, ticket: Ticket, why: str) -> None:
-        """Take a ticket away: at once if it is by hand, else when its process finds out, or its lease runs out."""
+        """Revoke a ticket: at once if it is manual, else when its process detects it or its lease expires."""
         self.folder.replace(tickets.revocation(self.key, ticket.token), f"{why}\n")
 
     def remove(self, ticket: Ticket) -> None:
@@ -73,7 +73,7 @@ class Queue:
         self.folder.remove(tickets.file_name(self.key, ticket.number))
 
     def sweep(self) -> None:
-        """Remove what this user's ended processes have left."""
+        """Remove the files of this user's ended processes."""
         now, found = Now.read(), self.tickets()
         for ticket in found:
             if ticket.uid == os.getuid() and not ticket.lives(now) and not ticket.hangs(now):
@@ -132,24 +132,24 @@ class QueuedTicket:
         return last and (own.rank == own.number or any(each.number < own.number for each in family))
 
     def draw_again(self) -> None:
-        """Begin anew at the end of the queue."""
+        """Draw a new ticket at the end of the queue."""
         self.release()
         again = self.drawn(self.queue, self.ticket.owner.purpose, self.terms)
         self.ticket, self.descriptor = again.ticket, again.descriptor
 
     def renew(self) -> None:
-        """Begin the lease anew; BoardError if that cannot be written down."""
+        """Renew the lease; BoardError if it cannot be written."""
         now = Now.read()
         self.ticket = replace(self.ticket, renewed_s=now.awake_s)
         self.queue.folder.rewrite(self.descriptor, tickets.header(now.awake_s, self.ticket.has_it_s))
 
     def take(self) -> None:
-        """Write down since when this process has the board."""
+        """Record the time since which this process has the board."""
         self.ticket = replace(self.ticket, has_it_s=time.time())
         self.renew()
 
     def lost(self) -> str:
-        """Return why the ticket is not valid any more; empty if it is valid."""
+        """Return the reason why the ticket is no longer valid; empty if it is valid."""
         revoked = tickets.read_revocation(self.queue.folder, self.queue.key, self.ticket.token)
         if revoked:
             return revoked
@@ -178,7 +178,7 @@ class QueuedTicket:
             self.queue.revoke(each, f"{self.ticket.owner} took it over: {lease}")
         for each in before:
             if each.by_hand_s is not None and not each.lives(now):
-                self.queue.revoke(each, f"its time is over; {self.ticket.owner} has it")
+                self.queue.revoke(each, f"its time has ended; {self.ticket.owner} has it")
         return hanging
 
     def release(self) -> None:

@@ -1,11 +1,11 @@
-"""A place in the queue for a board: one file, written by the process or the person that it is for.
+"""A place in the queue for a board: one file, written by its process or user.
 
     BOARD.000007.ticket           the first line is rewritten at every heartbeat, the rest is JSON for all to read
-    BOARD.revoked.3f2a...         takes the ticket with that token away: by force, or because its holder hangs
+    BOARD.revoked.3f2a...         revokes the ticket with that token: by force, or because its holder hangs
 
-A process's ticket lives as long as the process (the kernel's lock on its file) and as its lease: `lease_s` seconds
-after the last heartbeat, on a clock that nobody can set, and that stands still while the machine is suspended, as the
-process does.  A ticket by hand is held by no process, and lives until its time.
+A process's ticket is live while the process runs (the kernel's lock on its file) and its lease is valid: `lease_s`
+seconds after the last heartbeat, on a clock that cannot be set and that stops, like the process, while the machine is
+suspended.  A manual ticket has no process and is live until its end time.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _NAME = re.compile(r"\.(\d{6,15})\.ticket")
 class Now:
     """One moment: seconds since boot, those of them awake, the name of the boot, seconds since 1970.
 
-    Read it before the tickets that it judges: a process may be stopped between the two, and then it takes others for
-    younger than they are, never a heartbeat of meanwhile for one that is missing.
+    Read it before the tickets that it judges: if the process is stopped between the two, other tickets appear younger
+    than they are, and no heartbeat is missed.
     """
 
     boot_s: float
@@ -67,7 +67,7 @@ def _boot() -> str:
 
 @dataclass(frozen=True)
 class Owner:
-    """User who has or wants a board, and the purpose; `pid` is 0 for a lock by hand."""
+    """User who has or waits for a board, and the purpose; `pid` is 0 for a manual lock."""
 
     user: str
     host: str
@@ -90,10 +90,10 @@ class Owner:
 class Ticket:
     """A ticket as read from its file.  Tickets with lower (`rank`, `number`) come first.
 
-    `renewed_s` is `awake_s` of the last heartbeat, of a ticket by hand `boot_s` of when it was taken.
+    `renewed_s` is `awake_s` of the last heartbeat; for a manual ticket, `boot_s` of its creation.
 
-    `by_hand_s` is for how long a ticket by hand was taken, None for a process's.  `has_it_s` is since when the board is
-    its owner's, 0 while he waits.  `revoked` says who took it away and why.
+    `by_hand_s` is the duration of a manual ticket, None for a process's.  `has_it_s` is the time since which its owner
+    has the board, 0 while waiting.  `revoked` states who revoked it and why.
     """
 
     number: int
@@ -143,17 +143,17 @@ class Ticket:
         return self.by_hand_s is None and self.locked and not self._is_fresh(now)
 
     def _is_fresh(self, now: Now) -> bool:
-        """Return whether the lease is fresh; another machine's clock says nothing, its running process must suffice."""
+        """Return whether the lease is valid; of a process on another machine, only its lock counts, not its clock."""
         return self.boot != now.boot or now.awake_s - self.renewed_s <= min(self.lease_s, LONGEST_LEASE_S)
 
     def _is_in_time(self, for_s: float, now: Now) -> bool:
-        """Return whether the time is not over; after a reboot the wall clock decides, for twice the time at most."""
+        """Return whether the end time is ahead; after a reboot the wall clock decides, for at most twice the time."""
         if self.boot == now.boot:
             return now.boot_s - self.renewed_s <= for_s
         return now.wall_s <= self.until_s and now.boot_s <= for_s
 
     def describe(self, board: str) -> str:
-        """Return who has the board, as a message."""
+        """Return a message that names the holder of the board."""
         if self.by_hand_s is not None:
             return f"board {board} is locked by {self.owner} since {clock(self.has_it_s)} until {clock(self.until_s)}"
         since = f" since {clock(self.has_it_s)}" if self.has_it_s else ""
@@ -210,7 +210,7 @@ def file_name(board: str, number: int) -> str:
 
 
 def revocation(board: str, token: str) -> str:
-    """Return the name of the file that takes the ticket of that token away."""
+    """Return the name of the file that revokes the ticket of that token."""
     return f"{board}.revoked.{token}"
 
 
@@ -222,7 +222,7 @@ def read_all(folder: SharedFolder, board: str) -> list[Ticket]:
 
 
 def read(folder: SharedFolder, board: str, number: int) -> Ticket | None:
-    """Return the ticket of that number; None if there is none, or the file is no ticket."""
+    """Return the ticket of that number; None if it is missing or the file is not a ticket."""
     for _ in range(3):  # a heartbeat may be under way
         found = folder.read(file_name(board, number))
         if found is None:
@@ -271,7 +271,7 @@ def _with_revocation(ticket: Ticket, folder: SharedFolder, board: str) -> Ticket
 
 
 def read_revocation(folder: SharedFolder, board: str, token: str) -> str:
-    """Return who revoked the ticket of this token, and why; empty if it is valid."""
+    """Return the user who revoked the ticket of this token, and the reason; empty if it is valid."""
     name = revocation(board, token)
     uid = folder.owner(name)
     if uid is None:
@@ -284,17 +284,17 @@ def read_revocation(folder: SharedFolder, board: str, token: str) -> str:
 
 
 def living(tickets: Sequence[Ticket], now: Now) -> list[Ticket]:
-    """Return the tickets that keep others from the board, in their order."""
+    """Return the tickets that block the board for others, in their order."""
     return [ticket for ticket in tickets if ticket.lives(now)]
 
 
 def present(tickets: Sequence[Ticket], now: Now) -> list[Ticket]:
-    """Return the tickets that are live or whose processes hang and may come back."""
+    """Return the tickets that are live or whose processes hang and may resume."""
     return [ticket for ticket in tickets if ticket.lives(now) or ticket.hangs(now)]
 
 
 def blockers(ticket: Ticket, tickets: Sequence[Ticket], now: Now) -> list[Ticket]:
-    """Return the living tickets before this one; one by hand lets its own user's processes pass."""
+    """Return the live tickets before this one; a manual ticket does not block its own user's processes."""
     return [
         other
         for other in living(tickets, now)
@@ -308,5 +308,5 @@ def having(tickets: Sequence[Ticket], now: Now) -> list[Ticket]:
 
 
 def waiting(tickets: Sequence[Ticket], now: Now) -> list[Ticket]:
-    """Return the processes that wait, in the order in which they will get the board."""
+    """Return the waiting processes in queue order."""
     return [ticket for ticket in living(tickets, now) if ticket.by_hand_s is None and blockers(ticket, tickets, now)]

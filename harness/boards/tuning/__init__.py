@@ -1,4 +1,4 @@
-"""The state of a board while it works: set, restored, observed, and disturbed on purpose."""
+"""The system state of a board during a measurement: settings, snapshots and background load."""
 
 from harness.boards.tuning.commands import Notify, known_state
 from harness.boards.tuning.desired_settings import Setting

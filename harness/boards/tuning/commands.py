@@ -1,4 +1,4 @@
-"""The commands that a profile has run on its board: setup before the work, teardown after it."""
+"""The commands of a profile on its board: setup before a measurement, teardown after it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Notify = Callable[[str], None]
 
 @contextmanager
 def known_state(board: Profile, session: Board, cache: Path, notify: Notify) -> Iterator[list[dict[str, Any]]]:
-    """Run the profile's setup commands, and whatever happens its teardown commands; real boards only.
+    """Run the profile's setup commands, and in any case its teardown commands; real boards only.
 
-    A board that another user has taken is not touched any more.
+    A board that another user has taken is left unchanged.
     """
     if board.emulated:
         yield []
@@ -53,7 +53,7 @@ def _restore_after_failure(board: Profile, failed: Board, cache: Path, notify: N
 
 
 def run_commands(commands: Sequence[str], session: Board, notify: Notify) -> list[dict[str, Any]]:
-    """Run commands on the board, no shell; each with its exit status and what it said last.  A failure is told."""
+    """Run commands on the board without a shell; return exit statuses and last output, report failures."""
     return [_run(command, session, notify) for command in commands]
 
 

@@ -9,7 +9,7 @@ MOST_CORES = 4096
 
 
 def parse(text: str) -> frozenset[int] | None:
-    """Return the cores that a text like `0-3,5` names; None if it is no such text."""
+    """Return the cores of a text such as `0-3,5`; None for another text."""
     if not re.fullmatch(r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*", text, re.ASCII):
         return None
     bounds = [part.split("-") for part in text.split(",")]
@@ -17,5 +17,5 @@ def parse(text: str) -> frozenset[int] | None:
 
 
 def text(cores: Collection[int]) -> str:
-    """Return the cores as the kernel reads them, one by one."""
+    """Return the cores as a comma-separated list, which the kernel reads."""
     return ",".join(map(str, sorted(cores)))

@@ -34,9 +34,9 @@ MISSING = "the board has no such file"
 
 @dataclass(frozen=True)
 class Setting:
-    """One file of the board, or one command of its profile, as it was found, wanted and reached.
+    """The found, wanted and reached value of one file of the board, or of one command of its profile.
 
-    `name` is the profile's key; `reason` tells why it is not as wanted, "" if it is.  None: there is nothing to read.
+    `name` is the profile's key; `reason` states why the wanted value was not reached, "" if it was.  None: no value.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Setting:
 
 
 def wishes(timing: Timing, files: Files, item_cores: Collection[int]) -> tuple[Setting, ...]:
-    """Return the settings that the profile wants, each with its present value, before anything is written.
+    """Return the settings of the profile, each with its present value, before any value is written.
 
     Turbo and governor come before the bounds of the frequency, as they move those.
     """
@@ -86,7 +86,7 @@ def _setting(name: str, path: str, wanted: str, files: Files) -> Setting:
 
 
 def _all(name: str, pattern: str, wanted: str, files: Files) -> list[Setting]:
-    """Return one setting for each matching file, or one that states that there is none."""
+    """Return one setting for each matching file, or one that states that no file matches."""
     return [_setting(name, path, wanted, files) for path in matching(pattern, files) or [pattern]]
 
 

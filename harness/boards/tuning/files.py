@@ -1,7 +1,7 @@
-"""Small files of a board's kernel, read and written many at a time: a round trip for each would take longer than all.
+"""Small files of a board's kernel, read and written in batches, because a round trip per file is slow.
 
-No shell sees a value: it travels as an argument of a script whose text is fixed.  What the board sends is bounded,
-only files that were asked for are taken, and bytes that are no text become replacement characters.
+Values are arguments of a script with a fixed text, so no shell interprets them.  The board's output is bounded, only
+requested files are accepted, and bytes that are not text become replacement characters.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Files = Mapping[str, tuple[str, ...]]
 def read(session: Board, system: PurePosixPath, patterns: Sequence[str], as_root: Sequence[str] = ()) -> Files:
     """Return the lines of the files under `system` whose paths match `patterns`, in one round trip.
 
-    `*` in a pattern stands for any part of a name.  Empty files and those that cannot be read are left out.
+    `*` in a pattern matches any part of a name.  Empty and unreadable files are omitted.
     """
     done = session.run([*as_root, "sh", "-c", READ, "sh", str(system), str(LIMIT_BYTES), *patterns], TIMEOUT_S)
     return parse(done.stdout, patterns)
@@ -50,7 +50,7 @@ def read(session: Board, system: PurePosixPath, patterns: Sequence[str], as_root
 def parse(output: bytes, patterns: Iterable[str]) -> Files:
     """Return the files that `grep -H` shows, one `path:text` a line; other lines are left out.
 
-    So is a last line that does not end: the limit has cut it, and a part of a value would be another value.
+    An unterminated last line is also omitted: the limit has cut it, and a part of a value is a wrong value.
     """
     asked = "|".join(re.escape(pattern).replace(r"\*", "[^/]*?") for pattern in patterns)
     line = re.compile(rf"({asked}):(.*)")
@@ -66,7 +66,7 @@ def write(
 ) -> tuple[str, ...]:
     """Write values to files under `system`, pairs of path and value in this order, in one round trip.
 
-    Gives for each what went wrong, "" if nothing did.
+    Return for each the reason of its failure, "" if it succeeded.
     """
     if not values:
         return ()

@@ -1,4 +1,4 @@
-"""Ctrl-C and its like while something must be brought to its end: the first stops the work, no other the restoring."""
+"""Signals such as Ctrl-C: the first stops the work, later ones do not interrupt the restoration of settings."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def interruptible(notify: Notify) -> Iterator[Interruption]:
 
 
 def _handle(handler: Callable[[int, FrameType | None], None]) -> dict[signal.Signals, Any]:
-    """Install the handler, but not for a signal that is ignored (nohup); gives what was there."""
+    """Install the handler, but not for a signal that is ignored (nohup); return the former one."""
     if threading.current_thread() is not threading.main_thread():
         return {}
     former = {number: signal.getsignal(number) for number in SIGNALS}

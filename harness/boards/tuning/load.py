@@ -1,7 +1,7 @@
 """Defined interference: stress-ng on the board while times are measured, started, checked and ended from here.
 
-It runs on the cores that have no item: what is wanted is the contention for caches, memory, power and the kernel, not
-to share the item's core, which a priority decides.  Only where every core has an item it runs on all of them.
+It runs on the cores without an item: its purpose is contention for caches, memory, power and the kernel, not for the
+item's core, which a priority decides.  If every core has an item, it runs on all of them.
 """
 
 from __future__ import annotations
@@ -111,10 +111,10 @@ rm -f "$1"
 
 @dataclass
 class Load:
-    """The interference that ran: `cores` where, () for wherever the kernel put it.
+    """A background load that ran on `cores`, () for cores that the kernel chose.
 
     `metrics`, stress-ng's own count of its work, and `failure`, why it did not last as long as the measurement, are
-    known when the block is over.
+    known at the end of the block.
     """
 
     name: LoadName
@@ -150,10 +150,9 @@ def loaded(
 ) -> Iterator[Load]:
     """Run the load `name` on the board during the block, at most `limit_s` seconds.
 
-    `work` is the folder on the board that it may fill, `cores` those that have items; without them what the profile
-    says.  BoardError if stress-ng is missing, or if its workers do not run when the block begins; `Load.check` tells
-    whether they still do.  If this process or the link is lost, the load ends with it, on this machine after `limit_s`
-    or with the next load.
+    `work` is its folder on the board, `cores` are those with items, by default those of the profile.  BoardError if
+    stress-ng is missing, or if its workers do not run at the start of the block; `Load.check` checks them later.  If
+    this process or the link is lost, the load ends with it, on this machine after `limit_s` or with the next load.
     """
     pid_file = str(work / PID_FILE)
     _stop(session, pid_file)  # of a session that was killed: it would disturb `idle` too
@@ -245,7 +244,7 @@ def _stop(session: Board, pid_file: str) -> None:
 
 
 def _end(load: Load, session: Board, pid_file: str, running: Future[Completed], notify: Notify) -> None:
-    """End the load; what goes wrong here must not hide the first cause, and is kept with the load."""
+    """End the load; a failure is kept with the load and must not hide the first cause."""
     if running.done():
         load.failure = f"it ended before the measurement: {_output(running)}"
     try:

@@ -1,4 +1,4 @@
-"""The values before, kept on the board: a session that is killed restores nothing, the next one reads them here.
+"""Original values, saved on the board, so that the next session can restore them after this one was killed.
 
 The board is not trusted: only values of files that the harness sets are read.
 """
@@ -29,7 +29,7 @@ _LINE = re.compile(rf"({_OURS})\t({_VALUE})")
 
 @dataclass(frozen=True)
 class Ledger:
-    """The values before by path, of one boot; `commands`: the profile's setup commands have run as well."""
+    """Original values by path, of one boot; `commands`: the profile's setup commands have run as well."""
 
     boot: str
     values: Mapping[str, str] = field(default_factory=dict)
@@ -47,12 +47,12 @@ def boot_id(session: Board, system: PurePosixPath) -> str:
 
 
 def load(session: Board, folder: PurePosixPath) -> Ledger | None:
-    """Read the journal that the last session left in `folder`; None if there is none."""
+    """Read the journal of the last session in `folder`; None without a journal."""
     return parse(read(session, folder, [NAME]).get(NAME, ()))
 
 
 def parse(lines: tuple[str, ...]) -> Ledger | None:
-    """Return the ledger of such lines; those that could be no one's of ours are left out."""
+    """Return the journal of such lines; lines that this program cannot have written are omitted."""
     if len(lines) < 3 or lines[0] != HEAD:
         return None
     found = (_LINE.fullmatch(line) for line in lines[3:])
@@ -60,7 +60,7 @@ def parse(lines: tuple[str, ...]) -> Ledger | None:
 
 
 def text(ledger: Ledger) -> str:
-    """Return the ledger as `parse` reads it."""
+    """Return the journal in the form that `parse` reads."""
     kind = "commands" if ledger.commands else "files"
     return "\n".join([HEAD, ledger.boot, kind, *(f"{path}\t{value}" for path, value in ledger.values.items()), ""])
 
@@ -71,7 +71,7 @@ def restorable(value: str) -> bool:
 
 
 def keep(session: Board, folder: PurePosixPath, ledger: Ledger) -> None:
-    """Write the ledger to the board; BoardError if it cannot be written: nothing may be changed then."""
+    """Write the journal to the board; BoardError if it cannot be written: then no setting may be changed."""
     path = folder / NAME
     done = session.run(["sh", "-c", KEEP, "sh", str(path), text(ledger)], TIMEOUT_S)
     if done.status != 0:
@@ -82,5 +82,5 @@ def keep(session: Board, folder: PurePosixPath, ledger: Ledger) -> None:
 
 
 def remove(session: Board, folder: PurePosixPath) -> None:
-    """Forget the values before."""
+    """Remove the journal."""
     session.run(["rm", "-f", str(folder / NAME)], TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""The state that a board is measured in: what the profile wants is set, read back, and whatever happens restored."""
+"""The state of a board during a measurement: the profile's settings are set, read back, and always restored."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TAKEN = "its next user has it already"
 
 @dataclass(frozen=True)
 class _Place:
-    """A board, the folders on it, and who hears of what happens there."""
+    """A board, the folders on it, and the receiver of messages."""
 
     board: Profile
     cache: Path
@@ -54,13 +54,13 @@ def measuring_state(
     cores: Collection[int] | None = None,
     system: PurePosixPath = SYSTEM,
 ) -> Iterator[tuple[Setting, ...]]:
-    """Set what the profile's `timing` wants for the time of the block, after the profile's setup commands.
+    """Apply the profile's `timing` settings during the block, after the profile's setup commands.
 
-    `work` is the folder on the board that `reach` gives.  `cores` are those that have items, without it those of the
-    profile; `system` is where /proc and /sys are.  What cannot be set is a Setting with its reason.  What was there
-    before is restored at the end, also after an exception, after Ctrl-C (a second one has to wait) and after a lost
-    connection, within `LIMIT_S`; if this process is killed, by the next session.  What cannot be restored is told.
-    BoardError if the values before cannot be kept on the board, ConnectionFailed if it is lost.
+    `work` is the folder on the board that `reach` returns.  `cores` are those with items, by default those of the
+    profile; `system` is the folder of /proc and /sys.  A value that cannot be set is a Setting with a reason.  The
+    original values are restored at the end, also after an exception, after Ctrl-C (a second one has to wait) and after
+    a lost connection, within `LIMIT_S`; if this process is killed, by the next session.  Failures to restore are
+    reported.  BoardError if the original values cannot be saved on the board, ConnectionFailed if it is lost.
     """
     place = _Place(board, cache, work, system, notify)
     pinned = {item.core for item in board.items.values() if item.core is not None} if cores is None else set(cores)
@@ -81,7 +81,7 @@ def measuring_state(
 
 
 def drifted(session: Board, settings: Sequence[Setting], *, system: PurePosixPath = SYSTEM) -> tuple[str, ...]:
-    """Return a sentence for each setting that something on the board has changed since it was set."""
+    """Return a sentence for each setting that has changed on the board since it was set."""
     ours = [setting for setting in settings if setting.reached is not None and setting.name != "setup"]
     now = read(session, system, [setting.path for setting in ours]) if ours else {}
     pairs = [(setting, first_line(now, setting.path)) for setting in ours]
@@ -106,7 +106,7 @@ def failure_notes(settings: Sequence[Setting]) -> tuple[str, ...]:
 
 
 def _recovered(place: _Place, session: Board) -> Ledger:
-    """Restore first what a killed session has left; gives what of it could not be restored."""
+    """Restore the values of a killed session first; return those that could not be restored."""
     boot = ledgers.boot_id(session, place.system)
     left = ledgers.load(session, place.work)
     if left is None or left.boot != boot:
@@ -118,7 +118,7 @@ def _recovered(place: _Place, session: Board) -> Ledger:
 
 
 def _begin(place: _Place, session: Board, state: Ledger) -> Ledger:
-    """Keep on the board that the setup commands run, before they do."""
+    """Record on the board that the setup commands run, before they run."""
     if place.board.emulated or not place.board.setup:
         return state
     state = replace(state, commands=True)
@@ -139,7 +139,7 @@ def _as_setting(done: Mapping[str, Any]) -> Setting:
 
 
 def _originals(wanted: Sequence[Setting], state: Ledger) -> list[Setting]:
-    """Return the settings with the values of before an earlier session, where that could not restore them."""
+    """Return the settings with the original values of an earlier session that could not restore them."""
     return [_restorable(replace(each, before=state.values.get(each.path, each.before))) for each in wanted]
 
 
@@ -151,7 +151,7 @@ def _restorable(setting: Setting) -> Setting:
 
 
 def _note(place: _Place, session: Board, state: Ledger, wanted: Sequence[Setting]) -> Ledger:
-    """Keep the values before on the board, before any is changed."""
+    """Save the original values on the board before any is changed."""
     values = {each.path: each.before for each in wanted if each.before is not None and not each.reason}
     state = replace(state, values={**values, **state.values})
     if not state.empty:
@@ -171,14 +171,14 @@ def _set(place: _Place, session: Board, wanted: Sequence[Setting], files: Files)
 
 
 def _judged(setting: Setting, refusal: str) -> Setting:
-    """Return the setting with its reason if it is not as wanted; what was right before needed no right to write."""
+    """Return the setting, with a reason if it is not as wanted; a value that was right before was not written."""
     if same(setting.path, setting.reached, setting.wanted):
         return setting
     return replace(setting, reason=refusal or f"{setting.reached} came back")
 
 
 def _restore(place: _Place, session: Board, state: Ledger, interruption: Interruption) -> None:
-    """Restore by the session, or if that is over by others; what goes wrong here must not hide the first cause."""
+    """Restore by the session, or by new ones if it has ended; a failure here must not hide the first cause."""
     if state.empty:
         return
     kept = f"{len(state.values)} files are to be restored, as {place.work / ledgers.NAME} on the board says"
@@ -195,7 +195,7 @@ def _restore(place: _Place, session: Board, state: Ledger, interruption: Interru
 
 
 def _restore_later(place: _Place, former: Board, state: Ledger) -> None:
-    """Restore the settings in new sessions, because the first is over."""
+    """Restore the settings in new sessions, because the first has ended."""
     deadline, reason = Deadline.after(LIMIT_S), ""
     for pause_s in PAUSES_S:
         if deadline.remaining_s < pause_s:
@@ -221,7 +221,7 @@ def _not_restored(place: _Place, reason: str) -> str:
 
 
 def _restored(place: _Place, session: Board, state: Ledger) -> Ledger:
-    """Restore in reverse order, files then commands; return what failed, which also stays in the journal."""
+    """Restore in reverse order, files then commands; return the failures, which also stay in the journal."""
     values = list(reversed(list(state.values.items())))
     refusals = write(session, place.system, values, place.as_root)
     now = read(session, place.system, [path for path, _ in values]) if values else {}

@@ -36,7 +36,7 @@ Counts = Mapping[int, int]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The state of a board at one moment; what it does not tell is None or not in the mappings.
+    """The state of a board at one moment; unknown values are None or missing in the mappings.
 
     `time_s` counts from 1970 by the board's clock, `uptime_s` from its start.  Frequencies are by core, `limit_khz`
     what its policy permits; `state_ticks` is the time that it has spent in each frequency (by kHz), in 1/100 s.

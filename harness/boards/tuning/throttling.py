@@ -15,9 +15,9 @@ TICKS_PER_S = 100
 
 
 def throttled(snapshots: Sequence[Snapshot], wanted_khz: int | None = None) -> tuple[str, ...]:
-    """Return sentences about what slowed the board down, or let a core run at another frequency than the one wanted.
+    """Return sentences about causes of a slow-down, and about cores that did not run at the wanted frequency.
 
-    None of it says that nothing did: `unseen` tells what the board does not show.
+    An empty result does not prove a constant speed: `unseen` lists the facts that the board does not show.
     """
     return (
         *_events(snapshots),
@@ -29,7 +29,7 @@ def throttled(snapshots: Sequence[Snapshot], wanted_khz: int | None = None) -> t
 
 
 def unseen(snapshots: Sequence[Snapshot]) -> tuple[str, ...]:
-    """Return sentences about what cannot be said, because the board does not show it."""
+    """Return sentences about the facts that the board does not show."""
     shown: dict[str, Callable[[Snapshot], object]] = {
         "throttling counters or cooling devices: whether it throttled": lambda each: (
             each.throttle_events or each.cooling

@@ -92,14 +92,14 @@ def test_a_port_that_accepts_but_is_silent(server: Server) -> None:
 def test_a_silence_during_the_handshake(server: Server) -> None:
     with Link(server.port, silent_after=100) as link:
         error = refusal(server.address_behind(link.port))
-    assert error.message.endswith(": the handshake did not come to its end in time")
+    assert error.message.endswith(": the handshake did not finish in time")
 
 
 def test_a_silence_during_the_authentication(server: Server) -> None:
     """That is no refusal: the key may be right."""
     with Link(server.port, silent_after=1450) as link:
         error = refusal(server.address_behind(link.port))
-    assert error.message.endswith(" says neither yes nor no to the key within the time that it has")
+    assert error.message.endswith(" neither accepts nor rejects the key in time")
     assert "overloaded" in error.hint
 
 
@@ -220,7 +220,7 @@ def test_no_key_at_all(server: Server, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     error = refusal(replace(server.address, key=None))
-    assert "accepts none of the keys in the agent and in ~/.ssh" in error.message
+    assert "rejects all keys in the agent and in ~/.ssh" in error.message
 
 
 def test_an_agent_that_hangs_is_given_up(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

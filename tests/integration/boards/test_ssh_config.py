@@ -70,7 +70,7 @@ def test_the_user_of_the_configuration_is_asked_for(home: Home, server: Server) 
     home.configure(block("xavier", server, "User nobody-here"))
     home.know(server)
     error = refusal(PATIENT)
-    assert error.message.startswith(f"nobody-here@{LOOPBACK}:{server.port} accepts none of the keys in ")
+    assert error.message.startswith(f"nobody-here@{LOOPBACK}:{server.port} rejects all keys in ")
     assert answer(user=ME) == "in", "the user of the profile has precedence"
 
 
@@ -81,7 +81,7 @@ def test_the_values_of_the_profile_have_precedence(home: Home, server: Server, t
     assert answer(port=server.port, user=ME, key=str(key), known_hosts=str(known)) == "in"
     error = refusal(PATIENT, port=server.port, user=ME, known_hosts=str(known))
     address = f"{ME}@{LOOPBACK}:{server.port}"
-    assert error.message == f"{address} accepts none of the keys in {stranger} and in the agent: Authentication failed."
+    assert error.message == f"{address} rejects all keys in {stranger} and in the agent: Authentication failed."
     assert error.hint.startswith("correct IdentityFile of xavier in the SSH configuration")
 
 
@@ -97,7 +97,7 @@ def test_identity_files_that_do_not_fit_are_passed_over(home: Home, server: Serv
     assert answer() == "in"
     home.configure("\n".join(["Host xavier", f"HostName {LOOPBACK}", port, *lines[:2]]))
     error = refusal(PATIENT)
-    named = f"accepts none of the keys in {files[0]} (no such file), {files[1]} and in the agent: "
+    named = f"rejects all keys in {files[0]} (no such file), {files[1]} and in the agent: "
     assert named in error.message
     stranger.chmod(0o644)
     home.configure("\n".join(["Host xavier", f"HostName {LOOPBACK}", port, *lines]))
@@ -223,9 +223,7 @@ def test_a_jump_host_that_falls_silent(chained: Home, server: Server, gates: lis
         )
         chained.know(server, Server(gates[0].folder, link.port))
         error = refusal()
-    assert error.message == (
-        f"no SSH session with {ME}@{LOOPBACK}:{link.port}: the handshake did not come to its end in time"
-    )
+    assert error.message == (f"no SSH session with {ME}@{LOOPBACK}:{link.port}: the handshake did not finish in time")
 
 
 # ---- a ProxyCommand

@@ -437,9 +437,9 @@ def test_aliases_and_merge_keys_serve_to_share_settings(boards: Path) -> None:
 def test_a_key_that_is_given_twice_is_refused(boards: Path) -> None:
     boards.write_text(BOARD + BOARD)
     error = failure(boards)
-    assert error.message == f"{boards}:8: 'tda' is given twice, first in line 1"
+    assert error.message == f"{boards}:8: 'tda' is repeated, first in line 1"
     boards.write_text(BOARD + "  cores: 4\n")
-    assert failure(boards).message == f"{boards}:8: 'tda.cores' is given twice, first in line 3"
+    assert failure(boards).message == f"{boards}:8: 'tda.cores' is repeated, first in line 3"
 
 
 # boards.local.yaml
@@ -522,7 +522,7 @@ def test_an_empty_variable_gives_none(boards: Path) -> None:
 )
 def test_what_is_no_address_is_refused(boards: Path, text: str) -> None:
     error = failure(boards, {"HARNESS_TDA_HOST": text})
-    assert error.message == f"HARNESS_TDA_HOST={text!r} is no address"
+    assert error.message == f"HARNESS_TDA_HOST={text!r} is not an address"
     assert error.hint == "the form is [user@]host[:port]"
 
 

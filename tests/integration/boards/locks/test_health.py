@@ -93,7 +93,7 @@ def test_too_little_room_is_a_fault_and_a_wrong_clock_is_told() -> None:
     ok, text = told(clock=0)["clock"]
     assert (ok, text.endswith(" s behind this machine's: set it")) == (True, True)
     assert "ahead of" in told(clock=10**11)["clock"][1]
-    assert told(clock="\x1b[2J")["clock"] == (True, "the board does not tell the time")
+    assert told(clock="\x1b[2J")["clock"] == (True, "the board does not report its time")
 
 
 def test_a_board_that_says_nothing_is_not_well() -> None:

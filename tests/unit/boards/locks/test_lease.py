@@ -23,7 +23,7 @@ def test_how_long_a_command_waits_is_bounded_by_the_environment(
             with pytest.raises(BoardBusy, match=rf"; not free after {bound} s$"):
                 hold(host, tmp_path, "measure", wait_s, print).__enter__()
     monkeypatch.setenv("HARNESS_LOCK_WAIT_S", "soon")
-    with pytest.raises(RequestError, match="HARNESS_LOCK_WAIT_S='soon' is no time to wait"):
+    with pytest.raises(RequestError, match="HARNESS_LOCK_WAIT_S='soon' is not a valid time to wait"):
         hold(host, tmp_path, "measure", 60.0, print).__enter__()
 
 
