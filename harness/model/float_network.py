@@ -1,4 +1,4 @@
-"""A float network of dense layers, as values: what a quantised model is made from."""
+"""A float network of dense layers, from which a quantised model is made."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def _is_constant(node: onnx.NodeProto) -> bool:
 
 
 def require_inside(tensor: onnx.TensorProto, tensor_name: str, name: str) -> None:
-    """Refuse a tensor in another file: what that holds is no part of the model's bytes, nor of their hash."""
+    """Refuse a tensor in another file: its content is not part of the model's bytes, nor of their hash."""
     if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
         raise RequestError(
             f"model {name!r}: tensor {tensor_name!r} is stored in another file",
@@ -207,7 +207,7 @@ def _shape(kind: onnx.TypeProto.Tensor) -> str:
 def _layers(
     model_name: str, nodes: Mapping[str, onnx.NodeProto], constants: Mapping[str, Array], source: Tensor
 ) -> tuple[Layer, ...]:
-    """Return the nodes' layers; every node reads the network's input `source`, or what nodes before it write."""
+    """Return the nodes' layers; every node reads the network's input `source`, or outputs of earlier nodes."""
     layers: dict[str, Layer] = {}
     activations = {source.name: source}
     for name, proto in nodes.items():
@@ -258,7 +258,7 @@ def _with_stems(layers: Sequence[Layer]) -> tuple[Layer, ...]:
 
 
 def _require_outputs(graph: onnx.GraphProto, layers: Sequence[Layer], name: str) -> None:
-    """Require that every activation is an output or read by a layer, and that nothing else is an output."""
+    """Require that every activation is an output or read by a layer, and that all outputs are activations."""
     outputs = [value.name for value in graph.output]
     needed = {*outputs, *(source for layer in layers for source in layer.sources)}
     unused = [layer for layer in layers if layer.output.name not in needed]
@@ -273,7 +273,7 @@ def _require_outputs(graph: onnx.GraphProto, layers: Sequence[Layer], name: str)
 
 
 def _require_checker(model: onnx.ModelProto, name: str) -> None:
-    """Refuse whatever else ONNX itself finds wrong: types of attributes, missing opset imports, names."""
+    """Refuse a model that ONNX's own checker rejects: types of attributes, missing opset imports, names."""
     try:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as error:

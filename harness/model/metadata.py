@@ -18,7 +18,7 @@ SHOWN = 80  # characters of a value, in a message
 
 
 def input_box(metadata: Mapping[str, str], readers: Sequence[Layer], name: str) -> npt.NDArray[np.float32]:
-    """Return bounds of the inputs, float32 (2, K): those of the metadata, or what reaches every output of `readers`.
+    """Return input bounds, float32 (2, K): those of the metadata, or those that reach every output of `readers`.
 
     `readers` are the layers that read the input.
     """
@@ -88,7 +88,7 @@ def _is_finite(value: object) -> bool:
 def _json_list(metadata: Mapping[str, str], key: str, width: int, name: str) -> list[Any]:
     try:
         values = json.loads(metadata.get(key, ""))
-    except (ValueError, RecursionError):  # no JSON, or beyond what Python reads of it
+    except (ValueError, RecursionError):  # not JSON, or beyond the limits of Python's parser
         values = None
     if not isinstance(values, list) or len(values) != width:
         raise RequestError(

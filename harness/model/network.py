@@ -26,7 +26,7 @@ class Normalisation:
 class Network:
     """A model, read and found exactly reproducible.
 
-    `layers` are in the order of the graph's nodes: each reads the input or what layers before it write.
+    `layers` are in the order of the graph's nodes: each reads the input or outputs of earlier layers.
     `box` is float32 (2, size of the input): lower and upper bound of every network input.
     `sha256` is that of the ONNX file's bytes, which are kept in `onnx_bytes`.
     """

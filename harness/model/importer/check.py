@@ -1,4 +1,4 @@
-"""The check at import: what was made of a file against the file itself, on random and adversarial vectors."""
+"""The check at import: the imported model against the original file, on random and adversarial vectors."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def outputs_of(graph: Graph, onnx_bytes: bytes) -> Callable[[Floats32], Floats64
 def _run(
     session: onnxruntime.InferenceSession, graph: Graph, vectors: Floats32, names: Sequence[str]
 ) -> tuple[Array, ...]:
-    """Return each of the named tensors as (n, N): what the file gives for one vector alone, for each of them."""
+    """Return each of the named tensors, (n, N), as computed by the file for one vector at a time."""
     rows = vectors.astype(graph.dtype).reshape(len(vectors), *graph.input_shape)
     try:
         results = [session.run(names, {graph.input_name: row}) for row in rows]

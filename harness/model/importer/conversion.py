@@ -184,16 +184,16 @@ def require_weights_on_the_right(link: Link) -> None:
 
 
 def leave_out_relu(conversion: Conversion, link: Link) -> None:
-    """Take a ReLU for nothing: QuantizeLinear with the least code as zero point maps what is negative to it anyhow."""
+    """Drop a ReLU: QuantizeLinear with the least code as zero point maps all negative values to that code."""
     if conversion.follows("QuantizeLinear"):
         zero_point = output_quantisation(conversion.links[0])[1]
         if zero_point == np.iinfo(zero_point.dtype).min:
-            conversion.notes.append(f"Relu {link.node.name!r} is done by the zero point behind it")
+            conversion.notes.append(f"Relu {link.node.name!r} is done by the zero point after it")
             return
     raise link.node.refusal(
         "is not followed by a QuantizeLinear whose zero point is the least code: onnxruntime would compute it, and a "
         "Gemm before it, in float32",
-        "a QuantizeLinear behind it, with zero point 0 for uint8 or -128 for int8",
+        "a QuantizeLinear after it, with zero point 0 for uint8 or -128 for int8",
     )
 
 

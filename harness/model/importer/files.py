@@ -40,7 +40,7 @@ class FloatImport:
 
 @dataclass(frozen=True, eq=False)
 class QuantisedImport:
-    """A quantised network, its bytes those to store; `notes` say what was written in other words."""
+    """A quantised network and the bytes to store; `notes` list the operators that were rewritten."""
 
     network: Network
     notes: tuple[str, ...]
@@ -50,8 +50,8 @@ class QuantisedImport:
 def bring_in(path: Path) -> FloatImport | QuantisedImport:
     """Read and check a network of dense layers, float or quantised, from an .onnx or .nnet file.
 
-    Raises RequestError where the file cannot be read, or cannot be taken without changing what it computes: with the
-    node or line, the reason, and what would be accepted.
+    Raises RequestError if the file cannot be read, or cannot be imported without changing its values: with the node or
+    line, the reason, and the accepted alternatives.
     """
     try:
         data = path.read_bytes()
@@ -71,7 +71,7 @@ def read(path: Path) -> DenseNetwork:
     found = bring_in(path)
     if isinstance(found, QuantisedImport):
         raise RequestError(
-            f"model {found.network.name!r} is quantised already", "`harness models import` brings it in as it is"
+            f"model {found.network.name!r} is quantised already", "`harness models import` imports it unchanged"
         )
     return found.network
 

@@ -32,9 +32,9 @@ ADVICE = {
 
 
 def steps_of(graph: Graph) -> list[Step]:
-    """Return the network's steps; nodes that do nothing are none.
+    """Return the network's steps; nodes without an effect are omitted.
 
-    Raises RequestError, with the node and what would be accepted, for all but a chain of dense layers and ReLU.
+    Raises RequestError, with the node and the accepted operators, for all but a chain of dense layers and ReLU.
     """
     links = chain(graph)
     if graph.outputs != [links[-1].output]:

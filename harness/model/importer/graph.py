@@ -71,7 +71,7 @@ class Link:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A decoded model: what is constant, and the nodes that are left.
+    """A decoded model: its constants and the remaining nodes.
 
     `input_shape` is that for one vector; `dtype` is float32, float64 or float16.
     """
@@ -88,7 +88,7 @@ class Graph:
 
     @property
     def outputs(self) -> list[str]:
-        """The names of the tensors that the model gives out."""
+        """The names of the model's outputs."""
         return [value.name for value in self.model.graph.output]
 
     def shape_of(self, constant: str) -> Shape:
@@ -104,7 +104,7 @@ class Graph:
 def read(onnx_bytes: bytes, name: str) -> Graph:
     """Decode a model, fold what moves or stores constants, and find its one input.
 
-    Raises RequestError for what is no valid ONNX, for data in other files, and for another number of inputs than one.
+    Raises RequestError for invalid ONNX, for data in other files, and for a model without exactly one input.
     """
     model = _decode(onnx_bytes, name)
     constants = {tensor.name: values_of(tensor, tensor.name, name) for tensor in model.graph.initializer}
@@ -249,7 +249,7 @@ def _move(node: Node) -> Array:
 
 
 def chain(graph: Graph) -> tuple[Link, ...]:
-    """Return the nodes in order; each reads what the one before it writes, and besides that constants only.
+    """Return the nodes in order; each reads the output of the one before it, and otherwise only constants.
 
     Raises RequestError for branches and for shapes that are more than one vector.
     """

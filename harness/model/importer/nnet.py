@@ -91,7 +91,7 @@ class _Lines:
 
 
 def read(text: str, name: str) -> NnetFile:
-    """Read the text of a file; RequestError with the line and what was expected there where it is malformed."""
+    """Read the text of a file; RequestError with the line and the expected content if it is malformed."""
     lines = _Lines(text, name)
     layers, inputs, outputs, _ = lines.sizes(4, "the numbers of layers, inputs, outputs, and the widest layer")
     sizes = lines.sizes(layers + 1, "the inputs and the width of every layer")
@@ -99,7 +99,7 @@ def read(text: str, name: str) -> NnetFile:
         raise RequestError(
             f"{name}: the layer widths {sizes} contradict {inputs} inputs and {outputs} outputs", "the same in both"
         )
-    lines.take("a flag that nobody reads")
+    lines.take("an unused flag")
     low, high = (lines.numbers(inputs, f"the {what} of every input") for what in ("minimum", "maximum"))
     mean, span = (
         lines.numbers(inputs + 1, f"the {what} of every input, and of the outputs") for what in ("mean", "range")

@@ -68,7 +68,7 @@ def _weights(conversion: Conversion, product: Link) -> Dequantised:
     if name not in conversion.graph.dequantised:
         raise product.node.refusal(
             f"its weights {name!r} are not quantised: onnxruntime would compute it in float32",
-            "weights stored as int8 or uint8 behind a DequantizeLinear",
+            "weights stored as int8 or uint8 before a DequantizeLinear",
         )
     return conversion.graph.dequantised[name]
 
@@ -92,7 +92,7 @@ def _bias(conversion: Conversion, product: Link) -> tuple[Dequantised | None, Li
     if name and name not in conversion.graph.dequantised:
         raise last.node.refusal(
             f"the bias {name!r} is float32: onnxruntime would round it to int32 multiples of a_scale * b_scale",
-            "a bias stored as int32 behind a DequantizeLinear of that scale",
+            "a bias stored as int32 before a DequantizeLinear of that scale",
         )
     return conversion.graph.dequantised.get(name), last
 

@@ -1,13 +1,13 @@
 """An already quantised ONNX network -> the form that harness.model.parse accepts, of the same value bit for bit.
 
-    QGemm                                                     as it is
+    QGemm                                                     unchanged
     QLinearMatMul                                             QGemm without bias: its multiplier is the same,
                                                               (a_scale * b_scale) / y_scale in float32
     MatMulInteger [Add int32] Cast [Mul by c]                 QGemm with float32 output, a_scale 1 and b_scale c
         [Add float32] [Relu] QuantizeLinear                   Add, QuantizeLinear
     DequantizeLinear Gemm [Relu] QuantizeLinear (QDQ)         QGemm, as which ONNX Runtime runs it
 
-A ReLU in front of a QuantizeLinear whose zero point is the least code changes nothing and is left out.
+A ReLU before a QuantizeLinear whose zero point is the least code has no effect and is omitted.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def is_quantised(graph: Graph) -> bool:
 def canonical(graph: Graph) -> Canonical:
     """Convert a quantised model.
 
-    Raises RequestError, with the node, the reason and what would be accepted, where the value could change.
+    Raises RequestError, with the node, the reason and the accepted alternatives, where a value could change.
     """
     for node in graph.nodes:
         operator = (domain_of(node.proto), node.operator)
@@ -143,7 +143,7 @@ def _matmul_integer(conversion: Conversion, link: Link) -> None:
         add = conversion.links.popleft()
         bias = int32_bias(add, add.node.constant(1 - add.position, "bias", [INT32]))
     if not conversion.follows("Cast"):
-        raise node.refusal("gives out int32 values", "Cast to float32 behind it, then Mul by a constant scale")
+        raise node.refusal("gives out int32 values", "Cast its output to float32, then Mul by a constant scale")
     last = conversion.links.popleft()
     _require_cast_to_float32(last)
     scale: Array = np.ones((), np.float32)
@@ -198,11 +198,11 @@ def _dequantize_linear(conversion: Conversion, link: Link) -> None:
         qdq.read(conversion, (scale, zero_point))
         return
     relu = 1 if conversion.follows("Relu") else 0
-    behind = conversion.links[relu] if len(conversion.links) > relu else None
-    if behind is not None and behind.operator == ("", "QuantizeLinear"):
+    following = conversion.links[relu] if len(conversion.links) > relu else None
+    if following is not None and following.operator == ("", "QuantizeLinear"):
         if relu:
             leave_out_relu(conversion, conversion.links.popleft())
-        if _undoes(output_quantisation(behind), (scale, zero_point)) and link.output not in conversion.graph.outputs:
+        if _undoes(output_quantisation(following), (scale, zero_point)) and link.output not in conversion.graph.outputs:
             conversion.alias[conversion.links.popleft().output] = conversion.source
             return
     _, width = conversion.types[conversion.source]
@@ -230,7 +230,7 @@ def _arg_extremum(conversion: Conversion, link: Link) -> None:
 
 
 def _stray(_conversion: Conversion, link: Link) -> None:
-    raise link.node.refusal("stands outside of the patterns that are known", ACCEPTED)
+    raise link.node.refusal("is not part of a known pattern", ACCEPTED)
 
 
 READERS: dict[tuple[str, str], Callable[[Conversion, Link], None]] = {

@@ -113,7 +113,7 @@ def error_bound(steps: Iterable[Step], vectors: Floats64, dtype: np.dtype[Any]) 
     """Return bounds of the errors of the last values (n, N) if the steps are computed in `dtype`."""
     unit, eta = float(np.finfo(dtype).eps) / 2, float(np.finfo(dtype).smallest_subnormal)
     x, errors = vectors, _Errors(np.zeros((len(vectors), 0, vectors.shape[1])), np.zeros_like(vectors))
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows has no bound, and is not finite
+    with np.errstate(over="ignore", invalid="ignore"):  # a value that overflows has no bound and is not finite
         for step in steps:
             errors = _propagated(step, x, errors, unit, eta)
             x = _next(step, x)
@@ -138,7 +138,7 @@ def _propagated(step: Step, x: Floats64, errors: _Errors, unit: float, eta: floa
 
 
 def _gamma(operations: int, unit: float) -> float:
-    """Return gamma_n; infinite if so many roundings have no bound."""
+    """Return gamma_n; infinite if this number of roundings has no bound."""
     return operations * unit / (1 - operations * unit) if operations * unit < 1 else np.inf
 
 
@@ -155,7 +155,7 @@ def dense_layers(steps: Sequence[Step], width: int, name: str) -> tuple[tuple[De
         rectified_already = bool(layers) and layers[-1].relu
         if rectified_already and all(isinstance(step, Relu) for step in part):
             continue
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused
+        with np.errstate(over="ignore", invalid="ignore"):  # values that are not finite are refused
             weight, bias = (_rounded(values, part, name) for values in _affine(part, width))
         layers.append(Dense(weight, bias, relu=isinstance(part[-1], Relu)))
         folded += _folded(part)

@@ -70,7 +70,7 @@ REMEDIES = {
 
 @dataclass(frozen=True)
 class HostCheck:
-    """The result: a defect, or none, for every product by its name, and what it was found on."""
+    """The result: a defect or NONE for every product by its name, and the checked host."""
 
     defects: tuple[tuple[str, Defect], ...]
     instruction_set: str
@@ -78,12 +78,12 @@ class HostCheck:
 
     @property
     def first(self) -> tuple[str, Defect]:
-        """The first defect, with the name of its product; an empty name and NONE where there is none."""
+        """The first defect with the name of its product; an empty name and NONE without a defect."""
         return next((named for named in self.defects if named[1] is not Defect.NONE), ("", Defect.NONE))
 
     @property
     def place(self) -> str:
-        """Return the version and the machine in words."""
+        """Describe the version and the machine."""
         return f"onnxruntime {self.onnxruntime}, {self.instruction_set}"
 
 
@@ -107,7 +107,7 @@ def check_host(*, x64_quant_precision: bool = False) -> HostCheck:
 def check_network(
     network: Network, rows: Sequence[int] = ROWS, threads: int = 1, *, x64_quant_precision: bool = False
 ) -> HostCheck:
-    """Multiply random matrices like those of every layer, in batches of so many `rows`; see `check_host`."""
+    """Multiply random matrices like those of every layer, in batches of `rows` rows; see `check_host`."""
     precise = takes_precision(network, x64_quant_precision=x64_quant_precision)
     products = {layer.name: product for layer in network.layers if (product := layer.product())}
     return check_products(products, rows, threads, x64_quant_precision=precise)
@@ -116,7 +116,7 @@ def check_network(
 def check_products(
     products: Mapping[str, Product], rows: Sequence[int], threads: int = 1, *, x64_quant_precision: bool = False
 ) -> HostCheck:
-    """Multiply random matrices like those of every product, in batches of so many `rows`; see `check_host`."""
+    """Multiply random matrices like those of every product, in batches of `rows` rows; see `check_host`."""
     return _result(
         {
             name: defect(product, tuple(rows), threads, x64_quant_precision=x64_quant_precision)
@@ -133,7 +133,7 @@ def _result(defects: dict[str, Defect]) -> HostCheck:
 
 @functools.cache
 def defect(product: Product, rows: tuple[int, ...], threads: int = 1, *, x64_quant_precision: bool = False) -> Defect:
-    """Return the defect that random matrices show in batches of so many rows; computed once a process."""
+    """Return the defect that random matrices show in batches of `rows` rows; computed once per process."""
     rng = np.random.default_rng(0)
     a = random_codes(rng, product.input_dtype, (DISTINCT_ROWS, product.depth))
     b = random_codes(rng, product.weights_dtype, (product.depth, product.width), SMALL if product.small else None)

@@ -35,7 +35,7 @@ ZERO_POINT = {"QuantizeLinear": 2, "QGemm": 8, "QLinearMatMul": 7}  # the positi
 
 
 def exact_session(onnx_bytes: bytes, name: str, threads: int, vectors: int) -> onnxruntime.InferenceSession:
-    """Return a session whose products of 8-bit matrices are exact for so many `vectors` at once, or fewer.
+    """Return a session whose products of 8-bit matrices are exact for up to `vectors` vectors at once.
 
     It has session.x64quantprecision where that is possible: where all products read uint8 codes, and ONNX Runtime
     can convert the weights.  Raises ReferenceFailed, with the known defect, where this machine's products are wrong in

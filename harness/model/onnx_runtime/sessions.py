@@ -33,7 +33,7 @@ def session(model: bytes, threads: int, *, x64_quant_precision: bool = False) ->
     `x64_quant_precision` sets session.x64quantprecision: int8 weights are then converted to uint8, which the
     x86-64 kernels without VNNI multiply without saturation.  It is for uint8 inputs only: ONNX Runtime has no
     kernel for int8 inputs with the converted weights (and needs none, int8 with int8 does not saturate).
-    Denormals are left as they are.
+    Denormals are kept.
     """
     import onnxruntime  # here, because commands that need no reference should not pay its 0.1 s
 

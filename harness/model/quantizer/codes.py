@@ -16,7 +16,7 @@ _SMALLEST_SCALE = np.finfo(np.float32).tiny  # smaller ones are subnormal, which
 
 @dataclass(frozen=True)
 class Codes:
-    """One scale (float32, normal) and one zero point (0..255) for a tensor, as QGemm's a_scale wants them."""
+    """One scale (float32, normal) and one zero point (0..255) for a tensor, as QGemm's a_scale requires."""
 
     scale: np.float32
     zero_point: int = 0

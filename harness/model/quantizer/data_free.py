@@ -18,7 +18,7 @@ from harness.model.quantizer.weights import WeightKind
 
 Batches: TypeAlias = Iterable[Floats32]
 
-_CODES_TO_NOTE = 16  # an input that meets fewer codes has lost most of what it says
+_CODES_TO_NOTE = 16  # an input with fewer codes has lost most of its information
 
 
 @dataclass(frozen=True)
@@ -75,18 +75,18 @@ def quantize(
 
 
 def _output_codes(ranges: Sequence[Range]) -> Iterator[Codes]:
-    """Yield the codes of every layer's output; raise RequestError for what float32 does not hold."""
+    """Yield the codes of every layer's output; raise RequestError for values that exceed float32."""
     for number, (low, high) in enumerate(ranges, start=1):
         if not max(-low, high) < float(np.finfo(np.float32).max):
             raise RequestError(
                 f"layer dense_{number}: its activations reach from {low:.3g} to {high:.3g}, beyond float32",
-                "bring the weights or the box to an ordinary scale",
+                "rescale the weights or the box",
             )
         yield codes_for(low, high)
 
 
 def _require_box(network: DenseNetwork) -> Floats32:
-    """Return the box; raise RequestError where there is none, or one with no vector in it."""
+    """Return the box; raise RequestError if it is missing or empty."""
     width = len(network.layers[0].weight)
     how = f"give it with --box LOW:HIGH, or one pair for each of the {width} inputs, in the network's own units"
     box = network.box

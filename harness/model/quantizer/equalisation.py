@@ -31,8 +31,8 @@ def equalize(layers: Sequence[Dense], batches: Iterable[Floats32]) -> tuple[Dens
         if layer.relu:
             factor = _factors(reach)
             result[index] = replace(result[index], weight=result[index].weight * factor, bias=layer.bias * factor)
-            behind = result[index + 1]
-            result[index + 1] = replace(behind, weight=behind.weight / factor[:, None])
+            following = result[index + 1]
+            result[index + 1] = replace(following, weight=following.weight / factor[:, None])
     return tuple(result)
 
 

@@ -30,14 +30,14 @@ def bounds(layers: Sequence[Dense], box: Floats32) -> tuple[Range, ...]:
     low, high = box.astype(np.float64)
     ranges = []
     for layer in layers:
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows shows as a range without end
+        with np.errstate(over="ignore", invalid="ignore"):  # an overflow results in an infinite range
             low, high = _image(layer, low, high)
         ranges.append((float(low.min()), float(high.max())))
     return tuple(ranges)
 
 
 def _image(layer: Dense, low: Floats64, high: Floats64) -> tuple[Floats64, Floats64]:
-    """Return the interval (N,) of every output, widened by what K + 1 float32 roundings can add."""
+    """Return the interval (N,) of every output, widened by the error of K + 1 float32 roundings."""
     weight, bias = layer.weight.astype(np.float64), layer.bias.astype(np.float64)
     rising, falling = np.maximum(weight, 0), np.minimum(weight, 0)
     magnitude = np.maximum(np.abs(low), np.abs(high)) @ np.abs(weight) + np.abs(bias)

@@ -1,4 +1,4 @@
-"""Weights as 8-bit integers, and what is left of them as 8-bit integers again (residual expansion).
+"""Weights as 8-bit integers, and their residuals as 8-bit integers again (residual expansion).
 
 values ~ sum over k of (weight[k] - zero_point[k]) * scale[k]
 """
@@ -22,7 +22,7 @@ WEIGHT_MAX = 127
 
 _UINT8_MAX = 255
 
-# Weights so far below the layer's greatest, or below what leaves a normal float32 scale, count as zero.
+# Weights this far below the layer's greatest, or too small for a normal float32 scale, count as zero.
 _LEAST_SHARE = np.float32(2**-64)
 _LEAST_WEIGHT = np.float32(2**-100)
 

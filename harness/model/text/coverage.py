@@ -67,7 +67,7 @@ def uncovered(message: Message, path: str) -> Iterator[str]:
 
 
 def leaves(message: Message, path: str) -> Iterator[tuple[str, str]]:
-    """Yield all that a message holds: the path of every field that is no message, and its value in words."""
+    """Yield the content of a message: the path of every field that is not a message, and its value as text."""
     for _, place, value in _fields(message, path):
         yield from leaves(value, place) if isinstance(value, Message) else [(place, repr(value))]
 

@@ -54,7 +54,7 @@ def rebuild(description: Source, weights: Source) -> Rebuilt:
 
 
 def read_model(description: Source, weights: Source) -> onnx.ModelProto:
-    """Return the model that two texts describe, whatever SHA-256 their head holds; raise RequestError as `rebuild`."""
+    """Return the model that two texts describe, ignoring the SHA-256 of their head; raise RequestError as `rebuild`."""
     reader = _Reader(description)
     reader.read(weights)
     return reader.model
@@ -67,13 +67,13 @@ def _require_sha256(kind: str, content: bytes, cursor: Cursor, expected: str) ->
         raise RequestError(
             f"{cursor.file}, line {cursor.number}: {what} has SHA-256 {found}, not {expected}",
             "get both files as they were written; or, if they were changed on purpose, take the sha256 lines out of "
-            "the head: what they describe is then loaded as a new model",
+            "the head: the description is then loaded as a new model",
         )
 
 
 @dataclass
 class _Reader:
-    """A model under construction; `block` is what indented lines belong to."""
+    """A model under construction; indented lines belong to `block`."""
 
     source: Source
     model: onnx.ModelProto = field(default_factory=onnx.ModelProto)
@@ -260,7 +260,7 @@ def _take_dimension(cursor: Cursor, dim: onnx.TensorShapeProto.Dimension) -> Non
 
 
 def _fill(apart: list[tuple[str, onnx.TensorProto]], weights: Source) -> None:
-    """Give the tensors their values from the weights file, which holds them in this order and nothing else."""
+    """Set the values of the tensors from the weights file, which contains exactly these tensors in this order."""
     lines = _lines(weights, WEIGHTS_FORMAT)
     end = Cursor(weights.file, weights.text.count("\n") + 1, "")
     for name, tensor in apart:

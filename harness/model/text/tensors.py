@@ -15,7 +15,7 @@ from harness.core.arrays import Array
 from harness.model.text.coverage import ELEMENT_TYPES, TYPE_NAMES, TYPED_FIELDS
 from harness.model.text.tokens import Cursor, float_word, quoted
 
-# Columns of 8-bit weights are aligned, whatever their values, so that one change changes one line.
+# Columns of 8-bit weights are always aligned, so that one changed weight changes one line.
 COLUMN_WIDTHS = {"int8": 4, "uint8": 3}
 
 
@@ -35,7 +35,7 @@ class Row:
 
 
 def constants(graph: onnx.GraphProto) -> Iterator[tuple[str, TensorProto]]:
-    """Yield all constant tensors by the names that nodes read: the initializers, then what Constant nodes hold."""
+    """Yield all constant tensors by the names that nodes read: the initializers, then those of Constant nodes."""
     yield from ((tensor.name, tensor) for tensor in graph.initializer)
     for node in graph.node:
         yield from ((node.output[0], attribute.t) for attribute in node.attribute if attribute.HasField("t"))
@@ -53,7 +53,7 @@ def rows(name: str, element: str, dims: Sequence[int]) -> Iterator[Row]:
 
 
 def _places(axes: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Yield all indices, in C order, one by one: a size that was mistyped may be far beyond the memory."""
+    """Yield all indices in C order, lazily, because a mistyped size may exceed the memory."""
     if not axes:
         yield ()
         return

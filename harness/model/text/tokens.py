@@ -48,7 +48,7 @@ def float_word(value: np.float32) -> str:
 
 @dataclass
 class Cursor:
-    """One line, read from left to right; every `take_` moves on, or raises RequestError with what was expected."""
+    """One line, read from left to right; every `take_` advances, or raises RequestError with the expected token."""
 
     file: str
     number: int
@@ -56,13 +56,13 @@ class Cursor:
     position: int = 0
 
     def error(self, expected: str, found: str | None = None) -> RequestError:
-        """Return the error to raise: file, line, what was expected and what was found."""
+        """Return the error to raise: file, line, expected and found text."""
         rest = self.text[self.position :].strip(" ")
         found = found or (repr(rest if len(rest) <= 40 else f"{rest[:37]}...") if rest else "the end of the line")
         return RequestError(f"{self.file}, line {self.number}: expected {expected}, found {found}", HOW_TO_MEND)
 
     def accept(self, pattern: re.Pattern[str]) -> str | None:
-        """Return the next match of `pattern`, after blanks; None, without moving, if there is none."""
+        """Return the next match of `pattern` after blanks; None, without advancing, if it does not match."""
         match = pattern.match(self.text, self._after_blanks())
         if match is None:
             return None
@@ -147,7 +147,7 @@ class Cursor:
         return value
 
     def take_rest(self) -> str:
-        """Return whatever is left of the line, without blanks around it."""
+        """Return the rest of the line, without surrounding blanks."""
         text = self.text[self.position :].strip(" ")
         self.position = len(self.text)
         return text

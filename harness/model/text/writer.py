@@ -51,7 +51,7 @@ class Description:
 def describe(network: Network) -> Description:
     """Return the two texts of a model, of which it has been checked that they give back the bytes of its ONNX file.
 
-    RequestError, naming it, for whatever the file holds that the text form cannot say.
+    RequestError names the first content of the file that the text form cannot express.
     """
     model = onnx.ModelProto.FromString(network.onnx_bytes)
     for place in uncovered(model, "model"):
@@ -202,7 +202,7 @@ def _weights(model: onnx.ModelProto) -> Lines:
 
 
 def _difference(original: onnx.ModelProto, read_back: onnx.ModelProto) -> str:
-    """Return what was lost: the path of the first field whose values differ, or else the order of the fields."""
+    """Return the lost content: the path of the first field whose values differ, or else the order of the fields."""
     ours, theirs = (dict(leaves(model, "model")) for model in (original, read_back))
     differing = (path for path in ours | theirs if ours.get(path) != theirs.get(path))
-    return next(differing, "the order in which its fields stand in the file")
+    return next(differing, "the order of its fields in the file")

@@ -335,7 +335,7 @@ REFUSED: dict[str, tuple[Callable[[], Nodes], int, dict[str, Any], str, str]] = 
     ),
     "Relu at the end": (
         lambda: matmul_integer(1, relu=True, end=True), FLOAT, {},
-        "node 'node_r1' (Relu): is not followed by a QuantizeLinear", "a QuantizeLinear behind it",
+        "node 'node_r1' (Relu): is not followed by a QuantizeLinear", "a QuantizeLinear after it",
     ),
     "another type out of QDQ": (
         lambda: qdq(1), INT8, {"z1": np.int8(0)}, "node 'node_p1' (QGemm): the zero point of y is int8", "uint8",
@@ -359,11 +359,11 @@ REFUSED: dict[str, tuple[Callable[[], Nodes], int, dict[str, Any], str, str]] = 
     ),
     "two factors": (
         lambda: last(matmul_integer(1, end=True), node("Mul", "y1 s0", "z")), FLOAT, {},
-        "node 'node_z' (Mul): stands outside of the patterns", "accepted: QuantizeLinear, QGemm",
+        "node 'node_z' (Mul): is not part of a known pattern", "accepted: QuantizeLinear, QGemm",
     ),
     "int32 results": (
         lambda: matmul_integer(1)[:1], TensorProto.INT32, {}, "node 'node_a1' (MatMulInteger): gives out int32 values",
-        "Cast to float32 behind it, then Mul",
+        "Cast its output to float32, then Mul",
     ),
     "a Cast to float64": (
         lambda: [matmul_integer(1)[0], node("Cast", "a1", "f1", to=TensorProto.DOUBLE)], TensorProto.DOUBLE, {},

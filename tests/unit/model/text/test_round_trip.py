@@ -232,7 +232,7 @@ def test_bytes_in_another_order_are_refused() -> None:
     first, second = onnx.ModelProto(graph=model.graph), copy.deepcopy(model)
     second.ClearField("graph")
     content = first.SerializeToString() + second.SerializeToString()
-    place = "the order in which its fields stand in the file"
+    place = "the order of its fields in the file"
     assert reject(content).message == f"model 'net': the text form does not keep {place}"
 
 
