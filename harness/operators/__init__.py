@@ -32,7 +32,7 @@ def by_onnx_name() -> dict[tuple[str, str], type[Layer]]:
 
 
 def of_node(node: onnx.NodeProto) -> type[Layer] | None:
-    """Return the operator that reads a node, None if there is none."""
+    """Return the operator that reads a node, None for an unknown node."""
     return by_onnx_name().get((domain_of(node), node.op_type))
 
 

@@ -49,7 +49,7 @@ ARGMAX = _fragment(60, "ArgMax", "greatest", "max_reduce")
 ARGMIN = _fragment(61, "ArgMin", "least", "min_reduce")
 
 ORDERED_WIDTH = 6
-"""Up to so many columns all orders of their values are tried: 4,683 of six."""
+"""Up to this number of columns, all orders of their values are tried: 4,683 for six columns."""
 NEIGHBOURS_OF = np.array([2.0**-149 * 64, 1e-30, 1, 1e30, 3.4e38], np.float32)
 """Numbers around which ArgMax and ArgMin are given adjacent floats: subnormal, small, large, nearly the largest."""
 BINADES = 255
@@ -163,7 +163,7 @@ class ArgExtremum(Layer):
         )
 
     def assumptions(self) -> Iterator[str]:
-        """Yield that values are compared and nothing else is done with them."""
+        """Yield the assumption that values are only compared."""
         tried = "every order was" if self.input.size <= ORDERED_WIDTH else "some orders were"
         yield f"ArgMax and ArgMin compare values and do nothing else with them: {tried} tried, with some values each."
 

@@ -79,7 +79,7 @@ class Layer(ABC):
     constants_step: ClassVar[ProofStep] = ProofStep.OTHERS
     """The step of a proof that shows constants in instructions."""
     noun: ClassVar[str] = "values"
-    """The word for what its rounding starts from, in a diagnosis."""
+    """The term of a diagnosis for the value that is rounded."""
     takes_every_input: ClassVar[bool] = False
     """True if ONNX Runtime, the specification and every board agree on NaN and infinities too.
 
@@ -171,7 +171,7 @@ class Layer(ABC):
         return DEFAULT_BOX
 
     def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - see above
-        """Yield what a proof shows of the stages of the layer.
+        """Yield the obligations of a proof about the stages of the layer.
 
         `all_floats` passes every float32 through a stage that reads the input of the network; `random_vectors` is the
         number of generated vectors that pass through every sum.
@@ -182,11 +182,11 @@ class Layer(ABC):
         )
 
     def assumptions(self) -> Iterator[str]:
-        """Yield what a proof of the layer takes for granted, in whole sentences."""
+        """Yield the assumptions of a proof of the layer, in complete sentences."""
         return iter(())
 
     def extremes(self) -> Array | None:
-        """Return inputs that bring its sums to their bounds; None if it has no sums."""
+        """Return inputs that drive its sums to their bounds; None if it has no sums."""
         return None
 
     def sweep(self) -> Sweep | None:
@@ -229,7 +229,7 @@ class Layer(ABC):
         raise NotImplementedError
 
     def fault_models_of_sums(self, sums: Integers) -> Iterator[FaultModel]:
-        """Yield the fault models of what follows the accumulators."""
+        """Yield the fault models of the steps after the accumulators."""
         raise NotImplementedError
 
     def specified(self, inputs: Sequence[Array], expected: Array) -> Array | None:  # noqa: ARG002 - as above
@@ -299,7 +299,7 @@ class Selection(Layer):
     """A layer that writes values that it reads, bit for bit; the second of its fragments is for indices."""
 
     def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
-        """Yield that every value comes to its place."""
+        """Yield the obligation that every value is copied to its place."""
         sizes = [tensor.size for tensor in self.inputs]
         evaluate, ends = self.prepare(), np.cumsum(sizes)[:-1]
         yield Obligation(
@@ -329,7 +329,7 @@ class Comparison(Layer):
         return of_comparisons(self.boundaries()[0], self.size, self.prepare())
 
     def assumptions(self) -> Iterator[str]:
-        """Yield that numbers are compared and nothing else is done with them."""
+        """Yield the assumption that numbers are only compared."""
         yield "Relu and Clip compare numbers and do nothing else with them: numbers around each bound were tried."
 
 

@@ -71,7 +71,7 @@ y[n] = max if v[n] > max, else v[n]                            without min or ma
         return cls(**written, low=low, high=high)
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
-        """Yield bounds that are left out, exchanged or misread."""
+        """Yield faults of the bounds: missing, exchanged or misread."""
         [x] = inputs
         right = f"{text.floats(self.low)} to {text.floats(self.high)}"
         least, largest = np.float32(-LARGEST), np.float32(LARGEST)
@@ -98,8 +98,8 @@ y[n] = max if v[n] > max, else v[n]                            without min or ma
     def boundaries(self) -> tuple[Array, Array]:
         """Return the bounds and the adjacent numbers; nothing is rounded."""
         keys = np.unique(ordered(np.array([self.low, self.high], np.float32))[:, None] + np.arange(-1, 2))
-        beside = from_ordered(keys)
-        return beside[np.isfinite(beside)], np.empty(0, np.float32)
+        neighbours = from_ordered(keys)
+        return neighbours[np.isfinite(neighbours)], np.empty(0, np.float32)
 
     def representable(self) -> tuple[float, float]:
         """Return the bounds and a tenth of their distance more, at least 1; instead of one not given, the default's."""

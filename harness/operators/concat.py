@@ -48,7 +48,7 @@ class Concat(Selection):
 
     @classmethod
     def role(cls, position: int) -> str:
-        """Return which of the inputs it is."""
+        """Return the name of an input by its position."""
         return f"input {position + 1}"
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:

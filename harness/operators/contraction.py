@@ -41,7 +41,7 @@ from harness.operators.tensor import FLOAT32
 
 CHECKED_AT_ONCE = 1 << 18
 SINGLE_THREADED_TERMS = 1 << 18
-"""OpenBLAS, which numpy brings, starts its threads above this number of multiplications."""
+"""numpy's OpenBLAS starts its threads above this number of multiplications."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,22 +287,22 @@ class Contraction(Layer):
         return contraction_faults.fault_models(self, inputs[0])
 
     def fault_models_of_sums(self, sums: Integers) -> Iterator[FaultModel]:
-        """Yield those of what follows the sum."""
+        """Yield those of the steps after the sum."""
         return contraction_faults.finishing_fault_models(self, sums)
 
     def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no floats
-        """Yield those of the sums and of what follows them."""
+        """Yield those of the sums and of the steps after them."""
         return contraction_proof.obligations(self, random_vectors)
 
     def assumptions(self) -> Iterator[str]:
-        """Yield what samples of the sums do not show."""
+        """Yield the facts that samples of the sums do not show."""
         yield (
             "In a sum of products no term depends on three or more inputs at once in a way that one input alone, any "
             "pair of codes of two inputs, the extremes and random vectors do not show. All of these were tried."
         )
 
     def extremes(self) -> Array:
-        """Return inputs (n, K) that bring the sums to their bounds, and random ones."""
+        """Return inputs (n, K) that drive the sums to their bounds, and random ones."""
         return contraction_proof.extremes(self)
 
     def sweep(self) -> Sweep:
@@ -356,7 +356,7 @@ class Contraction(Layer):
 
 
 class _FloatCounter(Counter):
-    """The accumulators; nothing else can be listed for a float32 output."""
+    """The accumulators; a float32 output has no other countable quantities."""
 
     def __init__(self, layer: Contraction, room: int) -> None:
         low, high = layer.accumulator_bounds()

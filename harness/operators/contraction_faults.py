@@ -197,7 +197,7 @@ def _wrong_products(layer: Contraction, acc: Integers) -> Iterator[FaultModel]:
 
 
 def _wrong_sums(layer: Contraction, inputs: Array, acc: Integers) -> Iterator[tuple[str, str, Integers]]:
-    """Yield (cause, what is right, accumulators)."""
+    """Yield (cause, correct behaviour, accumulators)."""
     weights = layer.weights.astype(np.int64) - layer.weights_zero_point
     centered = inputs.astype(np.int64) - layer.a_zero_point
     yield "the bias is left out", SUM, acc - layer.bias

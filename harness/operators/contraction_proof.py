@@ -42,7 +42,7 @@ EVENLY = 1024
 
 
 def obligations(layer: Contraction, random_vectors: int) -> Iterator[Obligation]:
-    """Yield those of the sums, then those of what follows them."""
+    """Yield those of the sums, then those of the steps after them."""
     yield from _of_sums(layer, random_vectors)
     yield from _of_finish(layer)
 

@@ -1,4 +1,4 @@
-"""Coverage counters: what the vectors of a run exercised of a layer, of all that it can reach by itself.
+"""Coverage counters: the share of a layer's reachable values that the vectors of a run exercised.
 
 Reachable is what a layer reaches for any input.  The layers before it may never give it all of these inputs, so a share
 below 1 can be all that is possible in the network.
@@ -85,7 +85,7 @@ class Counter(ABC):
 
     @abstractmethod
     def result(self) -> LayerCoverage:
-        """Return what was exercised so far."""
+        """Return the counts so far."""
 
 
 class NoCounter(Counter):
@@ -127,7 +127,7 @@ class RoundingCounter:
     def __init__(self, output: Tensor, zero_point: int) -> None:
         codes = np.iinfo(output.dtype)
         self._lowest, self._highest = (np.float32(code - zero_point) for code in (codes.min, codes.max))
-        self._unclamped = np.zeros((output.size, 1 + VALUES + 1), np.bool_)  # at both ends what is beyond all codes
+        self._unclamped = np.zeros((output.size, 1 + VALUES + 1), np.bool_)  # both ends are beyond all codes
         self._ties = np.zeros((output.size, VALUES - 1), np.bool_)
         self._activations = self._tied = self._low = self._high = 0
 
@@ -158,7 +158,7 @@ class RoundingCounter:
         return codes
 
     def result_of(self, reachable: RoundingCounter) -> LayerCoverage:
-        """Return what was met; `reachable` was given every v at which the result changes, and has all that can be."""
+        """Return the counts; `reachable` was computed from every v at which the result changes."""
         rows = (
             (Quantity.CODES, self.codes, reachable.codes, self._activations),
             (Quantity.TIES, self._ties, reachable._ties, self._tied),

@@ -121,7 +121,7 @@ class LeakyRelu(Layer):
         )
 
     def assumptions(self) -> Iterator[str]:
-        """Yield that products are rounded as IEEE 754 requires."""
+        """Yield the assumption that products are rounded as IEEE 754 requires."""
         yield "LeakyRelu rounds its products as IEEE 754 requires: numbers of all magnitudes were tried, not every one."
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:

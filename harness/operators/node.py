@@ -21,7 +21,7 @@ DEFAULT_DOMAIN = ("", "ai.onnx")
 class Node:
     """A node of the graph with the tensors that it may read, and the way to refuse it.
 
-    `activations` are the network's input and what the nodes before this one write.
+    `activations` are the network's input and the outputs of earlier nodes.
     """
 
     model: str
@@ -41,7 +41,7 @@ class Node:
         return list(self.proto.input)
 
     def refusal(self, reason: str, accepted: str) -> RequestError:
-        """Return the error to raise: what is wrong with this node, and what would be accepted."""
+        """Return the error to raise: the problem of this node, and the accepted alternatives."""
         return RequestError(f"model {self.model!r}: node {self.name!r} ({self.operator}): {reason}", accepted)
 
     def has(self, position: int) -> bool:

@@ -1,6 +1,6 @@
-"""Obligations of a proof: what has to be shown of each stage of a layer, and the inputs that show it.
+"""Obligations of a proof: the property to show for each stage of a layer, and the inputs that show it.
 
-A stage is a function of the program that a proof can call by itself.  `harness.analysis.proof` turns obligations into
+A stage is a function of the program that a proof can call separately.  `harness.analysis.proof` turns obligations into
 questions to the deployed program.
 """
 
@@ -20,7 +20,7 @@ from harness.operators.sweeps import StepFunction, Sweep
 
 
 class ProofStep(enum.Enum):
-    """The steps of the argument, in its order; the value says what each shows."""
+    """The steps of the argument, in order; the value states the result of each."""
 
     STRUCTURE = "the program is built as the plan says, and keeps nothing from one execution to the next"
     CONSTANTS = "the program holds the model's constants"
@@ -47,7 +47,7 @@ class StageKind(enum.Enum):
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """The stage gives the `expected` output for all of these inputs, batches (n, input size)."""
+    """The stage computes the `expected` output for all of these inputs, batches (n, input size)."""
 
     inputs: Callable[[], Iterable[Array]]
     expected: Callable[[Array], Array]
@@ -64,7 +64,7 @@ class Steps:
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """The stage gives the `expected` float32 for every accumulator, int64 (n, size), of a sweep."""
+    """The stage computes the `expected` float32 for every accumulator, int64 (n, size), of a sweep."""
 
     sweep: Sweep
     expected: Callable[[Array], Array]
@@ -84,7 +84,7 @@ class Pairs:
 
 @dataclass(frozen=True, eq=False)
 class Fact:
-    """Something that follows from the model alone; `counterexample` returns one in words, or nothing."""
+    """A property of the model alone; `counterexample` returns a description of one, or nothing."""
 
     counterexample: Callable[[], str]
 
@@ -128,7 +128,7 @@ MIXED = (
 
 
 def mixed(values: Array, size: int) -> Array:
-    """Return vectors (VECTORS, size) of a few of these values each, drawn anew for every column, always the same.
+    """Return vectors (VECTORS, size) of a few of these values each, drawn for every column with a fixed seed.
 
     They show whether columns depend on each other: any two columns are equal in a third of the vectors and ordered
     either way in others.  If NaN is among the values, it is adjacent to numbers.

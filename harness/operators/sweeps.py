@@ -46,7 +46,7 @@ class Sweep:
         return first + np.arange(self.vectors if vectors is None else vectors, dtype=np.uint32)[:, None]
 
     def first(self, vectors: int) -> Sweep:
-        """Return the sweep's first vectors, as many or all."""
+        """Return the sweep's first vectors, at most this number."""
         return Sweep(self.start, np.clip(vectors, 0, self.count))
 
     def within(self, steps: Steps) -> Steps:

@@ -202,7 +202,7 @@ class BinaryLayer(Layer):
         return finite
 
     def assumptions(self) -> Iterator[str]:
-        """Yield that results are rounded as IEEE 754 requires."""
+        """Yield the assumption that results are rounded as IEEE 754 requires."""
         yield f"A float32 {self.operation} is rounded as IEEE 754 requires: its 2^64 pairs cannot be tried."
 
 
