@@ -1,6 +1,6 @@
-"""Expected activations, stimuli, and what the stimuli cover.
+"""Expected activations, stimuli, and their coverage.
 
-Right is what ONNX Runtime computes, confirmed by an independent integer implementation.
+ONNX Runtime computes the expected values; an independent integer implementation confirms them.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Reference:
     def activations(self, vectors: npt.NDArray[np.float32]) -> tuple[Array, ...]:
         """Return the layers' outputs for float32 (n, K) vectors: (n, width) each, of the model's types, in layer order.
 
-        Raises ReferenceFailed where products of so many rows are wrong on this machine, where the two implementations
-        differ, naming the first activation that does, and if ONNX Runtime gives other outputs as soon as nothing
-        looks at the activations within.
+        Raises ReferenceFailed if products of n rows are wrong on this machine, if the two implementations differ (it
+        names the first differing activation), and if ONNX Runtime returns other outputs when the inner activations are
+        not requested.
         """
         given = vectors[:GIVEN_VECTORS]
         require_trusted(self._check(rows=sorted({len(vectors), len(given)} - {0})))
@@ -97,7 +97,7 @@ def require_agreement(
 def require_given_outputs(
     layers: tuple[Layer, ...], runtime: tuple[Array, ...], given: dict[str, Array], host: HostCheck
 ) -> None:
-    """Raise ReferenceFailed where an output of the model as given, (n, width), is not the layer's of that name.
+    """Raise ReferenceFailed if an output of the unmodified model, (n, width), differs from the layer of that name.
 
     ONNX Runtime fuses operators whose results are not requested, and a fused operator may round differently.
     """
@@ -111,5 +111,5 @@ def require_given_outputs(
             raise ReferenceFailed(
                 f"output {layer.output.name!r}: ONNX Runtime gives {different} other values of {output.size} when no "
                 f"activation within is an output ({host.place})",
-                "it optimises this model into one of another value: write the layers so that it leaves them alone",
+                "its optimisation changes the values of this model: rewrite the layers so that they are not optimised",
             )

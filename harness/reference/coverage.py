@@ -1,7 +1,7 @@
-"""Coverage of the vectors of a run, layer by layer: what was met, of what each layer can reach.
+"""Coverage of the vectors of a run, layer by layer: the share of each layer's reachable values.
 
-Reachable is what a layer can meet by itself, whatever codes or float32 numbers it is given.  The layers before it may
-never give it all of them, so that a share below 1 can be all that there is; what was not met was not compared.
+A value is reachable if some input of the layer leads to it.  The layers before it may never produce that input, so a
+share below 1 can be the maximum.  Values that the vectors did not reach were not compared.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.counters import Counter, LayerCoverage, Marks, Met, Quantity
 
-# Vectors that are counted together: few enough for the second-level cache.
+# Vectors per counting step: few enough for the second-level cache.
 BLOCK = 512
 
 # The bits of all accumulator maps of a network, 256 MiB; layers beyond it state no accumulators.
@@ -76,6 +76,6 @@ def describe(network: Network, layers: Sequence[LayerCoverage]) -> str:
 
 
 def reachable_codes(layer: Layer) -> Marks | None:
-    """Return the codes that a layer can write by itself, bool (width, 256) from the lowest on; None without codes."""
+    """Return the reachable codes of a layer, bool (width, 256) from the lowest on; None without codes."""
     reachable = layer.counter(0).reachable
     return reachable.codes if reachable else None

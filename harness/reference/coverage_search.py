@@ -1,8 +1,8 @@
-"""Vectors until a share of all codes is met: seeded ones first, then those that a directed search finds.
+"""Vectors until a share of all codes is covered: seeded ones first, then those that a directed search finds.
 
-The search goes on from what it has: for a code that no vector met it takes the vector that met the next code of the
-same column, and moves its inputs, a little or a lot.  Only what meets a code that nothing before it met is kept, so
-that there are never more of such vectors than codes.
+The search starts from earlier vectors: for an uncovered code, it takes the vector that produced the next code of the
+same column and moves its inputs by small or large steps.  It keeps only vectors that produce a new code, so there are
+never more of them than codes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SEEDED = 2 * BLOCK
 
 SEARCHED = "searched for, each the first to meet a code"
 
-# So many candidates in a row without a new code end the search.
+# The search ends after this number of consecutive candidates without a new code.
 PATIENCE = 8 * BLOCK
 
 # An input moves by up to its whole range, or that range halved up to eight times.
@@ -40,7 +40,7 @@ FIRST_STREAM = 1 << 63  # the seeded vectors have those from 0 on
 
 
 class StopReason(enum.Enum):
-    """The reason why the search ended; the value describes it."""
+    """The reason for the end of the search; the value describes it."""
 
     MET = "the share is met"
     LIMIT = "no more vectors were allowed"
@@ -79,7 +79,7 @@ class Search:
         self._rounding = {index: table for index, table in tables.items() if table is not None}
         if not self._rounding:
             raise RequestError(
-                f"model {network.name!r}: no layer rounds to codes, of which a share could be met", "leave --cover out"
+                f"model {network.name!r}: no layer rounds to codes, of which a share could be met", "omit --cover"
             )
         self._reachable = np.flatnonzero(np.vstack(list(self._rounding.values())))
         columns = sum(map(len, self._rounding.values()))

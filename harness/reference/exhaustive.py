@@ -1,8 +1,8 @@
-"""ONNX Runtime held against the integer specification on every input that an operator can meet.
+"""Comparison of ONNX Runtime with the integer specification on every possible input of an operator.
 
-QuantizeLinear gets every float32 there is.  The end of QGemm, after the accumulator, gets every accumulator within
-the bounds of its column: the model's own node is fed with its input zero point, so that all products are 0, and the
-accumulators in place of its bias.
+QuantizeLinear receives every float32.  The last stage of QGemm receives every accumulator within the bounds of its
+column: the inputs of the model's own node are its input zero point, so that all products are 0, and the accumulators
+replace its bias.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ INPUTS_AT_ONCE = 1 << 25
 
 
 def confirm(network: Network, layer: Layer, abandoned: Event) -> None:
-    """Raise ReferenceFailed at the first case, of all there are, in which ONNX Runtime and the specification differ.
+    """Raise ReferenceFailed at the first case in which ONNX Runtime and the specification differ; try all cases.
 
     Raise it also when `abandoned` is set.
     """

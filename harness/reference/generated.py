@@ -1,7 +1,7 @@
-"""Vectors and block sizes that a program generates itself, computed again.
+"""Vectors and block sizes that a program generates itself, computed on the host.
 
-The program does it in kernels/program/random.h, generate.c and blocks.h.
-Both are functions of a seed, so that millions of vectors need not be sent.
+The program's implementation is in kernels/program/random.h, generate.c and blocks.h.
+Both depend only on a seed, so millions of vectors need not be sent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UInt64s = npt.NDArray[np.uint64]
 
 
 def mixed(z: UInt64s) -> UInt64s:
-    """Return the function that splitmix64 ends with."""
+    """Return the final mixing function of splitmix64."""
     z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
     return z ^ z >> np.uint64(31)
@@ -89,7 +89,7 @@ def passes(vectors: int, block: int, seed: int, executions: int) -> Passes:
 
 
 def _drawn_sizes(block: int, seed: int, count: int) -> npt.NDArray[np.int64]:
-    """Return the sizes before they are cut to what is left: the number of binary digits is drawn first."""
+    """Return the sizes before they are cut to the remaining vectors; the number of binary digits is drawn first."""
     state = mixed(mixed(np.array([seed], np.uint64)))
     with np.errstate(over="ignore"):
         drawn = mixed(state + np.arange(1, 2 * count + 1, dtype=np.uint64) * np.uint64(GOLDEN))

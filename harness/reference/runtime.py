@@ -1,4 +1,4 @@
-"""ONNX Runtime on the model itself, with every activation given out."""
+"""ONNX Runtime on the model itself, with every activation as an output."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The vectors of a run: seeded, or from a file.
 
-Seeded vectors are a function of the network, the seed and their index alone: any slice can be made again, in
-chunks of any size.  Their kinds are interleaved in a fixed pattern, so that every chunk has all of them.
+Seeded vectors depend only on the network, the seed and their index: any slice can be generated again, in chunks of any
+size.  Their kinds are interleaved in a fixed pattern, so every chunk contains all of them.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class VectorKind(enum.Enum):
     FINITE_SPECIAL = "one input zero, subnormal or beyond the box"
 
 
-# Vector i is of kind PATTERN[i % 16], and every 64th is SPECIAL where asked for.  A network that lacks ties or
-# boundaries gets uniform vectors in their place.  If a layer other than QuantizeLinear reads the input, FINITE_SPECIAL
-# takes the place of SPECIAL: a NaN that such a layer computes has no defined sign and payload.
+# Vector i is of kind PATTERN[i % 16], and every 64th is SPECIAL if requested.  Uniform vectors replace ties and
+# boundaries that a network lacks.  If a layer other than QuantizeLinear reads the input, FINITE_SPECIAL replaces
+# SPECIAL: a NaN that such a layer computes has no defined sign and payload.
 PATTERN = (
     VectorKind.UNIFORM, VectorKind.ACCUMULATOR_TIE, VectorKind.BOUNDARY, VectorKind.UNIFORM,
     VectorKind.CORNER, VectorKind.INPUT_TIE, VectorKind.UNIFORM, VectorKind.ACCUMULATOR_TIE,
@@ -52,16 +52,16 @@ SPECIAL_VALUES = np.array(
     [np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 3.4028235e38, -3.4028235e38], np.float32
 )
 
-# Vectors that are made together, from one random stream; of wide vectors fewer, a multiple of SPECIAL_PERIOD.
+# Vectors per random stream; fewer for wide vectors, a multiple of SPECIAL_PERIOD.
 BLOCK = 4096
 BYTES_AN_INPUT = 16  # two float64 random numbers
 
-# The search for accumulators half way: it ends after so many activations, blocks of vectors, or finds.
+# Limits of the search for accumulators half way: activations, blocks of vectors, finds.
 SEARCHED_ACTIVATIONS = 12_000_000
 SEARCHED_BLOCKS = 64
 SEARCH_BLOCK = 1024
 BYTES_AN_ACTIVATION = 4
-SEARCH_KEY = 0x7469_6573  # apart from every seed: the bank belongs to the network
+SEARCH_KEY = 0x7469_6573  # independent of the seed: the bank belongs to the network
 LARGEST_BANK = 8192
 
 
@@ -82,7 +82,7 @@ class Stimuli(ABC):
 
 
 def stimuli(network: Network, count: int, seed: int, *, special: bool = False) -> Stimuli:
-    """Return seeded vectors for a network; `special` adds numbers beyond the box, NaN and infinities if it takes them.
+    """Return seeded vectors for a network; `special` adds numbers beyond the box, NaN and infinities if allowed.
 
     The first n vectors are the same for every count.  Raises RequestError for a count below 1 or a seed
     that is no uint64.
@@ -102,7 +102,7 @@ def random_stream(seed: int, block: int) -> np.random.Generator:
 def from_file(path: Path, network: Network, origin: str = "") -> Stimuli:
     """Return the vectors of a .npy file, memory-mapped: float32 (n, K); its path is their origin.
 
-    `origin` names another, of which the file is a copy.  Raises RequestError for another type or shape, for a file that
+    `origin` names the original of a copied file.  Raises RequestError for another type or shape, for a file that
     is cut short, pickled or not .npy, and for NaN or an infinity that no QuantizeLinear reads: IEEE 754 leaves sign and
     payload of the NaN that comes out open, so there is no value to compare with.
     """
@@ -226,7 +226,7 @@ def _uniform(box: Vectors, u: Array) -> Vectors:
 
 
 def _corners(box: Vectors, vectors: Vectors, v: Array) -> Vectors:
-    """Return two inputs of five at their lower bound, two at their upper, the fifth as it was."""
+    """Return two inputs of five at their lower bound, two at their upper, the fifth unchanged."""
     return np.where(v < 0.4, box[0], np.where(v < 0.8, box[1], vectors))
 
 
@@ -247,16 +247,16 @@ def _special(values: Vectors, vectors: Vectors, u: Array, v: Array) -> Vectors:
 
 @lru_cache(maxsize=4)
 def tie_bank(network: Network) -> Vectors:
-    """Return vectors of which each meets a tie in a layer that does not read the input, float32 (found, K).
+    """Return vectors that each cause a tie in a layer that does not read the input, float32 (found, K).
 
     A search of bounded effort over uniform vectors: ties are about one in a million activations with ordinary
     scales, and the rule with powers of two.
     """
     none = np.empty((0, network.input.size), np.float32)
-    behind = [layer for layer in network.layers if network.input.name not in layer.sources]
-    if all(type(layer).find_ties is Layer.find_ties for layer in behind):
+    later = [layer for layer in network.layers if network.input.name not in layer.sources]
+    if all(type(layer).find_ties is Layer.find_ties for layer in later):
         return none
-    finders = [layer.find_ties() if layer in behind else _without_ties(layer) for layer in network.layers]
+    finders = [layer.find_ties() if layer in later else _without_ties(layer) for layer in network.layers]
     activations = sum(layer.size for layer in network.layers)
     vectors_at_once = max(min(SEARCH_BLOCK, MEMORY_BUDGET // (BYTES_AN_ACTIVATION * activations)), 1)
     found = [none]
