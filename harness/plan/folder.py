@@ -48,11 +48,11 @@ def write_new(plan: Plan, assessed: Assessment, folder: Path) -> None:
 
 
 def _contents(folder: Path) -> dict[str, bytes]:
-    """Return the files of a folder by their names, none of a folder that does not exist."""
+    """Return the files of a folder by their names; empty if the folder does not exist."""
     paths = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
 def read(folder: Path) -> Plan:
-    """Return the plan of the description in `folder`; raise RequestError, by file, for whatever is wrong with it."""
+    """Return the plan of the description in `folder`; raise RequestError, which names the file, if it is invalid."""
     return description.read(folder)

@@ -236,7 +236,7 @@ def _claim(layer: Layer, profile: Profile, items: Sequence[Item], supports: Supp
 
 
 def tasks_from(layers: Sequence[Layer], shares: Sequence[Sequence[Share]], *, pipeline: bool) -> tuple[Task, ...]:
-    """Return the tasks of all layers, with their stages and as many buffers as these need."""
+    """Return the tasks of all layers, with their stages and the number of buffers that these need."""
     tasks: list[Task] = []
     taken = {layer.name for layer in layers}
     for index, (layer, parts) in enumerate(zip(layers, shares, strict=True)):
@@ -368,7 +368,7 @@ class _Walk:
 def _flags(tasks: Sequence[Task], read: Sequence[Sequence[int]], item_count: int) -> Schedules:
     """Synchronise by flags: set after the producer, awaited before its first consumer.
 
-    A flag also brings whatever the writer's item has done, or waited for, before.
+    A flag also orders all earlier steps and waits of the writer's item.
     """
     steps: list[list[Step]] = [[] for _ in range(item_count)]
     finished = [0] * item_count

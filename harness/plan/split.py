@@ -6,7 +6,7 @@ Each word is one choice; later ones override earlier ones for the layers that th
     FIRST..LAST=ITEM      offload: these layers, in the order of the model
     LAYER=ITEM+ITEM       parallel layer: the columns of a QGemm, as evenly as can be; also of a range
     parallel=ITEM+ITEM    parallel layer: every QGemm that is wide enough
-    branches=ITEM+ITEM    branches: of layers that read the same tensor, each goes on another of the items
+    branches=ITEM+ITEM    branches: layers that read the same tensor are assigned to different items
     pipeline              pipeline: an item works on one execution while the next item works on the one before
 
 `parallel` and `branches` alone take all items of the board.

@@ -1,6 +1,6 @@
-"""Conformance: a plan's schedule respects the semantics of its network, and so does what was observed on a board.
+"""Conformance of a plan's schedule, and of traces observed on a board, to the semantics of the network.
 
-`check` decides about the plan, before anything runs; `replay` about traces.  `document` is what a run says of it.
+`check` decides about the plan before a run; `replay` decides about traces.  `document` is their part of `run.json`.
 """
 
 from harness.plan.conformance.document import Condition, document

@@ -25,7 +25,7 @@ SHOWN_EXECUTIONS = 5  # of a pipeline
 
 @dataclass(frozen=True, eq=False)
 class Condition:
-    """One trace and what disturbed the board meanwhile: `undisturbed`, `delay network 300 µs`, `random delays`."""
+    """One trace and the board's perturbation: `undisturbed`, `delay network 300 µs`, `random delays`."""
 
     name: str
     trace: Trace

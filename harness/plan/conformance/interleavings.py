@@ -8,8 +8,8 @@ t - s at tick t; a hand-over is in stage 0, as on the board.  So two steps of di
 ticks.  Two of one tick are ordered if the schedules and hand-overs of that tick order them; and hand-overs do so only
 in ticks in which an execution begins: when a run ends, the later stages are at work without them.
 
-*One abstract run decides about all.*  No step ever takes from another what that needs to go on: a barrier or a flag is
-there for named steps only, each of which waits for it once a tick.  (In the words of Petri nets: the schedules are a
+*One abstract run decides about all.*  No step ever disables another step: a barrier or a flag serves named steps only,
+each of which waits for it once a tick.  (In the words of Petri nets: the schedules are a
 marked graph, which has no conflicts.)  Hence all runs take the same steps, and if one is stuck, all get stuck in the
 same place.  The run keeps a vector clock for every item: of each other item, how many steps are known to be done.  A
 step comes before another in every interleaving exactly if it is known to be done when that begins; if it is not, there
@@ -87,7 +87,7 @@ def _unordered(plan: Plan, written: Task, task: Task) -> str:
 
 
 def _early_writes(plan: Plan, run: _Run) -> Iterator[PlanDefect]:
-    """Yield writes that may come before all have read what the copy held `buffers` executions ago."""
+    """Yield writes that may precede the last read of the same copy's content, from `buffers` executions ago."""
     for reader, sources in enumerate(source_tasks(plan)):
         for source in sorted(set(sources)):
             task, written = plan.tasks[reader], plan.tasks[source]

@@ -8,9 +8,9 @@ tasks:
 
     variable   from the task that writes it to one that reads it; empty at first
     free       from a reader back to the writer (the paper's remark 2): a copy of the buffer that it no longer needs;
-               at first as many tokens as the buffer has copies
+               initially one token for each copy of the buffer
     input      from one reader of the network's input to another: the main thread, which no trace shows, fills it again
-               when all have read it, and none of them can go on before that; at first one token
+               when all have read it, and no reader can continue before that; initially one token
 
 The paper has one place with a token for every reader; one place for each reader is equivalent.  Then every place has
 one task that puts tokens and one that takes them: the net is a marked graph.  There the k-th token that is put into a
@@ -86,7 +86,7 @@ class Conformance:
 
 
 def replay(plan: Plan, trace: Trace) -> Conformance:
-    """Replay `trace` on the net of `plan`; steps that are missing are named, and nothing else is held against them."""
+    """Replay `trace` on the net of `plan`; missing steps are only reported, without further checks."""
     found = [*_gaps(plan, trace), *_tokens(plan, trace), *_overlaps(plan, trace), *_crossings(plan, trace)]
     return Conformance(trace.executions, trace.events, tuple(sorted(found)))
 
@@ -112,7 +112,7 @@ def _tokens(plan: Plan, trace: Trace) -> Iterator[Violation]:
 
 
 def _early(after_ns: Times, begin_ns: Times) -> Iterator[tuple[int, int]]:
-    """Yield (index, by how many ns) of what began before it should; both int64 (n,)."""
+    """Yield (index, ns) of the events that started too early, and by how much; both int64 (n,)."""
     for index in np.flatnonzero(begin_ns < after_ns):
         yield int(index), int(after_ns[index] - begin_ns[index])
 

@@ -28,7 +28,7 @@ class PlanDefect:
 def malformed(plan: Plan) -> tuple[PlanDefect, ...]:
     """Return the defects for which `plan` cannot run, independent of the order of steps."""
     texts = [*_unknown(plan), *_numbers(plan)]
-    if not texts:  # or the others could not name what they speak of
+    if not texts:  # otherwise the messages of the other checks cannot name their subject
         texts = [*_names(plan), *_columns(plan), *_order(plan), *_steps(plan)]
     return tuple(PlanDefect("structure", text) for text in texts)
 

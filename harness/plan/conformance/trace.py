@@ -1,6 +1,6 @@
 """The trace of a board program: when each item took each step of its schedule, execution by execution.
 
-A trace is read strictly: what the board program cannot have written is a failure of the board or of the way from it,
+A trace is read strictly: content that the board program cannot have written is a failure of the board or the transfer,
 and never counts as conforming.  What it may have written, but the plan does not want (a step left out, or taken twice),
 is kept as a gap, for the replay to name.
 """
@@ -103,7 +103,7 @@ def columns_of(plan: Plan) -> tuple[Column, ...]:
 
 
 def arrange(plan: Plan, events: Iterable[Event], executions: int) -> Trace:
-    """Return the events of so many executions as arrays.
+    """Return the events of `executions` executions as arrays.
 
     BoardError for an event of a later execution, or of a step that its item does not have.
     """

@@ -1,6 +1,6 @@
 """Cost of synchronisation: the time that every item waited at every hand-over, and at the end of every tick.
 
-A hand-over's waiting is the time from an item's coming to it to its leaving.  It contains what the crossing itself
+The waiting time of a hand-over lasts from an item's arrival to its release.  It includes the time that the crossing
 takes: no item waits at a barrier for less than that.  At the end of a tick all items wait for the one that ends last;
 in a pipeline, which has no hand-overs, this is the whole price.
 """

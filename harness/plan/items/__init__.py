@@ -1,1 +1,1 @@
-"""Items as a formal object: what text says of a network split over items, and whether that is the network."""
+"""Items as a formal object: the text of a network split over items, and its equivalence to the network."""

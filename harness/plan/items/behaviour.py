@@ -15,7 +15,7 @@ from harness.plan.petri.structure import Blockage, Conflict, blockages, conflict
 
 @dataclass(frozen=True)
 class Check:
-    """A statement about all items, with what speaks against it; `path` is a firing order that leads there."""
+    """A property of all items, with its counterexample; `path` is a firing order that leads to it."""
 
     name: str
     statement: str

@@ -1,6 +1,6 @@
 """Checks that the descriptions of items are consistent; a finding names item and variable.
 
-Each check answers for itself and lists every counterexample.  None of them depends on counting markings: the net of a
+Each check is independent and lists every counterexample.  No check counts markings: the net of a
 sound description is conflict-free (see `harness.plan.petri.structure`), and one run of such a net shows how all runs
 end. Where the markings are few they are all counted besides, and must say the same.
 """
@@ -33,7 +33,7 @@ class Examination:
 
     @property
     def counterexamples(self) -> tuple[str, ...]:
-        """All that speaks against any of them, the causes before what follows from them."""
+        """All counterexamples, causes before their consequences."""
         return tuple(text for check in self.checks for text in check.counterexamples)
 
 
@@ -136,7 +136,7 @@ def _unpaired(items: Items) -> Iterator[str]:
 
 
 def _listed(send: Send) -> str:
-    return ", ".join(send.destinations) or "nobody"
+    return ", ".join(send.destinations) or "no item"
 
 
 def _undeclared(items: Items) -> Iterator[str]:
@@ -194,7 +194,7 @@ def _late(items: Items) -> Iterator[str]:
 
 
 def _lacks(instruction: Instruction, known: set[str], sent: set[tuple[str, str]]) -> str:
-    """Describe what an instruction waits for; empty for nothing."""
+    """Describe the condition that an instruction waits for; empty without one."""
     if isinstance(instruction, Get):
         there = (instruction.source, instruction.shared) in sent
         return "" if there else f"{instruction.shared} of {instruction.source}"

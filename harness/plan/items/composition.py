@@ -1,4 +1,4 @@
-"""Check that items compose to their network: together they compute all of it and nothing else.
+"""Composition check: the items together compute exactly their network.
 
 Every operation of the network is done by one item, or its columns by several, each once, on the same tensors with the
 same constants.  What a local name means follows from the texts: a tensor that was got is what its writer sent.  That
@@ -91,7 +91,7 @@ class _Reporter:
         raise RequestError(f"{self.files[item]}: {f'item {item}: ' if item else ''}{what}", hint)
 
     def refuse_all(self, what: str) -> NoReturn:
-        """Raise the error of a mistake between items, which `what` names."""
+        """Raise the error `what` about a mistake between items."""
         named = [file for item, file in self.files.items() if item in re.findall(r"\w+", what)]
         raise RequestError(f"{what} ({', '.join(named or self.files.values())})")
 
@@ -135,7 +135,7 @@ class _Whole:
 
 
 def _width(operation: Operation, widths: Mapping[str, int]) -> int:
-    """Return the number of columns of a result: as the operation or its fragment states, or as many as it reads."""
+    """Return the number of columns of a result: that of the operation or its fragment, or else that of its input."""
     if named := _named_columns(operation):
         return named[1] - named[0]
     first = operation.inputs[0]
@@ -144,7 +144,7 @@ def _width(operation: Operation, widths: Mapping[str, int]) -> int:
 
 
 def _named_columns(operation: Operation) -> tuple[int, int] | None:
-    """Return the columns of its layer that an operation says it computes, if it says so."""
+    """Return the columns of its layer that an operation states, if any."""
     match dict(operation.attributes).get(COLUMNS):
         case (int(start), int(stop)):
             return start, stop
@@ -194,7 +194,7 @@ class _Parts:
         width = self.whole.widths[name]
         start, stop = _named_columns(operation) or (0, 0)
         if not 0 <= start < stop <= width:
-            self.reporter.refuse(item, f"{operation.output}: {COLUMNS} are none of the {width} of {name}")
+            self.reporter.refuse(item, f"{operation.output}: {COLUMNS} are not among the {width} of {name}")
         return Columns(name, start, stop)
 
     def _require_each_once(self, name: str) -> None:

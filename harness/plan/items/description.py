@@ -1,4 +1,4 @@
-"""Plan -> what the network and each item compute, as instructions over named tensors.
+"""Plan -> computations of the network and of each item, as instructions over named tensors.
 
 The network is one graph of whole layers.  Every item has a graph of its own: it declares the input and the parameters
 that it needs, computes its tasks in the order of its schedule, sends a result directly after the task that computes it,
@@ -74,7 +74,7 @@ def describe_network(network: Network) -> tuple[Graph, dict[str, Array]]:
 
 
 def refined(plan: Plan) -> Graph:
-    """Return the network at the level of the plan's tasks: what its items compute, without their hand-overs."""
+    """Return the network at the level of the plan's tasks, without the hand-overs of its items."""
     return _graph(plan.network, _task_steps(plan), _results(plan, range(len(plan.tasks))))
 
 
@@ -149,7 +149,7 @@ def _joined(sources: Sequence[str | tuple[str, ...]]) -> str | tuple[str, ...]:
 
 
 def _tables(layer: Layer) -> dict[str, Array]:
-    """Return the constants that are tables, with two axes each, by what they are."""
+    """Return the constants that are tables, with two axes each, by their role."""
     tables = {role: value for role, value in layer.constants().items() if isinstance(value, np.ndarray)}
     return {role: table if table.ndim == 2 else table.reshape(1, -1) for role, table in tables.items()}
 

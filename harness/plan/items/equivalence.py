@@ -81,7 +81,7 @@ def _count(reached: Reachable | None) -> int | None:
 
 
 def _by_structure(network: Net, items: Net) -> str | None:
-    """Return a counterexample, empty if there is none; None for nets with conflicts.  Operations must be the same."""
+    """Return a counterexample, empty without one; None for nets with conflicts.  Operations must be the same."""
     if conflicts(network) or conflicts(items):
         return None
     for who, net in ((NETWORK, network), (ITEMS, items)):
@@ -122,7 +122,7 @@ class _Difference:
 
 
 def _different_order(network: Net, items: Net) -> str:
-    """Return a shortest order that one permits and the other does not, in words; empty if there is none."""
+    """Describe a shortest order that only one of the two permits; empty without one."""
     positions = {name: bit for bit, (name, _) in enumerate(_operations(network))}
     nets = {NETWORK: network, ITEMS: items}
     before = {who: precedence(net, run(net).path, positions) for who, net in nets.items()}
@@ -207,4 +207,4 @@ def _disagreement(order: tuple[str, ...], network_offers: Iterable[str], items_o
     """Describe the operations that can follow an order in only one of the nets."""
     after = f"after {', '.join(order)}" if order else "at the beginning"
     here, there = (", ".join(sorted(offers)) for offers in (network_offers, items_offers))
-    return f"{after} {NETWORK} can go on with {here}, {ITEMS} with {there}"
+    return f"{after} {NETWORK} can continue with {here}, {ITEMS} with {there}"

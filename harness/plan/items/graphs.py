@@ -98,7 +98,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class ItemGraph(Graph):
-    """`graphitem item name(inputs) -> (outputs)`: what one item does; its inputs and outputs are shared ones too."""
+    """`graphitem item name(inputs) -> (outputs)`: one item; its inputs and outputs are shared tensors too."""
 
     item: str = ""
     shared: tuple[Shared, ...] = ()

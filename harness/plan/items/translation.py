@@ -3,13 +3,13 @@
 Source: Gauffriau, De Albuquerque Silva, Pagetti, ERTS 2024 (see graphs.py), sections II.D and IV.C.
 
 Translation 1.  Every variable is a place, every operation a transition.  A token in a place: the variable is available
-for one use.  Inputs and parameters hold as many tokens at the beginning as they have uses; an operation takes a token
-for each use that it makes and puts as many as its output has uses.
+for one use.  Inputs and parameters initially have one token per use; an operation takes a token for each of its uses
+and puts one token for each use of its output.
 
 Translation 2.  Each item is translated so, in its own colour, and places of the same name are one.  `variablesync` is
 no place and `get_var` no transition: a reader takes tokens of its own colour from the writer's place.  `send_var` is
-the transition `sync`: it takes one token of the writer's colour from there and puts back as many of each reader's
-colour as that reader has uses.
+the transition `sync`: it takes one token of the writer's colour from there and puts back, for
+each reader, one token of the reader's colour per use.
 
 Where the paper says nothing:
 

@@ -1,4 +1,4 @@
-"""A plan as a folder, and back: what is deployed, as a text that says all of it.
+"""A plan as a folder, and back: a complete text of the deployed network.
 
     graph.nnef        the network (valid NNEF)
     <item>.nnef       what one item does (the paper's extension), for every item
@@ -6,7 +6,7 @@
     model.onnx        the network that they describe: it defines the arithmetic
     plan.yaml         what NNEF has no words for: board, block, sync, pipeline; where the items run
 
-The items' texts decide which item computes what.  That all of it is the network is found out anew at every reading.
+The items' texts assign the computations to items.  Every reading checks again that all items together are the network.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class _Settings(_Entry):
 
 
 def write(plan: Plan, folder: Path) -> None:
-    """Write a plan; what an older plan left in the folder is replaced.
+    """Write a plan; replace the files of an older plan in the folder.
 
     RequestError if there is a file, or a folder with other things, in the place.
     """
@@ -108,7 +108,7 @@ def read(folder: Path) -> Plan:
 
 
 def _clear(folder: Path) -> None:
-    """Make room for a plan: delete an older one's texts and tables, and nothing else."""
+    """Delete the texts and tables of an older plan; keep all other files."""
     if folder.is_file():
         raise RequestError(f"{folder} is a file", "name a folder that is not there yet, or one of an older plan")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / PLAN).is_file():
@@ -139,7 +139,7 @@ def _read_settings(path: Path) -> _Settings:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the document"
-        raise RequestError(f"{path}: {where}: {first['msg']}", "write the description anew, or mend it") from error
+        raise RequestError(f"{path}: {where}: {first['msg']}", "write the description again, or fix it") from error
 
 
 def _require_listed(folder: Path, listed: Sequence[str]) -> None:
@@ -173,7 +173,7 @@ def _read_network(path: Path) -> Graph:
     try:
         nnef.parse_file(str(path))
     except (nnef.Error, UnicodeDecodeError) as error:  # the latter of a message that cuts a character in two
-        raise RequestError(f"{path}: no valid NNEF: {error}", "write the description anew") from error
+        raise RequestError(f"{path}: no valid NNEF: {error}", "write the description again") from error
     return graph
 
 
@@ -243,12 +243,12 @@ def write_tensor(path: Path, table: Array) -> None:
 
 
 def read_tensor(path: Path) -> Array:
-    """Read the table of a `.dat` file; raise RequestError if there is none, or if it is no complete tensor file."""
+    """Read the table of a `.dat` file; raise RequestError if it is missing or not a complete tensor file."""
     try:
         with path.open("rb") as file:
             table: Array = nnef.read_tensor(file)
     except OSError as error:
         raise RequestError(f"{path}: {error.strerror}", "a parameter of the description") from error
     except (ValueError, OverflowError, MemoryError) as error:  # of a header with larger sizes than the file has
-        raise RequestError(f"{path}: no complete NNEF tensor file: {error}", "write the description anew") from error
+        raise RequestError(f"{path}: no complete NNEF tensor file: {error}", "write the description again") from error
     return table

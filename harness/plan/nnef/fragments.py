@@ -1,4 +1,4 @@
-"""The operations that a description is written in: the fragments of the operators, and what items exchange data by.
+"""The operations of a description: the fragments of the operators, and those that exchange data between items.
 
 The fragments are printed in every file that uses them.  A reader refuses a file in which one of them is different.
 """

@@ -38,7 +38,7 @@ VERSION = "1.0"
 EXTENSIONS = ("KHR_enable_fragment_definitions", "KHR_enable_operator_expressions")
 
 DIGITS = 18
-"""Most digits of an integer: any number with so many digits fits into 64 bits."""
+"""Most digits of an integer: every number of this length fits into 64 bits."""
 
 TENSORS = {"tensor<scalar>": "scalar", "tensor<integer>": "integer"}
 
@@ -159,7 +159,7 @@ class _Document:
 
     def _refuse_undefined(self, operation: Token) -> NoReturn:
         found = f"an operation that this file defines, found {operation}"
-        self.cursor.refuse_at(operation, found, f"copy the fragment {operation.text} from another file, or write anew")
+        self.cursor.refuse_at(operation, found, f"copy the fragment {operation.text} from another file, or rewrite it")
 
     def _external(self, target: Token) -> External:
         kind = self._data_type()

@@ -74,7 +74,7 @@ def refusal(file: str, line: int, column: int, expected: str, hint: str = "") ->
 
 
 class Cursor:
-    """A place in a text, which moves on by what is expected there."""
+    """A position in a text, which advances by expected words."""
 
     def __init__(self, text: str, file: str) -> None:
         self.file = file
@@ -109,13 +109,13 @@ class Cursor:
         return found
 
     def take(self, kind: TokenKind, what: str = "") -> Token:
-        """Pass a word of a kind; `what` says for what it is."""
+        """Pass a word of a kind; `what` is its purpose."""
         if self.token.kind is not kind:
             self.refuse(what or kind.value)
         return self.next()
 
     def match(self, kind: TokenKind, text: str, what: str = "", hint: str = "") -> None:
-        """Pass this very word; `what` says for what it is."""
+        """Pass exactly this word; `what` is its purpose."""
         if (self.token.kind, self.token.text) != (kind, text):
             self.refuse(f"{text!r}{what}", hint)
         self.next()

@@ -91,7 +91,7 @@ def _order(net: Net) -> tuple[int, ...]:
 
 
 def _sources(net: Net, index: int) -> tuple[int, ...]:
-    """Return the transitions that put what this one takes."""
+    """Return the transitions that put the tokens that this one takes."""
     kinds = (tokens.kind for tokens in net.transitions[index].consumes)
     return tuple(dict.fromkeys(source for kind in kinds for source in net.producers[kind]))
 
@@ -141,12 +141,12 @@ def _unfilled(
 
 
 def _step(net: Net, above: Mapping[int, tuple[str, ...]], hidden: Collection[str]) -> float:
-    """Return a width with room for what is above an operation, and next to the sync half a step away."""
+    """Return a width with room for the places above an operation and next to the sync half a step away."""
     most = max((len(places) for places in above.values()), default=0)
-    beside = max(
+    adjacent = max(
         (len({tokens.place for tokens in t.consumes} - {*hidden}) - 1 for t in net.transitions if t.sync), default=0
     )
-    return max(STEP, ABOVE_SPACE * most + 2 * (SYNC_REACH + ABOVE_SPACE * max(beside, 0)))
+    return max(STEP, ABOVE_SPACE * most + 2 * (SYNC_REACH + ABOVE_SPACE * max(adjacent, 0)))
 
 
 def _lanes(net: Net, rows: Mapping[int, int], head: float) -> Iterator[Lane]:

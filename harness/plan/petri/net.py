@@ -28,7 +28,7 @@ Marking = NewType("Marking", int)
 
 @dataclass(frozen=True)
 class Tokens:
-    """`count` tokens of one colour in one place, or on an arc to or from it; the colour "" is none."""
+    """`count` tokens of one colour in one place, or on an arc to or from it; "" means uncoloured."""
 
     place: str
     colour: str = ""

@@ -213,7 +213,7 @@ def _out_of(operation: Spot, place: Spot, tokens: Tokens, hue: int) -> Wire:
 
 
 def _into(place: Spot, operation: Spot, tokens: Tokens, hue: int, step: float) -> Wire:
-    """Return the wire: straight, in a bend, or around what lies between."""
+    """Return the wire: straight, bent, or around the objects between its ends."""
     if place.above and abs(place.x - operation.x) < step / 2:
         return _down(place, operation, tokens, hue)
     x1, x2 = place.x + _radius(place), operation.x - BAR_WIDTH / 2

@@ -1,4 +1,4 @@
-"""The markings that a net can reach, one after the other: what a net means, by definition.
+"""The markings that a net can reach, one after the other: the definition of a net's behaviour.
 
 There can be very many: with n transitions that do not wait for each other 2^n.  `explore` stops at a limit and says so.
 """

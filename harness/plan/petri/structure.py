@@ -66,7 +66,7 @@ def repeatable(net: Net) -> tuple[int, ...]:
 
 
 def run(net: Net) -> Run:
-    """Fire whatever is enabled, each transition at most once: in the order of the net.
+    """Fire all enabled transitions in the order of the net, each at most once.
 
     Tokens are counted kind by kind: a marking in one number is as long as the net is large, and this takes many.
     """

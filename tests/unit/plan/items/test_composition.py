@@ -136,7 +136,7 @@ def test_columns_that_are_done_twice_or_by_nobody(split: Description) -> None:
     )
     for columns in ((4, 7), (4, 4), (-1, 2), (4, 5, 6)):
         assert refusal(with_constant(split, "third", "layer_0_2", "columns", columns)) == (
-            "third.nnef: item third: layer_0_2: columns are none of the 6 of layer_0"
+            "third.nnef: item third: layer_0_2: columns are not among the 6 of layer_0"
         )
 
 

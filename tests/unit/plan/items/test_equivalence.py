@@ -113,7 +113,7 @@ def test_nets_with_conflicts_are_compared_by_firing_alone() -> None:
     greedy = chain(("x", "a", "b"), ("y", "b", "c"), ("s", "b", "d"), sync="s")
     found = compare(chain(("x", "a", "b"), ("y", "b", "c")), greedy)
     assert found.equal is False
-    assert found.counterexample == "after x the network can go on with y, the items with the end, y"
+    assert found.counterexample == "after x the network can continue with y, the items with the end, y"
     assert compare(choice, choice, limit=2).equal is None
 
 
