@@ -178,7 +178,7 @@ class Target(ABC):
     def resource_shortage(self, launches: Sequence[Launch], profile: Profile) -> str | None:  # noqa: ARG002
         """Return the resources of the board that these launches, all of this target, exceed together.
 
-        The text is `needs ...`, with counts; None if the resources suffice.  It refuses none of the layers.
+        The text is `needs ...`, with counts; None if the resources suffice.  It rejects no layer.
         """
         return None
 

@@ -48,7 +48,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of a layer that the proof calls by itself: the C function `name`, one vector in, one vector out.
+    """A part of a layer that the proof calls separately: the C function `name`, one vector in, one vector out.
 
     `forward` must call the very same function, which is declared ONE_CODE (kernels/program/network.h).
     """

@@ -37,7 +37,7 @@ def output(done: Completed) -> str:
 
 
 def complaint(done: Completed) -> str:
-    """Return the output of a command that failed, or its exit status if there is none."""
+    """Return the output of a failed command, or its exit status if the output is empty."""
     return output(done) or f"exit status {done.status}"
 
 
@@ -47,6 +47,6 @@ def require_copied(board: Board, sha256: Mapping[PurePosixPath, str], size: int 
     for (path, expected), copied in zip(sha256.items(), found, strict=True):
         if copied != expected:
             raise BoardError(
-                f"{path} on the board is not what was sent: SHA-256 {copied[:16]}, not {expected[:16]}",
+                f"{path} on the board differs from the file that was sent: SHA-256 {copied[:16]}, not {expected[:16]}",
                 "nothing was replaced; check the board's disk and try again",
             )

@@ -161,7 +161,7 @@ def _whole(size: int, unit: int) -> int:
 
 
 def offsets(layer: QGemm) -> Array:
-    """Return the offsets for inputs as they are, and for inputs with the highest bit flipped: uint32 (2, N)."""
+    """Return the offsets for unchanged inputs, and for inputs with the highest bit flipped: uint32 (2, N)."""
     change = 128 if layer.input.dtype == np.uint8 else -128
     sums = change * signed_weights(layer)[0].astype(np.int64).sum(axis=0)
     return np.stack([offset(layer), (offset(layer) + sums).astype(np.uint32)])

@@ -557,7 +557,7 @@ def test_a_read_only_firmware_folder_is_refused_before_the_build(bench: Bench) -
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("corrupts", "is not what was sent"),
+        ("corrupts", "differs from the file that was sent"),
         ("full", "No space left"),
         ("cp", "No space left"),
         ("mv", "Read-only file system"),

@@ -464,7 +464,7 @@ def test_the_board_is_ours_alone_while_it_is_changed(bench: Bench, monkeypatch: 
 
 @pytest.mark.parametrize(
     ("fault", "message"),
-    [("corrupts", "is not what was sent"), ("full", "No space left"), ("mv", "Read-only file system")],
+    [("corrupts", "differs from the file that was sent"), ("full", "No space left"), ("mv", "Read-only file system")],
 )
 def test_a_copy_that_fails_leaves_nothing_behind_and_the_fabric_as_it_was(
     fault: str, message: str, bench: Bench
@@ -587,7 +587,7 @@ def test_real_commands_do_what_is_expected_of_them(tmp_path: Path, monkeypatch: 
             assert {path.name: path.read_text() for path in folder.iterdir()} == {name: text + name for name in FILES}
             assert {path.name for path in Path(firmware).iterdir()} == {"xilinx"}
         (made / "shell.json").write_text("changed")
-        with pytest.raises(BoardError, match="is not what was sent"):
+        with pytest.raises(BoardError, match="differs from the file that was sent"):
             steps.install(
                 board, Package(made, "harness_000000000000", "", {"shell.json": "0" * 64}, "", (), made, False)
             )
