@@ -15,7 +15,7 @@ Vectors = npt.NDArray[np.float32]
 Fails = Callable[[Vectors], npt.NDArray[np.bool_]]
 
 ALL_SUBSETS = 12  # inputs, of which all subsets are one batch
-DIGITS = 9  # tell any float32 apart
+DIGITS = 9  # enough to distinguish all float32 numbers
 QUESTIONS = 60  # at most, so that a slow board is not held for ever
 
 
@@ -59,7 +59,7 @@ class _Search:
 
 
 def minimise(vector: Vectors, fails: Fails, questions: int = QUESTIONS) -> Minimal | None:
-    """Shrink `vector`, float32 (K,), as long as `fails`, from (n, K) to bool (n,), says so; None if it does not fail.
+    """Shrink `vector`, float32 (K,), while `fails`, (n, K) to bool (n,), is true; None if it is false at the start.
 
     With up to 12 inputs that are not zero no failing vector has fewer of them, otherwise none can be left out alone.
     """

@@ -1,6 +1,6 @@
 """Diagnosis of differing layers: the faulty layer, and the known mistakes that explain its output.
 
-Each mistake predicts a layer's output from what the layer read.  One that predicts every value of every vector
+Each mistake predicts a layer's output from the layer's actual inputs.  One that predicts every value of every vector
 looked at, the differing ones among them, explains the difference.  A mistake that gives the right output for every
 input of a layer explains nothing there, so that it is never named.
 """

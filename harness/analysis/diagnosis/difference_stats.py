@@ -16,7 +16,7 @@ from harness.analysis.diagnosis.layer_sample import Case
 from harness.core.arrays import Array
 
 MAP_COLUMNS, MAP_ROWS = 120, 64  # at most
-FAR = 4  # steps that are not told apart any more
+FAR = 4  # steps from here on are counted together
 TIE_DISTANCES = (0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # upper ends; beyond the last lies the rest, up to 1/2
 
 
@@ -47,7 +47,7 @@ class DifferenceSummary:
 
 
 def portray(case: Case, reference: Array, vectors: int) -> DifferenceSummary:
-    """Summarise the differences of a layer that differs from the reference, in a run of so many vectors."""
+    """Summarise the differences of a layer that differs from the reference, in a run of `vectors` vectors."""
     differing = difference_map(reference, case.actual)
     found = steps(reference[differing], case.actual[differing])
     bins = np.bincount(np.clip(found, -FAR, FAR) + FAR, minlength=2 * FAR + 1)

@@ -44,8 +44,8 @@ class Observation:
     """Counts of the values that were looked at, without a hypothesis.
 
     Of `values` are `differing`; `ties` lie half way between two codes before they are rounded, `differing_ties` of
-    them differ.  Of the differing ones so many are farther from zero than they should be (`away`) or nearer
-    (`toward`), larger (`up`) or smaller (`down`); where zero or the order mean nothing, these are 0.  `largest_step`
+    them differ.  `away` and `toward` count the differing values that are farther from zero or nearer to it than
+    expected, `up` and `down` those that are larger or smaller; without a zero or an order, these are 0.  `largest_step`
     is the largest difference in codes, or in units in the last place of float32.
     """
 
@@ -74,7 +74,7 @@ class Observation:
         )
 
     def text(self, noun: str) -> str:
-        """Return what the differing values have in common; `noun` is their name in the plural."""
+        """Return the common properties of the differing values; `noun` is their name in the plural."""
         direction = self._direction()
         if self.differing_ties == self.differing == self.ties:
             return f"exactly the {self.ties:,} {noun} at a tie differ{direction}"
@@ -116,7 +116,7 @@ class Diagnosis:
 
     @property
     def complete(self) -> tuple[Hypothesis, ...]:
-        """The hypotheses that explain all differing values and are contradicted by none of the others."""
+        """The hypotheses that explain all differing values and that no other value contradicts."""
         found = [
             hypothesis
             for hypothesis in self.hypotheses
@@ -133,7 +133,7 @@ class Diagnosis:
 
     @property
     def text(self) -> str:
-        """One sentence: what differs, and the likely cause."""
+        """One sentence with the difference and its likely cause."""
         looked_at = f"of the {self.differing:,} differing values looked at: " if self.differing < self.total else ""
         return f"{looked_at}{self.seen.text(self.noun)}: {self._explanation()}"
 

@@ -21,7 +21,7 @@ SOME_COLUMNS = 16  # values that must fit, as the columns are taken from what wa
 
 @np.errstate(all="ignore")  # mistakes overflow
 def diagnose(case: Case) -> Diagnosis:
-    """Try every known mistake on the vectors that differ, and on as many others, so that it can be contradicted."""
+    """Try every known mistake on the differing vectors and on the same number of others, which can contradict it."""
     rows = _rows(case.differing)
     return _judge(case, rows, _mistakes(case, rows), case.layer.before_rounding(*_at(case.inputs, rows)))
 

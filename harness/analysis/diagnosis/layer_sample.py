@@ -1,4 +1,4 @@
-"""Blame and effect: what a layer made of what it read, whatever the layers before it did wrong."""
+"""Separation of cause and effect: a layer's output for its actual inputs, independent of earlier errors."""
 
 from __future__ import annotations
 

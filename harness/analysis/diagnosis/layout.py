@@ -1,4 +1,4 @@
-"""Right values in the wrong place, whatever the operator: other vectors, other columns, other bytes."""
+"""Right values in the wrong place, for any operator: other vectors, other columns, other bytes."""
 
 from __future__ import annotations
 

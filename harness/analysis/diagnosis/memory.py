@@ -103,7 +103,7 @@ class _Sources:
         return self._believed(rows, np.full(len(rows), min(block, len(self.expected))))
 
     def _with_result_of(self, vector: int) -> Array:
-        """Return all vectors whose right output is what `vector` has."""
+        """Return all vectors whose expected output is the actual one of `vector`."""
         first, last = np.searchsorted(self.sorted, [self.actual[vector], self.actual[vector] + 1])
         found: Array = self.order[first:last]
         return found
@@ -117,7 +117,7 @@ class _Sources:
         return found[[np.flatnonzero(alike == alike.max())[-1]]]
 
     def _key_bits(self, key: Array) -> float:
-        """Return how much it says of two vectors that they agree in these bytes of their inputs."""
+        """Return how unlikely it is that two vectors agree by chance in these bytes of their inputs."""
         if not key.any():
             return 0
         values = _as_rows(np.ascontiguousarray(self.inputs[:, key]))
@@ -125,7 +125,7 @@ class _Sources:
         return -math.log2(float(np.sum((counts / len(values)) ** 2)))
 
     def _believed(self, rows: Array, candidates: Array, more_bits: float = 0) -> Array:
-        """Return the rows if their results are too special to be found by chance among so many `candidates` each."""
+        """Return the rows if their results are unlikely to be found by chance among `candidates` candidates each."""
         bits = _bits(self.case, rows) - np.log2(np.maximum(candidates, 1))
         return rows if bits.sum() + max(more_bits, 0) >= BITS else rows[:0]
 
@@ -214,7 +214,7 @@ def _regular(wrong: Array) -> Array:
 
 
 def _is_sure(values: int, share: float) -> bool:
-    """Return whether so many values would hardly all lie by chance within this share of the places."""
+    """Return whether all these values are unlikely to lie by chance within this share of the places."""
     return 0 < share < 1 and -values * math.log2(share) >= BITS / 2
 
 

@@ -1,4 +1,4 @@
-"""The objects that the fixed sources of the board program may write, and the functions that compute nothing else.
+"""The objects that the fixed sources of the board program may write, and their functions without other effects.
 
 A new static variable in kernels/*/*.c or *.cpp is added here with its bytes.
 """
@@ -28,7 +28,7 @@ GLOBALS = {
     "cuda": 280, "status_at_end": 4, "__aarch64_have_lse_atomics": 1,
     "DW.ref.__gxx_personality_v0": 8, "DW.ref._ZTISt9bad_alloc": 8, "DW.ref._ZTISt9exception": 8,
 }  # fmt: skip
-"""Those with external linkage, and what C++ compilers add."""
+"""Those with external linkage, and those that C++ compilers add."""
 
 START_CODE = frozenset({"frame_dummy", "__do_global_dtors_aux", "init_have_lse_atomics"})
 """Functions of the C start files that run before main and after it."""

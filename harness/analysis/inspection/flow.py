@@ -1,4 +1,4 @@
-"""Follow addresses through a function: what it reads, writes, calls, and which static objects it reaches.
+"""Data flow of addresses through a function: its reads, writes, calls, and the static objects that it reaches.
 
 A forward data-flow analysis.  The value of a register is a set of static addresses, a place in the function's stack
 frame, an argument with any offset, a number, or unknown.  An address to which an unknown index was added keeps the
@@ -192,7 +192,7 @@ class Analysis:
         return {function.address: function for function in self.functions}
 
     def facts(self, name: str) -> Facts:
-        """Return what is known of the function; KeyError if there is none."""
+        """Return the facts about the function; KeyError for an unknown function."""
         if name not in self._found:
             self._found[name] = self._function(self.by_name[name]).facts()
         return self._found[name]
@@ -244,7 +244,7 @@ class Analysis:
 
     @property
     def decoder(self) -> Decoder:
-        """Return what decodes the program's instructions."""
+        """Return the decoder of the program's instructions."""
         return self._decoder
 
     def decoded(self, function: Symbol) -> dict[int, Instruction]:
@@ -344,7 +344,7 @@ class Analysis:
 
 
 Block: TypeAlias = tuple[list[Instruction], list[int]]
-"""Instructions that are executed one after the other, and the places where it can go on."""
+"""Instructions that are executed in sequence, and the addresses where execution can continue."""
 
 
 class _Function:
@@ -446,18 +446,18 @@ class _Function:
         return other.name == f"{self._symbol.name}.cold" or self._symbol.name == f"{other.name}.cold"
 
     def _next(self, instruction: Instruction) -> list[int]:
-        behind = instruction.address + instruction.size
+        next_address = instruction.address + instruction.size
         if instruction.flow in {"return", "stop"}:
             return []
         if instruction.flow in {"", "call"}:
-            inside = behind in self._code
+            inside = next_address in self._code
             if instruction.flow == "call" and not self._analysis.returns(self._analysis.callee(instruction)):
                 return []
             if not inside and instruction.flow == "":
-                self._gaps.append(f"the code runs over its end at {behind:#x}")
-            return [behind] if inside else []
+                self._gaps.append(f"the code runs over its end at {next_address:#x}")
+            return [next_address] if inside else []
         targets = [] if self._leaves(instruction) else [int(instruction.target or 0)]
-        return targets if instruction.flow == "jump" else [*targets, behind]
+        return targets if instruction.flow == "jump" else [*targets, next_address]
 
     def _leaves(self, instruction: Instruction) -> bool:
         """Return whether a jump goes to another function, or to an address that is computed."""
@@ -487,8 +487,8 @@ class _Function:
             for index, instruction in enumerate(instructions):
                 call = self._calls.get(instruction.address)
                 if call:
-                    behind = self._first_calls(instructions[index + 1 :], following, first)
-                    order[instruction.address] = frozenset({END} if call.tail else behind)
+                    later = self._first_calls(instructions[index + 1 :], following, first)
+                    order[instruction.address] = frozenset({END} if call.tail else later)
         return order
 
     def _first_calls(
@@ -626,7 +626,7 @@ class _Function:
     def _result(
         self, instruction: Instruction, operation: Move | Number | Address | Sum | Align | Load, state: _State
     ) -> Value:
-        """Return what a register takes."""
+        """Return the value that a register receives."""
         if isinstance(operation, Move):
             value = state.registers.get(operation.source)
             return self._join(state.registers.get(operation.to), value) if operation.kept else value

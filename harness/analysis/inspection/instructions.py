@@ -122,7 +122,7 @@ Operation = Compare | Move | Number | Address | Sum | Align | Load | Access | Ot
 class Instruction:
     """One instruction: `flow` is empty, jump, branch, call, return or stop; a target of None is not in its code.
 
-    `plain` is false where the instruction is none of those that compute from registers and memory alone.
+    `plain` is whether the instruction computes from registers and memory alone.
     """
 
     address: int
@@ -184,7 +184,7 @@ class Decoder:
         self.convention = X86_CONVENTION if self._x86 else ARM_CONVENTION
 
     def decode(self, content: bytes, address: int) -> Iterator[Instruction]:
-        """Decode instructions until the first that is none."""
+        """Decode instructions up to the first invalid one."""
         translate = self._x86_instruction if self._x86 else self._arm_instruction
         done = 0
         while True:
@@ -382,7 +382,7 @@ def _x86_string(given: _Given) -> Iterator[Operation]:
 
 
 def _x86_move(given: _Given) -> list[Operation]:
-    """Return what copies, loads or stores a whole register, or a constant; nothing for other instructions."""
+    """Return the operations that copy, load or store a whole register, or a constant; none for other instructions."""
     name, kinds = given.name, given.kinds
     if name.startswith("cmov") and kinds == "rr" and given.whole:
         return [Move(given.registers[0], given.registers[1], kept=True)]
@@ -439,7 +439,7 @@ def _x86_lea(to: str, given: _Given) -> Operation:
 
 
 def _arm_move(given: _Given) -> list[Operation]:
-    """Return what copies a whole register, a constant or an address; nothing for other instructions."""
+    """Return the operations that copy a whole register, a constant or an address; none for other instructions."""
     name, kinds, registers = given.name, given.kinds, given.registers
     if name in {"adrp", "adr"}:
         return [Address(registers[0], given.number(1), page=name == "adrp")]
@@ -476,9 +476,9 @@ def _arm_sum(given: _Given) -> list[Operation]:
 def _arm_access(given: _Given) -> Iterator[Operation]:
     """Yield the accesses of a load or store, with the change of its base register."""
     position, memory = given.kinds.index("m"), given.memories[0]
-    base, behind, name = str(memory.base), position + 1 < len(given.kinds), given.name
+    base, followed, name = str(memory.base), position + 1 < len(given.kinds), given.name
     several = bool(_ARM_STRUCTURES.match(name))
-    if given.raw.writeback and not behind and not several:
+    if given.raw.writeback and not followed and not several:
         yield Sum(base, (base,), (), memory.offset)
         memory = dataclasses.replace(memory, offset=0)
     data = [each for each, kind in zip(given.short, given.kinds.replace("i", ""), strict=False) if kind == "r"]
@@ -492,9 +492,9 @@ def _arm_access(given: _Given) -> Iterator[Operation]:
         yield Access(memory, name.startswith("st"), _arm_access_size(name, len(data)))
         if name.startswith("ld"):
             yield Other(tuple(set(map(_whole_arm, data)) & GENERAL), ())
-    if behind and given.kinds[position + 1] == "i":
+    if followed and given.kinds[position + 1] == "i":
         yield Sum(base, (base,), (), given.number(position + 1))
-    elif given.raw.writeback and (behind or several):
+    elif given.raw.writeback and (followed or several):
         yield Sum(base, (base,), (UNKNOWN,), 0)
 
 
@@ -535,13 +535,13 @@ def _like_vmovd(content: bytes) -> bytes:
 def _with_units(instruction: Instruction, wrong: int, right: int) -> Instruction:
     """Return the instruction with a short displacement in the right unit."""
 
-    def mended(operation: Operation) -> Operation:
+    def corrected(operation: Operation) -> Operation:
         if not isinstance(operation, Access):
             return operation
         memory = dataclasses.replace(operation.memory, offset=operation.memory.offset // wrong * right)
         return dataclasses.replace(operation, memory=memory, size=right)
 
-    return dataclasses.replace(instruction, operations=tuple(map(mended, instruction.operations)))
+    return dataclasses.replace(instruction, operations=tuple(map(corrected, instruction.operations)))
 
 
 _VEX_PRODUCTS = {0x50, 0x51, 0x52, 0x53, 0xB4, 0xB5, 0xD2, 0xD3}  # vpdp*, vpmadd52*

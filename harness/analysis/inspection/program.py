@@ -1,4 +1,4 @@
-"""Read an ELF program: sections, symbols by source file, relocations, and what lies at an address."""
+"""ELF programs: sections, symbols by source file, relocations, and the objects at addresses."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def _symbols(table: SymbolTableSection, names: Mapping[int, str]) -> list[tuple[
 
 
 def _relocations(elf: ELFFile, machine: str) -> tuple[dict[int, int | str], frozenset[str]]:
-    """Return what the loader stores where, and the names of the objects that it copies into the program."""
+    """Return the values that the loader stores by address, and the names of the objects that it copies."""
     pointers: dict[int, int | str] = {}
     copied: set[str] = set()
     for section in elf.iter_sections():

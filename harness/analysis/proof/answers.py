@@ -69,9 +69,9 @@ def _counterexample(shown: Shown, stage: Stage, probe: Probe | None, note: Note)
 
 
 def diagnose(causes: Causes, layer: Layer, stage: Stage, probe: Probe) -> Diagnosis:
-    """Return how well the fault models explain what the stage gives at notable inputs.
+    """Return how well the fault models explain the stage's outputs at notable inputs.
 
-    The vectors of a run may meet none of the few inputs at which a fault shows; these are chosen where it can.
+    The vectors of a run may miss the few inputs at which a fault shows; these inputs are chosen to show it.
     """
     inputs = causes.inputs()
     actual = probe.outputs(stage, inputs.astype(stage.input_dtype))
@@ -160,7 +160,7 @@ def _first_number(stage: Stage, accumulators: Array, wanted: Array, reachable: A
 def differing_output(
     stage: Stage, inputs: Array, expected: Callable[[Array], Array], probe: Probe | None, note: Note
 ) -> str:
-    """Return the first of the inputs (n, input width) whose output is not the expected one, in words."""
+    """Describe the first of the inputs (n, input width) whose output is not the expected one."""
     rows = max(BYTES_AT_ONCE // (inputs.itemsize * inputs.shape[1] + 8 * stage.output_width), 1)
     for start in range(0, len(inputs), rows):
         part = inputs[start : start + rows]
@@ -186,7 +186,7 @@ def _row(values: Array) -> str:
 
 
 def _random_parts(stage: Stage, shown: Pairs) -> Iterator[Generated]:
-    """Yield random vectors, each part with a seed of its own and so many that its sums fit into a file."""
+    """Yield random vectors in parts, each with its own seed and of a size whose sums fit into a file."""
     at_once = max(BYTES_AT_ONCE // (4 * stage.output_width), 1)
     for seed, first in enumerate(range(0, shown.random_vectors, at_once)):
         yield generated.random_vectors(min(at_once, shown.random_vectors - first), shown.size, seed)

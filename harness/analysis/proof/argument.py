@@ -23,7 +23,7 @@ from harness.targets.codegen import Program
 Advance = Callable[[int], object]
 
 DRAWN_VECTORS = 1 << 16
-"""Random vectors that the program generates, if nobody says how many."""
+"""Default number of random vectors that the program generates."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Subject:
         return cls(plan.network, [plan.part(task) for task in plan.tasks], program.tasks, probe)
 
     def abandon(self) -> None:
-        """Let what still runs on the board or in the reference end with an error."""
+        """End running steps on the board and in the reference with an error."""
         self.abandoned.set()
         if self.probe:
             self.probe.deployed.board.close()
@@ -73,7 +73,7 @@ class Proof:
 def prove(asked: Sequence[Question], advance: Advance, abandon: Callable[[], object]) -> Proof:
     """Ask everything, in the order given; `advance` hears of the cases that are settled.
 
-    After a failure or an interrupt `abandon` is called, so that nobody waits for what still runs.
+    After a failure or an interrupt, `abandon` is called, which ends the steps that still run.
     ReferenceFailed if the reference contradicts itself, BoardError if the board does not answer.
     """
 
@@ -181,5 +181,5 @@ def assumptions(
 
 
 def _of_layers(layers: Iterable[Layer]) -> list[str]:
-    """Return what proofs of these layers take for granted, each sentence once."""
+    """Return the assumptions of proofs of these layers, each sentence once."""
     return list(dict.fromkeys(sentence for layer in layers for sentence in layer.assumptions()))

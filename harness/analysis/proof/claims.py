@@ -27,10 +27,10 @@ class Side(enum.Enum):
 
 @dataclass(frozen=True)
 class Question:
-    """Something that can be asked: `answer` returns a counterexample in words, or nothing if there is none.
+    """A query of a proof: `answer` returns the description of a counterexample, or nothing.
 
     On the way it notes what the program answered rightly.  `cases` is how many values are tried; `complete` says that
-    they are all that there can be.  `observed` tells, after the answer, what else was seen that bears on it.
+    they are all possible values.  `observed` lists, after the answer, further relevant observations.
     """
 
     step: ProofStep
@@ -70,7 +70,7 @@ class Claim:
 
 
 MOST = 1 << 18
-"""Executions in one process: more than a 16-bit counter counts.  On a stand-in as many vectors, in larger blocks."""
+"""Executions in one process: more than a 16-bit counter counts.  On a stand-in: vectors, in larger blocks."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Effort:
 
 
 def effort_of(ran_on: Sequence[str]) -> Effort:
-    """Return the effort for a plan whose items `ran_on` what this says."""
+    """Return the effort for a plan whose items ran on the devices `ran_on`."""
     slow = [where != targets.HARDWARE for where in ran_on]
     launches = [_launch_executions(where) for where in ran_on]
     if any(slow):

@@ -1,4 +1,4 @@
-"""Step 7: the layers read what those before them wrote, whichever item is slow, and however often they run.
+"""Step 7: the layers read the outputs of earlier layers for every timing of items and every number of executions.
 
 Runs of the whole network under delays injected into one item at a time, so that a hand-over that is missing or in the
 wrong place shows as stale activations.  Blocks of different sizes leave different vectors in the buffers.  A delay lets
@@ -121,7 +121,7 @@ def questions(
     scratch: Path,
     effort: Effort,
 ) -> Iterator[Question]:
-    """Ask whether the network gives the reference's activations (`references`) for `vectors`, in any order of items.
+    """Check that the network computes the reference's activations (`references`) for `vectors`, in any order of items.
 
     Where nothing is `deployed` the answers are the right ones.
     """

@@ -69,7 +69,7 @@ def questions(
 
 
 def _exceptions(nodes: Mapping[str, Node], parts: Sequence[Layer], codes: Sequence[LayerCode]) -> str:
-    """Return in words the constants that stand in instructions, and the steps that show them."""
+    """Describe the constants that are part of instructions, and the steps that show them."""
     found = {
         f"{name} of {node.operator} ('{part.constants_step.value}')": None
         for part, code in zip(parts, codes, strict=True)
@@ -82,7 +82,7 @@ def _exceptions(nodes: Mapping[str, Node], parts: Sequence[Layer], codes: Sequen
 def wrong_table(
     nodes: Mapping[str, Node], parts: Sequence[Layer], codes: Sequence[LayerCode], probe: Probe | None, note: Note
 ) -> str:
-    """Return the first table that does not follow from the model, in words; without a probe, of those generated."""
+    """Describe the first table that does not follow from the model; without a probe, of the generated tables."""
     tables = [table for code in codes for table in code.tables]
     expected: dict[str, Array] = {}
     columns = expected_tables.columns_of([(part.output.name, part.size) for part in parts])
@@ -115,7 +115,7 @@ def _wrong_names(names: Sequence[str], expected: Mapping[str, Array]) -> str:
 
 
 def _left_out(nodes: Mapping[str, Node], parts: Sequence[Layer]) -> str:
-    """Return the node of which not all columns are computed, in words."""
+    """Describe the node whose columns are not all computed."""
     computed = Counter[str]()
     for part in parts:
         computed[part.output.name] += part.size
@@ -126,7 +126,7 @@ def _left_out(nodes: Mapping[str, Node], parts: Sequence[Layer]) -> str:
 
 
 def difference(table: Table, held: Array, right: Array, note: Note) -> str:
-    """Return the first place at which the program's table, (rows, columns), does not hold what is right, in words."""
+    """Describe the first place at which the program's table, (rows, columns), has a wrong value."""
     right = np.atleast_2d(right)
     if (held.dtype, held.shape) != (right.dtype, right.shape):
         return f"table {table.name} is {held.dtype} {held.shape}, the model makes it {right.dtype} {right.shape}"
@@ -145,7 +145,7 @@ def difference(table: Table, held: Array, right: Array, note: Note) -> str:
 
 
 def _wrong_constant(layers: Sequence[Layer], nodes: Mapping[str, Node]) -> str:
-    """Return the first constant of the specification that is not the file's, in words."""
+    """Describe the first constant of the specification that differs from the file's."""
     if [layer.output.name for layer in layers] != list(nodes):
         return (
             f"the layers write {', '.join(layer.output.name for layer in layers)}, the file's nodes {', '.join(nodes)}"
@@ -170,7 +170,7 @@ def _wrong_constant(layers: Sequence[Layer], nodes: Mapping[str, Node]) -> str:
 
 
 def _description(layer: Layer) -> dict[str, Any]:
-    """Return what the specification takes a layer for, by the fields of `Node`."""
+    """Return the specification's description of a layer, by the fields of `Node`."""
     return {
         "operator": layer.operator,
         "sources": layer.sources,

@@ -1,7 +1,7 @@
 """The content that every table of a program must have, derived from the bytes of the ONNX file.
 
 Nothing is taken from harness.model, which reads the model for the generators, nor from the generators in
-harness.targets.  A layout is a formula: for each place of a table, the constant of the model that stands there, and 0
+harness.targets.  A layout is a formula: for each place of a table, the model's constant at that place, and 0
 where there is none.  It is taken from the headers of the kernels, not from the code that fills the tables.
 
 Every operator has a line in `_node`, which reads its width, type and constants; every target has a line in `RULES`.
@@ -26,7 +26,7 @@ INFINITY = 0x7F800000
 LANES, QUAD = 16, 4  # columns of a panel, inputs of a group: kernels/c/lanes.h, kernels/c/integer/dot4.h
 LEVELS = 8  # of the binary search in kernels/vitis/layer.hpp
 TIOVX_VERSION = 1  # KERNELS_VERSION in kernels/tiovx/protocol.h
-FLIP = 128  # what the kernels of tiovx add to int8 codes
+FLIP = 128  # the offset that the kernels of tiovx add to int8 codes
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +133,7 @@ def _node(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[s
 
 
 def _constants(proto: onnx.NodeProto, values: Mapping[str, Array]) -> list[Array | None]:
-    """Return the constants by their position among the inputs; None for an activation and for what is left out."""
+    """Return the constants by their position among the inputs; None for an activation and for an omitted input."""
     return [values.get(name) for name in proto.input] + [None] * 9
 
 
@@ -195,7 +195,7 @@ def _qgemm(
 
 
 def _row(value: Array | None, width: int = 1) -> Array:
-    """Return a constant as `width` values; ONNX lets one value stand for all."""
+    """Return a constant as `width` values; ONNX broadcasts a single value."""
     return np.broadcast_to(np.asarray(value).reshape(-1), width).copy()
 
 
@@ -210,7 +210,7 @@ def of_part(node: Node, name: str, target: str) -> dict[str, Array] | None:
 
 
 def in_instructions(node: Node, target: str) -> tuple[str, ...]:
-    """Return the constants of a node that stand in no table of `target` but in its instructions."""
+    """Return the constants of a node that are in the instructions of `target` and in no table."""
     if target != "c:unrolled":
         return ()
     kept = {"QGemm": ("multiplier", "output_zero_point"), "ArgMax": (), "ArgMin": ()}
@@ -366,14 +366,14 @@ def _panels(weights: Array) -> Array:
 
 
 def _placed(weights: Array, k: Array, n: Array) -> Array:
-    """Return a table with weight (k, n) at each place, 0 where there is none; `k` and `n` have the table's shape."""
+    """Return a table with weight (k, n) at each place, 0 for places without one; `k` and `n` have the table's shape."""
     depth, width = weights.shape
     there = weights[np.minimum(k, depth - 1), np.minimum(n, width - 1)]
     return np.where((k < depth) & (n < width), there, 0).astype(weights.dtype)
 
 
 def _padded(values: Array, unit: int) -> Array:
-    """Return the values with zeros behind the last column, to a multiple of `unit`."""
+    """Return the values with zeros after the last column, padded to a multiple of `unit`."""
     padded = np.zeros((*values.shape[:-1], -(-values.shape[-1] // unit) * unit), values.dtype)
     padded[..., : values.shape[-1]] = values
     return padded
@@ -383,7 +383,7 @@ def thresholds(node: Node, *, shared: bool = False) -> Array:
     """Return the least accumulator of each column that reaches each code above the lowest: int32 (N, 255).
 
     v = float32(acc) * m[n] in float32;  code = round_half_even(v) + zero point.  They are clipped to the bounds of the
-    column, where one above the highest stands for "never"; with `shared` to those of all columns, as one row (1, 255).
+    column, where one above the highest means "never"; with `shared` to those of all columns, as one row (1, 255).
     """
     limits, constants = np.iinfo(node.input_dtype), node.constants
     terms = [(int(code) - constants["input_zero_point"][0]) * node.centred for code in (limits.min, limits.max)]
@@ -432,7 +432,7 @@ def _least(reached: Callable[[Array], Array], low: Array, high: Array) -> Array:
 
 
 def columns_of(widths: Sequence[tuple[str, int]]) -> Iterator[tuple[int, int]]:
-    """Yield for each part of a layer its first column and the one behind its last.
+    """Yield for each part of a layer its first column and the one after its last.
 
     `widths` are the output tensor and the width of every part, those of one layer in the order of their columns.
     """

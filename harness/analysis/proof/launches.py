@@ -1,8 +1,8 @@
-"""Step 6: the schedule runs the probed code in its own buffers, whatever the block, always with the same result.
+"""Step 6: the schedule runs the probed code in its own buffers, for every block size, always with the same result.
 
 A launch is asked through the functions that the schedule calls, on the thread of its item, with the schedule's buffers
 and their alignment.  On an accelerator this is all that lies between two hand-overs, copies included.  The program
-checks that a launch changes none of its inputs and writes nothing but the outputs of its vectors.
+checks that a launch does not change its inputs and writes only the outputs of its vectors.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Trial:
 
     @cached_property
     def rows(self) -> Array:
-        """Return the bytes of the launch's sources, one behind the other, uint8 (n, bytes)."""
+        """Return the bytes of the launch's sources, concatenated, uint8 (n, bytes)."""
         layers, network = self.plan.network.layers, self.plan.network
         parts = [
             self.given[layers[task.layer].output.name][:, task.start : task.stop]
@@ -164,7 +164,7 @@ def _only_quantized(network: Network) -> bool:
 def questions(
     program: Program, probe: Probe | None, vectors: Array, references: Sequence[Array], effort: Effort
 ) -> Iterator[Question]:
-    """Ask whether every launch gives the right outputs in its own buffers, also when it is executed very often."""
+    """Check that every launch writes the right outputs in its own buffers, also after many executions."""
     for launch in program.launches:
         trial = Trial(program.plan, launch, vectors, references)
         yield _in_buffers(trial, probe)

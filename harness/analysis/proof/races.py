@@ -81,7 +81,7 @@ def question(generated: Program, program: tuple[Profile, Path] | None) -> Questi
 
 
 def find_race(generated: Program, profile: Profile, sources: Path, note: Note) -> str:
-    """Return ThreadSanitizer's summary of the first race, or nothing if there is none.
+    """Return ThreadSanitizer's summary of the first race, or nothing without a race.
 
     `sources` is a bundle's folder.  Raises ToolError if the build or the run fails for another reason.
     """

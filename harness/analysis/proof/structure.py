@@ -1,4 +1,4 @@
-"""The step before all others: the program's machine code is what the plan describes, decided without running it.
+"""The first step: the program's machine code is the code that the plan describes, decided without running it.
 
 All other steps ask the program.  Their answers hold for its next executions only if nothing is kept from one to the
 next, and if the stages that were asked are those that the schedule calls: that is what is read here from the file that
@@ -112,7 +112,7 @@ class Inspected:
 
     @property
     def forwards(self) -> Sequence[Forward]:
-        """Return what the forward of every task is to call."""
+        """Return the expected calls of the forward function of every task."""
         return self.generated.forwards
 
     def name_of(self, symbol: Symbol) -> str:
@@ -120,7 +120,7 @@ class Inspected:
         return symbol.name.partition("@")[0]
 
     def describe(self, address: int) -> str:
-        """Return what lies at an address, in words."""
+        """Describe the object at an address."""
         found = self.program.object_at(address)
         section = self.program.section_at(address)
         where = f"{found.name} ({found.size} bytes)" if found else f"{address:#x}, which no symbol names,"
@@ -128,7 +128,7 @@ class Inspected:
 
 
 def questions(generated: codegen.Program, deployed: tuple[Path, str] | None) -> Iterator[Question]:
-    """Return what is asked of the program at a path, with its SHA-256; without one the answers are taken to be right.
+    """Return the queries of the program at a path, with its SHA-256; without a program the answers count as right.
 
     ToolError when a question is asked of a program that cannot be read, or whose code is not understood.
     """
@@ -220,7 +220,7 @@ def _object(found: Inspected, name: str) -> Symbol | None:
 
 
 def _in_section(found: Inspected, section: Section) -> str:
-    """Return the first variable of a section that nothing demands, in words."""
+    """Describe the first unexpected variable of a section."""
     if section.name in LINKER_SECTIONS or not section.size:
         return ""
     symbols = found.program.thread_locals if section.thread_local else found.program.objects
@@ -380,7 +380,7 @@ def _flags(found: Inspected) -> str:
 
 
 def _fenced(instructions: Sequence[str], first: str, kinds: Sequence[str]) -> bool:
-    """Return whether a barrier of one of these kinds stands behind a load, or before a store."""
+    """Return whether a barrier of one of these kinds is after a load, or before a store."""
     texts = [text.replace(" #", " ") for text in instructions]
     fences = [index for index, text in enumerate(texts) if text in {f"dmb {kind}" for kind in kinds}]
     wanted = "ldr " if first == "ldr" else "str "
@@ -447,7 +447,7 @@ def _forward_touches(found: Inspected, forward: Forward, facts: Facts) -> str:
 
 
 def _wrong_touch(found: Inspected, name: str, touch: Touch, value: Value) -> str:
-    """Return in words what a function must not do; only note it where the address is not known well."""
+    """Describe a forbidden effect of a function; only note it if the address is not known exactly."""
     does = {True: "writes", False: "reads", None: "uses"}[touch.write]
     words = f"{name} {does} {_words(found, value)}: {touch.text} at {touch.at:#x}"
     if isinstance(value, Argument) or (isinstance(value, Static) and value.alone):
@@ -552,7 +552,7 @@ def _wrong_callers(found: Inspected, code: LayerCode, forward: Forward) -> str:
     of_init = {f"{item.name}_init" for item in found.plan.items if item.target == "c:unrolled"}
     for stage in code.stages:
         copies = [each.name for each in found.analysis.functions if each.name.split(".")[0] == stage.name]
-        copies = [name for name in copies if not name.endswith(".cold")]  # a part of the function that stands elsewhere
+        copies = [name for name in copies if not name.endswith(".cold")]  # a separate part of the function
         parts = [name for name in copies if name != stage.name]
         if copies.count(stage.name) != 1 or parts:
             return f"{stage.name} has {len(copies)} copies: {', '.join(copies) or 'none'}"
@@ -573,7 +573,7 @@ def _wrong_callers(found: Inspected, code: LayerCode, forward: Forward) -> str:
 
 
 def _wrong_wrapper(found: Inspected, name: str, stage: str) -> str:
-    """Return how the function by which the proof calls a stage does more than calls: it could mend the answers."""
+    """Return how the function by which the proof calls a stage does more than calls: it could change the answers."""
     facts = found.analysis.facts(name)
     counterexample = _forbidden(found, name, facts)
     if counterexample:
@@ -658,7 +658,7 @@ def _impure_touch(found: Inspected, name: str, facts: Facts, tables: set[str], *
 
 
 def _through_calls(found: Inspected, facts: Facts) -> Iterator[Touch]:
-    """Yield what functions write and read through the arguments of calls."""
+    """Yield the writes and reads of functions through the arguments of calls."""
     for call in facts.calls:
         written = _written_arguments(found, str(call.name), frozenset())
         for number, value in enumerate(call.arguments[: found.analysis.arity(call.name)]):

@@ -64,13 +64,13 @@ class Shift:
 
     @property
     def too_noisy(self) -> bool:
-        """Return whether the base moves too much by itself for a judgement of this shift."""
+        """Return whether the base varies too much to judge this shift."""
         return self.verdict is Verdict.INCONCLUSIVE and _too_wide(self.gate_ns, self.base_ns)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The verdict on a new series against a base, and what it comes from.
+    """The verdict on a new series against a base, with its evidence.
 
     `shifts` are of the median (Hodges and Lehmann), of the highest quantile that both series give, and of the
     maximum.  `delta` is Cliff's: P(new slower) - P(new faster) for one execution of each, with its interval.
@@ -95,7 +95,7 @@ def compare(
     """Compare execution times in integer nanoseconds, int (n,) and int (m,), each in the order of measurement.
 
     `history` are earlier series of the same thing, for the noise; `floor` is a share of the base's own number.  Not
-    given for fewer than 20 executions on a side.  ValueError for what is no series of times.
+    given for fewer than 20 executions on a side.  ValueError for an invalid series of times.
     """
     one, two = as_times(base), as_times(new)
     earlier = [as_times(series) for series in history]
@@ -253,7 +253,7 @@ def tail_test(base: Times, new: Times, probability: float) -> float:
 
 
 def beyond_maximum(base: Times, new: Times) -> tuple[int, float]:
-    """Return how many of `new` exceed the maximum of `base`, and P(so many or more) (Rosenbaum 1954).
+    """Return the number of `new` that exceed the maximum of `base`, and P(this number or more) (Rosenbaum 1954).
 
     If all executions were of one distribution, each choice of which were `new` would be as likely.
     """
@@ -305,7 +305,7 @@ def _too_wide(gate_ns: float, base_ns: float) -> bool:
 
 
 def gate_text(gate_ns: float, base_ns: float) -> str:
-    """Return the gate in words, with its share of the base."""
+    """Describe the gate, with its share of the base."""
     share = f" ({gate_ns / base_ns:,.1%} of the base)" if base_ns else ""
     return f"gate {gate_ns:,.0f} ns{share}"
 

@@ -33,10 +33,10 @@ from harness.analysis.timing.sample import Floats, Interval, Times, as_times, ch
 SHAPES = (-0.5, 0.5)
 FEWEST_DISTINCT = 10
 SHORTEST_BLOCK = 20
-HIGHEST_SHARE = 10  # at most one execution of so many exceeds the threshold, ties apart
-TIES_ALLOWED = 2  # so many times the exceedances asked for
+HIGHEST_SHARE = 10  # at most one execution of this number exceeds the threshold, apart from ties
+TIES_ALLOWED = 2  # times the requested exceedances
 MOST_EXTREMES = 800
-PERIODIC_SHARE = 100  # one execution of so many, the slowest, is looked at for a period
+PERIODIC_SHARE = 100  # the slowest of this number of executions is examined for a period
 FEWEST_EXECUTIONS = 500
 
 
@@ -93,7 +93,7 @@ class Pwcet:
 
     `extremes` maxima or excesses, `rate` of them per execution; `selection` says how block or threshold was chosen.
     `check` is the law with the same L-moments.  Points of `curve` that reach beyond `extrapolation` times the sample
-    are marked.  `max_ns` is what was seen.
+    are marked.  `max_ns` is the observed maximum.
     """
 
     law: Law
@@ -159,8 +159,8 @@ def analyse(
 ) -> Extremes:
     """Return both pWCETs of execution times in integer nanoseconds, int (n,), in the order of measurement.
 
-    `resolution_ns` is the clock's step, seen in the times unless told; `seed` is of the bootstrap.  ValueError for
-    what is no series of times.
+    `resolution_ns` is the clock's step, by default found in the times; `seed` is that of the bootstrap.  ValueError for
+    an invalid series of times.
     """
     times = as_times(values)
     refused = _too_little(times)

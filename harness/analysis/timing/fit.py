@@ -129,7 +129,7 @@ def _end(fitted: Fit, variates: Floats, errors: Floats, side: int, allowed: floa
         far = np.where(ended, grid[rows, first], np.minimum(far * WIDER, FARTHEST_ERRORS))
         if (ended & (far - near < CLOSE * far)).all():
             break
-    with np.errstate(all="ignore"):  # what never ended is infinite, whatever its last two roots
+    with np.errstate(all="ignore"):  # a search that did not end is infinite, for any last two roots
         part = np.where(np.isfinite(at_far), (allowed - at_near) / (at_far - at_near), 0.5)
         reach = np.where(at_far >= allowed, near + part * (far - near), math.inf)
     return np.asarray(estimate + side * reach * errors)

@@ -1,4 +1,4 @@
-"""Tests of what the statistics take for granted: independence, one level, one distribution, no period.
+"""Tests of the assumptions of the statistics: independence, one level, one distribution, no period.
 
 Every test gives the same value: a statistic and the probability of one as large if the hypothesis held.  A series
 that never varies has nothing against any hypothesis: p-value 1.
@@ -43,7 +43,7 @@ def autocorrelation(series: npt.ArrayLike, lags: int) -> Floats:
 def ljung_box(series: npt.ArrayLike, lags: int | None = None) -> Outcome:
     """Test autocorrelation: Q = n (n + 2) sum r_k^2 / (n - k), chi-squared, `lags` degrees (Ljung and Box 1978).
 
-    Lags 1 to min(20, n / 5) unless told.  ValueError for a series of fewer than 3, or not longer than `lags`.
+    Lags 1 to min(20, n / 5) by default.  ValueError for a series of fewer than 3, or not longer than `lags`.
     """
     values = _at_least(series, 3)
     lags = lags or max(1, min(LJUNG_BOX_LAGS, values.size // 5))
@@ -65,7 +65,7 @@ def kpss(series: npt.ArrayLike, lags: int | None = None) -> Outcome:
     """Test level stationarity: sum S_t^2 / (n^2 s^2(l)) (Kwiatkowski, Phillips, Schmidt and Shin 1992).
 
     S_t are the partial sums of the series less its mean, s^2(l) its long-run variance with Bartlett's weights
-    1 - k / (l + 1); l = int(4 (n / 100)^(1/4)) unless told.  The p-value is the limit's own (Cramér and von Mises'
+    1 - k / (l + 1); l = int(4 (n / 100)^(1/4)) by default.  The p-value is the limit's own (Cramér and von Mises'
     distribution), not read from the paper's table.  ValueError for a series of fewer than 3.
     """
     values = _at_least(series, 3)
@@ -159,7 +159,7 @@ def halves(series: npt.ArrayLike) -> Outcome:
 
 
 def evenly_spread(places: npt.NDArray[np.intp], executions: int) -> Outcome:
-    """Return the exact binomial test of as many extremes in the first half of the series as in the second."""
+    """Return the exact binomial test of equal numbers of extremes in the first and second half of the series."""
     first = int(np.count_nonzero(places < executions // 2))
     p_value = float(stats.binomtest(first, places.size, (executions // 2) / executions).pvalue)
     detail = f"{first} of {places.size} lie in the first half"

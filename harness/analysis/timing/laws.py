@@ -141,7 +141,7 @@ class ExtremeValue(Law):
 
 @dataclass(frozen=True)
 class Pareto(Law):
-    """The generalized Pareto law, of what exceeds a threshold (its location): P(more than x) = exp(-r)."""
+    """The generalized Pareto law of the excess over a threshold (its location): P(more than x) = exp(-r)."""
 
     name: ClassVar[str] = "generalized Pareto law"
     free_count: ClassVar[int] = 2

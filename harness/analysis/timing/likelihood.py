@@ -134,7 +134,7 @@ def _advance(
     step: Floats,
     place: Placement,
 ) -> Floats:
-    """Move each row along its step, halved until it climbs; what each row gained.  Changes `free` and `best`."""
+    """Move each row along its step, halved until it climbs; return each row's gain.  Changes `free` and `best`."""
     gained = np.zeros(len(rows))
     open_ = np.arange(len(rows))
     for halving in range(HALVINGS):

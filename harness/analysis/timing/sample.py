@@ -16,7 +16,7 @@ LONGEST_NS = 1 << 53  # up to here float64 holds every integer: 104 days
 
 @dataclass(frozen=True)
 class Interval:
-    """A confidence interval, and what must hold for its confidence to be true."""
+    """A confidence interval, and the assumptions of its confidence."""
 
     low: float
     high: float
@@ -67,7 +67,7 @@ def check_confidence(confidence: float) -> float:
 
 
 FEWEST_DISTINCT = 10  # of fewer distinct values a common divisor may well be chance
-FINEST_FRACTION_NS = 8.0  # a finer tick that is no whole number of ns cannot be told from the rounding
+FINEST_FRACTION_NS = 8.0  # a finer tick that is not a whole number of ns cannot be distinguished from the rounding
 ROUNDING_NS = 2.0  # the most by which the difference of two differences of cut times is off
 
 
@@ -101,7 +101,7 @@ def resolution(times: Times) -> float:
 
 
 def _fraction(steps: Floats) -> float | None:
-    """Return the tick of which all steps (ascending) are multiples, except for rounding; None if there is none."""
+    """Return the tick of which all steps (ascending) are multiples, except for rounding; None without such a tick."""
     if steps[0] < FINEST_FRACTION_NS:
         return None
     estimate = _refined(steps, float(steps[steps <= steps[0] + 1].mean()))

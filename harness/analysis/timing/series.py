@@ -13,14 +13,14 @@ from harness.analysis.timing import hypotheses
 from harness.analysis.timing.hypotheses import Outcome
 from harness.analysis.timing.sample import Floats, NotGiven, Tick, Times, as_times, resolution, tick
 
-FEWEST = 20  # executions; of fewer no shape of a series can be told
-WARM_UP_SHARE = 4  # a warm-up ends within the first quarter: what comes later is a change
+FEWEST = 20  # executions; a shorter series shows no shape
+WARM_UP_SHARE = 4  # a warm-up ends within the first quarter: a later shift is a change
 WARM_UP_ROUNDS = 12
 GRID_RATIO = 1.1
 SLOPE_BLOCKS = 300
 FENCE = 3.0  # Tukey's far-out fence, in interquartile ranges above the upper quartile
-MOST_OUTLIERS = 20  # one execution of so many at most, or it is a second mode
-FEWEST_CYCLES = 3  # of a period in a series: what came once or twice has none
+MOST_OUTLIERS = 20  # at most one execution of this number, otherwise it is a second mode
+FEWEST_CYCLES = 3  # of a period in a series: one or two occurrences are not a period
 MOST_A_CYCLE = 4  # outliers that one cause makes
 IN_STEP = 0.7  # of the strongest frequency's: outliers of other causes take that much from the true one, or give it
 

@@ -70,7 +70,7 @@ def summarise(values: npt.ArrayLike, *, confidence: float = 0.95, probabilities:
     """Return the summary of execution times in integer nanoseconds, int (n,).
 
     The maximum and every quantile are of single executions: nothing is averaged before they are taken.
-    ValueError for what is no series of times and for a confidence or probability outside (0, 1).
+    ValueError for an invalid series of times and for a confidence or probability outside (0, 1).
     """
     times = as_times(values)
     check_confidence(confidence)
@@ -111,7 +111,7 @@ def percentile(probability: float) -> str:
 def quantile_interval(ordered: Times, probability: float, confidence: float) -> Interval | NotGiven:
     """Return order statistics around the quantile, with equal tails (David and Nagaraja 2003, 7.1).
 
-    How many of n executions lie below the quantile is binomial, whatever the distribution; ties, and so a coarse
+    The number of n executions below the quantile is binomial for any distribution; ties, and so a coarse
     clock, only make the interval surer than it says.
     """
     needed = executions_needed(probability, confidence)
