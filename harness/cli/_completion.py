@@ -17,7 +17,7 @@ Completion: TypeAlias = Callable[[click.Context, click.Parameter, str], list[str
 
 
 def _of_workspace(names: Callable[[Workspace], Iterable[Any]]) -> Completion:
-    """Return a completion by `names`, which completes the last of several words with commas between them."""
+    """Return a completion that completes the last word of a comma-separated list with `names`."""
 
     def complete(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
         given = (context.meta.get(f"harness.{name}") for name in ("boards", "runs", "lab"))
@@ -25,14 +25,14 @@ def _of_workspace(names: Callable[[Workspace], Iterable[Any]]) -> Completion:
         try:
             found = names(workspace.find(*given))
             return [f"{before}{comma}{name}" for name in found if str(name).startswith(word)]
-        except (HarnessError, OSError):  # a shell has no room for a message
+        except (HarnessError, OSError):  # a completion cannot show a message
             return []
 
     return complete
 
 
 def _boards(space: Workspace) -> Iterable[Any]:
-    """Return the names in both files of boards, without the checks of `profile.load`, which take longer."""
+    """Return the names in both files of boards, without the slower checks of `profile.load`."""
     from harness.core import strict_yaml
 
     paths = [path for path in (space.boards, space.boards.with_suffix(".local.yaml")) if path.exists()]

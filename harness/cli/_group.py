@@ -29,7 +29,7 @@ class Group(click.Group):
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the subcommand that `args` begin with; RequestError with the nearest names for an unknown one."""
+        """Return the subcommand named first in `args`; RequestError with similar names if it is unknown."""
         names = self.list_commands(context)
         if args[0] not in names and not args[0].startswith("-"):
             raise unknown_name("command", args[0], names)

@@ -54,7 +54,7 @@ class Journal:
         try:
             yield
         except HarnessError as error:
-            self._keep(f"step {name!r} failed: {error.message}")  # on the screen the command says so when it ends
+            self._keep(f"step {name!r} failed: {error.message}")  # the command prints the error when it ends
             raise
 
     def result(self, name: str, text: str) -> None:
@@ -63,7 +63,7 @@ class Journal:
         self.note(f"  {text}")
 
     def planned(self, texts: Sequence[str]) -> None:
-        """Show what the steps after the first would do, one text for each."""
+        """Show the effects of the steps after the first without running them, one text per step."""
         for name, text in zip(self.steps[1:], texts, strict=True):
             self.result(name, f"would be: {text}")
 

@@ -5,7 +5,7 @@
     assert run.verdict == "identical"
     codes = run.layers["dense_1"].target  # (5000, 50)
 
-The commands call the same functions; their options are the arguments here, checked in the same way.
+The commands call the same functions.  Arguments here are the options of the commands and are checked in the same way.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ PathLike: TypeAlias = str | os.PathLike[str]
 class Lab:
     """A lab folder: its boards, models and runs.
 
-    `folder` is the lab folder, None for the one that commands would use here.  `boards` and `runs` replace its file of
-    boards and its folder of runs.  With `progress`, notes and progress bars are printed on standard error.
+    `folder` is the lab folder; None selects the lab folder that commands would use here.  `boards` and `runs` replace
+    its file of boards and its folder of runs.  With `progress`, notes and progress bars are printed on standard error.
 
     Each method raises `harness.RequestError` for an invalid request, and `harness.InfrastructureError` if a board, a
-    tool or the reference failed: then there is no verdict, and the attribute `run` of the error is
-    the folder to resume.
+    tool or the reference failed.  In the latter case there is no verdict, and the attribute `run` of the error is the
+    folder to resume.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Lab:
         return self._run(run_command.requested(**asked), asked["resume"])
 
     def prove(self, board: str, model: str, **options: Any) -> Run:
-        """Prove that a model on a board is right for all inputs; `options` are those of `harness prove`."""
+        """Prove that a board computes a model correctly for all inputs; `options` are those of `harness prove`."""
         asked = _asked(prove_command.command, {"board": board, "model": model} | options)
         return self._run(prove_command.requested(self._workspace, **asked), None)
 
@@ -107,7 +107,7 @@ class Lab:
 
 
 def _asked(command: click.Command, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a command, converted and checked as those of its command line."""
+    """Return the parameters of a command, converted and checked like its command line."""
     words = [word for name, value in options.items() for word in _words(f"--{name.replace('_', '-')}", value)]
     try:
         asked = command.make_context(str(command.name), words).params
@@ -117,7 +117,7 @@ def _asked(command: click.Command, options: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _words(option: str, value: Any) -> list[str]:
-    """Return an option and its value as words of a command line; several names are one word with commas."""
+    """Return an option and its value as words of a command line; several names become one comma-separated word."""
     if value is None:
         return []
     if isinstance(value, bool):

@@ -15,7 +15,7 @@ from harness.cli import _completion
 
 
 def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:
-    """Keep the value of a common option for the command; after the command it replaces that before the command."""
+    """Store the value of a common option; a value after the command replaces a value before it."""
     if value:
         context.meta[f"harness.{option.name}"] = value
 
@@ -25,10 +25,10 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
     option = functools.partial(click.option, callback=_keep, expose_value=False)
     path = click.Path(path_type=Path)
     for add in (
-        option("--debug", is_flag=True, help="Show the trace of an error."),
-        option("--runs", type=path, help="The folder of runs; default: that of the lab. HARNESS_RUNS."),
-        option("--boards", type=path, help="The file of boards; default: that of the lab. HARNESS_BOARDS."),
-        option("--lab", type=path, help="The lab folder; default: the nearest with a boards.yaml. HARNESS_LAB."),
+        option("--debug", is_flag=True, help="Show the Python traceback of an error."),
+        option("--runs", type=path, help="Folder of runs (HARNESS_RUNS); default: runs/ of the lab."),
+        option("--boards", type=path, help="File of boards (HARNESS_BOARDS); default: boards.yaml of the lab."),
+        option("--lab", type=path, help="Lab folder (HARNESS_LAB); default: the nearest folder with a boards.yaml."),
     ):
         command = add(command)
     return command
@@ -47,21 +47,21 @@ def pass_workspace(command: Callable[..., Any]) -> Callable[..., Any]:
     return common(with_workspace)
 
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout, nothing else there.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout and nothing else.")
 
 
 class Words(click.ParamType[tuple[str, ...]]):
-    """Words with commas between them."""
+    """A comma-separated list of words."""
 
     name = "words"
 
     def convert(self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None) -> tuple[str, ...]:
-        """Convert text to words; an empty text has none."""
+        """Convert text to words; an empty text gives no words."""
         return tuple(value.split(",") if value else ()) if isinstance(value, str) else value
 
 
 class Duration(click.ParamType[float]):
-    """Seconds, from a number with its unit."""
+    """A duration in seconds, given as a number with a unit."""
 
     name = "time"
     units_s: ClassVar = {"s": 1, "m": 60, "h": 3600}
@@ -70,57 +70,65 @@ class Duration(click.ParamType[float]):
         """Convert text to seconds, more than zero."""
         match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh])", str(value))
         if not match or not float(match[1]):
-            self.fail(f"{value!r} is no time: write 90s, 15m or 8h", param, context)
+            self.fail(f"{value!r} is not a duration: write 90s, 15m or 8h", param, context)
         return float(match[1]) * self.units_s[match[2]]
 
 
 def planned(command: Callable[..., Any]) -> Callable[..., Any]:
     """Return the options that choose a plan."""
     options = (
-        click.option("--block", type=click.IntRange(1, 1_000_000), help="Vectors between two hand-overs of items."),
-        click.option("--sync", type=click.Choice(["barrier", "flag"]), help="How items hand over."),
-        click.option("--split", type=Words(), help="How layers are distributed, e.g. dense_2=network,pipeline."),
+        click.option(
+            "--block", type=click.IntRange(1, 1_000_000), help="Vectors that an item computes before each hand-over."
+        ),
+        click.option("--sync", type=click.Choice(["barrier", "flag"]), help="Synchronisation of items."),
+        click.option("--split", type=Words(), help="Distribution of layers over items, e.g. dense_2=network,pipeline."),
         click.option(
             "--items",
             type=Words(),
             shell_complete=_completion.targets,
-            help="One target for each item of the board, e.g. c,c.",
+            help="Target of each item of the board, e.g. c,c.",
         ),
         click.option(
-            "--model", shell_complete=_completion.models, help="A name under models/ or the path of an ONNX file."
+            "--model",
+            shell_complete=_completion.models,
+            help="Model: a name under models/ or the path of an ONNX file.",
         ),
-        click.option("--board", shell_complete=_completion.boards, help="A board of boards.yaml."),
+        click.option("--board", shell_complete=_completion.boards, help="Board: a name in boards.yaml."),
     )
     for option in options:
         command = option(command)
     return command
 
 
-seed = click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the generated vectors.")
+seed = click.option(
+    "--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the generated vectors."
+)
 traced = click.option(
     "--trace",
     type=click.IntRange(0),
     default=100,
     show_default=True,
-    help="Executions traced and replayed on the plan's Petri net, most of them under delays; 0: none.",
+    help="Number of executions to trace and replay on the plan's Petri net, most of them with delays; 0: no tracing.",
 )
 run_folder = click.option(
-    "--run-folder", metavar="FOLDER", help="Where the evidence goes; else runs/<time>_<board>_<model>."
+    "--run-folder", metavar="FOLDER", help="Folder of the evidence; default: runs/<time>_<board>_<model>."
 )
 precise = click.option(
     "--x64-quant-precision/--no-x64-quant-precision",
     default=True,
     show_default=True,
-    help="Set session.x64quantprecision in the reference.",
+    help="Set the option session.x64quantprecision of ONNX Runtime in the reference.",
 )
 
-new_model = click.option("-o", "--output", required=True, help="Its name under models/, or a path ending in .onnx.")
-force = click.option("--force", is_flag=True, help="Replace the model that is there.")
+new_model = click.option(
+    "-o", "--output", required=True, help="New model: a name under models/ or a path ending in .onnx."
+)
+force = click.option("--force", is_flag=True, help="Replace an existing model.")
 
 
 def require_alone(option: str, *others: object) -> None:
-    """Raise UsageError if other options are given together with the folder of a plan, which states them all."""
+    """Raise UsageError if other options are given with the folder of a plan, because the plan already defines them."""
     if any(other is not None for other in others):
         raise click.UsageError(
-            f"{option} names a plan, which says board, model, items, split, sync and block: leave the others out"
+            f"{option} names a plan, which defines board, model, items, split, sync and block: omit these options"
         )

@@ -1,4 +1,4 @@
-"""`harness firmware` for a Kria: build the kernels for the fabric, install and load them, and see that they answer."""
+"""`harness firmware` for a Kria: build the kernels for the fabric, install, load and check them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from harness.targets.vitis.vendor import Package, Tools
 STEPS = ("check", "build", "copy", "load", "verify")
 
 Verify = Callable[[], str]
-"""Runs the program on the board, and returns what the kernels in the fabric say of themselves."""
+"""Runs the program on the board and returns the identities that the kernels in the fabric report."""
 
 
 def install(
@@ -38,14 +38,15 @@ def install(
     connect: Connect | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> int:
-    """Run all steps; return 0 when the fabric has these kernels.  Each step refuses before it changes anything.
+    """Run all steps; return 0 when the fabric has these kernels.
 
-    With `dry_run` tools and board are looked at, and nothing is changed.  `connect` opens a session with the board.
-    ToolError and BoardError name what failed.
+    Each step checks its conditions before it changes anything.
+    With `dry_run`, tools and board are checked, and nothing is changed.  `connect` opens a session with the board.
+    ToolError and BoardError name the failure.
     """
     journal = Journal.open(console, profile, workspace, STEPS)
     open_board = connect or (lambda: journal.session(profile, workspace))
-    with journal.step("check", "Vitis and the platform, and whether the board can be given an application"):
+    with journal.step("check", "Vitis, the platform, and whether an application can be installed on the board"):
         tools = vendor.find(profile, environment)
         with journal.locked(profile, workspace), open_board() as board:
             place = steps.find_place(board)
@@ -82,18 +83,18 @@ def _document(
 def _tell_plan(
     profile: Profile, fabric: Fabric, tools: Tools, place: BoardApplications, workspace: Workspace, journal: Journal
 ) -> None:
-    """Show what the other steps would do."""
+    """Show the effects of the other steps without running them."""
     clock_mhz = profile.settings("vitis", VitisSettings).clock_mhz
     package = vendor.find_package(fabric, tools, clock_mhz, workspace.cache)
     kernels = f"{', '.join(fabric.kernels)} for {tools.platform.name} at {clock_mhz} MHz"
     unload = "xmutil unloadapp, " if place.listed.active else ""
     plans = (
-        f"{kernels}, which takes an hour or more" if package is None else f"nothing: {package.folder} is built",
+        f"{kernels}; the build takes an hour or more" if package is None else f"nothing: {package.folder} is built",
         steps.planned(
             (f"{fabric.app}.bit.bin", f"{fabric.app}.dtbo", f"{fabric.app}.xclbin", "shell.json"), fabric.app
         ),
         f"{unload}xmutil loadapp {fabric.app}",
-        f"the kernels must say {fabric.digest[:16]}",
+        f"the kernels must report {fabric.digest[:16]}",
     )
     journal.planned(plans)
 
@@ -110,12 +111,12 @@ def _carry_out(
     package = _build(profile, fabric, tools, workspace, journal)
     with journal.locked(profile, workspace), connect() as board:
         with journal.step("copy", steps.planned(tuple(package.files), package.app)):
-            place = steps.find_place(board)  # a build takes long enough for another to come here
+            place = steps.find_place(board)  # another user may have used the board during the build
             copied = steps.install(board, package)
-            journal.result("copy", f"{len(package.files)} files, SHA-256 equal" if copied else "they are there already")
+            journal.result("copy", f"{len(package.files)} files, SHA-256 equal" if copied else "already on the board")
         with journal.step("load", f"{package.app}; {place.listed.loaded} is loaded now"):
             journal.result("load", steps.load(board, package.app, place) or f"{package.app} is active")
-    with journal.step("verify", f"the kernels must say {fabric.digest[:16]}"):
+    with journal.step("verify", f"the kernels must report {fabric.digest[:16]}"):
         answer = verify()
         steps.confirm(answer, package.app, fabric.digest)
         journal.result("verify", answer)

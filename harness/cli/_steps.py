@@ -1,4 +1,4 @@
-"""Steps that `run` and `measure` share, around what each does with the board."""
+"""Steps that `run` and `measure` share, before and after their work on the board."""
 
 from __future__ import annotations
 
@@ -39,21 +39,23 @@ FLOAT32_BYTES = 4
 
 
 def host_failure(error: OSError) -> InfrastructureError:
-    """Return the error for a file of this machine that the run needs: a full disk, missing rights."""
+    """Return the error for a file of this machine that cannot be read or written, for example on a full disk."""
     what = str(error) if error.filename else error.strerror or str(error)
-    return ToolError(f"this machine: {what}", "check free space and rights of the runs folder and the cache")
+    return ToolError(
+        f"this machine: {what}", "check the free space and the permissions of the runs folder and the cache"
+    )
 
 
 @dataclass
 class Failing:
-    """The run folder that a failure is attributed to; None before there is one."""
+    """The run folder of a failure; None before the folder exists."""
 
     folder: Path | None
 
 
 @contextmanager
 def failing_in(folder: Path | None) -> Iterator[Failing]:
-    """Turn each failure of this machine into InfrastructureError, and note the run folder in it."""
+    """Convert each failure of this machine to InfrastructureError and add the run folder to it."""
     failing = Failing(folder)
     try:
         yield failing
@@ -66,27 +68,29 @@ def failing_in(folder: Path | None) -> Iterator[Failing]:
 
 
 def tell_unconfirmed(job: Job, workspace: Workspace, console: Console) -> None:
-    """Print what a person has to check when a target runs on a board's hardware for the first time."""
+    """Print a checklist when a target runs on a board's hardware for the first time."""
     for name in dict.fromkeys(item.target for item in job.plan.items):
         target = targets.find(name)
         first = target.hardware_checklist and target.environment(job.profile) == targets.HARDWARE
         if first and not run_folder.was_on_hardware(workspace.runs, job.profile.name, name):
-            console.note(f"target {name} runs on the hardware of {job.profile.name} for the first time; look at this:")
+            console.note(f"target {name} runs on the hardware of {job.profile.name} for the first time; check:")
             for line in target.hardware_checklist:
                 console.note(f"  [ ] {line}")
 
 
 @contextmanager
 def journal(folder: RunFolder, console: Console, go_on: str) -> Iterator[Notify]:
-    """Write notes to the terminal and, with the time, to the run's log; `go_on` says what to do if it ends early.
+    """Write notes to the terminal and, with the time, to the run's log; `go_on` is the hint if the run ends early.
 
-    RequestError if another process works on the run.
+    RequestError if another process uses the run folder.
     """
     with folder.held(), (folder.path / "log.txt").open("ab", buffering=0) as log:
         folder.start_attempt()
 
         def keep(text: str) -> None:
-            with suppress(OSError):  # of a full disk every other file tells, and a board is to be restored even then
+            with suppress(
+                OSError
+            ):  # a full disk is reported by the other files; the board must be restored in any case
                 log.write(f"{run_folder.now():%Y-%m-%dT%H:%M:%SZ} {visible(text)}\n".encode())
 
         def notify(text: str) -> None:
@@ -96,26 +100,26 @@ def journal(folder: RunFolder, console: Console, go_on: str) -> Iterator[Notify]
         try:
             yield notify
         except BaseException as error:
-            if not folder.is_finished:  # or else its evidence has the hashes of what would be written to now
+            if not folder.is_finished:  # the evidence of a finished run contains the hash of its log
                 why = reason(error)
-                with suppress(OSError):  # the disk may be full, and that is what stopped it
+                with suppress(OSError):  # a full disk may be the reason for the stop
                     folder.stop_attempt(_part(error), why)
-                keep(f"stopped: {why}")  # on the screen the command says so when it ends
+                keep(f"stopped: {why}")  # the command prints the error when it ends
                 notify(go_on)
             raise
 
 
 def _part(error: BaseException) -> str:
-    """Return the part that stopped a run."""
+    """Return the component that stopped a run."""
     if isinstance(error, InfrastructureError):
         return error.part
     return ToolError.part if isinstance(error, Exception) else "user"
 
 
 def write_stimuli(job: Job, console: Console) -> None:
-    """Keep all vectors; a file that is there is complete, also after a power cut.
+    """Write all vectors; an existing file is complete, even after a power cut.
 
-    RequestError for more than the disk has room for: a number with a digit too many would fill it.
+    RequestError if the disk has too little space, because a typing error in the number would fill the disk.
     """
     if job.folder.stimuli.exists():
         return
@@ -134,14 +138,14 @@ def _require_room(folder: Path, count: int, size: int) -> None:
     if size > free:
         raise RequestError(
             f"{count:,} vectors take {size >> 20:,} MiB, and the disk of {folder} has {free >> 20:,} MiB free",
-            "ask for fewer with --vectors, or for another disk with --run-folder",
+            "use fewer --vectors, or a --run-folder on another disk",
         )
 
 
 def on_board(job: Job, connection: Connection) -> Job:
-    """Return the job with the board that was reached, which is noted in its folder, before anything is done there.
+    """Return the job with the identity of the connected board, and record that identity in the run folder.
 
-    RequestError if the run was begun on another board.
+    RequestError if the run was started on another board.
     """
     job.folder.note_board(connection.identity)
     return dataclasses.replace(job, reached=connection.identity)
@@ -149,7 +153,7 @@ def on_board(job: Job, connection: Connection) -> Job:
 
 @contextmanager
 def deployed(job: Job, connection: Connection, cache: Path, notify: Notify) -> Iterator[Deployed]:
-    """Deploy the bundle; remove the files of this attempt after a failure, and those of a former one before."""
+    """Deploy the bundle; first remove the files of a former attempt, and after a failure those of this attempt."""
     run = job.folder.on_board
     if len(job.folder.attempts()) > 1:
         program.forget(connection.board, connection.work, run)
@@ -161,12 +165,12 @@ def deployed(job: Job, connection: Connection, cache: Path, notify: Notify) -> I
 
 
 def _forget_after_failure(job: Job, connection: Connection, cache: Path, notify: Notify) -> None:
-    """Remove the run's files from the board, in a new session if this one is over; a failure here is only a warning."""
+    """Remove the run's files from the board, in a new session if this one is closed; a failure is only a warning."""
     run = job.folder.on_board
     try:
         program.forget(connection.board, connection.work, run)
     except InfrastructureError as error:
-        if job.profile.emulated:  # its disk ends with its last user
+        if job.profile.emulated:  # the disk of an emulated board is deleted after its last user
             return
         try:
             with again(connection.board, job.profile, cache, notify) as anew:
@@ -184,8 +188,8 @@ def devices(job: Job, deployed: Deployed, notify: Notify) -> dict[str, str]:
     found = program.devices(deployed, job.profile.timeout_s)
     if not asked <= found.keys() <= items.keys():
         raise BoardError(
-            f"the program on the board tells the devices of {', '.join(found) or 'no items'}",
-            f"it must tell those of {', '.join(sorted(asked))}",
+            f"the program on the board reports the devices of {', '.join(found) or 'no items'}",
+            f"it must report those of {', '.join(sorted(asked))}",
         )
     for item, device in found.items():
         wrong = items[item].check_device(job.profile, device)
@@ -196,7 +200,7 @@ def devices(job: Job, deployed: Deployed, notify: Notify) -> dict[str, str]:
 
 
 def clean(deployed: Deployed, notify: Notify) -> None:
-    """Remove the run's folder from the board; a failure here changes no verdict."""
+    """Remove the run's folder from the board; a failure does not change the verdict."""
     try:
         program.clean(deployed)
     except InfrastructureError as error:
@@ -204,7 +208,7 @@ def clean(deployed: Deployed, notify: Notify) -> None:
 
 
 def finish(job: Job, document: Finished, notify: Notify) -> Finished:
-    """Write the reports and, last, `run.json`; return the document, with what changed since the previous run."""
+    """Write the reports and, last, `run.json`; return the document with the changes since the previous run."""
     found = previous(job.folder.path, document)
     document = document.model_copy(update={"previous": found})
     content = document.to_json()

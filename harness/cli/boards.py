@@ -1,4 +1,4 @@
-"""`harness boards`: who has which board, for what and until when, and whether it is well."""
+"""`harness boards`: holder, purpose and end of the lock of each board, and whether the board is healthy."""
 
 from __future__ import annotations
 
@@ -42,49 +42,55 @@ def command() -> None:
 @as_json
 @pass_workspace
 def boards_list(space: Workspace, /, as_json: bool) -> None:
-    """List the boards: where each is, who has it, who waits, whether it is quarantined."""
+    """List the boards: address, holder, waiting users and quarantine."""
     show(space, Console.open(as_json=as_json))
 
 
 @command.command("lock", epilog="Example: harness boards lock xavier --for 2h")
 @click.argument("board", shell_complete=_completion.boards)
-@click.option("--for", "lease", type=Duration(), default="1h", show_default=True, help="It ends by itself: 30m, 8h.")
-@click.option("--purpose", default="by hand", show_default=True, help="What others read.")
-@click.option("--wait", type=Duration(), help="Wait so long for the board; else not at all.")
+@click.option("--for", "lease", type=Duration(), default="1h", show_default=True, help="Duration of the lock: 30m, 8h.")
+@click.option("--purpose", default="by hand", show_default=True, help="Purpose, shown to other users.")
+@click.option("--wait", type=Duration(), help="Time to wait for a free board: 5m; default: no waiting.")
 @as_json
 @pass_workspace
 def boards_lock(space: Workspace, /, as_json: bool, board: str, lease: float, purpose: str, wait: float | None) -> None:
-    """Keep a board for yourself without a running command; your own commands still get it."""
+    """Reserve a board for yourself; your own commands can still use it."""
     lock_by_hand(board, lease, purpose, wait or 0.0, space, Console.open(as_json=as_json))
 
 
 @command.command("unlock", epilog="Example: harness boards unlock xavier")
 @click.argument("board", shell_complete=_completion.boards)
-@click.option("--force", is_flag=True, help="Also take it from somebody else; what runs there is stopped.")
+@click.option(
+    "--force", is_flag=True, help="Also remove the lock of another user; commands that run on the board are stopped."
+)
 @as_json
 @pass_workspace
 def boards_unlock(space: Workspace, /, as_json: bool, board: str, force: bool) -> None:
-    """Give a board back."""
+    """Release a board."""
     unlock(board, space, Console.open(as_json=as_json), force=force)
 
 
 @command.command("check", epilog="Example: harness boards check xavier")
 @click.argument("names", metavar="[BOARD]...", nargs=-1, shell_complete=_completion.boards)
-@click.option("--quarantine", is_flag=True, help="Take a board that fails out of use until it passes again.")
+@click.option(
+    "--quarantine",
+    is_flag=True,
+    help="Quarantine a board that fails a check; remove the quarantine if all checks pass.",
+)
 @click.option(
     "--remove-older",
     metavar="DAYS",
     type=click.IntRange(0, 36500),
-    help="Remove folders of runs and bundles that are older from boards that nobody uses.",
+    help="Remove older folders of runs and bundles from boards that are not in use.",
 )
 @as_json
 @pass_workspace
 def boards_check(
     space: Workspace, /, as_json: bool, names: tuple[str, ...], quarantine: bool, remove_older: int | None
 ) -> int:
-    """Tell whether boards are fit for work: reachable, tools, free disk and memory, clock; all if none is named.
+    """Check boards: reachability, tools, free disk and memory, clock.  Without a name, check all boards.
 
-    Exit code: 0 all are fit, 2 the request is wrong, 3 one is not.
+    Exit code: 0 all boards pass, 2 the request is invalid, 3 a board fails.
     """
     console = Console.open(as_json=as_json)
     return check(names, space, console, quarantine_failing=quarantine, remove_older_days=remove_older)
@@ -95,13 +101,13 @@ def boards_check(
 @as_json
 @pass_workspace
 def boards_cycle(space: Workspace, /, as_json: bool, board: str) -> None:
-    """Switch a board off and on by the power switch that its profile names, and wait until it answers."""
+    """Switch a board off and on with the power switch in its profile, and wait until it answers."""
     cycle(board, space, Console.open(as_json=as_json))
 
 
 @dataclass(frozen=True)
 class _State:
-    """State of a board, read without touching it: its holders and the waiting tickets, both in order."""
+    """State of a board, read without access to the board: its holders and the waiting tickets, both in order."""
 
     board: Profile
     having: tuple[Ticket, ...]
@@ -121,7 +127,7 @@ class _State:
 
 
 def show(workspace: Workspace, console: Console) -> None:
-    """List all boards, none of which is touched."""
+    """List all boards without access to them."""
     from harness.boards import profile as profiles
 
     boards = profiles.load(workspace.boards).profiles.values()
@@ -164,7 +170,7 @@ def _place(address: Address) -> str:
 
 
 def _holders(state: _State) -> list[Text]:
-    """Return a line for the person who has locked the board and one for the process that works on it."""
+    """Return a line for the user who has locked the board and a line for the process that uses it."""
     from harness.boards.locks.ticket import clock
 
     lines = [
@@ -207,7 +213,7 @@ def _ticket_document(ticket: Ticket, now: Now) -> dict[str, Any]:
 
 
 def lock_by_hand(name: str, for_s: float, purpose: str, wait_s: float, workspace: Workspace, console: Console) -> None:
-    """Keep a board for this user; BoardError if it is not free after `wait_s` seconds."""
+    """Lock a board for this user; BoardError if it is not free after `wait_s` seconds."""
     from harness.boards import profile as profiles
     from harness.boards.locks import manual_lock, queue_of
     from harness.boards.locks.ticket import Now, clock, having
@@ -216,14 +222,16 @@ def lock_by_hand(name: str, for_s: float, purpose: str, wait_s: float, workspace
     with queue_of(board, workspace.locks(board)) as queue:
         before = [each for each in having(queue.tickets(), Now.read()) if _is_my_own(each)]
         ticket = manual_lock.reserve(queue, purpose, for_s, wait_s, console.note)
-    instead = f", no more until {clock(before[-1].until_s)} ({before[-1].owner.purpose})" if before else ""
+    instead = f" (was {clock(before[-1].until_s)}, {before[-1].owner.purpose})" if before else ""
     until = f"{clock(ticket.until_s)}{instead}"
-    console.show(Text(f"{name} is yours until {until}; your own commands still get it; harness boards unlock {name}"))
+    console.show(
+        Text(f"{name} is locked until {until}; your commands can use it; release it with: harness boards unlock {name}")
+    )
     console.document({"board": name, "until_s": ticket.until_s, "purpose": ticket.owner.purpose})
 
 
 def _is_my_own(ticket: Ticket) -> bool:
-    """Return whether this user has locked the board by hand."""
+    """Return whether this user has locked the board with `harness boards lock`."""
     return ticket.is_mine and ticket.by_hand_s is not None
 
 
@@ -237,10 +245,10 @@ def unlock(name: str, workspace: Workspace, console: Console, *, force: bool) ->
         ended = manual_lock.release(queue, force=force)
     for ticket in ended:
         within = "" if ticket.by_hand_s is not None else f", which ends within {lock.TERMS.beat_s:g} s"
-        from_whom = "given back" if _is_my_own(ticket) else f"taken from {ticket.owner}{within}"
+        from_whom = "released" if _is_my_own(ticket) else f"taken from {ticket.owner}{within}"
         console.show(Text(f"{name} is {from_whom}"))
     if not ended:
-        console.show(Text(f"nobody has {name}"))
+        console.show(Text(f"{name} is not locked"))
     console.document({"board": name, "taken_from": [asdict(ticket.owner) for ticket in ended]})
 
 
@@ -252,7 +260,7 @@ def check(
     quarantine_failing: bool = False,
     remove_older_days: int | None = None,
 ) -> int:
-    """Look at boards, several at once; exit code 3 if one is not fit for work."""
+    """Check boards in parallel; exit code 3 if a board fails."""
     from harness.boards import profile as profiles
     from harness.boards.locks import key_or_name
 
@@ -260,7 +268,9 @@ def check(
     boards = [laboratory.board(name) for name in dict.fromkeys(names) or sorted(laboratory.profiles)]
 
     keys = [key_or_name(board) for board in boards]
-    one_at_a_time = {key: threading.Lock() for key in keys}  # a board of two names is not in use by its own check
+    one_at_a_time = {
+        key: threading.Lock() for key in keys
+    }  # a check must not find a board with two names in use by its other check
 
     def look(board: Profile, key: str) -> Health:
         with one_at_a_time[key]:
@@ -272,7 +282,9 @@ def check(
     console.show(_health_table(found))
     for board, one in zip(boards, found, strict=True):
         if not one.in_use and (ill := _ill(board, workspace)):
-            console.note(f"board {board.name} is {ill}{'; it passes now: --quarantine lifts that' if one.ok else ''}")
+            console.note(
+                f"board {board.name} is {ill}{'; it passes now: --quarantine removes the quarantine' if one.ok else ''}"
+            )
         if one.hint:
             console.note(f"board {board.name}: {one.hint}")
     console.document({"boards": [_health_document(one) for one in found]})
@@ -293,7 +305,7 @@ def _advanced(found: Health, advance: Callable[[int], None]) -> Health:
 
 
 def _check(board: Profile, workspace: Workspace, remove_older_days: int | None) -> Health:
-    """Check a board; one that is in use is not disturbed, it only has to answer."""
+    """Check a board; a board that is in use is not disturbed, it only has to answer."""
     from harness.boards.locks import health, session
     from harness.boards.locks.health import Check, Health
     from harness.boards.locks.lease_guard import BoardBusy
@@ -307,7 +319,7 @@ def _check(board: Profile, workspace: Workspace, remove_older_days: int | None) 
             if remove_older_days is not None:
                 checks = (*checks, health.clean(connection.board, connection.work, remove_older_days))
             return health.conclude(board.name, checks)
-    except BoardBusy as busy:  # by now, or on another host
+    except BoardBusy as busy:  # locked meanwhile, or on another host
         return Health(board.name, (Check("in use", True, busy.message),), in_use=busy.in_use)
     except InfrastructureError as error:
         return health.unreachable(board.name, error)
@@ -320,7 +332,7 @@ def _from_outside(state: _State) -> Health:
 
     board = state.board
     who = state.having[-1].describe(board.name)
-    in_use = Check("in use", True, f"{who}: not looked at more closely")
+    in_use = Check("in use", True, f"{who}: further checks skipped")
     address = resolve(board.address) if board.address else None
     if address is None or address.jump or address.proxy_command:
         return Health(board.name, (in_use,), in_use=who)
@@ -337,7 +349,7 @@ def _answers(host: str, port: int) -> bool:
 
 
 def _quarantined(found: Health, board: Profile, workspace: Workspace) -> Health:
-    """Set or lift the quarantine; a board in use is left alone, because its holder may be restarting it."""
+    """Set or remove the quarantine; skip a board in use, because its holder may be restarting it."""
     from harness.boards.locks import health, quarantine, queue_of
 
     if found.in_use:
@@ -351,7 +363,7 @@ def _quarantined(found: Health, board: Profile, workspace: Workspace) -> Health:
 
 
 def _with_gpu(found: Health, board: Profile) -> Health:
-    """Add whether this machine has the board's GPU; without it the machine's other boards are still fit for work."""
+    """Add the check of the board's GPU; other boards of this machine can pass without it."""
     from harness.boards.locks import health
     from harness.boards.locks.health import Check
     from harness.targets.cuda import driver
@@ -363,7 +375,7 @@ def _with_gpu(found: Health, board: Profile) -> Health:
 
 
 def _silent(_: str) -> None:
-    """Drop notes; the check reports everything at its end."""
+    """Discard notes; the check reports all results at its end."""
 
 
 def _health_document(found: Health) -> dict[str, Any]:
@@ -388,7 +400,7 @@ def _health_table(found: Sequence[Health]) -> Table:
 
 
 def cycle(name: str, workspace: Workspace, console: Console) -> None:
-    """Switch a board off and on and wait until it answers; BoardError if another user has it or it stays silent."""
+    """Switch a board off and on and wait until it answers; BoardError if another user has it or it does not answer."""
     from harness.boards import profile as profiles
     from harness.boards.connect import reach
     from harness.boards.locks import hold, power
@@ -403,5 +415,5 @@ def cycle(name: str, workspace: Workspace, console: Console) -> None:
 
     with hold(board, workspace.locks(board), "power cycle", 0, console.note) as held:
         took_s = power.cycle(board, held.check, connect, console.note)
-    console.show(Text(f"{name} answers, {took_s:.1f} s after its power came back"))
+    console.show(Text(f"{name} answers, {took_s:.1f} s after power-on"))
     console.document({"board": name, "ok": True, "answered_after_s": round(took_s, 1)})

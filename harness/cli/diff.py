@@ -1,4 +1,4 @@
-"""`harness diff`: what changed between two runs, and whether times moved by more than their noise."""
+"""`harness diff`: changes between two runs, and whether times changed by more than their noise."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MOST_EARLIER = 5  # measurements of the same program, for the noise
 @as_json
 @pass_workspace
 def command(space: Workspace, /, as_json: bool, before: Path, after: Path) -> None:
-    """Show what changed between two runs: compiler, flags, model, board, verdict, times.
+    """Show the changes between two runs: compiler, flags, model, board, verdict, times.
 
     RUN is a folder, a name under runs/, or `last`.
     """
@@ -59,7 +59,7 @@ class _Side:
 
 
 def diff(before: Path, after: Path, workspace: Workspace, console: Console) -> None:
-    """Print what changed; RequestError for what is no finished run."""
+    """Print the changes; RequestError if one of the runs is not a finished run."""
     from harness.nightly.history import difference
     from harness.nightly.history.run import DAMAGES
 
@@ -74,25 +74,25 @@ def diff(before: Path, after: Path, workspace: Workspace, console: Console) -> N
             raise
         raise RequestError(
             f"{one.folder.name}, {two.folder.name}: cannot be compared: {type(error).__name__}: {error}",
-            "one of them was changed, or written by another version: harness verify tells more",
+            "one of them was changed or written by another version: see harness verify",
         ) from error
     console.document(_document(one, two, found, times, sentence))
     console.show(*_told(found, times, sentence))
 
 
 def _side(path: Path, workspace: Workspace) -> _Side:
-    """Return the run in a folder, or of that name under runs/."""
+    """Return the run in a folder, or with that name under runs/."""
     from harness.nightly.history import run as runs
     from harness.nightly.history.run_record import State, stamp
     from harness.runs import DOCUMENT
 
     folder = workspace.run(path)
     if not stamp(folder):
-        raise RequestError(f"{folder}: this is no run folder", "harness history lists them")
+        raise RequestError(f"{folder}: not a run folder", "harness history lists run folders")
     record = runs.read(folder)
     if record.state is State.UNFINISHED:
         why = f": {record.reason}" if record.reason else ""
-        advice = "harness history --verdict unfinished lists those that are not"
+        advice = "harness history --verdict unfinished lists unfinished runs"
         raise RequestError(f"{folder}: this run has not finished{why}", advice)
     if record.state is State.UNREADABLE:
         raise RequestError(f"{folder / DOCUMENT}: cannot be read: {record.reason}", "name another run")
@@ -100,7 +100,7 @@ def _side(path: Path, workspace: Workspace) -> _Side:
 
 
 def _times(one: _Side, two: _Side, workspace: Workspace) -> dict[str, Any]:
-    """Return the parts of both measurements with a judgement, or the reason why there is none."""
+    """Return the parts of both measurements with a verdict, or the reason for its absence."""
     from harness.runs.measurement.statistics import against
 
     if not (one.document.measured and two.document.measured):
@@ -112,7 +112,7 @@ def _times(one: _Side, two: _Side, workspace: Workspace) -> dict[str, Any]:
     before, after = _readings(one), _readings(two)
     if before is None or after is None:
         lost = " and ".join(side.folder.name for side in (one, two) if _readings(side) is None)
-        return {"parts": [], "because": f"readings.npy is not what was measured, or gone: {lost}"}
+        return {"parts": [], "because": f"readings.npy was changed or is missing: {lost}"}
     earlier = {side.folder.name: found for side in _earlier(one, workspace) if (found := _readings(side)) is not None}
     names = [part.name for part in two.document.parts]
     parts = against(names, before, after, list(earlier.values()), counted=False)["parts"]
@@ -123,10 +123,10 @@ def _times(one: _Side, two: _Side, workspace: Workspace) -> dict[str, Any]:
 def _not_comparable(one: _Side, two: _Side) -> str:
     wrong = [side.folder.name for side in (one, two) if side.document.outputs.differing]
     if wrong:
-        return f"the outputs of {' and '.join(wrong)} were wrong, so its times are none of the network"
+        return f"the outputs of {' and '.join(wrong)} were wrong, so the times are not those of the network"
     topics = ("quantity", "scope and parts", "kind of board", "load")
     other = [topic for topic, was, now in zip(topics, one.of, two.of, strict=True) if was != now]
-    return f"of another {', '.join(other)}" if other else ""
+    return f"different {', '.join(other)}" if other else ""
 
 
 def _counts(one: _Side, two: _Side) -> Iterator[dict[str, Any]]:
@@ -138,7 +138,7 @@ def _counts(one: _Side, two: _Side) -> Iterator[dict[str, Any]]:
 
 
 def _earlier(one: _Side, workspace: Workspace) -> Iterator[_Side]:
-    """Yield measurements of the same program before it: what moves between them is noise."""
+    """Yield earlier measurements of the same program; differences between them are noise."""
     from harness.nightly.history import index
     from harness.nightly.history import run as runs
     from harness.nightly.history.index import Wanted
@@ -158,14 +158,14 @@ def _is_earlier(run: Run, me: Run) -> bool:
 
 
 def _readings(side: _Side) -> Readings | None:
-    """Return the readings that the document was made from; None if they are not those."""
+    """Return the readings of the document; None if the file does not match the document."""
     import numpy as np
 
     path = side.folder / "readings.npy"
     try:
         if not path.is_file() or file_sha256(path) != side.document.readings.sha256:
             return None
-        mapped = np.load(path, mmap_mode="r", allow_pickle=False)  # a header cannot ask for more than there is
+        mapped = np.load(path, mmap_mode="r", allow_pickle=False)  # mmap refuses a header larger than the file
     except (OSError, ValueError):
         return None
     fits = mapped.ndim == 2 and mapped.shape[1] == len(side.document.parts) and mapped.dtype.kind == "u"
@@ -173,11 +173,13 @@ def _readings(side: _Side) -> Readings | None:
 
 
 def _document(one: _Side, two: _Side, found: Difference, times: Mapping[str, Any], sentence: str) -> dict[str, Any]:
+    from harness.nightly.history.difference import NO_CHANGE
+
     return {
         "before": str(one.folder),
         "after": str(two.folder),
         "summary": sentence,
-        "nothing_changed": sentence.startswith("nothing"),
+        "nothing_changed": sentence.startswith(NO_CHANGE),
         "results": [asdict(change) for change in found.results],
         "layers": [asdict(layer) | {"words": layer.words} for layer in found.layers],
         "causes": [asdict(change) for change in found.causes],
@@ -194,7 +196,7 @@ def _told(found: Difference, times: Mapping[str, Any], sentence: str) -> Iterato
     if found.layers:
         yield _layers(found)
     if found.causes:
-        yield Text("What may explain it:" if found.results or found.layers else "What else is not as it was:")
+        yield Text("Possible causes:" if found.results or found.layers else "Other differences:")
         yield _changes("what", found.causes)
     if times["because"]:
         yield Text(f"times are not compared: {clean(times['because'])}", style="yellow")

@@ -1,4 +1,4 @@
-"""`harness doctor`: what this machine has, what is missing for which board, and the command that brings it."""
+"""`harness doctor`: the tools of this machine, the missing tools of each board, and the commands to install them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @as_json
 @pass_workspace
 def command(space: Workspace, /, as_json: bool, names: tuple[str, ...]) -> int:
-    """Show what this machine has, what is missing for each board, and the command that installs it.
+    """Show the tools of this machine, the missing tools of each board, and the commands to install them.
 
     Without BOARD, all boards are checked.  Exit code: 0 nothing is missing, 3 something is missing.
     """
@@ -37,7 +37,7 @@ def command(space: Workspace, /, as_json: bool, names: tuple[str, ...]) -> int:
 
 @dataclass(frozen=True)
 class EnvironmentCheck:
-    """One thing that was looked for; `remedy` says what to do where `ok` is false."""
+    """One check; `remedy` is the advice if `ok` is false."""
 
     topic: str
     ok: bool
@@ -46,7 +46,7 @@ class EnvironmentCheck:
 
 
 def examine(names: Sequence[str], workspace: Workspace, console: Console) -> int:
-    """Print what these boards need, all boards if none is named; exit code 3 if anything is missing.
+    """Print the requirements of these boards, of all boards if none is named; exit code 3 if anything is missing.
 
     RequestError for an unknown board.
     """
@@ -65,7 +65,7 @@ def examine(names: Sequence[str], workspace: Workspace, console: Console) -> int
 
 
 def _readiness(ready: Mapping[str, bool]) -> str:
-    """Return which boards can be used from this machine, and which cannot."""
+    """Return the boards that are ready for use from this machine, and the others."""
     lines = [
         f"{title}: {', '.join(names)}"
         for title, state in (("ready", True), ("not ready", False))
@@ -75,9 +75,9 @@ def _readiness(ready: Mapping[str, bool]) -> str:
 
 
 def _lab(workspace: Workspace) -> EnvironmentCheck:
-    """Return the lab folder of this command, and where it was searched for."""
+    """Return the lab folder of this command and the search order."""
     places = f"boards: {workspace.boards}, models: {workspace.models}, runs: {workspace.runs}"
-    found = workspace.lab or "none, so the installed boards and models; `harness init LAB` creates one"
+    found = workspace.lab or "none; the installed boards and models are used; `harness init LAB` creates a lab"
     order = "searched: --lab, HARNESS_LAB, the nearest boards.yaml in this folder and its parents"
     return EnvironmentCheck("lab folder", True, f"{found} ({order}); {places}")
 
@@ -114,7 +114,7 @@ def _board(name: str, board: Profile) -> Iterator[EnvironmentCheck]:
 
 
 def _item(topic: str, name: str, board: Profile) -> EnvironmentCheck:
-    """Check the target of an item, and the tools that it builds with besides the C compiler."""
+    """Check the target of an item and its build tools other than the C compiler."""
     from harness import targets
 
     try:
@@ -132,9 +132,9 @@ def _address(name: str, board: Profile) -> EnvironmentCheck:
     if board.local:
         return EnvironmentCheck(topic, True, "this machine")
     if board.address is None:
-        how = f"give one with {profile.host_variable(name)} or in boards.local.yaml"
-        return EnvironmentCheck(topic, True, f"none, so it is emulated; {how}")
-    from harness.boards.ssh_address import resolve  # with paramiko, which takes long to import
+        how = f"set it with {profile.host_variable(name)} or in boards.local.yaml"
+        return EnvironmentCheck(topic, True, f"not set, the board is emulated; {how}")
+    from harness.boards.ssh_address import resolve  # imports paramiko, which is slow
 
     try:
         return EnvironmentCheck(topic, True, resolve(board.address).place)
@@ -158,6 +158,6 @@ def _table(findings: list[EnvironmentCheck]) -> Table:
 
 
 def _remedies(findings: list[EnvironmentCheck]) -> list[Text]:
-    """Return each remedy once, unbroken, so that it can be copied."""
+    """Return each remedy once, without line breaks, so that it can be copied."""
     lines = dict.fromkeys(finding.remedy for finding in findings if not finding.ok)
-    return [Text("\nwhat to do:"), *map(Text, lines)] if lines else []
+    return [Text("\nto install or fix:"), *map(Text, lines)] if lines else []

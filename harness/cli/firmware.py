@@ -1,6 +1,6 @@
-"""`harness firmware`: bring the kernels onto a board, and see that they run there.
+"""`harness firmware`: install the kernels on a board and check that they run there.
 
-Into the firmware of a TDA4VM's DSP, as is written here; for the fabric of a Kria see _overlay.py.
+This module builds the firmware of a TDA4VM's DSP.  _overlay.py builds the application for the fabric of a Kria.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ON_DSP, IN_FABRIC = "tiovx:c7x", "vitis"
 STEPS = ("check", "copy sources", "build", "deploy", "restart", "verify")
 Verify = Callable[[], str]
-"""Runs the program on the board, and returns what the kernels say of themselves."""
+"""Runs the program on the board and returns the identities that the kernels report."""
 
 
 @click.command("firmware", epilog="Example: harness firmware --board kv260 --model acas_coc")
@@ -38,9 +38,9 @@ Verify = Callable[[], str]
 @click.option(
     "--sdk",
     type=click.Path(path_type=Path),
-    help="TDA4VM: TI's Processor SDK RTOS; else the profile's tiovx.sdk or TIOVX_SDK.",
+    help="Folder of TI's Processor SDK RTOS, for a TDA4VM; default: tiovx.sdk of the profile, or TIOVX_SDK.",
 )
-@click.option("--dry-run", is_flag=True, help="Look at tools and board, say what would be done, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Check tools and board, show the steps, and change nothing.")
 @as_json
 @pass_workspace
 def command(
@@ -76,9 +76,9 @@ def command(
 def install(
     generated: Program, profile: Profile, sdk: Path | None, workspace: Workspace, console: Console, *, dry_run: bool
 ) -> int:
-    """Bring the kernels of a plan onto its board, in the way that its items' targets have.
+    """Install the kernels of a plan on its board with the installer of its items' targets.
 
-    RequestError if the board is emulated, or if no item's kernels are installed by themselves.
+    RequestError if the board is emulated, or if no item's kernels are installed separately.
     """
     from harness.cli import _overlay
 
@@ -87,7 +87,7 @@ def install(
         if sdk is not None:
             raise RequestError(
                 f"board {profile.name}: --sdk is for a DSP's firmware",
-                "leave it out: Vitis is named by VITIS or vitis.vitis",
+                "omit it; set the folder of Vitis with VITIS or vitis.vitis",
             )
         verify = asking(generated, profile, workspace, IN_FABRIC)
         return _overlay.install(profile, _fabric(generated), workspace, console, dry_run=dry_run, verify=verify)
@@ -104,7 +104,7 @@ def _fabric(generated: Program) -> Fabric:
 
 
 def asking(generated: Program, profile: Profile, workspace: Workspace, target: str) -> Verify:
-    """Return a function that runs a program of the plan on the board and returns the kernels that it finds.
+    """Return a function that runs a program of the plan on the board and returns the kernels found there.
 
     RequestError if no item of the plan has this target, ToolError if the program cannot be built.
     """
@@ -116,7 +116,7 @@ def asking(generated: Program, profile: Profile, workspace: Workspace, target: s
     asked = [item.name for item in generated.plan.items if item.target == target]
     if not asked:
         raise RequestError(
-            f"board {profile.name}: no item has target {ON_DSP} or {IN_FABRIC}, so that its firmware would not be used",
+            f"board {profile.name}: no item has target {ON_DSP} or {IN_FABRIC}, so the firmware would not be used",
             f"give an item of its profile target {ON_DSP} or {IN_FABRIC}, or choose one with --items",
         )
     built = bundle.build(generated, profile, workspace.cache)
@@ -133,7 +133,7 @@ def asking(generated: Program, profile: Profile, workspace: Workspace, target: s
 
 
 def _silent(_: str) -> None:
-    """Drop notes; the step itself reports the progress."""
+    """Discard notes; the step itself reports the progress."""
 
 
 def firmware(
@@ -146,10 +146,12 @@ def firmware(
     verify: Verify,
     connect: Connect | None = None,
 ) -> int:
-    """Run all steps; return exit code 0 when the DSP runs these kernels.  Each step refuses before it changes anything.
+    """Run all steps; return exit code 0 when the DSP runs these kernels.
 
-    With `dry_run` SDK and board are looked at, and nothing is changed.  `connect` opens a session with the board.
-    RequestError for a board without a firmware of its own; ToolError and BoardError name what failed.
+    Each step checks its conditions before it changes anything.
+
+    With `dry_run`, SDK and board are checked, and nothing is changed.  `connect` opens a session with the board.
+    RequestError for a board without a firmware of its own; ToolError and BoardError name the failure.
     """
     from harness.cli._journal import Journal
     from harness.targets.tiovx import install as steps
@@ -157,7 +159,7 @@ def firmware(
     check_real(profile)
     journal = Journal.open(console, profile, workspace, STEPS)
     open_board = connect or (lambda: journal.session(profile, workspace))
-    with journal.step("check", "the SDK, and where the board keeps its firmware"):
+    with journal.step("check", "the SDK and the location of the firmware on the board"):
         found = steps.find_sdk(sdk, profile)
         with journal.locked(profile, workspace), open_board() as board:
             place = steps.find_place(board)
@@ -183,8 +185,8 @@ def check_real(profile: Profile) -> None:
         )
     if profile.local:
         raise RequestError(
-            f"board {profile.name} is this machine, which cannot restart itself and go on",
-            "give its address, and run this on the machine that has the SDK",
+            f"board {profile.name} is this machine, which cannot continue after its own restart",
+            "give its address and run this command on the machine that has the SDK",
         )
 
 
@@ -202,17 +204,17 @@ def _document(profile: Profile, sdk: Sdk, place: InstalledFirmware, journal: Jou
 
 
 def _tell_plan(sdk: Sdk, place: InstalledFirmware, journal: Journal) -> None:
-    """Show what the other steps would do."""
+    """Show the effects of the other steps without running them."""
     from harness.targets.tiovx import install as steps
     from harness.targets.tiovx.sources import kernels_digest
 
-    kept = "" if place.has_kernels else f", the present one kept as {place.backup.name}"
+    kept = "" if place.has_kernels else f", the current one kept as {place.backup.name}"
     plans = (
         f"{len(steps.copied_files())} files to {sdk.kernels}",
         shlex.join(sdk.build_command),
         f"{steps.IMAGE} to {place.image}{kept}",
-        "reboot, and wait for the board",
-        f"the DSP's kernels must say {kernels_digest()}",
+        "reboot the board and wait for it",
+        f"the DSP's kernels must report {kernels_digest()}",
     )
     journal.planned(plans)
 
@@ -232,13 +234,13 @@ def _carry_out(
     image = _build(sdk, journal)
     with journal.locked(profile, workspace):
         with journal.step("deploy", f"{image} to {place.image}"), connect() as board:
-            place = steps.find_place(board)  # a build takes long enough for another to come here
+            place = steps.find_place(board)  # another user may have used the board during the build
             sha256 = steps.deploy(board, image, place)
-            journal.result("deploy", f"SHA-256 {sha256} in place; TI's own again: {place.restore}")
+            journal.result("deploy", f"SHA-256 {sha256} installed; restore TI's own with: {place.restore}")
         with journal.step("restart", "the board"):
             steps.reboot(connect, journal.note, steps.REBOOT_TIMEOUT_S)
             journal.result("restart", "the board answers")
-    with journal.step("verify", f"the DSP's kernels must say {kernels_digest()}"):
+    with journal.step("verify", f"the DSP's kernels must report {kernels_digest()}"):
         answer = verify()
         steps.confirm(answer, place)
         journal.result("verify", answer)

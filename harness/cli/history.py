@@ -1,4 +1,4 @@
-"""`harness history`: the runs of the index, one line each."""
+"""`harness history`: a list of the runs of the index, one line per run."""
 
 from __future__ import annotations
 
@@ -39,21 +39,23 @@ WHERE = {"hardware": "hardware", "emulated": "EMULATED", "this machine": "this m
 
 
 @click.command("history", epilog="Example: harness history --board xavier")
-@click.option("--board", help="Of this board alone.")
-@click.option("--model", help="Of this model alone.")
-@click.option("--verdict", help="With this verdict alone, e.g. differs.")
-@click.option("--since", metavar="DATE", help="Begun on that day or later, e.g. 2026-11-01, or 7d.")
-@click.option("--limit", type=click.IntRange(1), default=30, show_default=True, help="So many, the latest.")
-@click.option("--rebuild", is_flag=True, help="Forget the index and read all run folders again.")
+@click.option("--board", help="Show only runs on this board.")
+@click.option("--model", help="Show only runs of this model.")
+@click.option("--verdict", help="Show only runs with this verdict, e.g. differs.")
+@click.option("--since", metavar="DATE", help="Show only runs started on that day or later, e.g. 2026-11-01, or 7d.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=30, show_default=True, help="Number of runs, the latest first."
+)
+@click.option("--rebuild", is_flag=True, help="Delete the index and read all run folders again.")
 @as_json
 @pass_workspace
 def command(space: Workspace, /, as_json: bool, rebuild: bool, **wanted: str | int | None) -> None:
-    """List former runs: verdicts, times, what they were built from."""
+    """List former runs with verdict, board and time."""
     history(wanted, space, Console.open(as_json=as_json), rebuild=rebuild)
 
 
 def history(wanted: Mapping[str, Any], workspace: Workspace, console: Console, *, rebuild: bool) -> None:
-    """Print the latest runs of those that are `wanted`: board, model, verdict, since, and limit for their number.
+    """Print the latest runs that match `wanted`: board, model, verdict, since; limit is their maximum number.
 
     RequestError for an unknown verdict, an invalid date, and a board or model without runs.
     """
@@ -68,7 +70,7 @@ def history(wanted: Mapping[str, Any], workspace: Workspace, console: Console, *
             _require_known(chosen, runs.find(Wanted()))
     console.document({"indexed": count, "runs": [_document(run) for run in found]})
     console.show(_table([_clean(run) for run in found], console.out.width))
-    nowhere = "" if workspace.runs.is_dir() else ", which is no folder: --runs or HARNESS_RUNS names another"
+    nowhere = "" if workspace.runs.is_dir() else ", which is not a folder: set another one with --runs or HARNESS_RUNS"
     console.note(f"{len(found):,} of {count:,} runs in {workspace.runs}{nowhere}")
 
 
@@ -83,15 +85,17 @@ def _chosen(wanted: Mapping[str, Any]) -> Wanted:
 
 
 def _since(text: str) -> str:
-    """Return a day as `run.json` writes it; `7d` is seven days before now."""
-    from harness.runs import folder  # imports much: see `harness.nightly.history.run_record`
+    """Return a day in the format of `run.json`; `7d` is seven days before now."""
+    from harness.runs import folder  # a slow import: see `harness.nightly.history.run_record`
 
     if match := re.fullmatch(r"([0-9]{1,5})d", text):
         return f"{folder.now().astimezone(UTC) - timedelta(days=int(match[1])):%Y-%m-%dT%H:%M:%SZ}"
     try:
         return f"{date.fromisoformat(text):%Y-%m-%d}"
     except ValueError as error:
-        raise RequestError(f"--since {text!r} is no day", "write 2026-11-01, or 7d for the last seven days") from error
+        raise RequestError(
+            f"--since {text!r} is not a day", "write 2026-11-01, or 7d for the last seven days"
+        ) from error
 
 
 def _require_known(wanted: Wanted, runs: list[Run]) -> None:
@@ -99,7 +103,7 @@ def _require_known(wanted: Wanted, runs: list[Run]) -> None:
     for kind in ("board", "model"):
         name, known = getattr(wanted, kind), {getattr(run, kind) for run in runs} - {""}
         if name is not None and name not in known:
-            raise unknown_name(f"{kind} (of which no run is kept)", name, known)
+            raise unknown_name(f"{kind} (without any run)", name, known)
 
 
 def _document(run: Run) -> dict[str, Any]:
@@ -107,23 +111,23 @@ def _document(run: Run) -> dict[str, Any]:
 
 
 def _clean(run: Run) -> Run:
-    """Return the record without characters that deceive the reader of a terminal."""
+    """Return the record without control characters that could falsify terminal output."""
     texts: dict[str, Any] = {key: clean(value) for key, value in vars(run).items() if type(value) is str}
     return dataclasses.replace(run, **texts)
 
 
 def _cells(run: Run) -> tuple[Text, ...]:
-    """Return its name, how it ended, where it ran, what was seen, how long it took."""
+    """Return the cells of a run: name, verdict, where it ran, result, duration."""
     where = Text(WHERE.get(run.kind, run.kind), style="yellow" if run.emulated else "")
     ending = Text(run.ending, style="bold red" if run.differs_so_far else STYLES.get(run.verdict, "yellow"))
     return Text(run.name), ending, where, Text(f"{run.action}: {run.seen}"), Text(_took(run.wall_s))
 
 
 def _table(runs: list[Run], width: int) -> Table:
-    """Return the table with a line for every run; on a narrow terminal two, because a run's name must stay whole."""
+    """Return the table with one line per run, or two on a narrow terminal, because a run's name must not be cut."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     wide = width >= WIDE
-    for heading in ("run", "verdict", "where", "what was seen") if wide else ("run", "verdict, where, took"):
+    for heading in ("run", "verdict", "where", "result") if wide else ("run", "verdict, where, took"):
         table.add_column(heading, overflow="fold")
     if wide:
         table.add_column("took", justify="right", no_wrap=True)

@@ -1,4 +1,4 @@
-"""`harness init`: a lab folder, with boards, models, nights and runs of its own."""
+"""`harness init`: a new lab folder for boards, models, nights and runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ README = """\
 - `runs/`: the evidence, one folder per run.
 
 Commands in this folder and below it use these files: `harness run --board host --model acas_coc`.
-`harness doctor` shows the lab folder that a command uses, and what is missing for each board.
+`harness doctor` shows the lab folder in use and the missing tools of each board.
 """
 
 

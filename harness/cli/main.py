@@ -1,4 +1,4 @@
-"""Assembles the commands; turns errors into messages and exit codes."""
+"""The main command: its subcommands, and the conversion of errors to messages and exit codes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.core.errors import EXIT_BUG, EXIT_INFRASTRUCTURE, HarnessError, Req
 from harness.core.interrupts import interrupt, reason
 
 OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE}
-"""Error numbers of a full disk, a read-only file system or missing rights: they are no bug of this program."""
+"""Error numbers of a full disk, a read-only file system or missing rights: they are not bugs of this program."""
 STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 
@@ -64,7 +64,7 @@ def main() -> None:
     _end_as_interrupted()
     try:
         code = _ended()
-    except OSError:  # not even the message can be written
+    except OSError:  # the message itself cannot be written
         abandon(sys.stdout, sys.stderr)
         code = EXIT_INFRASTRUCTURE
     sys.exit(code)
@@ -84,7 +84,7 @@ def _open_standard_streams() -> None:
 
 
 def _end_as_interrupted() -> None:
-    """Handle SIGTERM and SIGHUP as Ctrl-C, so that the board is restored; `nohup` still ignores SIGHUP."""
+    """Handle SIGTERM and SIGHUP like Ctrl-C, so that the board is restored; `nohup` still ignores SIGHUP."""
     for number in ENDING:
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _interrupt_once)
@@ -98,7 +98,7 @@ def _interrupt_once(number: int, _frame: FrameType | None) -> None:
 
 
 def _ended() -> int | None:
-    """Return the exit code of the command; None is that of one that has done what it should."""
+    """Return the exit code of the command; a command that returns None has succeeded."""
     try:
         code: int | None = cli.main(prog_name=NAME, standalone_mode=False)
     except HarnessError as error:
@@ -131,7 +131,7 @@ def _report_usage(error: click.ClickException) -> int:
 
 def _report_unforeseen(error: Exception) -> int:
     if isinstance(error, OSError) and error.errno in OF_THE_MACHINE:
-        return _report(ToolError(f"this machine: {error}", "mend its rights or free its disk, then try again"))
+        return _report(ToolError(f"this machine: {error}", "fix its permissions or free disk space, then try again"))
     traceback.print_exc()
     print("error: this is a bug in harness; please report it with the lines above", file=sys.stderr)  # noqa: T201
     return EXIT_BUG

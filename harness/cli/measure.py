@@ -1,4 +1,4 @@
-"""`harness measure`: put the board into a known state, time every execution, look at the board, keep all of it."""
+"""`harness measure`: set the board to a known state, time every execution, and store times and state of the board."""
 
 from __future__ import annotations
 
@@ -37,32 +37,42 @@ LOAD_LIMIT_S = 4 * 3600.0  # in addition to the requested duration, so that an a
 
 @click.command("measure", epilog="Example: harness measure --board xavier --model acas_coc")
 @planned
-@click.option("--samples", type=click.IntRange(1, 50_000_000), help="Executions, 100,000; of an emulated board 2,000.")
-@click.option("--duration", metavar="TIME", type=Duration(), help="Go on for so long at least: 90s, 15m, 8h.")
 @click.option(
-    "--scope", type=click.Choice(["network", "item", "layer"]), help="What is timed: network; counted: layer."
+    "--samples",
+    type=click.IntRange(1, 50_000_000),
+    help="Number of executions; default: 100000, on an emulated board 2000.",
+)
+@click.option("--duration", metavar="TIME", type=Duration(), help="Minimum duration of the measurement: 90s, 15m, 8h.")
+@click.option(
+    "--scope",
+    type=click.Choice(["network", "item", "layer"]),
+    help="Measured part; default: network for times, layer for counts.",
 )
 @click.option(
     "--count",
     type=click.Choice(["time", "instructions", "cycles"]),
-    help="Read a clock, or a counter of the processor; of an emulated board instructions.",
+    help="Measure times, or events of the processor; default on an emulated board: instructions.",
 )
 @click.option(
     "--load",
     type=click.Choice(["idle", "memory", "cpu", "io", "network"]),
     default="idle",
     show_default=True,
-    help="What else the board does meanwhile.",
+    help="Load on the board during the measurement.",
 )
-@click.option("--warmup", type=click.IntRange(0), help="Executions before those that count; else the profile's.")
+@click.option(
+    "--warmup",
+    type=click.IntRange(0),
+    help="Number of executions before the measured ones; default: that of the profile.",
+)
 @click.option(
     "--against",
     type=click.Path(path_type=Path),
     shell_complete=_completion.runs,
     multiple=True,
     metavar="RUN",
-    help="A former measurement, a folder or its name under runs/: has anything become slower? "
-    "More of them tell the noise.",
+    help="Earlier measurement to compare with: a folder or a name under runs/. "
+    "Repeat the option to estimate the noise.",
 )
 @seed
 @precise
@@ -84,7 +94,7 @@ def command(
 ) -> int:
     """Measure the execution times of a model on a board, or count its instructions.
 
-    Exit code: 0 measured, 1 wrong outputs, varying counts or slower than --against, 2 the request is wrong,
+    Exit code: 0 measured, 1 wrong outputs, varying counts or slower than --against, 2 the request is invalid,
     3 inconclusive.
     """
     if not (planned["board"] and planned["model"]):
@@ -96,7 +106,7 @@ def command(
 
 @dataclass(frozen=True)
 class Order:
-    """Checked request: the run, the measured quantity, and the measurements to compare with."""
+    """A checked request: the run, the measured quantity, and the measurements to compare with."""
 
     request: Request
     asked: Asked
@@ -144,11 +154,11 @@ def order(
     from harness.runs.measurement.request import Quantity
 
     if planned["block"] not in {None, 1}:
-        raise RequestError("--block: what is measured is one vector an execution", "leave it out")
+        raise RequestError("--block: a measurement executes one vector at a time", "omit it")
     board = targets.load_boards(workspace.boards).board(planned["board"])
     wanted = requests.settle(board, **options)
     if against and wanted.quantity is Quantity.CYCLES:
-        raise RequestError("--against compares times and instructions, not cycles", "leave --count out")
+        raise RequestError("--against compares times and instructions, not cycles", "omit --count")
     bases = _bases(against, board, planned, wanted, workspace) if against else ()
     request = Request(**{**planned, "block": 1}, vectors=str(wanted.vectors), trace=0)
     return Order(request, wanted, bases)
@@ -157,7 +167,7 @@ def order(
 def _bases(
     against: Sequence[Path], board: Profile, planned: Mapping[str, Any], wanted: Asked, workspace: Workspace
 ) -> tuple[Base, ...]:
-    """Return the measurements to compare with; each must be of the plan that is measured now."""
+    """Return the measurements to compare with; each must have the plan of this measurement."""
     from harness import targets
     from harness.plan import plan
     from harness.runs.measurement import base
@@ -202,7 +212,7 @@ def _carry_out(job: Job, order: Order, workspace: Workspace, console: Console, n
 
 
 def _connect(job: Job, workspace: Workspace, notify: Notify) -> AbstractContextManager[Connection]:
-    """Return the board, held; of an emulated one its sibling that counts instructions."""
+    """Return the locked board; for an emulated board its variant that counts instructions."""
     from harness.boards.locks import session
     from harness.cli._journal import LOCK_WAIT_S
 
@@ -241,7 +251,7 @@ def _on_board(
                 snapshots.append(take(board))
                 bar.advance(len(segment.readings))
         if load.failure:
-            raise BoardError(f"load {load.name} did not last as long as the measurement: {load.failure}")
+            raise BoardError(f"load {load.name} ended before the measurement: {load.failure}")
         moved = drifted(board, settings)
         program.require_unchanged(deployed)
         require_same_boot(board, job.identity)
@@ -256,7 +266,7 @@ def _as_root(board: Profile) -> tuple[str, ...]:
 
 
 def _measurer(job: Job, deployed: program.Deployed, wanted: Asked, notify: Notify) -> tuple[Measurer, Probe, Priority]:
-    """Return the measurer, with the profile's priority unless the board refuses it, and the cost of a reading."""
+    """Return the measurer, with the profile's priority if the board accepts it, and the cost of a reading."""
     from harness.runs.measurement.document import Priority
     from harness.runs.measurement.request import Quantity
     from harness.runs.measurement.segments import Measurer

@@ -1,4 +1,4 @@
-"""`harness nightly`: read the matrix, resume or start a night, run it, show its results."""
+"""`harness nightly`: many runs in one night: read the matrix, start or resume the night, show the results."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 OURS = {"board", "model", "items", "plan", "resume", "against", "run-folder", "json"}
-"""Options that an entry has keys of its own for, or that the night gives itself."""
+"""Options that have their own keys in an entry, or that the night sets."""
 
 
 Commands: TypeAlias = "Mapping[Action, Taken]"
@@ -47,11 +47,15 @@ Commands: TypeAlias = "Mapping[Action, Taken]"
 
 @click.command("nightly", epilog="Example: harness nightly --dry-run")
 @click.argument("file", type=click.Path(path_type=Path), default="nightly.yaml")
-@click.option("--new", is_flag=True, help="Begin anew, even if the last night of this file has not ended.")
-@click.option("--resume", is_flag=True, help="Only go on with a night that has not ended, if there is one.")
-@click.option("--dry-run", is_flag=True, help="Show what would be done, in which order, and touch no board.")
-@click.option("--junit", type=click.Path(path_type=Path), help="Also write the night's JUnit XML there.")
-@click.option("--install", metavar="TIME", help="Have systemd do it every day at that time, e.g. 22:00.")
+@click.option("--new", is_flag=True, help="Start a new night, even if the last night of this file is unfinished.")
+@click.option("--resume", is_flag=True, help="Resume an unfinished night; do nothing if there is none.")
+@click.option("--dry-run", is_flag=True, help="Show all entries in their order without access to boards.")
+@click.option("--junit", type=click.Path(path_type=Path), help="Also write the night's JUnit XML to this file.")
+@click.option(
+    "--install",
+    metavar="TIME",
+    help="Install a systemd timer that starts the night every day at this time, e.g. 22:00.",
+)
 @as_json
 @pass_workspace
 def command(
@@ -65,7 +69,7 @@ def command(
     junit: Path | None,
     install: str | None,
 ) -> int:
-    """Run, prove and measure many models on many boards, as FILE says; resume an interrupted night.
+    """Run, prove and measure many models on many boards, as FILE defines; resume an interrupted night.
 
     Exit code: 0 all as expected, 1 an unexpected verdict, 2 the request is invalid, 3 an entry was inconclusive or was
     not run.
@@ -73,7 +77,7 @@ def command(
     if sum([new, resume, dry_run, install is not None]) > 1:
         raise click.UsageError("give one of --new, --resume, --dry-run, --install")
     if junit and (dry_run or install is not None):
-        raise click.UsageError("--junit is of a night that is carried out; each has its own, too, in its folder")
+        raise click.UsageError("--junit needs a night that runs; each night also has a JUnit file in its folder")
     console, commands = Console.open(as_json=as_json), taken()
     if install is not None:
         return install_timer(file, install, commands, space, console)
@@ -128,11 +132,15 @@ def nightly(
             if ended:
                 _notify(asked.wanted.notify, ended, workspace, console)
     except OSError as error:
-        kept = "the night is kept: mend it, then the same command goes on"
-        hint = kept if night else "nothing was begun: mend its rights or free its disk; --runs names another folder"
+        kept = "the night is kept: fix the problem, then run the same command to resume it"
+        hint = (
+            kept
+            if night
+            else "no night was started: fix the permissions or free disk space, or choose another folder with --runs"
+        )
         raise ToolError(f"this machine: {error}", hint) from error
     if night is None:
-        console.note("there is no unfinished night to go on with")
+        console.note("there is no unfinished night to resume")
         console.document({"night": None, "exit_code": EXIT_DONE})
         return EXIT_DONE
     return EXIT_INFRASTRUCTURE if ended is None else _tell(ended, junit_file, console)
@@ -145,7 +153,7 @@ def _make_way(junit_file: Path) -> None:
     except OSError as error:
         raise RequestError(f"--junit {junit_file}: {error.strerror}", "give another path") from error
     if not junit_file.parent.is_dir():
-        raise RequestError(f"--junit {junit_file}: there is no folder {junit_file.parent}", "make it first")
+        raise RequestError(f"--junit {junit_file}: there is no folder {junit_file.parent}", "create it first")
 
 
 def _notify(wanted: Notify, night: Night, workspace: Workspace, console: Console) -> None:
@@ -178,7 +186,7 @@ def _tell(night: Night, junit_file: Path | None, console: Console) -> int:
 
 @dataclass(frozen=True)
 class _Asked:
-    """Parsed file and its laboratory."""
+    """The parsed file and its lab."""
 
     wanted: Wanted
     laboratory: Laboratory
@@ -187,12 +195,12 @@ class _Asked:
 
 @contextmanager
 def _read(file: Path, commands: Commands, workspace: Workspace) -> Iterator[_Asked]:
-    """Provide the file, checked; meanwhile paths are seen from its folder, as it means them."""
+    """Provide the checked file; in this context, relative paths start at its folder."""
     from harness import targets
     from harness.nightly import checks, matrix
 
     if not file.parent.is_dir():
-        raise RequestError(f"{file}: there is no such file", "harness nightly FILE")
+        raise RequestError(f"{file}: there is no such file", "name the file: harness nightly FILE")
     with chdir(file.parent):
         laboratory = targets.load_boards(workspace.boards)
         wanted = matrix.read(file, commands, checks.Checks(laboratory, workspace))
@@ -208,7 +216,7 @@ def show(file: Path, commands: Commands, workspace: Workspace, console: Console)
     with _read(file.absolute(), commands, workspace) as asked:
         wanted, places, local = asked.wanted, _places(asked.laboratory), _local(asked.laboratory)
     fair = schedule.fair(wanted.entries, Past.read(workspace.runs).finished_s(time.time()))
-    order = sorted(fair, key=lambda entry: not (entry.action == "measure" and entry.board in local))  # which is alone
+    order = sorted(fair, key=lambda entry: not (entry.action == "measure" and entry.board in local))  # it runs alone
     table = Table("turn", "entry", "expected", "limit", box=SIMPLE_HEAD, pad_edge=False)
     for turn, entry in enumerate(order, start=1):
         table.add_row(str(turn), Text(clean(entry.key)), entry.expect, duration(entry.limit_s))
@@ -217,7 +225,12 @@ def show(file: Path, commands: Commands, workspace: Workspace, console: Console)
     until = f", nothing begins after {wanted.until}" if wanted.until else ""
     rules = f"at most {wanted.parallel} at once, at most {retries(wanted.retries)} of failed infrastructure{until}"
     console.show(table, Text(f"{len(order)} entries on {len(boards)} boards, {rules}"))
-    console.show(*(Text(f"{' and '.join(names)} are one machine: one after the other") for names in _same(boards)))
+    console.show(
+        *(
+            Text(f"{' and '.join(names)} are one machine: their entries run one after the other")
+            for names in _same(boards)
+        )
+    )
     console.document({"order": [entry.key for entry in order], "boards": len(boards), "one": list(_same(boards))})
     return EXIT_DONE
 
@@ -246,7 +259,7 @@ def _same(places: Mapping[str, str]) -> Iterator[list[str]]:
 def install_timer(file: Path, at: str, commands: Commands, workspace: Workspace, console: Console) -> int:
     """Install a systemd timer that starts a night every day at that time and resumes it after a reboot.
 
-    ToolError where there is no systemd that serves users; the units are written nevertheless.
+    The units are written in any case; ToolError if there is no systemd for users.
     """
     workspace, file = _absolute(workspace), file.absolute()
     with _read(file, commands, workspace):
@@ -260,11 +273,13 @@ def install_timer(file: Path, at: str, commands: Commands, workspace: Workspace,
     name = timer.unit_name(file)
     for words in (["daemon-reload"], ["enable", "--now", f"{name}.timer"], ["enable", f"{name}-resume.service"]):
         _systemctl(words, workspace, file)
-    console.note("so that it runs while nobody is logged in: loginctl enable-linger")
-    console.note(f"when it comes next: systemctl --user list-timers {name}.timer")
+    console.note("to run it without a logged-in user: loginctl enable-linger")
+    console.note(f"to see its next start: systemctl --user list-timers {name}.timer")
     day = timer.skipped(at, datetime.now().date())  # noqa: DTZ005 - local time
     if day:
-        console.note(f"warning: on {day} the clock is put forward over {at}: that night is left out; take another hour")
+        console.note(
+            f"warning: on {day} the change to summer time skips {at}, so that night does not start; choose another hour"
+        )
     console.document({"units": [str(folder / unit) for unit in texts], "at": at})
     return EXIT_DONE
 
@@ -274,7 +289,9 @@ def _require_own(folder: Path, file: Path, units: Iterable[str]) -> None:
     for unit in units:
         path = folder / unit
         if path.exists() and not timer.is_of(file, path.read_text(encoding="utf-8", errors="replace")):
-            raise RequestError(f"{path} is of another file than {file}", "rename this file, or remove that unit first")
+            raise RequestError(
+                f"{path} starts the nights of another file than {file}", "rename this file, or remove that unit first"
+            )
 
 
 def _systemctl(words: list[str], workspace: Workspace, file: Path) -> None:
@@ -287,8 +304,8 @@ def _systemctl(words: list[str], workspace: Workspace, file: Path) -> None:
     if said:
         by_hand = shlex.join([*_harness(workspace), "nightly", str(file)])
         raise ToolError(
-            f"the units are written, but systemd did not take them: {' '.join(line)}: {said}",
-            f"where systemd serves its users, give --install again; elsewhere have cron start: {by_hand}",
+            f"the units are written, but systemd did not accept them: {' '.join(line)}: {said}",
+            f"if systemd is available for users, repeat --install; otherwise start this command with cron: {by_hand}",
         )
 
 
@@ -307,7 +324,7 @@ def _harness(workspace: Workspace) -> list[str]:
 def _choose(wanted: Wanted, workspace: Workspace, console: Console, *, new: bool, only_resume: bool) -> Night | None:
     """Choose the night to run: an unfinished one of the same file, or a new one; None if there is none to resume.
 
-    Unfinished nights that will not be resumed are closed.
+    Other unfinished nights are closed.
     """
     from harness.nightly import summary
     from harness.nightly.previous_nights import Past
@@ -317,14 +334,18 @@ def _choose(wanted: Wanted, workspace: Workspace, console: Console, *, new: bool
         stale = _why_not(night, wanted, new=new)
         if stale:
             ended = _close(night, _last_s(night))
-            console.note(f"night {night.name} is ended as it is: {stale}: {summary.counted(ended)}")
+            console.note(
+                f"night {night.name} is closed without its remaining entries: {stale}: {summary.counted(ended)}"
+            )
             for line in summary.wrong(ended):
                 console.note(line)
         elif _is_of(night, wanted):
             going_on = night
     if going_on:
         done, total = len(going_on.results), len(going_on.entries)
-        console.note(f"going on with night {going_on.name}: {done} of {total} entries have ended; --new begins anew")
+        console.note(
+            f"resuming night {going_on.name}: {done} of {total} entries are finished; --new starts a new night"
+        )
         return going_on
     return None if only_resume else _begin(wanted, workspace)
 
@@ -343,7 +364,7 @@ def _why_not(night: Night, wanted: Wanted, *, new: bool) -> str:
 
 
 def _is_of(night: Night, wanted: Wanted) -> bool:
-    """Return whether the night was started from the same file, whatever path named it."""
+    """Return whether the night was started from the same file, even under another path."""
     return Path(night.file).resolve() == wanted.file.resolve()
 
 
@@ -361,17 +382,17 @@ def _begin(wanted: Wanted, workspace: Workspace) -> Night:
 def _carry_out(night: Night, asked: _Asked, workspace: Workspace, console: Console, lock: int) -> Night | None:
     """Return the ended night; None if it was interrupted."""
     from harness.nightly.campaign import resumed
-    from harness.nightly.job_commands import Errands
+    from harness.nightly.job_commands import JobCommands
     from harness.nightly.previous_nights import Past
     from harness.nightly.process_pool import Children
     from harness.nightly.progress import watch
 
     past = Past.read(workspace.runs)
-    errands = Errands(workspace.runs, night.name, past, asked.comparable)
+    commands = JobCommands(workspace.runs, night.name, past, asked.comparable)
     children = Children(_harness(workspace), lock)
     with watch(console, len(night.entries), len(night.results)) as watcher:
         holder = _holder(asked.laboratory, workspace)
-        campaign = resumed(night, _rules(night, asked), errands, children, watcher, holder)
+        campaign = resumed(night, _rules(night, asked), commands, children, watcher, holder)
         if not _is_finished(campaign, children, console):
             return None
     return _close(night, time.time())
@@ -388,12 +409,12 @@ def _rules(night: Night, asked: _Asked) -> Rules:
 
 
 def _local(laboratory: Laboratory) -> frozenset[str]:
-    """Return boards that are this machine."""
+    """Return the boards that are this machine."""
     return frozenset(name for name, board in laboratory.profiles.items() if board.local)
 
 
 def _places(laboratory: Laboratory) -> dict[str, str]:
-    """Return the key of each board's lock: boards that are one machine have one."""
+    """Return the lock key of each board; boards on one machine share a key."""
     from harness.boards.locks import key_or_name
 
     return {name: key_or_name(board) for name, board in laboratory.profiles.items()}
@@ -413,7 +434,7 @@ def _holder(laboratory: Laboratory, workspace: Workspace) -> Holder:
 
 
 def _next(time_of_day: str, after_s: float) -> float:
-    """Return seconds since 1970 when the clock of the laboratory next shows that time of day."""
+    """Return the next moment, in seconds since 1970, at which the clock of the lab shows that time of day."""
     began = datetime.fromtimestamp(after_s)  # noqa: DTZ006 - local time
     at = began.replace(hour=int(time_of_day[:2]), minute=int(time_of_day[3:]), second=0, microsecond=0)
     return (at if at > began else at + timedelta(days=1)).timestamp()
@@ -429,7 +450,7 @@ def _is_finished(campaign: Campaign, children: Children, console: Console) -> bo
             campaign.carry_out()
         except KeyboardInterrupt:
             _stop(children, console)
-            console.note("the night is kept: the same command goes on with it, --new begins anew")
+            console.note("the night is kept: the same command resumes it, --new starts a new night")
             return False
         except BaseException:
             interruption.held = True
@@ -448,7 +469,7 @@ def _stop(children: Children, console: Console) -> None:
 
 
 def _close(night: Night, ended_s: float) -> Night:
-    """Close the night, whatever has ended; results of interrupted runs are kept."""
+    """Close the night, also with unfinished entries; keep the results of interrupted runs."""
     from harness.nightly import record, summary
     from harness.nightly.campaign import abandoned
 

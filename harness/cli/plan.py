@@ -1,4 +1,4 @@
-"""`harness plan`: which item computes which layers, and where they hand over."""
+"""`harness plan`: the assignment of layers to items, and their hand-overs."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 @click.command("plan", epilog="Example: harness plan --board xavier --model acas_coc -o PLAN")
 @planned
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Write the description of all items to this folder."
+    "-o", "--output", type=click.Path(path_type=Path), help="Folder to write the description of all items to."
 )
 @click.option("--force", is_flag=True, help="Replace another plan in the folder of -o.")
-@click.option("--load", type=click.Path(path_type=Path), help="Read the plan from such a folder, changed or not.")
+@click.option(
+    "--load", type=click.Path(path_type=Path), help="Folder to read the plan from; its files may have been edited."
+)
 @as_json
 @pass_workspace
 def command(
@@ -64,7 +66,7 @@ def show_plan(
     *,
     force: bool,
 ) -> None:
-    """Make the plan and say what is known of it; `choices` are those of plan.make, `force` replaces another plan."""
+    """Make the plan and show its checks; `choices` are those of plan.make, `force` replaces another plan."""
     from harness import targets
     from harness.plan import plan
 
@@ -79,7 +81,7 @@ def show_plan(
 
 
 def show_folder(folder: Path, output: Path | None, workspace: Workspace, console: Console, *, force: bool) -> None:
-    """Read the plan that is described in `folder` and say what is known of it."""
+    """Read the plan that is described in `folder` and show its checks."""
     from harness import targets
     from harness.plan import folder as plan_folder
 
@@ -122,7 +124,7 @@ def assessment_table(assessed: Assessment) -> Table:
     net, found = plan_check.document(assessed)["net"], assessed.equivalence
     sizes = f"{net['places']} places, {net['transitions']} transitions ({net['syncs']} syncs)"
     markings = f", {net['markings']:,} markings" if net["markings"] else ""
-    title = f"Decided before it runs, in {assessed.wall_s:.2f} s, on a net of {sizes}{markings}"
+    title = f"Checked before execution in {assessed.wall_s:.2f} s on a Petri net of {sizes}{markings}"
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=False)
     for check in assessed.examination.checks:
         table.add_row("holds", check.statement)
@@ -132,7 +134,7 @@ def assessment_table(assessed: Assessment) -> Table:
 
 
 def plan_table(made: Plan, board: Profile) -> Table:
-    """Return a table with one row a task and a rule where items synchronise."""
+    """Return a table with one row per task and a line at each synchronisation of items."""
     from harness.runs.document import kind
 
     way = f"pipeline of {made.depth} stages" if made.depth > 1 else f"by {made.sync}" if made.hand_overs else "one item"

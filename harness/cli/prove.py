@@ -1,4 +1,4 @@
-"""`harness prove`: what `harness run` does, and before it the argument that no other input would differ either."""
+"""`harness prove`: a proof for all inputs, followed by the steps of `harness run`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,17 @@ if TYPE_CHECKING:
 
 @click.command("prove", epilog="Example: harness prove --board xavier --model acas_coc")
 @planned
-@click.option("--vectors", default="10000", show_default=True, help="Compared as by run: how many, or a .npy file.")
+@click.option(
+    "--vectors",
+    default="10000",
+    show_default=True,
+    help="Number of vectors to compare, as in run, or a .npy file of them.",
+)
 @seed
 @click.option(
     "--floats",
     type=click.Choice(["all", "thresholds"]),
-    help="Inputs of QuantizeLinear on the board: all 2^32 (default, but on an emulated board), or where codes change.",
+    help="Inputs of QuantizeLinear on the board: all 2^32, or those where codes change (default on an emulated board).",
 )
 @traced
 @precise
@@ -31,7 +36,7 @@ if TYPE_CHECKING:
 def command(space: Workspace, /, as_json: bool, board: str, model: str, floats: str | None, **asked: Any) -> int:
     """Prove that a model on a board gives the reference's activations for every input, and list the assumptions.
 
-    Exit code: 0 every claim holds, 1 one does not, 2 the request is wrong, 3 inconclusive.
+    Exit code: 0 every claim holds, 1 a claim does not hold, 2 the request is invalid, 3 inconclusive.
     """
     from harness.cli.run import run
 

@@ -1,13 +1,13 @@
-"""The pytest plugin: a laboratory's own tests of its boards, as ordinary pytest tests.
+"""The pytest plugin: fixtures for a lab's own tests of its boards.
 
     def test_the_network_is_on_the_board(harness_run):
         assert harness_run(vectors=1000).verdict == "identical"
 
     pytest --board xavier --board kv260 --model acas_coc
 
-A wrong activation fails a test.  A board, a network or a tool that failed is an error, never a failure: where nothing
-but that went wrong, pytest ends with 3.  A wrong request, as a missing file of vectors, is an error, too; pytest then
-ends with 1.  Nothing heavy is imported before a test asks for it.
+A wrong activation fails a test.  A failed board, network or tool is an error, never a failure; if there are only such
+errors, pytest exits with 3.  An invalid request, such as a missing file of vectors, is also an error; pytest then
+exits with 1.  Slow imports are delayed until a test needs them.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 BOARDS, MODELS = "HARNESS_BOARD", "HARNESS_MODEL"
 EXIT_INFRASTRUCTURE = 3
 VECTORS = 1000
-PART = "harness_part"  # of a report: what failed
-REQUEST = "request"  # the part that failed where the test asked for something that cannot be
+PART = "harness_part"  # attribute of a report: the component that failed
+REQUEST = "request"  # its value for an invalid request of the test
 
 
 @dataclass(frozen=True)
 class Result:
-    """A finished run: its verdict, its layers and its whole document, as `run.json` has them, and its folder."""
+    """A finished run: verdict, layers and document of its `run.json`, and its folder."""
 
     verdict: str
     reason: str
@@ -47,7 +47,7 @@ class Result:
 
 
 class Inconclusive(pytest.fail.Exception):  # type: ignore[misc,name-defined] # its public name, of no public type
-    """A part that the result depends on failed, or the request was wrong, so that there is no result."""
+    """Error for a test without a result: a component failed, or the request was invalid."""
 
     def __init__(self, part: str, message: str) -> None:
         super().__init__(message, pytrace=False)
@@ -57,11 +57,11 @@ class Inconclusive(pytest.fail.Exception):  # type: ignore[misc,name-defined] # 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options; without a board the tests that need one are skipped."""
     group = parser.getgroup("harness", "networks on boards")
-    group.addoption("--board", action="append", metavar="NAME", help=f"Test on this board, or on several; {BOARDS}.")
-    group.addoption("--model", action="append", metavar="NAME", help=f"Test this model, or several; {MODELS}.")
-    group.addoption("--boards", metavar="FILE", help="The laboratory file; HARNESS_BOARDS.")
-    group.addoption("--harness-lab", metavar="DIR", help="The lab folder; HARNESS_LAB.")
-    group.addoption("--harness-runs", metavar="DIR", help="Where run folders go; HARNESS_RUNS.")
+    group.addoption("--board", action="append", metavar="NAME", help=f"Board to test; may be repeated; {BOARDS}.")
+    group.addoption("--model", action="append", metavar="NAME", help=f"Model to test; may be repeated; {MODELS}.")
+    group.addoption("--boards", metavar="FILE", help="File of boards; HARNESS_BOARDS.")
+    group.addoption("--harness-lab", metavar="DIR", help="Lab folder; HARNESS_LAB.")
+    group.addoption("--harness-runs", metavar="DIR", help="Folder of runs; HARNESS_RUNS.")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -74,7 +74,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def harness_workspace(pytestconfig: pytest.Config) -> Workspace:
-    """Laboratory file, models, runs and cache."""
+    """Return the file of boards, models, runs and cache of the lab."""
     from harness.boards import workspace
 
     given = (pytestconfig.getoption(name) for name in ("boards", "harness_runs", "harness_lab"))
@@ -108,11 +108,11 @@ def harness_run(
 ) -> Callable[..., Result]:
     """Return a function that runs the model on the board; see `run` in it.
 
-    Its further options are those of `harness.runs.job.Request`: items, chunk, fetch, trace, seed...
+    Other options are those of `harness.runs.job.Request`: items, chunk, fetch, trace, seed...
     """
 
     def run(vectors: int | str | Path = VECTORS, *, check: bool = True, **options: Any) -> Result:
-        """Run this many vectors, or those of a file; with `check` a verdict that is not identical fails the test."""
+        """Run a number of vectors, or those of a file; with `check`, a verdict other than identical fails the test."""
         with _refused():
             asked = _request(board.name, harness_model, str(vectors), options)
             result = _carry_out(asked, harness_workspace, request.node)
@@ -128,7 +128,7 @@ def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, py
     """Report an inconclusive run as an error of the set-up, in JUnit XML and in the summary."""
     report = yield
     if call.excinfo and isinstance(call.excinfo.value, Inconclusive):
-        report.when, report.outcome = "setup", "failed"  # also where the test is expected to fail: not for this reason
+        report.when, report.outcome = "setup", "failed"  # also for a test that is expected to fail
         vars(report).pop("wasxfail", None)
         setattr(report, PART, call.excinfo.value.part)
     return report
@@ -141,7 +141,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @dataclass(eq=False)  # plugins are compared by identity
 class _Tally:
-    """Numbers of failed tests and of tests without a result."""
+    """The numbers of failed tests and of tests without a result."""
 
     failed: int = 0
     inconclusive: int = 0
@@ -165,7 +165,7 @@ def _given(name: str | None, option: str, variable: str) -> str:
 
 @contextmanager
 def _refused() -> Iterator[None]:
-    """Turn a wrong request into an error that says what to do, without a trace of this program."""
+    """Convert an invalid request to an error with advice and without a traceback of this program."""
     from harness.core.errors import RequestError
 
     try:

@@ -1,4 +1,4 @@
-"""`harness report --site`: the laboratory's page as a folder of files."""
+"""`harness report --site`: the web page of the lab as a folder of files."""
 
 from __future__ import annotations
 
@@ -29,17 +29,19 @@ MUTATION = ROOT / "docs" / "mutation.md"
 
 
 @click.command("report", epilog="Example: harness report --site site")
-@click.option("--site", type=click.Path(path_type=Path), required=True, help="The folder to write; files only.")
-@click.option("--nights", type=click.IntRange(1), default=30, show_default=True, help="So many, the latest.")
+@click.option("--site", type=click.Path(path_type=Path), required=True, help="Folder to write the page to.")
+@click.option(
+    "--nights", type=click.IntRange(1), default=30, show_default=True, help="Number of nights, the latest first."
+)
 @as_json
 @pass_workspace
 def command(space: Workspace, /, as_json: bool, site: Path, nights: int) -> None:
-    """Write the web page of the lab as files: last night, changes, trends, the report of each run."""
+    """Write the web page of the lab as files: last night, changes, trends, reports of runs."""
     report(site, nights, space, Console.open(as_json=as_json))
 
 
 def report(folder: Path, nights: int, workspace: Workspace, console: Console) -> None:
-    """Write the site of the latest `nights`, or bring it up to date."""
+    """Write or update the site of the latest `nights`."""
     from harness.report import site
 
     laboratory = gather(nights, workspace)
@@ -53,14 +55,14 @@ def report(folder: Path, nights: int, workspace: Workspace, console: Console) ->
 
 
 def gather(nights: int, workspace: Workspace) -> Laboratory:
-    """Read the data of the page: the latest `nights`, and the boards that are out of use now."""
+    """Read the data of the page: the latest `nights` and the boards in quarantine."""
     from harness.report import site
 
     return site.gather(workspace.runs, nights, MUTATION, _bench(workspace))
 
 
 def _bench(workspace: Workspace) -> Bench | None:
-    """Return the state of the boards; None if there is no laboratory file, or if the locks cannot be read."""
+    """Return the state of the boards; None if there is no file of boards, or if the locks cannot be read."""
     from harness import targets
     from harness.report.site import Bench, OutOfUse
 

@@ -1,4 +1,4 @@
-"""`harness run`: plan, build, deploy, execute, collect, compare, keep the evidence, tell the verdict."""
+"""`harness run`: plan, build, deploy, execute, collect, compare, store the evidence, report the verdict."""
 
 from __future__ import annotations
 
@@ -30,31 +30,35 @@ if TYPE_CHECKING:
 
 @click.command("run", epilog="Example: harness run --board xavier --model acas_coc")
 @planned
-@click.option("--vectors", default="100000", show_default=True, help="How many, or a .npy file of them.")
+@click.option("--vectors", default="100000", show_default=True, help="Number of vectors, or a .npy file of them.")
 @seed
 @click.option(
     "--cover",
     type=click.FloatRange(0, 1, min_open=True),
     metavar="SHARE",
-    help="Search for vectors until this share of all codes of all layers is met, or nothing new is found; "
-    "--vectors is then the most.",
+    help="Share of all codes of all layers; search for vectors until it is covered or the search stalls; "
+    "--vectors is then the maximum.",
 )
 @click.option(
     "--chunk",
     type=click.IntRange(1),
     show_default="10000, or as many as fit into 512 MiB",
-    help="Vectors a step; unit of resume.",
+    help="Vectors per step; the unit of resume.",
 )
 @click.option(
-    "--fetch", type=click.Choice(["all", "mismatch"]), default="all", show_default=True, help="Dumps that travel."
+    "--fetch",
+    type=click.Choice(["all", "mismatch"]),
+    default="all",
+    show_default=True,
+    help="Dumps to fetch from the board.",
 )
-@click.option("--plan", help="A folder of `harness plan -o` in place of board, model and all that makes a plan.")
+@click.option("--plan", help="Plan written by `harness plan -o`, instead of board, model and the options of a plan.")
 @click.option(
     "--resume",
     metavar="RUN",
     type=click.Path(path_type=Path),
     shell_complete=_completion.runs,
-    help="Go on with this unfinished run: a folder, or its name under runs/.",
+    help="Resume this unfinished run: a folder, or its name under runs/.",
 )
 @traced
 @precise
@@ -64,7 +68,7 @@ if TYPE_CHECKING:
 def command(space: Workspace, /, as_json: bool, resume: Path | None, board: str, model: str, **asked: Any) -> int:
     """Run a model on a board and compare every activation with the reference.
 
-    Exit code: 0 identical, 1 differs, 2 the request is wrong, 3 inconclusive.
+    Exit code: 0 identical, 1 differs, 2 the request is invalid, 3 inconclusive.
     """
     request = requested(resume, board, model, **asked)
     return run(request, space.run(resume) if resume else None, space, Console.open(as_json=as_json))
@@ -75,7 +79,7 @@ def requested(resume: Path | None, board: str, model: str, **asked: Any) -> Requ
     from harness.runs.job import Request
 
     if resume and (asked["plan"] or asked["run_folder"]):
-        raise click.UsageError("--resume uses the plan and the folder of its run: leave the others out")
+        raise click.UsageError("--resume uses the plan and the folder of its run: omit the other options")
     if asked["plan"]:
         require_alone("--plan", board, model, *(asked[key] for key in ("items", "split", "sync", "block")))
     elif not resume and not (board and model):
@@ -128,7 +132,7 @@ def _settle(request: Request, resume: Path | None, workspace: Workspace, console
 
 
 def _advice(folder: RunFolder) -> str:
-    return f"finished chunks are kept; go on with: harness run --resume {shlex.quote(str(folder.path))}"
+    return f"finished chunks are kept; resume with: harness run --resume {shlex.quote(str(folder.path))}"
 
 
 def _carry_out(job: Job, workspace: Workspace, console: Console, notify: Notify) -> RunDocument:
@@ -182,9 +186,9 @@ def _covering(job: Job, console: Console, notify: Notify) -> Job:
 def _run_chunks(
     job: Job, deployed: Deployed, coverage: Coverage, console: Console, notify: Notify
 ) -> tuple[Counterexample | None, dict[str, Any] | None]:
-    """Execute, collect, compare and keep every chunk that is not finished yet.
+    """Execute, collect, compare and store every unfinished chunk.
 
-    Gives the smallest failing case if there is any, and what traces have shown if they are asked for.
+    Return the smallest failing case, if any, and the results of the traces, if requested.
     """
     from harness.cli import _steps
     from harness.execution import program
@@ -216,9 +220,9 @@ def _recover(job: Job, console: Console, notify: Notify) -> None:
     if len(job.folder.attempts()) == 1:
         return
     total = -(-job.stimuli.count // job.chunk)
-    with console.progress("checking what finished chunks have kept", total) as bar:
+    with console.progress("checking files of finished chunks", total) as bar:
         for index in job.folder.recover(bar.advance):
-            notify(f"warning: chunk {index} is done again: what is kept of it is damaged")
+            notify(f"warning: chunk {index} is repeated: its files are damaged")
 
 
 def _is_refuted(job: Job) -> bool:
@@ -231,7 +235,7 @@ def _observe(
 ) -> dict[str, Any] | None:
     """Trace the program and check the traces against the plan's Petri net.
 
-    A program that is known to be wrong may trace itself wrongly too: that does not take its verdict away.
+    A program with wrong results may also produce wrong traces; this must not change its verdict.
     """
     from harness.runs import tracing
 
@@ -253,7 +257,7 @@ def _count_finished(job: Job, finished: set[int], vectors: int, coverage: Covera
     from harness.runs import chunks
 
     reference = SpecificationReference(job.network)
-    with console.progress("counting what finished chunks exercised", vectors) as bar:
+    with console.progress("counting coverage of finished chunks", vectors) as bar:
         for chunk in chunks.cut(job.stimuli.count, job.chunk):
             if chunk.index in finished:
                 given = job.stimuli.chunk(chunk.start, chunk.stop)

@@ -1,7 +1,7 @@
-"""`harness serve`: the laboratory's page on this machine, made anew when runs or nights have changed.
+"""`harness serve`: a local web server for the page of the lab, which is updated when runs or nights change.
 
-Only this machine is served, only by GET and HEAD, only under its own names: a foreign page that a browser has
-open could otherwise read the laboratory through a name that it makes point here.
+The server answers only this machine, only GET and HEAD, and only under its own names.  Otherwise a foreign page in the
+browser could read the lab through a host name that resolves to this machine (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HERE = "127.0.0.1"
 NAMES = ("localhost", HERE)
 NIGHTS = 30
 REFRESH_S = 10
-REST_S = 2.0  # between two looks at the run folders
+REST_S = 2.0  # minimum time between two reads of the run folders
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".xml": "text/xml; charset=utf-8",
@@ -47,7 +47,13 @@ HEADERS = {
 
 
 @click.command("serve", epilog="Example: harness serve")
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="On this machine alone.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="Port on localhost; 0 selects a free port.",
+)
 @pass_workspace
 def command(space: Workspace, /, port: int) -> None:
     """Serve the web page of the lab at http://localhost:8000; it is updated while a night runs."""
@@ -60,7 +66,7 @@ def serve(port: int, workspace: Workspace, console: Console) -> None:
         live = Live(Path(folder) / "site", workspace, console)
         live.refresh()
         with _listening(port, live) as server:
-            console.note(f"the laboratory: http://localhost:{server.server_port}/ (Ctrl-C ends it)")
+            console.note(f"web page of the lab: http://localhost:{server.server_port}/ (Ctrl-C ends it)")
             with suppress(KeyboardInterrupt):
                 server.serve_forever(poll_interval=0.2)
     console.note("stopped")
@@ -81,7 +87,7 @@ def _listening(port: int, live: Live) -> Iterator[ThreadingHTTPServer]:
 
 
 class Live:
-    """The site in a folder of its own, brought up to date at most every REST_S seconds."""
+    """The site in its own folder, updated at most every REST_S seconds."""
 
     def __init__(self, folder: Path, workspace: Workspace, console: Console) -> None:
         self.folder = folder
@@ -92,9 +98,9 @@ class Live:
         self._looked_s = float("-inf")
 
     def refresh(self) -> None:
-        """Make the site anew if anything has changed and the last look is some time ago."""
+        """Update the site if anything has changed and the last update is more than REST_S seconds ago."""
         if not self._lock.acquire(blocking=self._seen is None):
-            return  # another thread updates it; the present files are complete
+            return  # another thread updates it; the current files are complete
         try:
             if time.monotonic() - self._looked_s >= REST_S:
                 self._look()
@@ -113,15 +119,15 @@ class Live:
                 site.build(self.folder, laboratory, refresh_s=REFRESH_S)
                 self._seen = laboratory
         except HarnessError as error:
-            self._console.note(f"warning: the site is as it was: {error.message}")
+            self._console.note(f"warning: the site was not updated: {error.message}")
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers with files of the site, and with nothing else."""
+    """An HTTP handler that sends files of the site."""
 
     server_version = "harness"
     sys_version = ""
-    timeout = 20  # seconds without a word, after which a connection ends
+    timeout = 20  # seconds without data before a connection is closed
 
     def __init__(self, live: Live, *arguments: object) -> None:
         self._live = live
@@ -132,15 +138,15 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(with_body=True)
 
     def do_HEAD(self) -> None:
-        """Send what would come before it."""
+        """Send the headers of a file."""
         self._answer(with_body=False)
 
     def log_message(self, *_told: object) -> None:
-        """Drop the server's log messages."""
+        """Discard the server's log messages."""
 
     def _answer(self, *, with_body: bool) -> None:
         if not self._is_ours():
-            self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "This is http://localhost alone")
+            self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "This server answers only http://localhost")
             return
         parts = _parts(self.path)
         if parts is not None and parts[-1].endswith(".html"):
@@ -157,7 +163,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def _is_ours(self) -> bool:
-        """Return whether the request names this server by one of its own names."""
+        """Return whether the Host header is one of this server's own names."""
         given = self.headers.get_all("Host", [])
         return len(given) == 1 and given[0].lower() in {f"{name}:{self._port}" for name in NAMES}
 
@@ -181,9 +187,9 @@ def _parts(target: str) -> tuple[str, ...] | None:
 
 
 def read_inside(folder: Path, parts: tuple[str, ...]) -> bytes | None:
-    """Return the content of a file below `folder`, reached through folders alone; None if there is none.
+    """Return the content of a file below `folder`; None if there is no such file.
 
-    Every step is taken from the folder before, and none follows a link.
+    Each component is opened relative to its parent folder, and links are not followed.
     """
     opened = [os.open(folder, os.O_RDONLY | os.O_DIRECTORY)]
     try:

@@ -1,4 +1,4 @@
-"""`harness sign`: a run that does not contradict itself, stated and signed with the laboratory's key."""
+"""`harness sign`: a signature of the lab under a run with valid evidence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command("sign", epilog="Example: harness sign last --key lab.pem")
 @click.argument("run", type=click.Path(path_type=Path), shell_complete=_completion.runs)
-@click.option("--key", type=click.Path(path_type=Path), required=True, help="The laboratory's private Ed25519 key.")
+@click.option("--key", type=click.Path(path_type=Path), required=True, help="The lab's private Ed25519 key.")
 @as_json
 @pass_workspace
 def command(space: Workspace, /, as_json: bool, run: Path, key: Path) -> None:
@@ -30,9 +30,9 @@ def command(space: Workspace, /, as_json: bool, run: Path, key: Path) -> None:
 
 
 def sign(run: Path, key: Path, workspace: Workspace, console: Console) -> None:
-    """Sign a run; RequestError for what is no key, for an unfinished run, and for what does not stand.
+    """Sign a run; RequestError for an invalid key, an unfinished run or invalid evidence.
 
-    InfrastructureError where a claim that is needed cannot be checked here, such as sources that are not here.
+    InfrastructureError if a required claim cannot be checked here, for example because sources are missing.
     """
     from harness import report
     from harness.boards.keys import GUEST_KEYS, fingerprint, host_fingerprint
@@ -60,7 +60,7 @@ def _require_sound(path: Path, wanted: Wanted, console: Console) -> None:
     if evidence is None:
         raise RequestError(f"{path}: the run is not finished", how_to_finish(path))
     for found in verify(evidence, wanted, console.progress):
-        words = f"{path}: {found.name} {found.state}: {found.text}", "nobody should vouch for this: see harness verify"
+        words = f"{path}: {found.name} {found.state}: {found.text}", "this run cannot be signed: see harness verify"
         if found.state is ClaimState.WRONG:
             raise RequestError(*words)
         if found.needed and found.state is ClaimState.UNCHECKED:
@@ -68,7 +68,7 @@ def _require_sound(path: Path, wanted: Wanted, console: Console) -> None:
 
 
 def _stated(path: Path) -> Envelope:
-    """Return the envelope that is there, which states this run, for one more signature; or a new one."""
+    """Return the existing envelope of this run, to which a signature is added; or a new envelope."""
     from securesystemslib.dsse import Envelope
 
     from harness.runs.folder import ENVELOPE
@@ -79,7 +79,7 @@ def _stated(path: Path) -> Envelope:
     try:
         new = Envelope(statement((path / RUN).read_bytes()), PAYLOAD_TYPE, {})
     except MALFORMED as error:
-        raise RequestError(f"{path / RUN}: of no run that can be stated: {error!r}", "see harness verify") from error
+        raise RequestError(f"{path / RUN}: not a valid document of a run: {error!r}", "see harness verify") from error
     if not (path / ENVELOPE).exists():
         return new
     return parse((path / ENVELOPE).read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""`harness verify`: look at every claim of a run's evidence again, and tell which stand."""
+"""`harness verify`: a new check of every claim of a run's evidence."""
 
 from __future__ import annotations
 
@@ -24,20 +24,22 @@ if TYPE_CHECKING:
 
 STYLES = {"ok": "green", "not ok": "bold red", "not checked": "yellow"}
 EXIT_CODES = {True: EXIT_DONE, False: EXIT_DIFFERS, None: EXIT_INFRASTRUCTURE}
-WORDS = {True: "the evidence stands", False: "the evidence does NOT stand", None: "the evidence could not be checked"}
+WORDS = {True: "the evidence is valid", False: "the evidence is NOT valid", None: "the evidence could not be checked"}
 
 
 @click.command("verify", epilog="Example: harness verify last")
 @click.argument("run", type=click.Path(path_type=Path), shell_complete=_completion.runs)
-@click.option("--key", type=click.Path(path_type=Path), help="The laboratory's public key: the signature must be its.")
+@click.option(
+    "--key", type=click.Path(path_type=Path), help="The lab's public key, which must have made the signature."
+)
 @click.option(
     "--reference",
     type=click.Choice(["all", "chunk", "none"]),
     default="all",
     show_default=True,
-    help="Compute the reference again, over all vectors, or over one chunk at random.",
+    help="Compute the reference again for all vectors, or for one random chunk.",
 )
-@click.option("--rebuild/--no-rebuild", default=True, show_default=True, help="Build the bundle again and compare.")
+@click.option("--rebuild/--no-rebuild", default=True, show_default=True, help="Build the bundle again and compare it.")
 @as_json
 @pass_workspace
 def command(
@@ -84,7 +86,9 @@ def _unfinished(path: Path) -> Claim:
     from harness.runs.verification import Claim, ClaimState
     from harness.runs.verification.folder import how_to_finish
 
-    return Claim("finished", ClaimState.UNCHECKED, f"the run is not: there is no run.json; {how_to_finish(path)}")
+    return Claim(
+        "finished", ClaimState.UNCHECKED, f"the run is unfinished: there is no run.json; {how_to_finish(path)}"
+    )
 
 
 def _verdict(evidence: Evidence | None) -> str:

@@ -1,4 +1,4 @@
 """Many runs: matrix, scheduler, records, history.
 
-A night runs board by board; its records allow it to be resumed.
+A night is a set of runs on several boards.  Its records allow it to be resumed.
 """

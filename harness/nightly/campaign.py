@@ -1,4 +1,4 @@
-"""Carries out a night: the schedule says what begins, commands do it, all that has ended is kept at once."""
+"""Execution of a night: the schedule chooses jobs, commands run them, and each result is recorded immediately."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.core.errors import EXIT_REQUEST
 from harness.core.outcome import Ending, Outcome
 from harness.core.text import duration
 from harness.nightly import record, result_parser, schedule
-from harness.nightly.job_commands import Errand, Errands, finished_run
+from harness.nightly.job_commands import JobCommand, JobCommands, finished_run
 from harness.nightly.record import Attempt, Begun, Entry, Health, Night, Result
 from harness.nightly.result_parser import Said
 from harness.nightly.schedule import (
@@ -31,16 +31,16 @@ from harness.nightly.schedule import (
 from harness.runs.folder import differs_so_far
 
 INTERRUPTED = 3
-"""Number of times an entry is resumed after its night was interrupted; the entry may crash this machine."""
+"""Number of resumes of an entry after its night was interrupted; limited because the entry may crash this machine."""
 LOOK_S = 2.0
-"""Seconds between two looks at boards that other users have."""
+"""Seconds between two checks of boards that other users have."""
 
 Holder = Callable[[str], str]
-"""Returns who has a board, as seen from outside the night; empty if it is free."""
+"""Returns the holder of a board outside the night; empty if the board is free."""
 
 
 class Runner(Protocol):
-    """Starts commands and tells which has ended; `harness.nightly.process_pool` has the real one."""
+    """Interface to running commands; `harness.nightly.process_pool` implements it."""
 
     def now_s(self) -> float:
         """Return seconds since 1970."""
@@ -49,9 +49,9 @@ class Runner(Protocol):
         """Start `harness WORDS`."""
 
     def wait(self, timeout_s: float | None = None) -> tuple[str, Said, float] | None:
-        """Return the name of a command that has ended, what it said, and how many seconds it took; waits for it.
+        """Wait until a command ends; return its name, its result and its duration in seconds.
 
-        None if none has after `timeout_s`.
+        None if all commands still run after `timeout_s`.
         """
 
 
@@ -76,21 +76,21 @@ class Running:
     """A job whose command was started."""
 
     job: BoardJob
-    errand: Errand
+    command: JobCommand
     began_s: float
 
 
 @dataclass
 class Campaign:
-    """One night being carried out; `differed` are entries whose chunks showed a difference when it was interrupted.
+    """A running night; `differed` are entries whose chunks showed a difference when it was interrupted.
 
-    `holder` looks at a board on which no job of the night is.
+    `holder` is called for a board without a running job of the night.
     """
 
     folder: Path
     state: NightState
     runner: Runner
-    errands: Errands
+    commands: JobCommands
     watcher: Watcher
     holder: Holder
     running: dict[str, Running] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class Campaign:
     interrupted: dict[int, int] = field(default_factory=dict)
 
     def carry_out(self) -> None:
-        """Run jobs until nothing runs and nothing can start."""
+        """Run jobs until all have ended and no other can start."""
         while True:
             now_s = self.runner.now_s()
             self._look(now_s)
@@ -116,13 +116,13 @@ class Campaign:
                 self._end(*ended)
 
     def _look(self, now_s: float) -> None:
-        """Look which boards that the night could use are held by other users."""
+        """Update the boards that the night could use and other users hold."""
         seen = {board: who for board in sorted(schedule.free(self.state)) if (who := self.holder(board))}
         self.state = schedule.looked_at(self.state, seen, now_s)
 
     def go_on(self, entry: Entry, one: Begun) -> None:
         """Resume an entry that had started when the night was interrupted, unless its run was finished."""
-        folder, interrupted = self.errands.runs / one.run, one.interrupted + (one.began_s is not None)
+        folder, interrupted = self.commands.runs / one.run, one.interrupted + (one.began_s is not None)
         if differs_so_far(folder):
             self.differed.add(entry.number)
         self.interrupted[entry.number] = interrupted
@@ -132,14 +132,14 @@ class Campaign:
 
     def _start(self, job: BoardJob) -> None:
         left_s, tried = self.state.left_s(job.entry), self.state.tried(job.entry)
-        errand, now_s = self.errands.of(job, left_s, tried), self.runner.now_s()
-        log = self.folder / "logs" / (f"{job.entry.number:05}.log" if errand.run else f"{job.board}.log")
+        command, now_s = self.commands.of(job, left_s, tried), self.runner.now_s()
+        log = self.folder / "logs" / (f"{job.entry.number:05}.log" if command.run else f"{job.board}.log")
         self.state = start(self.state, job)
-        self.running[job.board] = Running(job, errand, now_s)
-        if errand.run:
-            self.runs[job.entry.number] = errand.run
+        self.running[job.board] = Running(job, command, now_s)
+        if command.run:
+            self.runs[job.entry.number] = command.run
             self._record_start(job.entry, now_s)
-        self.runner.start(job.board, errand.words, log, errand.limit_s)
+        self.runner.start(job.board, command.words, log, command.limit_s)
         self.watcher.job_started(job, log, now_s)
 
     def _record_start(self, entry: Entry, began_s: float | None) -> None:
@@ -159,7 +159,7 @@ class Campaign:
         job = running.job
         self.state = schedule.stood_back(self.state, job, busy, self.runner.now_s())
         if job.kind is JobKind.ATTEMPT:
-            self.errands.forget(job.entry, running.errand)
+            self.commands.forget(job.entry, running.command)
             self._record_start(job.entry, None)
 
     def _end_attempt(self, running: Running, said: Said, took_s: float) -> str:
@@ -173,15 +173,15 @@ class Campaign:
 
     def _ending(self, running: Running, said: Said) -> Ending:
         """Return the result of an attempt; a finished run keeps its verdict even if its command failed afterwards."""
-        folder = self.errands.runs / running.errand.run
+        folder = self.commands.runs / running.command.run
         limit, seen = duration(running.job.entry.limit_s), differs_so_far(folder) is True
-        ending = result_parser.attempt(said, limit, differs_so_far=seen, resumes=running.errand.resumes)
+        ending = result_parser.attempt(said, limit, differs_so_far=seen, resumes=running.command.resumes)
         return result_parser.settled(ending, finished_run(folder))
 
     def _restarts(self, running: Running, said: Said, ending: Ending) -> bool:
         """Return whether a run without a difference could not be resumed because its sources have changed."""
-        refused = running.errand.resumes and said.code == EXIT_REQUEST and not ending.outcome.final
-        return refused and differs_so_far(self.errands.runs / running.errand.run) is False
+        refused = running.command.resumes and said.code == EXIT_REQUEST and not ending.outcome.final
+        return refused and differs_so_far(self.commands.runs / running.command.run) is False
 
     def _end_cure(self, running: Running, said: Said, took_s: float) -> str:
         job = running.job
@@ -190,10 +190,10 @@ class Campaign:
         now = self.state.standing(job.board)
         if now.due is JobKind.ATTEMPT or now.quarantined:
             record.keep_health(self.folder, Health(job.board, running.began_s + took_s, now.quarantined))
-        return f"quarantined: {now.quarantined}" if now.quarantined else found.sick or "well"
+        return f"quarantined: {now.quarantined}" if now.quarantined else found.sick or "healthy"
 
     def _settle(self, now_s: float) -> None:
-        """Keep what has ended since; an interrupted run that showed a difference differs, whatever came of it later."""
+        """Record new results; an interrupted run that showed a difference differs, even if a later attempt does not."""
         self.state = closed(self.state, now_s)
         for entry in self.state.order:
             if entry.number in self.state.results and entry.number not in self.kept:
@@ -207,22 +207,22 @@ class Campaign:
     def _evidence(self, entry: Entry) -> str:
         """Return the entry's run folder, if there is one."""
         run = self.runs.get(entry.number, "")
-        return run if run and (self.errands.runs / run).is_dir() else ""
+        return run if run and (self.commands.runs / run).is_dir() else ""
 
 
 def resumed(
-    night: Night, rules: Rules, errands: Errands, runner: Runner, watcher: Watcher, holder: Holder | None = None
+    night: Night, rules: Rules, commands: JobCommands, runner: Runner, watcher: Watcher, holder: Holder | None = None
 ) -> Campaign:
-    """Return the campaign of a night, begun or not: what has ended stays, what was killed is gone on with.
+    """Return the campaign of a night: finished entries are kept, killed entries are resumed.
 
-    The attempt that was killed does not count: the board did not fail.  Where its run was finished, it is taken over.
+    A killed attempt does not count, because the board did not fail.  If its run was finished, its result is used.
     """
-    order = fair(night.entries, errands.past.finished_s(runner.now_s()))
+    order = fair(night.entries, commands.past.finished_s(runner.now_s()))
     ended = {number: one.ending for number, one in night.results.items()}
     attempts = {number: one.attempts for number, one in night.begun.items()}
     attempts |= {number: one.attempts for number, one in night.results.items()}
     state = NightState(rules, order, attempts, ended)
-    campaign = Campaign(night.folder, state, runner, errands, watcher, holder or _nobody)
+    campaign = Campaign(night.folder, state, runner, commands, watcher, holder or _no_holder)
     campaign.kept |= ended.keys()
     campaign.runs |= {number: one.run for number, one in night.begun.items()}
     for entry in order:
@@ -231,12 +231,12 @@ def resumed(
     return campaign
 
 
-def _nobody(_board: str) -> str:
+def _no_holder(_board: str) -> str:
     return ""
 
 
 def _finished(folder: Path, one: Begun) -> Attempt | None:
-    """Return the attempt that was running when its night stopped, if its run came to an end."""
+    """Return the attempt that was running when its night stopped, if its run was finished."""
     run = finished_run(folder)
     if run is None or one.began_s is None:
         return None
@@ -246,8 +246,8 @@ def _finished(folder: Path, one: Begun) -> Attempt | None:
 
 def _given_up(one: Begun, interrupted: int) -> Attempt:
     """Return the attempt that was killed, as the last one."""
-    began_s, times = one.began_s or 0.0, f"{interrupted} times the night was interrupted while it ran"
-    return Attempt(began_s, began_s, Ending(Outcome.INCONCLUSIVE, f"{times}: does it take this machine down?", "tool"))
+    began_s, times = one.began_s or 0.0, f"{interrupted} interruptions of the night during this entry"
+    return Attempt(began_s, began_s, Ending(Outcome.INCONCLUSIVE, f"{times}: it may crash this machine", "tool"))
 
 
 def abandoned(night: Night, runs: Path) -> Iterator[Result]:
@@ -257,5 +257,5 @@ def abandoned(night: Night, runs: Path) -> Iterator[Result]:
         if attempt:
             yield Result(one.number, attempt.ending, (*one.attempts, attempt), one.run)
         elif differs_so_far(runs / one.run):
-            stopped = Ending(Outcome.INCONCLUSIVE, "its night was interrupted, and not gone on with", "tool")
+            stopped = Ending(Outcome.INCONCLUSIVE, "its night was interrupted and not resumed", "tool")
             yield Result(one.number, result_parser.with_seen(stopped, differed=True), one.attempts, one.run)

@@ -23,18 +23,18 @@ MEASURED = ("samples", "scope", "count", "load", "warmup", "duration")
 
 
 class Checks:
-    """Checks against these boards and models: plans are made as they will be, nothing is built."""
+    """Checks against these boards and models; plans are made, but nothing is built."""
 
     def __init__(self, laboratory: Laboratory, workspace: Workspace) -> None:
         self.board = laboratory.board
         self._model = cache(workspace.model)
 
     def model(self, name: str) -> Network:
-        """Return the model of that name, read once."""
+        """Return the model of that name; each model is read once."""
         return self._model(name)
 
     def entry(self, entry: Entry, given: Mapping[str, Any]) -> None:
-        """Raise RequestError if the entry could never run; `given` are its options."""
+        """Raise RequestError if the entry is invalid; `given` are its options."""
         board = self.board(entry.board)
         made = plan.make(
             self.model(entry.model),
@@ -56,10 +56,10 @@ class Checks:
 
 
 def comparer(laboratory: Laboratory, workspace: Workspace, commands: Mapping[Action, Taken]) -> Comparable:
-    """Return a function that tells whether `harness measure --against` would accept a former measurement."""
+    """Return a function that checks whether `harness measure --against` accepts a former measurement."""
 
     def comparable(entry: Entry, former: Path) -> bool:
-        from harness.runs.measurement import base  # with SciPy, which takes most of a second
+        from harness.runs.measurement import base  # imports SciPy, which is slow
 
         given, board = commands["measure"].read(command_line(entry)), laboratory.board(entry.board)
         try:
@@ -83,7 +83,7 @@ def _check_vectors(vectors: str, cover: float | None) -> None:
         if int(vectors) == 0:
             raise RequestError("vectors: 0: nothing would be compared", "give a number of vectors or a .npy file")
     elif cover is not None:
-        raise RequestError("cover searches for vectors of its own, and vectors names a file", "give a number")
+        raise RequestError("cover searches for vectors, but vectors names a file", "give a number")
     elif not _is_file(vectors):
         raise RequestError(f"vectors: there is no file {vectors[:200]}", "give a number of vectors or a .npy file")
 
@@ -91,12 +91,12 @@ def _check_vectors(vectors: str, cover: float | None) -> None:
 def _is_file(name: str) -> bool:
     try:
         return Path(name).is_file()
-    except OSError:  # no name that a file could have
+    except OSError:  # not a valid file name
         return False
 
 
 def _check_measured(entry: Entry, given: Mapping[str, Any]) -> None:
     if given["block"] not in {None, 1}:
-        raise RequestError("block: what is measured is one vector an execution", "leave it out")
+        raise RequestError("block: a measurement executes one vector at a time", "omit it")
     if entry.against and given["count"] == "cycles":
-        raise RequestError("against compares times and instructions, not cycles", "leave count out")
+        raise RequestError("against compares times and instructions, not cycles", "omit count")

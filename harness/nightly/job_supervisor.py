@@ -1,11 +1,11 @@
-"""Keeps one command of a night: ends it at its limit, and when the night ends, however that ends.
+"""A supervisor of one command of a night, which ends the command at its time limit or at the end of the night.
 
-`python -I -S job_supervisor.py PARENT LIMIT_S GRACE_S COMMAND...` starts COMMAND in a process group of its own.  When
-LIMIT_S have passed, at SIGTERM, or when the process PARENT dies, COMMAND is interrupted as by Ctrl-C, which lets it
-restore its board; GRACE_S later its group is killed.  COMMAND dies with the leash.
+`python -I -S job_supervisor.py PARENT LIMIT_S GRACE_S COMMAND...` starts COMMAND in its own process group.  After
+LIMIT_S, at SIGTERM, or when the process PARENT dies, COMMAND is interrupted as by Ctrl-C, so that it
+restores its board; GRACE_S later its group is killed.  If the supervisor dies, COMMAND is killed too.
 
-Exit code: that of COMMAND, a signal as 128 and its number; 124 where the limit ended it, 130 where PARENT did.
-It imports nothing of harness, so that it starts in a moment.
+Exit code: that of COMMAND, a signal as 128 and its number; 124 after the time limit, 130 after the end of PARENT.
+This module does not import harness, so that it starts quickly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ AWAITED = {*STOPPING, signal.SIGCHLD}
 
 
 def hold(parent: int, limit_s: float, grace_s: float, command: list[str]) -> int:
-    """Run the command to its end, or to that of its limit or of its parent; gives the exit code."""
+    """Run the command until it, its time limit or its parent ends; return the exit code."""
     signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)
     _die_with(parent, signal.SIGTERM)
     child = _start(command)
@@ -39,25 +39,25 @@ def hold(parent: int, limit_s: float, grace_s: float, command: list[str]) -> int
 
 
 def _die_with(parent: int, number: signal.Signals) -> None:
-    """Get that signal when the parent dies; at once if it is dead already."""
+    """Request that signal for the death of the parent; send it immediately if the parent is already dead."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
         os.kill(os.getpid(), number)
 
 
 def _start(command: list[str]) -> subprocess.Popen[bytes]:
-    leash = os.getpid()
+    supervisor = os.getpid()
 
     def prepare() -> None:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a job in a shell's background ignores it
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a background job of a shell ignores it
         signal.pthread_sigmask(signal.SIG_UNBLOCK, AWAITED)
-        _die_with(leash, signal.SIGKILL)
+        _die_with(supervisor, signal.SIGKILL)
 
     return subprocess.Popen(command, process_group=0, preexec_fn=prepare)  # noqa: PLW1509 - one thread
 
 
 def _wait(child: subprocess.Popen[bytes], limit_s: float) -> int | None:
-    """Return the exit code of the ended child; STOPPED where it is to be ended; None after that time."""
+    """Return the exit code of the ended child; STOPPED if it must be ended; None after that time."""
     end_s = time.monotonic() + limit_s
     while child.poll() is None:
         arrived = signal.sigtimedwait(AWAITED, max(0.0, end_s - time.monotonic()))

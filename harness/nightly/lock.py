@@ -1,4 +1,4 @@
-"""One night at a time of one folder of runs."""
+"""A lock that allows one night at a time in a folder of runs."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ POLL_S = 0.1
 
 @contextmanager
 def alone(runs: Path, notify: Callable[[str], None]) -> Iterator[int]:
-    """Hold the nights of this folder; ToolError with words if another process does.
+    """Lock the nights of this folder; ToolError with the holder if another process has the lock.
 
-    Gives a descriptor for the commands of the night to inherit.  What a killed night has left is waited for: its
-    commands restore their boards, within their grace.
+    Yield a descriptor that the commands of the night inherit.  Wait until the commands of a killed night have restored
+    their boards.
     """
     folder = runs / NIGHTS
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("a+") as mine, (folder / "commands.lock").open("a") as commands:
         if not try_exclusive(mine):
             raise ToolError(
-                f"a night goes on here already: {_holder(mine)}", "wait for its end, or look at it: harness serve"
+                f"another night is running here: {_holder(mine)}", "wait for its end, or watch it with: harness serve"
             )
         mine.truncate(0)
         mine.write(json.dumps({"pid": os.getpid(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}))

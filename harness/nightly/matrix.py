@@ -1,4 +1,4 @@
-"""`nightly.yaml` -> the entries of a night.  Every mistake is named with file, line and the valid choices."""
+"""The parser of `nightly.yaml`, which reports every error with file, line and the valid choices."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ POSSIBLE: Mapping[Action, tuple[Outcome, ...]] = {
     "prove": (Outcome.IDENTICAL, Outcome.DIFFERS),
     "measure": (Outcome.MEASURED, Outcome.DIFFERS, Outcome.VARIES, Outcome.REGRESSED),
 }
-"""Outcomes that can be expected of an action; the first is the default."""
+"""Possible values of `expect` for each action; the first is the default."""
 
 
 @dataclass(frozen=True)
 class Taken:
-    """Options of a command: their names, the negative forms of flags, and the parser of its words.
+    """The options of a command: their names, the negative forms of flags, and the parser of its command line.
 
-    `read` gives every option's value; it raises RequestError for words that the command would refuse.
+    `read` returns the value of every option; it raises RequestError for words that the command rejects.
     """
 
     options: frozenset[str]
@@ -47,7 +47,7 @@ class Taken:
 class Wanted:
     """Parsed file: its entries and the settings of the night.
 
-    `until` is the time of day, HH:MM, after which nothing begins; `sha256` that of the file.
+    `until` is the time of day, HH:MM, after which no entry starts; `sha256` is that of the file.
     """
 
     file: Path
@@ -60,7 +60,7 @@ class Wanted:
 
 
 class Checker(Protocol):
-    """Refuses, by a RequestError, what could never be carried out."""
+    """Checks of entries; RequestError for an entry that can never run."""
 
     def board(self, name: str, /) -> object:
         """Return a board."""
@@ -93,7 +93,8 @@ def _content(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise RequestError(
-            f"{path}: there is no such file", "copy nightly.yaml of the repository, or name one: harness nightly FILE"
+            f"{path}: there is no such file",
+            "copy nightly.yaml of the repository, or name a file: harness nightly FILE",
         ) from None
     except OSError as error:
         said = f"{path}: cannot be read: {error.strerror}"
@@ -163,7 +164,7 @@ class _Source:
 
 
 def _explain(error: ValidationError, path: Path, lines: Mapping[tuple[str, ...], int]) -> RequestError:
-    """Describe one error with file, line and key; an unknown key comes first: it often is a misspelt missing one."""
+    """Describe one error with file, line and key; unknown keys first, because they are often misspelt missing keys."""
     finding = min(error.errors(), key=lambda finding: finding["type"] != "extra_forbidden")
     keys = [str(part) for part in finding["loc"]]
     place, key = _Source(path, lines).place(*keys), ".".join(keys)
@@ -182,7 +183,7 @@ def _choices(name: str, known: Iterable[str]) -> str:
 
 
 def _entries(asked: _File, source: _Source, commands: Mapping[Action, Taken], checker: Checker) -> Iterator[Entry]:
-    """Yield all cells of all matrices in the order of the file, each checked."""
+    """Check and yield all cells of all matrices in the order of the file."""
     first: dict[str, str] = {}
     for index, matrix in enumerate(asked.matrices):
         place, taken = source.place("matrices", index), commands[matrix.action]
@@ -192,9 +193,7 @@ def _entries(asked: _File, source: _Source, commands: Mapping[Action, Taken], ch
             with _placed(f"{place}: {entry.key}"):
                 checker.entry(entry, taken.read(command_line(entry)))
             if entry.key in first:
-                raise RequestError(
-                    f"{place}: {entry.key!r} is there already, by {first[entry.key]}", "keep one of them"
-                )
+                raise RequestError(f"{place}: {entry.key!r} is a duplicate of {first[entry.key]}", "keep one of them")
             first[entry.key] = place
             yield entry
 
@@ -224,7 +223,7 @@ def _cells(matrix: _Matrix, words: tuple[str, ...], number: int) -> Iterator[Ent
 
 
 def _words(matrix: _Matrix, taken: Taken, source: _Source, index: int) -> tuple[str, ...]:
-    """Return the options of the matrix as words of a command line; RequestError for what the action does not take."""
+    """Return the options of the matrix as words of a command line; RequestError for unsupported options."""
     possible = POSSIBLE[matrix.action]
     if matrix.expect is not None and matrix.expect not in possible:
         raise RequestError(
@@ -233,12 +232,13 @@ def _words(matrix: _Matrix, taken: Taken, source: _Source, index: int) -> tuple[
         )
     if matrix.expect is Outcome.REGRESSED and not matrix.against:
         raise RequestError(
-            f"{source.place('matrices', index, 'expect')}: nothing is slower than nothing", "give against: 1 or more"
+            f"{source.place('matrices', index, 'expect')}: regressed needs a base to compare with",
+            "set against: 1 or more",
         )
     if matrix.against and matrix.action != "measure":
         raise RequestError(
-            f"{source.place('matrices', index, 'against')}: {matrix.action} compares with no former one",
-            "leave it out, or take action: measure",
+            f"{source.place('matrices', index, 'against')}: {matrix.action} has no former run to compare with",
+            "omit it, or use action: measure",
         )
     words: list[str] = []
     for key, value in (matrix.model_extra or {}).items():

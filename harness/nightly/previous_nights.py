@@ -1,4 +1,4 @@
-"""Results of former nights that the next one needs: order of entries, comparable runs, unfinished nights."""
+"""Results of former nights for the next one: order of entries, comparable runs, unfinished nights."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from harness.nightly.record import Entry, Night, Result
 NIGHTS = 60
 """Number of former nights that are read, the latest."""
 KEPT_S = 24 * 3600.0
-"""A night that stopped longer ago is not gone on with: boards, sources and the day are others."""
+"""Age in seconds above which a stopped night is not resumed, because boards and sources may have changed."""
 
 
 @dataclass(frozen=True)
 class Past:
-    """Former nights, the latest last."""
+    """The former nights, the latest last."""
 
     nights: Sequence[Night]
 
     @classmethod
     def read(cls, runs: Path) -> Past:
-        """Return the latest nights of that folder; other folders and other versions are left out."""
+        """Return the latest nights of that folder, without unreadable folders and other versions."""
         return cls(tuple(_readable(record.folders(runs)[-NIGHTS:])))
 
     def finished_s(self, now_s: float) -> dict[str, float]:
-        """Return when an entry of each key was last tried; times after `now_s`, from a wrong clock, are left out."""
+        """Return the last time at which each key was tried; ignore times after `now_s`, from a wrong clock."""
         found: dict[str, float] = {}
         for entry, result in self._results():
             if result.attempts and result.attempts[-1].ended_s <= now_s:

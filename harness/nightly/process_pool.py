@@ -1,4 +1,4 @@
-"""The commands of a night as processes, each on a leash."""
+"""The commands of a night as processes, each with a supervisor."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from harness.nightly.job_commands import QUEUE_S
 from harness.nightly.result_parser import Said
 
 GRACE_S = 60.0
-"""Seconds for an interrupted command to restore its board."""
+"""Time in seconds that an interrupted command has to restore its board."""
 HEADER = "==="
-"""Begins the line of a log that tells which command follows."""
+"""Prefix of a log line that names the next command."""
 TAIL = 4096  # bytes
 LINES, SHOWN = 3, 300
 
 
 @dataclass(frozen=True)
 class Child:
-    """A running command: its leash, its standard output, where in the log its own words begin."""
+    """A running command: its supervisor, its standard output, and the offset of its output in the log."""
 
     process: subprocess.Popen[bytes]
     out: IO[bytes]
@@ -50,9 +50,9 @@ class Child:
 
 @dataclass
 class Children:
-    """Starts commands and tells which has ended; `harness` are the words before a command's own.
+    """A pool of running commands; `harness` is the beginning of each command line.
 
-    `lock` is a descriptor that every leash inherits: it tells the next night that something still runs.
+    `lock` is a descriptor that every supervisor inherits, so that the next night waits until all commands have ended.
     """
 
     harness: Sequence[str]
@@ -73,7 +73,7 @@ class Children:
             since = err.tell()
             err.flush()
             process = subprocess.Popen(
-                [*self._leash(limit_s), *self.harness, *words],
+                [*self._supervisor(limit_s), *self.harness, *words],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -84,13 +84,13 @@ class Children:
         self.running[name] = Child(process, out, log, since, time.monotonic())
         self.selector.register(os.pidfd_open(process.pid), selectors.EVENT_READ, name)
 
-    def _leash(self, limit_s: float) -> list[str]:
+    def _supervisor(self, limit_s: float) -> list[str]:
         return [sys.executable, "-I", "-S", job_supervisor.__file__, str(os.getpid()), str(limit_s), str(self.grace_s)]
 
     def wait(self, timeout_s: float | None = None) -> tuple[str, Said, float] | None:
-        """Return the name of a command that has ended, what it said, and how many seconds it took; waits for it.
+        """Wait until a command ends; return its name, its result and its duration in seconds.
 
-        None if none has after `timeout_s`.
+        None if all commands still run after `timeout_s`.
         """
         for key, _ in self.selector.select(timeout_s):
             self.selector.unregister(key.fd)
@@ -100,7 +100,7 @@ class Children:
         return None
 
     def stop(self) -> None:
-        """Interrupt all and wait until they have restored their boards, or were killed."""
+        """Interrupt all commands, and wait until they have restored their boards or were killed."""
         for child in self.running.values():
             child.process.send_signal(signal.SIGTERM)
         while self.running:
@@ -108,7 +108,7 @@ class Children:
 
 
 def last_lines(log: Path, since: int = 0) -> tuple[str, ...]:
-    """Return the last lines of a log that say something, from the byte `since` on, fit for a terminal."""
+    """Return the last non-empty lines of a log after byte `since`, without control characters."""
     with log.open("rb") as file:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(since, end - TAIL))

@@ -1,4 +1,4 @@
-"""A night while it runs: one line a board on a terminal, a line an event elsewhere."""
+"""The progress of a running night: a line per board on a terminal, otherwise a line per event."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ DOING = {JobKind.CHECK: "health check", JobKind.CYCLE: "power cycle"}
 
 @dataclass
 class Watch:
-    """Progress of a night; `busy` has each board's activity, its start in seconds since 1970, and its log.
+    """The progress of a night; `busy` has each board's activity, its start in seconds since 1970, and its log.
 
-    `taken` maps other boards to their holders now, `announced` the boards to the holders that were shown last.
+    `taken` maps other boards to their current holders, `announced` maps boards to the holders shown last.
     """
 
     console: Console
@@ -46,9 +46,9 @@ class Watch:
                 self.console.note(clean(f"{job.board}: {what} begins"))
 
     def job_ended(self, job: BoardJob, message: str) -> None:
-        """Note the end of a job; a result is shown with its entry, a job that did nothing with the awaited boards."""
+        """Note the end of a job; show only failed checks and cycles, because other results are shown elsewhere."""
         self.busy = {board: doing for board, doing in self.busy.items() if board != job.board}
-        if job.kind is not JobKind.ATTEMPT and message not in {"", "well"}:
+        if job.kind is not JobKind.ATTEMPT and message not in {"", "healthy"}:
             self.console.note(clean(f"{job.board}: {DOING[job.kind]}: {message}"))
 
     def concluded(self, entry: Entry, result: Result) -> None:
@@ -68,7 +68,7 @@ class Watch:
         self.taken = taken
 
     def table(self) -> Table:
-        """Return a line for each board that is busy or that another user has, and the progress of the night."""
+        """Return a line per board in use, by the night or by another user, and the progress of the night."""
         table = Table.grid(padding=(0, 2))
         for board, (what, began_s, log) in sorted(self.busy.items()):
             _add_row(table, board, clean(what), duration(max(0.0, round(time.time() - began_s))), _said(log))
@@ -83,14 +83,14 @@ def _add_row(table: Table, *cells: str) -> None:
 
 
 def _said(log: Path) -> str:
-    """Return the last line of a command; none if it has said nothing yet."""
+    """Return the last line of output of a command; an empty text if there is none."""
     last = "".join(last_lines(log)[-1:])
     return "" if last.startswith(HEADER) else last
 
 
 @contextmanager
 def watch(console: Console, total: int, ended: int) -> Iterator[Watch]:
-    """Show the progress of `total` entries, of which `ended` have ended."""
+    """Show the progress of `total` entries, of which `ended` are finished."""
     watcher = Watch(console, total, ended)
     if not console.err.is_terminal:
         yield watcher

@@ -1,15 +1,15 @@
-"""Record of a night, so that it can be resumed after a crash and observed while it runs.
+"""The record of a night, which allows it to be resumed after a crash and watched while it runs.
 
 runs/nights/<time>/
-    night.json            written first: the entries in the order of the file, and where they come from
-    boards/<board>.json   what the board's health check said, and whether it was quarantined
-    begun/00007.json      the attempts of an entry until now, and since when one is running
-    entries/00007.json    one ended entry, written at its end: it is not begun again
-    logs/00007.log        what its commands said meanwhile
-    junit.xml             the same for continuous integration
-    ended.json            written last: a night without it has not ended
+    night.json            written first: the entries in the order of the file, and the file
+    boards/<board>.json   the result of the board's health check, and its quarantine
+    begun/00007.json      the attempts of an entry, and the start of a running one
+    entries/00007.json    the result of an ended entry, which is not started again
+    logs/00007.log        the output of its commands
+    junit.xml             the results for continuous integration
+    ended.json            written last; a night without it is unfinished
 
-The evidence of an entry is a run folder like any other: runs/<time>-<number>_<board>_<model>.
+The evidence of an entry is an ordinary run folder: runs/<time>-<number>_<board>_<model>.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from harness.core.outcome import Ending, Outcome
 from harness.core.safe_io import read_document
 
 NIGHTS = "nights"
-LATEST_S = 1e11  # of the year 5138
+LATEST_S = 1e11  # a time in the year 5138
 
 Action = Literal["run", "prove", "measure"]
 Time = Annotated[float, Field(ge=0, lt=LATEST_S)]
-"""Seconds, or seconds since 1970."""
+"""A duration in seconds, or a time in seconds since 1970."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One cell of the matrix; `items` are targets with commas between them, empty for those of the profile.
+    """One cell of the matrix; `items` are comma-separated targets, empty for those of the profile.
 
-    `options` are the other words of its command line, `limit_s` is for all its attempts together.  A measurement is
-    compared with the `against` last ones of the same key.
+    `options` are the other words of its command line, `limit_s` is the limit of all its attempts together.  A
+    measurement is compared with the last `against` measurements of the same key.
     """
 
     number: int
@@ -57,7 +57,7 @@ class Entry:
 
     @property
     def key(self) -> str:
-        """Return its name, the same in every night."""
+        """Return the name of the entry, which is the same in every night."""
         return " ".join(filter(None, (self.action, self.board, self.model, self.items, *self.options)))
 
 
@@ -81,16 +81,15 @@ class Result:
 
     @property
     def retries(self) -> int:
-        """Return attempts after the first: only those of failed infrastructure are tried again."""
+        """Return the attempts after the first; only failures of infrastructure are retried."""
         return max(0, len(self.attempts) - 1)
 
 
 @dataclass(frozen=True)
 class Begun:
-    """An entry that was begun; `began_s` is when its running attempt was, None between two attempts.
+    """A started entry; `began_s` is the start of its running attempt, None between two attempts.
 
-    Of a night that was killed, the attempt that seems to run is the one that was killed; `interrupted` counts those
-    before it.
+    In the record of a killed night, the running attempt is the killed one; `interrupted` counts earlier ones.
     """
 
     number: int
@@ -102,7 +101,7 @@ class Begun:
 
 @dataclass(frozen=True)
 class Health:
-    """Result of a board's health check; `quarantined` is why the board is out of use, empty if it is not."""
+    """Result of a board's health check; `quarantined` is the reason of its quarantine, empty if there is none."""
 
     board: str
     checked_s: Time
@@ -110,7 +109,7 @@ class Health:
 
 
 class NightDocument(Document):
-    """The content of `night.json`; `sha256` is that of the file that the entries come from."""
+    """The content of `night.json`; `sha256` is that of the file with the entries."""
 
     began_s: Time
     file: str
@@ -126,7 +125,7 @@ class EndedDocument(Document):
 
 @dataclass(frozen=True)
 class Night:
-    """State of a night, ended or not; `begun` are entries without a result."""
+    """The state of a night; `begun` are started entries without a result."""
 
     folder: Path
     began_s: float
@@ -140,17 +139,17 @@ class Night:
 
     @property
     def name(self) -> str:
-        """Return the folder's name: when it began, in UTC."""
+        """Return the name of the folder, the start of the night in UTC."""
         return self.folder.name
 
     def ending(self, entry: Entry) -> Ending:
-        """Return the result of an entry; of one that has not ended: not run, or why it was to be tried again."""
+        """Return the result of an entry; for an unfinished entry not run, or the reason of its next attempt."""
         result, begun = self.results.get(entry.number), self.begun.get(entry.number)
         if result:
             return result.ending
         if self.ended_s is not None and begun and begun.attempts:
             return begun.attempts[-1].ending
-        return Ending(Outcome.NOT_RUN, "not yet" if self.ended_s is None else "the night ended before it")
+        return Ending(Outcome.NOT_RUN, "not yet" if self.ended_s is None else "the night ended before its turn")
 
     def surprises(self) -> list[Entry]:
         """Return the entries that did not end as expected."""
@@ -158,7 +157,7 @@ class Night:
 
 
 def create(folder: Path, began_s: float, file: str, sha256: str, entries: tuple[Entry, ...]) -> Night:
-    """Return a new night, kept in `folder`; `sha256` is that of the file that the entries come from."""
+    """Return a new night, recorded in `folder`; `sha256` is that of the file with the entries."""
     for part in ("boards", "begun", "entries", "logs"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     write_json(folder / "night.json", NightDocument(began_s=began_s, file=file, sha256=sha256, entries=entries))
@@ -166,7 +165,7 @@ def create(folder: Path, began_s: float, file: str, sha256: str, entries: tuple[
 
 
 def keep_begun(folder: Path, begun: Begun) -> None:
-    """Record that an attempt of an entry starts, or has ended without being the last."""
+    """Record the start of an attempt of an entry, or the end of an attempt that is not the last."""
     write_json(folder / "begun" / f"{begun.number:05}.json", asdict(begun))
 
 
@@ -186,7 +185,7 @@ def end(folder: Path, ended_s: float) -> None:
 
 
 def read(folder: Path) -> Night:
-    """Read the night of a folder; RequestError if there is none, or if another version wrote it."""
+    """Read the night of a folder; RequestError if it is missing or of another version."""
     try:
         document = NightDocument.read(folder / "night.json")
         results = {one.number: one for one in _every(Result, folder / "entries")}
@@ -204,11 +203,11 @@ def read(folder: Path) -> Night:
             {number: one for number, one in begun.items() if number not in results},
         )
     except (OSError, ValueError, RequestError) as error:
-        raise RequestError(f"{folder}: this is no night, or one of another version: {error}") from error
+        raise RequestError(f"{folder}: not a night, or a night of another version: {error}") from error
 
 
 def _every(kind: type[T], folder: Path) -> list[T]:
-    """Return what the files of a folder contain, in the order of their names."""
+    """Return the contents of the files of a folder in the order of their names."""
     files, form = (json.dumps(read_document(path)) for path in sorted(folder.glob("*.json"))), TypeAdapter(kind)
     return [form.validate_json(file, strict=True, extra="forbid") for file in files]
 

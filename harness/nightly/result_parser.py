@@ -1,4 +1,4 @@
-"""Map a finished job's exit code and output to an outcome; no I/O."""
+"""The mapping of a finished job's exit code and output to an outcome, without I/O."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.nightly.schedule import Cured
 
 @dataclass(frozen=True)
 class Said:
-    """An ended command: its exit code, its standard output, the last lines of its standard error."""
+    """A finished command: its exit code, its standard output, the last lines of its standard error."""
 
     code: int
     out: str
@@ -23,7 +23,7 @@ class Said:
 
     @property
     def document(self) -> Mapping[str, Any] | None:
-        """Return the one JSON document on standard output; None if that is something else."""
+        """Return the JSON document on standard output; None if the output is not one JSON document."""
         try:
             document = json.loads(self.out)
         except (ValueError, RecursionError):
@@ -32,14 +32,14 @@ class Said:
 
     @property
     def words(self) -> str:
-        """Return its last lines, in one."""
+        """Return the last lines, joined to one line."""
         return " / ".join(self.last) or "nothing"
 
 
 def attempt(said: Said, limit: str, *, differs_so_far: bool, resumes: bool = False) -> Ending:
     """Return the result of an attempt that `resumes` a run or starts one; `differs_so_far` is from its chunks.
 
-    A wrong activation that was seen is never lost, whatever stopped the run afterwards.
+    An observed wrong activation is never lost, even if the run stops afterwards.
     """
     document = said.document or {}
     ending = _ending(said, document, limit, resumes=resumes)
@@ -49,41 +49,43 @@ def attempt(said: Said, limit: str, *, differs_so_far: bool, resumes: bool = Fal
 
 
 def with_seen(ending: Ending, *, differed: bool) -> Ending:
-    """Return the result of an entry of which a chunk `differed`; a repeated chunk that is right now changes nothing."""
+    """Return the result of an entry with a chunk that `differed`; a correct repetition does not change the result."""
     if not differed or ending.outcome is Outcome.DIFFERS:
         return ending
-    then = f"done again it was {ending}" if ending.outcome.final else "then the run stopped"
+    then = f"the repetition was {ending}" if ending.outcome.final else "then the run stopped"
     return Ending(Outcome.DIFFERS, f"activations differ so far; {then}: {ending.reason}")
 
 
 def settled(ending: Ending, run: Mapping[str, Any] | None) -> Ending:
-    """Return the end of an attempt with the `run.json` of its folder, None if there is none.
+    """Return the result of an attempt; `run` is the `run.json` of its folder, None if there is none.
 
-    That has the verdict of a command that was killed after it; what a command calls good without it is not.
+    `run.json` has the verdict of a command that was killed afterwards.  A good verdict without it is not accepted.
     """
     if run and not ending.outcome.final:
         return finished(run)
     if ending.outcome.good and (run or {}).get("verdict") != ending.outcome:
-        return _inconclusive("tool", f"harness said {ending.outcome}, but its run.json does not")
+        return _inconclusive("tool", f"harness reported {ending.outcome}, but its run.json does not")
     return ending
 
 
 def _ending(said: Said, document: Mapping[str, Any], limit: str, *, resumes: bool) -> Ending:
     if said.code == TIMED_OUT:
-        return _inconclusive("board", f"not ended within its limit of {limit}, last said: {said.words}")
+        return _inconclusive("board", f"not finished within its limit of {limit}, last output: {said.words}")
     if said.code == EXIT_REQUEST:
         refused = f"{document.get('error', said.words)}; {document.get('hint', '')}".removesuffix("; ")
-        what = "what was begun cannot be gone on with" if resumes else "THE REQUEST IS WRONG, nothing was run"
+        what = "the unfinished run cannot be resumed" if resumes else "THE REQUEST IS INVALID, nothing was run"
         return _inconclusive("tool", f"{what}: {refused}")
     verdict = str(document.get("verdict", ""))
     if verdict not in {*Outcome} or Outcome(verdict).exit_code != said.code:
-        what = f"said {verdict} and ended with exit code {said.code}" if verdict else f"ended with {_code(said.code)}"
-        return _inconclusive("tool", f"harness {what}, last said: {said.words}")
+        what = (
+            f"reported {verdict} and ended with exit code {said.code}" if verdict else f"ended with {_code(said.code)}"
+        )
+        return _inconclusive("tool", f"harness {what}, last output: {said.words}")
     return _verdict(document)
 
 
 def _verdict(document: Mapping[str, Any]) -> Ending:
-    """Return the verdict of a run; a measurement that names no part found its board's counter not exact."""
+    """Return the verdict of a run; an inconclusive measurement without a failed part has an inexact counter."""
     outcome, reason = Outcome(document["verdict"]), str(document.get("reason", ""))
     if outcome.final:
         return Ending(outcome, reason)
@@ -92,7 +94,7 @@ def _verdict(document: Mapping[str, Any]) -> Ending:
 
 
 def busy(said: Said, board: str) -> str:
-    """Return who has the board, if the command did nothing because of that; empty if it did something."""
+    """Return the holder of the board if the command could not lock it; empty if it could."""
     document = said.document or {}
     if said.code == EXIT_INFRASTRUCTURE and document.get("in_use") and document.get("differs_so_far") is not True:
         return str(document["in_use"])
@@ -107,11 +109,11 @@ def _code(code: int) -> str:
     """Describe the exit code of a command without a verdict; above 128 it is a signal, as in a shell."""
     if code < 0 or code > 128:
         return f"signal {abs(code) % 128}"
-    return f"exit code {code} and without a verdict"
+    return f"exit code {code} without a verdict"
 
 
 def finished(run: Mapping[str, Any]) -> Ending:
-    """Return the result of a run, from its `run.json`, whose command was killed after it had finished."""
+    """Return the result of a finished run, from its `run.json`, if its command was killed afterwards."""
     if str(run.get("verdict")) not in {*Outcome}:
         return _inconclusive("tool", f"its run.json has the verdict {run.get('verdict')}")
     return _verdict(run)
@@ -123,7 +125,7 @@ def check(said: Said, board: str) -> Cured:
     if len(found) == 1 and said.code in {EXIT_DONE, EXIT_INFRASTRUCTURE}:
         fit = found[0].get("ok")
         if (fit is True) == (said.code == EXIT_DONE):
-            return Cured("" if fit is True else str(found[0].get("reason") or "it is not fit, and no reason was given"))
+            return Cured("" if fit is True else str(found[0].get("reason") or "it failed without a reason"))
     return Cured(f"its health could not be checked: {_why(said)}", hopeless=True)
 
 
@@ -133,7 +135,7 @@ def _boards(said: Said) -> list[Mapping[str, Any]]:
 
 
 def cycle(said: Said) -> Cured:
-    """Parse the output of `harness boards cycle BOARD --json`; a board without a switch is no failure of the cycle."""
+    """Parse the output of `harness boards cycle BOARD --json`; a board without a switch is not a failure."""
     if said.code == EXIT_DONE:
         return Cured()
     return Cured("" if said.code == EXIT_REQUEST else f"its power cycle failed: {_why(said)}", hopeless=True)
@@ -141,5 +143,5 @@ def cycle(said: Said) -> Cured:
 
 def _why(said: Said) -> str:
     if said.code == TIMED_OUT:
-        return f"no end in time, last said: {said.words}"
-    return str((said.document or {}).get("error") or f"{_code(said.code)}, last said: {said.words}")
+        return f"not finished in time, last output: {said.words}"
+    return str((said.document or {}).get("error") or f"{_code(said.code)}, last output: {said.words}")

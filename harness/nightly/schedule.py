@@ -1,10 +1,10 @@
-"""Scheduler of a night: a pure function of the events so far.
+"""The scheduler of a night: a pure function of the events so far.
 
-One job at a time per board, whatever it is called, at most `parallel` at once.  A board's health is checked before its
-first entry and after every failure of it or of the way to it; one that fails is switched off and on once, and
-quarantined if that does not help.  A measurement on this machine runs beside nothing else, and comes first, as long as
-the machine is quiet.  A board that somebody else has is let be until it is free: that is no failure of it, takes
-nothing from an entry's limit, and keeps no other board from its work.
+Each board, under all its names, runs one job at a time; at most `parallel` jobs run at once.  A board's health is
+checked before its first entry and after every failure of the board or its connection.  A failed board is power-cycled
+once and quarantined if the failure persists.  A measurement on this machine runs alone and first, while the machine is
+quiet.  The night waits for a board that another user has; the wait is not a failure, does not count against an entry's
+limit, and does not delay other boards.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from harness.nightly.record import Attempt, Entry, Result
 T = TypeVar("T")
 
 RETRIED = ("board", "network")
-"""The parts whose failure may pass.  A tool or a reference fails the second time as it did the first."""
+"""The components whose failure may be temporary.  A tool or a reference would fail again."""
 LONGEST_WAIT_S = 3600.0
-"""Seconds that a night without an end time waits for a board that another user has."""
+"""Time in seconds that a night without an end time waits for a board that another user has."""
 REFUSED_S = 30.0
-"""Seconds until the next try of a board that a command of the night could not lock."""
+"""Time in seconds until the next attempt on a board that a command of the night could not lock."""
 
 
 class JobKind(Enum):
-    """Kind of a job."""
+    """The kind of a job."""
 
     CHECK = "check"
     CYCLE = "cycle"
@@ -39,7 +39,7 @@ class JobKind(Enum):
 
 @dataclass(frozen=True)
 class BoardJob:
-    """One command that occupies a board; `entry` is the one that it is for."""
+    """One command that occupies a board; `entry` is its entry."""
 
     board: str
     kind: JobKind
@@ -48,7 +48,7 @@ class BoardJob:
 
 @dataclass(frozen=True)
 class Rules:
-    """Limits of a night: nothing begins after `until_s`, seconds since 1970.
+    """The limits of a night; no job starts after `until_s`, in seconds since 1970.
 
     `local` are the boards that are this machine.  `places` gives the lock name of each board; boards with one lock name
     are the same board.
@@ -68,7 +68,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Standing:
-    """A board: what is due before the next attempt (ATTEMPT if nothing is), why it failed, whether it is out of use."""
+    """The state of a board: the due job (ATTEMPT if no other is due), the reason of a failure, and its quarantine."""
 
     due: JobKind = JobKind.CHECK
     sick: str = ""
@@ -78,19 +78,19 @@ class Standing:
 
 @dataclass(frozen=True)
 class Cured:
-    """Result of a check or a power cycle; `sick` is why the board is not fit, empty if it is."""
+    """The result of a check or a power cycle; `sick` is the reason of a failure, empty for a healthy board."""
 
     sick: str = ""
     hopeless: bool = False
-    """An inconclusive check; a cycle that failed, or of a board without a power switch."""
+    """True for an inconclusive check, and for a power cycle that failed or is not possible."""
 
 
 @dataclass(frozen=True)
 class NightState:
-    """A night at one moment: `order` is the fair one, `running` the job of every busy board.
+    """The state of a night: `order` is the fair order, `running` the job of every busy board.
 
-    `taken` maps boards to their holders outside the night, `since_s` is since when.  `refused` are those
-    that the last command of the night did not get: in words, and when it did not.
+    `taken` maps boards to their holders outside the night, `since_s` to the start of that use.  `refused` maps boards
+    that the last command of the night could not lock to the holder and the time.
     """
 
     rules: Rules
@@ -112,18 +112,18 @@ class NightState:
         return self.attempts.get(entry.number, ())
 
     def left_s(self, entry: Entry) -> float:
-        """Return the rest of an entry's time limit in seconds."""
+        """Return the remaining time limit of an entry in seconds."""
         return entry.limit_s - sum(attempt.ended_s - attempt.began_s for attempt in self.tried(entry))
 
     def is_late(self, now_s: float) -> bool:
-        """Return whether nothing may start any more."""
+        """Return whether it is too late to start a job."""
         return self.rules.until_s is not None and now_s >= self.rules.until_s
 
 
 def fair(entries: Sequence[Entry], finished_s: Mapping[str, float]) -> tuple[Entry, ...]:
     """Return the order of entries: the one finished longest ago first, then round robin over models.
 
-    `finished_s` is when an entry of that key was last tried in former nights.
+    `finished_s` is the last time at which an entry of that key was tried in former nights.
     """
     turns: dict[tuple[str, str], int] = {}
     ranked = []
@@ -141,7 +141,7 @@ def startable(state: NightState, now_s: float) -> tuple[BoardJob, ...]:
         busy = [*state.running.values(), *jobs]
         alone = any(_needs_quiet(one.entry, state) for one in (*busy, job))
         if len(busy) >= state.rules.parallel or (busy and alone):
-            break  # also where it is the turn of one that needs quiet: what runs comes to its end first
+            break  # also if the next job must run alone: the running jobs end first
         jobs.append(job)
     return tuple(jobs)
 
@@ -154,7 +154,7 @@ def start(state: NightState, job: BoardJob) -> NightState:
 def attempted(state: NightState, job: BoardJob, attempt: Attempt, *, anew: bool = False) -> NightState:
     """Record the end of an attempt; a board that may have failed is due for a check.
 
-    `anew` is of one that only found out that its run is to be begun anew.
+    `anew` is true if the attempt only found that its run must be started again.
     """
     attempts = (*state.tried(job.entry), attempt)
     state = _free(state, job, {})
@@ -168,15 +168,15 @@ def attempted(state: NightState, job: BoardJob, attempt: Attempt, *, anew: bool 
 
 
 def stood_back(state: NightState, job: BoardJob, why: str, now_s: float) -> NightState:
-    """Record that a job ended without its board, which another user has, as if it had not started."""
+    """Record that a job could not get its board from another user, as if it had not started."""
     running = {board: other for board, other in state.running.items() if board != job.board}
     return dataclasses.replace(state, running=running, refused={**state.refused, job.board: (why, now_s)})
 
 
 def looked_at(state: NightState, seen: Mapping[str, str], now_s: float) -> NightState:
-    """Record which of the `free` boards other users have now.
+    """Record the current holders of the `free` boards.
 
-    A board that was refused may be in use although no holder is visible: its time runs until a job has had it.
+    A refused board may be in use without a visible holder; its waiting time runs until a job gets it.
     """
     recent = {board: why for board, (why, at_s) in state.refused.items() if 0 <= now_s - at_s < REFUSED_S}
     taken = {**recent, **seen}
@@ -186,7 +186,7 @@ def looked_at(state: NightState, seen: Mapping[str, str], now_s: float) -> Night
 
 
 def free(state: NightState) -> frozenset[str]:
-    """Return the boards on which entries are pending and no job of the night is, nor on one that is the same."""
+    """Return the boards with pending entries and without a job of the night, under any of their names."""
     busy = {state.rules.place(board) for board in state.running}
     return frozenset(entry.board for entry in _pending(state) if state.rules.place(entry.board) not in busy)
 
@@ -217,7 +217,7 @@ def _next_standing(before: Standing, kind: JobKind, found: Cured) -> Standing:
 def conclusion(attempts: Sequence[Attempt], retries: int, left_s: float) -> Ending | None:
     """Return the final result of an entry with these attempts; None if it is tried again.
 
-    A conclusive result is final: no attempt follows it.
+    A conclusive result is final.
     """
     for attempt in attempts:
         if attempt.ending.outcome.final:
@@ -229,7 +229,7 @@ def conclusion(attempts: Sequence[Attempt], retries: int, left_s: float) -> Endi
 
 
 def closed(state: NightState, now_s: float) -> NightState:
-    """End the entries that cannot start any more: it is too late, or their board is quarantined or not available."""
+    """End the entries that cannot start: it is too late, or their board is quarantined or not available."""
     ended = {}
     for entry in _pending(state):
         why = _why_never(state, entry.board, now_s)
@@ -239,23 +239,23 @@ def closed(state: NightState, now_s: float) -> NightState:
 
 
 def _why_never(state: NightState, board: str, now_s: float) -> str:
-    """Return why nothing can start on a board any more; empty if something can."""
+    """Return the reason why no job can start on a board; empty if a job can start."""
     quarantined, taken = state.standing(board).quarantined, state.taken.get(board, "")
     if quarantined:
         return f"board {board} is quarantined: {quarantined}"
     if state.is_late(now_s):
         return "; ".join(filter(None, (f"it is after {state.rules.until}", taken)))
     if taken and state.rules.until_s is None and now_s - state.since_s[board] >= LONGEST_WAIT_S:
-        return f"{taken}; the night did not get it for {duration(LONGEST_WAIT_S)}"
+        return f"{taken}; the night could not lock it for {duration(LONGEST_WAIT_S)}"
     return ""
 
 
 def _given_up(attempts: Sequence[Attempt], why: str) -> Ending:
-    """Return the result of an entry that is not tried, or not tried again."""
+    """Return the result of an entry that is not started, or not retried."""
     if not attempts:
         return Ending(Outcome.NOT_RUN, why)
     last = attempts[-1].ending
-    return dataclasses.replace(last, reason=f"{last.reason}; not tried again: {why}")
+    return dataclasses.replace(last, reason=f"{last.reason}; not retried: {why}")
 
 
 def result(state: NightState, entry: Entry, run: str) -> Result:
@@ -264,13 +264,13 @@ def result(state: NightState, entry: Entry, run: str) -> Result:
 
 
 def _pending(state: NightState) -> Iterator[Entry]:
-    """Return entries that have neither ended nor run now, in their order."""
+    """Return the entries that are neither finished nor running, in order."""
     running = {job.entry.number for job in state.running.values() if job.kind is JobKind.ATTEMPT}
     return (entry for entry in state.order if entry.number not in state.results and entry.number not in running)
 
 
 def _candidates(state: NightState) -> list[BoardJob]:
-    """Return the next job of each idle board in order; a second try comes after all first ones."""
+    """Return the next job of each idle board in order; second attempts come after all first ones."""
     first: dict[str, Entry] = {}
     usable = {board for board in free(state) - state.taken.keys() if not state.standing(board).quarantined}
     for entry in sorted(_pending(state), key=lambda entry: _turn(entry, state)):
@@ -280,7 +280,7 @@ def _candidates(state: NightState) -> list[BoardJob]:
 
 
 def _turn(entry: Entry, state: NightState) -> tuple[int, bool]:
-    """Return the sort key of an entry; a stable sort keeps the order itself."""
+    """Return the sort key of an entry; a stable sort keeps the fair order."""
     return len(state.tried(entry)), not _needs_quiet(entry, state)
 
 

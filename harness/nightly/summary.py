@@ -1,4 +1,4 @@
-"""A night at its end: what is not as expected first, then all of it; for the terminal and for programs."""
+"""The summary of a night for the terminal and for programs, with unexpected results first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WRONG, FAILED, GOOD, NEVER = "bold red", "yellow", "green", "magenta"
 
 
 def exit_code(night: Night) -> int:
-    """Return 0 if all is as expected, 1 if a verdict is wrong, 3 if something was inconclusive or not run."""
+    """Return 0 if all results are as expected, 1 for a wrong verdict, 3 for an inconclusive or missing result."""
     surprises = [night.ending(entry).outcome for entry in night.surprises()]
     if any(outcome.final for outcome in surprises):
         return EXIT_DIFFERS
@@ -87,7 +87,7 @@ def counted(night: Night) -> str:
 
 
 def wrong(night: Night) -> list[str]:
-    """Return the wrong verdicts alone, each a line."""
+    """Return only the wrong verdicts, one per line."""
     return [_line(night, entry).plain for entry in night.surprises() if night.ending(entry).outcome.final]
 
 
@@ -117,7 +117,7 @@ def _line(night: Night, entry: Entry) -> Text:
 
 
 def style_of(night: Night, entry: Entry) -> str:
-    """Return the colour of an entry's end; its words say the same."""
+    """Return the colour of an entry's result; its text states the same."""
     outcome = night.ending(entry).outcome
     if outcome is entry.expect:
         return GOOD
@@ -125,7 +125,7 @@ def style_of(night: Night, entry: Entry) -> str:
 
 
 def _grid(night: Night) -> Table:
-    """Return a row a board, a column a model."""
+    """Return a table with a row per board and a column per model."""
     models = list(dict.fromkeys(entry.model for entry in night.entries))
     table = Table("board", box=SIMPLE_HEAD, pad_edge=False)
     for model in models:
@@ -137,7 +137,7 @@ def _grid(night: Night) -> Table:
 
 
 def _cell(night: Night, entry: Entry) -> Text:
-    """Return the words for one entry, with its retries and how long it took."""
+    """Return the text for one entry, with its retries and its duration."""
     ending, result = night.ending(entry), night.results.get(entry.number)
     what = clean(" ".join(filter(None, (entry.action, entry.items))))
     words = [f"{ending}" if ending.outcome is entry.expect else f"{ending}!"]
@@ -158,7 +158,7 @@ def _headline(night: Night) -> Text:
 def _times(night: Night) -> str:
     began = datetime.fromtimestamp(night.began_s).astimezone()
     if night.ended_s is None:
-        return f"begun {began:%Y-%m-%d %H:%M}, has not ended"
+        return f"started {began:%Y-%m-%d %H:%M}, not finished"
     ended = datetime.fromtimestamp(night.ended_s).astimezone()
     return f"{began:%Y-%m-%d %H:%M} to {ended:%H:%M}, {duration(night.ended_s - night.began_s)}"
 
@@ -188,7 +188,7 @@ def _case(night: Night, entry: Entry) -> Case:
 
 
 def _history(result: Result, entry: Entry) -> Iterator[str]:
-    """Yield the verdict, the evidence and every attempt of an ended entry."""
+    """Yield the verdict, the evidence and every attempt of a finished entry."""
     yield f"{result.ending}, expected {entry.expect}: {result.ending.reason}"
     if result.run:
         yield f"evidence: runs/{result.run}"

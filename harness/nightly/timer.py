@@ -1,4 +1,4 @@
-"""Units of systemd that start a night every day, and resume it after a reboot."""
+"""The systemd units that start a night every day and resume it after a reboot."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pathlib import Path
 from harness.core.errors import RequestError
 
 PASSED_ON = ("PATH", "XDG_CACHE_HOME", "TARGET_FS", "TIOVX_SDK", "VITIS", "PLATFORM", "XRT")
-"""Environment variables that the service gets, besides those that start with HARNESS_."""
+"""Environment variables of the service, in addition to those that start with HARNESS_."""
 NOT_PASSED_ON = ("HARNESS_BOARDS", "HARNESS_LAB", "HARNESS_RUNS")
 """Environment variables that become options of the command line."""
 STOP_S = 120
-"""Seconds for interrupted commands to restore their boards."""
+"""Time in seconds that interrupted commands have to restore their boards."""
 
 
 def units(file: Path, at: str, command: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
     """Return the text of every unit by its name; `command` is the absolute one, to which FILE and options are appended.
 
-    RequestError if `at` is no time of day, or a path has characters that a unit cannot hold.
+    RequestError if `at` is not a time of day, or if a path has characters that a unit cannot contain.
     """
     if not re.fullmatch(r"([01][0-9]|2[0-3]):[0-5][0-9]", at):
-        raise RequestError(f"--install {at}: this is no time of day", "write it as 02:00")
+        raise RequestError(f"--install {at}: not a time of day", "write it as 02:00")
     name = unit_name(file)
     whole = [*command, "nightly", str(file)]
     return {
@@ -49,7 +49,7 @@ def is_of(file: Path, unit: str) -> bool:
 def skipped(at: str, today: date) -> date | None:
     """Return the first day of a year on which the clock of this machine skips that time; None if there is none.
 
-    systemd leaves such a day out.
+    systemd does not start the timer on such a day.
     """
     days = (datetime.combine(today + timedelta(count), time.fromisoformat(at)) for count in range(366))
     return next((day.date() for day in days if datetime.fromtimestamp(day.timestamp()) != day), None)  # noqa: DTZ006
@@ -66,7 +66,7 @@ def _service(title: str, after: str, command: Sequence[str], environment: Mappin
         "[Service]",
         "Type=oneshot",
         *passed,
-        # The colon: a dollar sign is one.
+        # The colon stops systemd from expanding dollar signs.
         f"ExecStart=:{' '.join(map(_quoted, command))}",
         "KillMode=mixed",
         f"TimeoutStopSec={STOP_S}",
@@ -93,11 +93,11 @@ def _passed_on(environment: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _quoted(word: str) -> str:
-    """Quote a word of a unit: double or escape what systemd would expand."""
+    """Quote a word of a unit; double or escape characters that systemd expands."""
     return '"' + _plain(word).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _plain(text: str) -> str:
     if not text.isprintable():
-        raise RequestError(f"{text!r}: a unit of systemd cannot hold its control characters", "rename it")
+        raise RequestError(f"{text!r}: a unit of systemd cannot contain control characters", "rename it")
     return text.replace("%", "%%")

@@ -102,6 +102,6 @@ def _await(profile: Profile, connect: Connect, before: bytes | None) -> float:
             "check that the profile names the right switch; try it manually",
         )
     raise BoardError(
-        f"{profile.name} does not answer {profile.boot_s:g} s after its power came back",
+        f"{profile.name} does not answer {profile.boot_s:g} s after power-on",
         "look at its serial console; a board that takes longer to boot needs a larger boot_s in its profile",
     )

@@ -1,4 +1,4 @@
-"""`harness models ...`: networks."""
+"""`harness models`: commands for networks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`harness models import`: a file -> a checked model, float or quantised."""
+"""`harness models import`: conversion of a file to a checked model, float or quantised."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 def command(space: Workspace, /, as_json: bool, file: Path, output: str, force: bool) -> None:
     """Import a dense network, float or quantised, from FILE, .onnx or .nnet.
 
-    The result computes the same values: it is checked against the arithmetic of the file, or refused with the node and
-    the reason.
+    The result is checked against the arithmetic of the file.  An unsupported file is rejected with the node and the
+    reason.
     """
     bring_in(file, space.new_model(output, force=force), Console.open(as_json=as_json))
 
 
 def bring_in(file: Path, path: Path, console: Console) -> None:
-    """Read and check the network of `file`, write it to `path`, and say what it is."""
+    """Read and check the network of `file`, write it to `path`, and print its facts."""
     from harness.model import importer
     from harness.model.importer import FloatImport
 
@@ -60,17 +60,22 @@ def _bring_in_floats(found: FloatImport, path: Path, console: Console) -> None:
     onnx_bytes = to_onnx(network).SerializeToString()
     write_whole(path, onnx_bytes)
     checked, box = found.check, box_of(network)
-    where = "its input box" if network.box is not None else f"{box[0, 0]:g} to {box[1, 0]:g}, for lack of an input box"
+    where = (
+        "its input box"
+        if network.box is not None
+        else f"{box[0, 0]:g} to {box[1, 0]:g} because the file has no input box"
+    )
     if found.folded:
         console.note(f"folded into the constants of a layer: {', '.join(map(readable, found.folded))}")
     console.show(
         _float_table(path, network),
-        f"Beside the file, {checked.vectors} vectors of {where}: greatest difference {checked.difference:.3g}; "
+        f"Compared with the file on {checked.vectors} vectors of {where}: "
+        f"greatest difference {checked.difference:.3g}; "
         f"nearest to its bound {checked.tightest_difference:.3g}, the bound there {checked.tightest_bound:.3g}.",
-        Text(f"It is float. Quantise it with:\n  {_next_command(path, network)}"),
+        Text(f"The model is float. Quantise it with:\n  {_next_command(path, network)}"),
     )
     if network.box is None:
-        console.show(Text("Give --box the range of your inputs: the file does not state it."))
+        console.show(Text("Set --box to the range of your inputs: the file does not state it."))
     layers = [
         {"inputs": layer.weight.shape[0], "outputs": layer.weight.shape[1], "relu": layer.relu}
         for layer in network.layers
@@ -88,13 +93,13 @@ def _bring_in_floats(found: FloatImport, path: Path, console: Console) -> None:
 
 
 def _next_command(path: Path, network: DenseNetwork) -> str:
-    """Return a command that quantises the network as it is; without an input box with that of the check."""
+    """Return a command that quantises the network; without an input box, use the box of the check."""
     from harness.operators.base import DEFAULT_BOX
 
     words = ["harness", "models", "quantize", str(path), "-o", str(path.with_stem(f"{path.stem}_q"))]
     if network.box is None:
         words.append("--box={:g}:{:g}".format(*DEFAULT_BOX))
-    if network.layers[-1].relu:  # float scores cannot express it
+    if network.layers[-1].relu:  # float scores cannot represent it
         words.append("--scores=uint8")
     return shlex.join(words)
 
@@ -106,9 +111,9 @@ def _bring_in_quantised(found: QuantisedImport, path: Path, console: Console) ->
         console.note(note)
     console.show(
         _quantised_table(path, network),
-        f"Beside the file in ONNX Runtime, {checked.vectors} vectors: all {checked.values:,} values of "
-        f"{', '.join(checked.tensors)} are the same bits.",
-        f"Look at it with `harness models show {shlex.quote(str(path))}`.",
+        f"Compared with the file in ONNX Runtime on {checked.vectors} vectors: all {checked.values:,} values of "
+        f"{', '.join(checked.tensors)} are bit-identical.",
+        f"Show it with `harness models show {shlex.quote(str(path))}`.",
     )
     layers = [
         {"name": layer.name, "operator": layer.operator, "inputs": layer.input.size, "outputs": layer.size}

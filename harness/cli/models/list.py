@@ -1,4 +1,4 @@
-"""`harness models list`: every file of the models folder, and of one that cannot be run the reason."""
+"""`harness models list`: every file of the models folder, with the reason if it cannot be run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def command(space: Workspace, /, as_json: bool) -> None:
 
 @dataclass(frozen=True)
 class ListedModel:
-    """A file of the models folder; one that cannot be run has a `problem`, and none of the facts of a network."""
+    """A file of the models folder; if it cannot be run, it has a `problem` and no facts of a network."""
 
     name: str
     sha256: str = ""
@@ -48,10 +48,10 @@ class ListedModel:
 
 
 def list_models(workspace: Workspace, console: Console) -> None:
-    """Print one line a file, in the order of their names."""
+    """Print one line per file, sorted by name."""
     entries = [_entry(path) for path in workspace.model_files()]
     if not entries:
-        console.note(f"there are no models in {workspace.models}: bring one in with harness models import")
+        console.note(f"there are no models in {workspace.models}: import one with harness models import")
     console.show(_table(entries))
     console.document({"models": [asdict(entry) for entry in entries]})
 
@@ -86,7 +86,7 @@ def _facts(network: Network) -> ListedModel:
 
 
 def _is_float(content: bytes) -> bool:
-    """Return whether it has matrices of floats and nothing quantised, so that `harness models quantize` may take it."""
+    """Return whether it has float matrices and nothing quantised, so that `harness models quantize` may accept it."""
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
     from onnx import TensorProto
@@ -105,7 +105,7 @@ def _is_float(content: bytes) -> bool:
 
 def _table(entries: list[ListedModel]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for heading in ("model", "layers", "parameters", "besides QGemm", "from", "SHA-256"):
+    for heading in ("model", "layers", "parameters", "other than QGemm", "from", "SHA-256"):
         table.add_column(heading, justify="right" if heading == "parameters" else "left", no_wrap=heading != "from")
     for entry in entries:
         table.add_row(*map(Text, _cells(entry)), style="dim" if entry.problem else "")
@@ -129,7 +129,7 @@ def _cells(entry: ListedModel) -> tuple[str, ...]:
 
 
 def _besides(operators: dict[str, int]) -> str:
-    """Return the operators after the first QuantizeLinear and apart from QGemm, with their number."""
+    """Return the operators after the first QuantizeLinear, except QGemm, with their counts."""
     from harness.operators import by_onnx_name
 
     classes = {name: operator for (_, name), operator in by_onnx_name().items()}
@@ -139,7 +139,7 @@ def _besides(operators: dict[str, int]) -> str:
 
 
 def _origin(provenance: dict[str, Any]) -> str:
-    """Return the recipe, or the file that was brought in, as far as the model says."""
+    """Return the recipe or the imported file, as far as the model states it."""
     from harness.model.text.document import readable
 
     if "recipe_sha256" in provenance:

@@ -1,4 +1,4 @@
-"""`harness models load`: a description and its weights file -> the ONNX file that they describe."""
+"""`harness models load`: conversion of a description and its weights file back to the ONNX file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def command(space: Workspace, /, as_json: bool, file: Path, output: str, force: 
 
 
 def load(file: Path, output: Path, console: Console) -> None:
-    """Read both files, check what they describe as any model is checked, and write it to `output`."""
+    """Read both files, check the model that they describe, and write it to `output`."""
     from harness import model as networks
     from harness.model import text as model_text
     from harness.model.text import Description, weights_path
@@ -41,9 +41,9 @@ def load(file: Path, output: Path, console: Console) -> None:
     if rebuilt.original and model_text.describe(replace(model, name=rebuilt.name)) != Description(
         text.text, weights.text
     ):
-        console.note(f"comments or blanks in {text.file} are not as they were written; they are no part of the model")
+        console.note(f"comments or blanks in {text.file} were changed; they are not part of the model")
     write_whole(output, rebuilt.onnx_bytes)
-    origin = "the bytes that were described" if rebuilt.original else "a new model: the head holds no sha256 of it"
+    origin = "the bytes of the described file" if rebuilt.original else "a new model: the header has no sha256 of it"
     console.show(Text(f"wrote {output}: {origin}\nSHA-256 {model.sha256}"))
     console.document({"model": model.name, "file": str(output), "sha256": model.sha256, "original": rebuilt.original})
 
@@ -56,10 +56,8 @@ def _source(path: Path) -> Source:
     except OSError as error:
         raise RequestError(
             f"{path}: {error.strerror}",
-            "`harness models show NAME --text FILE` writes two files that belong together: FILE and its weights file",
+            "`harness models show NAME --text FILE` writes two files, FILE and its weights file: keep them together",
         ) from error
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
-        raise RequestError(
-            f"{path.name}, line {line}: expected UTF-8 text", "get both files as they were written"
-        ) from error
+        raise RequestError(f"{path.name}, line {line}: expected UTF-8 text", "restore both files") from error

@@ -1,4 +1,4 @@
-"""`harness models quantize`: a float network, its box -> integer layers -> a model, and how near it is."""
+"""`harness models quantize`: conversion of a float network and its input box to a quantised model."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 FRESH_VECTORS = 20_000
-FRESH_SCORES_MAX = 1 << 22  # of one network: they are kept for the comparison
-IDLE_SHARE = 0.1  # of the codes: a layer that meets fewer has ranges that are far too wide
-PATIENCE_S = 2  # before a progress bar
+FRESH_SCORES_MAX = 1 << 22  # scores of one network that are kept for the comparison
+IDLE_SHARE = 0.1  # share of all codes: the ranges of a layer that uses fewer are too wide
+PATIENCE_S = 2  # delay of a progress bar
 SELECTS: dict[str, Literal["ArgMax", "ArgMin"]] = {"argmax": "ArgMax", "argmin": "ArgMin"}
 
 
@@ -45,37 +45,52 @@ SELECTS: dict[str, Literal["ArgMax", "ArgMin"]] = {"argmax": "ArgMax", "argmin":
     type=click.Choice(["int8-per-column", "int8", "uint8"]),
     default="int8-per-column",
     show_default=True,
-    help="Type of the weights, and whether a scale serves a column or the tensor.",
+    help="Type of the weights, and whether each column or the whole tensor has a scale.",
 )
 @click.option(
     "--ranges",
     type=click.Choice(["calibration", "bounds"]),
     default="calibration",
     show_default=True,
-    help="Activation ranges: met by vectors drawn from the box, or bounds that hold on all of it.",
+    help="Activation ranges: observed on vectors drawn from the box, or bounds for the whole box.",
 )
-@click.option("--vectors", type=click.IntRange(1), default=100_000, show_default=True, help="Drawn for calibration.")
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the drawn vectors.")
-@click.option("--equalize", is_flag=True, help="Bring hidden neurons to more equal reach; best with --residual 2.")
 @click.option(
-    "--residual", type=click.IntRange(1, 8), default=1, show_default=True, help="Order of the weights' expansion."
+    "--vectors",
+    type=click.IntRange(1),
+    default=100_000,
+    show_default=True,
+    help="Number of vectors drawn for calibration.",
+)
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the drawn vectors.")
+@click.option("--equalize", is_flag=True, help="Equalise the ranges of hidden neurons; best with --residual 2.")
+@click.option(
+    "--residual",
+    type=click.IntRange(1, 8),
+    default=1,
+    show_default=True,
+    help="Order of the residual expansion of the weights.",
 )
 @click.option(
     "--scores",
     type=click.Choice(["float32", "uint8"]),
     default="float32",
     show_default=True,
-    help="Type of the last layer's output; uint8 scores tie.",
+    help="Type of the last layer's output; uint8 scores have more ties.",
 )
-@click.option("--select", type=click.Choice(["none", "argmax", "argmin"]), default="none", help="Add a last layer.")
-@click.option("--box", help="LOW:HIGH of every input, or one pair for each, with commas; else the file's.")
+@click.option(
+    "--select", type=click.Choice(["none", "argmax", "argmin"]), default="none", help="Layer to add after the scores."
+)
+@click.option(
+    "--box",
+    help="Input box: LOW:HIGH for all inputs, or one pair per input, with commas; default: the box of the file.",
+)
 @force
 @as_json
 @pass_workspace
 def command(
     space: Workspace, /, as_json: bool, name: str, output: str, force: bool, box: str | None, **asked: Any
 ) -> None:
-    """Quantise a float dense network without data, from its weights and its input box alone.
+    """Quantise a float dense network from its weights and its input box, without data.
 
     NAME is a name under models/, or the path of an .onnx or .nnet file.
     """
@@ -84,7 +99,7 @@ def command(
 
 
 def quantize(file: Path, path: Path, box: str | None, asked: Mapping[str, Any], console: Console) -> None:
-    """Quantise the network of `file`, write the model to `path`, and say what became of it."""
+    """Quantise the network of `file`, write the model to `path`, and print its quality."""
     from harness.model import importer, quantizer
     from harness.model.quantizer import Choices
     from harness.reference import OnnxRuntimeReference
@@ -93,7 +108,7 @@ def quantize(file: Path, path: Path, box: str | None, asked: Mapping[str, Any], 
     floats = _with_box(importer.read(file), box)
     quantized = quantizer.quantize(floats, choices, _watched(console, "calibrating", choices.vectors))
     model = _model(floats, quantized, choices, path.stem)
-    # With the option, sums of uint8 and int8 products are exact on every machine.
+    # With this option, sums of uint8 and int8 products are exact on every machine.
     runtime = OnnxRuntimeReference(model, x64_quant_precision=True)
     vectors = quantizer.calibration_vectors(model.box, choices.vectors, choices.seed)
     watch = _watched(console, "counting codes", choices.vectors)
@@ -118,7 +133,7 @@ def quantize(file: Path, path: Path, box: str | None, asked: Mapping[str, Any], 
 
 
 def _with_box(floats: DenseNetwork, text: str | None) -> DenseNetwork:
-    """Return the network with the box that the user gave, in its metadata too; without, as it is."""
+    """Return the network with the user's box, also in its metadata; without a box, return it unchanged."""
     if text is None:
         return floats
     box = _box(text, len(floats.layers[0].weight))
@@ -127,7 +142,7 @@ def _with_box(floats: DenseNetwork, text: str | None) -> DenseNetwork:
 
 
 def _box(text: str, width: int) -> Floats32:
-    """Return the box (2, width) that LOW:HIGH, or LOW:HIGH,LOW:HIGH,... says."""
+    """Return the box (2, width) of LOW:HIGH or LOW:HIGH,LOW:HIGH,..."""
     import numpy as np
 
     try:
@@ -135,15 +150,15 @@ def _box(text: str, width: int) -> Floats32:
         box = np.array(pairs, np.float64).reshape(-1, 2)
     except ValueError as error:
         hint = "LOW:HIGH for all inputs, or one pair for each with commas, as in --box=-0.5:0.5,0:1"
-        raise RequestError(f"--box {text!r} is no box", hint) from error
+        raise RequestError(f"--box {text!r} is not a box", hint) from error
     if len(box) not in (1, width):
         raise RequestError(f"--box has {len(box)} pairs, the network {width} inputs", f"one pair for all, or {width}")
-    with np.errstate(over="ignore"):  # what overflows is refused as infinite
+    with np.errstate(over="ignore"):  # an overflow is rejected as infinite
         return np.ascontiguousarray(np.broadcast_to(box, (width, 2)).T.astype(np.float32))
 
 
 def _model(floats: DenseNetwork, quantized: QuantizedNetwork, choices: Choices, name: str) -> Network:
-    """Return the model, as every command will read it; RequestError for what they would refuse."""
+    """Return the model as every command reads it; RequestError if they would reject it."""
     from harness import model
     from harness.model import quantizer
 
@@ -165,7 +180,7 @@ def _codes(model: Network, runtime: OnnxRuntimeReference, batches: Batches) -> I
 def _use_notes(uses: Sequence[LayerUse], choices: Choices) -> Iterator[str]:
     idle = [use.name for use in uses if use.codes_used is not None and use.codes_used < IDLE_SHARE]
     if idle and choices.ranges == "bounds":
-        yield f"the bounds of {', '.join(idle)} are far beyond what vectors meet; --ranges calibration is nearer"
+        yield f"the bounds of {', '.join(idle)} are far wider than the observed ranges; use --ranges calibration"
 
 
 def _agreement(floats: DenseNetwork, model: Network, runtime: OnnxRuntimeReference, choices: Choices) -> Agreement:
@@ -189,7 +204,7 @@ def _agreement(floats: DenseNetwork, model: Network, runtime: OnnxRuntimeReferen
 
 
 def _watched(console: Console, text: str, total: int) -> Callable[[Batches], Batches]:
-    """Pass batches on, with a progress bar once they have taken a while."""
+    """Yield the batches, with a progress bar after PATIENCE_S."""
 
     def watch(batches: Batches) -> Iterator[Floats32]:
         started, done, bar = monotonic(), 0, None
@@ -206,7 +221,7 @@ def _watched(console: Console, text: str, total: int) -> Callable[[Batches], Bat
 
 
 def _table(path: Path, uses: Sequence[LayerUse]) -> Table:
-    """Return a table with one row a layer."""
+    """Return a table with one row per layer."""
     table = Table(title=str(path), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("layer", "shape", "weight scale", "range", "codes used", "saturated"):
         table.add_column(heading)
@@ -235,4 +250,4 @@ def _sentence(near: Agreement, choices: Choices) -> str:
         parts.insert(0, f"R2 {near.r2:.3%}")
     if near.selected is not None:
         parts.insert(0, f"the same {choices.select} {near.selected:.2%}")
-    return f"Beside the float network, {near.vectors:,} fresh vectors of the box: {', '.join(parts)}."
+    return f"Compared with the float network on {near.vectors:,} new vectors of the box: {', '.join(parts)}."

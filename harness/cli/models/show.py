@@ -1,4 +1,4 @@
-"""`harness models show`: a model, one line an operator, or all of it as text in two files."""
+"""`harness models show`: a model as a summary with one line per operator, or in full as text in two files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ENDLESS = RichConsole(width=100_000)
 @as_json
 @pass_workspace
 def command(space: Workspace, /, as_json: bool, name: str, text: Path | None) -> None:
-    """Show a model as text, one line an operator; NAME is a name under models/ or a path."""
+    """Show a model as text, one line per operator; NAME is a name under models/ or a path."""
     show(name, text, space, Console.open(as_json=as_json))
 
 
@@ -66,16 +66,16 @@ def _write(network: Network, path: Path) -> None:
 
 
 def _require_replaceable(path: Path, first_line: str) -> None:
-    """Refuse to write over anything but such a file of a description."""
+    """Raise RequestError if `path` exists and is not a description of a model."""
     try:
         with path.open("rb") as file:
             start = file.read(len(first_line))
     except FileNotFoundError:
         return
     except OSError as error:
-        raise RequestError(f"{path}: {error.strerror}", "give the name of a file for the text") from error
+        raise RequestError(f"{path}: {error.strerror}", "give the path of a text file") from error
     if start != first_line.encode():
-        raise RequestError(f"{path} exists and is no description of a model", "give another file, or remove it")
+        raise RequestError(f"{path} exists and is not a description of a model", "give another file or remove this one")
 
 
 def _page(network: Network) -> Iterator[RenderableType]:
@@ -126,7 +126,7 @@ def _arithmetic(network: Network) -> Table:
 
 
 def _numbers(layer: Layer) -> Iterator[str]:
-    """Yield the constants of a layer; for an accumulator its bounds, the free bits of int32, and its conversion."""
+    """Yield the constants of a layer; for an accumulator its bounds, its spare bits of int32, and its conversion."""
     yield from layer.summary()
     if bounds := layer.accumulator():
         yield f"{bounds.low} to {bounds.high}"
@@ -150,7 +150,7 @@ def _exactness(network: Network) -> Iterator[str]:
 
 
 def _inputs(network: Network) -> Table:
-    """Return the input box, in the network's units and, where the model says how, in physical ones."""
+    """Return the input box in the network's units, and in physical units if the model states the conversion."""
     import numpy as np
 
     from harness.model.metadata import states_box

@@ -1,7 +1,7 @@
 """Differences between two runs and their possible causes: a pure function of two documents.
 
-In the order in which it matters: the verdict, the layers that differ, then what may have made it.  What every run has
-of its own (when, how long, by which command) is no change.
+The order is: the verdict, the layers that differ, then possible causes.  Facts that always change (time, duration,
+command) are left out.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from harness.core.document import Content
 from harness.runs.entries import AnyDocument
 from harness.runs.measurement.config_diff import changed
 
-CHUNKING = ("chunk", "dumps fetched")  # topics by which the same activations are in other files
+CHUNKING = ("chunk", "dumps fetched")  # topics that change only the distribution of activations over files
 LONGEST = 300
 NOTHING = "nothing"
+NO_CHANGE = "no relevant change"  # the beginning of a headline
 
 
 @dataclass(frozen=True)
 class Change:
-    """A topic, and what it was and is, as text."""
+    """A topic with its former and its current value, as text."""
 
     topic: str
     before: str
@@ -30,7 +31,7 @@ class Change:
 
 @dataclass(frozen=True)
 class LayerChange:
-    """Activations of a layer that differ from the reference; None where a run has no such layer."""
+    """Activations of a layer that differ from the reference; None if a run has no such layer."""
 
     layer: str
     before: int | None
@@ -49,7 +50,7 @@ class LayerChange:
 
 @dataclass(frozen=True)
 class Difference:
-    """Differences between two runs; `results` are what the runs have shown, `causes` what may explain them."""
+    """Differences between two runs; `results` are changes of results, `causes` are their possible causes."""
 
     results: tuple[Change, ...]
     layers: tuple[LayerChange, ...]
@@ -105,7 +106,7 @@ ORDER = (
 def difference(first: Content, second: Content) -> Difference:
     """Return the difference between the documents of two finished runs.
 
-    Raise AttributeError, LookupError, TypeError or ValueError if one of them is no such document.
+    Raise AttributeError, LookupError, TypeError or ValueError if one of them is not such a document.
     """
     before, after = AnyDocument.view(first), AnyDocument.view(second)
     causes = [*_changes(CAUSES, before, after), *_recorded(before, after)]
@@ -143,7 +144,7 @@ def _text(value: Any) -> str:
 def _recorded(before: AnyDocument, after: AnyDocument) -> Iterator[Change]:
     """Yield changes of program, plan, options, settings and environment."""
     for one in changed(before, after):
-        if (one["base"], one["new"]) != (NOTHING, NOTHING):  # an empty list on one side, nothing on the other
+        if (one["base"], one["new"]) != (NOTHING, NOTHING):  # an empty list on one side, a missing value on the other
             yield Change(one["topic"], one["base"], one["new"])
 
 
@@ -169,16 +170,16 @@ def _content(before: AnyDocument, after: AnyDocument) -> Iterator[Change]:
 
 
 def headline(found: Difference, first: Content, second: Content, times: Sequence[str] = ()) -> str:
-    """Return the one sentence that a reader needs; `times` are the judgements on times, empty if there are none."""
+    """Return a summary in one sentence; `times` are the verdicts on times, empty if there are none."""
     before, after = AnyDocument.view(first).verdict, AnyDocument.view(second).verdict
     both = {"differs": "both differ", "varies": "both vary"}.get(after, f"both are {after}")
     moved = [word for word in dict.fromkeys(times) if word in {"slower", "faster"}]
     if found.nothing and not moved:
-        return f"nothing that matters changed: {both}"
+        return f"{NO_CHANGE}: {both}"
     if before != after:
         return f"{before} before, {after} now"
     if moved:
         return f"{both}, but times moved: {' and '.join(moved)}"
     if found.results or any(one.before != one.after for one in found.layers):
         return f"{both}, but not in the same way"
-    return f"{both}; {len(found.causes)} of what may matter changed"
+    return f"{both}; {len(found.causes)} possible causes changed"

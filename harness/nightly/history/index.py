@@ -1,7 +1,7 @@
-"""runs/index.sqlite: a record of every run folder, kept up to date, found by board, model, verdict and day.
+"""The index runs/index.sqlite: a record of every run folder, searchable by board, model, verdict and day.
 
-Only a cache of the folders: it may be removed at any time.  What is damaged, of another version, or where nothing may
-be written costs time and changes no answer.
+The index is a cache and may be deleted at any time.  If it is damaged, of another version or read-only, queries are
+slower, but their results are the same.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from urllib.parse import quote
 from harness.nightly.history.run_record import Part, Run, State, stamp
 
 FILE = "index.sqlite"
-VERSION = 3  # one more whenever a record is read otherwise
-WAIT_S = 60.0  # for another process that reads thousands of new folders
+VERSION = 3  # increase it when the content of a record changes
+WAIT_S = 60.0  # another process may be reading thousands of new folders
 
 _COLUMNS = tuple(one.name for one in fields(Run) if one.name != "parts")
 _PART = tuple(one.name for one in fields(Part))
@@ -38,9 +38,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Wanted:
-    """Filter of runs: those that match all given values and were started at `since` (as in `run.json`) or later.
+    """A filter of runs that match all given values and were started at `since` (as in `run.json`) or later.
 
-    `verdict` is also found in a run that has not ended but differs so far.
+    The verdict `differs` also matches an unfinished run that differs so far.
     """
 
     board: str | None = None
@@ -51,14 +51,14 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Refreshed:
-    """Numbers of records that were read again, and of those dropped because their folders are gone."""
+    """The numbers of records that were read again and of records that were removed with their folders."""
 
     read: int
     gone: int
 
 
 class Index:
-    """The records of the run folders in `folder`; opened by `opened`."""
+    """The records of the run folders in `folder`; `opened` creates it."""
 
     def __init__(self, folder: Path, database: sqlite3.Connection) -> None:
         self._folder = folder
@@ -69,13 +69,13 @@ class Index:
         self._database.close()
 
     def refresh(self) -> Refreshed:
-        """Read what is new or has changed, drop what is gone."""
+        """Read new and changed folders, and remove records without a folder."""
         found = dict(_stamps(self._folder))
         if found == self._known():
             return Refreshed(0, 0)
-        from harness.nightly.history import run as runs  # all document models, which take longer than all of this
+        from harness.nightly.history import run as runs  # imports all document models, which is slow
 
-        with _transaction(self._database):  # before anything is read: another process may be about to
+        with _transaction(self._database):  # before reading, because another process may do the same
             known = self._known()
             stale = [name for name, changed in found.items() if known.get(name) != changed]
             gone = [name for name in known if name not in found]
@@ -101,7 +101,7 @@ class Index:
             self._database.executemany(f"INSERT OR REPLACE INTO parts VALUES ({part_marks})", parts)  # noqa: S608 - as above
 
     def find(self, wanted: Wanted, limit: int | None = None) -> list[Run]:
-        """Return the latest that are wanted, the latest first."""
+        """Return the latest records that match, the latest first."""
         where, values = _where(wanted)
         chosen = f"FROM runs {where} ORDER BY started DESC, name DESC LIMIT ?"
         limited = (*values, -1 if limit is None else limit)
@@ -112,9 +112,9 @@ class Index:
         return self._sound(lambda: int(self._database.execute("SELECT count(*) FROM runs").fetchone()[0]))
 
     def _sound(self, ask: Callable[[], T]) -> T:
-        """Return an answer; a file whose damage shows only now is forgotten, and the folders are read again.
+        """Return the result of a query; if the file proves to be damaged, read the folders again.
 
-        One that another process keeps busy is let be.
+        A file that another process has locked is not replaced.
         """
         try:
             return ask()
@@ -132,7 +132,7 @@ class Index:
 
     def _parts(self, names: str, values: Sequence[Any]) -> dict[str, tuple[Part, ...]]:
         columns = ", ".join(_PART)
-        query = f"SELECT run, {columns} FROM parts WHERE run IN ({names}) ORDER BY run, position"  # noqa: S608 - own words
+        query = f"SELECT run, {columns} FROM parts WHERE run IN ({names}) ORDER BY run, position"  # noqa: S608 - constant names
         found: dict[str, list[Part]] = {}
         for name, *numbers in self._database.execute(query, values):
             found.setdefault(name, []).append(Part(*numbers))
@@ -180,19 +180,19 @@ def _is_text(name: str) -> bool:
 
 @contextmanager
 def opened(folder: Path, *, rebuild: bool = False) -> Iterator[Index]:
-    """Provide the index of the run folders in `folder`, up to date; `rebuild` reads all of them again."""
+    """Provide the updated index of the run folders in `folder`; `rebuild` reads all of them again."""
     if rebuild:
         _forget(folder / FILE)
-    kept = rebuild and (folder / FILE).exists()  # where nothing may be written
+    kept = rebuild and (folder / FILE).exists()  # a read-only folder
     with closing(Index(folder, _nothing(folder) if kept else _open(folder))) as index:
         yield index
 
 
 def _open(folder: Path) -> sqlite3.Connection:
-    """Return the file, or where it cannot be used its content in memory."""
+    """Return the database of the file, or a copy in memory if the file cannot be used."""
     try:
         return _current(sqlite3.connect(folder / FILE, timeout=WAIT_S), folder)
-    except sqlite3.OperationalError:  # no rights to write here, or a full disk
+    except sqlite3.OperationalError:  # no permission to write, or a full disk
         return _in_memory(folder)
     except sqlite3.DatabaseError:  # damaged
         _forget(folder / FILE)
@@ -200,12 +200,12 @@ def _open(folder: Path) -> sqlite3.Connection:
 
 
 def _in_memory(folder: Path) -> sqlite3.Connection:
-    """Load the index into memory, from the readable part of the file, else from the folders."""
+    """Load the index into memory, from the file if it is readable, otherwise from the folders."""
     database, path = sqlite3.connect(":memory:"), folder / FILE
     with suppress(sqlite3.Error, OSError), closing(_as_it_is(path)) as kept:
         before = path.stat().st_mtime_ns
         kept.backup(database)
-        if path.stat().st_mtime_ns == before and not _journal(path).exists():  # no process is, or was, changing it
+        if path.stat().st_mtime_ns == before and not _journal(path).exists():  # not changed by another process
             return _current(database, folder)
     database.close()
     return _nothing(folder)
@@ -221,7 +221,7 @@ def _as_it_is(path: Path) -> sqlite3.Connection:
 
 
 def _current(database: sqlite3.Connection, folder: Path) -> sqlite3.Connection:
-    """Open the database, create it anew for another version, and update it; raise sqlite3.Error if that fails."""
+    """Open and update the database, and create it again for another version; raise sqlite3.Error if that fails."""
     try:
         database.isolation_level = None
         if not _is_current(database):
@@ -238,7 +238,7 @@ def _is_current(database: sqlite3.Connection) -> bool:
 
 
 def _make(database: sqlite3.Connection) -> None:
-    """Create empty tables unless another process was faster."""
+    """Create empty tables unless another process has done so."""
     with _transaction(database):
         if _is_current(database):
             return

@@ -1,7 +1,7 @@
 """Changes from one night to the next: a pure function of the nights' records.
 
 An entry is the same in two nights if its key is: action, board, model, items, options.  A wrong result is new if the
-last conclusive night had another result: a failed part in between makes nothing new.
+last conclusive night had another result; inconclusive nights in between do not matter.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True)
 class Change:
-    """One line of what changed: an entry or, where there is none, a board; `before` of the night of that name."""
+    """A change of an entry or, without an entry, of a board; `before` is the result in the night `since`."""
 
     kind: ChangeKind
     board: str
@@ -47,7 +47,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Standing:
-    """An entry whose last conclusive result was not as expected, and since which night; `now` is how it ended."""
+    """An entry whose last conclusive result was not as expected, since which night, and its result `now`."""
 
     entry: Entry
     told: str
@@ -65,10 +65,10 @@ class _Past:
 
 
 class Past:
-    """Results of former nights, added in their order.
+    """Results of former nights, added in order.
 
-    Of every entry's key the `last` ending, and the last one that `told` something of the program; of every board the
-    night of its last check and why it was quarantined then, empty if it was not; of what is `wrong` since when.
+    For every key of an entry: the `last` ending, the last conclusive one (`told`) and the first `wrong` night.
+    For every board: the night of its last check and the reason of its quarantine, empty if there was none.
     """
 
     def __init__(self) -> None:
@@ -88,14 +88,14 @@ class Past:
         self.boards |= {name: (night.name, health.quarantined) for name, health in night.boards.items()}
 
     def _note(self, entry: Entry, past: _Past) -> None:
-        """Record since when the entry is wrong, if it is."""
+        """Record the first night in which the entry is wrong, if it is."""
         if past.ending.outcome is entry.expect:
             self.wrong.pop(entry.key, None)
         else:
             self.wrong[entry.key] = entry, self.wrong.get(entry.key, (entry, past.night))[1]
 
     def standing(self, night: Night) -> tuple[Standing, ...]:
-        """Return the entries that were wrong before this night and have not been right in it, tried or not."""
+        """Return the entries that were wrong before this night and did not become right in it."""
         tonight = {entry.key: entry for entry in night.entries}
         found = (self._stands(tonight.get(key), entry, since, night) for key, (entry, since) in self.wrong.items())
         return tuple(one for one in found if one)
@@ -110,7 +110,7 @@ class Past:
         return Standing(entry, str(told), told.reason, since, f"now {now}: {now.reason}")
 
     def unchecked(self, night: Night) -> dict[str, tuple[str, str]]:
-        """Return the boards quarantined in an earlier night and not checked in this one: when, and why."""
+        """Return the boards quarantined in an earlier night and not checked in this one, with night and reason."""
         return {name: last for name, last in self.boards.items() if last[1] and name not in night.boards}
 
     def changes(self, night: Night) -> tuple[Change, ...]:
@@ -123,10 +123,10 @@ def _entries(night: Night, past: Past) -> Iterator[Change]:
     quarantined = {name for name, health in night.boards.items() if health.quarantined}
     for entry in night.entries:
         if entry.number not in night.results and night.ended_s is None:
-            continue  # its time may come
+            continue  # it may still run
         now = night.ending(entry)
         if now.outcome is Outcome.NOT_RUN and entry.board in quarantined:
-            continue  # the board's own line tells it
+            continue  # reported by the line of the board
         last, told = past.last.get(entry.key), past.told.get(entry.key)
         if kind := _kind(entry, now, last, told):
             before = told if now.outcome.final and told else last
@@ -159,7 +159,7 @@ def _failed(outcome: Outcome) -> ChangeKind:
 
 
 def _boards(night: Night, past: Past) -> Iterator[Change]:
-    """Yield the boards that were quarantined, and those that are back, compared with their check before."""
+    """Yield the boards that were quarantined or returned to use since their previous check."""
     for name, health in night.boards.items():
         since, was = past.boards.get(name, ("", ""))
         if bool(health.quarantined) != bool(was):
@@ -169,9 +169,9 @@ def _boards(night: Night, past: Past) -> Iterator[Change]:
 
 
 def confirmed(night: Night, runs: Mapping[str, Run]) -> Night:
-    """Return the night with only those results that its run folders, given by name, confirm.
+    """Return the night with only the results that its run folders, given by name, confirm.
 
-    A good result without its evidence is inconclusive; one whose evidence has shown something wrong is wrong.
+    A good result without its evidence is inconclusive; a result whose evidence shows a difference is wrong.
     """
     results = {number: _confirmed(night, result, runs.get(result.run)) for number, result in night.results.items()}
     return replace(night, results=results)
@@ -182,11 +182,11 @@ def _confirmed(night: Night, result: Result, run: Run | None) -> Result:
     if entry is None or (result.ending.outcome.final and not result.ending.outcome.good):
         return result
     if run and _is_of(run, entry) and (run.differs_so_far or _is_wrong(run)):
-        told = f"the night says {result.ending}, but runs/{run.name} differs: {run.reason}"
+        told = f"the night reports {result.ending}, but runs/{run.name} differs: {run.reason}"
         return replace(result, ending=Ending(Outcome.DIFFERS, told))
     if not result.ending.outcome.good or (run and _is_of(run, entry) and run.verdict == result.ending.outcome):
         return result
-    told = f"the night says {result.ending}, but {_lacking(result, run, entry)}"
+    told = f"the night reports {result.ending}, but {_lacking(result, run, entry)}"
     return replace(result, ending=Ending(Outcome.INCONCLUSIVE, told, "tool"))
 
 
@@ -200,7 +200,7 @@ def _is_wrong(run: Run) -> bool:
 
 def _lacking(result: Result, run: Run | None, entry: Entry) -> str:
     if run is None:
-        return f"its evidence is gone: runs/{result.run}" if result.run else "it names no run"
+        return f"its evidence is missing: runs/{result.run}" if result.run else "it names no run"
     if not _is_of(run, entry):
         return f"runs/{run.name} is a {run.action} on {run.board}"
-    return f"runs/{run.name} says {run.ending}: {run.reason}"
+    return f"runs/{run.name} reports {run.ending}: {run.reason}"

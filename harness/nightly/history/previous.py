@@ -1,4 +1,4 @@
-"""The run of the same board and model before a new one, and what changed since."""
+"""The previous run of the same board and model, and the changes since."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST_COUNT = 16  # digits; longer ones are hashes
 
 
 def previous(folder: Path, document: RunDocument | MeasurementDocument) -> PreviousEntry | None:
-    """Return the changes since the latest finished run beside `folder`, the folder of the run of `document`.
+    """Return the changes since the latest finished run next to `folder`, the folder of the run of `document`.
 
     Only folders whose names begin with a time and end with this board and model are considered, so that few documents
     are read.  None if no such run can be read.
@@ -36,7 +36,7 @@ def previous(folder: Path, document: RunDocument | MeasurementDocument) -> Previ
 
 
 def _former(folder: Path, board: str, model: str) -> Iterator[Path]:
-    """Yield the finished runs of this board and model beside a folder, the latest first by their names."""
+    """Yield the finished runs of this board and model next to a folder, the latest first by name."""
     name = re.sub(r"[^A-Za-z0-9._-]", "_", f"_{board}_{model}")
     pattern = re.compile(rf"\d{{8}}-\d{{6}}[-\d]*{re.escape(name)}(_\d+)?")
     try:
@@ -49,7 +49,7 @@ def _former(folder: Path, board: str, model: str) -> Iterator[Path]:
 
 
 def _identity(document: AnyDocument) -> tuple[str, ...]:
-    """Return the properties that two runs must share: the command, the board, the model and what was measured."""
+    """Return the properties that two runs must share: the command, the board, the model and the measured quantity."""
     of_measurement = (document.measured.scope, document.measured.unit) if document.kind != "run" else ()
     return document.kind, document.board.name, document.model.name, *of_measurement
 

@@ -1,7 +1,7 @@
-"""Reader of a run folder: what of `run.json`, or of what stopped the run, is worth a line in a table.
+"""Reader of a run folder: the facts of `run.json`, or of the failure of the run, for a line in a table.
 
-A folder is written by a program that may have been killed, and names come from files of others: whatever is not as it
-should be makes an unreadable record with the reason, and never an exception.
+The program that wrote the folder may have been killed, and names come from untrusted files.  Invalid content gives an
+unreadable record with the reason, never an exception.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.runs.folder import RunFolder, content_sha256, differs_so_far
 from harness.runs.measurement.headline import numbers
 from harness.targets import HARDWARE
 
-LONGEST = 2000  # characters of a text that is kept
+LONGEST = 2000  # characters of a stored text
 HIGH = {0.99: "p99", 0.999: "p999", 0.9999: "p9999"}
 DAMAGES = (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError, HarnessError)
 
@@ -40,28 +40,28 @@ def read(folder: Path) -> Run:
 
 
 def _finished(folder: Path, document: AnyDocument) -> Run:
-    """Return the record; ValueError where its document contradicts what was kept, as far as that is quickly seen."""
+    """Return the record; ValueError if its document contradicts its files, as far as a quick check can find."""
     found = digest(folder.name, document)
     if found.content_sha256 and found.content_sha256 != content_sha256(document.files):
         raise ValueError("its content_sha256 is not that of its files")
     if Outcome(found.verdict).good and differs_so_far(folder):
-        raise ValueError(f"it says {found.verdict}, and a chunk, a proof or an output of it differs")
+        raise ValueError(f"its verdict is {found.verdict}, but a chunk, a proof or an output differs")
     return found
 
 
 def load(folder: Path) -> AnyDocument:
-    """Return the whole document of a finished run; OSError or ValueError if there is none that can be read."""
+    """Return the whole document of a finished run; OSError or ValueError if it cannot be read."""
     return AnyDocument.view(read_document(folder / DOCUMENT))
 
 
 def digest(name: str, content: Content) -> Run:
-    """Return the record of a finished run's document; one of DAMAGES if it is none."""
+    """Return the record of a finished run's document; one of DAMAGES if it is invalid."""
     document = AnyDocument.view(content)
     board, model, bundle = document.board, document.model, document.bundle
     measured = document.measured
     verdict = Outcome(document.verdict)
     if verdict.good and (why := ", ".join(_speaks_against(document))):
-        raise ValueError(f"it says {verdict}, but also: {why}")
+        raise ValueError(f"its verdict is {verdict}, but {why}")
     return Run(
         name=_plain(name),
         state=State.FINISHED,
@@ -128,7 +128,7 @@ def _measured(document: AnyDocument) -> dict[str, Any]:
         not_met = f"{_whole(outputs.differing)} outputs are not the reference's"
     counted, emulated = measured.unit != "ns", document.board.kind == "emulated"
     stand_in = any(item.ran_on != HARDWARE for item in document.plan.items)
-    met = not (not_met or counted or emulated or stand_in)  # a document that contradicts itself is not believed
+    met = not (not_met or counted or emulated or stand_in)  # a contradictory document is not trusted
     return {
         "quantity": _text(measured.quantity),
         "unit": _text(measured.unit),
@@ -156,7 +156,7 @@ def _timed(part: PartEntry) -> Part:
 
 
 def _counts(parts: Sequence[PartEntry]) -> Iterator[Part]:
-    """Yield the sum of all that say something of the network, then each."""
+    """Yield the sum of all parts that describe the network, then each part."""
     each = [_counted(part.name, _needed(part.min), _needed(part.max)) for part in parts]
     alone = [one for one, part in zip(each, parts, strict=True) if part.alone]
     yield _counted("all parts", sum(one.minimum for one in alone), sum(one.maximum for one in alone))
@@ -168,7 +168,7 @@ def _counted(name: Any, least: float, most: float) -> Part:
 
 
 def _unfinished(folder: Path) -> Run:
-    """Return the record of an unfinished run: the request, and what stopped it."""
+    """Return the record of an unfinished run: the request and the failure."""
     asked = read_document(folder / REQUEST) if (folder / REQUEST).exists() else {}
     request = asked.get("request", {})
     attempts = RunFolder(folder).attempts()
@@ -192,7 +192,7 @@ def _unfinished(folder: Path) -> Run:
 
 
 def _plain(text: str) -> str:
-    """Return the text as files and databases can store it, at most a line or two long."""
+    """Return the text without characters that files and databases cannot store, shortened to LONGEST."""
     return text.encode("utf-8", "backslashreplace").decode()[:LONGEST]
 
 
@@ -200,7 +200,7 @@ def _text(value: Any) -> str:
     if value is None:
         return ""
     if not isinstance(value, str | int | float):
-        raise TypeError(f"{str(value)[:40]!r} is no text")
+        raise TypeError(f"{str(value)[:40]!r} is not a text")
     return _plain(str(value))
 
 
@@ -209,7 +209,7 @@ def _number(value: Any) -> float | None:
         return None
     number = float(value)
     if not math.isfinite(number):
-        raise ValueError(f"{value} is no finite number")
+        raise ValueError(f"{value} is not a finite number")
     return number
 
 
@@ -221,7 +221,7 @@ def _needed(value: Any) -> float:
 
 
 def _whole(value: Any) -> int:
-    """Return a count that a database holds."""
+    """Return the count if a database can store it."""
     if not isinstance(value, int) or not 0 <= value < 1 << 63:
-        raise ValueError(f"{str(value)[:40]} is no count")
+        raise ValueError(f"{str(value)[:40]} is not a count")
     return value

@@ -1,7 +1,7 @@
 """The flat record of one run folder, and the stamp that changes with it.
 
-Apart from the reader of folders, `harness.nightly.history.run`, which imports all document models: most commands find
-the records in the index.
+The reader of folders, `harness.nightly.history.run`, is a separate module because it imports all document models, and
+most commands find the records in the index.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Part:
-    """The numbers of a measured part, in the run's unit; quantiles that the sample does not give are None."""
+    """The numbers of a measured part, in the run's unit; quantiles that the sample is too small for are None."""
 
     name: str
     minimum: float
@@ -42,12 +42,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder; texts are empty, numbers None where the folder does not say.
+    """A run folder; unknown texts are empty, unknown numbers None.
 
-    `verdict` is that of `run.json`; of an unfinished run `inconclusive` where a `part` failed, else the state itself.
-    `targets` are those of the items, `items` also say where each ran.  `met` holds if the numbers of `parts` are
-    measured execution times of the board's hardware; else `not_met` says why.  The first of the parts stands for the
-    whole: of times that with the largest median, of counts their sum; `headline` says the same in words.
+    `verdict` is that of `run.json`; for an unfinished run it is `inconclusive` if a `part` failed, otherwise its state.
+    `targets` are those of the items, `items` also state where each ran.  `met` holds if the numbers of `parts` are
+    measured execution times of the board's hardware; otherwise `not_met` is the reason.  The first of the parts
+    represents the whole: the largest median of times, or the sum of counts; `headline` is the same as text.
     """
 
     name: str
@@ -89,12 +89,12 @@ class Run:
 
     @property
     def emulated(self) -> bool:
-        """Return whether no hardware of the board took part."""
+        """Return whether the run did not use hardware of the board."""
         return self.kind == "emulated"
 
     @property
     def ending(self) -> str:
-        """Return the verdict with the part that failed, and with what is known although the run has not ended."""
+        """Return the verdict with the component that failed, and with differences found before the end of the run."""
         told = f"{self.verdict} ({self.part})" if self.part else self.verdict
         return f"{told}, differs so far" if self.differs_so_far else told
 
@@ -102,7 +102,7 @@ class Run:
     def seen(self) -> str:
         """Return the summary of the run: the amount compared or measured, or the reason of the failure."""
         if self.state is not State.FINISHED:
-            return self.reason or "not finished: it runs, or was killed"
+            return self.reason or "not finished: it still runs or was killed"
         if not Outcome(self.verdict).good:
             return self.reason
         if not self.parts:
@@ -111,9 +111,9 @@ class Run:
 
 
 def stamp(folder: Path) -> str:
-    """Return a value that changes with the folder's record; empty if it is no run folder.
+    """Return a value that changes with the folder's record; empty if it is not a run folder.
 
-    The kernel sets the time of the inode's change: editing a file cannot set it back.
+    It contains the time of the inode's change, which the kernel sets and an editor cannot set back.
     """
     try:
         found = (folder / DOCUMENT).lstat()

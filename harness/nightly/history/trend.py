@@ -1,7 +1,7 @@
-"""A measured number over the nights, with the band that it moves in by itself: pure functions of the index's records.
+"""A measured number over the nights, with its noise band: pure functions of the index's records.
 
-The band is that of harness.analysis.timing.comparison, around the median of all measurements but the last: as wide as
-the larger of 1 % and three times the noise.  With fewer than three earlier measurements there is none.
+The band is that of harness.analysis.timing.comparison, around the median of all measurements but the last.  Its width
+is the larger of 1 % and three times the noise.  With fewer than three earlier measurements there is none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from harness.analysis.timing import comparison
 from harness.core.outcome import Outcome
 from harness.nightly.history.run_record import Part, Run, State
 
-FEWEST = 3  # earlier measurements that tell how far a number moves of itself
+FEWEST = 3  # earlier measurements needed to estimate the noise
 SOUND = {Outcome.MEASURED.value, Outcome.REGRESSED.value}
 
 
@@ -32,7 +32,7 @@ class NoiseLevel(StrEnum):
 
 @dataclass(frozen=True)
 class Band:
-    """Range of an unchanged number."""
+    """The range of an unchanged number."""
 
     low: float
     high: float
@@ -62,9 +62,9 @@ class Series:
 
 @dataclass(frozen=True)
 class Trend:
-    """The measurements of one thing: the same board, model, targets, quantity, scope and load, the latest last.
+    """Comparable measurements: the same board, model, targets, quantity, scope and load, the latest last.
 
-    `median` is None where events were counted.  `met` holds if all are measured execution times of hardware.
+    `median` is None if events were counted.  `met` holds if all are measured execution times of hardware.
     """
 
     runs: tuple[Run, ...]
@@ -89,7 +89,7 @@ class Trend:
 
     @property
     def moved(self) -> bool:
-        """Return whether a number has left its noise."""
+        """Return whether a number is outside its noise band."""
         lines = [line for line in (self.median, self.maximum, self.jitter) if line]
         return any(line.place in {NoiseLevel.ABOVE, NoiseLevel.BELOW} for line in lines)
 
@@ -104,7 +104,7 @@ def trends(runs: Iterable[Run], most: int) -> tuple[Trend, ...]:
 
 
 def _is_compared_in_vain(run: Run) -> bool:
-    """Return whether only the base of --against was too noisy; counts of an inexact counter are inconclusive, too."""
+    """Return whether only the base of --against was too noisy; counts of an inexact counter are also inconclusive."""
     return run.verdict == Outcome.INCONCLUSIVE.value and run.unit == "ns"
 
 

@@ -49,12 +49,12 @@ def test_a_board_is_locked_listed_and_given_back(user: User) -> None:
     assert row(user, "xavier")["holders"] == []
     assert "sol[31mdering" in user.here("boards", "list").out
     shorter = user.here("boards", "lock", "host").out
-    assert re.search(r"^host is yours until [0-9: -]+, no more until [0-9: -]+ \(sol\[31mdering\); your own", shorter)
+    assert re.search(r"^host is locked until [0-9: -]+ \(was [0-9: -]+, sol\[31mdering\); your commands", shorter)
     user.here("boards", "lock", "host", "--purpose", "sol\x1b[31mdering")
     assert user.here("boards", "unlock", "host", "--json").document["taken_from"][0]["purpose"] == "sol[31mdering"
-    assert user.here("boards", "unlock", "host").out == "nobody has host\n"
+    assert user.here("boards", "unlock", "host").out == "host is not locked\n"
     user.here("boards", "lock", "host")
-    assert user.here("boards", "unlock", "host").out == "host is given back\n"
+    assert user.here("boards", "unlock", "host").out == "host is released\n"
     assert user.here("boards", "list").out.splitlines()[0].split() == ["board", "where"]  # the rest tells nothing
 
 
@@ -116,7 +116,9 @@ def test_a_board_that_passes_comes_out_of_quarantine_and_a_run_before_is_warned(
     work.unlink()
     checked = user.here("boards", "check", "host")
     assert checked.code == 0
-    assert re.match(r"board host is quarantined since .*; it passes now: --quarantine lifts that\n", checked.err)
+    assert re.match(
+        r"board host is quarantined since .*; it passes now: --quarantine removes the quarantine\n", checked.err
+    )
     assert "quarantined" not in user.here("boards", "check", "host", "--quarantine").err
     assert row(user, "host")["quarantine"] is None
 
@@ -175,7 +177,7 @@ def test_a_run_whose_board_is_taken_away_is_inconclusive_and_says_who_did_it(use
     assert (process.returncode, document["verdict"], document["part"]) == (3, "inconclusive", "board")
     assert f"(pid {os.getpid()}, harness boards unlock --force) took it away" in document["reason"]
     assert "may be left on the board: board host was taken away" in err, "nobody cleans up on another's board"
-    assert "go on with: harness run --resume" in err
+    assert "resume with: harness run --resume" in err
     assert list((tmp_path / "locks").glob("*.ticket")) == []
 
 

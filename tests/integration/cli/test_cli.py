@@ -131,7 +131,7 @@ def test_who_ends_a_run_leaves_the_board_as_it_was(user: User, number: signal.Si
             break
         time.sleep(0.01)
     out, err = process.communicate(timeout=TIMEOUT_S)
-    assert (process.returncode, "go on with: harness run --resume" in err) == (3, True), out + err
+    assert (process.returncode, "resume with: harness run --resume" in err) == (3, True), out + err
     assert restored.exists()
     assert [line for line in err.splitlines() if "stopped" in line] == [f"stopped: {reason}"]
     assert "KeyboardInterrupt" not in err

@@ -26,7 +26,7 @@ def test_devices_of_other_items_are_no_evidence(
     monkeypatch.setattr(program, "devices", lambda *_: told)
     job: Any = SimpleNamespace(plan=made, profile=host)
     deployed: Any = None
-    with pytest.raises(BoardError, match="the program on the board tells the devices of"):
+    with pytest.raises(BoardError, match="the program on the board reports the devices of"):
         steps.devices(job, deployed, lambda _: None)
 
 

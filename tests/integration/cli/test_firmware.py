@@ -16,7 +16,7 @@ AT_HOME = "{address: {host: 127.0.0.1, port: 9}"
     ("board", "local", "code", "message"),
     [
         ("tda4vm", "", 2, "board tda4vm is emulated: it has no firmware"),
-        ("host", "", 2, "board host is this machine, which cannot restart itself and go on"),
+        ("host", "", 2, "board host is this machine, which cannot continue after its own restart"),
         ("xavier", f"xavier: {AT_HOME}}}", 2, "board xavier: no item has target tiovx:c7x or vitis"),
         ("tda4vm", f"tda4vm: {AT_HOME}}}", 3, "board tda4vm: target tiovx needs the headers and the library of TIOVX"),
         ("tda4", "", 2, "did you mean tda4vm?"),

@@ -73,7 +73,9 @@ def test_on_a_terminal_of_eighty_columns_a_name_stays_whole(user: User, monkeypa
 def test_a_folder_of_runs_that_is_none_is_told(tmp_path: Path, cache: Path) -> None:
     user = User(tmp_path, cache)
     assert "0 of 0 runs in" in user.here("history").err
-    assert user.here("history").err.rstrip().endswith("which is no folder: --runs or HARNESS_RUNS names another")
+    assert (
+        user.here("history").err.rstrip().endswith("which is not a folder: set another one with --runs or HARNESS_RUNS")
+    )
 
 
 def test_a_command_whose_words_nobody_can_read_never_ends_as_if_something_differed(user: User) -> None:
@@ -121,7 +123,7 @@ def test_what_would_deceive_a_terminal_is_left_out(user: User) -> None:
         (["--verdict", "not run"], "unknown verdict 'not run'", "identical, inconclusive, measured, regressed"),
         (["--board", "xavir"], "unknown board", "did you mean xavier?"),
         (["--model", "acas"], "unknown model", "valid choices: acas_sl, acas_wl"),
-        (["--since", "yesterday"], "'yesterday' is no day", "2026-11-01"),
+        (["--since", "yesterday"], "'yesterday' is not a day", "2026-11-01"),
     ],
 )
 def test_a_slip_of_the_pen_is_told(user: User, arguments: list[str], message: str, hint: str) -> None:
@@ -138,10 +140,10 @@ def names(user: User, *wanted: str) -> list[str]:
 def test_nothing_that_matters_changed(user: User) -> None:
     before, after = names(user, "--board", "kv260", "--model", "acas_wl")
     found = told(user, "diff", before, after)
-    assert found["summary"] == "nothing that matters changed: both are identical"
+    assert found["summary"] == "no relevant change: both are identical"
     assert found["nothing_changed"]
     assert (found["results"], found["layers"], found["causes"], found["times"]["parts"]) == ([], [], [], [])
-    assert user.here("diff", before, after).out == "nothing that matters changed: both are identical\n"
+    assert user.here("diff", before, after).out == "no relevant change: both are identical\n"
 
 
 def test_a_run_that_is_newly_wrong(user: User) -> None:
@@ -155,7 +157,7 @@ def test_a_run_that_is_newly_wrong(user: User) -> None:
     assert found["layers"] == [{"layer": "dense_3", "before": 0, "after": 7, "words": "differs now"}]
     assert [change["topic"] for change in found["causes"]] == ["compiler", "program"]
     out = user.here("diff", before, after).out
-    order = ["identical before, differs now", "dense_3", "What may explain it:", "clang 22"]
+    order = ["identical before, differs now", "dense_3", "Possible causes:", "clang 22"]
     assert [out.index(text) for text in order] == sorted(out.index(text) for text in order)
 
 
@@ -196,14 +198,14 @@ def test_times_of_readings_that_were_changed_are_not_judged(user: User) -> None:
     measure(user, "m1", 1)
     folder = measure(user, "m2", 2)
     np.save(folder / "readings.npy", documents.gumbel(2000)[:, None])
-    assert told(user, "diff", "m1", "m2")["times"]["because"] == "readings.npy is not what was measured, or gone: m2"
+    assert told(user, "diff", "m1", "m2")["times"]["because"] == "readings.npy was changed or is missing: m2"
 
 
 def test_times_of_different_things_are_not_compared(user: User) -> None:
     measure(user, "m1", 1)
     [counted] = names(user, "--board", "kv260", "--model", "acas_sl", "--limit", "1")
     found = told(user, "diff", "m1", counted)
-    assert found["times"]["because"] == "of another quantity, scope and parts, kind of board"
+    assert found["times"]["because"] == "different quantity, scope and parts, kind of board"
 
 
 def test_counts_are_compared_exactly(user: User) -> None:

@@ -231,9 +231,9 @@ def test_a_measurement_is_not_resumed(user: User, copy: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--block", "7"], "--block: what is measured is one vector an execution"),
-        (["--duration", "soon"], "'soon' is no time: write 90s, 15m or 8h"),
-        (["--duration", "0s"], "'0s' is no time"),
+        (["--block", "7"], "--block: a measurement executes one vector at a time"),
+        (["--duration", "soon"], "'soon' is not a duration: write 90s, 15m or 8h"),
+        (["--duration", "0s"], "'0s' is not a duration"),
         (["--samples", "0"], "0 is not in the range 1<=x<=50000000"),
         (["--load", "party"], "'party' is not one of 'idle', 'memory', 'cpu', 'io', 'network'"),
         (["--scope", "world"], "'world' is not one of 'network', 'item', 'layer'"),

@@ -65,8 +65,8 @@ def test_a_person_is_told_what_was_found_and_what_comes_next(user: User, tmp_pat
     path = saved(tmp_path, model(CHAIN, CONSTANTS, shape=[1, 2]))
     ended = user.harness("models", "import", str(path), "-o", str(tmp_path / "mine.onnx"))
     assert "dense_1   2 -> 3   yes" in ended.out
-    assert "256 vectors of -1 to 1, for lack of an input box: greatest difference" in ended.out
-    assert "Give --box the range of your inputs: the file does not state it." in ended.out
+    assert "256 vectors of -1 to 1 because the file has no input box: greatest difference" in ended.out
+    assert "Set --box to the range of your inputs: the file does not state it." in ended.out
 
 
 @pytest.mark.parametrize("stated", [False, True])

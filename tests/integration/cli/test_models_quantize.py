@@ -130,7 +130,7 @@ def test_bounds_that_leave_codes_idle_are_noted(user: User) -> None:
     deep = random_network(np.random.default_rng(1), [4, 30, 30, 30, 30, 3])
     ended = quantize(user, save(deep, user.folder / "floats.onnx"), "--ranges", "bounds")
     assert ended.code == 0, ended.err
-    assert "note: the bounds of dense_4 are far beyond what vectors meet; --ranges calibration is nearer" in ended.err
+    assert "note: the bounds of dense_4 are far wider than the observed ranges; use --ranges calibration" in ended.err
 
 
 def test_a_person_reads_a_table_and_how_near_it_is(user: User, floats: DenseNetwork) -> None:
@@ -140,7 +140,7 @@ def test_a_person_reads_a_table_and_how_near_it_is(user: User, floats: DenseNetw
     lines = [line.split() for line in ended.out.splitlines()]
     assert ["layer", "shape", "weight", "scale", "range", "codes", "used", "saturated"] in lines
     assert ["dense_1", "4", "->", "20"] in [line[:4] for line in lines]
-    assert "Beside the float network, 20,000 fresh vectors of the box: the same argmax 100.00%" in ended.out
+    assert "Compared with the float network on 20,000 new vectors of the box: the same argmax 100.00%" in ended.out
     assert "note: dense_1 is 0 for every vector; its codes span 0 to 1" in ended.err
 
 
@@ -170,9 +170,9 @@ def test_the_box_of_the_request_goes_before_the_file(user: User, floats: DenseNe
 @pytest.mark.parametrize(
     ("box", "message"),
     [
-        ("1", "--box '1' is no box"),
-        ("1:2:3", "--box '1:2:3' is no box"),
-        ("a:b", "--box 'a:b' is no box"),
+        ("1", "--box '1' is not a box"),
+        ("1:2:3", "--box '1:2:3' is not a box"),
+        ("a:b", "--box 'a:b' is not a box"),
         ("0:1,0:1", "--box has 2 pairs, the network 4 inputs"),
         ("1:0", "the box of input 0 is 1.0:0.0"),
         ("0:1e99", "the box of input 0 is 0.0:inf"),

@@ -117,13 +117,13 @@ def test_names_of_inputs_do_not_reach_the_terminal_as_they_are(
 def test_text_does_not_replace_what_is_no_description(space: Workspace, tmp_path: Path) -> None:
     content = save(space.models / "net.onnx")
     console = Console.open(as_json=True)
-    with pytest.raises(RequestError, match="exists and is no description of a model"):
+    with pytest.raises(RequestError, match="exists and is not a description of a model"):
         show_command.show("net", space.models / "net.onnx", space, console)
     assert (space.models / "net.onnx").read_bytes() == content
     with pytest.raises(RequestError, match="No such file or directory"):
         show_command.show("net", tmp_path / "missing" / "net.txt", space, console)
     (tmp_path / "net.weights.txt").write_text("mine")
-    with pytest.raises(RequestError, match=r"net\.weights\.txt exists and is no description of a model"):
+    with pytest.raises(RequestError, match=r"net\.weights\.txt exists and is not a description of a model"):
         show_command.show("net", tmp_path / "net.txt", space, console)
     assert not (tmp_path / "net.txt").exists()
     (tmp_path / "net.weights.txt").unlink()
@@ -165,7 +165,7 @@ def test_a_changed_comment_is_noticed(space: Workspace, tmp_path: Path, capsys: 
     text.write_text(text.read_text().replace("  # y_scale", "  # y_scale, reviewed", 1))
     load_command.load(text, tmp_path / "new.onnx", console)
     assert (tmp_path / "new.onnx").read_bytes() == content
-    assert "comments or blanks in net.txt are not as they were written" in capsys.readouterr().err
+    assert "comments or blanks in net.txt were changed; they are not part of the model" in capsys.readouterr().err
 
 
 def float_model() -> onnx.ModelProto:
@@ -206,4 +206,4 @@ def test_list_shows_every_file_and_what_is_wrong_with_it(space: Workspace, capsy
 
 def test_an_empty_folder_has_no_models(space: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
     list_command.list_models(space, Console.open(as_json=False))
-    assert "bring one in with harness models import" in capsys.readouterr().err
+    assert "import one with harness models import" in capsys.readouterr().err

@@ -52,9 +52,9 @@ def night(lab: User) -> dict[str, Any]:
         os.kill(process.pid, number)
         out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out) == (3, "")
-    assert "going on with night" in err
-    assert "1 of 2 entries have ended" in err
-    assert "the night is kept: the same command goes on with it, --new begins anew" in err
+    assert "resuming night" in err
+    assert "1 of 2 entries are finished" in err
+    assert "the night is kept: the same command resumes it, --new starts a new night" in err
     ended = lab.harness("nightly", file, "--resume", "--json", "--junit", str(lab.folder / "junit.xml"))
     assert ended.code == 0, ended.err
     return ended.document
@@ -144,7 +144,7 @@ def test_a_run_that_was_built_from_other_sources_is_begun_anew(tmp_path: Path, c
     [entry] = ended.document["entries"]
     assert (entry["outcome"], entry["run"], entry["retries"]) == ("identical", f"{name}_2", 1)
     told = record.read(night.folder).results[0].attempts[0].ending.reason
-    assert "cannot be gone on with" in told
+    assert "the unfinished run cannot be resumed" in told
     assert "begun with bundle 0000000000000000" in told
     assert not (folder / "run.json").exists()
 
@@ -163,7 +163,7 @@ def test_what_a_night_has_shown_is_told_when_it_is_ended_as_it_is(tmp_path: Path
     (tmp_path / "runs" / "run").mkdir()
     (tmp_path / "runs" / "run" / "run.json").write_text('{"verdict": "differs", "reason": "one of them"}')
     ended = user.here("nightly", str(file), "--resume")
-    assert "night 1 is ended as it is: lab.yaml was changed since: 1 differs" in ended.err
+    assert "night 1 is closed without its remaining entries: lab.yaml was changed since: 1 differs" in ended.err
     assert f"differs, expected identical: {entry.key}: one of them (runs/run)" in ended.err.replace("\n", " ")
     assert 'failures="1"' in (night.folder / "junit.xml").read_text()
 
@@ -209,7 +209,7 @@ def test_nights_that_nobody_goes_on_with_are_ended_as_they_are(tmp_path: Path, c
         record.create(tmp_path / "runs" / "nights" / name, began_s, str(path), "other", ())
     ended = user.here("nightly", str(file), "--resume")
     assert ended.code == 0
-    assert "night 1 is ended as it is: lab.yaml was changed since" in ended.err
+    assert "night 1 is closed without its remaining entries: lab.yaml was changed since" in ended.err
     nights = {night.name: night for night in map(record.read, record.folders(tmp_path / "runs"))}
     assert nights["1"].ended_s == nights["1"].began_s
     assert nights["3"].ended_s is None
@@ -265,7 +265,7 @@ def test_a_timer_is_installed(tmp_path: Path, cache: Path, monkeypatch: pytest.M
     if works:
         ended = user.here(*words)
         assert "OnCalendar=*-*-* 02:30:00" in ended.out
-        assert "the clock is put forward over 02:30: that night is left out" in ended.err.replace("\n", " ")
+        assert "the change to summer time skips 02:30, so that night does not start" in ended.err.replace("\n", " ")
         assert (tmp_path / "asked").read_text().splitlines() == [
             "--user daemon-reload",
             "--user enable --now harness-lab.timer",
@@ -279,7 +279,7 @@ def test_a_timer_is_installed(tmp_path: Path, cache: Path, monkeypatch: pytest.M
     assert f'"{tmp_path}/lab.yaml" "--resume"' in (units / "harness-lab-resume.service").read_text()
     (tmp_path / "other").mkdir()
     other = (tmp_path / "lab.yaml").rename(tmp_path / "other" / "lab.yaml")
-    with pytest.raises(RequestError, match="is of another file than"):
+    with pytest.raises(RequestError, match="starts the nights of another file than"):
         user.here("nightly", str(other), "--install", "02:30")
 
 
@@ -311,7 +311,10 @@ def test_boards_that_are_one_machine_are_told_before_the_night(tmp_path: Path, c
     file = tmp_path / "lab.yaml"
     file.write_text("matrices: [{boards: [host, xavier, local-gpu], models: [acas_coc], items: ['c,c']}]")
     user = User(tmp_path, cache)
-    assert "host and local-gpu are one machine: one after the other" in user.here("nightly", str(file), "--dry-run").out
+    assert (
+        "host and local-gpu are one machine: their entries run one after the other"
+        in user.here("nightly", str(file), "--dry-run").out
+    )
     shown = user.here("nightly", str(file), "--dry-run", "--json").document
     assert (shown["boards"], shown["one"]) == (3, [["host", "local-gpu"]])
 
@@ -332,4 +335,4 @@ def test_where_no_night_can_be_kept_none_is_said_to_be(tmp_path: Path, cache: Pa
     (tmp_path / "runs").write_text("where a folder should be")
     with pytest.raises(ToolError) as caught:
         User(tmp_path, cache).here("nightly", str(file))
-    assert "nothing was begun" in caught.value.hint
+    assert "no night was started" in caught.value.hint

@@ -214,12 +214,12 @@ def test_a_run_without_traces_says_nothing_of_them(user: User) -> None:
         (("plan", *ACAS, "--split", "dense_99=network"), "split dense_99=network: unknown layer 'dense_99'"),
         (("run", *ACAS, "--split", "branches"), "acas_coc has no parallel branches for 2 items"),
         (("plan", "--load", "nowhere"), "nowhere"),
-        (("plan", "--load", "nowhere", "--board", "host"), "leave the others out"),
-        (("run", "--plan", "nowhere", "--block", "7"), "leave the others out"),
+        (("plan", "--load", "nowhere", "--board", "host"), "omit these options"),
+        (("run", "--plan", "nowhere", "--block", "7"), "omit these options"),
         (("plan", "--board", "host"), "give --board and --model, or --load FOLDER"),
         (("plan", *ACAS, "-o", "/proc/nothing/here"), "cannot write /proc/nothing"),
-        (("run", "--resume", "nowhere", "--plan", "nowhere"), "leave the others out"),
-        (("run", "--resume", "nowhere", "--run-folder", "nowhere"), "leave the others out"),
+        (("run", "--resume", "nowhere", "--plan", "nowhere"), "omit the other options"),
+        (("run", "--resume", "nowhere", "--run-folder", "nowhere"), "omit the other options"),
     ],
 )
 def test_requests_that_cannot_be_are_refused(user: User, arguments: tuple[str, ...], said: str) -> None:

@@ -87,7 +87,7 @@ def proved(user: User, interrupted: Interrupted) -> Ended:
 def test_an_interrupted_proof_is_none(interrupted: Interrupted) -> None:
     kept = {"attempts.jsonl", "chunks", "log.txt", "model.onnx", "plan", "request.json", "stimuli.npy"}
     assert interrupted.files == kept
-    assert "go on with: harness run --resume" in interrupted.log
+    assert "resume with: harness run --resume" in interrupted.log
 
 
 def test_a_right_program_is_proved_and_run(proved: Ended) -> None:

@@ -319,7 +319,7 @@ def test_a_run_is_found_by_its_name_and_shown_line_by_line(user: User, identical
     lines = [line.split() for line in ended.out.splitlines()]
     assert ["files", "ok"] in [line[:2] for line in lines]
     assert "computed again over 100 vectors" in ended.out
-    assert ended.out.rstrip().endswith("the evidence stands; its verdict is: identical, on this machine")
+    assert ended.out.rstrip().endswith("the evidence is valid; its verdict is: identical, on this machine")
 
 
 def test_dumps_that_were_not_fetched_are_told_by_their_hashes(user: User, model: Path, tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ with alone(folder, print) as lock:
 
 def test_a_second_night_of_the_same_runs_is_refused_with_words(tmp_path: Path) -> None:
     with alone(tmp_path, print):
-        with pytest.raises(ToolError, match=rf"a night goes on here already: pid {os.getpid()}, since 20") as caught:
+        with pytest.raises(ToolError, match=rf"another night is running here: pid {os.getpid()}, since 20") as caught:
             alone(tmp_path, print).__enter__()
         assert caught.value.hint
     with alone(tmp_path, print):

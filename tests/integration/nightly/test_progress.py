@@ -32,7 +32,7 @@ def written(console: Console) -> str:
 def test_without_a_terminal_each_event_is_a_line(tmp_path: Path) -> None:
     made = console(terminal=False)
     with watch(made, total=60, ended=11) as watcher:
-        for step, told in ((JobKind.CHECK, "no route"), (JobKind.CHECK, "well"), (JobKind.ATTEMPT, "identical")):
+        for step, told in ((JobKind.CHECK, "no route"), (JobKind.CHECK, "healthy"), (JobKind.ATTEMPT, "identical")):
             watcher.job_started(BoardJob("xavier", step, ENTRY), tmp_path / "log", 0.0)
             watcher.job_ended(BoardJob("xavier", step, ENTRY), told)
         watcher.concluded(ENTRY, RESULT)

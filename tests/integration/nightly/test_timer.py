@@ -53,7 +53,7 @@ def test_only_what_harness_needs_of_the_environment_is_written_down() -> None:
 
 @pytest.mark.parametrize("at", ["2:00", "24:00", "02:60", "02:00\nExecStart=/bin/sh", "", "daily"])
 def test_a_time_that_is_none_is_refused(at: str) -> None:
-    with pytest.raises(RequestError, match="no time of day"):
+    with pytest.raises(RequestError, match="not a time of day"):
         units(at=at)
 
 

@@ -17,7 +17,7 @@ import click
 
 from harness.cli.main import cli
 from harness.core.outcome import Outcome
-from harness.nightly.job_commands import Errands
+from harness.nightly.job_commands import JobCommands
 from harness.nightly.previous_nights import Past
 from harness.nightly.record import Entry, Result
 from harness.nightly.result_parser import Said
@@ -178,5 +178,5 @@ class Nobody:
             self.awaits.append(dict(taken))
 
 
-def errands(runs: Path, night: str, past: Past | None = None) -> Errands:
-    return Errands(runs, night, past or Past(()), lambda _entry, _folder: True)
+def commands(runs: Path, night: str, past: Past | None = None) -> JobCommands:
+    return JobCommands(runs, night, past or Past(()), lambda _entry, _folder: True)

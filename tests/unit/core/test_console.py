@@ -57,7 +57,7 @@ def test_one_step_is_enough_for_the_remaining_time(completed: int, elapsed_s: fl
 def test_progress_shows_elapsed_time_before_the_first_step_and_whole_numbers(width: int) -> None:
     out = StringIO()
     terminal = RichConsole(file=out, force_terminal=True, width=width)
-    text = "counting what finished chunks exercised"
+    text = "counting coverage of finished chunks"
     with Console(terminal, terminal, as_json=False).progress(text, 2_000_000) as bar:
         bar.progress.refresh()
         bar.advance(1_000_000)

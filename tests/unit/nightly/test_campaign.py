@@ -20,7 +20,7 @@ from harness.nightly.record import Action, Begun, Entry, Night
 from harness.nightly.schedule import Rules
 from harness.runs.folder import ChunkRecord, RunFolder
 from tests.support.identities import HOST
-from tests.support.nightly.simulated import Answer, Command, Nobody, Simulated, errands, well
+from tests.support.nightly.simulated import Answer, Command, Nobody, Simulated, commands, well
 
 RULES = Rules(parallel=4, retries=1, until_s=None, until="", local=frozenset({"host"}))
 LOST = Answer("inconclusive", "network", took_s=60.0)
@@ -58,7 +58,7 @@ def begin(runs: Path, entries: tuple[Entry, ...], name: str = "night") -> Night:
 
 def campaign(night: Night, simulated: Simulated, rules: Rules = RULES, past: Past | None = None) -> Campaign:
     runs = night.folder.parents[1]
-    return resumed(night, rules, errands(runs, night.name, past), simulated, Nobody())
+    return resumed(night, rules, commands(runs, night.name, past), simulated, Nobody())
 
 
 def carry_out(night: Night, behave: Script, rules: Rules = RULES, past: Past | None = None) -> tuple[Night, Simulated]:
@@ -147,7 +147,7 @@ def test_what_chunks_show_counts_even_if_the_command_was_killed(tmp_path: Path) 
     campaign(night, simulated).carry_out()
     ending = record.read(night.folder).results[0].ending
     assert ending.outcome is Outcome.DIFFERS
-    assert ending.reason.endswith("not ended within its limit of 1h, last said: last words")
+    assert ending.reason.endswith("not finished within its limit of 1h, last output: last words")
 
 
 def test_a_run_that_was_finished_has_its_verdict_whatever_became_of_its_command(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_board_that_somebody_has_is_waited_for_while_others_work(tmp_path: Pat
 
     night = begin(tmp_path, cells(["a", "b"], ["x", "y"]))
     rules = dataclasses.replace(RULES, parallel=1)
-    resumed(night, rules, errands(tmp_path, night.name), simulated, watcher, holder).carry_out()
+    resumed(night, rules, commands(tmp_path, night.name), simulated, watcher, holder).carry_out()
     assert names(simulated) == ["b boards check", "b run", "b run", "a boards check", "a run", "a run"]
     assert watcher.awaits == [{}, {"a": "ana has a"}, {}]
     ended = record.read(night.folder)
@@ -207,10 +207,10 @@ def test_a_board_that_somebody_has_is_waited_for_while_others_work(tmp_path: Pat
 def test_a_board_that_stays_somebody_elses_is_no_failure(tmp_path: Path) -> None:
     simulated = Simulated(well)
     night = begin(tmp_path, cells(["a", "b"], ["x"]))
-    given = (errands(tmp_path, night.name), simulated, Nobody())
+    given = (commands(tmp_path, night.name), simulated, Nobody())
     resumed(night, RULES, *given, lambda board: "ana has a" * (board == "a")).carry_out()
     ended = record.read(night.folder)
-    assert ended.results[0].ending == Ending(Outcome.NOT_RUN, "ana has a; the night did not get it for 1h")
+    assert ended.results[0].ending == Ending(Outcome.NOT_RUN, "ana has a; the night could not lock it for 1h")
     assert (ended.results[1].ending.outcome, "a" in ended.boards) == (Outcome.IDENTICAL, False)
     assert simulated.clock_s == pytest.approx(1_003_600.0, abs=3.0)
 
@@ -224,7 +224,7 @@ def test_a_board_whose_entries_have_ended_is_not_shown_as_waited_for(tmp_path: P
             shown[simulated.clock_s] = dict(taken)
 
     night = begin(tmp_path, cells(["a", "b"], ["x"]))
-    given = (errands(tmp_path, night.name), simulated, Clocked())
+    given = (commands(tmp_path, night.name), simulated, Clocked())
     rules = dataclasses.replace(RULES, until_s=1_000_060.0, until="06:00")
     resumed(night, rules, *given, lambda board: "ana has a" * (board == "a")).carry_out()
     assert shown[1_000_000.0] == {"a": "ana has a"}
@@ -355,14 +355,14 @@ def test_a_run_whose_sources_have_changed_is_begun_anew_and_that_is_told(tmp_pat
     assert [str(attempt.ending) for attempt in result.attempts] == [
         "inconclusive (tool)", "inconclusive (network)", "identical"
     ]  # fmt: skip
-    assert result.attempts[0].ending.reason.startswith("what was begun cannot be gone on with: ")
+    assert result.attempts[0].ending.reason.startswith("the unfinished run cannot be resumed: ")
     assert (result.ending.outcome, result.run) == (Outcome.IDENTICAL, "night-000_a_x_2")
 
 
 def test_a_wrong_request_is_not_begun_anew_for_ever(tmp_path: Path) -> None:
     night, simulated = going_on(interrupted(tmp_path), Script(a_run=[REFUSED] * 9))
     assert names(simulated) == ["a boards check", "a run", "a run"]
-    assert night.results[0].ending.reason.startswith("THE REQUEST IS WRONG")
+    assert night.results[0].ending.reason.startswith("THE REQUEST IS INVALID")
 
 
 def test_what_is_refused_after_it_showed_a_difference_differs(tmp_path: Path) -> None:
@@ -395,7 +395,7 @@ def test_a_difference_outlives_its_damaged_chunk(tmp_path: Path) -> None:
 
     ended, _ = going_on(night, behave)
     assert ended.results[0].ending == Ending(
-        Outcome.DIFFERS, "activations differ so far; done again it was identical: as simulated"
+        Outcome.DIFFERS, "activations differ so far; the repetition was identical: as simulated"
     )
 
 
@@ -454,7 +454,7 @@ def test_what_takes_the_machine_down_each_time_is_not_gone_on_with_for_ever(tmp_
     assert times == INTERRUPTED + 1
     ending = record.read(night.folder).results[0].ending
     assert ending.part == "tool"
-    assert ending.reason.startswith(f"{INTERRUPTED + 1} times the night was interrupted while it ran")
+    assert ending.reason.startswith(f"{INTERRUPTED + 1} interruptions of the night during this entry")
 
 
 def died(*_given: object) -> str:

@@ -122,12 +122,12 @@ def cell(**changes: str) -> str:
         (cell(expect="fine"), "n.yaml:4", "'identical'", ""),
         (cell(expect="measured"), "n.yaml:4", "run never ends with 'measured'", "valid choices: identical, differs"),
         (cell(expect="inconclusive"), "n.yaml:4", "run never ends with 'inconclusive'", ""),
-        (cell(action="measure", expect="regressed"), "n.yaml:5", "nothing is slower than nothing", "against"),
-        (cell(against="2"), "n.yaml:4", "run compares with no former one", "action: measure"),
-        (cell(action="measure", block="2"), "n.yaml:2", "one vector an execution", ""),
+        (cell(action="measure", expect="regressed"), "n.yaml:5", "regressed needs a base to compare with", "against"),
+        (cell(against="2"), "n.yaml:4", "run has no former run to compare with", "action: measure"),
+        (cell(action="measure", block="2"), "n.yaml:2", "a measurement executes one vector at a time", ""),
         (cell(boards="[xavier]", action="measure", count="time"), "n.yaml:2", "no time of it is that of the board", ""),
-        (cell(boards="[host, host]"), "n.yaml:2", "'run host acas_coc' is there already, by n.yaml:2", "keep one"),
-        (GOOD + cell()[10:], "n.yaml:4", "'run host acas_coc' is there already, by n.yaml:2", ""),
+        (cell(boards="[host, host]"), "n.yaml:2", "'run host acas_coc' is a duplicate of n.yaml:2", "keep one"),
+        (GOOD + cell()[10:], "n.yaml:4", "'run host acas_coc' is a duplicate of n.yaml:2", ""),
     ],
 )  # fmt: skip
 def test_every_mistake_is_named_with_its_line(read: Any, text: str, place: str, message: str, hint: str) -> None:

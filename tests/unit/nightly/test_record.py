@@ -34,7 +34,7 @@ def test_a_night_comes_back_as_it_was_kept(tmp_path: Path) -> None:
     )
     assert result.retries == 1
     assert ended.surprises() == [SECOND]
-    assert ended.ending(SECOND) == Ending(Outcome.NOT_RUN, "the night ended before it")
+    assert ended.ending(SECOND) == Ending(Outcome.NOT_RUN, "the night ended before its turn")
 
 
 def test_what_was_begun_is_kept_until_it_has_ended(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_nights_are_found_in_their_order(tmp_path: Path) -> None:
 def test_what_is_no_night_is_refused(tmp_path: Path, damage: str) -> None:
     folder = record.create(tmp_path / "night", 1.0, "f", "ab", ()).folder
     (folder / "night.json").write_text(damage)
-    with pytest.raises(RequestError, match="this is no night"):
+    with pytest.raises(RequestError, match="not a night, or a night of another version"):
         record.read(folder)
 
 
@@ -125,5 +125,5 @@ def refuses(tmp_path: Path, file: str, keys: list[str | int], wrong: object) -> 
         part = part[key]
     part[keys[-1]] = wrong
     (tmp_path / file).write_text(json.dumps(document))
-    with pytest.raises(RequestError, match="this is no night"):
+    with pytest.raises(RequestError, match="not a night, or a night of another version"):
         record.read(tmp_path)

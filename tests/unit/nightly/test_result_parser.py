@@ -38,7 +38,7 @@ def test_a_verdict_is_taken_as_it_is(verdict: str, code: int) -> None:
 def test_a_verdict_that_its_exit_code_contradicts_is_none(verdict: str, code: int) -> None:
     ending = attempt(said(code, "noted", verdict=verdict, reason="why"))
     assert ending.part == "tool"
-    assert ending.reason == f"harness said {verdict} and ended with exit code {code}, last said: noted"
+    assert ending.reason == f"harness reported {verdict} and ended with exit code {code}, last output: noted"
 
 
 @pytest.mark.parametrize("part", ["board", "network", "tool", "reference"])
@@ -75,28 +75,28 @@ def test_what_could_not_have_its_board_says_who_has_it(tmp_path: Path) -> None:
 def test_a_limit_is_the_boards_and_told_with_the_last_words() -> None:
     ending = attempt(Said(124, "", ("connected", "waiting")))
     assert ending == Ending(
-        Outcome.INCONCLUSIVE, "not ended within its limit of 30m, last said: connected / waiting", "board"
+        Outcome.INCONCLUSIVE, "not finished within its limit of 30m, last output: connected / waiting", "board"
     )
 
 
 def test_a_wrong_request_is_loud_and_no_failure_of_the_board() -> None:
     ending = attempt(said(2, error="unknown board 'xavir'", hint="did you mean xavier?"))
     assert ending.part == "tool"
-    assert ending.reason == "THE REQUEST IS WRONG, nothing was run: unknown board 'xavir'; did you mean xavier?"
+    assert ending.reason == "THE REQUEST IS INVALID, nothing was run: unknown board 'xavir'; did you mean xavier?"
     assert "Error: no such option" in attempt(Said(2, "", ("Error: no such option",))).reason
 
 
 @pytest.mark.parametrize(
     ("code", "out", "told"),
     [
-        (4, "", "exit code 4 and without a verdict, last said: error: this is a bug"),
+        (4, "", "exit code 4 without a verdict, last output: error: this is a bug"),
         (-9, "", "ended with signal 9"),
         (128 + 9, "", "ended with signal 9"),
-        (0, "", "exit code 0 and without"),
-        (0, "[]", "exit code 0 and without"),
-        (0, "{} {}", "exit code 0 and without"),
-        (0, "[" * 10_000, "exit code 0 and without"),
-        (0, "1" * 10_000, "exit code 0 and without"),
+        (0, "", "exit code 0 without"),
+        (0, "[]", "exit code 0 without"),
+        (0, "{} {}", "exit code 0 without"),
+        (0, "[" * 10_000, "exit code 0 without"),
+        (0, "1" * 10_000, "exit code 0 without"),
     ],
 )
 def test_whatever_else_a_command_does_is_the_tools(code: int, out: str, told: str) -> None:
@@ -118,7 +118,7 @@ def test_what_was_begun_and_is_refused_is_told_as_that() -> None:
     refused = result_parser.attempt(
         said(2, error="another bundle", hint="new"), "30m", differs_so_far=False, resumes=True
     )
-    assert refused.reason == "what was begun cannot be gone on with: another bundle; new"
+    assert refused.reason == "the unfinished run cannot be resumed: another bundle; new"
 
 
 @pytest.mark.parametrize("ending", [Ending(Outcome.IDENTICAL, "all"), Ending(Outcome.INCONCLUSIVE, "cut", "network")])
@@ -136,7 +136,7 @@ def test_nothing_is_good_without_its_evidence() -> None:
     assert result_parser.settled(good, {"verdict": "identical"}) == good
     for run in (None, {}, {"verdict": "differs"}):
         assert result_parser.settled(good, run) == Ending(
-            Outcome.INCONCLUSIVE, "harness said identical, but its run.json does not", "tool"
+            Outcome.INCONCLUSIVE, "harness reported identical, but its run.json does not", "tool"
         )
         assert result_parser.settled(bad, run) == bad
 
@@ -149,7 +149,9 @@ def test_a_check_says_of_one_board_whether_it_is_fit() -> None:
         assert result_parser.check(contradiction, "b").hopeless
     assert result_parser.check(said(0, boards=[fit]), "other").hopeless
     assert "gone mad" in result_parser.check(Said(4, "", ("gone mad",)), "b").sick
-    assert result_parser.check(Said(124, "", ("booting",)), "b").sick.endswith("no end in time, last said: booting")
+    assert result_parser.check(Said(124, "", ("booting",)), "b").sick.endswith(
+        "not finished in time, last output: booting"
+    )
 
 
 def test_a_cycle_may_work_fail_or_be_impossible() -> None:

@@ -150,7 +150,7 @@ def test_nothing_begins_after_its_hour() -> None:
     assert started(state, 50.0) == []
     lost = run(state, job, LOST)
     ended = schedule.closed(lost, 50.0).results
-    assert ended[0] == Ending(Outcome.INCONCLUSIVE, "lost; not tried again: it is after 06:00", "network")
+    assert ended[0] == Ending(Outcome.INCONCLUSIVE, "lost; not retried: it is after 06:00", "network")
     assert ended[1] == ended[2] == Ending(Outcome.NOT_RUN, "it is after 06:00")
     running = schedule.start(state, job)
     assert schedule.closed(running, 50.0).results.keys() == {1, 2}
@@ -207,7 +207,7 @@ def test_a_night_without_such_an_hour_waits_as_long_as_a_command() -> None:
     state = taken(fit(grid("ab", "x")), 1000.0, a="ana has it")
     assert taken(state, 4599.0, a="bo has it").results == {}
     gone = taken(state, 4600.0, a="bo has it")
-    assert gone.results == {0: Ending(Outcome.NOT_RUN, "bo has it; the night did not get it for 1h")}
+    assert gone.results == {0: Ending(Outcome.NOT_RUN, "bo has it; the night could not lock it for 1h")}
     assert not schedule.awaited(gone)
 
 
@@ -239,7 +239,9 @@ def test_a_job_that_did_not_get_its_board_is_as_if_it_had_not_begun() -> None:
     tries = taken(waits, 40.0)
     assert started(tries) == [("a", 0)]
     again = schedule.stood_back(schedule.start(tries, job), job, "ana has it", 3700.0)
-    assert taken(again, 3700.0).results == {0: Ending(Outcome.NOT_RUN, "ana has it; the night did not get it for 1h")}
+    assert taken(again, 3700.0).results == {
+        0: Ending(Outcome.NOT_RUN, "ana has it; the night could not lock it for 1h")
+    }
 
 
 def test_this_machine_is_measured_first_and_alone() -> None:

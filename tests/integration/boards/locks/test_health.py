@@ -176,7 +176,7 @@ def test_a_switch_that_switches_nothing_is_told(host: Profile, tmp_path: Path) -
 @pytest.mark.usefixtures("quick")
 def test_a_board_that_does_not_come_back_is_told(host: Profile, tmp_path: Path) -> None:
     kernel = Kernel(tmp_path / "switch", boots_after=10**6)
-    with pytest.raises(BoardError, match=r"does not answer 0\.2 s after its power came back"):
+    with pytest.raises(BoardError, match=r"does not answer 0\.2 s after power-on"):
         power.cycle(switching(host, kernel.switch, boot_s=0.2), still_held, kernel.connect, print)
 
 

@@ -268,7 +268,7 @@ def test_what_has_vanished_leaves_no_dead_link(runs: Path, tmp_path: Path) -> No
     assert not (folder / "runs" / gone.name).exists()
     assert not (folder / "nights" / "20261024-020000.html").exists()
     assert (folder / "runs" / "mine.txt").exists()
-    assert f"its evidence is gone: runs/{gone.name}" in words(page(folder / "nights" / "20261027-020000.html"))
+    assert f"its evidence is missing: runs/{gone.name}" in words(page(folder / "nights" / "20261027-020000.html"))
     test_every_link_leads_to_a_file_of_the_site(folder)
 
 
@@ -361,7 +361,7 @@ def test_a_result_that_its_run_contradicts_is_not_shown(runs: Path, tmp_path: Pa
     (wrong / "run.json").write_text(json.dumps(document))
     build(runs, tmp_path / "site")
     text = words(page(tmp_path / "site" / "index.html"))
-    assert f"differs: the night says identical, but runs/{wrong.name} differs" in text
+    assert f"differs: the night reports identical, but runs/{wrong.name} differs" in text
     assert "Newly wrong: xavier acas_wl run" in text
 
 

@@ -357,7 +357,7 @@ def test_a_dry_run_looks_and_changes_nothing(fresh: Bench) -> None:
     assert fresh.tools == []
     assert fresh.verified == 0
     shown = fresh.out.getvalue()
-    assert f"build: would be: {', '.join(KERNELS)} for kv260_custom.xpfm at 200 MHz, which takes an hour" in shown
+    assert f"build: would be: {', '.join(KERNELS)} for kv260_custom.xpfm at 200 MHz; the build takes an hour" in shown
     assert f"load: would be: xmutil unloadapp, xmutil loadapp {APP}" in shown
     assert f"{STARTER} loaded, 4000 MiB free" in shown
     fresh.install()
@@ -372,7 +372,7 @@ def test_what_is_there_already_is_neither_built_nor_copied_but_loaded_again(fres
     assert fresh.install() == 0
     assert fresh.tools == tools
     assert fresh.changes == ["xmutil unloadapp", f"xmutil loadapp {APP}"]
-    assert "they are there already" in fresh.err.getvalue()
+    assert "already on the board" in fresh.err.getvalue()
     assert fresh.err.getvalue().count("II=1 in all 2 pipelined loops") == 4
     assert fresh.verified == 2
 

@@ -29,7 +29,7 @@ def after(before: dict[str, Any]) -> dict[str, Any]:
 def test_nothing_that_matters_changed(before: dict[str, Any], after: dict[str, Any]) -> None:
     found = difference(before, after)
     assert (found.results, found.layers, found.causes, found.nothing) == ((), (), (), True)
-    assert headline(found, before, after) == "nothing that matters changed: both are identical"
+    assert headline(found, before, after) == "no relevant change: both are identical"
 
 
 def test_the_verdict_comes_first_then_the_layers(before: dict[str, Any], after: dict[str, Any]) -> None:
@@ -88,7 +88,7 @@ def test_what_may_explain_it_is_named(before: dict[str, Any], after: dict[str, A
     found = difference(before, after)
     assert [change.topic for change in found.causes] == [topic]
     assert not found.nothing
-    assert headline(found, before, after) == "both are identical; 1 of what may matter changed"
+    assert headline(found, before, after) == "both are identical; 1 possible causes changed"
 
 
 def test_the_items_and_where_they_ran(before: dict[str, Any], after: dict[str, Any]) -> None:
@@ -136,7 +136,7 @@ def test_measurements_have_their_settings(before: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("judged", [["unchanged"], ["inconclusive"], []])
 def test_times_that_stay_are_nothing(before: dict[str, Any], after: dict[str, Any], judged: list[str]) -> None:
-    assert headline(difference(before, after), before, after, judged).startswith("nothing that matters")
+    assert headline(difference(before, after), before, after, judged).startswith("no relevant change")
 
 
 def test_times_that_moved_are_something(before: dict[str, Any], after: dict[str, Any]) -> None:

@@ -94,7 +94,7 @@ def test_another_entry_is_another_thing() -> None:
 def test_what_may_still_come_has_not_changed() -> None:
     assert changes("i", last=night("b", ".", ended=False)) == ()
     [change] = changes("i", last=night("b", "."))
-    assert (change.kind, change.reason) == (ChangeKind.NOT_RUN, "the night ended before it")
+    assert (change.kind, change.reason) == (ChangeKind.NOT_RUN, "the night ended before its turn")
 
 
 def boards(*reasons: str | None, found: str = "i") -> list[tuple[ChangeKind, str, str, str]]:
@@ -181,11 +181,15 @@ RUN = Run("run", State.FINISHED, "identical", board="xavier", action="run")
 @pytest.mark.parametrize(
     ("run", "outcome", "why"),
     [
-        (None, "inconclusive", "its evidence is gone: runs/run"),
+        (None, "inconclusive", "its evidence is missing: runs/run"),
         (replace(RUN, board="kv260"), "inconclusive", "runs/run is a run on kv260"),
         (replace(RUN, action="prove"), "inconclusive", "runs/run is a prove on xavier"),
         (replace(RUN, verdict="differs", reason="7 differ"), "differs", "runs/run differs: 7 differ"),
-        (replace(RUN, verdict="unreadable", board="", reason="cut"), "inconclusive", "runs/run says unreadable: cut"),
+        (
+            replace(RUN, verdict="unreadable", board="", reason="cut"),
+            "inconclusive",
+            "runs/run reports unreadable: cut",
+        ),
         (replace(RUN, verdict="unfinished", differs_so_far=True), "differs", "runs/run differs"),
     ],
 )
