@@ -58,7 +58,7 @@ def test_what_could_not_have_its_board_says_who_has_it(tmp_path: Path) -> None:
     who = f"board xavier is in use by {Owner.me('soldering')} since "
     for document in (
         {"error": caught.value.message} | caught.value.details,
-        inconclusive(Request("xavier", "acas_coc"), caught.value, None),
+        inconclusive(Request("xavier", "acas_coc"), caught.value),
     ):
         assert result_parser.busy(said(3, **document), "xavier").startswith(who)
         assert result_parser.busy(said(2, **document), "xavier") == ""
