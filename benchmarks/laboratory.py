@@ -31,7 +31,7 @@ from harness.nightly.previous_nights import Past
 from harness.nightly.process_pool import Children
 from harness.nightly.record import Entry
 from harness.nightly.schedule import Rules
-from tests.support.nightly.simulated import TEN_MINUTES_S, Answer, Command, Nobody, Simulated, errands, well
+from tests.support.nightly.simulated import TEN_MINUTES_S, Answer, Command, Nobody, Simulated, commands, well
 
 DAY_S = 86400.0
 HARNESS = (sys.executable, "-m", "harness")
@@ -96,7 +96,7 @@ def simulate(boards: int, models: int, nights: int) -> SimulatedNights:
             simulated = Simulated(behave, number * DAY_S)
             night = record.create(runs / "nights" / f"{number:03}", simulated.clock_s, "lab.yaml", "ab", entries)
             rules = Rules(boards, 1, None, "", frozenset())
-            made = errands(runs, night.name, Past.read(runs))
+            made = commands(runs, night.name, Past.read(runs))
             resumed(night, rules, made, simulated, Nobody()).carry_out()
             record.end(night.folder, simulated.clock_s)
             ended = record.read(night.folder)

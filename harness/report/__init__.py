@@ -1,4 +1,4 @@
-"""Documents to HTML, JUnit, terminal, site; a page follows from its document alone.
+"""Reports as HTML, JUnit, terminal text and site; a page depends only on its document.
 
 html, junit  a run: a page for people, JUnit XML for continuous integration
 measurement  a measurement: both, and its statistics for programs and papers

@@ -32,7 +32,7 @@ class Tick(NamedTuple):
 class Axis:
     """Map the numbers `low` to `high` to the coordinates `start` to `end`; labels are in multiples of `unit`.
 
-    ValueError for a range that is empty, or not above 0 on a logarithmic axis.
+    ValueError for an empty range, or for values up to 0 on a logarithmic axis.
     """
 
     title: str

@@ -19,7 +19,7 @@ ROW_HEIGHT = 16  # at most
 MOST_GROUPS = 12  # of cells with a tooltip, in each direction
 BAR_HEIGHT, BAR_LENGTH, BAR_WIDTH = 16, 76, 138  # a bar's length is at most BAR_LENGTH; its count is right of it
 
-# Upper limits of the share of differing activations in a cell; one that differs is visible.
+# Upper limits of the share of differing activations in a cell; a single difference is visible.
 SHARES = {0.001: "to 0.1 %", 0.01: "to 1 %", 0.1: "to 10 %", 1: "more"}
 STEP_TEXTS = ("-4 and less", "-3", "-2", "-1", "other bits", "+1", "+2", "+3", "+4 and more")
 TIE_TEXTS = ("a tie", *(f"to 1e{exponent}" for exponent in range(-6, 0)), "to 0.5")

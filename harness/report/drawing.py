@@ -88,7 +88,7 @@ class Drawing:
 
 
 def draw(plan: Mapping[str, Any], layers: Sequence[Mapping[str, Any]]) -> Drawing:
-    """Lay out `plan` and `layers` of a run document; ValueError if one names what the other does not have."""
+    """Lay out `plan` and `layers` of a run document; ValueError if their names do not match."""
     grid = _Grid.of(plan, len(layers))
     boxes = tuple(_boxes(grid, plan["tasks"], layers))
     return Drawing(

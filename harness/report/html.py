@@ -27,7 +27,7 @@ from harness.report.swimlanes import draw as draw_swimlanes
 from harness.runs.entries import RunDocument
 from harness.runs.facts import Facts, clean, effect_text, explanation, gather
 
-SHOWN_PICTURES = 3  # the others are folded away
+SHOWN_PICTURES = 3  # the others are collapsed
 
 # With `python3 -c`.  A run keeps either all dumps of the board, or only those that differ; hashes of all of them.
 _COUNT_DIFFERING = """\
@@ -47,7 +47,7 @@ for path in sorted(pathlib.Path("chunks").glob("*.json")):
 
 
 def html(document: Mapping[str, Any]) -> str:
-    """Return the page of a run document; ValueError if its verdict contradicts its layers, or they its plan."""
+    """Return the page of a run document; ValueError if verdict, layers and plan contradict each other."""
     content = clean(document)
     run, page = RunDocument.view(content), environment().get_template("run.html.jinja")
     traced = run.conformance.picture if run.conformance else None
@@ -107,7 +107,7 @@ def _task_times(run: RunDocument) -> Iterator[tuple[str, int]]:
 
 
 def _network_note(run: RunDocument, facts: Facts) -> str:
-    """Return where the times come from; empty without times."""
+    """Return the source of the times; empty without times."""
     if not (run.conformance and run.conformance.picture):
         return ""
     scope = f"of {plural(run.conformance.vectors, 'vector')}" if run.conformance.vectors else "of a block"

@@ -28,7 +28,7 @@ def junit(content: Mapping[str, Any]) -> str:
 
 
 def _properties(run: RunDocument, facts: Facts) -> Iterator[tuple[str, str]]:
-    """Yield (name, value) of facts that a CI view shows nowhere else: hashes, and where each item ran."""
+    """Yield (name, value) of further facts for CI: hashes, and where each item ran."""
     yield "verdict", run.verdict
     yield "reason", str(getattr(run, "reason", ""))
     yield "vectors", str(run.stimuli.count)
@@ -69,7 +69,7 @@ def _failure(message: str, lines: Iterable[str] = ()) -> Problem:
 
 
 def _message(layer: LayerEntry) -> str:
-    counts = f"{layer.differing:,} of {layer.compared:,} activations differ, {layer.own:,} by its own fault"
+    counts = f"{layer.differing:,} of {layer.compared:,} activations differ, {layer.own:,} caused by the layer itself"
     first = layer.first_difference
     if not first:
         return counts
@@ -80,7 +80,7 @@ def _message(layer: LayerEntry) -> str:
 def _explanation(run: RunDocument, layer: LayerEntry, first: str) -> Iterator[str]:
     yield f"{layer.operator} of item {layer.item}, target {layer.target}, ran on {layer.ran_on}"
     if layer.name != first:
-        yield f"{first} differs before it: look there first"
+        yield f"{first} differs before it: check that layer first"
     headline = run.diagnosis if explains_all(run) else None
     for diagnosis in run.diagnoses:
         if diagnosis.layer == layer.name and headline and layer.name != headline.layer:

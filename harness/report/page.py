@@ -1,4 +1,4 @@
-"""Templates and filters that all pages share, and the commands that check a page."""
+"""Common templates and filters of all pages, and the commands that check a page."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def origin_checks(run: Mapping[str, Any]) -> list[Check]:
     return [
         Check("Repeat the run.", shlex.join(run["command"])),
         *([Check("The model and the vectors are those of this report.", files)] if files else []),
-        Check("No file of the run's folder was changed since.", f"{python(CHECK_FILES)} | sha256sum --check --quiet"),
+        Check("The files of the run's folder are unchanged.", f"{python(CHECK_FILES)} | sha256sum --check --quiet"),
     ]
 
 

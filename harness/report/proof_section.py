@@ -1,4 +1,4 @@
-"""A proof as the reports show it: its claims by the steps of the argument, and those that say the same together."""
+"""The section of a proof in reports: its claims by step of the argument; equal claims are merged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.core.document import Content
 
 @dataclass(frozen=True)
 class ClaimRow:
-    """One statement with its method, the layers that it is about, and what came of it over all of them."""
+    """One statement with its method, its layers, and the result over all of them."""
 
     statement: str
     method: str
@@ -26,7 +26,7 @@ class ClaimRow:
 
 @dataclass(frozen=True)
 class _Claims:
-    """Claims as the document has them."""
+    """The claims of the document."""
 
     claims: tuple[ClaimEntry, ...]
 
@@ -45,12 +45,12 @@ class Group(_Claims):
 
     @property
     def cases(self) -> int:
-        """Return how many cases this side was asked."""
+        """Return the number of cases of this side."""
         return sum(claim.cases for claim in self.claims)
 
     @property
     def time_s(self) -> float:
-        """Return the time of this side alone: it answers one claim after the other."""
+        """Return the time of this side, which answers one claim after the other."""
         return float(sum(claim.time_s for claim in self.claims))
 
 
@@ -62,12 +62,12 @@ class StepSection(_Claims):
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """Return the claims by who answered them, and by whether all cases were tried."""
+        """Return the claims by side, and by whether all cases were tried."""
         return _groups(self.claims, ("answered_by", "complete"))
 
     @property
     def lines(self) -> tuple[ClaimRow, ...]:
-        """The claims, with those that say the same of several layers on one line."""
+        """The claims; a line merges equal claims about several layers."""
         return tuple(_lines(self.claims))
 
 
@@ -79,11 +79,11 @@ def parts(proof: Content | None) -> tuple[StepSection, ...]:
 
 
 def effort(content: Content) -> str:
-    """Return how many cases each side was asked, how long that took, and how long all of it took."""
+    """Return the cases and the time of each side, and the total time."""
     proof = ProofDocument.view(content)
     sides = _groups(proof.claims, ("answered_by",))
     asked = [f"{side.answered_by}: {side.cases:,} cases in {side.time_s:.1f} s" for side in sides]
-    together = "; these ran side by side" if len(sides) > 1 else ""
+    together = "; these ran in parallel" if len(sides) > 1 else ""
     return f"{'; '.join(asked)}{together}; elapsed {proof.wall_s:.1f} s"
 
 

@@ -1,4 +1,4 @@
-"""The JSON Schema of every document: `python -m harness.report.schemas` writes docs/schemas anew."""
+"""The JSON Schema of every document: `python -m harness.report.schemas` writes docs/schemas again."""
 
 from __future__ import annotations
 

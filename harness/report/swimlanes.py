@@ -25,7 +25,7 @@ BOX_HEIGHT = 44
 TITLE_HEIGHT, HALF_SPACE, AXIS_HEIGHT = 26, 24, 36
 CHARACTER_WIDTH, PADDING = 6.9, 4
 TASK_WIDTH = 100  # in the schedule, at most
-CROSSING = 0.3  # of a task's width: what a hand-over or the end of a tick takes in the schedule
+CROSSING = 0.3  # width of a hand-over or the end of a tick in the schedule, relative to a task
 SHADES = 5
 THINNEST_BAR, WIDEST_BAR = 1.5, 5
 AXIS_TICKS = 10  # approximately
@@ -213,7 +213,7 @@ class _Tick:
         while any(self.left.values()):
             taken = [step for item in self.left if self.left[item] for step in self._take(item)]
             if not taken:
-                raise ValueError("the schedule of the picture does not come to its end")
+                raise ValueError("the schedule of the picture does not end")
             found += taken
         return found
 
@@ -340,6 +340,6 @@ def _fits(text: str, width: float) -> bool:
 
 
 def _fit(name: str, number: int, width: float) -> tuple[str, ...]:
-    """Return the name in one or two lines, else its number, else nothing."""
+    """Return the name in one or two lines, otherwise its number, otherwise nothing."""
     choices = (name,), name_lines(name), (str(number),)
     return next((lines for lines in choices if all(_fits(line, width) for line in lines)), ())

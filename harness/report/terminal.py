@@ -111,7 +111,7 @@ def _first(difference: DifferenceEntry | None) -> str:
 
 def _proof_table(proof: ProofDocument) -> Table:
     """Return a row for each step and side: cases and times of different sides are never added up."""
-    table = Table("what was shown", "answered by", "method", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table("claims", "answered by", "method", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("cases", justify="right")
     table.add_column("time", justify="right")
     table.add_column("result")

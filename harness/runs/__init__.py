@@ -4,4 +4,4 @@ A run is one folder below runs/; its run.json is written last.
 """
 
 DOCUMENT, REQUEST, ATTEMPTS = "run.json", "request.json", "attempts.jsonl"
-"""Files of a run folder by which it is recognised."""
+"""Files that identify a run folder."""

@@ -1,6 +1,6 @@
-"""Chunk by chunk: execute, collect, compare, diagnose, keep the record.
+"""The processing of chunks: execute, collect, compare, diagnose, record.
 
-A chunk is what is finished before the next one counts: the unit of resume, and what bounds the memory.
+A chunk is the unit of resume and bounds the memory use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from harness.reference.coverage import Coverage
 from harness.runs.folder import ChunkRecord, DeployedResult
 from harness.runs.job import Job
 
-DIAGNOSED = 4  # layers a chunk
+DIAGNOSED = 4  # layers per chunk
 
 Advance = Callable[[int], object]
 
@@ -62,9 +62,9 @@ def cut(count: int, size: int) -> Iterator[Chunk]:
 
 
 def run_pipelined(job: Job, deployed: Deployed, todo: Sequence[Chunk], coverage: Coverage, advance: Advance) -> None:
-    """Run chunks on the board and their references here, and collect the chunk before meanwhile.
+    """Run chunks on the board and their references here, and collect the previous chunk at the same time.
 
-    `advance` hears of the vectors that are compared and kept.  BoardError or ReferenceFailed ends it at once.
+    `advance` gets the number of compared and recorded vectors.  BoardError or ReferenceFailed stops all chunks.
     """
     with ExitStack() as stack:
         workers = [stack.enter_context(ThreadPoolExecutor(max_workers=1)) for _ in range(3)]
@@ -95,7 +95,7 @@ def _start(
     reference: Executor,
     counter: Executor,
 ) -> _StartedChunk:
-    """Start a chunk on the board and in the reference; what it exercised is counted as soon as that has it."""
+    """Start a chunk on the board and in the reference; count its coverage when the reference is computed."""
     vectors, slot = job.stimuli.chunk(chunk.start, chunk.stop), chunk.index % program.SLOTS
     upload = scratch / f"vectors{slot}.npy"
     dumps.write(upload, vectors)
@@ -108,7 +108,7 @@ def _start(
 
 
 def _finish(job: Job, deployed: Deployed, started: _StartedChunk) -> None:
-    """Collect what the request wants, compare it, write the chunk's record last."""
+    """Fetch the requested dumps, compare them, and write the chunk's record last."""
     chunk, executed, references = started.chunk, started.executed.result(), started.expected.result()
     reference_sha256 = tuple(dumps.sha256(values) for values in references)
     suspects = [i for i, pair in enumerate(zip(reference_sha256, executed.sha256, strict=True)) if pair[0] != pair[1]]
@@ -128,7 +128,7 @@ def _finish(job: Job, deployed: Deployed, started: _StartedChunk) -> None:
 def _in_deployment(
     job: Job, deployed: Deployed, executed: Executed, expected: Array, start: int
 ) -> DeployedResult | None:
-    """Return the result of the last layer in deployment mode; None if that was not asked for."""
+    """Return the result of the last layer in deployment mode; None if it was not requested."""
     alone = executed.deployed
     if alone is None:
         return None
@@ -147,10 +147,11 @@ def recorded(
     actual: Mapping[int, Array],
     hashes: tuple[tuple[str, ...], tuple[str, ...]],
 ) -> ChunkRecord:
-    """Return the record of a chunk of a run of `count` vectors: a function of its inputs and outputs alone.
+    """Return the record of a chunk of a run of `count` vectors: a function of its inputs and outputs.
 
-    `references` are the right outputs of all layers for `vectors`, `actual` the board's by layer index; one that was
-    not fetched had the reference's SHA-256 on the board.  `hashes` are those of all dumps of reference and board.
+    `references` are the right outputs of all layers for `vectors`, `actual` those of the board by layer index; an
+    output that was not fetched had the reference's SHA-256 on the board.
+    `hashes` are those of all dumps of reference and board.
     """
     starts = [tuple(task.start for task in plan.tasks_of(layer)) for layer in range(len(references))]
     found = list(cases(plan.network, vectors, references, actual, chunk.start, plan.block, starts))

@@ -1,6 +1,6 @@
-"""The smallest failing case of a run that differs, found by asking the board again.
+"""The smallest failing case of a run that differs, found by further executions on the board.
 
-It is a help, not a part of the verdict: if the board fails meanwhile, that is noted and nothing else changes.
+It is not a part of the verdict: a failure of the board during the search is noted and changes nothing else.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FILE = "failing.npy"
 
 @dataclass(frozen=True, eq=False)
 class Counterexample:
-    """A vector, float32 (1, K), that makes the layer of index `layer` differ, which no layer before it does.
+    """A vector, float32 (1, K), for which the layer of index `layer` is the first that differs.
 
     `found_at` is the index within the run of the vector that it was made from, `first` a difference of the layer for
     it.  `again` says whether it fails when run alone; `note` what was not as it should be, or nothing.
@@ -46,12 +46,12 @@ class Counterexample:
 
 
 def smallest(job: Job, deployed: Deployed, notify: Callable[[str], None]) -> Counterexample | None:
-    """Minimise the first vector for which the first layer differs; None where nothing differs."""
+    """Minimise the first vector for which the first layer differs; None if nothing differs."""
     first = first_difference(job.folder.chunks())
     if first is None:
         return None
     layer, difference = first
-    notify(f"looking for the smallest failing vector of layer {job.network.layers[layer].name}")
+    notify(f"searching the smallest failing vector of layer {job.network.layers[layer].name}")
     vector = job.stimuli.chunk(difference.vector, difference.vector + 1)
     try:
         with tempfile.TemporaryDirectory() as scratch:
@@ -84,7 +84,7 @@ def _minimised(board: _Board, given: Counterexample) -> Counterexample:
 
 
 class _Board:
-    """Asks whether `layer` differs, and none before it."""
+    """A test on the board whether `layer` is the first that differs."""
 
     def __init__(self, job: Job, deployed: Deployed, layer: int, scratch: Path) -> None:
         self._job = job
@@ -93,13 +93,13 @@ class _Board:
         self._scratch = scratch
 
     def fails(self, vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
-        """Return for each of the vectors, (n, K), whether it fails; one execution."""
+        """Return for each of the vectors, (n, K), whether it fails, by one execution."""
         *before, asked = (difference_map(*pair).any(axis=1) for pair in self._outputs(vectors))
         failing: npt.NDArray[np.bool_] = asked & ~np.any([np.zeros_like(asked), *before], axis=0)
         return failing
 
     def difference(self, vector: Array) -> Difference | None:
-        """Return the layer's first difference for one vector, (1, K); None if it is right or one before it is not."""
+        """Return the layer's first difference for one vector, (1, K); None if it is right or follows a wrong one."""
         *before, asked = (compare(*pair).first for pair in self._outputs(vector))
         return None if any(before) else asked
 
@@ -115,7 +115,7 @@ class _Board:
 
 
 def save(failing: Counterexample, job: Job) -> dict[str, Any]:
-    """Write the vector into the run folder, unless it does not fail again; what the run's document says of it."""
+    """Write the vector to the run folder if it fails again; return its entry in the run's document."""
     replay = ""
     if failing.again:
         dumps.write(job.folder.path / FILE, failing.vector)

@@ -1,4 +1,4 @@
-"""A run's document, the content of `run.json`: made of all finished chunks, the proof and the traces."""
+"""The document of a run, the content of `run.json`, from all finished chunks, the proof and the traces."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def conclude(
 ) -> RunDocument:
     """Return the whole run; BoardError if any activation was not compared.
 
-    `failing` is the smallest failing case, `covered` what the vectors met of every layer, `observed` what traces have
-    shown (see harness.plan.conformance.document).
+    `failing` is the smallest failing case, `covered` the coverage of every layer, `observed` the result of the traces
+    (see harness.plan.conformance.document).
     """
     provenance, ran_on, records = origin(job, environment, setup), where_of(job), list(job.folder.chunks())
     changed = changed_vectors(job.folder.path, job.network, records)
@@ -101,9 +101,9 @@ def changed_vectors(folder: Path, network: Network, records: Sequence[ChunkRecor
 
 
 def results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> dict[str, Any]:
-    """Return the verdict on `count` vectors, and all that leads to it, as JSON types: a function of what was shown.
+    """Return the verdict on `count` vectors and its grounds as JSON types: a function of the observations.
 
-    `ran_on` says of every item where it really ran.  BoardError if any activation was not compared.
+    `ran_on` states where each item really ran.  BoardError if any activation was not compared.
     """
     found = _results(plan, ran_on, count, shown).to_json()
     return found | {"proof": shown.proof, "conformance": shown.observed}
@@ -140,13 +140,13 @@ def _results(plan: Plan, ran_on: Sequence[str], count: int, shown: Shown) -> Res
 
 
 def _deployed(records: Sequence[ChunkRecord]) -> Comparison | None:
-    """Return the last layer's result in deployment mode over all chunks; None if it was not asked for."""
+    """Return the last layer's result in deployment mode over all chunks; None if it was not requested."""
     found = [record.deployed.result for record in records if record.deployed]
     return reduce(Comparison.__add__, found, NOTHING) if found else None
 
 
 def _in_deployment(result: Comparison | None) -> list[str]:
-    """Return the clause of the reason on deployment mode, as a list; empty if it was not asked for."""
+    """Return the clause of the reason on deployment mode, as a list; empty if it was not requested."""
     if result is None:
         return []
     if not result.differing or not result.first:
@@ -157,7 +157,7 @@ def _in_deployment(result: Comparison | None) -> list[str]:
 
 
 def origin(job: Job, environment: dict[str, str], setup: list[dict[str, Any]]) -> Provenance:
-    """Return what was done where, with what, until now."""
+    """Return the request, the place and the versions of the run so far."""
     finished, host, bundle = run_folder.now(), job.reference.host, job.bundle
     return Provenance(
         schema=SCHEMA,
@@ -233,7 +233,7 @@ def summary(document: RunDocument, folder: str) -> dict[str, Any]:
 
 
 def inconclusive(request: Request, error: InfrastructureError) -> dict[str, Any]:
-    """Return the JSON output after a failure of a part that the result depends on."""
+    """Return the JSON output after a failure of a required component."""
     folder = error.run
     return {
         "verdict": "inconclusive",
@@ -250,12 +250,12 @@ def inconclusive(request: Request, error: InfrastructureError) -> dict[str, Any]
 
 
 def kind(board: Profile) -> str:
-    """Return the kind of board that the profile promises; the kind that counts is that of `BoardIdentity`."""
+    """Return the kind of board expected from the profile; the actual kind is that of `BoardIdentity`."""
     return EMULATED if board.emulated else THIS_MACHINE if board.local else HARDWARE
 
 
 def where(made: Plan, board: Profile, found_kind: str) -> tuple[str, ...]:
-    """Return where every item really ran, on a board that was found to be of this kind."""
+    """Return where every item really ran, on a board of this kind."""
     found = (targets.find(item.target).environment(board) for item in made.items)
     no_hardware = {EMULATED: "emulated-cpu", VIRTUAL: VIRTUAL}
     return tuple(no_hardware.get(found_kind, place) if place == targets.HARDWARE else place for place in found)
@@ -267,7 +267,7 @@ def where_of(job: Job) -> tuple[str, ...]:
 
 
 def plan_document(made: Plan, ran_on: Sequence[str]) -> dict[str, Any]:
-    """Return the plan as JSON types; `ran_on` says of every item where it really runs."""
+    """Return the plan as JSON types; `ran_on` states where each item really runs."""
     items = [
         entries.ItemEntry(
             name=item.name,
@@ -309,7 +309,7 @@ def launches_document(made: Plan) -> list[list[str]]:
 
 
 def _strayed(observed: ConformanceEntry | None) -> list[str]:
-    """Return what the traces speak against, if they do."""
+    """Return the clause on traces that contradict the plan, as a list; empty if there are none."""
     if observed is None or observed.conforms:
         return []
     count = sum(condition.violations for condition in observed.conditions)
@@ -318,7 +318,7 @@ def _strayed(observed: ConformanceEntry | None) -> list[str]:
 
 
 def _totals(network: Network, count: int, chunks: Sequence[tuple[Comparison, ...]]) -> list[Comparison]:
-    """Each layer's result over all chunks; an activation that was not compared is no result."""
+    """Return each layer's result over all chunks; BoardError for activations that were not compared."""
     totals = [reduce(Comparison.__add__, column, NOTHING) for column in zip(*chunks, strict=True)]
     for layer, total in zip(network.layers, totals, strict=True):
         expected = count * layer.size
@@ -405,7 +405,7 @@ def _layer(
 
 
 def _part(plan: Plan, layer: int, difference: Difference) -> dict[str, Any]:
-    """Return whose column of a layer it is that several items compute."""
+    """Return the part of a split layer that contains a column."""
     tasks = plan.tasks_of(layer)
     if len(tasks) == 1:
         return {}
@@ -414,7 +414,7 @@ def _part(plan: Plan, layer: int, difference: Difference) -> dict[str, Any]:
 
 
 def _each(texts: Iterable[str]) -> str:
-    """Every different text once."""
+    """Return every different text once."""
     return " + ".join(dict.fromkeys(texts))
 
 
@@ -431,7 +431,7 @@ def _reason(vectors: int, differing: Sequence[str], totals: Sequence[Comparison]
 
 
 def _proved(proof: ProofDocument | None) -> list[str]:
-    """Return what a proof adds to the reason, in one clause."""
+    """Return the clause of the reason on the proof, as a list."""
     if proof is None:
         return []
     failed = [claim for claim in proof.claims if not claim.holds]

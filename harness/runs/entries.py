@@ -53,7 +53,7 @@ class SetupEntry(Entries):
 
 
 class BoardEntry(Entries):
-    """The board: its identity, and what it said of itself."""
+    """The board: its identity and its own description."""
 
     name: Annotated[str, OfBoard]
     kind: Annotated[str, OfBoard]
@@ -217,7 +217,7 @@ class ChangeEntry(Entries):
 
 
 class PreviousEntry(Entries):
-    """The run of the same board and model before this one, in the same folder, and what changed since.
+    """The previous run of the same board and model in the same folder, and the changes since.
 
     `layers` are the numbers of differing activations that changed, `times` the medians.
     """
@@ -508,7 +508,7 @@ class ClockEntry(Entries):
 
 
 class SegmentEntry(Entries):
-    """A process of the program, what disturbed it, and what changed on the board meanwhile."""
+    """A process of the program, its disturbances, and the changes on the board during it."""
 
     begun: str
     elapsed_ns: int
@@ -559,7 +559,7 @@ class HistogramEntry(Entries):
 
 
 class PartEntry(Entries):
-    """A part of what was measured: a column of the readings; see `harness.runs.measurement.parts.Part`.
+    """A measured part: a column of the readings; see `harness.runs.measurement.parts.Part`.
 
     Statistics of times begin with `summary`, counts of events with `executions`; a part has one or the other.
     """
@@ -681,7 +681,7 @@ class MeasurementDocument(Provenance):
 
 
 class AnyDocument(MeasurementDocument, RunDocument):
-    """The entries of both documents, for readers of either: those of the other are missing."""
+    """The entries of both documents, for readers of either; entries of the other document are missing."""
 
     kind: str = "run"
     wall_s: Number = OMITTED

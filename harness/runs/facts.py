@@ -21,7 +21,7 @@ from harness.runs.entries import DifferenceEntry, ItemEntry, LayerEntry, RunDocu
 class Facts:
     """The sums over all layers, the layers that differ, and the items that did not run on hardware.
 
-    `own` are the activations of which the layer itself is to blame.
+    `own` are the differing activations that the layer itself causes.
 
     `where` completes a verdict, so that an emulated board is not mistaken for hardware.
     """
@@ -41,7 +41,7 @@ class Facts:
 
 
 def clean(value: Any) -> Any:
-    """Return a JSON value without the characters that a report cannot hold or that would deceive its reader."""
+    """Return a JSON value without characters that are invalid or misleading in a report."""
     if isinstance(value, str):
         return safe_io.clean(value)
     if isinstance(value, Mapping):
@@ -121,7 +121,7 @@ class Explanation:
 
     @property
     def evidence(self) -> str:
-        """Return what the cause agrees with, without claiming more."""
+        """Return the values with which the cause is consistent."""
         where = f"all {self.values:,} differing values examined in {', '.join(self.layers)}"
         others = (
             f"; so {'is' if self.others == 1 else 'are'} {plural(self.others, 'other cause')}" if self.others else ""
@@ -130,7 +130,7 @@ class Explanation:
 
     @property
     def scope(self) -> str:
-        """Return what the cause says of the other differing layers; empty if there are none."""
+        """Return the explanation of the other differing layers; empty if there are none."""
         wrong = f"not explained: {', '.join(self.unexplained)}" if self.unexplained else ""
         if not self.followers:
             return wrong
@@ -171,14 +171,12 @@ def effect_text(content: Content) -> str:
     run = RunDocument.view(content)
     if not (effect := run.effect):
         return ""
-    if not effect.changed:
-        return f"none of {effect.of:,} {effect.what} changes"
     verb = "changes" if effect.changed == 1 else "change"
     return f"{effect.changed:,} of {effect.of:,} {effect.what} {verb}"
 
 
 def diagnosed(content: Content) -> list[tuple[str, str]]:
-    """Return the diagnoses to print, where and what: that of the cause to read first, else one a layer."""
+    """Return the diagnoses to print, as pairs of place and text: the headline cause, or else one per layer."""
     run = RunDocument.view(content)
     if found := explanation(run):
         return [(f"layer{'s' * (len(found.layers) > 1)} {', '.join(found.layers)}", found.text)]
@@ -198,6 +196,6 @@ def value_text(value: float | str) -> str:
     if isinstance(value, int):
         return str(value)
     if math.isnan(value):
-        return "NaN"  # JSON has lost which
+        return "NaN"  # JSON does not keep its bits
     single = np.float32(value)
     return f"{single!s} (0x{int(single.view(np.uint32)):08x})"

@@ -1,22 +1,22 @@
-"""The run folder: what was asked, every chunk as it was finished, and at the end `run.json`.
+"""The run folder: the request, every finished chunk, and finally `run.json`.
 
 runs/<time>_<board>_<model>/
-    request.json         what was asked; enough to resume
+    request.json         the request; sufficient to resume the run
     model.onnx           the model, byte for byte
-    plan/                what each item does, as text (`harness plan --load`), and the Petri net of all
+    plan/                the description of each item as text (`harness plan --load`), and the Petri net of all
     stimuli.npy          all vectors
     chunks/00000.json    one finished chunk: comparisons and hashes
-    boards/00000.json    the board that computed that chunk; traces.json, readings.json: that they were observed on
-    reference/00000/     its dumps from the reference, one .npy a layer
+    boards/00000.json    the board that computed that chunk; traces.json, readings.json: the board of these
+    reference/00000/     its dumps from the reference, one .npy per layer
     target/00000/        its dumps from the board
-    traces/              when which item took which step, undisturbed and under delays, and the vectors of that
-    proof.json           of a proof: every claim with its method, and what is taken for granted
-    wrong-outputs.json   of a measurement: the first outputs that were wrong, written at once
+    traces/              times of all steps of all items, undisturbed and with delays, and the traced vectors
+    proof.json           of a proof: every claim with its method, and the assumptions
+    wrong-outputs.json   of a measurement: the first wrong outputs, written immediately
     wrong-outputs.npy    these outputs, of all vectors
-    failing.npy          of a run that differs: the smallest vector that still does
+    failing.npy          of a run that differs: the smallest vector that still differs
     report.html junit.xml log.txt
-    attempts.jsonl       when it was begun, on which board, and what stopped it; more lines where it was resumed
-    run.json             written last and atomically: a folder without it is an unfinished run
+    attempts.jsonl       start, board and failure of every attempt
+    run.json             written last and atomically; a folder without it is an unfinished run
     run.dsse.json        its signatures, if any (`harness sign`)
 """
 
@@ -56,7 +56,7 @@ WORDLESS = "the process ended without a word: it was killed, its machine went do
 ENVELOPE = "run.dsse.json"
 WRONG_OUTPUTS = "wrong-outputs.json"
 WRONG_OUTPUTS_DUMP = "wrong-outputs.npy"
-BOARDS = "boards"  # no part of the content: a run that was resumed after a reboot has shown the same
+BOARDS = "boards"  # not a part of the content, so that a run resumed after a reboot has the same content
 REQUEST_SCHEMA = 2
 REQUEST_KEYS = ("schema", "request", "name", "bundle", "kind", "profile", "board", "command", "token")
 ATTEMPT_EVENTS = ({"began"}, {"board"}, {"stopped", "part", "reason"})  # the keys of the lines of attempts.jsonl
@@ -84,7 +84,7 @@ class ChunkRecord:
 
 @dataclass(frozen=True)
 class DeployedResult:
-    """The last layer of a chunk in deployment mode: the SHA-256 of its dump, and how it compares with the reference."""
+    """The last layer of a chunk in deployment mode: the SHA-256 of its dump, and the comparison with the reference."""
 
     sha256: str
     result: Comparison
@@ -92,23 +92,23 @@ class DeployedResult:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """One run's evidence on disk."""
+    """The evidence of a run on disk."""
 
     path: Path
 
     @classmethod
     def create_at(cls, path: Path) -> RunFolder:
-        """Return a new folder at that path; RequestError if something is there or it cannot be made."""
+        """Return a new folder at that path; RequestError if the path exists or cannot be created."""
         try:
             path.mkdir(parents=True)
             (path / "chunks").mkdir()
         except OSError as error:
-            raise RequestError(f"cannot make the run folder {path}: {error.strerror}", "give another path") from error
+            raise RequestError(f"cannot create the run folder {path}: {error.strerror}", "give another path") from error
         return cls(path)
 
     @classmethod
     def create(cls, runs: Path, board: str, model: str, now: datetime) -> RunFolder:
-        """Return a new folder named after time, board and model; a counter keeps two of one second apart."""
+        """Return a new folder named after time, board and model; a counter distinguishes two of the same second."""
         stem = re.sub(r"[^A-Za-z0-9._-]", "_", f"{now:%Y%m%d-%H%M%S}_{board}_{model}")
         runs.mkdir(parents=True, exist_ok=True)
         for counter in range(1, 1000):
@@ -125,7 +125,7 @@ class RunFolder:
     def open_unfinished(cls, path: Path) -> RunFolder:
         """Return the folder of a run to resume; RequestError if it does not exist or the run is finished."""
         if not (path / "request.json").is_file():
-            raise RequestError(f"{path}: this is no run folder", "name a folder under runs/")
+            raise RequestError(f"{path}: not a run folder", "name a folder under runs/")
         folder = cls(path)
         if folder.is_finished:
             raise RequestError(f"{path}: this run is finished", f"its report is {path / 'report.html'}")
@@ -133,7 +133,7 @@ class RunFolder:
 
     @property
     def is_finished(self) -> bool:
-        """Return whether the run is finished; it is then not changed any more."""
+        """Return whether the run is finished; a finished run is never changed."""
         return (self.path / "run.json").exists()
 
     @property
@@ -175,7 +175,7 @@ class RunFolder:
         return folder
 
     def write_request(self, request: Mapping[str, Any], onnx_bytes: bytes) -> None:
-        """Keep what was asked and the model itself; what else is there is then on the disk, too.
+        """Write the request and the model, and flush all files of the folder to the disk.
 
         The board is added by `note_board`, when it is first reached.
         """
@@ -199,12 +199,12 @@ class RunFolder:
         return None if document is None else _identity(document, "request.json, board")
 
     def note_board(self, reached: BoardIdentity) -> None:
-        """Note the board that this attempt has reached; RequestError if the run was begun on another one."""
+        """Note the board that this attempt has reached; RequestError if the run was started on another board."""
         first = self.board
         if first and (others := first.differences(reached)):
             raise RequestError(
-                f"{self.path}: begun on another board: {'; '.join(others)}",
-                "resume it on the board that it was begun on, or start a new run",
+                f"{self.path}: started on another board: {'; '.join(others)}",
+                "resume it on that board, or start a new run",
             )
         if first is None:
             write_json(self.path / "request.json", self.read_request() | {"board": reached.document()})
@@ -232,11 +232,11 @@ class RunFolder:
             yield
 
     def start_attempt(self) -> None:
-        """Note that a process begins to work on the run, or goes on with it."""
+        """Record that a process starts or resumes the run."""
         self._note_attempt({"began": _stamp(now())})
 
     def stop_attempt(self, part: str, reason: str) -> None:
-        """Note what stopped it: the `part` that failed, or `user`."""
+        """Record the reason of a stop: the `part` that failed, or `user`."""
         self._note_attempt({"stopped": _stamp(now()), "part": part, "reason": reason})
 
     def _note_attempt(self, event: Mapping[str, Any]) -> None:
@@ -247,11 +247,10 @@ class RunFolder:
             os.fsync(file.fileno())
 
     def recover(self, advance: Callable[[int], object]) -> list[int]:
-        """Keep of earlier attempts what is whole; gives the chunks that were finished and are to be done again.
+        """Keep the intact chunks of earlier attempts; return the finished chunks that must be repeated.
 
-        A record is on the disk as soon as it has its name, but the dumps before it may not be when the power fails.
-        `advance` hears of every record that was looked at.  RequestError if such a chunk has shown a wrong activation:
-        what was found is found, and might not show again.
+        After a power failure, a record may be on the disk without its dumps.  `advance` gets every checked record.
+        RequestError if a damaged chunk has shown a wrong activation, because a repetition may not show it again.
         """
         for left in (*self.path.rglob("*.part"), *self.path.glob("failing.npy")):
             left.unlink()
@@ -293,7 +292,7 @@ class RunFolder:
             )
 
     def _is_whole(self, path: Path, *, fetch_all: bool) -> bool:
-        """Return whether a record can be read and its dumps are those that were compared."""
+        """Return whether a record can be read and its dumps have the recorded hashes."""
         try:
             record = _read_chunk(path)
         except RequestError:
@@ -310,9 +309,9 @@ class RunFolder:
     def attempts(self) -> list[dict[str, Any]]:
         """Return every attempt with `began`, `board`, `part` and `reason`; RequestError for an invalid line.
 
-        `board` is None if none was reached, or it was not the run's.  `part` and `reason` are empty for the attempt
-        that goes on, or went well.  An attempt that was followed by another without a word was killed, its machine went
-        down, or that had no room for a word on its disk: part `host`.
+        `board` is None if none was reached, or it was not the run's.  `part` and `reason` are empty for a
+        running or successful attempt.  An attempt without an end before the next one was killed, its machine stopped,
+        or its disk was full: part `host`.
         """
         found: list[dict[str, Any]] = []
         for event in self._attempt_events():
@@ -325,7 +324,7 @@ class RunFolder:
         return found
 
     def _attempt_events(self) -> Iterator[dict[str, Any]]:
-        """Yield the events, without a line that a dying machine cut short."""
+        """Yield the events, without a line that a crash cut short."""
         path = self.path / ATTEMPTS
         for number, line in enumerate(path.read_text(errors="replace").splitlines() if path.exists() else (), 1):
             with suppress(JSONDecodeError):
@@ -341,7 +340,7 @@ class RunFolder:
         return read_document(path) if path.exists() else None
 
     def note_wrong_outputs(self, found: Comparison, outputs: Array, board: BoardIdentity) -> None:
-        """Keep the first wrong outputs of a measurement, (vectors, width), whatever becomes of it afterwards."""
+        """Write the first wrong outputs of a measurement, (vectors, width), before it continues."""
         if not (self.path / WRONG_OUTPUTS).exists():
             write_json(self.path / WRONG_OUTPUTS, asdict(found) | {"board": board.document()})
             dumps.write(self.path / WRONG_OUTPUTS_DUMP, outputs)
@@ -352,7 +351,7 @@ class RunFolder:
         write_json(self.path / BOARDS / f"{name}.json", board.document())
 
     def read_board(self, name: str) -> BoardIdentity:
-        """Return the board as `write_board` noted it; RequestError if there is no such note, or a damaged one."""
+        """Return the board as `write_board` noted it; RequestError if the file is missing or damaged."""
         path = self.path / BOARDS / f"{name}.json"
         try:
             return _identity(read_document(path), f"{BOARDS}/{path.name}")
@@ -372,14 +371,14 @@ class RunFolder:
         return sorted((self.path / "chunks").glob("*.json"), key=lambda path: int(path.stem))
 
     def finish(self, run: Mapping[str, Any]) -> None:
-        """Write `run.json` with the SHA-256 of every other file: from now on the run counts, also after a power cut."""
+        """Write `run.json` with the SHA-256 of every other file: the run is then finished, even after a power cut."""
         files = dict(self._hashes())
         synchronise(self.path)
         write_json(self.path / "run.json", dict(run) | {"content_sha256": content_sha256(files), "files": files})
         synchronise(self.path)  # its name
 
     def _hashes(self) -> Iterator[tuple[str, str]]:
-        """Yield every file's SHA-256; the dumps' were taken when they were compared."""
+        """Yield every file's SHA-256; those of the dumps were computed during the comparison."""
         known = dict(pair for record in self.chunks() for pair in _dump_hashes(record))
         for path in sorted(self.path.rglob("*")):
             if path.is_file() and path.name != "run.json":
@@ -390,8 +389,8 @@ class RunFolder:
 def content_sha256(files: Mapping[str, str]) -> str:
     """Return the hash of the results of a run, without times and attempts.
 
-    `files` are all files' SHA-256 by name.  Two runs of the same bundle over the same vectors have the same one, also
-    if one of them was interrupted.  It is the SHA-256 of what `sha256sum` prints of these files, sorted by name.
+    `files` are all files' SHA-256 by name.  Two runs of the same bundle over the same vectors have the same hash, even
+    if one was interrupted.  It is the SHA-256 of the output of `sha256sum` for these files, sorted by name.
     """
     shown = (name for name in sorted(files) if name.startswith(CONTENT))
     return hashlib.sha256("".join(f"{files[name]}  {name}\n" for name in shown).encode()).hexdigest()
@@ -400,7 +399,7 @@ def content_sha256(files: Mapping[str, str]) -> str:
 def differs_so_far(path: Path) -> bool | None:
     """Return whether the finished part of a run has a wrong activation.
 
-    None if what can be read of it shows none, and some of it cannot be read.
+    None if a part cannot be read and the rest shows none.
     """
     if (path / WRONG_OUTPUTS).exists():
         return True
@@ -431,7 +430,7 @@ def _was_there(path: Path, board: str, target: str) -> bool:
         run = read_document(path)
         items = [(item["target"], item["ran_on"]) for item in run["plan"]["items"]]
         return bool(run["board"]["name"] == board and (target, HARDWARE) in items)
-    except (OSError, ValueError, KeyError, TypeError):  # gone, or of another version
+    except (OSError, ValueError, KeyError, TypeError):  # missing, or of another version
         return False
 
 
@@ -451,7 +450,7 @@ def _event(line: str, where: str) -> dict[str, Any]:
     except ValueError as error:
         raise RequestError(f"{where}: {error}", "start a new run") from error
     if not isinstance(event, dict) or set(event) not in ATTEMPT_EVENTS:
-        raise RequestError(f"{where}: {line[:80]!r} is no event of a run", "start a new run")
+        raise RequestError(f"{where}: {line[:80]!r} is not an event of a run", "start a new run")
     return event
 
 
@@ -475,8 +474,8 @@ def _require_no_finding(path: Path) -> None:
     """Raise RequestError if a record, as far as it can be read, has a difference."""
     if _has_found(path):
         raise RequestError(
-            f"{path}: it has shown wrong activations, and what was kept of them is damaged",
-            "keep the folder as it is, and start a new run",
+            f"{path}: it has shown wrong activations, and their files are damaged",
+            "keep the folder unchanged and start a new run",
         )
 
 
@@ -525,7 +524,7 @@ def _difference_summary(document: dict[str, Any]) -> DifferenceSummary:
 def synchronise(folder: Path) -> None:
     """Flush the file system of a folder, one call for thousands of files; OSError if it fails.
 
-    Other disks, such as a server's that is gone, have no part in it.
+    Other disks, such as an unreachable file server, are not involved.
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -542,7 +541,7 @@ _BEGAN = datetime.now(UTC) - timedelta(seconds=time.clock_gettime(time.CLOCK_BOO
 def now() -> datetime:
     """Return the time in UTC, from the clock at the start of this process: later changes of the clock have no effect.
 
-    Two of them are as far apart as they were, also if the machine slept in between.
+    The difference of two times includes the sleep of the machine.
     """
     return _BEGAN + timedelta(seconds=time.clock_gettime(time.CLOCK_BOOTTIME))
 

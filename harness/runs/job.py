@@ -1,4 +1,4 @@
-"""A job: everything that is settled before the board is touched."""
+"""A job: all decisions that precede the access to the board."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Request:
 
     `floats` is set for a proof: whether `all` inputs of QuantizeLinear pass through the board, or its `thresholds`.
 
-    `trace` is how many executions are observed, step by step.  `plan` is a folder that `harness plan -o` wrote: then
-    that says the board, the model, and everything between `model` and `chunk` but for vectors and seed.  `run_folder`
-    is where the evidence goes if not into a folder of the workspace that is named after time, board and model.
+    `trace` is how many executions are observed, step by step.  `plan` is a folder written by `harness plan -o`,
+    which defines board, model and the options between `model` and `chunk`, except vectors and seed.  `run_folder` is
+    the folder of the evidence; the default is a folder of the workspace named after time, board and model.
     `chunk` is the number of vectors per chunk; None for the default, which a job replaces by `default_chunk`.
     """
 
@@ -125,9 +125,9 @@ def prepare(
 ) -> Job:
     """Prepare a job: make and show its plan, build its bundle, check the reference, create its folder.
 
-    `kind` is the command that asks: what another began is not resumed.
+    `kind` is the command; a run of another command is not resumed.
 
-    RequestError for what is wrong with the request, ToolError for the compiler, ReferenceFailed for this machine.
+    RequestError for an invalid request, ToolError for the compiler, ReferenceFailed for this machine.
     """
     laboratory = targets.load_boards(workspace.boards)
     if request.plan:
@@ -139,21 +139,23 @@ def prepare(
 
 
 def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile], None]) -> Job:
-    """Return the job of the unfinished run in the folder `path`, with the model and the plan that are kept there.
+    """Return the job of the unfinished run in the folder `path`, with its stored model and plan.
 
-    As `prepare`; RequestError also if `path` is no unfinished run, or the board's profile is not what it was, or would
-    be built differently today.  Whether the board itself is the same one is only known when it is reached.
+    See `prepare`; RequestError also if `path` is not an unfinished run, or if the board's profile or the bundle has
+    changed.  The identity of the board is checked later, when it is reached.
     """
     folder = RunFolder.open_unfinished(path)
     document = folder.read_request()
     if document.get("kind", "run") != "run":
-        raise RequestError(f"{path}: a measurement is not resumed, as its board is not as it was", "measure again")
+        raise RequestError(
+            f"{path}: a measurement cannot be resumed, because the state of its board has changed", "measure again"
+        )
     request = _asked(path, document)
     board = targets.load_boards(workspace.boards).board(request.board)
     if changed := profile.changes(document["profile"], board.kept()):
         raise RequestError(
-            f"{path}: the profile of board {board.name} was changed since the run was begun: {'; '.join(changed)}",
-            f"undo that in {workspace.boards} and its .local.yaml, or in {profile.host_variable(board.name)}; "
+            f"{path}: the profile of board {board.name} was changed since the start of the run: {'; '.join(changed)}",
+            f"undo the change in {workspace.boards} and its .local.yaml, or in {profile.host_variable(board.name)}; "
             "or start a new run",
         )
     if request.plan:
@@ -164,7 +166,7 @@ def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile]
     job = _prepare(request, made, board, folder, workspace, show_plan)
     if document["bundle"] != job.bundle.sha256:
         raise RequestError(
-            f"{folder.path}: begun with bundle {document['bundle'][:16]}, today's is {job.bundle.sha256[:16]}",
+            f"{folder.path}: started with bundle {document['bundle'][:16]}, current is {job.bundle.sha256[:16]}",
             "sources, profile or compiler changed since: start a new run",
         )
     return job
@@ -220,15 +222,15 @@ def _prepare(
 
 
 def _chunk(request: Request, network: Network, vectors: int) -> int:
-    """Return the size of the chunks of a new run; raise RequestError if those asked for take too much memory."""
+    """Return the size of the chunks of a new run; raise RequestError if a requested size takes too much memory."""
     if request.chunk is None:
         return default_chunk(network)
     needed = min(request.chunk, vectors) * vector_bytes(network)
     if request.chunk > 1 and needed > MEMORY_BUDGET:
         raise RequestError(
             f"--chunk {request.chunk}: inputs, dumps and reference of a chunk take {-(-needed >> 20):,} MiB, "
-            f"and this machine keeps {MEMORY_BUDGET >> 20} MiB for them",
-            f"use --chunk {default_chunk(network)} or less, or leave --chunk out",
+            f"and the limit is {MEMORY_BUDGET >> 20} MiB",
+            f"use --chunk {default_chunk(network)} or less, or omit --chunk",
         )
     return request.chunk
 
@@ -244,7 +246,7 @@ def _new_folder(
 def _stimuli(request: Request, network: Network, folder: RunFolder | None) -> Stimuli:
     """Return the vectors asked for; a resumed run has its own copy of a file's."""
     if request.cover is not None and not 0 < request.cover <= 1:
-        raise RequestError(f"--cover {request.cover}: it is no share of the codes", "a number above 0, up to 1")
+        raise RequestError(f"--cover {request.cover}: not a share of the codes", "a number above 0, up to 1")
     if _is_no_count(request.vectors):
         raise RequestError(
             f"--vectors {request.vectors}: not a positive whole number, so nothing would be compared",
@@ -253,8 +255,8 @@ def _stimuli(request: Request, network: Network, folder: RunFolder | None) -> St
     if not request.vectors.isdecimal():
         if request.cover is not None:
             raise RequestError(
-                f"--cover searches for vectors of its own, and --vectors names the file {request.vectors}",
-                "give --vectors the most vectors that it may make, a number",
+                f"--cover searches for vectors, but --vectors names the file {request.vectors}",
+                "set --vectors to the maximum number of vectors",
             )
         kept = folder is not None and folder.stimuli.exists()
         return from_file(folder.stimuli if folder and kept else Path(request.vectors), network, request.vectors)

@@ -1,4 +1,4 @@
-"""The proof of a deployed program: the questions of its network, asked of the board and of the reference."""
+"""The proof of a deployed program: the questions of its network, answered by the board and by the reference."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.targets.bundle import PROGRAM
 
 
 def prove(job: Job, deployed: Deployed, console: Console) -> dict[str, Any]:
-    """Ask all questions of the program that is deployed, and of the reference; the content of proof.json."""
+    """Ask the deployed program and the reference all questions; return the content of proof.json."""
     started = time.perf_counter()
     all_floats = job.request.floats == "all"
     with tempfile.TemporaryDirectory() as scratch:

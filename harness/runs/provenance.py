@@ -1,6 +1,6 @@
-"""Sources of a bundle in this installation, and the name that follows from them.
+"""The sources of a bundle in this installation, and the bundle's name derived from them.
 
-`harness verify` asks it of the revision that made the run: see runs/verification/sources.py.
+`harness verify` runs this module at the revision that made the run: see runs/verification/sources.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sign the evidence of a run with the laboratory's key.
+"""Signatures of a run's evidence with the key of a lab.
 
 Keys are Ed25519, from files of OpenSSH (ssh-keygen -t ed25519) or PEM (openssl genpkey -algorithm ed25519).
 
@@ -9,7 +9,7 @@ An envelope is a payload with its signatures: DSSE v1.0, https://github.com/secu
 
     {"payload": BASE64, "payloadType": TYPE, "signatures": [{"keyid": FINGERPRINT, "sig": BASE64}]}
 
-A keyid is a hint and may be missing: whether a key has signed is decided by its signature alone.
+A keyid is a hint and may be missing; only the signature decides whether a key has signed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from harness.boards.keys import fingerprint
 from harness.core.errors import RequestError
 from harness.core.safe_io import parse_json
 
-HOW_TO_MAKE = "make one: ssh-keygen -t ed25519 -N '' -f laboratory-key"
+HOW_TO_MAKE = "make one: ssh-keygen -t ed25519 -N '' -f lab-key"
 LARGEST_FILE = 1 << 16
 
 
@@ -52,15 +52,17 @@ def private_key(path: Path) -> Ed25519PrivateKey:
         key = load(content, None)
     except TypeError as error:
         raise RequestError(
-            f"the private key {path} needs a passphrase, and none is ever asked for",
-            f"sign with a key of its own, in a folder that only you can read; {HOW_TO_MAKE}",
+            f"the private key {path} needs a passphrase, and harness never asks for one",
+            f"sign with a separate key in a folder that only you can read; {HOW_TO_MAKE}",
         ) from error
     except (ValueError, UnsupportedAlgorithm) as error:
         if "encrypted" in str(error):
             raise RequestError(f"the private key {path} needs a passphrase", HOW_TO_MAKE) from error
-        raise RequestError(f"{path} is no private key", f"give the file beside the .pub, or {HOW_TO_MAKE}") from error
+        raise RequestError(
+            f"{path} is not a private key", f"give the file next to the .pub, or {HOW_TO_MAKE}"
+        ) from error
     if not isinstance(key, Ed25519PrivateKey):
-        raise RequestError(f"{path} is no Ed25519 key", HOW_TO_MAKE)
+        raise RequestError(f"{path} is not an Ed25519 key", HOW_TO_MAKE)
     return key
 
 
@@ -68,14 +70,16 @@ def public_key(path: Path) -> Ed25519PublicKey:
     """Read the public key in a file; RequestError if it is invalid, or of another kind."""
     content = _read(path, private=False)
     if b"PRIVATE KEY" in content:
-        raise RequestError(f"{path} is a private key", "give the public one, the .pub beside it")
+        raise RequestError(f"{path} is a private key", "give the public one, the .pub next to it")
     load = load_pem_public_key if b"BEGIN PUBLIC KEY" in content else load_ssh_public_key
     try:
         key = load(content)
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise RequestError(f"{path} is no public key", "give the .pub that ssh-keygen wrote, or a PEM file") from error
+        raise RequestError(
+            f"{path} is not a public key", "give the .pub that ssh-keygen wrote, or a PEM file"
+        ) from error
     if not isinstance(key, Ed25519PublicKey):
-        raise RequestError(f"{path} is no Ed25519 key", HOW_TO_MAKE)
+        raise RequestError(f"{path} is not an Ed25519 key", HOW_TO_MAKE)
     return key
 
 
@@ -85,7 +89,7 @@ def _read(path: Path, *, private: bool) -> bytes:
         with path.open("rb") as file:
             status, content = os.fstat(file.fileno()), file.read(LARGEST_FILE)
     except OSError as error:
-        hint = HOW_TO_MAKE if private else "give the .pub that the laboratory has published"
+        hint = HOW_TO_MAKE if private else "give the .pub that the lab has published"
         raise RequestError(f"cannot read the key {path}: {error.strerror}", hint) from error
     if private and b"PRIVATE KEY" in content and status.st_uid == os.getuid() and status.st_mode & 0o077:
         raise RequestError(f"others may read the private key {path}", f"chmod 600 {shlex.quote(str(path))}")
@@ -131,16 +135,16 @@ SIGNATURE_KEYS = {"keyid", "sig"}
 
 
 def parse(text: str) -> Envelope:
-    """Return the envelope of a JSON text; RequestError for another form, unknown keys, or keys that stand twice."""
+    """Return the envelope of a JSON text; RequestError for another form, unknown keys, or duplicate keys."""
     try:
         document = parse_json(text)
         _require_keys(document, KEYS, KEYS)
         if not isinstance(document["payloadType"], str) or not isinstance(document["signatures"], list):
-            raise TypeError("payloadType is no text, or signatures is no list")  # noqa: TRY301 - one way out
+            raise TypeError("payloadType is not a text, or signatures is not a list")  # noqa: TRY301 - one way out
         signatures = {str(index): _signature(each) for index, each in enumerate(document["signatures"])}
         return Envelope(_decoded(document["payload"]), document["payloadType"], signatures)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise RequestError(f"no DSSE envelope: {error}", "remove it, and sign again") from error
+        raise RequestError(f"not a DSSE envelope: {error}", "remove it and sign again") from error
 
 
 def with_signature(envelope: Envelope, key: Ed25519PrivateKey) -> Envelope:
@@ -153,7 +157,7 @@ def with_signature(envelope: Envelope, key: Ed25519PrivateKey) -> Envelope:
 
 
 def is_signed_by(envelope: Envelope, key: Ed25519PublicKey) -> bool:
-    """Return whether one of the signatures is that of this key, whatever its keyid says."""
+    """Return whether one of the signatures is that of this key, for any keyid."""
     wanted = _library_key(key)
     candidates = {place: Signature(wanted.keyid, each.signature) for place, each in envelope.signatures.items()}
     try:
@@ -176,7 +180,7 @@ def _signature(document: Any) -> Signature:
     _require_keys(document, SIGNATURE_KEYS, {"sig"})
     keyid = document.get("keyid", "")
     if not isinstance(keyid, str):
-        raise TypeError(f"the keyid {keyid!r} is no text")
+        raise TypeError(f"the keyid {keyid!r} is not a text")
     return Signature(keyid, _decoded(document["sig"]).hex())
 
 
@@ -194,4 +198,4 @@ def _decoded(text: Any) -> bytes:
     try:
         return base64.b64decode(text.replace("-", "+").replace("_", "/"), validate=True)
     except (AttributeError, binascii.Error) as error:
-        raise ValueError(f"{str(text)[:40]!r} is no base64") from error
+        raise ValueError(f"{str(text)[:40]!r} is not base64") from error

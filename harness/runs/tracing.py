@@ -1,6 +1,6 @@
-"""Observe the deployed program at work: traces of it undisturbed, with each item slowed down in turn, and at random.
+"""Traces of the deployed program: undisturbed, with each item delayed in turn, and with random delays.
 
-The first vectors of the run pass through the network again and again, with every step of every item timed on the board.
+The program executes the first vectors of the run repeatedly and records the time of every step of every item.
 `harness.plan.conformance` decides whether the traces are paths of the plan's net.
 """
 
@@ -22,7 +22,7 @@ from harness.plan.plan import Plan
 from harness.runs.job import Job
 
 DELAY_US = 300
-"""Before each task of the item that is slowed down; at random: at most, before each step of all items."""
+"""Delay before each task of the delayed item; maximum of the random delays before each step of all items."""
 
 SIMULATED_VECTORS = 16
 """Vectors of a traced execution where an item does not run on hardware.
@@ -69,7 +69,7 @@ def observe(job: Job, deployed: Deployed, advance: Advance) -> dict[str, Any]:
     """Return the result of one trace for every perturbation, see `harness.plan.conformance.document`.
 
     The traces stay in the run folder.  `advance` gets the number of executions of each.  BoardError if the program
-    fails, or a trace is not what it should be.
+    fails, or a trace is invalid.
     """
     vectors = job.folder.traces / VECTORS_FILE
     size = vectors_of(job)
@@ -99,7 +99,7 @@ def vectors_of(job: Job) -> int:
 def kept(plan: Plan, folder: Path, executions: int, seed: int) -> dict[str, Any]:
     """Return the result of `observe` from the files that it left in `folder`.
 
-    BoardError if a trace is not what it should be, OSError and ValueError if a file cannot be read.
+    BoardError if a trace is invalid, OSError and ValueError if a file cannot be read.
     """
     found = [_condition(plan, each, folder / each.file) for each in perturbations(plan, executions, seed)]
     return conformance.document(plan, found, len(load_array(folder / VECTORS_FILE)))

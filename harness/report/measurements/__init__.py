@@ -1,4 +1,4 @@
-"""The reports of a measurement, from its document alone: a page, tables for programs and papers, JUnit XML."""
+"""The reports of a measurement, from its document: a page, tables for programs and papers, JUnit XML."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ LAWS = {law.name: law for law in (ExtremeValue, Pareto)}
 METHODS = {"block_maxima": "block maxima", "peaks": "peaks over threshold"}
 TIME = "execution time"
 CURVE_POINTS = 40
-LOWEST_BAR = 0.5  # where the bars of a logarithmic histogram begin: one execution has a height
-FINEST = 0.7  # of a unit: steps of the tail nearer to each other cannot be seen
+LOWEST_BAR = 0.5  # lower end of the bars of a logarithmic histogram, so that one execution is visible
+FINEST = 0.7  # units: closer steps of the tail cannot be seen
 
 
 def ranges(parts: Sequence[Mapping[str, Any]], clock: Mapping[str, Any]) -> Chart:
@@ -183,7 +183,7 @@ def shifts(found: Mapping[str, Any]) -> Chart:
     """Draw the shifts of one part since the base, each with its interval, relative to the gate."""
     rows = Rows(tuple(shift["of"] for shift in found["shifts"]))
     reach = max(1.0, *(abs(value) for shift in found["shifts"] for value in _ends(shift)))
-    x = horizontal("shift, in gates: beyond 1 it matters", -1.15 * reach, 1.15 * reach)
+    x = horizontal("shift, in gates: relevant beyond 1", -1.15 * reach, 1.15 * reach)
     gate = f"M{number(x.at(-1))} 0H{number(x.at(1))}V{rows.height:g}H{number(x.at(-1))}z"
     shapes = [
         Shape("gate", gate, "the gate: max(floor, 3 x noise)"),

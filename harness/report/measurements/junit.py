@@ -33,7 +33,7 @@ def _problem(part: PartEntry, document: MeasurementDocument) -> Problem | None:
 
 
 def _reason(part: PartEntry, document: MeasurementDocument) -> str:
-    """Return why a part fails; empty if it passes."""
+    """Return the reason why a part fails; empty if it passes."""
     name, against = part.name, document.against
     if document.verdict == "differs":
         return str(document.reason)
@@ -48,7 +48,7 @@ def _reason(part: PartEntry, document: MeasurementDocument) -> str:
 
 
 def _properties(document: MeasurementDocument, facts: Facts) -> Iterator[tuple[str, str]]:
-    """Yield (name, value) of facts that a CI view shows nowhere else."""
+    """Yield (name, value) of further facts for CI."""
     yield "verdict", document.verdict
     yield "reason", document.reason
     yield "ran", facts.where

@@ -14,8 +14,8 @@ from harness.runs.entries import MeasuredEntry, MeasurementDocument, PartEntry, 
 SIGNIFICANT = 0.01  # p-values below; that of harness.analysis.timing
 
 QUIETER_BASE = (
-    "measure the base again while the board does nothing else, or give --against three times or more: "
-    "the noise is then that between these measurements"
+    "measure the base again on an idle board, or repeat --against at least three times: "
+    "the noise is then estimated from these measurements"
 )
 
 # Cliff's delta in words: Romano, Kromrey, Coraggio and Skowronek 2006.
@@ -28,7 +28,7 @@ def table_unit(parts: Sequence[Content]) -> Unit:
 
 
 def given(value: Any) -> Any:
-    """Return a number, or None for one that the sample does not give."""
+    """Return a number, or None if the sample is too small for it."""
     return None if isinstance(value, Mapping) and "not_given" in value else value
 
 
@@ -66,7 +66,7 @@ def findings(content: Content, measured: MeasuredEntry) -> tuple[Finding, ...]:
     part = PartEntry.view(content)
     series, warmup = part.series, measured.warmup
     if "not_given" in series:
-        return (Finding("Shape in time", f"Nothing is told: {series['not_given']}.", notable=False),)
+        return (Finding("Shape in time", f"Not tested: {series['not_given']}.", notable=False),)
     return (
         _warm_up(series["warm_up"], warmup),
         _drift(series),
@@ -78,7 +78,7 @@ def findings(content: Content, measured: MeasuredEntry) -> tuple[Finding, ...]:
 def _warm_up(found: Mapping[str, Any], left_out: int) -> Finding:
     beyond = f"beyond the {left_out:,} executions that were left out"
     if not found["executions"]:
-        return Finding("Warm-up", f"None shows {beyond}.", notable=False)
+        return Finding("Warm-up", f"No warm-up {beyond}.", notable=False)
     excess = f"{duration(found['excess_ns'])} slower at the median"
     first = f"The first {found['executions']:,} executions are {excess}"
     return Finding("Warm-up", f"{first}, {beyond} (p-value {found['p_value']:.2g}).", notable=True)
@@ -133,10 +133,10 @@ def effect(delta: float) -> str:
 
 
 def variation(part: Content) -> str:
-    """Return what counts that differ mean."""
+    """Return the meaning of counts that differ."""
     if PartEntry.view(part).repeatable:
         return "each vector always the same, so its control flow depends on data"
-    return "one vector now more, now fewer, so the counter is not exact"
+    return "different counts for one vector, so the counter is not exact"
 
 
 def clock_text(content: Content) -> str:
@@ -149,8 +149,10 @@ def clock_text(content: Content) -> str:
         unit = document.measured.unit
         if clock.constant is None:
             low, high = cost.min_ns, cost.max_ns
-            return f"{source}: two readings cost {low:,} to {high:,} {unit}; they are contained in every count{once}"
-        return f"{source}: two readings always cost {clock.constant:,} {unit}, which are taken off every count{once}"
+            return f"{source}: two readings cost {low:,} to {high:,} {unit}; every count contains them{once}"
+        return (
+            f"{source}: two readings always cost {clock.constant:,} {unit}, which are subtracted from every count{once}"
+        )
     step = f"resolution {clock.resolution_ns:,.4g} ns"
     costs = f"two readings cost {cost.median_ns:,.0f} ns at the median, {cost.max_ns:,} ns at most"
-    return f"{source}, {step}; {costs} ({clock.readings:,} tried), contained in every time{once}"
+    return f"{source}, {step}; {costs} ({clock.readings:,} tried); every time contains them{once}"

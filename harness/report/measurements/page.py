@@ -24,7 +24,7 @@ from harness.report.page import (
 from harness.runs.entries import MeasuredEntry, MeasurementDocument, PreviousEntry
 from harness.runs.measurement.facts import WORDS, Facts, varying
 
-SPREAD = 2  # times the end of the body: from here on a maximum has a histogram of its own
+SPREAD = 2  # ratio of the maximum to the end of the body, above which all executions get a separate histogram
 
 # With `python3 -c`, in the folder of a measurement.
 _RECOUNT = """\
@@ -98,7 +98,7 @@ def html(document: Mapping[str, Any], facts: Facts) -> str:
         inputs=inputs(document["model"].get("input", {})),
         checks=_checks(document),
         networks=_networks(document),
-        network_note=f"in the boxes: {'the least ' + document['measured']['unit'] if facts.counted else 'the median'}",
+        network_note=f"the boxes show {'the least ' + document['measured']['unit'] if facts.counted else 'the median'}",
         script=script("zoom.js", "tables.js"),
         changed_topics=changed_topics(PreviousEntry.view(document.get("previous"))),
         **timed,

@@ -12,7 +12,7 @@ from harness.report.measurements.labels import clock_text, given, percentile, ta
 from harness.runs.entries import MeasurementDocument, PartEntry, SummaryEntry
 from harness.runs.measurement.facts import Facts
 
-# A spreadsheet takes a cell that begins so for a formula.
+# A spreadsheet evaluates a cell that begins with one of these characters.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 PAPER_QUANTILE = 0.999
@@ -50,7 +50,7 @@ def csv(document: MeasurementDocument, facts: Facts) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """Put an apostrophe before a text that a spreadsheet would compute."""
+    """Put an apostrophe before a text that a spreadsheet would evaluate."""
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 

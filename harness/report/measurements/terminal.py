@@ -51,14 +51,14 @@ def show(content: Mapping[str, Any], report: Path, console: Console) -> None:
 
 
 def _whole_network(document: MeasurementDocument) -> str:
-    """Return how to count the instructions of parts that wait for a device now."""
+    """Return the advice on counting the instructions of parts that wait for a device."""
     items = ",".join("c" for _ in document.plan.items)
-    launches = "of a part that waits for a device, only its start and its wait are counted"
+    launches = "for a part that waits for a device, only the start and the wait are counted"
     return f"{launches}; to count the whole network, run its layers on processors: --items {items}"
 
 
 def _time_table(parts: Sequence[PartEntry], width: int) -> Table:
-    """Return a row for each part; of a single part, where that row is wider than `width`, a row for each statistic."""
+    """Return a row for each part; for a single part that is wider than `width`, a row for each statistic."""
     unit = table_unit(parts)
     headings = ("min", "median", "mean", "std", *map(percentile, parts[0].summary.quantiles), "max")
     rows = [(part.name, f"{part.summary.executions:,}", *_statistics(part, unit)) for part in parts]
@@ -82,7 +82,7 @@ def _tall_table(headings: Sequence[str], values: Sequence[str]) -> Table:
 
 
 def _statistics(part: PartEntry, unit: Unit) -> Iterator[str]:
-    """Yield least time, median, mean, deviation, quantiles and maximum; a dash for those that are not given."""
+    """Yield least time, median, mean, deviation, quantiles and maximum; a dash for missing values."""
     summary = part.summary
     values = [summary.min_ns, summary.median_ns, summary.mean_ns, given(summary.deviation_ns)]
     values += [quantile.value_ns for quantile in summary.quantiles]
@@ -143,7 +143,7 @@ def _notes(document: MeasurementDocument, facts: Facts) -> Iterator[str]:
         warm = ", warm-up contained" if one.executions > document.measured.samples else ""
         average = f"{duration(one.average_ns)} on average, {ends}{warm}"
         yield f"by the device of item {one.item}, {one.kind} {one.name}: {average}"
-    yield f"what is read: {document.measured.interval}"
+    yield f"interval of a reading: {document.measured.interval}"
     yield f"clock: {clock_text(document)}"
     yield from (f"unknown: {sentence}" for sentence in facts.unseen)
 

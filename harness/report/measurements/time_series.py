@@ -20,7 +20,7 @@ from harness.report.chart import (
     vertical,
 )
 
-MOST_STRETCHES = 125  # of a part among several: a page of eleven layers must stay small
+MOST_STRETCHES = 125  # per part of several, so that a page of eleven layers stays small
 MOST_RULES = 24  # segments with a line each; the borders of more are ticks at the upper edge
 MOST_NAMED = 4
 SERIES = 4  # kinds of lines in the style sheet
@@ -72,7 +72,7 @@ def _borders(document: Mapping[str, Any], x: Axis) -> Iterator[Shape]:
     end = HEIGHT if count <= MOST_RULES else 8
     if count > 1:
         borders = "".join(f"M{number(x.at(size * index))} 0V{end}" for index in range(1, count))
-        yield Shape("rule", borders, f"every {size:,} executions a process of its own")
+        yield Shape("rule", borders, f"a new process every {size:,} executions")
 
 
 def _throttled(document: Mapping[str, Any], x: Axis) -> Iterator[Shape]:

@@ -1,4 +1,4 @@
-"""The laboratory's site: static files with relative links, without scripts or external resources.
+"""The web page of the lab: static files with relative links, without scripts or external resources.
 
 source  input: the records of the index and the nights, read once
 nights  the page of a night: board x model, changes, every entry

@@ -1,6 +1,6 @@
 """Write changed pages, copy reports of runs, remove files that are out of date.
 
-A folder of the site is known by its site.json; in any other, nothing is written and nothing removed.
+The file site.json marks a folder of the site; other folders are not changed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOCK = ".lock"
 COPIED = ("report.html", "junit.xml", "times.csv")
 RUNS = "runs"
 LARGEST = 64 << 20  # bytes of a report that is copied
-HEAD = 600  # bytes of a page, in which it says what it was made of
+HEAD = 600  # bytes at the start of a page that contain the hash of its input
 PAGES = ("*.html", "nights/*.html", "boards/*.html")
 
 
@@ -53,21 +53,22 @@ class Written:
 def owned(folder: Path) -> Iterator[None]:
     """Lock the site's folder for one writer.
 
-    RequestError for a folder that has other things in it, and where nothing can be written.
+    RequestError for a folder with other files, or without permission to write.
     """
     if folder.exists() and not folder.is_dir():
-        raise RequestError(f"cannot write the site to {folder}: it is no folder", "name a new folder")
+        raise RequestError(f"cannot write the site to {folder}: it is not a folder", "name a new folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         others = {one.name for one in folder.iterdir()} - {LOCK}
         if others and MARK not in others:
-            raise RequestError(f"{folder} is not empty, and no site of harness", "name a new folder")
+            raise RequestError(f"{folder} is not empty and not a site of harness", "name a new folder")
         with exclusive(folder / LOCK):
             _write(folder / MARK, '{"made_by": "harness report --site"}\n')
             yield
     except OSError as error:
         raise RequestError(
-            f"cannot write the site to {folder}: {error}", "mend its rights or free its disk, or name another folder"
+            f"cannot write the site to {folder}: {error}",
+            "fix its permissions or free disk space, or name another folder",
         ) from error
 
 
@@ -79,9 +80,9 @@ def _write(path: Path, text: str) -> None:
 def write_pages(
     folder: Path, pages: Iterable[Page], render: Callable[[Page, str], str], version: str
 ) -> tuple[int, int]:
-    """Write the pages whose value or template is not that of what is there: how many were written, how many not.
+    """Write the pages whose value or template has changed; return the numbers of written and unchanged pages.
 
-    A page says what it was made of; that is `render`'s second argument.
+    A page contains the hash of its input, the second argument of `render`.
     """
     written = kept = 0
     for page in pages:
@@ -105,7 +106,7 @@ def _made_of(path: Path) -> str:
 
 
 def copy_reports(source: Path, folder: Path, runs: Iterable[Run]) -> tuple[dict[str, dict[str, str]], int]:
-    """Copy what runs have left for people; by run its files' addresses, by name, and how many were copied anew."""
+    """Copy the reports of runs; return the addresses of each run's files by name, and the number of copied files."""
     (folder / RUNS).mkdir(exist_ok=True)
     names = [run.name for run in runs if run.state is State.FINISHED]
     done = [_copy_run(source / name, folder / RUNS / file_name(name)) for name in names]
@@ -126,7 +127,7 @@ def _copy_run(source: Path, target: Path) -> dict[str, bool]:
 
 
 class _Unfit(Exception):
-    """A link, a pipe, or more than a report is."""
+    """Error for a link, a pipe, or a file larger than LARGEST."""
 
 
 def _copy(source: Path, target: Path) -> bool:
@@ -155,7 +156,9 @@ def _is_as(target: Path, given: os.stat_result) -> bool:
     except FileNotFoundError:
         return False
     same = (there.st_size, there.st_mtime_ns) == (given.st_size, given.st_mtime_ns)
-    return same and given.st_ctime_ns <= there.st_ctime_ns  # who edits a file may set its time back, but not this
+    return (
+        same and given.st_ctime_ns <= there.st_ctime_ns
+    )  # an editor can set back the time of a file, but not this one
 
 
 def _write_as(target: Path, content: bytes, given: os.stat_result) -> None:
@@ -168,7 +171,7 @@ def _write_as(target: Path, content: bytes, given: os.stat_result) -> None:
 
 
 def remove_vanished(folder: Path, pages: Iterable[str], reports: Mapping[str, Mapping[str, str]]) -> int:
-    """Remove pages and reports of what is no more; files of others stay."""
+    """Remove out-of-date pages and reports; keep files of others."""
     wanted = set(pages)
     there = [one for pattern in PAGES for one in folder.glob(pattern)]
     gone = [one for one in there if one.relative_to(folder).as_posix() not in wanted]

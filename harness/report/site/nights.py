@@ -1,4 +1,4 @@
-"""Value of the page of a night, made from its record and those before it."""
+"""The values of the page of a night, from its record and those before it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SURPRISES = {"bad": "wrong", "unsure": "inconclusive", "idle": "not run"}
 
 @dataclass(frozen=True)
 class OpenSince:
-    """Name of the night since which a state lasts: of entries by their keys, of boards by their names.
+    """The name of the night in which a state began: of entries by key, of boards by name.
 
-    A night without an entry or a board, as it is of another file, changes nothing.
+    A night of another file, without the entry or the board, does not change the state.
     """
 
     unsettled: Mapping[str, str] = field(default_factory=dict)
@@ -42,7 +42,7 @@ def _continued(before: Mapping[str, str], tonight: Mapping[str, bool], night: st
 
 
 def has_ended(night: Night, entry: Entry) -> bool:
-    """Return whether the entry will not change in this night any more."""
+    """Return whether the entry is final in this night."""
     return entry.number in night.results or night.ended_s is not None
 
 
@@ -100,7 +100,7 @@ class BoardRow:
 
 @dataclass(frozen=True)
 class ChangeRow:
-    """A line of what changed since the night before."""
+    """A change since the night before."""
 
     tone: str
     kind: str
@@ -114,7 +114,7 @@ class ChangeRow:
 
 @dataclass(frozen=True)
 class QuarantinedBoard:
-    """A quarantined board, why and since when; `now` is its state when the page is made, if known."""
+    """A quarantined board, with reason and start; `now` is its state when the page is made, if known."""
 
     board: str
     where: str
@@ -135,7 +135,7 @@ class OutcomeCount:
 
 @dataclass(frozen=True)
 class NightView:
-    """A night on a page: the one sentence, the changes, the grid and every entry."""
+    """A night on a page: the headline, the changes, the grid and every entry."""
 
     name: str
     page: str
@@ -175,7 +175,7 @@ def night_view(
 ) -> NightView:
     """Return the view of the night after `past`; `open_since` are the states after it.
 
-    No night is before the `first`, and only a `running` one may still change.
+    The `first` night has no earlier one, and only a `running` night may change.
     """
     state = "ended" if night.ended_s is not None else "runs now" if running else "never ended"
     shown = {entry.number: _shown(night, entry, context) for entry in night.entries}
@@ -325,7 +325,7 @@ def _quarantined(night: Night, past: Past, open_since: OpenSince, context: Conte
 
 
 def _standing(past: Past, night: Night, context: Context) -> tuple[ChangeRow, ...]:
-    """Return the entries that are wrong as before."""
+    """Return the entries that are still wrong."""
     news = {change.entry.key for change in past.changes(night) if change.entry and change.kind not in UNSURE}
     found = (one for one in past.standing(night) if one.entry.key not in news)
     return tuple(
@@ -344,7 +344,7 @@ def _standing(past: Past, night: Night, context: Context) -> tuple[ChangeRow, ..
 
 
 def _unsettled(night: Night, past: Past, open_since: OpenSince, context: Context) -> tuple[ChangeRow, ...]:
-    """Return the entries without a verdict, as before, that no other list of the page contains."""
+    """Return the entries still without a verdict that are not in another list of the page."""
     told = {change.entry.key for change in past.changes(night) if change.entry}
     told |= {one.entry.key for one in past.standing(night)}
     ill = {name for name, health in night.boards.items() if health.quarantined}

@@ -70,7 +70,7 @@ class Site:
 def build(folder: Path, laboratory: Laboratory, *, refresh_s: int | None = None) -> Written:
     """Bring the site in `folder` up to date; while a night runs, its pages are reloaded after `refresh_s`.
 
-    RequestError for a folder that has other files, or cannot be written.
+    RequestError for a folder that has other files or cannot be written.
     """
     with files.owned(folder):
         reports, copied = files.copy_reports(laboratory.folder, folder, laboratory.runs)
@@ -182,7 +182,7 @@ def _index(
 
 
 def _newer(laboratory: Laboratory, lines: Sequence[RunRow]) -> tuple[RunRow, ...]:
-    """Return the bad runs that the latest night did not start, since its begin; none that a later run corrected."""
+    """Return the bad runs outside the latest night since its start, except those that a later run corrected."""
     if not laboratory.nights:
         return ()
     night = laboratory.nights[-1]
@@ -195,7 +195,7 @@ def _newer(laboratory: Laboratory, lines: Sequence[RunRow]) -> tuple[RunRow, ...
 
 
 def _absent(found: Sequence[QuarantinedBoard], bench: Bench | None, context: Context) -> tuple[QuarantinedBoard, ...]:
-    """Return the boards that the night quarantined, with their present state; then those that others quarantined."""
+    """Return the boards that the night quarantined, with their current state, and then other quarantined boards."""
     if bench is None:
         return tuple(found)
     now = {one.board: one for one in bench.out_of_use}
@@ -206,13 +206,13 @@ def _absent(found: Sequence[QuarantinedBoard], bench: Bench | None, context: Con
 
 def _now(found: QuarantinedBoard, now: OutOfUse | None, bench: Bench) -> str:
     if now is None:
-        return "no more quarantined" if found.board in bench.boards else ""
+        return "no longer quarantined" if found.board in bench.boards else ""
     return "still quarantined" if now.reason in found.reason else f"still quarantined: {now.reason}"
 
 
 def _put_out(now: OutOfUse, context: Context) -> QuarantinedBoard:
-    since = day(now.since_s) if 0 <= now.since_s < LATEST_S else ""  # others write that
-    state = f"quarantined by {now.by}, by no night shown"
+    since = day(now.since_s) if 0 <= now.since_s < LATEST_S else ""  # this value may come from another user
+    state = f"quarantined by {now.by}, not by a night on this page"
     return QuarantinedBoard(now.board, context.where(now.board), now.reason, since, state)
 
 

@@ -1,4 +1,4 @@
-"""Input of the site: the records of the index and of the nights, read once."""
+"""The input of the site: the records of the index and of the nights, read once."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Bench:
 class Laboratory:
     """All that the site shows: `runs` the latest first, `nights` the latest last; folders of nights that are none.
 
-    `folder` is that of the run folders.  `since` is the begin of the first night that is shown, empty if all are: runs
-    before that are left out.  `running` says that a night goes on now.  `mutation` is the text of docs/mutation.md,
+    `folder` is that of the run folders.  `since` is the start of the first night on the page, empty if all are; earlier
+    runs are left out.  `running` is true while a night runs.  `mutation` is the text of docs/mutation.md,
     empty if there is none.  `bench` is None where the locks of the boards cannot be read.
     """
 
@@ -83,7 +83,7 @@ def _stamp(time_s: float) -> str:
 
 
 def _is_held(folder: Path) -> bool:
-    """Return whether a local process holds the lock of the nights; a lock that is tried would block others."""
+    """Return whether a local process holds the lock of the nights; an attempt to lock it would block others."""
     with suppress(OSError):
         inode = (folder / record.NIGHTS / "lock").stat().st_ino
         return re.search(rf"FLOCK +ADVISORY +WRITE .*:{inode} ", Path("/proc/locks").read_text()) is not None

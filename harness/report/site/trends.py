@@ -87,11 +87,11 @@ def trend_view(trend: Trend) -> TrendView:
 
 
 def _caution(trend: Trend) -> str:
-    """Return why these numbers are not execution times of the board; empty if they are."""
+    """Return the reason why these numbers are not execution times of the board; empty if they are."""
     if trend.met:
         return ""
     last = next(run for run in reversed(trend.runs) if not run.met)
-    what = "not MET" if last.unit == "ns" else f"{last.unit}, no times"
+    what = "not MET" if last.unit == "ns" else f"{last.unit}, not times"
     return f"{what}: emulated board" if last.emulated else f"{what}: {last.not_met}"
 
 
@@ -165,4 +165,4 @@ def _band(found: Series, x: Axis, y: Axis) -> Iterator[Shape]:
     if found.band:
         top, bottom = y.at(found.band.high), y.at(found.band.low)
         corners = ([(x.start, top), (x.end, top)], [(x.start, bottom), (x.end, bottom)])
-        yield Shape("gate", area(*corners), "the band of its noise")
+        yield Shape("gate", area(*corners), "noise band")

@@ -34,14 +34,14 @@ class Base:
 def read_all(paths: Sequence[Path], board: Profile, plan: Plan, asked: Asked) -> tuple[Base, ...]:
     """Read the base measurements; RequestError as of `read`, and for one that is named twice."""
     if len({path.resolve() for path in paths}) < len(paths):
-        raise RequestError("--against names a measurement twice", "noise is told by measurements that differ")
+        raise RequestError("--against names a measurement twice", "the noise is estimated from different measurements")
     return tuple(read(path, board, plan, asked) for path in paths)
 
 
 def read(path: Path, board: Profile, plan: Plan, asked: Asked) -> Base:
     """Return a measurement of the same parts of the same model.
 
-    RequestError for another, for one whose outputs were wrong, and where its files are not as they were written.
+    RequestError if it measured something else, its outputs were wrong, or its files were changed.
     """
     try:
         document = MeasurementDocument.view(read_document(path / "run.json"))
@@ -52,12 +52,12 @@ def read(path: Path, board: Profile, plan: Plan, asked: Asked) -> Base:
         return Base(path, document, np.array(load_array(path / READINGS_FILE)))
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise RequestError(
-            f"--against {path}: no finished measurement is there", "name the run folder of a harness measure"
+            f"--against {path}: not a finished measurement", "name the run folder of a harness measure"
         ) from error
 
 
 def require_kind(bases: Sequence[Base], reached: BoardIdentity) -> None:
-    """Raise RequestError if one was measured on another kind of board than the one that is reached now."""
+    """Raise RequestError if a base was measured on another kind of board than the connected one."""
     for base in bases:
         if (there := base.document.board.kind) != reached.kind:
             raise RequestError(
@@ -69,7 +69,7 @@ def require_kind(bases: Sequence[Base], reached: BoardIdentity) -> None:
 def _require_same(path: Path, document: MeasurementDocument, board: Profile, plan: Plan, asked: Asked) -> None:
     """Raise RequestError unless both measure the same."""
     if getattr(document, "kind", None) != "measure":
-        raise RequestError(f"--against {path}: that is no measurement", "name the run folder of a harness measure")
+        raise RequestError(f"--against {path}: not a measurement", "name the run folder of a harness measure")
     pairs = {
         "board": (document.board.name, board.name),
         "model": (document.model.sha256, plan.network.sha256),
@@ -97,10 +97,10 @@ def _require_whole(path: Path, document: MeasurementDocument, asked: Asked) -> N
     if asked.quantity is not Quantity.TIME and any(part.taken_off is None for part in document.parts):
         lacking.append("taken_off")
     if lacking:
-        said = f"--against {path}: an earlier version has measured it, which kept no {', '.join(lacking)}"
+        said = f"--against {path}: it was measured by an earlier version, which did not record {', '.join(lacking)}"
         raise RequestError(said, "measure the base again")
 
 
 def _names(document: MeasurementDocument, asked: Asked) -> list[str]:
-    """Return the names of the parts; a network is the same by another name."""
+    """Return the names of the parts; the name of the network is ignored."""
     return [part.name for part in document.parts] if asked.scope != "network" else ["network"]

@@ -1,6 +1,6 @@
 """Times that accelerators report: a GPU's events, OpenVX's nodes, XRT's transfers and kernels.
 
-The board's program keeps them while it measures, as sums, least and greatest, in times_<item>.jsonl: one line each.
+The board's program writes their sum, minimum and maximum to times_<item>.jsonl, one line per operation.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def _line(item: str, line: str) -> DeviceTime:
 
 
 def _nonsense(item: str, line: str) -> BoardError:
-    return BoardError(f"the program on the board says of the device of item {item}: {line[:200]!r}")
+    return BoardError(f"the program on the board reports for the device of item {item}: {line[:200]!r}")
 
 
 def together(times: Iterable[DeviceTime]) -> tuple[DeviceTime, ...]:
-    """Return those of several processes as one, each thing by itself, in the order of the first process."""
+    """Merge the times of several processes per operation, in the order of the first process."""
     found: dict[tuple[str, str, str], list[DeviceTime]] = {}
     for time in times:
         found.setdefault((time.item, time.kind, time.name), []).append(time)

@@ -176,7 +176,7 @@ def _state(measured: Measured, wanted_khz: int | None) -> entries.StateEntry:
 def against(content: Content, readings: Readings, bases: Sequence[Base]) -> dict[str, Any] | None:
     """Return whether anything moved since the first of these measurements, and what else did, as JSON types.
 
-    The other measurements tell the noise.
+    The other measurements give the noise.
     """
     if not bases:
         return None
@@ -196,7 +196,7 @@ def against(content: Content, readings: Readings, bases: Sequence[Base]) -> dict
 
 
 def _of_the_network(readings: Readings, document: MeasurementDocument) -> statistics.Readings:
-    """Return each vector's least count, without what it contains of its reading; of times all, as they are."""
+    """Return each vector's least count without the cost of its reading; for times, return all readings."""
     if document.measured.quantity == Quantity.TIME.value:
         return readings
     taken_off = np.array([part.taken_off for part in document.parts], np.int64)

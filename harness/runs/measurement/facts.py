@@ -10,7 +10,7 @@ from harness.core.document import Content
 from harness.runs.entries import ItemEntry, MeasurementDocument, PartEntry
 from harness.runs.facts import where_it_ran
 
-COARSE = 0.05  # of the fastest median: from here on a reading of the clock is no small part of a time
+COARSE = 0.05  # share of the fastest median above which the cost of a reading is reported
 
 WORDS = {
     "measured": "Measured",
@@ -52,7 +52,7 @@ def gather(content: Content) -> Facts:
     _check_parts(document, counted=counted)
     why_not = document.measured.not_met_because
     if not why_not and (kind == EMULATED or stand_ins or counted):
-        raise ValueError("the times are said to be MET, but not all of them are times of the board's hardware")
+        raise ValueError("the document claims MET, but not all times are of the board's hardware")
     return Facts(
         counted,
         "; ".join(filter(None, [why_not, _wrong_outputs(document)])),
@@ -83,13 +83,13 @@ def _check_verdict(document: MeasurementDocument) -> None:
     if found == "measured" and against and against.too_noisy:
         found = "inconclusive"
     if document.verdict != found:
-        raise ValueError(f"the verdict is {document.verdict}, but its parts say {found}")
+        raise ValueError(f"the verdict is {document.verdict}, but its parts give {found}")
 
 
 def varying(content: Content) -> tuple[PartEntry, ...]:
-    """Return the parts whose instructions ought to be equal in all executions, and are not.
+    """Return the parts whose instructions should be equal in all executions but differ.
 
-    Cycles never are, and a processor that waits for a device executes what it happens to.
+    Cycles always differ, and so do the instructions of a processor that waits for a device.
     """
     document = MeasurementDocument.view(content)
     if document.measured.unit != "instructions":
@@ -124,15 +124,15 @@ def _cautions(document: MeasurementDocument, *, counted: bool) -> Iterator[str]:
     yield from (f"throttled: {sentence}" for sentence in state.throttled)
     yield from (f"a setting did not stay: {sentence}" for sentence in state.drifted)
     if machine := document.board.environment.get("virtual_machine"):
-        yield f"a virtual machine, whose times are those of two schedulers: {machine}"
+        yield f"a virtual machine, whose times depend on two schedulers: {machine}"
     if measured.fifo_refused:
-        yield f"SCHED_FIFO was refused, the ordinary scheduler ran it: {measured.fifo_refused}"
+        yield f"SCHED_FIFO was refused, so the default scheduler was used: {measured.fifo_refused}"
     if not measured.memory_locked:
         although = ", although the profile asks for it" if measured.memory_lock_asked else ""
-        yield f"memory was not locked{although}: a page fault may stand in any time"
+        yield f"memory was not locked{although}: any time may contain a page fault"
     if measured.dma_latency_asked and not measured.dma_latency_held:
-        yield "the CPU DMA latency was not held, although the profile asks for it: a core may have slept too deep"
-    yield from (f"not as the profile asks: {sentence}" for sentence in state.told)
+        yield "the CPU DMA latency was not held, although the profile asks for it: a core may have slept too deeply"
+    yield from (f"setting differs from the profile: {sentence}" for sentence in state.told)
     share = clock_share(document)
     if share > COARSE:
         yield f"the clock is coarse here: reading it is {share:.0%} of the fastest part's median"

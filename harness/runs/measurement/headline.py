@@ -9,7 +9,7 @@ from harness.runs.entries import MeasurementDocument, PartEntry
 
 
 def headline(content: Content) -> str:
-    """Return the numbers of a measurement, and of how many executions they are."""
+    """Return the numbers of a measurement and its number of executions."""
     document = MeasurementDocument.view(content)
     measured = document.measured
     executions = f"{measured.samples:,} executions"
@@ -26,7 +26,7 @@ def headline(content: Content) -> str:
 
 
 def numbers(content: Content) -> str:
-    """Return the numbers that stand for a whole measurement, with the part that they are of."""
+    """Return the numbers that represent a measurement, with their part."""
     document = MeasurementDocument.view(content)
     unit = document.measured.unit
     if unit == "ns":
@@ -51,12 +51,12 @@ def _times(scope: str, parts: Sequence[PartEntry]) -> str:
 
 
 def _alone(document: MeasurementDocument) -> list[PartEntry]:
-    """Return the parts that wait for no device."""
+    """Return the parts that do not wait for a device."""
     return [part for part in document.parts if part.alone]
 
 
 def _disturbed(parts: Sequence[PartEntry]) -> str:
-    """Return how many readings showed more than the same vector did at another time."""
+    """Return the number of readings that the counter itself increased, as text."""
     count, most = sum(part.disturbed for part in parts), max(part.most - part.max for part in parts)
     if not count:
         return ""

@@ -17,10 +17,10 @@ from harness.runs.measurement.request import Asked, Quantity
 class MeasuredPart:
     """A column: its name, where it really ran, the function that the processor calls for it.
 
-    `tasks` are those of which the readings are summed up: a sum of so many contains what it costs to read as often.
+    `tasks` is the number of readings in a sum, which contains the cost of a reading that many times.
 
-    `alone` is whether all of it is done by processors: where an item waits for a device, or for what plays one, the
-    instructions that it executes meanwhile say nothing of the network.
+    `alone` is true if processors compute the whole part.  If an item waits for a device or its simulation, the
+    instructions of the wait do not describe the network.
     """
 
     name: str
@@ -36,7 +36,7 @@ def parts_of(job: Job, asked: Asked) -> tuple[MeasuredPart, ...]:
 
 
 def planned(plan: Plan, ran_on: Sequence[str], asked: Asked) -> tuple[MeasuredPart, ...]:
-    """Return the parts of a plan; `ran_on` says of every item where it really ran."""
+    """Return the parts of a plan; `ran_on` states where each item really ran."""
     where = {item.name: place for item, place in zip(plan.items, ran_on, strict=True)}
     if asked.scope == "network":
         summed = 1 if asked.quantity is Quantity.TIME else len(plan.tasks)

@@ -76,11 +76,11 @@ def _check_emulated(profile: Profile, asked: Asked) -> None:
     """Refuse times and load on an emulated board: its times are not MET, and load does not change its counts."""
     if asked.quantity is not Quantity.INSTRUCTIONS:
         raise RequestError(
-            f"board {profile.name} is emulated: no {asked.quantity.value} of it is that of the board",
+            f"board {profile.name} is emulated: its {asked.quantity.value} would not be that of the board",
             f"count its instructions, or give its address: boards.local.yaml or {host_variable(profile.name)}",
         )
     if asked.load != "idle":
         raise RequestError(
             f"--load {asked.load}: board {profile.name} is emulated, and instructions do not depend on a load",
-            "leave it out, or measure a real board",
+            "omit it, or measure a real board",
         )

@@ -1,8 +1,8 @@
-"""Measure the deployed program at work: segments of executions, each by a process of its own, one vector at a time.
+"""Measurement of the deployed program: segments of executions, each in its own process, one vector at a time.
 
-Every segment passes the same vectors through the network, so that what differs between segments is not the work.  In a
-segment every execution is read by itself, and the program's last layer is compared with the reference: a time of a
-program that computes something else is worth nothing.  Between segments the board is looked at.
+Every segment executes the same vectors, so that segments have the same work.  Each execution has its own reading.  The
+output of the last layer is compared with the reference, because times of a wrong program are worthless.  The state of
+the board is recorded between segments.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from harness.runs.measurement.parts import names_of
 from harness.runs.measurement.request import Asked, Quantity
 
 READINGS = 100_000
-MOST_SEGMENTS = 500  # for the duration's sake: then they begin at even intervals
+MOST_SEGMENTS = 500  # a longer duration spreads them evenly
 DISTURBANCES = ("voluntary_switches", "involuntary_switches", "minor_faults", "major_faults")
 UINT64 = np.dtype(np.uint64)
 
@@ -83,7 +83,7 @@ class Segment:
 class Measurer:
     """A deployed program, and the options by which every process of it is started.
 
-    Every method raises BoardError if the program fails or what it says cannot be had whole.
+    Every method raises BoardError if the program fails or its output is incomplete.
     """
 
     job: Job
@@ -103,7 +103,7 @@ class Measurer:
     def segments(self) -> Iterator[Segment]:
         """Yield segments until samples and time are reached, each of all vectors of the stimuli.
 
-        A duration that would take more than MOST_SEGMENTS is spanned by so many, at even intervals.
+        A duration of more than MOST_SEGMENTS segments is covered by MOST_SEGMENTS segments at even intervals.
         """
         size = self.job.stimuli.count
         vectors = self.job.stimuli.chunk(0, size)
@@ -178,7 +178,7 @@ class Measurer:
 def _possible(readings: Readings) -> Readings:
     """Return the readings; BoardError for values that no clock or counter can have."""
     if readings.max() > LONGEST_NS:
-        raise BoardError(f"the program on the board has a reading of {readings.max():,}: no clock shows that")
+        raise BoardError(f"the program on the board has a reading of {readings.max():,}: not a value of a clock")
     return readings
 
 

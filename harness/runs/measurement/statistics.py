@@ -21,7 +21,7 @@ from harness.runs.measurement.parts import MeasuredPart
 
 TIMELINE_POINTS = 400
 MOST_DISTURBED = 0.01  # of the readings of a part; a counter that is disturbed more often is not exact
-BODY = 0.99  # of the executions, the fastest: one slow execution must not press all others into one bin
+BODY = 0.99  # share of the fastest executions, so that one slow execution does not put all others into one bin
 
 Readings = npt.NDArray[np.uint64] | npt.NDArray[np.int64]
 
@@ -29,7 +29,7 @@ Readings = npt.NDArray[np.uint64] | npt.NDArray[np.int64]
 def times(part: MeasuredPart, readings: Readings) -> dict[str, Any]:
     """Return the statistics of one part's execution times, ns (n,), in the order of measurement.
 
-    A warm-up that shows in spite of the one left out is no part of the extremes, which say so.
+    A detected warm-up after the omitted one is excluded from the extremes, which state this.
     """
     described = timing.describe(readings)
     steady = readings[described.warm_up.executions :] if isinstance(described, Series) else readings
@@ -48,10 +48,10 @@ def times(part: MeasuredPart, readings: Readings) -> dict[str, Any]:
 def counts(part: MeasuredPart, readings: Readings, overhead: int | None, vectors: int) -> dict[str, Any]:
     """Return statistics of the counts of one part, (n,): equal in all executions, or the extremes.
 
-    What two readings cost is taken off, once for each task, where it is known to be constant.  Execution i is of vector
-    i % `vectors`: a count is `repeatable` if each vector always had the same.  What disturbs a counter only adds to it:
-    where few readings are `disturbed`, all but `most` is told of each vector's least, and these are repeatable unless
-    the disturbances could be what differs between vectors.
+    The cost of two readings is subtracted once per task if it is constant.  Execution i has vector i % `vectors`; a
+    count is `repeatable` if each vector always had the same count.  Disturbances of a counter only increase it: if few
+    readings are `disturbed`, all results except `most` use each vector's least count, and these counts are repeatable
+    unless disturbances may explain the differences between vectors.
     """
     taken_off = (overhead or 0) * part.tasks
     every = readings.astype(np.int64) - taken_off

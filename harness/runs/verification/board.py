@@ -32,9 +32,9 @@ def board(evidence: Evidence, emulator_key: str | None) -> str:
             raise ContradictionError(f"{RUN} and {where} name different boards: {'; '.join(others)}")
     needed, possible = _notes(evidence)
     if missing := {"request.json", *needed} - found.keys():
-        raise ContradictionError(f"nothing names the board of: {listed(missing)}")
+        raise ContradictionError(f"no record names the board of: {listed(missing)}")
     if added := {name for name in found if name.startswith(BOARDS)} - needed - possible:
-        raise ContradictionError(f"{BOARDS} names the board of what is not here: {listed(added)}")
+        raise ContradictionError(f"{BOARDS} names the board of missing parts: {listed(added)}")
     _require_attempts(evidence, concluded, found)
     _require_kind(run, concluded, profile_of(evidence), emulator_key)
     _require_devices(run, profile_of(evidence))
@@ -98,7 +98,7 @@ def _require_kind(run: Mapping[str, Any], found: BoardIdentity, kept: Profile, e
     if found.host_key is not None and found.host_key == emulator_key and found.kind != EMULATED:
         raise ContradictionError(f"{RUN} says {found.kind}, and {found.host_key} is the host key of emulated boards")
     if (run["host"]["boot_id"] == found.boot_id) != (found.kind == THIS_MACHINE):
-        raise ContradictionError(f"{RUN} says {found.kind}; the boot-ids of board and host tell otherwise")
+        raise ContradictionError(f"{RUN} says {found.kind}; the boot-ids of board and host contradict this")
     environment = run["board"]["environment"]
     marks = [word for word in environment.get("command_line", "").split() if word.startswith(GUEST_MARK)]
     if marks != [found.machine_id] * (found.kind == EMULATED):

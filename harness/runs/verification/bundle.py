@@ -97,7 +97,7 @@ def program(evidence: Evidence, scratch: Path) -> Path:
     for found in scratch.glob(f"**/bundles/{recorded['sha256'][:16]}/{bundle.PROGRAM}"):
         if file_sha256(found) == recorded.get("files", {}).get(bundle.PROGRAM):
             return found
-    raise UncheckedError("the program that ran could not be built again: what was read from its file is believed")
+    raise UncheckedError("the program that ran could not be built again: claims about its file are taken on trust")
 
 
 def _here(evidence: Evidence, boards: Path, cache: Path) -> Built:
@@ -145,8 +145,8 @@ def _explain(evidence: Evidence, built: Built, source: str) -> UncheckedError:
     different = _others(recorded["inputs"], built.inputs)
     name = evidence.run["board"]["name"]
     return UncheckedError(
-        f"{source} give bundle {built.sha256[:16]}; of its inputs others are {listed(different) or 'none'}: is the "
-        f"profile of {name} here what it was?"
+        f"{source} give bundle {built.sha256[:16]}; of its inputs others are {listed(different) or 'none'}; the "
+        f"profile of {name} here may have changed"
     )
 
 

@@ -1,4 +1,4 @@
-"""A claim of a run's evidence, and what has come of looking at it again."""
+"""A claim of a run's evidence, and the result of its check."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALMOST_NOTHING = 1e-12  # of a fraction that should be 0
 Progress: TypeAlias = Callable[[str, int], AbstractContextManager[ProgressBar]]
 """Opens a progress bar: what is done, how many steps it takes."""
 
-# What reading a document raises that has not the form it should have; a run folder may come from anybody.
+# Exceptions of an invalid document; a run folder may come from an untrusted source.
 MALFORMED = (
     *(ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RecursionError, TypeError, ValueError),
     TemplateError,  # a page that lacks an entry
@@ -39,9 +39,9 @@ class ClaimState(StrEnum):
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim; `text` says what was looked at, what contradicts it, or why it was not looked at.
+    """One claim; `text` is the finding, the contradiction, or the reason why it was not checked.
 
-    Evidence stands only if what is `needed` was checked: without the others it is as good as its files.
+    Evidence is valid only if all `needed` claims were checked; other claims may be unchecked.
     """
 
     name: str
@@ -51,11 +51,11 @@ class Claim:
 
 
 class ContradictionError(Exception):
-    """The evidence is not what it says."""
+    """Error for evidence that contradicts itself."""
 
 
 class UncheckedError(Exception):
-    """A claim cannot be looked at here."""
+    """Error for a claim that cannot be checked here."""
 
 
 def claim(name: str, check: Callable[[], str], *, needed: bool = True) -> Claim:
@@ -68,7 +68,9 @@ def claim(name: str, check: Callable[[], str], *, needed: bool = True) -> Claim:
         return Claim(name, ClaimState.UNCHECKED, str(error), needed)
     except MALFORMED as error:
         reason = f"damaged, or written by another version of harness: {type(error).__name__}: {error}"
-        return Claim(name, ClaimState.UNCHECKED, reason)  # needed: else a form that stops the check would pass it
+        return Claim(
+            name, ClaimState.UNCHECKED, reason
+        )  # needed, because otherwise a malformed document could prevent the check
 
 
 def stands(claims: Sequence[Claim]) -> bool | None:
@@ -81,7 +83,7 @@ def stands(claims: Sequence[Claim]) -> bool | None:
 def require_equal(what: str, recorded: Any, found: Any, *, close: float = 0.0) -> None:
     """Raise ContradictionError with the first entry that differs, unless both are equal as JSON.
 
-    Fractions may differ by so much in relation to them: processors do not round logarithms alike.
+    Fractions may differ by this relative amount, because processors round logarithms differently.
     """
     different = first_difference(*(json.loads(json.dumps(spelled(value))) for value in (recorded, found)), close=close)
     if different:
@@ -100,7 +102,7 @@ def first_difference(recorded: Any, found: Any, at: str = "", *, close: float = 
         same = json.dumps(recorded) == json.dumps(found)  # by their texts: 1 is not 1.0, and NaN is NaN
         if same or (close and _are_close(recorded, found, close)):
             return ""
-        return f"{at} is {shortened(recorded)}, found again as {shortened(found)}"
+        return f"{at} is {shortened(recorded)}, recomputed as {shortened(found)}"
     differences = (first_difference(one, other, where, close=close) for where, one, other in pairs)
     return next(filter(None, differences), "")
 

@@ -20,7 +20,7 @@ MEASUREMENTS = {path: claim for path, claim in claims(MeasurementDocument).items
 
 
 def known(evidence: Evidence) -> str:
-    """All entries are those of this version; UncheckedError for others, which nobody has looked at."""
+    """All entries are those of this version; UncheckedError for unknown entries, which no claim checks."""
     run, table = evidence.run, table_of(evidence)
     if run.get("schema") != SCHEMA:
         raise UncheckedError(
@@ -30,7 +30,7 @@ def known(evidence: Evidence) -> str:
     if unknown := unknown_entries(run, table):
         raise UncheckedError(f"{RUN} has entries that this version does not know: {listed(unknown)}")
     believed = sorted(path.rstrip(".") for path, name in table.items() if name == BELIEVED)
-    return f"{RUN} has no others than known; its word alone are {', '.join(believed)}"
+    return f"{RUN} has only known entries; taken on trust: {', '.join(believed)}"
 
 
 def unknown_entries(document: Mapping[str, Any], table: Mapping[str, str]) -> set[str]:

@@ -1,4 +1,4 @@
-"""The files of a run: those of run.json, all of them, as they were, and no others."""
+"""The files of a run: exactly the unchanged files that run.json lists."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def read(path: Path) -> Evidence | None:
     if not os.path.lexists(path / RUN):
         if (path / "request.json").is_file():
             return None
-        raise RequestError(f"{path}: this is no run folder", "name a folder under runs/, or the path of one")
+        raise RequestError(f"{path}: not a run folder", "name a folder under runs/, or the path of one")
     try:
         return Evidence(path, read_document(path / RUN))
     except (OSError, ValueError) as error:
@@ -68,7 +68,7 @@ def how_to_finish(path: Path) -> str:
     """Return the hint for a run that is not finished."""
     with suppress(RequestError):
         if RunFolder(path).read_request().get("kind") == "measure":
-            return "measure again: a measurement is not resumed"
+            return "measure again: a measurement cannot be resumed"
     return f"harness run --resume {shlex.quote(str(path))}"
 
 
@@ -80,7 +80,7 @@ def files(evidence: Evidence, progress: Progress) -> str:
         wrong = (f"missing: {listed(missing)}" if missing else "", f"added: {listed(added)}" if added else "")
         raise ContradictionError("; ".join(filter(None, wrong)))
     if unknown := {name for name in found if not _KNOWN.fullmatch(name)}:
-        raise ContradictionError(f"added, and listed: {listed(unknown)}; no run leaves such a file behind")
+        raise ContradictionError(f"added, and listed: {listed(unknown)}; no run writes such a file")
     changed = []
     with progress("hashing files", len(recorded)) as bar:
         for name, sha256 in recorded.items():
@@ -89,7 +89,7 @@ def files(evidence: Evidence, progress: Progress) -> str:
             bar.advance(1)
     if changed:
         raise ContradictionError(f"changed: {listed(changed)}")
-    return f"{len(recorded):,} files are those that {RUN} lists, and no others are there"
+    return f"{len(recorded):,} files are those that {RUN} lists, without others"
 
 
 def plain(folder: Path) -> Iterator[str]:
@@ -100,19 +100,19 @@ def plain(folder: Path) -> Iterator[str]:
             if stat.S_ISREG(mode):
                 yield name
             elif not stat.S_ISDIR(mode):
-                raise ContradictionError(f"added: {name}, which is no plain file")
+                raise ContradictionError(f"added: {name}, which is not a regular file")
 
 
 def _not_seen(error: OSError) -> None:
     """Raise an error for a folder that cannot be read."""
-    raise ContradictionError(f"cannot be looked into: {error}") from error
+    raise ContradictionError(f"cannot be opened: {error}") from error
 
 
 def content(evidence: Evidence) -> str:
     """Check that the hash of the results follows from the hashes of the files."""
     recorded, found = evidence.run.get("content_sha256"), content_sha256(evidence.run["files"])
     if recorded is None:
-        raise UncheckedError(f"{RUN} has none: written by an older version")
+        raise UncheckedError(f"{RUN} has no content_sha256: written by an older version")
     if recorded != found:
         raise ContradictionError(f"{RUN} says {recorded}, its files give {found}")
-    return f"{found}, of what the run has shown"
+    return f"{found}, of the results of the run"

@@ -78,15 +78,15 @@ def _require_possible_times(run: Mapping[str, Any]) -> None:
     if not abs((finished - started).total_seconds() - run["wall_s"]) <= 1:  # each is of a whole second
         raise ContradictionError(f"{RUN} says {run['wall_s']} s from {run['started']} to {run['finished']}")
     if not run.get("attempts"):
-        raise UncheckedError(f"{RUN} tells of no attempt: written by an older version")
+        raise UncheckedError(f"{RUN} lists no attempt: written by an older version")
     began = [attempt["began"] for attempt in run["attempts"]]
     if began != sorted(began) or not run["started"] <= began[-1] <= run["finished"]:
         raise UncheckedError(
             f"{RUN}: attempts began {', '.join(began[-3:])}, out of order or the last not within {run['started']} to "
-            f"{run['finished']}: a clock was set meanwhile, or somebody has edited it"
+            f"{run['finished']}: a clock was set during the run, or the file was edited"
         )
     if finished > datetime.now(UTC) + SLACK:
-        raise ContradictionError(f"{RUN} says that it finished {run['finished']}, which is still to come")
+        raise ContradictionError(f"{RUN} has the finish time {run['finished']}, which is in the future")
     if run["wall_s"] and "vectors_per_s" in run:
         rate = round(run["stimuli"]["count"] / run["wall_s"], 1)
         require_equal(f"{RUN}, vectors_per_s,", run["vectors_per_s"], rate)

@@ -92,7 +92,7 @@ def outputs(subject: Measurement, progress: Progress) -> str:
         raise ContradictionError(f"{RUN} has the outputs of {sum(segments_of.values())} segments, not of all")
     wrong = {sha256: count for sha256, count in segments_of.items() if sha256 != right}
     if not wrong and (subject.evidence.path / WRONG_OUTPUTS).exists():
-        raise ContradictionError(f"{WRONG_OUTPUTS} tells of wrong outputs, {RUN} of right ones only")
+        raise ContradictionError(f"{WRONG_OUTPUTS} has wrong outputs, but {RUN} has only right ones")
     compared = NOTHING if not wrong else _first_wrong(subject, expected, wrong)
     said = {key: run["outputs"][key] for key in ("compared", "first", "own")}
     first = dataclasses.asdict(compared.first) if compared.first else None
@@ -190,9 +190,9 @@ def _base(evidence: Evidence, said: Mapping[str, Any]) -> Base:
     try:
         document, sha256 = read_document(folder / RUN), file_sha256(folder / READINGS_FILE)
     except (OSError, ValueError) as error:
-        raise UncheckedError(f"{said['run']} is not beside it: {error}") from error
+        raise UncheckedError(f"{said['run']} is not in the same runs folder: {error}") from error
     if sha256 != said.get("readings_sha256"):
-        raise UncheckedError(f"{folder} is not what it was compared with: other readings")
+        raise UncheckedError(f"{folder} is not the base of the comparison: its readings differ")
     return Base(folder, MeasurementDocument.view(document), np.array(load_array(folder / READINGS_FILE)))
 
 

@@ -1,4 +1,4 @@
-"""A proof: that it asked what there is to ask, and that its answers are those of the specification."""
+"""Checks of a proof: it asked all questions, and its answers are those of the specification."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def questions(evidence: Evidence, plan: Plan) -> str:
     ran_on = [item["ran_on"] for item in evidence.run["plan"]["items"]]
     taken = proof.of_plan(plan, ran_on, all_floats=request["floats"] == "all")
     require_equal(f"{PROOF}, assumptions,", found["assumptions"], taken)
-    return f"{len(wanted)} claims under {len(taken)} assumptions are all that there is to ask of this plan"
+    return f"{len(wanted)} claims under {len(taken)} assumptions are all the questions about this plan"
 
 
 def _require_environment(found: Mapping[str, Any], plan: Plan) -> None:
@@ -84,7 +84,7 @@ def answers(evidence: Evidence, plan: Plan, progress: Progress) -> str:
                 right = question.ask().answers_sha256
                 require_equal(f"{PROOF}, {claim['statement']}, answers_sha256", claim["answers_sha256"], right)
                 bar.advance(question.cases)
-    return f"what the program answered to {len(board)} claims is right, computed again"
+    return f"the answers of the program to {len(board)} claims are right, computed again"
 
 
 def _asked(evidence: Evidence, plan: Plan, scratch: Path) -> Sequence[Question]:

@@ -62,12 +62,12 @@ def cover(outputs: Outputs) -> str:
         raise ContradictionError(f"{len(found)} chunks are here, of {len(expected)}")
     names = {path.name for path in (outputs.evidence.path / "chunks").iterdir()}
     if others := names - {f"{chunk.index:05}.json" for chunk in expected}:
-        raise ContradictionError(f"chunks has what is none: {listed(others)}")
+        raise ContradictionError(f"chunks/ has unknown files: {listed(others)}")
     for chunk, record in zip(found, outputs.evidence.records, strict=True):
         compared = [layer.compared for layer in record.layers]
         require_equal(f"chunk {chunk.index}, compared,", compared, [chunk.size * layer.size for layer in layers])
     _require_no_other_dumps(outputs, found)
-    return f"{len(found):,} chunks cover {count:,} vectors, {len(layers)} layers each, none twice and none left out"
+    return f"{len(found):,} chunks cover {count:,} vectors, {len(layers)} layers each, without duplicates or gaps"
 
 
 def _require_no_other_dumps(outputs: Outputs, found: Sequence[Chunk]) -> None:
@@ -95,7 +95,9 @@ def again(outputs: Outputs, progress: Progress) -> str:
                 activations += dump.size
             files += len(actual)
             bar.advance(record.stop - record.start)
-    return f"{files:,} dumps, {activations:,} activations, differ from the reference's where the chunks say so only"
+    return (
+        f"{files:,} dumps, {activations:,} activations, differ from the reference's exactly where the chunks state it"
+    )
 
 
 def _require_kept(
@@ -227,7 +229,7 @@ def failing(outputs: Outputs) -> str:
             raise ContradictionError(f"{RUN} has {'a' if said else 'no'} failing case, and the chunks say otherwise")
         if path.exists():
             raise ContradictionError(f"{FILE} is here, and nothing differs")
-        return "none, as nothing differs"
+        return "none, because nothing differs"
     layer, difference = first
     whole = outputs.vectors.chunk(difference.vector, difference.vector + 1)
     vector = np.array(load_array(path)) if path.exists() else whole
@@ -237,4 +239,4 @@ def failing(outputs: Outputs) -> str:
     require_equal(f"{RUN}, failing,", {key: said[key] for key in found}, found)
     if repr(said["actual"]) == repr(said["expected"]) != repr("NaN"):  # -0.0 is not 0.0; one NaN may not be another
         raise ContradictionError(f"{RUN}, failing: nothing differs there")
-    return f"one of layer {said['layer']}: what is right there follows again; what the board answered was not kept"
+    return f"one of layer {said['layer']}: the expected value was recomputed; the board's value was not stored"

@@ -50,12 +50,12 @@ def commit(evidence: Evidence) -> str:
     recorded = evidence.run["harness"]["revision"]
     if recorded is None:
         raise UncheckedError(
-            "made outside a checkout: no revision has its sources, so nobody can vouch for it; run it again with a "
+            "made outside a checkout: no revision has its sources, so it cannot be verified; run it again with a "
             "harness from a git checkout"
         )
     if str(recorded).endswith("-dirty"):
         raise UncheckedError(
-            f"made by {recorded}, a checkout with changes: no revision has its sources, so nobody can vouch for it; "
+            f"made by {recorded}, a checkout with changes: no revision has its sources, so it cannot be verified; "
             "commit the changes and run it again"
         )
     match = re.search(r"(?:^|-g)([0-9a-f]{7,40})$", str(recorded))

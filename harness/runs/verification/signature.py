@@ -22,8 +22,8 @@ def signed(folder: Path, key: Ed25519PublicKey | None) -> str:
     path = folder / ENVELOPE
     if not path.exists():
         if key is None:
-            raise UncheckedError("nobody has signed it")
-        raise ContradictionError(f"nobody has signed it: there is no {ENVELOPE}")
+            raise UncheckedError("it is not signed")
+        raise ContradictionError(f"it is not signed: there is no {ENVELOPE}")
     envelope = _read(path)
     if envelope.payload_type != PAYLOAD_TYPE:
         raise ContradictionError(f"{ENVELOPE} is of type {envelope.payload_type!r}, a statement of {PAYLOAD_TYPE}")
@@ -32,9 +32,9 @@ def signed(folder: Path, key: Ed25519PublicKey | None) -> str:
     names = ", ".join(signers(envelope))
     if key is None:
         named = f"names {names}" if names else "has no signature"
-        raise UncheckedError(f"anybody may have signed it; it {named}: give --key to check that")
+        raise UncheckedError(f"the signer is unknown; it {named}: give --key to check it")
     if not is_signed_by(envelope, key):
-        raise ContradictionError(f"not signed by {fingerprint(key)}, but by {names or 'nobody'}")
+        raise ContradictionError(f"not signed by {fingerprint(key)}, but by {names or 'no key'}")
     return f"signed by {fingerprint(key)}"
 
 

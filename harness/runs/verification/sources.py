@@ -38,7 +38,7 @@ def same(evidence: Evidence, scratch: Path) -> str:
     """
     recorded, name = evidence.run["bundle"], evidence.run["harness"]["revision"]
     if "inputs" not in recorded:
-        raise UncheckedError(f"{RUN} does not tell what the bundle was built from: written by an older version")
+        raise UncheckedError(f"{RUN} does not state the sources of the bundle: written by an older version")
     if _is_this_installation(evidence):
         found, source = _here(evidence), f"of harness {__version__} as it is installed here"
     elif _is_unchanged_since(commit(evidence)):

@@ -1,4 +1,4 @@
-"""All claims of a run's evidence, in the order in which they rest on each other."""
+"""All claims of a run's evidence; each depends only on earlier ones."""
 
 from __future__ import annotations
 
@@ -60,16 +60,16 @@ def verify(evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[C
     try:
         list(folder.plain(evidence.path))
     except ContradictionError as error:  # a pipe would never end, a link lead anywhere
-        yield Claim("content", ClaimState.UNCHECKED, f"nothing else is opened: {error}")
+        yield Claim("content", ClaimState.UNCHECKED, f"no other file is opened: {error}")
         return
     yield claim("content", lambda: folder.content(evidence), needed=False)
     yield claim("fields", lambda: fields.known(evidence))
-    if evidence.run.get("schema") != SCHEMA:  # another version has other documents beside it
+    if evidence.run.get("schema") != SCHEMA:  # another version has other documents
         return
     try:
         plan, vectors = inputs.read(evidence)
     except (HarnessError, *MALFORMED) as error:
-        text = f"request, plan, model or vectors cannot be read, and all else follows from them: {error}"
+        text = f"request, plan, model or vectors cannot be read, and all other claims depend on them: {error}"
         yield Claim("plan", ClaimState.WRONG, text)
         return
     yield claim("request", lambda: inputs.request(evidence, plan))

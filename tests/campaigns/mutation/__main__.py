@@ -53,7 +53,7 @@ def main() -> None:
 
 def _asked() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.campaigns.mutation", description="What finds a wrong program?"
+        prog="python -m tests.campaigns.mutation", description="Detection of wrong programs?"
     )
     parser.add_argument("--targets", nargs="+", choices=list(TARGETS), default=list(TARGETS), help="some columns alone")
     parser.add_argument("--hidden", action="store_true", help="wrong programs that no vector of a run shows")

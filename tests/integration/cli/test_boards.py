@@ -78,10 +78,10 @@ def test_a_check_tells_what_a_board_lacks_and_quarantines_it(user: User, tmp_pat
     assert "3 pages written" in user.here("report", "--site", str(tmp_path / "site")).out
     text = (tmp_path / "site" / "index.html").read_text()
     assert f"</span> {xavier['reason']} <span" in text
-    assert f"now quarantined by {user_name(os.getuid())}, by no night shown" in text
+    assert f"now quarantined by {user_name(os.getuid())}, not by a night on this page" in text
     (tmp_path / "boards.yaml").unlink()
     assert "1 pages written" in user.here("report", "--site", str(tmp_path / "site")).out
-    assert "by no night shown" not in (tmp_path / "site" / "index.html").read_text()
+    assert "not by a night on this page" not in (tmp_path / "site" / "index.html").read_text()
 
 
 def has_gpu() -> bool:

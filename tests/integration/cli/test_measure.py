@@ -217,9 +217,9 @@ def test_a_base_that_is_no_measurement_is_refused(user: User, model: str, copy: 
     run = json.loads((copy / "run.json").read_text())
     (copy / "run.json").write_text(json.dumps(run | {"kind": "run"}))
     ended = measured(user, model, "--against", str(copy))
-    assert (ended.code, "that is no measurement" in ended.document["error"]) == (2, True)
+    assert (ended.code, "not a measurement" in ended.document["error"]) == (2, True)
     nothing = measured(user, model, "--against", str(user.folder))
-    assert (nothing.code, "no finished measurement is there" in nothing.document["error"]) == (2, True)
+    assert (nothing.code, "not a finished measurement" in nothing.document["error"]) == (2, True)
 
 
 def test_a_measurement_is_not_resumed(user: User, copy: Path) -> None:

@@ -145,7 +145,7 @@ def test_a_run_that_was_built_from_other_sources_is_begun_anew(tmp_path: Path, c
     assert (entry["outcome"], entry["run"], entry["retries"]) == ("identical", f"{name}_2", 1)
     told = record.read(night.folder).results[0].attempts[0].ending.reason
     assert "the unfinished run cannot be resumed" in told
-    assert "begun with bundle 0000000000000000" in told
+    assert "started with bundle 0000000000000000" in told
     assert not (folder / "run.json").exists()
 
 

@@ -158,7 +158,7 @@ def test_what_the_program_answered_is_computed_again(user: User, proved: Ended) 
     holding = [claim for claim in proved.document["proof"]["claims"] if claim["answered_by"] == Side.BOARD.value]
     assert ended.code == 0, ended.out
     assert found["proof"][0] == "ok"
-    assert found["answers"] == ("ok", f"what the program answered to {len(holding)} claims is right, computed again")
+    assert found["answers"] == ("ok", f"the answers of the program to {len(holding)} claims are right, computed again")
 
 
 def test_what_is_claimed_of_the_program_s_file_follows_again_from_a_rebuilt_one(user: User, proved: Ended) -> None:

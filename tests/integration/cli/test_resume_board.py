@@ -150,7 +150,7 @@ def test_a_profile_that_was_changed_is_refused_with_the_list(
     give(user, changed)
     folder = Path(shutil.copytree(begun, user.folder / "begun"))
     require_refused(
-        user, folder, f"the profile of board {NAME} was changed since the run was begun: ", told, attempts=0
+        user, folder, f"the profile of board {NAME} was changed since the start of the run: ", told, attempts=0
     )
 
 
@@ -224,7 +224,7 @@ def test_a_board_with_another_machine_id_is_refused(user: User, on_hardware: Pat
     try:
         with session(endpoint) as board:
             before = board.run(["find", "/board"], 20).stdout
-            require_refused(user, on_hardware, f"begun on another board: machine_id: {IDS[0]} -> {IDS[1]}")
+            require_refused(user, on_hardware, f"started on another board: machine_id: {IDS[0]} -> {IDS[1]}")
             assert board.run(["find", "/board"], 20).stdout == before, "refused before any work there"
     finally:
         set_machine_id(endpoint, IDS[0])

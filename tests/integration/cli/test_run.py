@@ -62,7 +62,7 @@ def test_a_network_with_a_million_activations_runs_in_small_chunks_and_blocks(us
         (
             "--chunk",
             "66",
-            "--chunk 66: inputs, dumps and reference of a chunk take 514 MiB, and this machine keeps 512",
+            "--chunk 66: inputs, dumps and reference of a chunk take 514 MiB, and the limit is 512",
         ),
         ("--block", "130", "the buffers of a block of 130 vectors take 516 MiB, and the memory budget is 512 MiB"),
     ):
@@ -204,7 +204,7 @@ def test_a_run_begun_with_other_sources_is_not_resumed(user: User) -> None:
     (folder / "request.json").write_text(json.dumps(request | {"bundle": "0" * 64}))
     ended = user.harness("run", "--resume", str(folder))
     assert ended.code == 2
-    assert "begun with bundle 0000000000000000" in ended.err
+    assert "started with bundle 0000000000000000" in ended.err
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_a_run_begun_with_other_sources_is_not_resumed(user: User) -> None:
         (("--board", "host", "--model", "acas_coc", "--vectors", "1e3"), "--vectors 1e3: not a positive whole number"),
         (("--board", "host", "--model", "acas_coc", "--vectors", "²"), "vectors ²: No such file"),
         (("--board", "host", "--model", "acas_coc", "--vectors", "1" + "0" * 15), "use fewer --vectors"),
-        (("--board", "host", "--model", "acas_coc", "--cover", "nan"), "--cover nan: it is no share"),
+        (("--board", "host", "--model", "acas_coc", "--cover", "nan"), "--cover nan: not a share"),
         (("--board", "host", "--model", "acas_coc", "--vectors", "missing.npy"), "missing.npy"),
         (("--board", "host", "--model", "acas_coc", "--items", "c"), "prepost, network"),
         (("--board", "host", "--model", "acas_coc", "--items", "c,cudda"), "unknown target 'cudda'"),

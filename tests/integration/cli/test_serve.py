@@ -167,7 +167,7 @@ def test_a_port_in_use_is_told_with_what_to_do(served: tuple[User, int]) -> None
 def test_it_ends_cleanly(tmp_path: Path, cache: Path, how: signal.Signals) -> None:
     (tmp_path / "tmp").mkdir()
     with serving(User(tmp_path, cache), tmp_path / "tmp") as (process, port):
-        assert b"No night has been kept yet" in ask(port)[2]
+        assert b"There is no night yet" in ask(port)[2]
         process.send_signal(how)
         _, err = process.communicate(timeout=20)
     assert (process.returncode, err) == (0, "stopped\n")

@@ -205,17 +205,17 @@ TAMPERED = {
     "signature": (edit_signature, "not signed by SHA256:"),
     "type": (edit_envelope(lambda e: e.update(payloadType="text/plain")), "is of type 'text/plain', a statement of"),
     "no type": (edit_envelope(lambda e: e.update(payloadType=1)), "payloadType is not a text"),
-    "unknown key": (edit_envelope(lambda e: e.update(approved=True)), "no DSSE envelope: unknown key 'approved'"),
+    "unknown key": (edit_envelope(lambda e: e.update(approved=True)), "not a DSSE envelope: unknown key 'approved'"),
     "unknown key of a signature": (edit_envelope(lambda e: e["signatures"][0].update(cert="x")), "unknown key 'cert'"),
     "keyid": (edit_envelope(lambda e: e["signatures"][0].update(keyid=1)), "the keyid 1 is not a text"),
     "no signature": (edit_envelope(lambda e: e["signatures"][0].pop("sig")), "'sig' is missing"),
-    "signatures": (edit_envelope(lambda e: e.update(signatures={})), "signatures is no list"),
+    "signatures": (edit_envelope(lambda e: e.update(signatures={})), "signatures is not a list"),
     "short signature": (edit_envelope(lambda e: e["signatures"][0].update(sig="AAAA")), "not signed by SHA256:"),
-    "nobody": (edit_envelope(lambda e: e.update(signatures=[])), ", but by nobody"),
+    "nobody": (edit_envelope(lambda e: e.update(signatures=[])), ", but by no key"),
     "key twice": (twice_in_the_text, "'payloadType' is repeated"),
     "list": (lambda run: (run / "run.dsse.json").write_text("[]"), "'[]' is not a JSON object"),
-    "no base64": (lambda run: change(run / "run.dsse.json", lambda e: e.update(payload="%")), "'%' is no base64"),
-    "no envelope": (lambda run: write_json(run / "run.dsse.json", {}), "is no DSSE envelope"),
+    "no base64": (lambda run: change(run / "run.dsse.json", lambda e: e.update(payload="%")), "'%' is not base64"),
+    "no envelope": (lambda run: write_json(run / "run.dsse.json", {}), "not a DSSE envelope"),
     "none": (lambda run: (run / "run.dsse.json").unlink(), "there is no run.dsse.json"),
 }
 
@@ -259,7 +259,7 @@ def test_a_program_that_the_sources_do_not_give_is_not_signed(user: User, run: P
 
 def test_a_verdict_that_does_not_follow_is_not_signed(user: User, run: Path, key: Path) -> None:
     change(run / "run.json", lambda document: document.update(verdict="differs"))
-    with pytest.raises(RequestError, match=r"verdict not ok: .* found again as \"identical\""):
+    with pytest.raises(RequestError, match=r"verdict not ok: .* recomputed as \"identical\""):
         user.here("sign", str(run), "--key", str(key))
     assert not (run / "run.dsse.json").exists()
 
@@ -305,8 +305,8 @@ def test_a_key_that_others_may_read_is_refused(user: User, run: Path, tmp_path: 
     ("options", "words"),
     [
         (("-N", "secret"), "needs a passphrase"),
-        (("-t", "ecdsa"), "is no Ed25519 key"),
-        (("-t", "rsa", "-m", "PEM"), "is no Ed25519 key"),
+        (("-t", "ecdsa"), "is not an Ed25519 key"),
+        (("-t", "rsa", "-m", "PEM"), "is not an Ed25519 key"),
     ],
 )
 def test_a_key_that_cannot_sign_is_refused(
@@ -333,5 +333,5 @@ def test_a_private_key_is_not_what_a_reader_needs(user: User, run: Path, key: Pa
 
 
 def test_a_public_key_signs_nothing(user: User, run: Path, key: Path) -> None:
-    with pytest.raises(RequestError, match="is no private key"):
+    with pytest.raises(RequestError, match="is not a private key"):
         user.here("sign", str(run), "--key", f"{key}.pub")

@@ -153,7 +153,7 @@ def test_a_kernel_that_was_changed_under_a_clean_revision_does_not_stand(
     ("revision", "words"),
     [
         (None, "made outside a checkout: no revision has its sources"),
-        ("0123456789ab-dirty", "a checkout with changes: no revision has its sources, so nobody can vouch for it"),
+        ("0123456789ab-dirty", "a checkout with changes: no revision has its sources, so it cannot be verified"),
         ("0123456789ab", "get it with git fetch, check it out with git checkout 0123456789ab, and verify there"),
         ("main", "names no revision: 'main'"),
     ],
@@ -497,8 +497,10 @@ TAMPERED = {
     "file added, rehashed": Tampered(
         lambda f: (f / "certificate.txt").touch(), "files", "added, and listed: certificate.txt", rehashed=True
     ),
-    "link added": Tampered(lambda f: (f / "chunks/x").symlink_to("/etc"), "files", "chunks/x, which is no plain file"),
-    "pipe added": Tampered(lambda f: os.mkfifo(f / "chunks/x"), "files", "chunks/x, which is no plain file"),
+    "link added": Tampered(
+        lambda f: (f / "chunks/x").symlink_to("/etc"), "files", "chunks/x, which is not a regular file"
+    ),
+    "pipe added": Tampered(lambda f: os.mkfifo(f / "chunks/x"), "files", "chunks/x, which is not a regular file"),
     "file removed": Tampered(lambda f: (f / "log.txt").unlink(), "files", "missing: log.txt"),
     "dump changed": Tampered(lambda f: edit_dump(f, "target"), "files", f"changed: target/00000/{LAST}.npy"),
     "dumps swapped": Tampered(swap_dumps, "files", f"changed: target/00000/{LAST}.npy, target/00001/{LAST}.npy"),
@@ -506,7 +508,7 @@ TAMPERED = {
     "dump changed, rehashed": Tampered(lambda f: edit_dump(f, "target"), "dumps", "SHA-256", rehashed=True),
     "path out of it": in_part("files", "missing: ../../../etc/passwd", lambda run: run["files"], **OUTSIDE),
     "content hash": in_run("content", "says 000000", content_sha256="0" * 64),
-    "verdict": in_run("verdict", 'verdict is "differs", found again as "identical"', verdict="differs"),
+    "verdict": in_run("verdict", 'verdict is "differs", recomputed as "identical"', verdict="differs"),
     "reason": in_run("verdict", "reason is", reason="all is well"),
     "a number": in_part("verdict", "layers[1].compared is 9", lambda run: run["layers"][1], compared=9),
     "where it ran": in_part("verdict", "layers[1].ran_on", lambda run: run["layers"][1], ran_on="moon"),
@@ -532,7 +534,7 @@ TAMPERED = {
     "asked board": Tampered(edit_request(board="xavier"), "request", "board is", rehashed=True),
     "dumps left out": Tampered(leave_dumps_out, "request", "fetch is", rehashed=True),
     "vectors' origin": Tampered(edit_request(vectors="mine.npy"), "vectors", "source", rehashed=True),
-    "seed": in_part("vectors", "[0] is 2, found again as 1", lambda run: run["stimuli"], seed=2),
+    "seed": in_part("vectors", "[0] is 2, recomputed as 1", lambda run: run["stimuli"], seed=2),
     "vectors": Tampered(other_vectors, "vectors", "vector 123 of stimuli.npy is another", rehashed=True),
     "chunk dropped": Tampered(drop_chunk, "chunks", "chunk 2 has vectors 200 to 300", rehashed=True),
     "chunk's count": Tampered(edit_chunk, "chunks", "chunk 1, compared, says [0] is 4", rehashed=True),
@@ -543,7 +545,7 @@ TAMPERED = {
     "dumps of another layer": Tampered(
         copy_dumps("reference", "00001", "07_x.npy"), "chunks", "no layer: 00001/07_x.npy", rehashed=True
     ),
-    "chunk by another name": Tampered(rename_chunk, "chunks", "chunks has what is none", rehashed=True),
+    "chunk by another name": Tampered(rename_chunk, "chunks", "chunks/ has unknown files", rehashed=True),
     "a failing case": Tampered(lambda f: (f / "failing.npy").touch(), "failing", "nothing differs", rehashed=True),
     "no traces": Tampered(keep_no_traces, "verdict", "asks for no traces", rehashed=True),
     "too many traces": Tampered(edit_request(trace=10**12), "verdict", "more than the traces can have", rehashed=True),
@@ -553,7 +555,7 @@ TAMPERED = {
     "a request of nothing": Tampered(
         lambda f: (f / "request.json").write_text("{}"), "plan", "request, plan, model or vectors", rehashed=True
     ),
-    "a run to come": Tampered(run_to_come, "request", "which is still to come", rehashed=True),
+    "a run to come": Tampered(run_to_come, "request", "which is in the future", rehashed=True),
     "how long": in_run("request", "says 3600 s from", wall_s=3600),
     "where, on a processor": in_part("plan", "items[0].ran_on", lambda r: r["plan"]["items"][0], ran_on="x"),
     "another kind of board": in_part("board", "valid kinds: hardware", lambda run: run["board"], kind="silicon"),
@@ -590,7 +592,7 @@ def test_a_difference_that_was_hidden_is_found(user: User, differing: Path, tmp_
     ended = user.here("verify", str(copy), "--json", *QUICK)
     assert ended.code == 1
     assert text(ended, "dumps") == (
-        "chunk 0, layer 0, says differing is 0, found again as " + text(ended, "dumps").rpartition(" ")[2]
+        "chunk 0, layer 0, says differing is 0, recomputed as " + text(ended, "dumps").rpartition(" ")[2]
     )
     assert int(text(ended, "dumps").rpartition(" ")[2]) > 0
 
@@ -601,7 +603,7 @@ def test_a_difference_that_was_hidden_is_found(user: User, differing: Path, tmp_
         (edit_both_dumps_and_their_hashes, "chunk 0, reference_sha256 says [2] is"),
         (
             edit_run(lambda run: run["layers"][0]["coverage"]["codes"].update(met=1)),
-            "layers[0].coverage.codes.met is 1, found again as",
+            "layers[0].coverage.codes.met is 1, recomputed as",
         ),
     ],
 )
@@ -648,7 +650,10 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(
     (copy / name).unlink(missing_ok=True)
     os.mkfifo(copy / name)
     ended = user.here("verify", str(copy), "--json", *QUICK)
-    assert (ended.code, text(ended, "content")) == (1, f"nothing else is opened: added: {name}, which is no plain file")
+    assert (ended.code, text(ended, "content")) == (
+        1,
+        f"no other file is opened: added: {name}, which is not a regular file",
+    )
 
 
 def test_a_run_json_that_is_no_file_or_says_a_thing_twice_is_refused(

@@ -154,26 +154,26 @@ LOCAL: Mapping[str, Forgery] = {
     ),
     "kind, address and profile": Forgery(
         all_of(everywhere(**HARDWARE, **BY_SSH), in_profile(local=False, reached_by="address")),
-        "the boot-ids of board and host tell otherwise",
+        "the boot-ids of board and host contradict this",
     ),
     "address everywhere": Forgery(everywhere(**BY_SSH), "has address nvidia@xavier.lab:22"),
     "emulated everywhere": Forgery(
         everywhere(kind="emulated", machine_id="harness.name=host", **BY_SSH), "run.json says emulated, and the profile"
     ),
     "name in run.json": Forgery(in_run(name="xavier"), "name: xavier -> host"),
-    "name everywhere": Forgery(everywhere(name="xavier"), '[0] is "xavier", found again as "host"'),
-    "soc": Forgery(in_run(soc="NVIDIA Xavier"), '[1] is "NVIDIA Xavier", found again as "this machine"'),
+    "name everywhere": Forgery(everywhere(name="xavier"), '[0] is "xavier", recomputed as "host"'),
+    "soc": Forgery(in_run(soc="NVIDIA Xavier"), '[1] is "NVIDIA Xavier", recomputed as "this machine"'),
     "machine of a chunk": Forgery(note("00001", machine_id="f" * 32), "run.json and boards/00001.json name different"),
     "boot of a chunk": Forgery(note("00001", boot_id=OTHER_BOOT), "no attempt has reached: this machine without an"),
     "chunk of another board": Forgery(
         lambda folder: write_json(folder / "boards/00002.json", XAVIER.document()), "boards/00002.json name different"
     ),
     "chunk without a board": Forgery(
-        lambda folder: (folder / "boards/00001.json").unlink(), "nothing names the board of: boards/00001.json"
+        lambda folder: (folder / "boards/00001.json").unlink(), "no record names the board of: boards/00001.json"
     ),
     "board of no chunk": Forgery(
         lambda folder: shutil.copy(folder / "boards/00001.json", folder / "boards/00009.json"),
-        "boards names the board of what is not here: boards/00009.json",
+        "boards names the board of missing parts: boards/00009.json",
     ),
     "traces of another boot": Forgery(note("traces", boot_id=OTHER_BOOT), "boards/traces.json names a board that no"),
     "traces without a board": Forgery(lambda folder: (folder / "boards/traces.json").unlink(), "boards/traces.json"),
@@ -185,10 +185,10 @@ LOCAL: Mapping[str, Forgery] = {
     ),
     "board asked for": Forgery(in_request(machine_id="f" * 32), "run.json and request.json name different boards"),
     "boot in run.json": Forgery(in_run(boot_id=OTHER_BOOT), f"boot-id {OTHER_BOOT}, attempt 1 names this machine"),
-    "boot everywhere": Forgery(everywhere(boot_id=OTHER_BOOT), "the boot-ids of board and host tell otherwise"),
+    "boot everywhere": Forgery(everywhere(boot_id=OTHER_BOOT), "the boot-ids of board and host contradict this"),
     "boot of the host": Forgery(
         lambda folder: change(folder / "run.json", lambda run: run["host"].update(boot_id=OTHER_BOOT)),
-        "the boot-ids of board and host tell otherwise",
+        "the boot-ids of board and host contradict this",
     ),
     "proof of another board": Forgery(
         lambda folder: write_json(folder / "proof.json", {"holds": True, "board": XAVIER.document()}),
@@ -243,7 +243,7 @@ EMULATED: Mapping[str, Forgery] = {
     ),
     "an item on hardware": Forgery(
         lambda folder: change(folder / "run.json", lambda run: run["plan"]["items"][0].update(ran_on="hardware")),
-        'items[0].ran_on is "hardware", found again as "emulated-cpu',
+        'items[0].ran_on is "hardware", recomputed as "emulated-cpu',
         "plan",
     ),
 }

@@ -121,7 +121,7 @@ def outputs_of_less(run: dict[str, Any]) -> None:
 RIGHT = {
     "slower": ("verdict", "against.slower", judge_otherwise),
     "compared": ("against", "regressed is", regress_otherwise),
-    "met": ("verdict", "the times are said to be MET", call_it_met),
+    "met": ("verdict", "the document claims MET", call_it_met),
     "unit": ("measured", "unit is", lambda run: run["measured"].update(unit="cycles")),
     "alone": ("measured", "alone is false", lambda run: run["parts"][0].update(alone=False)),
     "outputs": ("outputs", "differing", lambda run: run["outputs"].update(differing=3)),
@@ -144,7 +144,7 @@ def test_wrong_outputs_that_nobody_tells_of_are_found(user: User, base: Path, tm
     (copy / "wrong-outputs.json").write_text("{}")
     rehash(copy)
     ended = user.here("verify", str(copy), "--json", "--no-rebuild")
-    assert (ended.code, "tells of wrong outputs" in text(ended, "outputs")) == (1, True)
+    assert (ended.code, "has wrong outputs" in text(ended, "outputs")) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -172,11 +172,11 @@ def test_its_statistics_follow_from_its_readings(user: User, base: Path, tmp_pat
     rehash(copy)
     ended = user.here("verify", str(copy), "--json", "--no-rebuild")
     assert (ended.code, states(ended)["numbers"]) == (1, "not ok")
-    assert "found again as" in text(ended, "numbers")
+    assert "recomputed as" in text(ended, "numbers")
 
 
 def test_what_it_was_compared_with_need_not_be_here(user: User, compared: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(compared, tmp_path / "copy"))
     ended = user.here("verify", str(copy), "--json", "--no-rebuild", "--reference", "none")
     assert (ended.code, states(ended)["against"]) == (0, "not checked")
-    assert "is not beside it" in text(ended, "against")
+    assert "is not in the same runs folder" in text(ended, "against")

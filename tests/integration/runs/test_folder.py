@@ -119,7 +119,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 def test_what_is_no_unfinished_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RequestError, match="this is no run folder"):
+    with pytest.raises(RequestError, match="not a run folder"):
         RunFolder.open_unfinished(tmp_path)
     folder = RunFolder.create(tmp_path, "host", "m", TIME)
     folder.write_request({}, b"")
@@ -155,7 +155,7 @@ def test_a_document_that_says_a_thing_twice_is_refused(tmp_path: Path) -> None:
 
 def test_a_run_folder_of_ones_own_choice_is_new(tmp_path: Path) -> None:
     assert RunFolder.create_at(tmp_path / "night" / "3").path == tmp_path / "night" / "3"
-    with pytest.raises(RequestError, match=r"cannot make the run folder .*: File exists"):
+    with pytest.raises(RequestError, match=r"cannot create the run folder .*: File exists"):
         RunFolder.create_at(tmp_path / "night" / "3")
 
 
@@ -187,10 +187,10 @@ def test_attempts_are_told_with_what_stopped_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("[1]", "is no event of a run"),
-        ("7", "is no event of a run"),
-        ('{"stopped": "now"}', "is no event of a run"),
-        ('{"began": "now", "approved": true}', "is no event of a run"),
+        ("[1]", "is not an event of a run"),
+        ("7", "is not an event of a run"),
+        ('{"stopped": "now"}', "is not an event of a run"),
+        ('{"began": "now", "approved": true}', "is not an event of a run"),
         ('{"began": "now", "began": "then"}', "'began' is repeated"),
         ("[" * 100_000, "nested too deep"),
     ],
@@ -255,7 +255,7 @@ def test_another_board_is_refused_and_not_noted(tmp_path: Path, changes: dict[st
     folder.start_attempt()
     folder.note_board(XAVIER)
     folder.start_attempt()
-    with pytest.raises(RequestError, match=f"begun on another board: .*{told}"):
+    with pytest.raises(RequestError, match=f"started on another board: .*{told}"):
         folder.note_board(replace(XAVIER, **changes))
     assert (folder.board, folder.attempts()[1]["board"]) == (XAVIER, None)
 
@@ -375,7 +375,7 @@ def test_a_difference_that_was_found_is_not_tried_again(tmp_path: Path) -> None:
     folder = _interrupted(tmp_path / "run", layers=RECORD.layers)
     assert folder.recover(lambda _: None) == []
     (folder.path / "target/00003/01_b.npy").write_text("torn")
-    with pytest.raises(RequestError, match="it has shown wrong activations, and what was kept of them is damaged"):
+    with pytest.raises(RequestError, match="it has shown wrong activations, and their files are damaged"):
         folder.recover(lambda _: None)
     assert differs_so_far(folder.path)
 

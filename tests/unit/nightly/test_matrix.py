@@ -125,7 +125,7 @@ def cell(**changes: str) -> str:
         (cell(action="measure", expect="regressed"), "n.yaml:5", "regressed needs a base to compare with", "against"),
         (cell(against="2"), "n.yaml:4", "run has no former run to compare with", "action: measure"),
         (cell(action="measure", block="2"), "n.yaml:2", "a measurement executes one vector at a time", ""),
-        (cell(boards="[xavier]", action="measure", count="time"), "n.yaml:2", "no time of it is that of the board", ""),
+        (cell(boards="[xavier]", action="measure", count="time"), "n.yaml:2", "its time would not be that of", ""),
         (cell(boards="[host, host]"), "n.yaml:2", "'run host acas_coc' is a duplicate of n.yaml:2", "keep one"),
         (GOOD + cell()[10:], "n.yaml:4", "'run host acas_coc' is a duplicate of n.yaml:2", ""),
     ],

@@ -44,13 +44,15 @@ def test_every_layer_has_its_row(covered: dict[str, Any]) -> None:
     assert by_name["dense_3"] == ["nothing to count"]
     assert by_name["dense_4"] == ["", "25.0 % 1 of 4 of those read", ""]
     assert by_name["scores"] == ["12.5 % 10 of 80", "", "", "", ""]
-    assert by_name["advisory"] == ["2 of 3 columns chosen; 1 of 2 although another had the same value, by 17 vectors"]
+    assert by_name["advisory"] == ["2 of 3 columns chosen; 1 of 2 in a tie with another, by 17 vectors"]
     assert by_name["All layers"] == ["0.7 % 7 of 1,000", *common]
     assert by_name["Not met"] == ["993", "1", "14", "0", "2"]
 
 
 def test_it_says_that_samples_are_no_proof(covered: dict[str, Any]) -> None:
-    assert "A sampled run is no proof: nothing is known of what its vectors did not meet." in Page(html(covered)).prose
+    assert (
+        "A sampled run is not a proof: values that its vectors did not reach are unknown." in Page(html(covered)).prose
+    )
 
 
 def test_a_run_without_coverage_says_so(identical: dict[str, Any]) -> None:

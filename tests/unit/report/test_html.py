@@ -130,7 +130,7 @@ def test_without_a_known_cause_nothing_is_called_likely(differing: dict[str, Any
     [
         ({"what": "decisions", "changed": 83, "of": 20_000}, "83 of 20,000 decisions change."),
         ({"what": "outputs", "changed": 1, "of": 20_000}, "1 of 20,000 outputs changes."),
-        ({"what": "decisions", "changed": 0, "of": 20_000}, "None of 20,000 decisions changes."),
+        ({"what": "decisions", "changed": 0, "of": 20_000}, "0 of 20,000 decisions change."),
     ],
 )
 def test_the_headline_states_the_effect(differing: dict[str, Any], effect: dict[str, Any], sentence: str) -> None:

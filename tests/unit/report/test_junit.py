@@ -47,7 +47,7 @@ def test_a_layer_that_differs_fails_with_the_first_difference(differing: dict[st
     assert list(failures) == ["dense_1", "dense_2", "scores", "advisory"]
     assert failures["dense_1"].attrib == {  # type: ignore[union-attr]
         "type": "differs",
-        "message": "12 of 400,000 activations differ, 12 by its own fault; "
+        "message": "12 of 400,000 activations differ, 12 caused by the layer itself; "
         "first: vector 17,041, unit 3: expected 12, found 13",
     }
     assert failures["scores"].attrib["message"].endswith("expected 0.1 (0x3dcccccd), found -0.0 (0x80000000)")  # type: ignore[union-attr]
@@ -69,7 +69,7 @@ def test_the_diagnosis_stands_at_its_layer(differing: dict[str, Any]) -> None:
         "  rounding is half up: 7 of 12 explained, 5 contradicted",
         "smallest failing case: harness run --board xavier --model 'acas coc' --vectors runs/one/failing.npy",
     ]
-    assert texts["scores"].splitlines()[1:] == ["dense_1 differs before it: look there first"]
+    assert texts["scores"].splitlines()[1:] == ["dense_1 differs before it: check that layer first"]
     assert texts["dense_3"] == ""
 
 

@@ -83,7 +83,7 @@ def test_the_terminal_never_adds_up_cases_and_times_of_different_sides(
         ["another side", "every case", "50", "1.8 s", "holds"],
     ]
     sides = "program: 4,007 cases in 2.1 s; reference: 4,294,967,296 cases in 1.2 s; another side: 50 cases in 1.8 s"
-    effort = f"{sides}; these ran side by side; elapsed 2.0 s"
+    effort = f"{sides}; these ran in parallel; elapsed 2.0 s"
     assert effort in lines
     assert f"{effort}." in html(identical | {"proof": proof, "reason": "all"})
 

@@ -48,7 +48,7 @@ def test_a_chunk_that_was_asked_for_is_kept_if_it_fits(net: Network, monkeypatch
     assert _chunk(asked, net, 10**6) == 30_000
     asked = Request("host", "m", chunk=31_776)
     assert _chunk(asked, net, 31_775) == 31_776, "no chunk has more vectors than the run"
-    with pytest.raises(RequestError, match=r"^--chunk 31776: .* take 3 MiB, and this machine keeps 2 MiB for them$"):
+    with pytest.raises(RequestError, match=r"^--chunk 31776: .* take 3 MiB, and the limit is 2 MiB$"):
         _chunk(asked, net, 31_776)
     assert MEMORY_BUDGET == 512 << 20
 

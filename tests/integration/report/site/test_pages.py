@@ -203,7 +203,7 @@ def test_emulated_boards_are_marked_wherever_they_stand(built: Path) -> None:
             ), around
     text = words(page(built / "boards" / "kv260.html"))
     assert "An emulated board: no time of it is MET" in text
-    assert "instructions, no times: emulated board" in text
+    assert "instructions, not times: emulated board" in text
     assert not re.search(r"(?<!not )(?<!is )MET", text)
 
 
@@ -294,7 +294,7 @@ def test_links_and_pipes_among_reports_are_not_followed(runs: Path, tmp_path: Pa
 def test_a_folder_of_somebody_else_is_left_alone(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "index.html").write_text("mine")
-    with pytest.raises(RequestError, match="is not empty, and no site of harness"):
+    with pytest.raises(RequestError, match="is not empty and not a site of harness"):
         build(runs, tmp_path / "home")
     assert (tmp_path / "home" / "index.html").read_text() == "mine"
     (tmp_path / "file").write_text("")
@@ -306,7 +306,7 @@ def test_where_there_was_no_night_the_latest_runs_are_shown(runs: Path, tmp_path
     shutil.rmtree(runs / "nights")
     build(runs, tmp_path / "site")
     text = words(page(tmp_path / "site" / "index.html"))
-    assert "No night has been kept yet: harness nightly makes one" in text
+    assert "There is no night yet: harness nightly makes one" in text
     assert "xavier" in text
     assert "Trends" in text
     build(tmp_path / "nowhere", tmp_path / "empty")
@@ -420,18 +420,21 @@ def test_what_the_locks_say_now_stands_beside_what_the_night_found(runs: Path, t
     out = OutOfUse("xavier", "fan stands still", seen_s - 60, "ana")
     build(runs, tmp_path / "site", bench=Bench(("xavier", "tda4vm"), (out,), seen_s))
     text = words(page(tmp_path / "site" / "index.html"))
-    assert "Quarantined boards now: as the locks said on 28 October 2026, 13:46 UTC" in text
-    assert "power cycle (since 27 October; now no more quarantined)" in text
-    assert "fan stands still (since 28 October 2026, 13:45 UTC; now quarantined by ana, by no night shown)" in text
+    assert "Quarantined boards now, according to the locks on 28 October 2026, 13:46 UTC" in text
+    assert "power cycle (since 27 October; now no longer quarantined)" in text
+    assert (
+        "fan stands still (since 28 October 2026, 13:45 UTC; now quarantined by ana, not by a night on this page)"
+        in text
+    )
     still = OutOfUse("tda4vm", "no answer on port 22", float("inf"), "bo")
     build(runs, tmp_path / "site", bench=Bench(("tda4vm",), (still, replace(still, board="kv260")), seen_s))
     text = words(page(tmp_path / "site" / "index.html"))
     assert "power cycle (since 27 October; now still quarantined)" in text
-    assert "no answer on port 22 (now quarantined by bo, by no night shown)" in text  # a time that is none
+    assert "no answer on port 22 (now quarantined by bo, not by a night on this page)" in text  # a time that is none
     build(runs, tmp_path / "site")
     text = words(page(tmp_path / "site" / "index.html"))
     assert "power cycle (since 27 October)" in text
-    assert "as the locks said" not in text
+    assert "according to the locks" not in text
 
 
 def test_when_the_locks_were_read_makes_no_page_anew_where_no_board_is_out_of_use(runs: Path, tmp_path: Path) -> None:

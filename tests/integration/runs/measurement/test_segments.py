@@ -127,7 +127,7 @@ def test_a_reading_that_no_clock_shows_is_the_boards_failure(
         return found
 
     monkeypatch.setattr(dumps, "read_array", forged)
-    with pytest.raises(BoardError, match="has a reading of 18,446,744,073,709,551,611: no clock shows that"):
+    with pytest.raises(BoardError, match="has a reading of 18,446,744,073,709,551,611: not a value of a clock"):
         next(measurer.segments())
 
 

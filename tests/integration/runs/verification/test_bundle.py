@@ -18,7 +18,7 @@ from harness.runs.verification.folder import Evidence
     ("revision", "words"),
     [
         (None, "outside a checkout"),
-        ("0123456789ab-dirty", "nobody can vouch for it"),
+        ("0123456789ab-dirty", "it cannot be verified"),
         ("--output=pwned", "names no revision"),
         ("HEAD", "names no revision"),
         ("main; touch pwned", "names no revision"),

@@ -44,7 +44,10 @@ def test_the_verdict_comes_first(sound: dict[str, Any]) -> None:
     text = prose(sound)
     assert text.index("acas_coc: median 50,150 ns, max") < text.index("Quantiles are times of single executions")
     assert "4,000 executions of one vector each, in 4 processes, after 1,000 warm-up executions in each" in text
-    assert "These are measured execution times (MET) of xavier; the maximum is the largest seen, no bound." in text
+    assert (
+        "These are measured execution times (MET) of xavier; the maximum is the largest observed time, not a bound."
+        in text
+    )
     assert "not MET" not in text
 
 
@@ -161,7 +164,7 @@ def test_what_cannot_be_said_is_no_good_news(slower: dict[str, Any]) -> None:
     slower["against"]["parts"][0]["verdict"] = "unchanged"
     assert "Nothing is slower beyond its gate." in prose(slower)
     slower["against"]["parts"][0]["verdict"] = "inconclusive"
-    assert "Of acas_coc it cannot be said yet: more executions would tell." in prose(slower)
+    assert "Of acas_coc the result is not yet clear: more executions would decide it." in prose(slower)
     assert "Nothing is slower" not in prose(slower)
 
 
@@ -169,7 +172,7 @@ def test_a_base_that_is_too_noisy_is_no_good_news(noisy: dict[str, Any]) -> None
     text = prose(noisy)
     assert "Nothing is slower" not in text
     assert "Inconclusive: the base is too noisy to tell whether acas_coc became slower." in text
-    assert "measure the base again while the board does nothing else" in text
+    assert "measure the base again on an idle board" in text
     median = noisy["against"]["parts"][0]["shifts"][0]
     [rows] = [rows for rows in tables(html(noisy)) if rows[0][1:2] == ["Verdict"]]
     assert rows[1][-2:] == [
@@ -191,7 +194,7 @@ def test_odd_series_have_a_page_too(times: list[int]) -> None:
 def test_equal_counts_say_what_they_show(counted: dict[str, Any]) -> None:
     text = prose(counted)
     assert "Every part took the same number in each of 2,000 executions, whichever of 1,000 vectors:" in text
-    assert "two readings always cost 51 instructions, which are taken off every count. A count says" in text
+    assert "two readings always cost 51 instructions, which are subtracted from every count. A count says" in text
     [rows] = [rows for rows in tables(html(counted)) if rows[0][1:2] == ["Layer"]]
     assert rows[2][4:7] == ["2,010", "2,010", "1"]
     assert rows[-1] == ["", "All 3 layers", "5,030", "5,030", "", ""]
@@ -209,8 +212,8 @@ def test_what_a_reading_costs_is_said_as_often_as_it_is_contained(
     counted: dict[str, Any], layers: dict[str, Any]
 ) -> None:
     counted["parts"][0]["tasks"] = layers["parts"][0]["tasks"] = 2
-    assert "which are taken off every count, once for each of its tasks." in prose(counted)
-    assert "contained in every time, once for each of its tasks." in prose(layers)
+    assert "which are subtracted from every count, once for each of its tasks." in prose(counted)
+    assert "every time contains them, once for each of its tasks." in prose(layers)
 
 
 def test_one_vector_shows_nothing_of_data(counted: dict[str, Any]) -> None:
@@ -220,10 +223,10 @@ def test_one_vector_shows_nothing_of_data(counted: dict[str, Any]) -> None:
 
 
 def test_what_else_changed_since_the_base_is_told(slower: dict[str, Any]) -> None:
-    assert "settings and environment are as they were" in prose(slower)
+    assert "settings and environment are unchanged" in prose(slower)
     slower["against"]["changed"] = [{"topic": "compiler", "base": "gcc 12", "new": "gcc 13"}]
     assert table(slower, "What")[1:] == [["compiler", "gcc 12", "gcc 13"]]
-    assert "settings and environment are as they were" not in prose(slower)
+    assert "settings and environment are unchanged" not in prose(slower)
 
 
 def test_what_was_granted_and_what_was_asked_for(sound: dict[str, Any]) -> None:
@@ -403,5 +406,5 @@ def test_the_counts_of_layers_are_in_the_network(counted: dict[str, Any]) -> Non
     counted |= {"graph": graph(names), "launches": []}
     counted["measured"] = counted["measured"] | {"scope": "layer"}
     source = html(counted)
-    assert "in the boxes: the least instructions" in source
+    assert "the boxes show the least instructions" in source
     assert f">{counted['parts'][0]['min']:,}</text>" in source

@@ -53,8 +53,8 @@ def test_not_met_stands_below_the_verdict(counted: dict[str, Any]) -> None:
     assert lines[1].startswith("NOT MET: instructions were counted; item prepost ran on emulated-cpu")
     assert any(line.split()[-2:] == ["2,010", "2,010"] for line in lines)
     assert (
-        "clock: instructions (perf_event): two readings always cost 51 instructions, which are taken off every count"
-        in lines
+        "clock: instructions (perf_event): two readings always cost 51 instructions, "
+        "which are subtracted from every count" in lines
     )
 
 
@@ -62,7 +62,7 @@ def test_a_count_of_launches_is_no_count_of_the_network(counted: dict[str, Any])
     assert not [line for line in said(counted) if "--items" in line]
     counted["parts"][1]["alone"] = False
     [hint] = [line for line in said(counted) if line.startswith("hint: ")]
-    assert "only its start and its wait are counted" in hint
+    assert "only the start and the wait are counted" in hint
     assert hint.endswith(f"--items {','.join('c' for _ in counted['plan']['items'])}")
 
 

@@ -58,7 +58,7 @@ def test_the_same_parts_are_compared(tmp_path: Path, made: Plan, host: Profile) 
     [
         ({"parts": [{"name": "prepost"}]}, "its list of parts is prepost, here it is prepost, network"),
         ({"outputs": {"differing": 3}}, "its outputs were not the reference's"),
-        ({"parts": None}, "no finished measurement is there"),
+        ({"parts": None}, "not a finished measurement"),
     ],
 )
 def test_others_are_refused(tmp_path: Path, made: Plan, host: Profile, changes: dict[str, Any], message: str) -> None:
@@ -76,14 +76,14 @@ def test_counts_without_what_was_taken_off_are_not_compared(
     if taken_off:
         assert read(folder, host, made, counted).folder == folder
         return
-    with pytest.raises(RequestError, match="an earlier version has measured it, which kept no taken_off"):
+    with pytest.raises(RequestError, match="it was measured by an earlier version, which did not record taken_off"):
         read(folder, host, made, counted)
 
 
 @pytest.mark.parametrize("text", ["[]", '{"kind": "measure", "board": []}', '{"kind": "measure", "kind": "run"}', "["])
 def test_what_is_no_document_of_a_measurement_is_refused(tmp_path: Path, made: Plan, host: Profile, text: str) -> None:
     (measured(tmp_path, made) / "run.json").write_text(text)
-    with pytest.raises(RequestError, match="no finished measurement is there"):
+    with pytest.raises(RequestError, match="not a finished measurement"):
         read(tmp_path, host, made, ASKED)
 
 

@@ -34,7 +34,7 @@ def test_a_line_is_one_time() -> None:
     ],
 )
 def test_anything_else_is_the_boards_failure(line: str) -> None:
-    with pytest.raises(BoardError, match="says of the device of item network"):
+    with pytest.raises(BoardError, match="reports for the device of item network"):
         parse("network", line)
 
 

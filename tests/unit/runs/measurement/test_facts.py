@@ -25,13 +25,13 @@ def test_counts_of_an_emulated_board_are_not(counted: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("verdict", ["regressed", "differs", "varies", "inconclusive", "identical"])
 def test_times_without_a_flaw_are_measured_and_nothing_else(sound: dict[str, Any], verdict: str) -> None:
-    with pytest.raises(ValueError, match=f"the verdict is {verdict}, but its parts say measured"):
+    with pytest.raises(ValueError, match=f"the verdict is {verdict}, but its parts give measured"):
         gather(sound | {"verdict": verdict})
 
 
 def test_a_regression_is_not_shown_as_measured(slower: dict[str, Any]) -> None:
     assert gather(slower).is_met
-    with pytest.raises(ValueError, match="the verdict is measured, but its parts say regressed"):
+    with pytest.raises(ValueError, match="the verdict is measured, but its parts give regressed"):
         gather(slower | {"verdict": "measured"})
     slower["against"]["regressed"] = False
     with pytest.raises(ValueError, match="regressed is False, but 1 parts are slower"):
@@ -40,20 +40,20 @@ def test_a_regression_is_not_shown_as_measured(slower: dict[str, Any]) -> None:
 
 def test_a_base_that_is_too_noisy_is_not_shown_as_measured(noisy: dict[str, Any]) -> None:
     assert gather(noisy).is_met
-    with pytest.raises(ValueError, match="the verdict is measured, but its parts say inconclusive"):
+    with pytest.raises(ValueError, match="the verdict is measured, but its parts give inconclusive"):
         gather(noisy | {"verdict": "measured"})
 
 
 def test_wrong_outputs_come_before_everything(slower: dict[str, Any]) -> None:
     slower["outputs"]["differing"] = 3
-    with pytest.raises(ValueError, match="the verdict is regressed, but its parts say differs"):
+    with pytest.raises(ValueError, match="the verdict is regressed, but its parts give differs"):
         gather(slower)
     assert gather(slower | {"verdict": "differs"}).why_not_met == "3 outputs are not the reference's"
 
 
 def test_varying_counts_are_not_shown_as_equal(varying: dict[str, Any]) -> None:
     gather(varying)
-    with pytest.raises(ValueError, match="the verdict is measured, but its parts say varies"):
+    with pytest.raises(ValueError, match="the verdict is measured, but its parts give varies"):
         gather(varying | {"verdict": "measured"})
     varying["parts"][1]["distinct"] = 1
     with pytest.raises(ValueError, match="dense_1 has 1 counts from 2010 to 2013"):
@@ -62,7 +62,7 @@ def test_varying_counts_are_not_shown_as_equal(varying: dict[str, Any]) -> None:
 
 def test_a_counter_that_is_not_exact_says_nothing_of_the_code(varying: dict[str, Any]) -> None:
     varying["parts"][1]["repeatable"] = False
-    with pytest.raises(ValueError, match="the verdict is varies, but its parts say inconclusive"):
+    with pytest.raises(ValueError, match="the verdict is varies, but its parts give inconclusive"):
         gather(varying)
 
 
@@ -76,11 +76,11 @@ def test_instructions_while_waiting_for_a_device_and_cycles_may_vary(varying: di
 
 def test_an_emulated_board_or_a_stand_in_has_no_met(sound: dict[str, Any]) -> None:
     sound["plan"]["items"][0]["ran_on"] = "host-simulation of CUDA"
-    with pytest.raises(ValueError, match="said to be MET"):
+    with pytest.raises(ValueError, match="the document claims MET"):
         gather(sound)
     sound["plan"]["items"][0]["ran_on"] = "hardware"
     sound["board"]["kind"] = "emulated"
-    with pytest.raises(ValueError, match="said to be MET"):
+    with pytest.raises(ValueError, match="the document claims MET"):
         gather(sound)
 
 
@@ -121,11 +121,11 @@ def test_everything_that_takes_away_is_said(sound: dict[str, Any]) -> None:
         "the load did not last: stress-ng was killed",
         "throttled: cpu0 grew by 3",
         "a setting did not stay: governor: it was performance and is powersave now",
-        "a virtual machine, whose times are those of two schedulers: kvm",
-        "SCHED_FIFO was refused, the ordinary scheduler ran it: not permitted",
-        "memory was not locked, although the profile asks for it: a page fault may stand in any time",
-        "the CPU DMA latency was not held, although the profile asks for it: a core may have slept too deep",
-        "not as the profile asks: turbo: the board has no such file",
+        "a virtual machine, whose times depend on two schedulers: kvm",
+        "SCHED_FIFO was refused, so the default scheduler was used: not permitted",
+        "memory was not locked, although the profile asks for it: any time may contain a page fault",
+        "the CPU DMA latency was not held, although the profile asks for it: a core may have slept too deeply",
+        "setting differs from the profile: turbo: the board has no such file",
         "the clock is coarse here: reading it is 50% of the fastest part's median",
     )
 
@@ -134,4 +134,4 @@ def test_what_was_not_asked_for_is_not_said_to_be_refused(sound: dict[str, Any])
     sound["measured"] |= {
         "memory_lock_asked": False, "memory_locked": False, "dma_latency_asked": False, "dma_latency_held": False,
     }  # fmt: skip
-    assert gather(sound).cautions == ("memory was not locked: a page fault may stand in any time",)
+    assert gather(sound).cautions == ("memory was not locked: any time may contain a page fault",)

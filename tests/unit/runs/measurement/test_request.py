@@ -41,7 +41,7 @@ def test_counts_are_of_layers_unless_told(host: Profile) -> None:
 
 @pytest.mark.parametrize("count", ["time", "cycles"])
 def test_an_emulated_board_has_no_times(emulated: Profile, count: str) -> None:
-    with pytest.raises(RequestError, match=f"emulated: no {count} of it is that of the board") as caught:
+    with pytest.raises(RequestError, match=f"emulated: its {count} would not be that of the board") as caught:
         settle(emulated, **NOTHING | {"count": count})
     assert "HARNESS_XAVIER_HOST" in caught.value.hint
 

@@ -23,13 +23,13 @@ NAN = float("nan")
     ("recorded", "found", "words"),
     [
         ({"a": [1, {"b": NAN}]}, {"a": [1, {"b": NAN}]}, ""),
-        ({"a": 1}, {"a": 1.0}, "a is 1, found again as 1.0"),
-        ({"a": True}, {"a": 1}, "a is true, found again as 1"),
-        ({"a": 1}, {}, "a is 1, found again as null"),
-        ({}, {"a": {"b": 1}}, 'a is null, found again as {"b": 1}'),
-        ({"a": [1, 2]}, {"a": [1]}, "a[1] is 2, found again as null"),
-        ({"a": -0.0}, {"a": 0.0}, "a is -0.0, found again as 0.0"),
-        ([], {}, " is [], found again as {}"),
+        ({"a": 1}, {"a": 1.0}, "a is 1, recomputed as 1.0"),
+        ({"a": True}, {"a": 1}, "a is true, recomputed as 1"),
+        ({"a": 1}, {}, "a is 1, recomputed as null"),
+        ({}, {"a": {"b": 1}}, 'a is null, recomputed as {"b": 1}'),
+        ({"a": [1, 2]}, {"a": [1]}, "a[1] is 2, recomputed as null"),
+        ({"a": -0.0}, {"a": 0.0}, "a is -0.0, recomputed as 0.0"),
+        ([], {}, " is [], recomputed as {}"),
     ],
 )
 def test_the_first_difference_is_named_by_its_place(recorded: Any, found: Any, words: str) -> None:
@@ -41,11 +41,11 @@ def test_the_first_difference_is_named_by_its_place(recorded: Any, found: Any, w
     [
         ([{"a": 0.25}], [{"a": 0.25 + 1e-11}], ""),
         ([{"a": 0.0}], [{"a": 1e-17}], ""),
-        ([{"a": 0.25}], [{"a": 0.250001}], "[0].a is 0.25, found again as 0.250001"),
-        ([{"a": 1.0}], [{"a": 1}], "[0].a is 1.0, found again as 1"),
-        ({"a": 10**9}, {"a": 10**9 + 1}, "a is 1000000000, found again as 1000000001"),
-        ({"a": 1.0}, {"a": "NaN"}, 'a is 1.0, found again as "NaN"'),
-        ({"a": True}, {"a": 1.0}, "a is true, found again as 1.0"),
+        ([{"a": 0.25}], [{"a": 0.250001}], "[0].a is 0.25, recomputed as 0.250001"),
+        ([{"a": 1.0}], [{"a": 1}], "[0].a is 1.0, recomputed as 1"),
+        ({"a": 10**9}, {"a": 10**9 + 1}, "a is 1000000000, recomputed as 1000000001"),
+        ({"a": 1.0}, {"a": "NaN"}, 'a is 1.0, recomputed as "NaN"'),
+        ({"a": True}, {"a": 1.0}, "a is true, recomputed as 1.0"),
     ],
 )
 def test_fractions_may_be_as_another_processor_rounds_them(recorded: Any, found: Any, words: str) -> None:
@@ -56,7 +56,7 @@ def test_fractions_may_be_as_another_processor_rounds_them(recorded: Any, found:
 @pytest.mark.parametrize("recorded", ["NaN", NAN])
 def test_a_record_may_name_a_number_that_json_has_not(recorded: Any) -> None:
     require_equal("chunk 0,", {"actual": recorded}, {"actual": NAN})
-    with pytest.raises(ContradictionError, match='actual is "NaN", found again as "-Infinity"'):
+    with pytest.raises(ContradictionError, match='actual is "NaN", recomputed as "-Infinity"'):
         require_equal("chunk 0,", {"actual": recorded}, {"actual": -np.inf})
 
 

@@ -74,7 +74,7 @@ def test_a_proof_follows_again(tmp_path: Path, document: dict[str, Any], made: P
     assert len({claim["answers_sha256"] for claim in board}) > len(board) / 2, "hashes of what was answered"
     asked, answered = checked(tmp_path, document, made)
     assert asked.startswith(f"{len(claims)} claims under")
-    assert f"to {len(board)} claims is right" in answered
+    assert f"to {len(board)} claims are right" in answered
 
 
 def first_of_board(document: dict[str, Any]) -> dict[str, Any]:
