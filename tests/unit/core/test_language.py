@@ -16,6 +16,9 @@ OPENINGS = {
 }
 ALLOWED_SHARE = 0.02
 
+# Phrases of translated English and metaphors.  Say resume or continue, fixed, optional, anyone, accepts, finally.
+PHRASES = ("whoever", "go on", "goes on", "going on", "at will", "lets in", "for good", "its word", "put it right")
+
 
 def docstrings() -> Iterator[str]:
     for path in (ROOT / "harness").rglob("*.py"):
@@ -28,3 +31,11 @@ def test_docstrings_start_with_their_subject_or_a_verb() -> None:
     first = [match[0].lower() for text in docstrings() if (match := re.search(r"[A-Za-z]+", text))]
     clauses = [word for word in first if word in OPENINGS]
     assert len(clauses) <= ALLOWED_SHARE * len(first), f"{len(clauses)} of {len(first)} docstrings: {clauses}"
+
+
+def test_phrases_that_readers_cannot_search_for_do_not_return() -> None:
+    pages = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    sources = [path for path in (ROOT / "harness").rglob("*") if path.suffix in {".py", ".jinja"}]
+    pattern = re.compile(rf"\b({'|'.join(PHRASES)})\b", re.IGNORECASE)
+    found = [f"{path}: {match[0]}" for path in (*pages, *sources) for match in pattern.finditer(path.read_text())]
+    assert found == []
