@@ -160,5 +160,5 @@ def test_a_line_that_is_none_of_a_trace_is_the_boards_failure(line: str, tmp_pat
 
 @pytest.mark.parametrize("line", [DEEP, '{"node": "x", "executions": NaN}', '{"\x1b": "x"}', "[]"])
 def test_times_of_a_device_that_are_none_are_the_boards_failure(line: str) -> None:
-    with pytest.raises(BoardError, match="of the device of item"):
+    with pytest.raises(BoardError, match="for the device of item"):
         devices.parse("network", line)

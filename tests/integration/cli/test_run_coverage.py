@@ -53,7 +53,7 @@ def test_a_person_reads_what_was_met(user: User) -> None:
     run = json.loads(next((user.folder / "runs").glob("*/run.json")).read_text())
     assert run["coverage"]["text"] in ended.out
     assert "% of the reachable codes (dense_" in run["coverage"]["text"]
-    assert "A sampled run is no proof" in next((user.folder / "runs").glob("*/report.html")).read_text()
+    assert "A sampled run is not a proof" in next((user.folder / "runs").glob("*/report.html")).read_text()
 
 
 def test_a_resumed_run_states_the_coverage_of_all_its_vectors(user: User) -> None:
