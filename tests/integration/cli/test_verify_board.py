@@ -262,7 +262,9 @@ MEASURED: Mapping[str, Forgery] = {
     "readings of another boot": Forgery(
         note("readings", boot_id=OTHER_BOOT), "boards/readings.json names a board that"
     ),
-    "readings without a board": Forgery(lambda folder: (folder / "boards/readings.json").unlink(), "nothing names"),
+    "readings without a board": Forgery(
+        lambda folder: (folder / "boards/readings.json").unlink(), "no record names the board of"
+    ),
     "boot of the environment": Forgery(
         lambda folder: change(folder / "run.json", lambda run: run["board"]["environment"].update(boot_id=OTHER_BOOT)),
         f"its environment {OTHER_BOOT}",
