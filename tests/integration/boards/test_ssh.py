@@ -86,7 +86,7 @@ def test_a_port_that_accepts_but_is_silent(server: Server) -> None:
         port = silent.getsockname()[1]
         error = refusal(replace(server.address, port=port))
     assert error.message == f"{LOOPBACK} port {port} accepts connections but does not answer as an SSH server"
-    assert "booting" in error.hint
+    assert "booted" in error.hint
 
 
 def test_a_silence_during_the_handshake(server: Server) -> None:
