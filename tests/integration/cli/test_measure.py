@@ -225,7 +225,7 @@ def test_a_base_that_is_no_measurement_is_refused(user: User, model: str, copy: 
 def test_a_measurement_is_not_resumed(user: User, copy: Path) -> None:
     (copy / "run.json").unlink()
     ended = user.harness("run", "--resume", str(copy), "--json")
-    assert (ended.code, "a measurement is not resumed" in ended.document["error"]) == (2, True)
+    assert (ended.code, "a measurement cannot be resumed" in ended.document["error"]) == (2, True)
 
 
 @pytest.mark.parametrize(
