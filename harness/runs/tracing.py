@@ -6,6 +6,7 @@ The program executes the first vectors of the run repeatedly and records the tim
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,9 +78,11 @@ def observe(job: Job, deployed: Deployed, advance: Advance) -> dict[str, Any]:
     there = deployed.run_folder / vectors.name
     deployed.board.put(vectors, there)
     job.folder.write_board(job.folder.traces.name, job.identity)
+    # A block that is not full may take another way through the program, such as launches without a CUDA graph.
+    traced = dataclasses.replace(job.plan, block=size)
     found = []
     for perturbation in perturbations(job.plan, job.request.trace, job.request.seed):
-        arguments = ["--vectors", str(there), *program.options(job.plan), *perturbation.options]
+        arguments = ["--vectors", str(there), *program.options(traced), *perturbation.options]
         trace = job.folder.traces / perturbation.file
         repeated = [*arguments, "--repeat", str(perturbation.executions)]
         _trace(deployed, repeated, trace, job.profile.timeout_s, _longest(job.plan, perturbation.executions))
