@@ -295,7 +295,9 @@ def without_stand_in(run: dict[str, Any]) -> None:
 
 GPU = all_of(in_profile(stand_ins=False), lambda folder: change(folder / "run.json", on_a_gpu))
 PLAYED: Mapping[str, Forgery] = {
-    "place": Forgery(lambda folder: change(folder / "run.json", on_a_gpu), 'ran_on is "hardware", found again', "plan"),
+    "place": Forgery(
+        lambda folder: change(folder / "run.json", on_a_gpu), 'ran_on is "hardware", recomputed as', "plan"
+    ),
     "profile, too": Forgery(GPU, "and the profile has no stand-ins"),
     "bundle, too": Forgery(
         all_of(GPU, lambda folder: change(folder / "run.json", without_stand_in)), "but a GPU should be there"
