@@ -19,6 +19,7 @@ from harness.core.safe_io import clean
 from harness.nightly import summary
 from harness.nightly.history.nights import Change
 from harness.nightly.history.nights import Past as Results
+from harness.nightly.history.run import read
 from harness.nightly.previous_nights import Past
 from harness.nightly.record import Night
 
@@ -69,27 +70,35 @@ def message(night: Night, runs: Path) -> dict[str, Any] | None:
         return None
     subject = f"harness, night {night.name}: {summary.counted(night)}"
     return {
-        "text": "\n".join([subject, *_lines(changes)]),
+        "text": "\n".join([subject, *_lines(changes, night, runs)]),
         "subject": subject,
         "night": night.name,
         "exit_code": summary.exit_code(night),
-        "changes": [_change(change) for change in changes],
+        "changes": [_change(change, night, runs) for change in changes],
     }
 
 
-def _lines(changes: Sequence[Change]) -> Iterator[str]:
+def _board_kind(change: Change, night: Night, runs: Path) -> str:
+    """Return the kind of board that the run of a changed entry reached, such as `emulated`; empty if it is unknown."""
+    result = night.results.get(change.entry.number) if change.entry else None
+    return read(runs / result.run).kind if result and result.run else ""
+
+
+def _lines(changes: Sequence[Change], night: Night, runs: Path) -> Iterator[str]:
     for change in changes[:LINES]:
-        name = change.entry.key if change.entry else change.board
+        kind = _board_kind(change, night, runs)
+        name = f"{change.entry.key if change.entry else change.board}{f' [{kind}]' if kind else ''}"
         before = f" (before: {change.before})" if change.before else ""
         yield clean(f"{change.kind}: {name}: {change.reason}{before}")
     if len(changes) > LINES:
         yield f"and {len(changes) - LINES} more changes"
 
 
-def _change(change: Change) -> dict[str, str]:
+def _change(change: Change, night: Night, runs: Path) -> dict[str, str]:
     return {
         "kind": str(change.kind),
         "board": change.board,
+        "board_kind": _board_kind(change, night, runs),
         "entry": change.entry.key if change.entry else "",
         "now": change.now,
         "before": change.before,

@@ -17,6 +17,7 @@ from harness.core.outcome import Ending, Outcome
 from harness.nightly import notify, record
 from harness.nightly.notify import Email, Notify
 from harness.nightly.record import Attempt, Entry, Night, Result
+from tests.support.history.laboratory import run_document
 
 RIGHT, WRONG = Ending(Outcome.IDENTICAL, "all are"), Ending(Outcome.DIFFERS, "dense_3, vector 7")
 CONTENT = {"text": "harness: 1 differs\nnewly wrong: x", "subject": "harness: 1 differs"}
@@ -51,13 +52,25 @@ def test_a_change_is_notified_with_what_was_before(tmp_path: Path) -> None:
     assert found["exit_code"] == 1
     assert found["changes"] == [
         {
-            "kind": "newly wrong", "board": "xavier", "entry": "run xavier net1", "now": "differs",
+            "kind": "newly wrong", "board": "xavier", "board_kind": "", "entry": "run xavier net1", "now": "differs",
             "before": "identical", "reason": "dense_3, vector 7",
         }
     ]  # fmt: skip
     repaired = notify.message(night(tmp_path, 3000, RIGHT, RIGHT), tmp_path)
     assert repaired is not None
     assert repaired["text"].splitlines()[1].startswith("repaired: run xavier net1")
+
+
+def test_the_kind_of_the_board_is_stated(tmp_path: Path) -> None:
+    for number in range(2):
+        (tmp_path / f"run{number}").mkdir()
+        (tmp_path / f"run{number}" / "run.json").write_text(
+            json.dumps(run_document("xavier", "acas_coc", kind="emulated"))
+        )
+    found = notify.message(night(tmp_path, 1000, RIGHT, WRONG), tmp_path)
+    assert found is not None
+    assert found["text"].splitlines()[1:] == ["newly wrong: run xavier net1 [emulated]: dense_3, vector 7"]
+    assert found["changes"][0]["board_kind"] == "emulated"
 
 
 def test_many_changes_are_counted(tmp_path: Path) -> None:
