@@ -25,7 +25,7 @@ def _of_workspace(names: Callable[[Workspace], Iterable[Any]]) -> Completion:
         try:
             found = names(workspace.find(*given))
             return [f"{before}{comma}{name}" for name in found if str(name).startswith(word)]
-        except (HarnessError, OSError):  # a completion cannot show a message
+        except (HarnessError, OSError, UnicodeDecodeError):  # a completion cannot show a message
             return []
 
     return complete
@@ -36,7 +36,8 @@ def _boards(space: Workspace) -> Iterable[Any]:
     from harness.core import strict_yaml
 
     paths = [path for path in (space.boards, space.boards.with_suffix(".local.yaml")) if path.exists()]
-    return dict.fromkeys(name for path in paths for name in strict_yaml.load(path.read_text(encoding="utf-8"), path))
+    documents = (strict_yaml.load(path.read_text(encoding="utf-8"), path) for path in paths)
+    return dict.fromkeys(name for document in documents if isinstance(document, dict) for name in document)
 
 
 def _targets(_space: Workspace) -> Iterable[str]:

@@ -55,6 +55,13 @@ def test_names_are_completed(lab: Path, line: str, expected: list[str]) -> None:
     assert completed(lab, line) == expected
 
 
+@pytest.mark.parametrize("content", [b"", b"- 1\n", b"a: [\n", b"\xff"])
+def test_a_file_of_boards_without_boards_completes_nothing(lab: Path, content: bytes) -> None:
+    (lab / "boards.yaml").write_bytes(content)
+    (lab / "boards.local.yaml").unlink()
+    assert completed(lab, "harness run --board d") == []
+
+
 def test_the_last_of_several_targets_is_completed(lab: Path) -> None:
     variables = {"_HARNESS_COMPLETE": "bash_complete", "COMP_WORDS": "harness run --items c,vit", "COMP_CWORD": "3"}
     command = [sys.executable, "-c", PROGRAM]
