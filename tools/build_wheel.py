@@ -7,7 +7,7 @@ file `revision` at its top, because it has no git history.
 
 from __future__ import annotations
 
-import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -46,16 +46,12 @@ def is_source(path: Path) -> bool:
 
 
 def revision(root: Path) -> str:
-    """Return the commit as `harness.core.installation.revision` does; empty if it is unknown."""
+    """Return the revision of the program in `root`; a source distribution states it in a file."""
     if (root / REVISION).is_file():
         return (root / REVISION).read_text(encoding="utf-8").strip()
-    if not (root / ".git").exists():
-        return ""
-    command = ["git", "-C", str(root), "describe", "--always", "--exclude=*", "--dirty", "--abbrev=12"]
-    try:
-        found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    unknown = ["git", "-C", str(root), "ls-files", "--others", "--exclude-standard", "harness", *FOLDERS]
-    others = subprocess.run(unknown, capture_output=True, text=True, check=False).stdout
-    return f"{found}-dirty" if others and not found.endswith("-dirty") else found
+    sys.path.insert(0, str(root))
+    from harness.core import installation
+
+    if root != installation.ROOT:
+        raise RuntimeError(f"{root} was to be built, and {installation.ROOT} was imported")
+    return installation.revision() or ""

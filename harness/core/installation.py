@@ -72,11 +72,11 @@ def _is_as_built() -> bool:
         files = metadata.distribution("harness").files or []
     except metadata.PackageNotFoundError:
         return False
-    recorded = {Path(str(file.locate())).resolve(): file.hash for file in files if file.parts[0] == "harness"}
+    own = (file for file in files if file.parts[0] == "harness" and file.suffix != ".pyc")
+    recorded = {Path(str(file.locate())).resolve(): file.hash for file in own}
     present = {path for path in PACKAGE.resolve().rglob("*") if path.is_file() and path.suffix != ".pyc"}
-    return present == {path for path in recorded if path.suffix != ".pyc"} and all(
-        hashed is None or (path.suffix == ".pyc") or _digest(path, hashed.mode) == hashed.value
-        for path, hashed in recorded.items()
+    return present == recorded.keys() and all(
+        hashed is not None and _digest(path, hashed.mode) == hashed.value for path, hashed in recorded.items()
     )
 
 
