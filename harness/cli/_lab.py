@@ -11,7 +11,8 @@ The commands call the same functions.  Arguments here are the options of the com
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -23,8 +24,9 @@ from harness.boards.workspace import LAST
 from harness.cli import measure as measure_command
 from harness.cli import prove as prove_command
 from harness.cli import run as run_command
+from harness.cli._options import parameters, usage_error
 from harness.core.console import Console
-from harness.core.errors import RequestError
+from harness.core.errors import unknown_name
 from harness.runs.results import Run
 
 if TYPE_CHECKING:
@@ -80,49 +82,68 @@ class Lab:
 
         `options` are those of `harness run` with underscores, such as `vectors=5000` or `items=("c", "c")`.
         """
-        asked = _asked(run_command.command, {"board": board, "model": model} | options)
-        return self._run(run_command.requested(**asked), asked["resume"])
+        return self._run(_asked(run_command.command, board=board, model=model, **options))
 
     def resume(self, run: PathLike = LAST) -> Run:
         """Resume an unfinished run, by default the last one."""
-        asked = _asked(run_command.command, {"resume": run})
-        return self._run(run_command.requested(**asked), asked["resume"])
+        return self._run(_asked(run_command.command, resume=run))
 
     def prove(self, board: str, model: str, **options: Any) -> Run:
         """Prove that a board computes a model correctly for all inputs; `options` are those of `harness prove`."""
-        asked = _asked(prove_command.command, {"board": board, "model": model} | options)
-        return self._run(prove_command.requested(self._workspace, **asked), None)
+        asked = _asked(prove_command.command, board=board, model=model, **options)
+        with _usage():
+            request = prove_command.requested(self._workspace, **asked)
+        return self._execute(request, None)
 
     def measure(self, board: str, model: str, **options: Any) -> Run:
         """Measure the execution times of a model on a board; `options` are those of `harness measure`."""
-        asked = _asked(measure_command.command, {"board": board, "model": model} | options)
-        bases = [self._workspace.run(path) for path in asked.pop("against")]
-        wanted = {name: asked.pop(name) for name in ("samples", "duration", "scope", "count", "load", "warmup")}
-        order = measure_command.order(wanted, asked, bases, self._workspace)
+        asked = _asked(measure_command.command, board=board, model=model, **options)
+        with _usage():
+            order = measure_command.ordered(self._workspace, **asked)
         return Run.read(measure_command.execute(order, self._workspace, self._console)[1])
 
-    def _run(self, request: Request, resume: Path | None) -> Run:
+    def _run(self, asked: dict[str, Any]) -> Run:
+        with _usage():
+            request = run_command.requested(**asked)
+        return self._execute(request, asked["resume"])
+
+    def _execute(self, request: Request, resume: Path | None) -> Run:
         unfinished = self._workspace.run(resume) if resume else None
         return Run.read(run_command.execute(request, unfinished, self._workspace, self._console)[1])
 
 
-def _asked(command: click.Command, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a command, converted and checked like its command line."""
-    words = [word for name, value in options.items() for word in _words(f"--{name.replace('_', '-')}", value)]
+@contextmanager
+def _usage() -> Iterator[None]:
+    """Convert an error about the use of options to RequestError."""
     try:
-        asked = command.make_context(str(command.name), words).params
+        yield
     except click.UsageError as error:
-        raise RequestError(error.format_message(), f"see harness {command.name} --help") from error
-    return {name: value for name, value in asked.items() if name != "as_json"}
+        raise usage_error(error) from error
 
 
-def _words(option: str, value: Any) -> list[str]:
+def _asked(command: click.Command, **options: Any) -> dict[str, Any]:
+    """Return the parameters of a command, converted and checked like its command line.
+
+    RequestError for an unknown option; the folders are those of the lab, and the output is the return value.
+    """
+    known = {str(parameter.name): parameter for parameter in command.params if parameter.expose_value}
+    del known["as_json"]
+    words: list[str] = []
+    for name, value in options.items():
+        if name not in known:
+            raise unknown_name("option", name, known)
+        words += _words(known[name], value)
+    asked = parameters(command, words)
+    return {name: asked[name] for name in known}
+
+
+def _words(option: click.Parameter, value: Any) -> list[str]:
     """Return an option and its value as words of a command line; several names become one comma-separated word."""
     if value is None:
         return []
     if isinstance(value, bool):
-        return [option if value else option.replace("--", "--no-", 1)]
-    if option == "--against":
-        given = [value] if isinstance(value, str | os.PathLike) else value
-        return [word for each in given for word in (option, str(each))]
-    return [option, ",".join(value) if isinstance(value, tuple | list) else str(value)]
+        return list((option.opts if value else option.secondary_opts)[-1:])
+    name, several = option.opts[-1], isinstance(value, tuple | list)
+    if option.multiple:
+        return [word for each in (value if several else [value]) for word in (name, str(each))]
+    return [name, ",".join(value) if several else str(value)]

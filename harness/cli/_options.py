@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,6 +12,9 @@ import click
 
 from harness.boards import workspace
 from harness.cli import _completion
+from harness.core.errors import RequestError
+
+NAME = "harness"
 
 
 def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:
@@ -124,6 +127,24 @@ new_model = click.option(
     "-o", "--output", required=True, help="New model: a name under models/ or a path ending in .onnx."
 )
 force = click.option("--force", is_flag=True, help="Replace an existing model.")
+
+
+def usage_error(error: click.ClickException) -> RequestError:
+    """Return an error of click as an error of this program."""
+    path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else NAME
+    near, message = "", error.format_message()
+    if isinstance(error, click.NoSuchOption):
+        near = f"did you mean {error.possibilities[0]}? " if error.possibilities else ""
+        message = f"no such option: {error.option_name}"
+    return RequestError(f"{message[:1].lower()}{message[1:]}".rstrip("."), f"{near}see {path} --help")
+
+
+def parameters(command: click.Command, words: Sequence[str]) -> dict[str, Any]:
+    """Return the parameters of a command for these words of its command line; RequestError for wrong usage."""
+    try:
+        return command.make_context(f"{NAME} {command.name}", list(words)).params
+    except click.UsageError as error:
+        raise usage_error(error) from error
 
 
 def require_alone(option: str, *others: object) -> None:

@@ -88,9 +88,7 @@ def journal(folder: RunFolder, console: Console, go_on: str) -> Iterator[Notify]
         folder.start_attempt()
 
         def keep(text: str) -> None:
-            with suppress(
-                OSError
-            ):  # a full disk is reported by the other files; the board must be restored in any case
+            with suppress(OSError):  # other files report a full disk; the board must be restored in any case
                 log.write(f"{run_folder.now():%Y-%m-%dT%H:%M:%SZ} {visible(text)}\n".encode())
 
         def notify(text: str) -> None:

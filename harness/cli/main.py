@@ -13,10 +13,10 @@ import click
 
 from harness import __version__
 from harness.cli._group import LazyGroup
-from harness.cli._options import common
+from harness.cli._options import NAME, common, usage_error
 from harness.core import installation
 from harness.core.console import Console, abandon
-from harness.core.errors import EXIT_BUG, EXIT_INFRASTRUCTURE, HarnessError, RequestError, ToolError
+from harness.core.errors import EXIT_BUG, EXIT_INFRASTRUCTURE, HarnessError, ToolError
 from harness.core.interrupts import interrupt, reason
 
 OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE}
@@ -24,7 +24,6 @@ OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.E
 STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 
-NAME = "harness"
 COMMANDS = (
     *("init", "doctor", "run", "open", "prove", "measure", "history", "diff", "verify", "sign"),
     *("models", "plan", "boards", "nightly", "report", "serve", "firmware", "completion"),
@@ -121,12 +120,7 @@ def _report_usage(error: click.ClickException) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
         return error.exit_code
-    path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else NAME
-    near, message = "", error.format_message()
-    if isinstance(error, click.NoSuchOption):
-        near = f"did you mean {error.possibilities[0]}? " if error.possibilities else ""
-        message = f"no such option: {error.option_name}"
-    return _report(RequestError(f"{message[:1].lower()}{message[1:]}".rstrip("."), f"{near}see {path} --help"))
+    return _report(usage_error(error))
 
 
 def _report_unforeseen(error: Exception) -> int:

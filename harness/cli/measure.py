@@ -21,14 +21,14 @@ from harness.core.outcome import Outcome
 if TYPE_CHECKING:
     from harness.boards.connect import Connection
     from harness.boards.profile import Profile
-    from harness.boards.tuning import Notify
+    from harness.boards.tuning import LoadName, Notify
     from harness.execution import program
     from harness.plan.plan import Plan
     from harness.runs.entries import MeasurementDocument
     from harness.runs.job import Job, Request
     from harness.runs.measurement.base import Base
     from harness.runs.measurement.document import Measured, Priority
-    from harness.runs.measurement.request import Asked
+    from harness.runs.measurement.request import Asked, Scope
     from harness.runs.measurement.segments import Measurer, Probe
 
 
@@ -83,25 +83,14 @@ def command(
     space: Workspace,
     /,
     as_json: bool,
-    against: tuple[Path, ...],
-    samples: int | None,
-    duration: float | None,
-    scope: str | None,
-    count: str | None,
-    load: str,
-    warmup: int | None,
-    **planned: Any,
+    **options: Any,
 ) -> int:
     """Measure the execution times of a model on a board, or count its instructions.
 
     Exit code: 0 measured, 1 wrong outputs, varying counts or slower than --against, 2 the request is invalid,
     3 inconclusive.
     """
-    if not (planned["board"] and planned["model"]):
-        raise click.UsageError("give --board and --model")
-    asked = {"samples": samples, "duration": duration, "scope": scope, "count": count, "load": load, "warmup": warmup}
-    ordered = order(asked, planned, [space.run(path) for path in against], space)
-    return measure(ordered, space, Console.open(as_json=as_json))
+    return measure(ordered(space, **options), space, Console.open(as_json=as_json))
 
 
 @dataclass(frozen=True)
@@ -141,25 +130,35 @@ def execute(order: Order, workspace: Workspace, console: Console) -> tuple[Measu
             return _carry_out(job, order, workspace, console, notify), job.folder.path
 
 
-def order(
-    options: Mapping[str, Any], planned: Mapping[str, Any], against: Sequence[Path], workspace: Workspace
+def ordered(
+    space: Workspace,
+    *,
+    against: Sequence[Path],
+    samples: int | None,
+    duration: float | None,
+    scope: Scope | None,
+    count: str | None,
+    load: LoadName,
+    warmup: int | None,
+    **planned: Any,
 ) -> Order:
-    """Check the whole request before anything is built.
-
-    `options` are those of `harness.runs.measurement.request.settle`, `planned` those of a run's request.
-    """
+    """Check the whole request before anything is built; `planned` are options of `harness.runs.job.Request`."""
     from harness import targets
     from harness.runs.job import Request
     from harness.runs.measurement import request as requests
     from harness.runs.measurement.request import Quantity
 
+    if not (planned["board"] and planned["model"]):
+        raise click.UsageError("give --board and --model")
     if planned["block"] not in {None, 1}:
         raise RequestError("--block: a measurement executes one vector at a time", "omit it")
-    board = targets.load_boards(workspace.boards).board(planned["board"])
-    wanted = requests.settle(board, **options)
+    board = targets.load_boards(space.boards).board(planned["board"])
+    wanted = requests.settle(
+        board, samples=samples, scope=scope, count=count, load=load, warmup=warmup, duration=duration
+    )
     if against and wanted.quantity is Quantity.CYCLES:
         raise RequestError("--against compares times and instructions, not cycles", "omit --count")
-    bases = _bases(against, board, planned, wanted, workspace) if against else ()
+    bases = _bases([space.run(path) for path in against], board, planned, wanted, space) if against else ()
     request = Request(**{**planned, "block": 1}, vectors=str(wanted.vectors), trace=0)
     return Order(request, wanted, bases)
 

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import chdir, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 from rich.box import SIMPLE_HEAD
 from rich.text import Text
 
 from harness.boards.workspace import Workspace, write_whole
-from harness.cli._options import as_json, pass_workspace
+from harness.cli._options import as_json, parameters, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, InfrastructureError, RequestError, ToolError
 from harness.core.safe_io import clean
@@ -96,16 +97,10 @@ def taken() -> dict[Action, Taken]:
 def _taken(known: click.Command) -> Taken:
     from harness.nightly.matrix import Taken
 
-    def read(words: Sequence[str]) -> Mapping[str, Any]:
-        try:
-            return known.make_context(str(known.name), list(words)).params
-        except click.UsageError as error:
-            raise RequestError(error.format_message(), f"harness {known.name} --help") from error
-
     options = [option for option in known.params if isinstance(option, click.Option) and option.expose_value]
     mine = {name: option for option in options if (name := option.opts[-1].removeprefix("--")) not in OURS}
     flags = {name: tuple(option.secondary_opts) for name, option in mine.items() if option.is_flag}
-    return Taken(frozenset(mine), flags, read)
+    return Taken(frozenset(mine), flags, functools.partial(parameters, known))
 
 
 def nightly(
@@ -220,7 +215,7 @@ def show(file: Path, commands: Commands, workspace: Workspace, console: Console)
     table = Table("turn", "entry", "expected", "limit", box=SIMPLE_HEAD, pad_edge=False)
     for turn, entry in enumerate(order, start=1):
         table.add_row(str(turn), Text(clean(entry.key)), entry.expect, duration(entry.limit_s))
-    _show_notification(wanted.notify, workspace, console)
+    _show_notification(wanted, workspace, console)
     boards = {entry.board: places[entry.board] for entry in order}
     until = f", nothing begins after {wanted.until}" if wanted.until else ""
     rules = f"at most {wanted.parallel} at once, at most {retries(wanted.retries)} of failed infrastructure{until}"
@@ -235,15 +230,16 @@ def show(file: Path, commands: Commands, workspace: Workspace, console: Console)
     return EXIT_DONE
 
 
-def _show_notification(wanted: Notify, workspace: Workspace, console: Console) -> None:
-    """Show the notification about the last night that has ended, and its receivers; nothing is sent."""
+def _show_notification(wanted: Wanted, workspace: Workspace, console: Console) -> None:
+    """Show the notification about the last finished night of this file, and its receivers; nothing is sent."""
     from harness.nightly import notify
     from harness.nightly.previous_nights import Past
 
-    if not (names := notify.receivers(wanted)):
+    if not (names := notify.receivers(wanted.notify)):
         return
     console.note(f"after a night with changes, a notification is sent to {', '.join(names)}")
-    ended = [night for night in Past.read(workspace.runs).nights if night.ended_s is not None]
+    nights = Past.read(workspace.runs).nights
+    ended = [night for night in nights if night.ended_s is not None and _is_of(night, wanted)]
     if ended and (content := notify.message(ended[-1], workspace.runs)):
         console.note(f"that about night {ended[-1].name} would be:\n{content['text']}")
 

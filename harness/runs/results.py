@@ -97,13 +97,18 @@ class Run:
 
     @property
     def verdict(self) -> str:
-        """`identical` or `differs`; of a measurement `measured`, `regressed`, `varies` or `wrong`."""
+        """`identical` or `differs`; of a measurement `measured`, `regressed`, `varies`, `differs` or `inconclusive`."""
         return str(self.document["verdict"])
 
     @property
     def reason(self) -> str:
         """One sentence that explains the verdict."""
         return str(self.document["reason"])
+
+    @property
+    def board_kind(self) -> str:
+        """Return `hardware`, `emulated`, `virtual machine` or `this machine`; each layer states where it ran."""
+        return str(self.document["board"]["kind"])
 
     @property
     def report(self) -> Path:

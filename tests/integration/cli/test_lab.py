@@ -39,7 +39,7 @@ def test_the_example_of_the_page_prints_what_the_page_shows(tmp_path: Path, monk
 
 def test_a_run_has_the_activations_of_all_layers(lab: Lab) -> None:
     run = lab.run("host", "acas_coc", vectors=VECTORS, chunk=200, trace=0)
-    assert (run.verdict, run.folder.name) == ("identical", lab.runs[0])
+    assert (run.verdict, run.folder.name, run.board_kind) == ("identical", lab.runs[0], "this machine")
     assert run.reason == "all 205,500 activations of 11 layers over 500 vectors are bit for bit those of the reference"
     assert run.stimuli.shape == (VECTORS, 5)
     layer = run.layers["dense_1"]
@@ -85,8 +85,11 @@ def test_a_proof_is_a_run(lab: Lab) -> None:
     [
         ({"board": "hst"}, "unknown board 'hst'"),
         ({"model": "acas"}, "unknown model 'acas'"),
-        ({"vectrs": 5}, "No such option"),
-        ({"fetch": "none"}, "Invalid value for '--fetch'"),
+        ({"vectrs": 5}, "unknown option 'vectrs'"),
+        ({"runs": "/nowhere"}, "unknown option 'runs'"),
+        ({"as_json": True}, "unknown option 'as_json'"),
+        ({"board": ""}, "give --board and --model"),
+        ({"fetch": "none"}, "invalid value for '--fetch'"),
         ({"vectors": -5}, "--vectors"),
     ],
 )

@@ -320,7 +320,7 @@ def _in_process(
         "board": board, "model": str(tmp_path / "network.onnx"), "items": ("c", "c"), "split": None, "sync": None,
         "block": None, "seed": 1, "x64_quant_precision": True,
     }  # fmt: skip
-    ordered = command.order(options, planned, (), space)
+    ordered = command.ordered(space, against=(), **options, **planned)
     code = command.measure(ordered, space, Console.open(as_json=False))
     [folder] = (tmp_path / "runs").iterdir()
     document: dict[str, Any] = json.loads((folder / "run.json").read_text())

@@ -105,7 +105,7 @@ def cell(**changes: str) -> str:
         (cell(samples="5"), "n.yaml:4", "unknown key 'samples'", ""),
         (cell(resume="x"), "n.yaml:4", "unknown key 'resume'", ""),
         (cell(json="true"), "n.yaml:4", "unknown key 'json'", ""),
-        (cell(chunk="many"), "n.yaml:4", "Invalid value for '--chunk': 'many' is not a valid", "harness run --help"),
+        (cell(chunk="many"), "n.yaml:4", "invalid value for '--chunk': 'many' is not a valid", "harness run --help"),
         (cell(chunk="0"), "n.yaml:4", "0 is not in the range x>=1", ""),
         (cell(vectors="0"), "n.yaml:2", "nothing would be compared", ""),
         (cell(vectors="gone.npy"), "n.yaml:2", "there is no file gone.npy", ""),
