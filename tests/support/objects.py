@@ -1,4 +1,4 @@
-"""What programs have in common, compiled once, and compilers, identified once: both take longer than to run."""
+"""Object files that programs share, and identities of compilers: each is made once, because it takes long."""
 
 from __future__ import annotations
 

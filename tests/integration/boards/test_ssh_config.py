@@ -36,7 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 
 def answer(limits: Limits = PATIENT, **given: object) -> str:
-    """What a board prints, reached by the alias `xavier` unless another address is given."""
+    """Return the output of a board that is reached by the alias `xavier`, unless another address is given."""
     with SshBoard.connect(resolve(Given(**({"host": "xavier"} | given))), limits) as board:  # type: ignore[arg-type]
         return board.run(["printf", "in"], 20).stdout.decode()
 
@@ -124,7 +124,7 @@ def test_a_command_of_match_that_hangs_is_ended(home: Home, monkeypatch: pytest.
 
 
 def test_an_address_that_is_complete_follows_no_file(home: Home, server: Server) -> None:
-    """That of an emulated board is: neither SSH nor fabric is configured for it."""
+    """Check that no configuration of SSH or fabric changes the complete address of an emulated board."""
     home.configure("ProxyCommand false\nHostName no-such-host.invalid\nUser nobody\nPort 9\n")
     (home.folder / ".fabric.yml").write_text("gateway: [is no YAML\n")
     with SshBoard.connect(server.address, PATIENT) as board:

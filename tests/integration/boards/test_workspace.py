@@ -28,7 +28,7 @@ def test_a_user_without_a_home_says_where_the_cache_is(tmp_path: Path, monkeypat
 
 
 def test_a_git_that_hangs_changes_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a remote disk, or with a program in its settings that waits for something."""
+    """Test a git that waits, as on a remote disk or with a program in its settings."""
     (tmp_path / "git").write_text("#!/bin/sh\nsleep 20\necho told\n")
     (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")

@@ -1,4 +1,4 @@
-"""What ~/.ssh/config and /etc/ssh/ssh_config make of a profile's address; no board is contacted."""
+"""Resolution of a profile's address by ~/.ssh/config and /etc/ssh/ssh_config; no board is contacted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all pages share: cells that name their columns, and the script that a page permits."""
+"""Elements of all pages: cells that name their columns, and the script that a page permits."""
 
 from __future__ import annotations
 
