@@ -11,7 +11,7 @@ A sum of integers does not depend on the order of its terms as long as no partia
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -75,6 +75,9 @@ class Contraction(Layer):
 
     `weights` is int8 or uint8 (K, N); `weights_zero_point` int32 (N,); `bias` int32 (N,); `multiplier` float32 (N,),
     made of `scales`.  `y_zero_point` is 0 for a float32 output.
+
+    A sum has K terms, from `patches` of the input, and each of the N channels has one for every position of the output.
+    A dense layer has one patch, the whole input, and one position, so that a channel is a value of the output.
     """
 
     accumulates = True
@@ -96,8 +99,50 @@ class Contraction(Layer):
         accumulate, finish = self.accumulate(), self.finish()
         return lambda a: finish(accumulate(a))
 
+    @property
+    def groups(self) -> int:
+        """The number of groups of inputs and of channels; a sum has inputs of one group."""
+        return 1
+
+    @property
+    def positions(self) -> int:
+        """The number of values of one channel."""
+        return self.size // self.weights.shape[1]
+
+    def patches(self, values: Array, padding: int) -> Iterator[tuple[slice, Array]]:  # noqa: ARG002 - others pad
+        """Yield groups of channels and the inputs of their sums, (n * positions, K), for values (n, input size).
+
+        `padding` is the value outside the input.
+        """
+        yield slice(None), values
+
+    def terms(self) -> npt.NDArray[np.intp]:
+        """Return the number of the term of each input, (alignments, input size), 0 to K - 1.
+
+        Every sum has terms of all numbers.  In some alignment the terms of a sum are those of its weights, in order.
+        """
+        return np.arange(self.input.size)[None]
+
+    def by_channel(self, values: Array) -> Array:
+        """Return values (n, size) with the channels as columns, (n * positions, N); those of a vector are adjacent."""
+        channels_first = values.reshape(len(values), -1, self.positions)
+        return channels_first.swapaxes(1, 2).reshape(-1, channels_first.shape[1])
+
+    def arranged(self, values: Array) -> Array:
+        """Return the inverse of `by_channel`."""
+        return values.reshape(-1, self.positions, values.shape[1]).swapaxes(1, 2).reshape(-1, self.size)
+
+    def spread(self, values: Array) -> Array:
+        """Return one value for each channel, (N,), as one for each value of the output, (size,)."""
+        return np.repeat(values, self.positions)
+
+    def contract(self, values: Array, weights: Array) -> Array:
+        """Return the sums of products of values (n, input size) and weights (K, N): (n, size), of their type."""
+        sums = [product(patch, weights[:, channels]) for channels, patch in self.patches(values, 0)]
+        return self.arranged(np.concatenate(sums, axis=1))
+
     def accumulate(self) -> Callable[[Array], Integers]:
-        """Return the function from quantised inputs, (n, K), to accumulators, int64 (n, N).
+        """Return the function from quantised inputs, (n, input size), to accumulators, int64 (n, size).
 
         The matrix product runs in floating point, where no sum is rounded: every partial sum, in any order, is an
         integer no larger than `largest`, so it is exact in float32 up to 2**24 and in float64 up to 2**53.
@@ -105,27 +150,31 @@ class Contraction(Layer):
         weights = self.weights.astype(np.int64) - self.weights_zero_point
         largest = (255 * np.abs(weights).sum(axis=0) + np.abs(self.bias.astype(np.int64))).max()
         exact = np.dtype(np.float32 if largest <= 1 << 24 else np.float64)
-        b, bias = weights.astype(exact), self.bias.astype(exact)
+        b, bias = weights.astype(exact), self.spread(self.bias).astype(exact)
         zero_point = np.array(self.a_zero_point, exact)
 
         def accumulate(a: Array) -> Integers:
-            acc = _product(a.astype(exact) - zero_point, b) + bias
+            acc = self.contract(a.astype(exact) - zero_point, b) + bias
             return acc.astype(np.int64)
 
         return accumulate
 
     def finish(self) -> Callable[[Integers], Array]:
-        """Return the function from accumulators within their bounds, int64 (n, N), to the output."""
+        """Return the function from accumulators within their bounds, int64 (n, size), to the output."""
         if self.dtype == np.float32:
-            return lambda acc: float_bits(acc, self.multiplier).view(np.float32)
-        staircase = Staircase.of(self.thresholds(), *self.accumulator_bounds())
+            multiplier = self.spread(self.multiplier)
+            return lambda acc: float_bits(acc, multiplier).view(np.float32)
+        staircase = self._staircase()
         return lambda acc: quantised(staircase.count(acc), self.dtype)
+
+    def _staircase(self) -> Staircase:
+        return Staircase.of(self.thresholds(), *self.accumulator_bounds()).repeated(self.positions)
 
     def accumulator_bounds(self) -> tuple[Integers, Integers]:
         """Return the exact bounds, int64 (N,) each, of acc[n] over all inputs a[k].
 
         Every term (a - a_zero_point) * (weights - weights_zero_point) can be 0, so the bounds hold for every partial
-        sum too, in any order.
+        sum too, in any order, and for sums that lack terms.
         """
         limits = np.iinfo(self.input.dtype)
         weights = self.weights.astype(np.int64) - self.weights_zero_point
@@ -220,9 +269,9 @@ class Contraction(Layer):
         """Find products float32(acc) * m half way between two values."""
         if self.dtype == np.float32:
             return super().find_ties()
-        accumulate, staircase = self.accumulate(), Staircase.of(self.thresholds(), *self.accumulator_bounds())
+        accumulate, staircase = self.accumulate(), self._staircase()
         lower, upper = self._ties_of_steps()
-        steps_before = np.arange(self.size) * lower.shape[1]
+        steps_before = self.spread(np.arange(len(lower)) * lower.shape[1])
 
         def find(a: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
             acc = accumulate(a)
@@ -306,19 +355,23 @@ class Contraction(Layer):
         return contraction_proof.extremes(self)
 
     def sweep(self) -> Sweep:
-        """Return every accumulator within its bounds, in its own column."""
+        """Return every accumulator of every channel within its bounds, divided among the positions of the channel."""
         low, high = self.accumulator_bounds()
-        return Sweep(low, high - low + 1)
+        share = -(-(high - low + 1) // self.positions)
+        start = low[:, None] + share[:, None] * np.arange(self.positions)
+        count = np.clip(high[:, None] + 1 - start, 0, share[:, None])
+        return Sweep(np.minimum(start, high[:, None] + 1).reshape(-1), count.reshape(-1))
 
     def step_functions(self) -> list[StepFunction] | None:
-        """Return the requantisation of each column as a function of the accumulator, within its bounds."""
+        """Return the requantisation of each value as a function of the accumulator, within its bounds."""
         if self.dtype == np.float32:
             return None
         low, _ = self.accumulator_bounds()
-        return [
+        of_channels = (
             sweeps.of_thresholds(steps.astype(np.int64), int(first), self.dtype)
             for steps, first in zip(self.thresholds(), low, strict=True)
-        ]
+        )
+        return [steps for steps in of_channels for _ in range(self.positions)]
 
     def product(self) -> Product:
         """Return the product that ONNX Runtime computes."""
@@ -326,8 +379,7 @@ class Contraction(Layer):
         return Product(
             self.input.dtype.name,
             self.weights.dtype.name,
-            self.input.size,
-            self.size,
+            *self.weights.shape,
             self.a_zero_point,
             zero_points if self.per_column else zero_points[:1],
             are_small(self.weights),
@@ -340,9 +392,13 @@ class Contraction(Layer):
         """
         if self.input.dtype != np.uint8 or self.weights.dtype != np.int8:
             return None
-        sums = saturated(inputs, self.weights, self.a_zero_point, self.weights_zero_point) + self.bias
-        v: Array = sums.astype(np.int32).astype(np.float32) * self.multiplier
-        return v if self.dtype == np.float32 else saturate(v, self.dtype, self.y_zero_point)
+        sums = [
+            saturated(patch, self.weights[:, channels], self.a_zero_point, self.weights_zero_point[channels])
+            for channels, patch in self.patches(inputs, self.a_zero_point)
+        ]
+        acc = (np.concatenate(sums, axis=1) + self.bias).astype(np.int32)
+        v: Array = acc.astype(np.float32) * self.multiplier
+        return self.arranged(v if self.dtype == np.float32 else saturate(v, self.dtype, self.y_zero_point))
 
     def require_int32(self, node: Node) -> None:
         """Refuse sums that could wrap; one value above is kept free, for a threshold that is never reached."""
@@ -360,13 +416,13 @@ class _FloatCounter(Counter):
 
     def __init__(self, layer: Contraction, room: int) -> None:
         low, high = layer.accumulator_bounds()
-        self._accumulate = layer.accumulate()
+        self._accumulate, self._by_channel = layer.accumulate(), layer.by_channel
         self._accumulators = AccumulatorCounter(low, high) if (high - low + 1).sum() <= room else None
         self.bits = self._accumulators.reachable if self._accumulators else 0
 
     def add(self, *values: Array) -> None:
         a, _ = values
-        self._add(self._accumulate(a))
+        self._add(self._by_channel(self._accumulate(a)))
 
     def _add(self, acc: Integers) -> None:
         if self._accumulators:
@@ -382,7 +438,8 @@ class _Counter(_FloatCounter):
     def __init__(self, layer: Contraction, room: int) -> None:
         super().__init__(layer, room)
         self._multiplier = layer.multiplier
-        self._met, self._all = (RoundingCounter(layer.output, layer.y_zero_point) for _ in range(2))
+        channels = replace(layer.output, shape=(len(layer.multiplier),))
+        self._met, self._all = (RoundingCounter(channels, layer.y_zero_point) for _ in range(2))
         low, high = layer.accumulator_bounds()
         steps = layer.thresholds().T.astype(np.int64)
         self._all.add(self._product(np.clip(np.vstack([low, steps - 1, steps, high]), low, high)))
@@ -431,11 +488,11 @@ def _scale_product(a: softfloat.Magnitude, b: softfloat.Magnitude) -> softfloat.
     return softfloat.Magnitude(softfloat.shift_right_half_even(product, excess), exponent + excess)
 
 
-def _product(a: Array, b: Array) -> Array:
+def product(a: Array, b: Array) -> Array:
     """Return the matrix product a @ b, in pieces that BLAS computes on the calling thread."""
     rows = max(SINGLE_THREADED_TERMS // b.size, 1)
     whole = len(a) - len(a) % rows
-    product = np.empty((len(a), b.shape[1]), a.dtype)
-    np.matmul(a[:whole].reshape(-1, rows, a.shape[1]), b, out=product[:whole].reshape(-1, rows, b.shape[1]))
-    np.matmul(a[whole:], b, out=product[whole:])
-    return product
+    found = np.empty((len(a), b.shape[1]), a.dtype)
+    np.matmul(a[:whole].reshape(-1, rows, a.shape[1]), b, out=found[:whole].reshape(-1, rows, b.shape[1]))
+    np.matmul(a[whole:], b, out=found[whole:])
+    return found

@@ -9,9 +9,11 @@ integer q of `bits` bits.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators.fault_models import (
@@ -41,14 +43,47 @@ INSIDE_SUM = "the bias is part of the integer sum"
 
 def fault_models(layer: Contraction, inputs: Array) -> Iterator[FaultModel]:
     """Yield the fault models of the whole layer for its input codes (vectors, K)."""
-    acc = layer.accumulate()(inputs)
-    yield from finishing_fault_models(layer, acc)
-    for cause, right, wrong in _wrong_sums(layer, inputs, acc):
+    yield from finishing_fault_models(layer, layer.accumulate()(inputs))
+    groups = [
+        _wrong_sums(_Sums.of(layer, channels), patch) for channels, patch in layer.patches(inputs, layer.a_zero_point)
+    ]
+    for of_groups in zip(*groups, strict=True):
+        cause, right, _ = of_groups[0]
+        wrong = layer.arranged(np.concatenate([acc for _, _, acc in of_groups], axis=1))
         yield FaultModel(cause, right, finish(layer, wrong))
 
 
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """The constants of the sums of some channels; each sum reads a patch of K inputs."""
+
+    weights: Array
+    weights_zero_point: npt.NDArray[np.int32]
+    bias: npt.NDArray[np.int32]
+    a_zero_point: int
+
+    @classmethod
+    def of(cls, layer: Contraction, channels: slice) -> _Sums:
+        return cls(
+            layer.weights[:, channels],
+            layer.weights_zero_point[channels],
+            layer.bias[channels],
+            layer.a_zero_point,
+        )
+
+    @property
+    def depth(self) -> int:
+        return len(self.weights)
+
+
 def finishing_fault_models(layer: Contraction, acc: Integers) -> Iterator[FaultModel]:
-    """Yield the fault models of the steps after the sum, for accumulators int64 (vectors, N)."""
+    """Yield the fault models of the steps after the sum, for accumulators int64 (vectors, size)."""
+    for model in _wrong_finishes(layer, layer.by_channel(acc)):
+        yield model._replace(output=layer.arranged(model.output))
+
+
+def _wrong_finishes(layer: Contraction, acc: Integers) -> Iterator[FaultModel]:
+    """Yield them for accumulators int64 (n, N), one channel a column."""
     if layer.dtype != np.float32:
         yield from wrong_roundings(product(layer, acc), _codes(layer))
         yield from _wrong_products_to_codes(layer, acc)
@@ -67,19 +102,20 @@ def finishing_fault_models(layer: Contraction, acc: Integers) -> Iterator[FaultM
 
 
 def product(layer: Contraction, acc: Integers) -> Single:
-    """Return the number v = float32(acc) * m."""
+    """Return the number v = float32(acc) * m, for one channel a column."""
     v: Single = acc.astype(np.float32) * layer.multiplier
     return v
 
 
 def clamped_product(layer: Contraction, acc: Integers) -> Single:
     """Return the same, clamped to the range of the output's codes."""
-    return _codes(layer).clamp(product(layer, acc))
+    return layer.arranged(_codes(layer).clamp(product(layer, layer.by_channel(acc))))
 
 
 def finish(layer: Contraction, acc: Integers) -> Array:
     """Return the output as specified for accumulators of any size, wrapped to int32."""
-    return _scaled(layer, product(layer, acc.astype(np.int32).astype(np.int64)))
+    wrapped = acc.astype(np.int32).astype(np.int64)
+    return layer.arranged(_scaled(layer, product(layer, layer.by_channel(wrapped))))
 
 
 def _codes(layer: Contraction) -> Codes:
@@ -196,10 +232,11 @@ def _wrong_products(layer: Contraction, acc: Integers) -> Iterator[FaultModel]:
         yield FaultModel(cause, INSIDE_SUM, v)
 
 
-def _wrong_sums(layer: Contraction, inputs: Array, acc: Integers) -> Iterator[tuple[str, str, Integers]]:
-    """Yield (cause, correct behaviour, accumulators)."""
+def _wrong_sums(layer: _Sums, inputs: Array) -> Iterator[tuple[str, str, Integers]]:
+    """Yield (cause, correct behaviour, accumulators) for patches (n, K); the causes depend on the shapes alone."""
     weights = layer.weights.astype(np.int64) - layer.weights_zero_point
     centered = inputs.astype(np.int64) - layer.a_zero_point
+    acc = _dot(centered, weights) + layer.bias
     yield "the bias is left out", SUM, acc - layer.bias
     for other in other_zero_points(layer.a_zero_point):
         cause = f"the input zero point is {other}" if other else "the input zero point is left out"
@@ -207,7 +244,7 @@ def _wrong_sums(layer: Contraction, inputs: Array, acc: Integers) -> Iterator[tu
     yield from _wrong_weight_zero_points(layer, centered, acc)
     yield from _wrong_signs(layer, inputs, acc)
     yield from _narrow_numbers(layer, centered, weights, acc)
-    for tail in tails(layer.input.size):
+    for tail in tails(layer.depth):
         cause = "the last input is left out of the sum" if tail == 1 else f"the last {tail} inputs are left out of it"
         yield cause, SUM, acc - _dot(centered[:, -tail:], weights[-tail:])
     yield from _wrong_products_as_stored(layer, inputs, acc)
@@ -216,9 +253,7 @@ def _wrong_sums(layer: Contraction, inputs: Array, acc: Integers) -> Iterator[tu
     yield "the bytes of the bias are in the other order", "little endian", acc - layer.bias + swapped
 
 
-def _wrong_weight_zero_points(
-    layer: Contraction, centered: Integers, acc: Integers
-) -> Iterator[tuple[str, str, Integers]]:
+def _wrong_weight_zero_points(layer: _Sums, centered: Integers, acc: Integers) -> Iterator[tuple[str, str, Integers]]:
     total = centered.sum(axis=1, keepdims=True)
     if layer.weights_zero_point.any():
         yield "the weight zero point is left out", SUM, acc + total * layer.weights_zero_point
@@ -226,7 +261,7 @@ def _wrong_weight_zero_points(
         yield "the weight zero point is 128", SUM, acc + total * (layer.weights_zero_point - 128)
 
 
-def _wrong_signs(layer: Contraction, inputs: Array, acc: Integers) -> Iterator[tuple[str, str, Integers]]:
+def _wrong_signs(layer: _Sums, inputs: Array, acc: Integers) -> Iterator[tuple[str, str, Integers]]:
     """Yield codes read as the other 8-bit type: those with the highest bit are 256 away."""
     weights = layer.weights.astype(np.int64) - layer.weights_zero_point
     centered = inputs.astype(np.int64) - layer.a_zero_point
@@ -242,7 +277,7 @@ def _misread(values: Array) -> Integers:
 
 
 def _narrow_numbers(
-    layer: Contraction, centered: Integers, weights: Integers, acc: Integers
+    layer: _Sums, centered: Integers, weights: Integers, acc: Integers
 ) -> Iterator[tuple[str, str, Integers]]:
     """Yield accumulators of a circuit or data type with too few bits: numbers wrap around."""
     yield "the accumulator has 16 bits and wraps around", "int32", acc.astype(np.int16).astype(np.int64)
@@ -251,18 +286,18 @@ def _narrow_numbers(
     yield f"the weights {wrap}", "int16", _dot(centered, weights.astype(np.int8)) + layer.bias
 
 
-def _wrong_products_as_stored(layer: Contraction, inputs: Array, acc: Integers) -> Iterator[tuple[str, str, Integers]]:
+def _wrong_products_as_stored(layer: _Sums, inputs: Array, acc: Integers) -> Iterator[tuple[str, str, Integers]]:
     """Yield accumulators of kernels that multiply codes and correct for the zero points separately."""
     raw = inputs.astype(np.int64)
     for note, weights in _stored_weights(layer):
         yield f"pairs of products saturate to int16{note}", "exact int32 sums", acc + _pair_errors(raw, weights)
         if layer.a_zero_point or (weights != layer.weights.astype(np.int64) - layer.weights_zero_point).any():
-            for tail in tails(layer.input.size):
+            for tail in tails(layer.depth):
                 cause = f"the products of the last {tail} inputs are left out, not their zero points{note}"
                 yield cause, SUM, acc - _dot(raw[:, -tail:], weights[-tail:])
 
 
-def _stored_weights(layer: Contraction) -> Iterator[tuple[str, Integers]]:
+def _stored_weights(layer: _Sums) -> Iterator[tuple[str, Integers]]:
     """Yield the factors that a kernel may multiply, with a note if they differ from the model's."""
     yield "", layer.weights.astype(np.int64)
     if layer.weights.dtype == np.uint8:
@@ -278,7 +313,7 @@ def _pair_errors(codes: Integers, weights: Integers) -> Integers:
     return error
 
 
-def _wrong_layouts(layer: Contraction, inputs: Array) -> Iterator[tuple[str, str, Integers]]:
+def _wrong_layouts(layer: _Sums, inputs: Array) -> Iterator[tuple[str, str, Integers]]:
     """Yield weights, (K, N), taken from memory in an order that they do not have there."""
     shape = layer.weights.shape
     right = f"weights of {shape[0]} inputs by {shape[1]} outputs"
@@ -292,7 +327,7 @@ def _wrong_layouts(layer: Contraction, inputs: Array) -> Iterator[tuple[str, str
     yield f"{cause}: stored by inputs, read by outputs", right, _sum_with(layer, inputs, by_inputs)
 
 
-def _sum_with(layer: Contraction, inputs: Array, weights: Array) -> Integers:
+def _sum_with(layer: _Sums, inputs: Array, weights: Array) -> Integers:
     """Return the accumulators with other weights."""
     centered = inputs.astype(np.int64) - layer.a_zero_point
     return _dot(centered, weights.astype(np.int64) - layer.weights_zero_point) + layer.bias

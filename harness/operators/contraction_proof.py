@@ -28,7 +28,7 @@ from harness.operators.obligations import (
     ProofStep,
     StageKind,
     Steps,
-    mixed,
+    mixed_parts,
 )
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def _of_sums(layer: Contraction, random_vectors: int) -> Iterator[Obligation]:
         ProofStep.ACCUMULATION,
         StageKind.ACCUMULATE,
         "every weight is multiplied with its own input, and every bias and zero point is accounted for",
-        "each input alone at each of its 256 codes, all others at their zero point",
-        CODES * layer.input.size * layer.size,
+        "each input of a sum alone at each of its 256 codes, all others at their zero point",
+        CODES * len(layer.weights) * layer.size,
         Outputs(lambda: single_values(layer), exact),
     )
     yield Obligation(
@@ -111,30 +111,31 @@ def _of_finish(layer: Contraction) -> Iterator[Obligation]:
         "what becomes of a sum does not depend on what other columns hold",
         MIXED,
         VECTORS * layer.size,
-        Outputs(lambda: [_mixed_accumulators(layer)], lambda acc: finish(acc.astype(np.int64))),
+        Outputs(lambda: _mixed_accumulators(layer), lambda acc: finish(acc.astype(np.int64))),
     )
 
 
-def _mixed_accumulators(layer: Contraction) -> Array:
-    """Return equal and different accumulators, within the bounds of each column."""
+def _mixed_accumulators(layer: Contraction) -> Iterator[Array]:
+    """Yield equal and different accumulators, within the bounds of each column."""
     rng = np.random.default_rng(0)
     low, high = layer.accumulator_bounds()
     around = np.concatenate([rng.integers(low.min(), high.max() + 1, 2048), np.array([low.min(), 0, high.max()])])
     steps = np.empty(0) if layer.dtype == np.float32 else layer.thresholds().reshape(-1)
-    values = np.concatenate([around, steps, steps - 1]).astype(np.int64)
-    return np.clip(mixed(values, layer.size), low, high).astype(np.int32)
+    values = np.concatenate([around, steps, steps - 1]).astype(np.int32)
+    low, high = layer.spread(low), layer.spread(high)
+    for drawn in mixed_parts(values, layer.size):
+        yield np.clip(drawn, low, high).astype(np.int32)
 
 
 def notable_accumulators(layer: Contraction) -> Array:
-    """Return accumulators within their bounds, int64 (n, N): neighbours of the thresholds, and evenly spread ones."""
+    """Return accumulators within their bounds, int64 (n, size): neighbours of thresholds, and evenly spread ones."""
     low, high = layer.accumulator_bounds()
     evenly: Array = np.linspace(low, high, EVENLY).astype(np.int64)
     if layer.dtype == np.float32:
-        return evenly
+        return np.repeat(evenly, layer.positions, axis=1)
     steps = layer.thresholds().T.astype(np.int64)
     near = [steps + distance for distance in range(-NEIGHBOURS, NEIGHBOURS)]
-    both: Array = np.clip(np.concatenate([*near, evenly]), low, high)
-    return both
+    return np.repeat(np.clip(np.concatenate([*near, evenly]), low, high), layer.positions, axis=1)
 
 
 def _overflow(low: Array, high: Array) -> str:
@@ -144,20 +145,19 @@ def _overflow(low: Array, high: Array) -> str:
 
 
 def single_values(layer: Contraction) -> Iterator[Array]:
-    """Yield codes (256 * K, K), some inputs at once: each input alone at each code, the others at the zero point."""
+    """Yield codes (n, input size): one input of each sum at each code, all others at the zero point."""
     limits = np.iinfo(layer.input.dtype)
-    codes = np.arange(limits.min, limits.max + 1)
-    at_once = max(BYTES_AT_ONCE // (CODES * layer.input.size), 1)
-    for first in range(0, layer.input.size, at_once):
-        inputs = range(first, min(first + at_once, layer.input.size))
-        vectors = np.full((len(inputs), CODES, layer.input.size), layer.a_zero_point, layer.input.dtype)
-        for row, k in enumerate(inputs):
-            vectors[row, :, k] = codes
-        yield vectors.reshape(-1, layer.input.size)
+    codes = np.arange(limits.min, limits.max + 1).astype(layer.input.dtype)
+    term, at_once = layer.terms()[0], max(BYTES_AT_ONCE // (CODES * layer.input.size), 1)
+    for first in range(0, len(layer.weights), at_once):
+        terms = np.arange(first, min(first + at_once, len(layer.weights)))
+        alone = term == terms[:, None, None]  # (terms, 1, input size)
+        zero_point = layer.input.dtype.type(layer.a_zero_point)
+        yield np.where(alone, codes[:, None], zero_point).reshape(-1, layer.input.size)
 
 
 def extremes(layer: Contraction) -> Array:
-    """Return codes (n, K) at which each column, and each part of its sum, is largest and smallest; and random ones.
+    """Return codes (n, input size) at which each sum and each part of it is largest and smallest; and random ones.
 
     The sums are those of the specified terms, and those of products of the stored weights, with or without the 128 that
     a target may subtract from uint8: a target can correct for zero points afterwards, with the sum of the codes.  Some
@@ -167,10 +167,13 @@ def extremes(layer: Contraction) -> Array:
     limits = np.iinfo(layer.input.dtype)
     stored = layer.weights.astype(np.int32)
     shifts = [layer.weights_zero_point, np.array(0), np.array(128 if layer.weights.dtype == np.uint8 else 0)]
-    sum_of_codes = np.ones((1, layer.input.size), np.int8)
-    signs: list[Array] = [sum_of_codes, *(np.sign(stored - shift).astype(np.int8).T for shift in shifts)]
-    largest = np.unique(np.concatenate([*signs, *(-sign for sign in signs)]), axis=0)
-    bounds = np.array([layer.a_zero_point, limits.max, limits.min], np.int16)[largest]
+    of_channels = np.stack([np.ones(stored.shape, np.int8), *(np.sign(stored - s).astype(np.int8) for s in shifts)])
+    of_groups = of_channels.reshape(*of_channels.shape[:2], layer.groups, -1)  # (kinds, K, groups, N / groups)
+    signs = np.moveaxis(of_groups, -1, 1).reshape(-1, len(stored), layer.groups)  # all groups have theirs at once
+    signs = np.unique(np.concatenate([signs, -signs]), axis=0)
+    group = np.arange(layer.input.size) // (layer.input.size // layer.groups)
+    aligned = np.concatenate([signs[:, term, group] for term in layer.terms()])
+    bounds = np.array([layer.a_zero_point, limits.max, limits.min], np.int16)[aligned]
     rng = np.random.default_rng(0)
     inwards = (bounds == limits.min).astype(np.int16) - (bounds == limits.max)
     near = bounds + inwards * rng.integers(0, 2, bounds.shape, np.int16)

@@ -7,7 +7,7 @@ layer; vectors are then only compared with them.  Nothing is shared with ONNX Ru
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -100,6 +100,11 @@ class Staircase:
             below=np.concatenate(below),
             following=np.concatenate(following),
         )
+
+    def repeated(self, times: int) -> Staircase:
+        """Return the same for `times` adjacent columns in place of each."""
+        of_columns = {name: np.repeat(getattr(self, name), times) for name in ("first", "last", "shift", "offset")}
+        return replace(self, **of_columns)
 
     def count(self, acc: Integers) -> Integers:
         """Return the number of thresholds[n] <= acc[..., n]."""

@@ -127,17 +127,27 @@ MIXED = (
 )
 
 
-def mixed(values: Array, size: int) -> Array:
-    """Return vectors (VECTORS, size) of a few of these values each, drawn for every column with a fixed seed.
+VALUES_AT_ONCE = 1 << 24
+
+
+def mixed_parts(values: Array, size: int) -> Iterator[Array]:
+    """Yield the vectors of `mixed` in parts that fit into memory, each with a seed of its own."""
+    at_once = min(max(VALUES_AT_ONCE // size, 1), VECTORS)
+    for seed, first in enumerate(range(0, VECTORS, at_once)):
+        yield mixed(values, size, min(at_once, VECTORS - first), seed)
+
+
+def mixed(values: Array, size: int, vectors: int = VECTORS, seed: int = 0) -> Array:
+    """Return vectors (vectors, size) of a few of these values each, drawn for every column with a fixed seed.
 
     They show whether columns depend on each other: any two columns are equal in a third of the vectors and ordered
     either way in others.  If NaN is among the values, it is adjacent to numbers.
     """
-    rng = np.random.default_rng(0)
-    pools = rng.choice(values, (VECTORS, VALUES_OF_A_VECTOR))
+    rng = np.random.default_rng(seed)
+    pools = rng.choice(values, (vectors, VALUES_OF_A_VECTOR))
     if values.dtype == np.float32 and np.isnan(values).any():
-        pools[: VECTORS // 4, 0] = np.nan
-    drawn: Array = np.take_along_axis(pools, rng.integers(0, VALUES_OF_A_VECTOR, (VECTORS, size)), axis=1)
+        pools[: vectors // 4, 0] = np.nan
+    drawn: Array = np.take_along_axis(pools, rng.integers(0, VALUES_OF_A_VECTOR, (vectors, size)), axis=1)
     return drawn
 
 
