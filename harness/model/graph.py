@@ -191,13 +191,13 @@ def _input(graph: onnx.GraphProto, constants: Mapping[str, Array], name: str) ->
         )
     kind = inputs[0].type.tensor_type
     sizes = [dim.dim_value for dim in kind.shape.dim]
-    if kind.elem_type != onnx.TensorProto.FLOAT or len(sizes) != 2 or sizes[1] <= 0:
+    if kind.elem_type != onnx.TensorProto.FLOAT or len(sizes) < 2 or min(sizes[1:]) <= 0:
         element = element_type(kind.elem_type)
         raise RequestError(
             f"model {name!r}: input {inputs[0].name!r} is {element} of shape {_shape(kind)}",
-            "give it float32 vectors: shape (vectors, width) with a fixed width of 1 or more",
+            "give it float32 vectors, (vectors, width), or images, (vectors, channels, height, width), of fixed sizes",
         )
-    return Tensor(inputs[0].name, (sizes[1],), FLOAT32, LARGEST, negative_zero=True)
+    return Tensor(inputs[0].name, tuple(sizes[1:]), FLOAT32, LARGEST, negative_zero=True)
 
 
 def _shape(kind: onnx.TypeProto.Tensor) -> str:

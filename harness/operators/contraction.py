@@ -107,7 +107,7 @@ class Contraction(Layer):
     @property
     def positions(self) -> int:
         """The number of values of one channel."""
-        return self.size // self.weights.shape[1]
+        return self.size // len(self.multiplier)
 
     def patches(self, values: Array, padding: int) -> Iterator[tuple[slice, Array]]:  # noqa: ARG002 - others pad
         """Yield groups of channels and the inputs of their sums, (n * positions, K), for values (n, input size).
@@ -379,7 +379,8 @@ class Contraction(Layer):
         return Product(
             self.input.dtype.name,
             self.weights.dtype.name,
-            *self.weights.shape,
+            len(self.weights),
+            len(self.multiplier),
             self.a_zero_point,
             zero_points if self.per_column else zero_points[:1],
             are_small(self.weights),

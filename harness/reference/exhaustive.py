@@ -1,8 +1,7 @@
 """Comparison of ONNX Runtime with the integer specification on every possible input of an operator.
 
-QuantizeLinear receives every float32.  The last stage of QGemm receives every accumulator within the bounds of its
-column: the inputs of the model's own node are its input zero point, so that all products are 0, and the accumulators
-replace its bias.
+QuantizeLinear receives every float32.  The last stage of a contraction receives every accumulator within the bounds of
+its channel: the model's own node reads inputs, bias or weights whose sums are these (`Layer.isolate`).
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ def _node(network: Network, layer: Layer) -> Callable[[Array], Array]:
     constants = [other for other in graph.node if other.op_type == "Constant"]
     inputs, feed = layer.isolate(node)
     element_type = helper.np_dtype_to_tensor_dtype(layer.dtype)
-    output = helper.make_tensor_value_info(layer.output.name, element_type, [None, None])
+    output = helper.make_tensor_value_info(layer.output.name, element_type, None)
     alone = helper.make_graph([*constants, node], "proof", inputs, [output], list(graph.initializer))
     made = helper.make_model(alone, opset_imports=list(model.opset_import), ir_version=model.ir_version)
     # Without the option, products of zero points saturate too: of 130 and above with weights of 127.
@@ -91,6 +90,6 @@ def _node(network: Network, layer: Layer) -> Callable[[Array], Array]:
 
     def run(bits: Array) -> Array:
         outputs: Array = session.run(None, feed(bits))[0]
-        return outputs
+        return outputs.reshape(len(bits), -1)
 
     return run

@@ -30,7 +30,7 @@ class OnnxRuntimeReference:
     """
 
     def __init__(self, network: Network, threads: int = 2, *, x64_quant_precision: bool = True) -> None:
-        self._input_name = network.input.name
+        self._input = network.input
         self._layers = network.layers
         precise = takes_precision(network, x64_quant_precision=x64_quant_precision)
         try:
@@ -62,7 +62,8 @@ class OnnxRuntimeReference:
         self, prepared: onnxruntime.InferenceSession, names: list[str], vectors: npt.NDArray[np.float32]
     ) -> list[Array]:
         try:
-            outputs: list[Array] = prepared.run(names, {self._input_name: vectors})
+            given = vectors.reshape(len(vectors), *self._input.shape)
+            outputs: list[Array] = prepared.run(names, {self._input.name: given})
         except Exception as error:  # as above
             raise ReferenceFailed(f"ONNX Runtime failed: {error}", "see the log; try fewer vectors a chunk") from error
         return outputs

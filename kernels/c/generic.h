@@ -11,9 +11,11 @@
 #include "clip.h"
 #include "dequantize_linear.h"
 #include "leaky_relu.h"
+#include "max_pool.h"
 #include "mul.h"
 #include "network.h"
 #include "qgemm.h"
+#include "qlinear_conv.h"
 #include "quantize_linear.h"
 #include "relu.h"
 #include "sub.h"
@@ -40,6 +42,21 @@
     GENERIC void generic_requantize_##TYPE(size_t width, const int32_t *acc, const float *m, int32_t zy, TYPE##_t *y) \
     {                                                                                                  \
         requantize_##TYPE(width, acc, m, zy, y);                                                       \
+    }                                                                                                  \
+    GENERIC void generic_qlinear_conv_accumulate_##TYPE(const struct window *w, size_t groups, size_t inputs, \
+                                                        size_t width, const TYPE##_t *a, int32_t za, const int8_t *b, \
+                                                        int32_t zb, const int32_t *bias, int32_t *acc) \
+    {                                                                                                  \
+        qlinear_conv_accumulate_##TYPE(w, groups, inputs, width, a, za, b, zb, bias, acc);             \
+    }                                                                                                  \
+    GENERIC void generic_requantize_channels_##TYPE(size_t width, size_t positions, const int32_t *acc, \
+                                                    const float *m, int32_t zy, TYPE##_t *y)           \
+    {                                                                                                  \
+        requantize_channels_##TYPE(width, positions, acc, m, zy, y);                                   \
+    }                                                                                                  \
+    GENERIC void generic_max_pool_##TYPE(const struct window *w, size_t channels, const TYPE##_t *x, TYPE##_t *y) \
+    {                                                                                                  \
+        max_pool_##TYPE(w, channels, x, y);                                                            \
     }
 
 DEFINE_GENERIC_CODES(uint8)

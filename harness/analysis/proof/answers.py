@@ -91,7 +91,8 @@ def reference_agrees(network: Network, layer: Layer, abandoned: Event) -> Questi
         Side.REFERENCE,
         layer.name,
         f"ONNX Runtime and the integer specification agree on every {'float32' if quantizes else 'accumulator'}",
-        "the model's own node computes all of them" + ("" if quantizes else ", fed in place of its bias"),
+        "the model's own node computes all of them"
+        + ("" if quantizes else ", fed with inputs of which these are the sums"),
         _cases(layer),
         complete=True,
         answer=confirm,

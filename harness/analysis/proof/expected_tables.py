@@ -9,12 +9,14 @@ Every operator has a line in `_node`, which reads its width, type and constants;
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
+import onnx.shape_inference
 from onnx import helper, numpy_helper
 
 from harness.core.arrays import Array
@@ -27,6 +29,14 @@ LANES, QUAD = 16, 4  # columns of a panel, inputs of a group: kernels/c/lanes.h,
 LEVELS = 8  # of the binary search in kernels/vitis/layer.hpp
 TIOVX_VERSION = 1  # KERNELS_VERSION in kernels/tiovx/protocol.h
 FLIP = 128  # the offset that the kernels of tiovx add to int8 codes
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """Shape of a tensor without vectors, and its type."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,23 +100,46 @@ def nodes(onnx_bytes: bytes) -> dict[str, Node]:
         else:
             operators.append(node)
     [given] = [value for value in graph.input if value.name not in values]
-    tensors = {given.name: (given.type.tensor_type.shape.dim[1].dim_value, np.dtype(np.float32))}
+    shape = tuple(dim.dim_value for dim in given.type.tensor_type.shape.dim[1:])
+    tensors = {given.name: Shaped(shape, np.dtype(np.float32))}
     found: dict[str, Node] = {}
     for proto in operators:
-        node = _node(proto, values, tensors)
-        tensors[node.output] = (node.width, node.dtype)
+        shape = _shape(proto, values, tensors)
+        node = _node(proto, values, tensors, math.prod(shape))
+        tensors[node.output] = Shaped(shape if math.prod(shape) == node.width else (node.width,), node.dtype)
         found[node.output] = node
     return found
 
 
-def _node(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[str, tuple[int, np.dtype[Any]]]) -> Node:
+def _shape(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[str, Shaped]) -> tuple[int, ...]:
+    """Return the shape of the output without vectors, as ONNX infers it; of other domains that of the first input."""
+    sources = [name for name in proto.input if name in tensors]
+    if proto.domain not in ("", "ai.onnx"):
+        return tensors[sources[0]].shape
+    inputs = [
+        helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(tensors[name].dtype), [1, *tensors[name].shape]
+        )
+        for name in sources
+    ]
+    constants = [numpy_helper.from_array(values[name], name) for name in proto.input if name in values]
+    output = onnx.ValueInfoProto(name=proto.output[0])
+    alone = helper.make_model(helper.make_graph([proto], "shape", inputs, [output], constants))
+    inferred = onnx.shape_inference.infer_shapes(alone).graph.output[0].type.tensor_type.shape.dim
+    return tuple(dim.dim_value for dim in inferred[1:])
+
+
+def _node(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[str, Shaped], inferred: int) -> Node:
+    """Read a node; `inferred` is the number of values that `_shape` gives."""
     sources = tuple(name for name in proto.input if name in tensors)
-    width, dtype = tensors[sources[0]]
+    width, dtype = math.prod(tensors[sources[0]].shape), tensors[sources[0]].dtype
     attributes = {entry.name: helper.get_attribute_value(entry) for entry in proto.attribute}
     read: dict[str, Callable[[], tuple[int, np.dtype[Any], dict[str, Array]]]] = {
         "QuantizeLinear": lambda: _quantize_linear(_constants(proto, values), attributes, width),
         "DequantizeLinear": lambda: _dequantize_linear(_constants(proto, values), width),
         "QGemm": lambda: _qgemm(_constants(proto, values), attributes, dtype),
+        "QLinearConv": lambda: (inferred, dtype, _qlinear_conv(_constants(proto, values))),
+        "MaxPool": lambda: (inferred, dtype, {}),
         "Add": lambda: _of_two(proto, values, width, "addend", "addend"),
         "Mul": lambda: _of_two(proto, values, width, "factor", "factor"),
         "Sub": lambda: _of_two(proto, values, width, "minuend", "subtrahend"),
@@ -119,7 +152,7 @@ def _node(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[s
         "Clip": lambda: (width, np.dtype(np.float32), _bounds(_constants(proto, values), attributes)),
         "Reshape": lambda: (width, dtype, {}),
         "Flatten": lambda: (width, dtype, {}),
-        "Concat": lambda: (sum(tensors[name][0] for name in sources), dtype, {}),
+        "Concat": lambda: (inferred, dtype, {}),
         "ArgMax": lambda: (1, np.dtype(np.int64), {"last": np.array([attributes.get("select_last_index", 0)])}),
         "ArgMin": lambda: (1, np.dtype(np.int64), {"last": np.array([attributes.get("select_last_index", 0)])}),
     }
@@ -194,6 +227,26 @@ def _qgemm(
     return width, np.dtype(np.float32) if y_scale is None else dtype, constants
 
 
+def _qlinear_conv(inputs: Sequence[Array | None]) -> dict[str, Array]:
+    """Read QLinearConv: x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B."""
+    _, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point, c, *_ = inputs
+    weights = np.asarray(b).reshape(len(np.asarray(b)), -1).T
+    width = weights.shape[1]
+    scales = Scales(np.float32(1), _row(a_scale)[0], _row(b_scale, width), _row(y_scale)[0])
+    return {
+        "weights": weights,
+        "bias": np.zeros(width, np.int32) if c is None else _row(c, width),
+        "weights_zero_point": _integers(b_zero_point, width),
+        "input_zero_point": _integers(a_zero_point),
+        "output_zero_point": _integers(y_zero_point),
+        "alpha": np.array([1], np.float32),
+        "a_scale": _row(a_scale),
+        "b_scale": _row(b_scale, width),
+        "y_scale": _row(y_scale),
+        "multiplier": scales.multiplier_bits().view(np.float32),
+    }
+
+
 def _row(value: Array | None, width: int = 1) -> Array:
     """Return a constant as `width` values; ONNX broadcasts a single value."""
     return np.broadcast_to(np.asarray(value).reshape(-1), width).copy()
@@ -213,7 +266,13 @@ def in_instructions(node: Node, target: str) -> tuple[str, ...]:
     """Return the constants of a node that are in the instructions of `target` and in no table."""
     if target != "c:unrolled":
         return ()
-    kept = {"QGemm": ("multiplier", "output_zero_point"), "ArgMax": (), "ArgMin": ()}
+    scales = {"alpha", "a_scale", "b_scale", "y_scale"}
+    kept = {
+        "QGemm": ("multiplier", "output_zero_point"),
+        "QLinearConv": tuple(name for name in node.constants if name not in scales),
+        "ArgMax": (),
+        "ArgMin": (),
+    }
     return tuple(name for name in kept.get(node.operator, tuple(node.constants)) if name in node.constants)
 
 
@@ -222,6 +281,8 @@ def in_instructions(node: Node, target: str) -> tuple[str, ...]:
 
 def _by_rows(node: Node) -> dict[str, Array]:
     """Return tables of c, c:generic and c:inlined: weights in one row an output (kernels/c/qgemm.h)."""
+    if node.operator == "QLinearConv":
+        return _of_convolution(node)
     if node.operator != "QGemm":
         return _of_elements(node)
     return {"weights": node.signed.T, "offset": _offset(node), **_of_columns(node, _signed_zero_points(node))}
@@ -229,6 +290,8 @@ def _by_rows(node: Node) -> dict[str, Array]:
 
 def _in_panels(node: Node) -> dict[str, Array]:
     """Return tables of c:vector: zero-padded panels of 16 columns, and a second row of offsets (qgemm_vector.h)."""
+    if node.operator == "QLinearConv":
+        return _of_convolution(node)
     if node.operator != "QGemm":
         return _of_elements(node)
     offset = _offset(node)
@@ -323,6 +386,14 @@ RULES: dict[str, Rule] = {
 
 
 # What they have in common.
+
+
+def _of_convolution(node: Node) -> dict[str, Array]:
+    """Return the tables of a QLinearConv, its weights in one row a channel (kernels/c/qlinear_conv.h)."""
+    tables = {"weights": node.signed.T, "weights_zero_point": _signed_zero_points(node)[:1]}
+    return tables | {
+        name: node.constants[name] for name in ("bias", "input_zero_point", "multiplier", "output_zero_point")
+    }
 
 
 def _of_elements(node: Node) -> dict[str, Array]:

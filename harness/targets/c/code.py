@@ -10,6 +10,7 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.base import Layer
+from harness.operators.window import Window
 from harness.targets.base import Lowering
 from harness.targets.generated import C_TYPES, LayerCode, Stage, Table, compute_stage, definition
 
@@ -81,6 +82,32 @@ def of_inputs(layer: Layer, sources: Sequence[str], body: str) -> LayerCode:
     arguments = ", ".join(f"{source}[v]" for source in sources)
     forward = each_vector(f"{compute.name}({arguments}, {layer.name}_output[v]);")
     return LayerCode(text, forward, (), (compute,))
+
+
+def two_stages(
+    layer: Layer,
+    sources: Sequence[str],
+    of_layer: tuple[Stage, Stage],
+    tables: tuple[Table, ...],
+    sums: str,
+    values: str,
+    initialise: str = "",
+) -> LayerCode:
+    """Return a contraction from the bodies of its stages; between them are only the accumulators of one vector."""
+    (accumulate, finish), [source] = of_layer, sources
+    calls = f"{accumulate.name}({source}[v], acc);", f"{finish.name}(acc, {layer.name}_output[v]);"
+    return LayerCode(
+        definitions(tables, function(accumulate, sums), function(finish, values)),
+        each_vector(f"int32_t acc[{layer.size}];", *calls),
+        tables,
+        of_layer,
+        initialise=initialise,
+    )
+
+
+def window(of_layer: Window) -> str:
+    """Return the definition of the variable `window` (kernels/c/window.h)."""
+    return f"const struct window window = {{{', '.join(map(str, of_layer.table().reshape(-1)))}}};"
 
 
 def affine(layer: Any) -> tuple[Table, Table]:

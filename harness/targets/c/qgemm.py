@@ -48,12 +48,12 @@ class QGemmLowering(CLowering[QGemm]):
             f"{prefix}qgemm_accumulate_{layer.input.dtype}({layer.input.size}, {layer.size}, in, {operands}, out);"
         )
         finish = _finish_call(layer, f"{prefix}scale_accumulator", f"{prefix}requantize")
-        return _in_two_stages(layer, sources, tables(layer), accumulate, finish, _initialise(layer))
+        return code.two_stages(layer, sources, stages(layer), tables(layer), accumulate, finish, _initialise(layer))
 
     def inlined(self, layer: QGemm, sources: Sequence[str]) -> LayerCode:
         """Loop over outputs and inputs."""
         bodies = _accumulate_loop(layer), _finish_loop(layer)
-        return _in_two_stages(layer, sources, tables(layer), *bodies, _initialise(layer))
+        return code.two_stages(layer, sources, stages(layer), tables(layer), *bodies, _initialise(layer))
 
     def unrolled(self, layer: QGemm, sources: Sequence[str]) -> LayerCode:
         """Write every product; a sum of products is inside int32, with the offset it is computed modulo 2^32."""
@@ -64,7 +64,8 @@ class QGemmLowering(CLowering[QGemm]):
         name, c_type, first = layer.name, C_TYPES[layer.input.dtype.name], stages(layer)[0].name
         sizes = f"{layer.input.size}, {layer.size}"
         read_back = f"    READ_STATEMENTS({first}, {c_type}, {sizes}, {name}_start, {name}_terms);"
-        return _in_two_stages(layer, sources, _read_back(layer), accumulate, _finish_statements(layer), read_back)
+        of_layer, codes = _read_back(layer), _finish_statements(layer)
+        return code.two_stages(layer, sources, stages(layer), of_layer, accumulate, codes, read_back)
 
     def vector(self, layer: QGemm, sources: Sequence[str]) -> LayerCode:
         """Call kernels/c/qgemm_vector.h; accumulators are filled up to whole panels."""
@@ -87,20 +88,6 @@ class QGemmLowering(CLowering[QGemm]):
             (accumulate, finish),
             initialise=_offset_call(layer, "qgemm_vector_offset", f"&{name}_offset[0][0]"),
         )
-
-
-def _in_two_stages(
-    layer: QGemm, sources: Sequence[str], of_layer: tuple[Table, ...], sums: str, values: str, initialise: str
-) -> LayerCode:
-    """Return the layer from the bodies of its stages; between them are only the accumulators of one vector."""
-    (accumulate, finish), [source] = stages(layer), sources
-    return LayerCode(
-        code.definitions(of_layer, code.function(accumulate, sums), code.function(finish, values)),
-        _forward(layer, source, accumulate, finish, f"int32_t acc[{layer.size}];"),
-        of_layer,
-        (accumulate, finish),
-        initialise=initialise,
-    )
 
 
 def _forward(layer: QGemm, source: str, accumulate: Stage, finish: Stage, accumulators: str) -> str:

@@ -1,0 +1,273 @@
+"""QLinearConv (ONNX): the quantised convolution over images (channels, height, width) or sequences.
+
+acc[n, p] = bias[n] + sum_k (a[p, k] - a_zero_point) * (weights[k, n] - weights_zero_point)    in int32
+m[n]      = (a_scale * w_scale[n]) / y_scale                                                   float32
+y[n, p]   = saturate(round_half_even(float32(acc[n, p]) * m[n]) + y_zero_point)                uint8, int8
+
+a[p, k] is value k of the window at position p: k counts the channels of the group of n, then rows, then columns.  A
+value outside the image contributes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnx.helper
+
+from harness.core.arrays import Array
+from harness.operators.base import ALONE, Constants, fields
+from harness.operators.contraction import Contraction, Scales
+from harness.operators.node import Node
+from harness.operators.tensor import INT8, UINT8, Tensor
+from harness.operators.text import ROUND_HALF_EVEN, Fragment
+from harness.operators.window import DEFAULTS, Window
+
+FORMULA = """\
+x (vectors, channels, height, width), w (M, channels / group, kernel height, kernel width) and y are codes; B is 0 where
+it is not read.  One axis, (vectors, channels, length), has the height 1.
+acc[m, p] = B[m] + sum over k of (x[p, k] - x_zero_point) * (w[m, k] - w_zero_point)     in int32
+  p is a position of the output; x[p, k] is value k of its window: channels of the group of m, then rows, columns.
+  A value outside the image contributes 0.
+s[m] = (x_scale * w_scale[m]) / y_scale                        in float32, in this order
+v[m, p] = float32(acc[m, p]) * s[m]                            in float32, the conversion rounded half to even
+v[m, p] = min(max(v[m, p], LOW - y_zero_point), HIGH - y_zero_point)
+y[m, p] = round_half_even(v[m, p]) + y_zero_point              of x's type
+A w_scale of one value serves every m."""
+FRAGMENT = Fragment(
+    "qlinear_conv",
+    45,
+    """\
+# ONNX QLinearConv, the quantised convolution, -> uint8 or int8 (type).
+# multiplier[n] = (a_scale * b_scale[n]) / y_scale, each of the two one IEEE float32 operation: computed once, and its
+# bits are the constant.  The accumulator is exact in int32; it is rounded to float32, the product is one IEEE float32
+# operation.  A value outside the image contributes 0.
+fragment qlinear_conv(
+    a: tensor<scalar>,                      # codes (vectors, channels * height * width)
+    weights: tensor<integer>,               # int8 or uint8 (K, N): channels of a group, rows, columns of the kernel
+    weights_zero_point: tensor<integer>,    # int32 (1, N)
+    bias: tensor<integer>,                  # int32 (1, N)
+    multiplier: tensor<scalar>,             # float32 (1, N)
+    b_scale: tensor<scalar>,                # float32 (1, N): the multiplier holds it
+    window: tensor<integer>,                # int32 (6, 2): image, kernel, stride, dilation, padding before, output
+    groups: integer,
+    alpha: scalar, a_scale: scalar,         # float32: the multiplier holds them
+    a_zero_point: integer,
+    y_scale: scalar,                        # float32: the multiplier holds it
+    y_zero_point: integer,
+    low: integer, high: integer,            # the least and the greatest code
+    columns: integer[],                     # which N channels of its layer, times its positions
+    type: string)
+-> (y: tensor<scalar>);
+""",
+    (ROUND_HALF_EVEN,),
+)
+BIAS = 8  # the position of B among the inputs
+ALONE_ZERO_POINT, WEIGHTS, WEIGHTS_ZERO_POINT = "alone/zero_point", "alone/weights", "alone/weights_zero_point"
+DIGIT = 127
+"""Largest weight and input of a node that is computed alone."""
+BYTES_OF_PATCHES = 1 << 25
+"""Patches of so many bytes are in memory at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class QLinearConv(Contraction):
+    """The contraction over windows; a channel has weights for the inputs of its group."""
+
+    ONNX = (("", "QLinearConv"),)
+    formula = FORMULA
+    roles = ("x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point", "B")
+    parameters = (3, 8)
+    fragments = (FRAGMENT,)
+
+    window: Window
+    group_count: int
+
+    @classmethod
+    def read(cls, node: Node) -> Self:
+        """Read a node with constant weights whose accumulators fit into int32."""
+        node.require_inputs(8, 9)
+        source = node.activation(0, [UINT8, INT8])
+        attributes = node.attributes(DEFAULTS | {"group": 1})
+        weights, groups = _weights(node, source, attributes["group"]), attributes["group"]
+        width = len(weights)
+        b_scale, weights_zero_point = _weight_quantisation(node, weights.dtype, width)
+        scales = Scales(
+            alpha=np.float32(1),
+            a=node.scale(1, "scale of x"),
+            b=np.broadcast_to(b_scale.reshape(-1), width),
+            y=node.scale(6, "scale of y"),
+        )
+        multiplier = scales.multiplier()
+        node.normal(multiplier, "multiplier x_scale * w_scale / y_scale")
+        window = Window.read(node, source, weights.shape[2:], attributes)
+        output = (width, *window.output[3 - len(source.shape) :])
+        layer = cls(
+            **fields(node, [source], output, source.dtype),
+            weights=np.ascontiguousarray(weights.reshape(width, -1).T),
+            weights_zero_point=np.full(width, weights_zero_point, np.int32),
+            bias=_bias(node, width),
+            multiplier=multiplier,
+            scales=scales,
+            a_zero_point=int(node.single(2, "zero point of x", [source.dtype])),
+            y_zero_point=int(node.single(7, "zero point of y", [source.dtype])),
+            per_column=b_scale.size > 1,
+            window=window,
+            group_count=groups,
+        )
+        layer.require_int32(node)
+        return layer
+
+    @property
+    def groups(self) -> int:
+        """The attribute group."""
+        return self.group_count
+
+    def constants(self) -> Constants:
+        """Return the tables, then the numbers."""
+        found = dict(super().constants())
+        tables = {name: found.pop(name) for name in ("weights", "weights_zero_point", "bias", "multiplier", "b_scale")}
+        return tables | {"window": self.window.table(), "groups": self.groups} | found
+
+    def facts(self) -> dict[str, Any]:
+        """Return the facts of a contraction, and the window."""
+        return super().facts() | self.window.facts() | {"groups": self.groups}
+
+    def summary(self) -> tuple[str, ...]:
+        """Return multipliers, zero points, and the window."""
+        window = self.window
+        kernel = "x".join(map(str, window.kernel))
+        stride = f" stride {window.stride[0]}x{window.stride[1]}" if window.stride != (1, 1) else ""
+        groups = f" groups {self.groups}" if self.groups > 1 else ""
+        return (*super().summary(), f"kernel {kernel}{stride}{groups}")
+
+    def patches(self, values: Array, padding: int) -> Iterator[tuple[slice, Array]]:
+        """Yield for each group its channels and its windows, (n * positions, K)."""
+        depth, width = self.weights.shape
+        inputs = values.reshape(len(values), self.groups, -1, self.window.shape[0] * self.window.shape[1])
+        for group in range(self.groups):
+            windows = self.window.views(inputs[:, group], padding).transpose(0, 2, 3, 1, 4, 5)
+            share = width // self.groups
+            yield slice(group * share, (group + 1) * share), windows.reshape(-1, depth)
+
+    def contract(self, values: Array, weights: Array) -> Array:
+        """Return the sums of products; a few vectors at once, and one place of the kernel if groups have one input."""
+        if len(weights) == self.window.size:
+            return self._contract_by_places(values, weights)
+        at_once = max(BYTES_OF_PATCHES // (self.positions * len(weights) * values.itemsize), 1)
+        parts = [super(QLinearConv, self).contract(values[at : at + at_once], weights)
+                 for at in range(0, len(values), at_once)]  # fmt: skip
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _contract_by_places(self, values: Array, weights: Array) -> Array:
+        share = weights.shape[1] // self.groups
+        views = self.window.views(values.reshape(len(values), self.groups, -1), 0)
+        sums = np.zeros((len(values), self.groups, share, *self.window.output), values.dtype)
+        for place, of_place in enumerate(weights.reshape(len(weights), 1, self.groups, share, 1, 1)):
+            sums += views[..., place // self.window.kernel[1], place % self.window.kernel[1]][:, :, None] * of_place
+        return sums.reshape(len(values), -1)
+
+    def terms(self) -> npt.NDArray[np.intp]:
+        """Return the number of the term of each input: its channel in the group, and its place in a window."""
+        places = self.window.alignments()
+        channel = np.arange(self.input.shape[0]) % (self.input.shape[0] // self.groups)
+        terms = channel[None, :, None] * self.window.size + places[:, None, :]
+        return terms.reshape(len(places), -1)
+
+    def slice(self, start: int, stop: int, name: str) -> Self | None:
+        """Return whole channels of a convolution of one group; None for parts of channels and for groups."""
+        if self.groups > 1 or start % self.positions or stop % self.positions:
+            return None
+        taken = slice(start // self.positions, stop // self.positions)
+        return replace(
+            self,
+            name=name,
+            output=replace(self.output, shape=(taken.stop - taken.start, *self.output.shape[1:])),
+            weights=self.weights[:, taken],
+            weights_zero_point=self.weights_zero_point[taken],
+            bias=self.bias[taken],
+            multiplier=self.multiplier[taken],
+            scales=replace(self.scales, b=self.scales.b[taken]),
+        )
+
+    def isolate(self, node: onnx.NodeProto) -> tuple[list[onnx.ValueInfoProto], Callable[[Array], dict[str, Array]]]:
+        """Give each channel inputs of its own in a kernel of one place, whose sums can be any accumulator.
+
+        Input 0 has the weight 1, the others have the weight 127.  Scales and zero point of the output are the node's.
+        """
+        channels, (low, high) = len(self.multiplier), self.accumulator_bounds()
+        middle = 128 if self.input.dtype == UINT8 else 0
+        digits = 2 + int(max(-low.min(), high.max()) + DIGIT) // (DIGIT * DIGIT)
+        weights = np.full((channels, digits, 1, 1), DIGIT, np.int8)
+        weights[:, 0] = 1
+        for position, name in ((0, ALONE), (2, ALONE_ZERO_POINT), (3, WEIGHTS), (5, WEIGHTS_ZERO_POINT)):
+            node.input[position] = name
+        del node.input[BIAS:]
+        del node.attribute[:]
+        node.attribute.append(onnx.helper.make_attribute("group", channels))
+        codes = onnx.helper.np_dtype_to_tensor_dtype(self.input.dtype)
+        inputs = [
+            onnx.helper.make_tensor_value_info(ALONE, codes, [None, channels * digits, None, 1]),
+            onnx.helper.make_tensor_value_info(ALONE_ZERO_POINT, codes, []),
+            onnx.helper.make_tensor_value_info(WEIGHTS, onnx.TensorProto.INT8, weights.shape),
+            onnx.helper.make_tensor_value_info(WEIGHTS_ZERO_POINT, onnx.TensorProto.INT8, []),
+        ]
+
+        def feed(bits: Array) -> dict[str, Array]:
+            acc = bits.view(np.int32).astype(np.int64).reshape(len(bits), channels, 1, -1)
+            of_127, of_1 = np.divmod(acc, DIGIT)
+            ends = of_127 * np.arange(digits)[:, None] // (digits - 1)
+            values = np.concatenate([of_1, np.diff(ends, axis=2)], axis=2) + middle
+            return {
+                ALONE: values.astype(self.input.dtype).reshape(len(bits), channels * digits, -1, 1),
+                ALONE_ZERO_POINT: np.array(middle, self.input.dtype),
+                WEIGHTS: weights,
+                WEIGHTS_ZERO_POINT: np.array(0, np.int8),
+            }
+
+        return inputs, feed
+
+
+def _weights(node: Node, source: Tensor, groups: int) -> Array:
+    """Return w, (M, channels / groups, kernel...), of a type that ONNX Runtime multiplies with the input's."""
+    accepted = [UINT8, INT8] if source.dtype == UINT8 else [INT8]
+    weights = node.constant(3, f"weight for a {source.dtype} input", accepted)
+    channels = source.shape[0]
+    if groups < 1 or channels % groups:
+        raise node.refusal(f"group is {groups}, the input has {channels} channels", "a divisor of the channels")
+    if weights.ndim != len(source.shape) + 1 or weights.shape[1] != channels // groups or weights.size == 0:
+        raise node.refusal(
+            f"the weights have shape {weights.shape}, the input has {channels} channels in {groups} groups",
+            f"shape (M, {channels // groups}, kernel...) with {len(source.shape) - 1} sizes of the kernel",
+        )
+    if len(weights) % groups:
+        raise node.refusal(f"{len(weights)} channels of the output in {groups} groups", "a multiple of the groups")
+    return weights
+
+
+def _weight_quantisation(node: Node, dtype: np.dtype[Any], channels: int) -> tuple[Array, int]:
+    """Return w_scale, of shape (), (1,) or (M,), and the zero point; ONNX Runtime wants one for all channels."""
+    scale = node.normal(node.constant(4, "scale of w", [np.dtype(np.float32)]), "scale of w")
+    zero_point = node.constant(5, "zero point of w", [dtype])
+    accepted = ((), (1,), (channels,))
+    if scale.shape not in accepted or zero_point.shape not in accepted:
+        raise node.refusal(
+            f"scale and zero point of w have shapes {scale.shape} and {zero_point.shape}",
+            f"shapes (), (1,) or ({channels},)",
+        )
+    if (zero_point != zero_point.reshape(-1)[0]).any():
+        raise node.refusal("the zero points of w differ", "one zero point for all channels, as ONNX Runtime wants it")
+    return scale, int(zero_point.reshape(-1)[0])
+
+
+def _bias(node: Node, channels: int) -> npt.NDArray[np.int32]:
+    if not node.has(BIAS):
+        return np.zeros(channels, np.int32)
+    bias = node.constant(BIAS, "bias", [np.dtype(np.int32)])
+    if bias.shape != (channels,):
+        raise node.refusal(f"the bias has shape {bias.shape}", f"shape ({channels},)")
+    return bias

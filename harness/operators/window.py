@@ -1,0 +1,171 @@
+"""The windows of a convolution or pooling: which values of an image each output reads (ONNX Conv, MaxPool)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.core.arrays import Array
+from harness.operators.node import Node
+from harness.operators.tensor import Tensor
+
+DEFAULTS: dict[str, Any] = {"auto_pad": b"NOTSET", "dilations": [], "kernel_shape": [], "pads": [], "strides": []}
+"""The attributes that `Window.read` reads."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """Windows over images (channels, height, width); one over a sequence (channels, length) has the height 1.
+
+    Window (y, x) reads rows y * stride[0] - before[0] + i * dilation[0] for i below kernel[0], and columns likewise.
+    `shape` is (height, width) of the image, `output` that of the windows.
+    """
+
+    shape: tuple[int, int]
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    before: tuple[int, int]
+    output: tuple[int, int]
+
+    @classmethod
+    def read(cls, node: Node, source: Tensor, kernel: tuple[int, ...], attributes: dict[str, Any]) -> Window:
+        """Read the attributes of a node with a kernel over the last axes of `source`; raise RequestError."""
+        axes = len(source.shape) - 1
+        if axes not in (1, 2):
+            raise node.refusal(
+                f"its input has shape (vectors, {', '.join(map(str, source.shape))})",
+                "images (vectors, channels, height, width) or sequences (vectors, channels, length)",
+            )
+        if len(kernel) != axes or min(kernel) < 1:
+            raise node.refusal(f"the kernel has shape {kernel}", f"{axes} sizes of 1 or more")
+        asked = tuple(attributes["kernel_shape"]) or kernel
+        if asked != kernel:
+            raise node.refusal(f"kernel_shape is {asked}, the weights have {kernel}", "the same shape for both")
+        strides, dilations = (
+            _sizes(node, name, attributes[name] or [1] * axes, axes) for name in ("strides", "dilations")
+        )
+        extents = [(size - 1) * dilation + 1 for size, dilation in zip(kernel, dilations, strict=True)]
+        begins, ends = _pads(node, source.shape[1:], extents, strides, attributes)
+        ceil = bool(attributes.get("ceil_mode", 0))
+        output = [
+            _windows(size + begin + end - extent, stride, size + begin, ceil=ceil)
+            for size, begin, end, extent, stride in zip(source.shape[1:], begins, ends, extents, strides, strict=True)
+        ]
+        if min(output) < 1:
+            raise node.refusal(f"a kernel of {tuple(extents)} does not fit into {source.shape[1:]}", "a smaller kernel")
+        one, none = (1,) * (2 - axes), (0,) * (2 - axes)
+        return cls(
+            shape=(*one, *source.shape[1:]),  # type: ignore[arg-type] # two axes in all
+            kernel=(*one, *kernel),  # type: ignore[arg-type]
+            stride=(*one, *strides),  # type: ignore[arg-type]
+            dilation=(*one, *dilations),  # type: ignore[arg-type]
+            before=(*none, *begins),  # type: ignore[arg-type]
+            output=(*one, *output),  # type: ignore[arg-type]
+        )
+
+    @property
+    def size(self) -> int:
+        """The number of values that a window reads of one channel."""
+        return self.kernel[0] * self.kernel[1]
+
+    @property
+    def positions(self) -> int:
+        """The number of windows."""
+        return self.output[0] * self.output[1]
+
+    def table(self) -> npt.NDArray[np.int32]:
+        """Return the sizes, int32 (6, 2): image, kernel, stride, dilation, padding before, output."""
+        rows = (self.shape, self.kernel, self.stride, self.dilation, self.before, self.output)
+        return np.array(rows, np.int32)
+
+    def facts(self) -> dict[str, list[int]]:
+        """Return the sizes as JSON."""
+        return {
+            "kernel": list(self.kernel),
+            "stride": list(self.stride),
+            "dilation": list(self.dilation),
+            "padding_before": list(self.before),
+        }
+
+    def views(self, images: Array, padding: Array | float) -> Array:
+        """Return a view (n, channels, *output, *kernel) of images (n, channels, height * width) with padding."""
+        count, channels = images.shape[:2]
+        reach = [
+            (windows - 1) * stride + (size - 1) * dilation + 1
+            for windows, stride, size, dilation in zip(
+                self.output, self.stride, self.kernel, self.dilation, strict=True
+            )
+        ]
+        padded = np.full((count, channels, *(max(*pair) for pair in zip(reach, self._ends(), strict=True))), padding)
+        padded = padded.astype(images.dtype, copy=False)
+        (top, left), (height, width) = self.before, self.shape
+        padded[:, :, top : top + height, left : left + width] = images.reshape(count, channels, height, width)
+        extents = tuple((size - 1) * step + 1 for size, step in zip(self.kernel, self.dilation, strict=True))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, extents, axis=(2, 3))
+        windows = windows[:, :, :: self.stride[0], :: self.stride[1], :: self.dilation[0], :: self.dilation[1]]
+        view: Array = windows[:, :, : self.output[0], : self.output[1]]
+        return view
+
+    def inside(self) -> npt.NDArray[np.bool_]:
+        """Return which values of each window are in the image, bool (*output, *kernel)."""
+        ones = np.ones((1, 1, self.shape[0] * self.shape[1]), np.bool_)
+        inside: npt.NDArray[np.bool_] = self.views(ones, padding=False)[0, 0]
+        return inside
+
+    def alignments(self) -> npt.NDArray[np.intp]:
+        """Return the place in the kernel of each value of the image, (alignments, height * width).
+
+        Every window reads values of all places.  In some alignment the places are those of the window, in order.
+        """
+        rows, columns = (
+            (np.arange(size) // step - np.arange(kernel)[:, None]) % kernel
+            for size, step, kernel in zip(self.shape, self.dilation, self.kernel, strict=True)
+        )
+        places = rows[:, None, :, None] * self.kernel[1] + columns[None, :, None, :]
+        return places.reshape(self.size, -1)
+
+    def _ends(self) -> tuple[int, int]:
+        return self.before[0] + self.shape[0], self.before[1] + self.shape[1]
+
+
+def _sizes(node: Node, name: str, values: list[int], axes: int) -> tuple[int, ...]:
+    if len(values) != axes or min(values) < 1:
+        raise node.refusal(f"{name} is {values}", f"{axes} integers of 1 or more")
+    return tuple(values)
+
+
+def _pads(
+    node: Node, shape: tuple[int, ...], extents: list[int], strides: tuple[int, ...], attributes: dict[str, Any]
+) -> tuple[list[int], list[int]]:
+    """Return the padding before and after each axis."""
+    axes, how = len(shape), attributes["auto_pad"].decode(errors="replace")
+    pads = list(attributes["pads"]) or [0] * (2 * axes)
+    if how == "NOTSET":
+        if len(pads) != 2 * axes or min(pads) < 0:
+            raise node.refusal(f"pads is {pads}", f"{2 * axes} integers of 0 or more: all begins, then all ends")
+        return pads[:axes], pads[axes:]
+    if how == "VALID":
+        return [0] * axes, [0] * axes
+    if how not in ("SAME_UPPER", "SAME_LOWER"):
+        raise node.refusal(f"auto_pad is {how!r}", "NOTSET, VALID, SAME_UPPER or SAME_LOWER")
+    missing = [
+        max((-(-size // stride) - 1) * stride + extent - size, 0)
+        for size, extent, stride in zip(shape, extents, strides, strict=True)
+    ]
+    less, more = [each // 2 for each in missing], [each - each // 2 for each in missing]
+    return (less, more) if how == "SAME_UPPER" else (more, less)
+
+
+def _windows(room: int, stride: int, begin_of_padding: int, *, ceil: bool) -> int:
+    """Return the number of windows along an axis; with `ceil` a last one may reach beyond the padding (ONNX).
+
+    It must begin in the image or in the padding before it.
+    """
+    if room < 0:
+        return 0
+    count = -(-room // stride) + 1 if ceil else room // stride + 1
+    return count - 1 if ceil and (count - 1) * stride >= begin_of_padding else count

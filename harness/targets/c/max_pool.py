@@ -1,0 +1,35 @@
+"""MaxPool in C: the largest code of each window, without branches that depend on data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from harness.operators.max_pool import MaxPool
+from harness.targets.c import code
+from harness.targets.c.code import CLowering
+from harness.targets.generated import LayerCode
+
+
+class MaxPoolLowering(CLowering[MaxPool]):
+    """One comparison per value of a window."""
+
+    operator = MaxPool
+    headers = ("max_pool.h",)
+
+    def plain(self, layer: MaxPool, sources: Sequence[str], prefix: str = "") -> LayerCode:
+        """Call kernels/c/max_pool.h."""
+        call = f"{prefix}max_pool_{layer.dtype}(&window, {layer.input.shape[0]}, in, out);"
+        return code.elementwise(layer, sources, (), f"{code.window(layer.window)}\n    {call}")
+
+    def unrolled(self, layer: MaxPool, sources: Sequence[str]) -> LayerCode:
+        """Write every comparison."""
+        numbers = np.arange(layer.input.size).reshape(1, layer.input.shape[0], -1)
+        windows = layer.window.views(numbers, -1)[0].reshape(layer.size, -1)
+        lines = []
+        for n, places in enumerate(windows.tolist()):
+            first, *others = [at for at in places if at >= 0]
+            lines.append(f"out[{n}] = in[{first}];")
+            lines += [f"out[{n}] = out[{n}] > in[{at}] ? out[{n}] : in[{at}];" for at in others]
+        return code.elementwise(layer, sources, (), "\n    ".join(lines))

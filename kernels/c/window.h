@@ -1,0 +1,35 @@
+/* The windows of a convolution or pooling over images (channels, height, width), as in ONNX:
+ *
+ *     window (y, x) reads rows y * stride_y - top + i * dilation_y for i < kernel_height, and columns likewise
+ *
+ * What lies outside the image is not read: window_span gives the windows whose value i is inside it.  No branch depends
+ * on a value of the image.
+ */
+#ifndef WINDOW_H
+#define WINDOW_H
+
+#include <stddef.h>
+
+struct window {
+    size_t height, width; /* of the image */
+    size_t kernel_height, kernel_width;
+    size_t stride_y, stride_x;
+    size_t dilation_y, dilation_x;
+    size_t top, left; /* padding before the image */
+    size_t rows, columns; /* of windows */
+};
+
+struct span {
+    size_t first, end;
+};
+
+/* The windows, of `count`, whose value at `offset` from their begin lies in `size` values behind `before` of padding. */
+static inline struct span window_span(size_t size, size_t before, size_t offset, size_t stride, size_t count)
+{
+    const size_t first = offset < before ? (before - offset + stride - 1) / stride : 0;
+    const size_t end = offset < before + size ? (before + size - offset + stride - 1) / stride : 0;
+    const size_t last = end < count ? end : count;
+    return (struct span){first < last ? first : last, last};
+}
+
+#endif
