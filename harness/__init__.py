@@ -1,9 +1,14 @@
 """Run an ONNX network on an embedded board and show that the board computes that network."""
 
+import os
 from typing import Any
 
 __version__ = "0.1.0"
 __all__ = ["HarnessError", "InfrastructureError", "Lab", "RequestError", "__version__"]
+
+# ONNX Runtime reads this variable when it is imported.  Without it, ONNX Runtime sends events about models and machine,
+# with a device ID that it keeps in ~/.cache/Microsoft, to its vendor.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from harness.core import debian_packages
 from harness.core.installation import ROOT
 from harness.targets.cuda import driver
 from tests.integration.cli.test_boards import has_gpu
-from tests.support.cli.command import User
+from tests.support.cli.command import HARNESS, User
 
 
 @pytest.fixture
@@ -59,3 +61,12 @@ def test_an_unknown_target_is_named(tmp_path: Path, cache: Path) -> None:
     ended = User(tmp_path, cache, tmp_path / "boards.yaml").harness("doctor")
     assert ended.code == 3
     assert "valid choices: c" in ended.out
+
+
+def test_onnx_runtime_sends_no_telemetry(tmp_path: Path, cache: Path) -> None:
+    """It would keep the ID of the device in the home folder when its first session is opened."""
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    environment |= {"HOME": str(tmp_path), "HARNESS_CACHE": str(cache)}
+    done = subprocess.run([*HARNESS, "doctor", "host"], env=environment, check=False, capture_output=True, text=True)
+    assert (done.returncode, "reference, uint8 x int8" in done.stdout) == (0, True), done.stderr
+    assert not (tmp_path / ".cache").exists()
