@@ -9,7 +9,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import shlex
 import subprocess
+import sys
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -42,6 +44,13 @@ def git(*arguments: str) -> bytes | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout if done.returncode == 0 else None
+
+
+def install_extra(extra: str) -> str:
+    """Return the advice for an extra of this package that is not installed: the command for this environment."""
+    if not IS_WHEEL:
+        return "run: make setup"
+    return f"run: {shlex.quote(sys.executable)} -m pip install 'harness[{extra}]'"
 
 
 def revision() -> str | None:

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from harness.boards import workspace
 from harness.boards.profile import Profile, Toolchain
-from harness.core import file_digest
+from harness.core import file_digest, installation
 from harness.core.debian_packages import install_command
 from harness.core.errors import ToolError
 from harness.targets import compiler_flags, strip
@@ -39,7 +39,7 @@ REPRODUCIBLE_FLAGS = ("-Wl,--build-id=none",)
 READABLE_FLAGS = ("-fno-stack-protector",)
 
 ZIG = "python-zig"  # of the extra `cross`, beside the harness's Python
-INSTALL_ZIG = "run: pip install 'harness[cross]', or in a checkout: make setup"
+INSTALL_ZIG = installation.install_extra("cross")
 
 LONGEST_S = 1800.0  # for one call of a compiler
 

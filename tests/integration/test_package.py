@@ -134,6 +134,15 @@ def test_a_new_model_needs_a_lab(installed: Path, tmp_path: Path) -> None:
     assert "create one: harness init LAB" in refused.stderr
 
 
+def test_a_missing_extra_comes_with_the_command_for_this_environment(installed: Path, tmp_path: Path) -> None:
+    """`pip` alone may be that of another environment, and install another package of this name there."""
+    code = "from harness.core.installation import install_extra; print(install_extra('cross'))"
+    environment = os.environ | {"PYTHONPATH": str(installed)}
+    command = [sys.executable, "-P", "-c", code]
+    told = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
+    assert told == f"run: {sys.executable} -m pip install 'harness[cross]'\n"
+
+
 def test_a_lab_is_not_overwritten(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "boards.yaml").write_text("mine: {}\n")
     refused = harness(installed, tmp_path, "init", ".")

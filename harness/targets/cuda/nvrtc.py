@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.boards import workspace
-from harness.core import file_digest
+from harness.core import file_digest, installation
 from harness.core.errors import ToolError
 
 try:
@@ -22,7 +22,7 @@ try:
 except ImportError:
     nvrtc = None
 
-INSTALL = "run: pip install 'harness[cuda]', or in a checkout: make setup"
+INSTALL = installation.install_extra("cuda")
 
 # One operation each, rounded to nearest; --fmad=false besides the intrinsics, which are never fused.
 EXACTNESS_FLAGS = ("--fmad=false", "--prec-div=true", "--prec-sqrt=true", "--ftz=false")
@@ -56,9 +56,7 @@ def identity() -> str:
     name = version()  # loads it
     loaded = re.findall(r"(?m) (/\S.*/libnvrtc[^/]*\.so[^/\n]*)$", Path("/proc/self/maps").read_text())
     if not loaded:
-        raise ToolError(
-            f"{name} is loaded from no file", "install the requirements again: rm -r .venv, then make setup"
-        )
+        raise ToolError(f"{name} is loaded from no file", "install the package nvidia-cuda-nvrtc-cu11 again")
     files = sorted(Path(loaded[0]).parent.glob("libnvrtc*.so*"))
     digests = [file_digest.of_file(path, workspace.cache_folder()) for path in files]
     return f"{name} [{hashlib.sha256(''.join(digests).encode()).hexdigest()[:12]}]"
@@ -122,5 +120,5 @@ def _without_comments(ptx: str) -> str:
 def _checked(answer: tuple[Any, ...]) -> tuple[Any, ...]:
     status, *values = answer
     if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-        raise ToolError(f"NVRTC failed: {status.name}", "install the requirements anew: rm -r .venv, then make setup")
+        raise ToolError(f"NVRTC failed: {status.name}", "install the package nvidia-cuda-nvrtc-cu11 again")
     return tuple(values)
