@@ -1,8 +1,8 @@
 """The build hook of the package: what a wheel contains besides the Python modules.
 
-Kernels, simulators, models and the default boards are at the top of the repository, and in `harness/share` of a wheel,
-together with the revision.  A source distribution keeps the layout of the repository and states the revision in the
-file `revision` at its top, because it has no git history.
+Kernels, simulators, models, the default boards and the documentation are at the top of the repository, and in
+`harness/share` of a wheel, together with the revision.  A source distribution keeps the layout of the repository and
+states the revision in the file `revision` at its top, because it has no git history.
 """  # noqa: INP001 - a build hook
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-FOLDERS = ("kernels", "simulators")
-FILES = ("boards.yaml", "nightly.yaml", "docs/mutation.md", "LICENSE")
+FOLDERS = ("kernels", "simulators", "docs", "ci")
+FILES = ("boards.yaml", "nightly.yaml", "README.md", "CONTRIBUTING.md", "LICENSE", "runs/README.md")
+FILES += ("benchmarks/README.md", "models/README.md", "models/acas/README.md")
+MODELS = ("*.onnx", "*.png")
 SHARE = "harness/share"
 REVISION = "revision"
 
@@ -35,7 +37,8 @@ class Hook(BuildHookInterface):  # type: ignore[type-arg] # its configuration is
             included[str(file)] = REVISION
             return
         paths = [path for folder in FOLDERS for path in sorted((root / folder).rglob("*")) if is_source(path)]
-        paths += [*sorted((root / "models").glob("*.onnx")), *(root / name for name in FILES)]
+        paths += [path for pattern in MODELS for path in sorted((root / "models").glob(pattern))]
+        paths += [root / name for name in FILES]
         included.update({str(path): f"{SHARE}/{path.relative_to(root)}" for path in paths})
         included[str(file)] = f"{SHARE}/{REVISION}"
 

@@ -27,7 +27,8 @@ README = """\
 - `runs/`: the evidence, one folder per run.
 
 Commands in this folder and below it use these files: `harness run --board host --model acas_coc`.
-`harness doctor` shows the lab folder in use and the missing tools of each board.
+`harness doctor` shows the lab folder in use and the missing tools of each board; `harness --help` shows the folder of
+the documentation.
 """
 
 

@@ -43,6 +43,7 @@ def _print_version(context: click.Context, _option: click.Parameter, wanted: boo
     package="harness.cli",
     modules={name: name for name in COMMANDS},
     context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=f"\b\nDocumentation: {installation.ROOT}/README.md",
 )
 @click.option(
     "--version",

@@ -1,7 +1,7 @@
 """The files that are installed with this program, and its version and revision.
 
-A checkout has kernels, simulators, models and the default boards at its top.  A wheel has them in `harness/share`,
-where tools/build_wheel.py puts them, together with the file `revision`.
+A checkout has kernels, simulators, models, the default boards and the documentation at its top.  A wheel has them in
+`harness/share`, where tools/build_wheel.py puts them, together with the file `revision`.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ import pytest
 
 from harness.core.installation import ROOT
 
-FILES = ("harness", "kernels", "simulators", "models", "docs", "tools", "boards.yaml", "nightly.yaml", "LICENSE")
-FILES += ("README.md", "pyproject.toml", ".gitignore")
+FILES = ("harness", "kernels", "simulators", "models", "docs", "ci", "tools", "boards.yaml", "nightly.yaml", "LICENSE")
+FILES += ("README.md", "CONTRIBUTING.md", "pyproject.toml", ".gitignore", "benchmarks/README.md", "runs/README.md")
 UNSEEN = shutil.ignore_patterns("__pycache__")
 
 
@@ -48,7 +48,8 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if path.is_dir():
             shutil.copytree(path, folder / name, ignore=UNSEEN)
         else:
-            shutil.copy(path, folder)
+            (folder / name).parent.mkdir(exist_ok=True)
+            shutil.copy(path, folder / name)
     git(folder, "init", "--quiet")
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "-m", "sources")
@@ -100,6 +101,18 @@ def test_a_wheel_has_all_files_of_the_program(wheel: Path) -> None:
     templates = (ROOT / "harness" / "report" / "templates").iterdir()
     assert {f"harness/report/templates/{path.name}" for path in templates if path.is_file()} <= found.keys()
     assert not [name for name in found if name.endswith(".pyc") or name.startswith("tests")]
+
+
+def test_a_wheel_has_the_pages_and_their_links_lead_to_files(installed: Path, tmp_path: Path) -> None:
+    said = re.search(r"Documentation: (.*)", harness(installed, tmp_path, "--help").stdout)
+    assert said
+    share = Path(said[1]).parent
+    assert share == installed / "harness" / "share"
+    pages = [path.relative_to(share) for path in share.rglob("*.md")]
+    assert {Path("README.md"), Path("docs/tutorial.md"), Path("docs/boards/kv260.md")} <= {*pages}
+    for page in pages:
+        for link in re.findall(r"\]\((?!https?:)([^)#\s]+)", (share / page).read_text()):
+            assert (share / page.parent / link).exists(), f"{page}: {link}"
 
 
 def test_the_first_commands_of_a_new_user(installed: Path, tmp_path: Path, short_revision: str) -> None:
