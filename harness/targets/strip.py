@@ -14,6 +14,7 @@ LINKED = {"ET_EXEC", "ET_DYN"}
 ALLOCATED = 2
 SECTION_HEADER_OFFSET = 0x28  # e_shoff of a 64-bit ELF header
 CONTENT_OFFSET, CONTENT_SIZE = 24, 32  # sh_offset and sh_size of a 64-bit section header
+SYMBOL_BYTES, SYMBOL_SECTION, SYMBOL_VALUE = 24, 6, 8  # size, st_shndx and st_value of a 64-bit symbol
 
 
 def debug_data(path: Path) -> None:
@@ -32,10 +33,13 @@ def _stripped(elf: ELFFile, content: bytes) -> bytes:
     order = "<" if elf.little_endian else ">"
     sections = list(enumerate(elf.iter_sections()))
     kept = [(i, s) for i, s in sections if not s["sh_flags"] & ALLOCATED and s["sh_type"] != "SHT_NULL"]
+    emptied = {index for index, section in kept if section.name.startswith(".debug")}
     result = bytearray(content[: min(section["sh_offset"] for _, section in kept)])
     table = bytearray(content[elf["e_shoff"] :][: elf["e_shentsize"] * elf["e_shnum"]])
     for index, section in kept:
-        data = b"" if section.name.startswith(".debug") else section.data()
+        data = b"" if index in emptied else section.data()
+        if section["sh_type"] == "SHT_SYMTAB":
+            data = _without_positions(data, emptied, order)
         if index == elf["e_shstrndx"]:
             data = re.sub(rb"\.debug\w+", lambda name: bytes(len(name[0])), data)
         result += bytes(-len(result) % max(section["sh_addralign"], 1))
@@ -46,3 +50,16 @@ def _stripped(elf: ELFFile, content: bytes) -> bytes:
     result += bytes(-len(result) % 8)
     struct.pack_into(f"{order}Q", result, SECTION_HEADER_OFFSET, len(result))
     return bytes(result + table)
+
+
+def _without_positions(symbols: bytes, emptied: set[int], order: str) -> bytes:
+    """Return a symbol table in which symbols of emptied sections have the value 0.
+
+    An Arm assembler marks data by symbols, also in debug sections, and their values depend on the lengths of the names
+    of folders there.
+    """
+    result = bytearray(symbols)
+    for start in range(0, len(symbols), SYMBOL_BYTES):
+        if struct.unpack_from(f"{order}H", symbols, start + SYMBOL_SECTION)[0] in emptied:
+            struct.pack_into(f"{order}Q", result, start + SYMBOL_VALUE, 0)
+    return bytes(result)

@@ -13,7 +13,7 @@ import pytest
 from harness.boards.profile import Laboratory, Profile, Toolchain
 from harness.core.debian_packages import install_command
 from harness.core.errors import RequestError, ToolError
-from harness.targets import compiler_flags, toolchain
+from harness.targets import compiler_flags, strip, toolchain
 from harness.targets.toolchain import EXACTNESS_FLAGS
 from tests.support.programs.board_program import with_flags
 
@@ -446,3 +446,18 @@ def test_a_path_to_a_compiler_serves_as_well(host: Profile) -> None:
     gcc = shutil.which("gcc")
     assert gcc is not None
     assert toolchain.find(host.model_copy(update={"toolchain": Toolchain(compiler=gcc)})).command == (gcc,)
+
+
+def test_a_program_does_not_depend_on_the_names_in_its_debug_data(tmp_path: Path) -> None:
+    """Not by the values of symbols there, with which an assembler of Arm code marks data."""
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
+    programs = []
+    for folder in ("/home/a", "/home/a_longer_name"):
+        text = f'.file "folder.s"\n.section .debug_str,"MS",%progbits,1\n.asciz "{folder}"\nmark:\n.asciz "b"\n'
+        (tmp_path / "folder.s").write_text(text)
+        build = ["gcc", "-g", "-Wl,--build-id=none", "main.c", "folder.s", "-o", "program"]
+        subprocess.run(build, cwd=tmp_path, check=True)
+        strip.debug_data(tmp_path / "program")
+        programs.append((tmp_path / "program").read_bytes())
+    assert b"mark" in programs[0]
+    assert programs[0] == programs[1]
