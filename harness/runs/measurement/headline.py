@@ -21,7 +21,7 @@ def headline(content: Content) -> str:
     if not alone:
         return f"{numbers(document)} in {executions}: every part waits for a device"
     vectors = measured.segment
-    which = f"whichever of {vectors:,} vectors" if vectors > 1 else "all of one vector, which shows nothing of data"
+    which = f"for all {vectors:,} vectors" if vectors > 1 else "all of one vector, which shows nothing of data"
     return f"{numbers(document)} in each of {executions}, {which}{_disturbed(alone)}"
 
 

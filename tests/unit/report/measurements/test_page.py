@@ -193,7 +193,7 @@ def test_odd_series_have_a_page_too(times: list[int]) -> None:
 
 def test_equal_counts_say_what_they_show(counted: dict[str, Any]) -> None:
     text = prose(counted)
-    assert "Every part took the same number in each of 2,000 executions, whichever of 1,000 vectors:" in text
+    assert "Every part took the same number in each of 2,000 executions, for all 1,000 vectors:" in text
     assert "two readings always cost 51 instructions, which are subtracted from every count. A count says" in text
     [rows] = [rows for rows in tables(html(counted)) if rows[0][1:2] == ["Layer"]]
     assert rows[2][4:7] == ["2,010", "2,010", "1"]

@@ -36,7 +36,7 @@ VARYING = part("sparse", max=95, distinct=3)
 def test_equal_counts_are_added_up() -> None:
     assert judge(document(part(), part("last"))) == (
         "measured",
-        "180 instructions in each of 2,000 executions, whichever of 1,000 vectors",
+        "180 instructions in each of 2,000 executions, for all 1,000 vectors",
     )
 
 
