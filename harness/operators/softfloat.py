@@ -2,7 +2,7 @@
 
 A magnitude is `significand * 2**exponent`, both int64 arrays; a significand is rounded to 24 bits, half to
 even, exactly where IEEE 754 rounds.  Signs are kept apart.  The results of `multiply` are not subnormal: its
-smallest factors are a normal multiplier and the integer 1.  Those of `add` and `product` can be.
+smallest factors are a normal multiplier and the integer 1.  Those of `add`, `product`, `quotient` and `fused` can be.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ EXPONENT_BIAS = 150  # of a significand that is read as an integer: 127 + 23
 INFINITY_BITS = 0x7F800000
 LEAST_EXPONENT = 1 - EXPONENT_BIAS  # 2**-149 is the smallest number
 GUARD_BITS = 26  # after the larger term of a sum: two more than its significand has
+PRODUCT_BITS = 48  # of two significands
+FUSED_GUARD_BITS = 4  # after the larger term of a fused sum: `bit_length` takes 53 bits
 
 
 class Magnitude(NamedTuple):
@@ -73,12 +75,63 @@ def product(a: Integers, b: Integers) -> npt.NDArray[np.uint32]:
 
 def divide(a: Magnitude, b: Magnitude) -> Magnitude:
     """Return float32(a / b) for b > 0, with an unbounded exponent."""
+    return _round(*_quotient(a, b))
+
+
+def quotient(a: Integers, b: Integers) -> npt.NDArray[np.uint32]:
+    """Return the bits of float32(a / b), for the bits of binary32 numbers, b finite and not 0 (broadcast)."""
+    exact, exponent = _quotient(decode(a), decode(b))
+    rounded = _round(exact, exponent, np.clip(LEAST_EXPONENT - exponent, 0, 62))
+    negative = (a ^ b) & SIGN_BIT
+    bits: npt.NDArray[np.uint32] = np.where(
+        a & ~SIGN_BIT == INFINITY_BITS, INFINITY_BITS | negative, encode(rounded, negative != 0)
+    )
+    return bits.astype(np.uint32)
+
+
+def _quotient(a: Magnitude, b: Magnitude) -> Magnitude:
+    """Return a / b with 26 bits or more, the last of which is set if the quotient has further bits."""
     normalised = SIGNIFICAND_BITS - bit_length(a.significand)
     dividend = a.significand << normalised + 26
     quotient, remainder = np.divmod(dividend, b.significand)
-    # The quotient has 26 bits or more, so that its last one is below the rounding bit and can say "and some more".
-    inexact = (remainder != 0).astype(np.int64)
-    return _round(quotient | inexact, a.exponent - normalised - 26 - b.exponent)
+    # The last bit is below the rounding bit, so that it can say "and some more".
+    return Magnitude(quotient | (remainder != 0).astype(np.int64), a.exponent - normalised - 26 - b.exponent)
+
+
+def fused(a: Integers, b: Integers, c: Integers) -> npt.NDArray[np.uint32]:
+    """Return the bits of float32(a * b + c), rounded once, for the bits of finite binary32 numbers (broadcast).
+
+    A sum of zero is +0, but for -0 + -0; too large a sum is infinite.
+    """
+    x, y, z = decode(a), decode(b), decode(c)
+    product = _normalised(x.significand * y.significand, x.exponent + y.exponent)
+    addend = _normalised(z.significand, z.exponent + np.zeros_like(product.exponent))
+    product_is_larger = (addend.significand == 0) | (
+        (product.significand != 0)
+        & ((product.exponent > addend.exponent)
+           | (product.exponent == addend.exponent) & (product.significand >= addend.significand))
+    )  # fmt: skip
+    sign_of_product, sign_of_addend = (a ^ b) & SIGN_BIT, c & SIGN_BIT
+    high = Magnitude(*(np.where(product_is_larger, p, q) for p, q in zip(product, addend, strict=True)))
+    low = Magnitude(*(np.where(product_is_larger, q, p) for p, q in zip(product, addend, strict=True)))
+    whole = low.significand << FUSED_GUARD_BITS
+    shift = np.clip(high.exponent - low.exponent, 0, 62)
+    aligned = whole >> shift
+    # If bits are shifted out, the sum has 50 bits or more, so that its last bit can be the sticky bit.
+    rest = (aligned << shift != whole).astype(np.int64)
+    opposite = sign_of_product != sign_of_addend
+    sums = (high.significand << FUSED_GUARD_BITS) + np.where(opposite, -aligned - rest, aligned) | rest
+    sign = np.where(product_is_larger, sign_of_product, sign_of_addend)
+    negative = np.where(sums == 0, sign_of_product & sign_of_addend, sign) != 0
+    # Both terms may cancel down to one bit.
+    exact, exponent = _normalised(sums, high.exponent - FUSED_GUARD_BITS)
+    return encode(_round(exact, exponent, np.clip(LEAST_EXPONENT - exponent, 0, 62)), negative)
+
+
+def _normalised(significand: Integers, exponent: Integers) -> Magnitude:
+    """Return the magnitude with a significand of PRODUCT_BITS or more, or of 0."""
+    shift = np.maximum(PRODUCT_BITS - bit_length(significand), 0)
+    return Magnitude(significand << shift, exponent - shift)
 
 
 def add(a: Integers, b: Integers) -> npt.NDArray[np.uint32]:

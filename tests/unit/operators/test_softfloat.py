@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -171,3 +172,55 @@ def test_half_way_is_exactly_the_odd_halves() -> None:
 def test_bit_length_is_pythons() -> None:
     values = np.concatenate([INTEGERS, INTEGERS << 22, (INTEGERS[1:] << 22) - 1])
     assert softfloat.bit_length(values).tolist() == [int(value).bit_length() for value in values]
+
+
+def any_floats(count: int) -> Array:
+    """Numbers of all magnitudes with both signs, a tenth of them zeros, some subnormal."""
+    x = RNG.integers(0, 2**32, count, np.uint32).view(np.float32)
+    return np.where(np.isfinite(x) & (RNG.random(count) < 0.9), x, np.float32(0)) * RNG.choice(
+        np.float32([-1, 1]), count
+    )
+
+
+def test_quotients_are_those_of_the_processor() -> None:
+    a, b = any_floats(100_000), any_floats(100_000)
+    a[:100], b = np.float32(np.inf), np.where(b == 0, np.float32(3), b)
+    with np.errstate(over="ignore", under="ignore"):
+        assert np.array_equal(softfloat.quotient(bits(a), bits(b)), (a / b).view(np.uint32))
+
+
+def exactly(a: Array, b: Array, c: Array) -> Array:
+    """a * b + c, rounded once, by rational numbers."""
+    sums = [Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z)) for x, y, z in zip(a, b, c, strict=True)]
+    rounded = []
+    for exact, zero in zip(sums, a * b + c, strict=True):
+        numerator, shift = abs(exact.numerator), exact.denominator.bit_length() - 1  # denominators are powers of two
+        drop = max(numerator.bit_length() - 24, shift - 149, 0)
+        kept, rest = divmod(numerator, 1 << drop)
+        kept += 2 * rest > 1 << drop or (2 * rest == 1 << drop and kept & 1)
+        magnitude = (
+            np.float32(float(Fraction(kept << drop, 1 << shift))) if kept.bit_length() + drop - shift <= 128 else np.inf
+        )
+        rounded.append(np.copysign(magnitude, float(zero) if exact == 0 else (-1 if exact < 0 else 1)))
+    return np.array(rounded, np.float32)
+
+
+@pytest.mark.parametrize("kind", ["any", "alike", "cancelling", "near the middle", "subnormal"])
+def test_fused_multiply_adds_are_rounded_once(kind: str) -> None:
+    a, b, c = (any_floats(3000) for _ in range(3))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        if kind == "alike":
+            a, b, c = (normal_floats(3000, -3, 3) for _ in range(3))
+        elif kind == "cancelling":
+            a, b = normal_floats(3000, -40, 40), -normal_floats(3000, -40, 40)
+            c = -(a * b) * np.resize(np.float32([1, 1, 1 + 2**-23]), 3000)
+        elif kind == "near the middle":
+            scale = np.ldexp(np.float32(1), RNG.integers(-30, 30, 3000)).astype(np.float32)
+            a, b = np.full(3000, 1 + 2.0**-12, np.float32), np.float32(1 + 2.0**-12) * scale
+            c = scale * np.ldexp(normal_floats(3000, 0, 1), RNG.integers(-100, -20, 3000)).astype(np.float32) * a
+        elif kind == "subnormal":
+            a, b = normal_floats(3000, -80, -60), normal_floats(3000, -80, -60)
+            c = RNG.integers(0, 2**24, 3000).astype(np.uint32).view(np.float32) * np.float32(-1)
+        expected = exactly(a, b, c)
+    found = softfloat.fused(bits(a), bits(b), bits(c)).view(np.float32)
+    assert np.array_equal(found.view(np.uint32), expected.view(np.uint32))
