@@ -11,11 +11,14 @@
 #include "clip.h"
 #include "dequantize_linear.h"
 #include "leaky_relu.h"
+#include "lookup.h"
 #include "max_pool.h"
 #include "mul.h"
 #include "network.h"
 #include "qgemm.h"
+#include "qlinear_add.h"
 #include "qlinear_conv.h"
+#include "qlinear_mul.h"
 #include "quantize_linear.h"
 #include "relu.h"
 #include "sub.h"
@@ -57,6 +60,20 @@
     GENERIC void generic_max_pool_##TYPE(const struct window *w, size_t channels, const TYPE##_t *x, TYPE##_t *y) \
     {                                                                                                  \
         max_pool_##TYPE(w, channels, x, y);                                                            \
+    }                                                                                                  \
+    GENERIC void generic_lookup_##TYPE(size_t width, const TYPE##_t *x, const TYPE##_t *table, TYPE##_t *y) \
+    {                                                                                                  \
+        lookup_##TYPE(width, x, table, y);                                                             \
+    }                                                                                                  \
+    GENERIC void generic_qlinear_add_##TYPE(size_t width, const TYPE##_t *a, const TYPE##_t *b, float ra, float rb, \
+                                            float c, TYPE##_t *y)                                      \
+    {                                                                                                  \
+        qlinear_add_##TYPE(width, a, b, ra, rb, c, y);                                                 \
+    }                                                                                                  \
+    GENERIC void generic_qlinear_mul_##TYPE(size_t width, const TYPE##_t *a, const TYPE##_t *b, float m, int32_t za, \
+                                            int32_t zb, int32_t zy, TYPE##_t *y)                       \
+    {                                                                                                  \
+        qlinear_mul_##TYPE(width, a, b, m, za, zb, zy, y);                                             \
     }
 
 DEFINE_GENERIC_CODES(uint8)

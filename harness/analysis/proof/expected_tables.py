@@ -47,7 +47,9 @@ class Node:
     `addend`, of a Mul `factor`, of a Sub `minuend` or `subtrahend`, (N,) each; of LeakyRelu `alpha`; of Clip `low` and
     `high`; of ArgMax and ArgMin `last`; of a QGemm `weights` (K, N) as stored, `bias`, `weights_zero_point`,
     `multiplier` and `b_scale`, (N,) each, and `alpha`, `a_scale`, `input_zero_point`, for a code as output `y_scale`
-    and `output_zero_point`.  Zero points are int32.
+    and `output_zero_point`; of QLinearAdd `first_ratio`, `second_ratio` and `fixed`, of QLinearMul `multiplier` and
+    three zero points, both with `addend` or `factor` if they read one source; of QLinearLeakyRelu and QLinearSigmoid
+    the `table` of all codes.  Zero points are int32.
     """
 
     operator: str
@@ -150,6 +152,14 @@ def _node(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[s
             {"alpha": _row(np.array(attributes.get("alpha", 0.01), np.float32))},
         ),
         "Clip": lambda: (width, np.dtype(np.float32), _bounds(_constants(proto, values), attributes)),
+        "QLinearAdd": lambda: (width, dtype, _qlinear_add(_constants(proto, values), width)),
+        "QLinearMul": lambda: (width, dtype, _qlinear_mul(_constants(proto, values), width)),
+        "QLinearLeakyRelu": lambda: (
+            width,
+            dtype,
+            _table(_constants(proto, values), dtype, _leaky(attributes.get("alpha", 0.01))),
+        ),
+        "QLinearSigmoid": lambda: (width, dtype, _table(_constants(proto, values), dtype, _logistic)),
         "Reshape": lambda: (width, dtype, {}),
         "Flatten": lambda: (width, dtype, {}),
         "Concat": lambda: (inferred, dtype, {}),
@@ -247,6 +257,71 @@ def _qlinear_conv(inputs: Sequence[Array | None]) -> dict[str, Array]:
     }
 
 
+def _qlinear_add(inputs: Sequence[Array | None], width: int) -> dict[str, Array]:
+    """Read com.microsoft QLinearAdd: a, its scale and zero point, b, its scale and zero point, those of y."""
+    a, sa, za, b, sb, zb, sy, zy, *_ = inputs
+    if a is not None and a.size == 1:  # ONNX Runtime exchanges the terms
+        a, sa, za, b, sb, zb = b, sb, zb, a, sa, za
+    first, second = _row(sa) / _row(sy), _row(sb) / _row(sy)
+    zero_points = [_row(each).astype(np.float32) for each in (za, zb, zy)]
+    both = _fused(first, zero_points[0], second * zero_points[1])
+    constants: dict[str, Array] = {"first_ratio": first, "second_ratio": second, "fixed": zero_points[2] - both}
+    operand = b if a is None else a
+    return constants if operand is None else constants | {"addend": _row(operand, width)}
+
+
+def _qlinear_mul(inputs: Sequence[Array | None], width: int) -> dict[str, Array]:
+    """Read com.microsoft QLinearMul; its inputs are those of QLinearAdd, a constant is the second factor."""
+    a, sa, za, b, sb, zb, sy, zy, *_ = inputs
+    operand = b if a is None else a
+    zero_points = (za, zb, zy) if a is None else (zb, za, zy)
+    constants: dict[str, Array] = {"multiplier": _row(sa) * _row(sb) / _row(sy)}
+    constants |= {f"{name}_zero_point": _integers(each) for name, each in zip("aby", zero_points, strict=True)}
+    return constants if operand is None else constants | {"factor": _row(operand, width)}
+
+
+def _table(
+    inputs: Sequence[Array | None], dtype: np.dtype[Any], function: Callable[[Array], Array]
+) -> dict[str, Array]:
+    """Read x, its scale and zero point, and those of y; return the outputs for all codes, from the lowest on."""
+    _, sx, zx, sy, zy, *_ = inputs
+    codes, limits = np.arange(CODES + 1) + np.iinfo(dtype).min, np.iinfo(dtype)
+    with np.errstate(over="ignore"):
+        v = function((codes - _integers(zx)).astype(np.float32) * _row(sx)) / _row(sy)
+    return {"table": np.clip(np.rint(v.astype(np.float64)) + _integers(zy), limits.min, limits.max).astype(dtype)}
+
+
+def _leaky(alpha: float) -> Callable[[Array], Array]:
+    return lambda d: np.where(d < 0, np.float32(alpha) * d, d)
+
+
+def _logistic(d: Array) -> Array:
+    """Return MLAS's polynomial for the logistic function (onnxruntime/core/mlas/lib/logistic.cpp) with FMA."""
+    alpha = (4.37031012579801e-11, 1.15627324459942e-07, 6.08574864600143e-05, 8.51377133304701e-03,
+             2.48287947061529e-01)  # fmt: skip
+    beta = (6.10247389755681e-13, 5.76102136993427e-09, 6.29106785017040e-06, 1.70198817374094e-03,
+            1.16817656904453e-01, 9.93151921023180e-01)  # fmt: skip
+    d = np.clip(d, np.float32(-18), np.float32(18))
+    square = d * d
+    p, q = (np.full_like(d, np.float32(coefficients[0])) for coefficients in (alpha, beta))
+    for coefficient in alpha[1:]:
+        p = _fused(p, square, np.full_like(d, coefficient))
+    for coefficient in beta[1:]:
+        q = _fused(q, square, np.full_like(d, coefficient))
+    return np.clip(p * d / q + np.float32(0.5), np.float32(0), np.float32(1))
+
+
+def _fused(a: Array, b: Array, c: Array) -> Array:
+    """Return float32(a * b + c), rounded once: the sum is rounded to odd in float64, where the product is exact."""
+    product = a.astype(np.float64) * b
+    total = product + c
+    part = total - product
+    lost = (product - (total - part)) + (c - part)
+    bits = total.view(np.int64) - ((lost != 0) & ((lost < 0) != (total < 0)))
+    rounded: Array = (bits | (lost != 0)).view(np.float64).astype(np.float32)
+    return rounded
+
+
 def _row(value: Array | None, width: int = 1) -> Array:
     """Return a constant as `width` values; ONNX broadcasts a single value."""
     return np.broadcast_to(np.asarray(value).reshape(-1), width).copy()
@@ -273,7 +348,13 @@ def in_instructions(node: Node, target: str) -> tuple[str, ...]:
         "ArgMax": (),
         "ArgMin": (),
     }
-    return tuple(name for name in kept.get(node.operator, tuple(node.constants)) if name in node.constants)
+    names = kept.get(node.operator, tuple(node.constants))
+    return tuple(name for name in names if name in node.constants and not _is_lookup(name))
+
+
+def _is_lookup(name: str) -> bool:
+    """Return whether a constant is a table for codes, which code without loops reads too."""
+    return name.startswith("table")
 
 
 # The rules, one a target.
@@ -304,9 +385,9 @@ def _in_panels(node: Node) -> dict[str, Array]:
 
 
 def _in_statements(node: Node) -> dict[str, Array]:
-    """Return values of c:unrolled that init reads back from the statements of a QGemm (kernels/c/unrolled.h)."""
+    """Return the tables of c:unrolled: of functions of one code, and what init reads back of a QGemm (unrolled.h)."""
     if node.operator != "QGemm":
-        return {}
+        return {name: values for name, values in node.constants.items() if _is_lookup(name)}
     return {"start": _offset(node).view(np.int32), "terms": node.centred.T.astype(np.int32)}
 
 

@@ -566,7 +566,7 @@ REFUSALS: dict[str, tuple[Change, str, str]] = {
     "old opset": (lambda model: setattr(model.opset_import[0], "version", 9), "opset 9", "10 to 26"),
     "sparse": (lambda model: model.graph.sparse_initializer.add(), "sparse initializers", "dense"),
     "local functions": (lambda model: model.functions.add(), "local functions", "inline"),
-    "no nodes": (lambda model: model.graph.ClearField("node"), "no nodes", "com.microsoft.QGemm, QuantizeLinear"),
+    "no nodes": (lambda model: model.graph.ClearField("node"), "no nodes", "com.microsoft.QGemm.*QuantizeLinear"),
     "invalid for ONNX": (lambda model: model.graph.ClearField("name"), "not valid ONNX", "onnx.checker"),
     "box of wrong length": (
         lambda model: helper.set_model_props(model, {"input_box_low": "[0]", "input_box_high": "[1]"}),

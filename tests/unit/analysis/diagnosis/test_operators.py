@@ -21,6 +21,7 @@ from harness.operators.relu import Relu
 from harness.operators.sub import Sub
 from harness.operators.tensor import FLOAT32, INT8, INT64, UINT8, Tensor
 from harness.operators.terms import BinaryLayer
+from tests.support.codes import every_operator
 from tests.support.diagnosis.layers import causes, found
 
 
@@ -200,3 +201,48 @@ def test_signs_that_are_misread_by_a_search_are_named() -> None:
     x = np.random.default_rng(3).integers(-128, 128, (400, 5)).astype(np.int8)
     actual = x.view(np.uint8).argmax(axis=1, keepdims=True)
     assert causes(found(layer, x, actual)) == ["the codes are read as uint8"]
+
+
+def of_codes(name: str) -> tuple[Layer, tuple[Array, ...]]:
+    """A layer of a network of operators on codes, whose scales are powers of two, and random codes for it."""
+    layer = next(layer for layer in every_operator("uint8", 4, (0.5, 0.25, 2)).layers if layer.name == name)
+    inputs = np.random.default_rng(8).integers(0, 256, (len(layer.inputs), 3000, 4)).astype(np.uint8)
+    return layer, tuple(inputs)
+
+
+def nearest(v: Array) -> Array:
+    return np.clip(np.rint(v), 0, 255).astype(np.uint8)
+
+
+def test_wrong_sums_of_codes_are_named() -> None:
+    layer, (a, b) = of_codes("sum")
+    assert causes(found(layer, (a, b), nearest(terms_of_codes(a, b) - 100))) == ["the zero point of y is left out"]
+    moved = nearest(terms_of_codes(a + 100.0, b))
+    assert causes(found(layer, (a, b), moved)) == ["the zero point of a is left out"]
+    assert causes(found(layer, (a, b), nearest(terms_of_codes(b, a)))) == ["the inputs are exchanged"]
+    up = nearest(np.ceil(terms_of_codes(a, b)))
+    assert causes(found(layer, (a, b), up)) == ["rounding is up (ceil)"]
+
+
+def terms_of_codes(a: Array, b: Array) -> Array:
+    """Return the exact sums, in codes."""
+    return (a - 100.0) / 4 + (b - 141.0) / 8 + 100
+
+
+def test_wrong_products_of_codes_are_named() -> None:
+    layer, (a, b) = of_codes("product")
+    assert causes(found(layer, (a, b), nearest(a * (b - 141.0) / 16 + 100))) == ["the zero point of a is left out"]
+    unmoved = nearest((a - 100.0) * (b - 141.0) / 16)
+    assert causes(found(layer, (a, b), unmoved)) == ["the zero point of y is left out"]
+    late = np.clip(np.rint((a - 100.0) * (b - 141.0) / 16) + 101, 0, 255).astype(np.uint8)
+    assert causes(found(layer, (a, b), late)) == []
+
+
+def test_wrong_functions_of_one_code_are_named() -> None:
+    layer, (x,) = of_codes("leaky")
+    real = (x.astype(np.float32) - 100) / 2
+    kept = nearest(real / np.float32(0.25) + 141)
+    assert "negative numbers are kept" in causes(found(layer, x, kept))
+    assert causes(found(layer, x, nearest(np.where(real < 0, 0, real) / 0.25 + 141))) == ["negative numbers become 0"]
+    layer, (x,) = of_codes("sigmoid")
+    assert causes(found(layer, x, nearest(np.tanh(real) / 0.25 + 141)))[0] == "the function is tanh"

@@ -14,6 +14,7 @@ from harness.model.text.facts import parameter_count, short_widths, widths
 from harness.operators.base import Accumulator
 from harness.operators.qgemm import QGemm
 from tests.support.builders import make_model, random_network
+from tests.support.codes import every_operator
 
 
 def parsed(*asked: object, **options: object) -> Network:
@@ -129,3 +130,17 @@ def test_facts_of_float_operators(node: onnx.NodeProto, facts: dict[str, object]
     assert {key: layer[key] for key in facts} == facts
     assert " ".join(net.layers[0].summary()) == summary
     assert parameter_count(net) == (1 if "c" in node.input and node.op_type != "Clip" else 0)
+
+
+def test_facts_of_operators_on_codes() -> None:
+    net = every_operator("uint8", 3, (0.5, 0.25, 1.0))
+    summaries = {layer.name: " ".join(layer.summary()) for layer in net.layers}
+    assert summaries["leaky"] == "0.5 0x3f000000 to 0.25 0x3e800000 100 to 141 alpha 0.3 0x3e99999a"
+    assert summaries["sum"] == "0.5 0x3f000000 and 0.25 0x3e800000 100 and 141 to 100"
+    assert summaries["row_sum"] == "0.25 0x3e800000 and 0.5 0x3f000000 141 and 100 to 100"
+    assert summaries["exchanged_sum"] == "0.5 0x3f000000 and 0.25 0x3e800000 100 and 141 to 100"
+    assert summaries["product"] == "0.125 0x3e000000 100 and 141 to 100"
+    facts = {layer["name"]: layer for layer in document(net)["layers"]}
+    assert facts["row_sum"]["addend"] == [0, 3, 6]
+    assert facts["product"]["multiplier"]["bits"] == ["0x3e000000"]
+    assert len(facts["sigmoid"]["table"]) == 256

@@ -22,6 +22,7 @@ from harness.plan.nnef.folder import write_tensor
 from harness.plan.nnef.fragments import known
 from harness.reference import SpecificationReference
 from tests.support.builders import make_model
+from tests.support.codes import every_operator
 from tests.support.nnef import plans
 from tests.support.programs.board_program import parse, uniform_vectors
 
@@ -138,3 +139,23 @@ def test_the_text_of_float_operators_is_read_back() -> None:
     found = Description(parser.parse_graph(swapped, "graph.nnef"), (), parameters)
     with pytest.raises(RequestError, match="joined reads columns 0 to 3 of leaky and columns 0 to 3 of flat"):
         composition.require_network(found, graph, parameters, "graph.nnef")
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_the_interpreter_computes_operators_on_codes_bit_for_bit(dtype: str, tmp_path: Path) -> None:
+    """With powers of two as scales, no sum of products is rounded."""
+    net = every_operator(dtype, 7, (0.125, 0.0625, 0.25))
+    assert_interpreted(net, uniform_vectors(net, COUNT, 1), tmp_path)
+
+
+def test_the_interpreter_does_not_fuse_the_multiply_adds_of_a_sum(tmp_path: Path) -> None:
+    """It gives the next code where the sum is nearly half way between two codes."""
+    net = every_operator("uint8", 7)
+    vectors = uniform_vectors(net, COUNT, 1)
+    expected = SpecificationReference(net).activations(vectors)
+    differing = {}
+    for layer, found, right in zip(net.layers, interpreted(net, vectors, tmp_path), expected, strict=True):
+        differing[layer.name] = int((found != right).sum())
+        assert np.abs(found - right.astype(np.float32)).max() <= 1
+    assert [name for name, count in differing.items() if count] == ["row_sum"]
+    assert differing["row_sum"] < COUNT * 7 / 100

@@ -1,0 +1,165 @@
+"""Base class of operators with a function of two codes: QLinearAdd and QLinearMul.
+
+A node reads two activations of one shape, or one and a constant; each has a quantisation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.core.arrays import Array
+from harness.operators.base import Constants, fields, limits
+from harness.operators.codes import Affine, CodeFunction, all_codes, every_code, rounded_classes
+from harness.operators.counters import VALUES
+from harness.operators.fault_models import Single
+from harness.operators.node import Node
+from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, ProofStep, StageKind, every_byte, mixed
+from harness.operators.tensor import INT8, UINT8
+
+BYTES_AT_ONCE = 1 << 25
+"""Pairs of codes for a proof that are in memory together."""
+LIMIT = float(1 << 31)
+"""ONNX Runtime converts to int32 before it saturates: from here on its result is the lowest code."""
+
+
+def two_activations() -> str:
+    """Return the first parameters of a fragment that reads two activations."""
+    return """\
+a: tensor<scalar>,                      # codes (vectors, N)
+    b: tensor<scalar>,                      # codes (vectors, N)"""
+
+
+def one_activation(activation: str, constant: str) -> tuple[str, str]:
+    """Return the first parameters of a fragment that reads one, and its first statement."""
+    return (
+        f"""\
+{activation}: tensor<scalar>,                      # codes (vectors, N)
+    constant: tensor<integer>,              # codes (1, N): {constant}""",
+        f"\n    {constant} = cast<scalar>(constant);",
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class CodePairs(CodeFunction):
+    """A layer with a function of two codes, `a` and `b`; the zero point `y` is added before the rounding.
+
+    The constant `operand`, codes (N,), takes the place of b, or of a if `constant_first`.
+    """
+
+    roles = ("A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point", "y_scale", "y_zero_point")
+    parameters = (0, 3)
+    operand_role: ClassVar[str]
+    """The name of the constant."""
+
+    a: Affine
+    b: Affine
+    y: Affine
+    operand: Array | None
+    constant_first: bool
+
+    @staticmethod
+    def read_fields(node: Node) -> dict[str, Any]:
+        """Return the fields of the layer that a node describes."""
+        node.require_inputs(8, 8)
+        node.attributes({})
+        positions = [position for position in (0, 3) if node.inputs[position] not in node.constants]
+        if not positions:
+            raise node.refusal("computes with two constants", "the results of two nodes, or of one and a constant")
+        sources = [node.activation(position, [UINT8, INT8]) for position in positions]
+        shape, dtype = sources[0].shape, sources[0].dtype
+        for source in sources[1:]:
+            if (source.shape, source.dtype) != (shape, dtype):
+                both = " and ".join(f"{source.dtype} {source.shape}" for source in sources)
+                raise node.refusal(f"its inputs are {both}", "the same type and shape twice")
+        operand = None
+        if len(sources) == 1:
+            operand = node.constant(3 - positions[0], "constant operand", [dtype])
+            if operand.shape not in ((), (1,), shape, (1, *shape)):
+                accepted = f"shape (), (1,), {shape} or {(1, *shape)}"
+                raise node.refusal(f"the constant operand has shape {operand.shape}", accepted)
+        quantisations = {
+            name: Affine.read(node, position, name, dtype) for name, position in (("a", 1), ("b", 4), ("y", 6))
+        }
+        read = fields(node, sources, shape, dtype) | quantisations
+        first = positions == [3]
+        if operand is not None and operand.size == 1 and first:  # ONNX Runtime exchanges the operands
+            read |= {"a": read["b"], "b": read["a"]}
+            first = False
+        row = None if operand is None else np.broadcast_to(operand.reshape(-1), sources[0].size).copy()
+        return read | {"operand": row, "constant_first": first}
+
+    def require_int32(self, node: Node) -> None:
+        """Refuse results that ONNX Runtime cannot convert to int32."""
+        largest = float(np.abs(self.unrounded()).max())
+        if not largest < LIMIT:
+            raise node.refusal(f"its results reach {largest:.8g} codes", "a larger y_scale: less than 2^31 codes")
+
+    @property
+    def added_zero_point(self) -> int:
+        """0: the zero point is part of the float32 that are rounded."""
+        return 0
+
+    def places(self, *inputs: Array) -> npt.NDArray[np.intp]:
+        """Return the number of the pair of codes at each place."""
+        a, b = (values.astype(np.intp) - np.iinfo(self.dtype).min for values in self.both(*inputs))
+        return a * VALUES + b
+
+    def both(self, *inputs: Array) -> tuple[Array, Array]:
+        """Return a and b, (vectors, size) or (size,)."""
+        if self.operand is None:
+            a, b = inputs
+            return a, b
+        return (self.operand, inputs[0]) if self.constant_first else (inputs[0], self.operand)
+
+    def reachable(self) -> Iterator[Single]:
+        """Yield a row for each code beside a constant, otherwise one for each class of float32."""
+        if self.operand is None:
+            for value in rounded_classes(self.unrounded(), self.codes):
+                yield np.full(self.size, value)
+            return
+        for code in all_codes(self.dtype):
+            yield self.rounded_from(np.full(self.size, code))
+
+    def constants(self) -> Constants:
+        """Return the constant operand, if there is one, and the numbers of the function."""
+        operand = {} if self.operand is None else {self.operand_role: self.operand}
+        return {**operand, **self.numbers(), **limits(self.dtype)}
+
+    def numbers(self) -> Constants:
+        """Return the numbers of the function."""
+        raise NotImplementedError
+
+    def grid(self) -> tuple[Single, Single]:
+        """Return a and b of all pairs, as float32: (256, 1) and (1, 256)."""
+        codes = all_codes(self.dtype).astype(np.float32)
+        return codes[:, None], codes[None]
+
+    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+        """Yield all pairs of codes at every place, or all codes beside a constant."""
+        evaluate = self.prepare()
+        if self.operand is not None:
+            yield every_code(self.size, self.size, self.dtype, evaluate)
+            return
+        yield Obligation(
+            ProofStep.OTHERS,
+            StageKind.COMPUTE,
+            "every pair of codes becomes the right code, at its place",
+            f"all 65,536 pairs of codes pass through every place, at each in an order of its own; {MIXED}",
+            (VALUES * VALUES + VECTORS) * self.size,
+            Outputs(self._pairs, lambda both: evaluate(*np.split(both, 2, axis=1))),
+        )
+
+    def _pairs(self) -> Iterator[Array]:
+        """Yield vectors of a, then b, in which every place has every pair."""
+        second, places = every_byte(self.size, UINT8), np.arange(self.size)
+        count = max(BYTES_AT_ONCE // (2 * second.size), 1)
+        for start in range(0, VALUES, count):
+            numbers = np.arange(start, min(start + count, VALUES))
+            first = np.repeat((numbers[:, None] + places).astype(np.uint8), VALUES, axis=0)
+            yield np.concatenate([first, np.tile(second, (len(numbers), 1))], axis=1).view(self.dtype)
+        yield mixed(all_codes(self.dtype), 2 * self.size)

@@ -1,0 +1,170 @@
+"""Base class of operators with a function of one code: QLinearLeakyRelu and QLinearSigmoid.
+
+v = float32(f(float32(x_scale * (x - x_zero_point))) / y_scale)
+y = saturate(round_half_even(v) + y_zero_point)
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.core.arrays import Array
+from harness.operators import text
+from harness.operators.base import Constants, fields, limits
+from harness.operators.codes import Affine, CodeFunction, every_code
+from harness.operators.fault_models import FaultModel, Single, other_zero_points
+from harness.operators.node import Node
+from harness.operators.obligations import Obligation
+from harness.operators.tensor import INT8, UINT8
+from harness.operators.text import Fragment
+
+LARGEST_DIFFERENCE = 255
+DIVISION = "division by y_scale, in float32"
+LOOKUP = Fragment(
+    "lookup",
+    5,
+    """\
+# The entry of a table at the place of each code; `low` is the least code.
+fragment lookup(
+    x: tensor<scalar>,                      # codes (vectors, N)
+    table: tensor<integer>,                 # codes (1, 256)
+    low: integer)
+-> (y: tensor<scalar>)
+{
+    place = constant<scalar>(shape = [1, 1, 256], value = [for n in range_of([0] * 256) yield scalar(n + low)]);
+    is_place = select(unsqueeze(x, axes = [2]) == place, 1.0, 0.0);
+    entries = cast<scalar>(table);
+    y = squeeze(sum_reduce(is_place * unsqueeze(entries, axes = [1]), axes = [2]), axes = [2]);
+}
+""",
+)
+
+
+def fragment(name: str, order: int, operator: str, comment: str, parameters: str = "") -> Fragment:
+    """Return the NNEF operation of an operator; `comment` states how its table is computed."""
+    return Fragment(
+        name,
+        order,
+        f"""\
+# com.microsoft {operator}, uint8 or int8 (type).  The table is computed once, and its codes are the constant:
+{comment}
+fragment {name}(
+    x: tensor<scalar>,                      # codes (vectors, N)
+    table: tensor<integer>,                 # codes (1, 256)
+    x_scale: scalar, x_zero_point: integer, # the table holds them
+    y_scale: scalar, y_zero_point: integer,{parameters}
+    low: integer, high: integer,            # the least and the greatest code
+    type: string)
+-> (y: tensor<scalar>)
+{{
+    y = lookup(x, table, low = low);
+}}
+""",
+        (LOOKUP,),
+    )
+
+
+def reading(node: Node, position: int, of: str, dtype: np.dtype[Any]) -> Affine:
+    """Return a quantisation all of whose codes stand for finite numbers."""
+    quantisation = Affine.read(node, position, of, dtype)
+    with np.errstate(over="ignore"):
+        if not math.isfinite(np.float32(LARGEST_DIFFERENCE) * quantisation.scale):
+            raise node.refusal(f"255 codes of scale {quantisation.scale:.8g} overflow", "a scale of 1.3e36 at most")
+    return quantisation
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup(CodeFunction):
+    """A layer with a function of one real number between two quantisations."""
+
+    roles = ("x", "x_scale", "x_zero_point", "y_scale", "y_zero_point")
+    x: Affine
+    y: Affine
+
+    @staticmethod
+    def read_fields(node: Node) -> dict[str, Any]:
+        """Return the fields of the layer that a node describes; ONNX Runtime 1.31 aborts without a zero point of y."""
+        node.require_inputs(5, 5)
+        source = node.activation(0, [UINT8, INT8])
+        quantisations = {
+            "x": reading(node, 1, "x", source.dtype),
+            "y": Affine.read(node, 3, "y", source.dtype),
+        }
+        return fields(node, [source], source.shape, source.dtype) | quantisations
+
+    @abstractmethod
+    def function(self, values: Single) -> Single:
+        """Return the function of float32 numbers, by integer arithmetic."""
+
+    @abstractmethod
+    def wrong_functions(self, values: Single) -> Iterator[tuple[str, str, Single]]:
+        """Yield cause, specification and results of wrong functions."""
+
+    @property
+    def added_zero_point(self) -> int:
+        """The zero point of the output."""
+        return self.y.zero_point
+
+    def compute(self) -> Single:
+        """Return float32(function(float32(x_scale * (x - x_zero_point))) / y_scale) for all codes."""
+        return self.y.divided(self.function(self.x.dequantised(self.dtype)))
+
+    def places(self, *inputs: Array) -> npt.NDArray[np.intp]:
+        """Return the number of codes below each."""
+        return inputs[0].astype(np.intp) - np.iinfo(self.dtype).min
+
+    def reachable(self) -> Iterator[Single]:
+        """Yield a row for each code."""
+        for value in self.unrounded():
+            yield np.full(self.size, value)
+
+    def constants(self) -> Constants:
+        """Return the table, and all numbers that it holds."""
+        return {
+            "table": self.table(),
+            "x_scale": self.x.scale,
+            "x_zero_point": self.x.zero_point,
+            "y_scale": self.y.scale,
+            "y_zero_point": self.y.zero_point,
+            **self.numbers(),
+            **limits(self.dtype),
+        }
+
+    def numbers(self) -> Constants:
+        """Return the numbers of the function."""
+        return {}
+
+    def summary(self) -> tuple[str, ...]:
+        """Return both quantisations."""
+        return (
+            f"{text.floats(self.x.scale)} to {text.floats(self.y.scale)}",
+            f"{self.x.zero_point} to {self.y.zero_point}",
+        )
+
+    def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
+        """Yield all codes at every place."""
+        yield every_code(self.size, self.size, self.dtype, self.prepare())
+
+    def wrong_tables(self) -> Iterator[FaultModel]:
+        """Yield wrong functions, divisions, zero points and tables."""
+        values, scale, codes = self.x.dequantised(self.dtype), self.y.scale, self.codes
+        for cause, right, wrong in self.wrong_functions(values):
+            yield FaultModel(cause, right, codes.nearest(wrong / scale))
+        y = self.function(values)
+        inverse = y * (np.float32(1) / scale)
+        yield FaultModel("multiplication by 1 / y_scale instead of division", DIVISION, codes.nearest(inverse))
+        double = y.astype(np.float64) / np.float64(scale)
+        yield FaultModel("the division is in double precision", DIVISION, codes.nearest(double))
+        for other in other_zero_points(self.x.zero_point):
+            cause = f"the zero point of x is {other}" if other else "the zero point of x is left out"
+            moved = self.function(Affine(self.x.scale, other).dequantised(self.dtype))
+            yield FaultModel(cause, str(self.x.zero_point), codes.nearest(moved / scale))
+        cause = "the halves of the table are exchanged: codes are read as the other 8-bit type"
+        yield FaultModel(cause, str(self.dtype), np.roll(self.table(), 128))

@@ -1,0 +1,12 @@
+"""QLinearLeakyRelu in C."""
+
+from __future__ import annotations
+
+from harness.operators.qlinear_leaky_relu import QLinearLeakyRelu
+from harness.targets.c.lookup import LookupLowering
+
+
+class QLinearLeakyReluLowering(LookupLowering[QLinearLeakyRelu]):
+    """A table of 256 codes."""
+
+    operator = QLinearLeakyRelu

@@ -1,0 +1,22 @@
+/* Operators that are a function of one code (QLinearLeakyRelu, QLinearSigmoid, an input of QLinearConcat), one vector:
+ *
+ *     y[n] = table[x[n] - QMIN]
+ */
+#ifndef LOOKUP_H
+#define LOOKUP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define DEFINE_LOOKUP(TYPE, QMIN)                                                                      \
+    static inline void lookup_##TYPE(size_t width, const TYPE##_t *restrict x, const TYPE##_t *restrict table, \
+                                     TYPE##_t *restrict y)                                             \
+    {                                                                                                  \
+        for (size_t n = 0; n < width; ++n)                                                             \
+            y[n] = table[x[n] - (QMIN)];                                                               \
+    }
+
+DEFINE_LOOKUP(uint8, 0)
+DEFINE_LOOKUP(int8, -128)
+
+#endif

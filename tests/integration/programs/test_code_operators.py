@@ -1,0 +1,143 @@
+"""Elementwise operators on codes on target c in every variant: bits as the reference has them, and their proof."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.boards.profile import Profile
+from harness.targets import KERNELS
+from harness.targets.toolchain import find
+from tests.support.codes import every_operator
+from tests.support.programs.arm_instructions import with_compiler
+from tests.support.programs.board_program import Patch, assert_same, references, uniform_vectors, with_flags
+from tests.support.programs.c_variants import (
+    GNU,
+    ZIG,
+    Implementation,
+    compile_network,
+    disassembled,
+    instructions,
+    of_variant,
+)
+from tests.support.proof.trials import Workshop
+
+VARIANTS = ["c", "c:vector", "c:generic", "c:inlined", "c:unrolled"]
+WIDTH = 83
+"""Whole vectors of every processor, and a rest."""
+FLAGS = {"no FMA": ["-O2"], "native": ["-O3", "-march=native"]}
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("target", VARIANTS)
+@pytest.mark.parametrize("flags", FLAGS)
+def test_every_variant_has_the_bits_of_the_reference(
+    flags: str, target: str, dtype: str, host: Profile, objects: Path, tmp_path: Path
+) -> None:
+    net = every_operator(dtype, WIDTH)
+    workshop = Workshop(with_flags(of_variant(host, target), *FLAGS[flags]), objects, tmp_path)
+    trial = workshop.trial(net, block=7)
+    vectors = uniform_vectors(net, 200, seed=1)
+    assert_same(trial.program.activations(vectors, tmp_path / "run"), references(net, vectors))
+    assert trial.refuted() == {}
+
+
+IMPLEMENTATIONS = (
+    Implementation(
+        "VBMI",
+        ("-O3", "-mavx512f", "-mavx512bw", "-mavx512vbmi", "-mfma"),
+        ("vperm", "vfmadd"),
+        "gcc",
+        ("avx512vbmi",),
+    ),
+    Implementation("NEON", ("-O3", "-mcpu=cortex-a53"), ("tbx", "fmla"), GNU),
+    Implementation("NEON by clang", ("-O3", "-mcpu=cortex_a72"), ("tbx", "fmla"), ZIG),
+)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS, ids=lambda each: each.name)
+def test_the_instructions_of_a_processor_give_the_bits_of_the_reference(
+    implementation: Implementation, dtype: str, host: Profile, objects: Path, tmp_path: Path
+) -> None:
+    implementation.require()
+    net = every_operator(dtype, 150)
+    compiled = compile_network(net, implementation.board(host), tmp_path)
+    for layer, expected in zip(("leaky", "sum"), implementation.instructions, strict=True):
+        found = instructions(compiled, f"{layer}_compute")
+        assert any(expected in each for each in found), f"{layer} without {expected}: {sorted(set(found))}"
+    vectors = uniform_vectors(net, 100, seed=2)
+    program = implementation.program(net, host, tmp_path / "bundle", objects)
+    assert_same(program.activations(vectors, tmp_path / "run"), references(net, vectors))
+
+
+FUSED = (
+    Implementation("without FMA", ("-O3", "-march=x86-64"), ()),
+    Implementation("with FMA", ("-O3", "-mfma"), (), "gcc", ("fma",)),
+    Implementation("Arm", ("-O3", "-mcpu=cortex-a53"), (), GNU),
+    Implementation("Arm by clang", ("-O3", "-mcpu=cortex_a72"), (), ZIG),
+)
+HEADER = (KERNELS / "c" / "fused.h").read_text(encoding="utf-8")
+PORTABLE = f"#define FUSED_PORTABLE\n{HEADER}"
+
+
+def wrong_sums(implementation: Implementation, host: Profile, folder: Path, header: str) -> str:
+    """What a program says that compares a header in place of fused.h with the C library."""
+    (folder / "fused.h").write_text(header, encoding="utf-8")
+    source, program = Path(__file__).with_name("fused.c"), folder / "fused"
+    find(implementation.board(host)).build(folder, (source,), (folder,), (), program, ("-lm",))
+    return subprocess.run([*implementation.runner, program], capture_output=True, text=True, check=False).stdout
+
+
+@pytest.mark.parametrize("header", [HEADER, PORTABLE], ids=["instruction", "portable"])
+@pytest.mark.parametrize("implementation", FUSED, ids=lambda each: each.name)
+def test_fused_multiply_adds_are_those_of_the_c_library(
+    implementation: Implementation, header: str, host: Profile, tmp_path: Path
+) -> None:
+    implementation.require()
+    assert wrong_sums(implementation, host, tmp_path, header) == "0 of 1200000\n"
+
+
+def test_fused_multiply_adds_by_two_roundings_are_found(host: Profile, tmp_path: Path) -> None:
+    twice = PORTABLE.replace("(bits - (inexact & away)) | inexact", "bits")
+    wrong = wrong_sums(FUSED[0], host, tmp_path, twice)
+    assert 100_000 < int(wrong.split()[0]) < 300_000
+
+
+WRONG = {
+    "sum of rounded products": ("fused.h", "return (float)sum;", "return a * b + c;", "sum"),
+    "ratios exchanged": ("qlinear_add.h", "fused(ra, (float)a[n], fused(rb", "fused(rb, (float)a[n], fused(ra", "sum"),
+    "zero points exchanged": ("qlinear_mul.h", "(a[n] - za) * (b[n] - zb)", "(a[n] - zb) * (b[n] - za)", "product"),
+    "zero point after the rounding": ("qlinear_mul.h", "* m + (float)zy", "* m + (float)zy * 0.99f", "row_product"),
+    "the next entry": ("lookup.h", "table[x[n] - (QMIN)]", "table[(x[n] - (QMIN) + 1) % 256]", "leaky"),
+    "the last value is forgotten": ("lookup.h", "n < width; ++n", "n + 1 < width; ++n", "sigmoid"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_operator_is_refuted(wrong: str, host: Profile, objects: Path, tmp_path: Path) -> None:
+    file, old, new, layer = WRONG[wrong]
+    workshop = Workshop(with_flags(host, "-O2"), objects, tmp_path)
+    trial = workshop.trial(every_operator("uint8", 5), [Patch(f"kernels/c/{file}", old, new)])
+    assert layer in {name for _, name in trial.refuted()}
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="it is about instructions of x86")
+@pytest.mark.parametrize("target", VARIANTS)
+def test_no_branch_depends_on_a_float(target: str, host: Profile, tmp_path: Path) -> None:
+    """Without FMA, where rounding to odd takes the place of the instruction."""
+    net = every_operator("uint8", 7)
+    compiled = compile_network(net, with_compiler(host, target, "gcc", ("-O3", "-mavx2")), tmp_path)
+    assert "comis" not in disassembled(compiled)
+
+
+WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wpedantic", "-Werror")
+
+
+@pytest.mark.parametrize("compiler", ["gcc", GNU, ZIG])
+@pytest.mark.parametrize("target", VARIANTS)
+def test_no_compiler_has_a_warning(target: str, compiler: str, host: Profile, tmp_path: Path) -> None:
+    compile_network(every_operator("int8", 20), with_compiler(host, target, compiler, ("-O2",)), tmp_path, *WARNINGS)

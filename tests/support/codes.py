@@ -1,0 +1,171 @@
+"""Nodes that read codes: as layers of harness, and alone in ONNX Runtime, with codes as inputs of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import helper, numpy_helper
+
+from harness import operators
+from harness.core.arrays import Array
+from harness.core.errors import RequestError
+from harness.model.network import Network
+from harness.operators.base import Layer
+from harness.operators.node import Node
+from harness.operators.tensor import Tensor
+from tests.support.builders import ELEMENT_TYPES, IR_VERSION, OPSET, make_model
+from tests.support.programs.board_program import parse
+
+COUNTS = [50, pytest.param(2000, marks=pytest.mark.campaign)]
+"""Random configurations of an operator: in the suite, in a campaign."""
+
+
+def node(operator: str, *inputs: str, output: str = "y", **attributes: Any) -> onnx.NodeProto:
+    """A node of this operator; those of ONNX Runtime begin with QLinear."""
+    domain = "com.microsoft" if operator.startswith("QLinear") else ""
+    return helper.make_node(operator, list(inputs), [output], name=output, domain=domain, **attributes)
+
+
+def layer_of(proto: onnx.NodeProto, constants: Mapping[str, Any], inputs: Mapping[str, Array]) -> Layer:
+    """The layer that reads activations like these inputs, (vectors, *shape)."""
+    tensors = {name: Tensor(name, values.shape[1:], values.dtype) for name, values in inputs.items()}
+    values = {name: np.asarray(value) for name, value in constants.items()}
+    operator = operators.of_node(proto)
+    assert operator is not None
+    return operator.read(Node("test", proto, proto.name, values, tensors))
+
+
+def runtime(
+    proto: onnx.NodeProto, constants: Mapping[str, Any], inputs: Mapping[str, Array], *, optimised: bool = True
+) -> Array:
+    """The output of ONNX Runtime, (vectors, *shape)."""
+    shapes = {name: [None, *values.shape[1:]] for name, values in inputs.items()}
+    graph = helper.make_graph(
+        [proto],
+        "node",
+        [
+            helper.make_tensor_value_info(name, ELEMENT_TYPES[values.dtype.name], shapes[name])
+            for name, values in inputs.items()
+        ],
+        [helper.make_tensor_value_info("y", ELEMENT_TYPES[next(iter(inputs.values())).dtype.name], None)],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )
+    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    if not optimised:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    found: Array = session.run(None, dict(inputs))[0]
+    return found
+
+
+def specified(layer: Layer, inputs: Mapping[str, Array]) -> Array:
+    """The output of the specification, (vectors, size)."""
+    found: Array = layer.prepare()(*(inputs[name].reshape(len(inputs[name]), -1) for name in layer.sources))
+    return found
+
+
+def assert_agree(proto: onnx.NodeProto, constants: Mapping[str, Any], inputs: Mapping[str, Array]) -> Layer | None:
+    """ONNX Runtime and the specification agree, optimised or not; None for a node that is refused."""
+    try:
+        layer = layer_of(proto, constants, inputs)
+    except RequestError:
+        return None
+    found = specified(layer, inputs)
+    assert found.dtype == layer.dtype
+    for optimised in (True, False):
+        right = runtime(proto, constants, inputs, optimised=optimised)
+        assert right.shape[1:] == layer.output.shape
+        right = right.reshape(found.shape)
+        assert found.tobytes() == right.tobytes(), (optimised, np.argwhere(found != right)[:3])
+    return layer
+
+
+def assert_agree_at_random(check: Callable[[np.random.Generator], object], count: int) -> None:
+    """Check so many random configurations."""
+
+    @settings(max_examples=count, deadline=None)
+    @given(st.integers(0, (1 << 32) - 1))
+    def at_random(seed: int) -> None:
+        check(np.random.default_rng(seed))
+
+    at_random()
+
+
+def random_dtype(rng: np.random.Generator) -> np.dtype[Any]:
+    return np.dtype(rng.choice(["uint8", "int8"]))
+
+
+def random_scales(rng: np.random.Generator, count: int) -> Array:
+    """Scales of one kind: any, of many magnitudes, powers of two, and ratios of small integers, for ties."""
+    kind = rng.integers(5)
+    if kind == 0:
+        return rng.uniform(0.001, 0.1, count).astype(np.float32)
+    if kind == 1:
+        return np.exp(rng.uniform(-8, 8, count)).astype(np.float32)
+    if kind == 2:
+        return np.exp2(rng.integers(-8, 4, count)).astype(np.float32)
+    if kind == 3:
+        return np.float32(rng.uniform(0.001, 0.1)) * np.exp2(rng.integers(-3, 3, count)).astype(np.float32)
+    return (rng.integers(1, 40, count) / rng.integers(1, 40)).astype(np.float32)
+
+
+def random_zero_points(rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> Array:
+    """Zero points anywhere, or at an end of the codes or 0."""
+    limits = np.iinfo(dtype)
+    anywhere = rng.integers(limits.min, limits.max + 1, count)
+    return np.where(rng.random() < 0.7, anywhere, rng.choice([limits.min, limits.max, 0], count)).astype(dtype)
+
+
+def random_codes(rng: np.random.Generator, dtype: np.dtype[Any], *shape: int) -> Array:
+    limits = np.iinfo(dtype)
+    return rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
+
+
+def every_pair(rng: np.random.Generator, dtype: np.dtype[Any], size: int) -> tuple[Array, Array]:
+    """All pairs of codes in a random order, (vectors, size) each."""
+    numbers = rng.permutation(1 << 16)
+    numbers = np.resize(numbers, -(-len(numbers) // size) * size).reshape(-1, size)
+    return (numbers >> 8).astype(np.uint8).view(dtype), (numbers & 255).astype(np.uint8).view(dtype)
+
+
+def every_code(rng: np.random.Generator, dtype: np.dtype[Any], size: int) -> Array:
+    """All codes at every place, (256, size)."""
+    return np.stack([rng.permutation(256) for _ in range(size)], axis=1).astype(np.uint8).view(dtype)
+
+
+def every_operator(dtype: str, width: int, scales: tuple[float, float, float] = (0.1, 0.0625, 0.17)) -> Network:
+    """A network with all elementwise operators on codes of one type."""
+    shift = 0 if dtype == "uint8" else -128
+    constants = {
+        "one": np.float32(1),
+        **dict(zip("stu", map(np.float32, scales), strict=True)),
+        "z": np.array(100 + shift, dtype),
+        "w": np.array(141 + shift, dtype),
+        "row": np.arange(width).astype(np.uint8).view(dtype) * np.array(3, dtype),
+        "number": np.array(77, dtype),
+    }
+    first, second, result = ["q", "s", "z"], ["leaky", "t", "w"], ["u", "z"]
+    nodes = [
+        node("QuantizeLinear", "x", "one", "z", output="q"),
+        node("QLinearLeakyRelu", *first, *second[1:], output="leaky", alpha=0.3),
+        node("QLinearSigmoid", *first, "t", "w", output="sigmoid"),
+        node("QLinearAdd", *first, *second, *result, output="sum"),
+        node("QLinearAdd", "row", "t", "w", *first, *result, output="row_sum"),
+        node("QLinearAdd", *first, "number", "t", "w", *result, output="number_sum"),
+        node("QLinearAdd", "number", "t", "w", *first, *result, output="exchanged_sum"),
+        node("QLinearMul", *first, *second, *result, output="product"),
+        node("QLinearMul", "row", "t", "w", *first, *result, output="row_product"),
+    ]
+    outputs = [each.output[0] for each in nodes[2:]]
+    return parse(make_model(nodes, constants, dict.fromkeys(outputs, (dtype, width)), width=width, metadata=None))

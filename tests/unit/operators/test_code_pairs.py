@@ -1,0 +1,324 @@
+"""QLinearAdd and QLinearMul against ONNX Runtime: random configurations, ties, constants, refusals, wrong variants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from harness.core.arrays import Array
+from harness.core.errors import RequestError
+from harness.operators.base import Layer
+from harness.operators.code_pairs import CodePairs
+from harness.operators.counters import Quantity
+from harness.operators.obligations import Outputs
+from tests.support.codes import (
+    COUNTS,
+    assert_agree,
+    assert_agree_at_random,
+    every_code,
+    every_pair,
+    layer_of,
+    node,
+    random_codes,
+    random_dtype,
+    random_scales,
+    random_zero_points,
+    runtime,
+    specified,
+)
+
+F32 = np.float32
+INPUTS = ("a", "sa", "za", "b", "sb", "zb", "sy", "zy")
+OPERATORS = ["QLinearAdd", "QLinearMul"]
+
+
+def constants(scales: Any, zero_points: Any, dtype: Any = "uint8") -> dict[str, Any]:
+    """Quantisations of a, b and y."""
+    named = dict(zip(("sa", "sb", "sy"), map(F32, scales), strict=True))
+    return named | {name: np.array(z, dtype) for name, z in zip(("za", "zb", "zy"), zero_points, strict=True)}
+
+
+def agree_at_random(operator: str) -> Callable[[np.random.Generator], None]:
+    def check(rng: np.random.Generator) -> None:
+        dtype, size = random_dtype(rng), int(rng.integers(2, 70))
+        given = constants(random_scales(rng, 3), random_zero_points(rng, 3, dtype), dtype)
+        kind = rng.choice(["two", "row", "number"])
+        if kind == "two":
+            a, b = every_pair(rng, dtype, size)
+            inputs = {"a": a, "b": b}
+        else:
+            name, other = rng.permutation(["a", "b"])
+            inputs = {str(name): every_code(rng, dtype, size)}
+            row = random_codes(rng, dtype, size) if kind == "row" else random_codes(rng, dtype, int(rng.integers(1, 2)))
+            given[str(other)] = row if rng.random() < 0.5 else row[None]
+        proto = node(operator, *INPUTS)
+        if assert_agree(proto, given, inputs):
+            first = {name: values[:1] for name, values in inputs.items()}
+            assert_agree(proto, given, first)  # ONNX Runtime broadcasts in another way
+
+    return check
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_random_configurations_agree(operator: str, count: int) -> None:
+    assert_agree_at_random(agree_at_random(operator), count)
+
+
+TIES = {
+    "QLinearAdd": [constants([0.5, 0.25, 1], [3, 7, 128]), constants([23 / 12, 1 / 6, 7 / 3], [98, 158, 197])],
+    "QLinearMul": [constants([0.5, 0.25, 1], [3, 7, 128]), constants([1.5, 0.5, 30], [127, 128, 3])],
+}
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_ties_of_all_pairs_agree(operator: str) -> None:
+    a, b = every_pair(np.random.default_rng(0), np.dtype("uint8"), 16)
+    for given in TIES[operator]:
+        layer = assert_agree(node(operator, *INPUTS), given, {"a": a, "b": b})
+        assert layer is not None
+        _, ties = layer.find_ties()(a, b)
+        assert ties.sum() > 100
+        v = layer.before_rounding(a, b)
+        assert v is not None
+        assert ((v - np.floor(v) == 0.5) == ties).all()
+
+
+def test_images_and_an_activation_and_itself_agree() -> None:
+    rng = np.random.default_rng(1)
+    x = random_codes(rng, np.dtype("int8"), 40, 3, 4, 5)
+    given = constants([0.1, 0.07, 0.13], [3, -7, 12], "int8")
+    for operator in OPERATORS:
+        whole = given | {"b": random_codes(rng, np.dtype("int8"), 1, 3, 4, 5)}
+        assert assert_agree(node(operator, *INPUTS), whole, {"a": x}) is not None
+        twice = node(operator, "a", "sa", "za", "a", "sb", "zb", "sy", "zy")
+        layer = assert_agree(twice, given, {"a": x})
+        assert layer is not None
+        assert layer.sources == ("a", "a")
+
+
+def test_the_order_of_one_value_per_vector_depends_on_the_number_of_vectors_in_onnx_runtime() -> None:
+    given, proto = TIES["QLinearAdd"][1], node("QLinearAdd", *INPUTS)
+    a, b = every_pair(np.random.default_rng(0), np.dtype("uint8"), 1)
+    together = runtime(proto, given, {"a": a, "b": b})
+    layer = layer_of(proto, given, {"a": np.tile(a, 2), "b": np.tile(b, 2)})
+    assert (specified(layer, {"a": np.tile(a, 2), "b": np.tile(b, 2)})[:, :1] == together).all()
+    exchanged = runtime(node("QLinearAdd", *INPUTS[3:6], *INPUTS[:3], *INPUTS[6:]), given, {"a": a, "b": b})
+    differing = np.flatnonzero(together != exchanged)
+    assert len(differing) > 100
+    for at in differing[:20]:
+        alone = runtime(proto, given, {"a": a[at : at + 1], "b": b[at : at + 1]})
+        assert alone.item() == exchanged[at].item()
+
+
+REFUSED: dict[str, tuple[str, dict[str, Any], str, str]] = {
+    "one value": ("QLinearAdd", {}, "'y' .*adds one value per vector, in an order", "several values"),
+    "ratio": ("QLinearAdd", {"sa": F32(1e-30), "sy": F32(1e30)}, "ratio a_scale / y_scale is 0", "normal float32"),
+    "int32": ("QLinearAdd", {"sa": F32(1e8)}, r"results reach .*e\+\d+ codes", "less than 2.31"),
+    "int32 of a product": ("QLinearMul", {"sa": F32(1e8)}, r"results reach .*e\+\d+ codes", "less than 2.31"),
+    "multiplier": (
+        "QLinearMul",
+        {"sa": F32(1e-20), "sb": F32(1e-20)},
+        "multiplier a_scale .* is 4.28",
+        "normal float32",
+    ),
+    "scale": ("QLinearMul", {"sa": F32(0)}, "scale of a is 0", "normal float32"),
+    "scales": ("QLinearAdd", {"sb": np.float32([1, 2])}, r"scale of b has shape \(2,\)", "one value"),
+    "type": ("QLinearAdd", {"zy": np.int8(0)}, "zero point of y is int8", "uint8 is accepted"),
+    "channels": ("QLinearMul", {"b": np.zeros((3, 1), np.uint8)}, r"operand has shape \(3, 1\)", r"\(1,\)"),
+    "two constants": ("QLinearMul", {"a": np.uint8(1), "b": np.uint8(2)}, "computes with two constants", "results of"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusal_names_the_node_and_what_is_accepted(case: str) -> None:
+    operator, changed, message, hint = REFUSED[case]
+    given = TIES["QLinearAdd"][1] | changed
+    inputs = {name: np.zeros((2, 1), np.uint8) for name in "ab" if name not in given}
+    with pytest.raises(RequestError, match=message) as caught:
+        layer_of(node(operator, *INPUTS), given, inputs)
+    assert re.search(hint, caught.value.hint)
+
+
+def test_two_shapes_and_missing_zero_points_are_refused() -> None:
+    inputs = {"a": np.zeros((2, 3), np.uint8), "b": np.zeros((2, 4), np.uint8)}
+    with pytest.raises(RequestError, match=r"inputs are uint8 \(3,\) and uint8 \(4,\)"):
+        layer_of(node("QLinearAdd", *INPUTS), TIES["QLinearAdd"][0], inputs)
+    with pytest.raises(RequestError, match="has 7 inputs"):
+        layer_of(node("QLinearAdd", *INPUTS[:7]), TIES["QLinearAdd"][0], inputs)
+
+
+def test_results_beyond_int32_become_the_lowest_code_in_onnx_runtime() -> None:
+    inputs = {"a": np.full((1, 2), 255, np.uint8), "b": np.full((1, 2), 255, np.uint8)}
+    for operator in OPERATORS:
+        given = constants([1e8, 1, 1], [0, 0, 0])
+        assert runtime(node(operator, *INPUTS), given, inputs).tolist() == [[0, 0]]
+
+
+# What must not pass: for each wrong order the number of differing values of all pairs, of which none may be 0.
+
+
+def fma(a: Any, b: Array, c: Any) -> Array:
+    """a * b + c in long double, which holds it exactly for these scales."""
+    return (np.longdouble(a) * b + np.longdouble(c)).astype(F32)
+
+
+def scalars(given: dict[str, Any]) -> tuple[Any, ...]:
+    return (*(F32(given[name]) for name in ("za", "zb", "zy")), *(given[name] for name in ("sa", "sb", "sy")))
+
+
+def right_sum(a: Array, b: Array, given: dict[str, Any]) -> Array:
+    za, zb, zy, sa, sb, sy = scalars(given)
+    ra, rb = sa / sy, sb / sy
+    return fma(ra, a, fma(rb, b, zy - fma(ra, za, rb * zb)))
+
+
+def unfused_sum(a: Array, b: Array, given: dict[str, Any]) -> Array:
+    za, zb, zy, sa, sb, sy = scalars(given)
+    ra, rb = sa / sy, sb / sy
+    return ra * a + (rb * b + (zy - (ra * za + rb * zb)))
+
+
+def float_sum(a: Array, b: Array, given: dict[str, Any]) -> Array:
+    za, zb, zy, sa, sb, sy = scalars(given)
+    return np.rint(((a - za) * sa + (b - zb) * sb) / sy) + zy
+
+
+def right_product(a: Array, b: Array, given: dict[str, Any]) -> Array:
+    za, zb, zy, sa, sb, sy = scalars(given)
+    return (a - za) * (b - zb) * (sa * sb / sy) + zy
+
+
+def float_product(a: Array, b: Array, given: dict[str, Any]) -> Array:
+    za, zb, zy, sa, sb, sy = scalars(given)
+    return np.rint((a - za) * sa * ((b - zb) * sb) / sy) + zy
+
+
+def late(function: Callable[..., Array]) -> Callable[..., Array]:
+    """The zero point of y is added after the rounding."""
+    return lambda a, b, given: np.rint(function(a, b, given | {"zy": 0})) + F32(given["zy"])
+
+
+def away(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Halves are rounded away from zero."""
+    return lambda a, b, given: np.trunc(function(a, b, given) + np.copysign(F32(0.5), function(a, b, given)))
+
+
+WRONG: dict[str, tuple[str, Callable[..., Array]]] = {
+    "sum: multiply-adds are not fused": ("QLinearAdd", unfused_sum),
+    "sum: dequantised, added, quantised": ("QLinearAdd", float_sum),
+    "sum: zero point after the rounding": ("QLinearAdd", late(right_sum)),
+    "sum: half away from zero": ("QLinearAdd", away(right_sum)),
+    "sum: terms exchanged": ("QLinearAdd", lambda a, b, given: right_sum(b, a, given)),
+    "sum: other order": (
+        "QLinearAdd",
+        lambda a, b, given: right_sum(
+            b, a, {**given, **{one: given[other] for one, other in (("sa", "sb"), ("sb", "sa"), ("za", "zb"),
+                                                                   ("zb", "za"))}},
+        ),
+    ),
+    "product: dequantised, multiplied, quantised": ("QLinearMul", float_product),
+    "product: zero point after the rounding": ("QLinearMul", late(right_product)),
+    "product: half away from zero": ("QLinearMul", away(right_product)),
+    "product: zero points exchanged": (
+        "QLinearMul", lambda a, b, given: right_product(a, b, given | {"za": given["zb"], "zb": given["za"]})
+    ),
+    "product: fused with the zero point": (
+        "QLinearMul", lambda a, b, given: fma(given["sa"] * given["sb"] / given["sy"],
+                                              (a - F32(given["za"])) * (b - F32(given["zb"])), F32(given["zy"])),
+    ),
+}  # fmt: skip
+RIGHT = {"QLinearAdd": right_sum, "QLinearMul": right_product}
+FINE = [constants([0.1, 0.02, 0.05], [3, 7, 129]), constants([1 / 3, 2 / 3, 7 / 3], [113, 7, 129]),
+        constants([0.9, 3.3, 13.2], [120, 131, 100]), constants([0.3, 0.1, 0.06], [9, 130, 100])]  # fmt: skip
+
+
+def differing(operator: str, function: Callable[..., Array]) -> int:
+    """The number of values that differ from ONNX Runtime's."""
+    a, b = every_pair(np.random.default_rng(0), np.dtype("uint8"), 16)
+    count = 0
+    for given in (*TIES[operator], *FINE):
+        right = runtime(node(operator, *INPUTS), given, {"a": a, "b": b})
+        found = np.clip(np.rint(function(a.astype(F32), b.astype(F32), given)), 0, 255).astype(np.uint8)
+        count += int((found != right).sum())
+    return count
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_order_is_told_from_the_specification(name: str) -> None:
+    assert differing(*WRONG[name]) > 0
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_the_right_order_differs_nowhere(operator: str) -> None:
+    assert differing(operator, RIGHT[operator]) == 0
+
+
+# Faults, coverage and proof.
+
+
+def layers(operator: str) -> list[tuple[Layer, tuple[Array, Array]]]:
+    a, b = every_pair(np.random.default_rng(0), np.dtype("uint8"), 16)
+    inputs = {"a": a, "b": b}
+    return [(layer_of(node(operator, *INPUTS), given, inputs), (a, b)) for given in (*TIES[operator], *FINE)]
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_every_fault_model_changes_some_values(operator: str) -> None:
+    changed: dict[str, int] = {}
+    for layer, inputs in layers(operator):
+        right = layer.prepare()(*inputs)
+        for model in layer.fault_models(*inputs):
+            assert model.output.shape == right.shape
+            changed[model.cause] = changed.get(model.cause, 0) + int((model.output != right).sum())
+    without = {"the zero point is added before rounding", "the zero point is left out"}  # it is added before, as part
+    assert {cause for cause, count in changed.items() if not count} == without
+    assert len(changed) > 25
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_a_counter_reaches_everything_by_all_pairs(operator: str) -> None:
+    for layer, (a, b) in layers(operator):
+        counter = layer.counter(0)
+        for shift in range(16):  # every pair at every place
+            counter.add(np.roll(a, shift, axis=1), np.roll(b, shift, axis=1), layer.prepare()(a, b))
+        found = counter.result()
+        assert set(found) == {Quantity.CODES, Quantity.TIES, Quantity.SATURATED_LOW, Quantity.SATURATED_HIGH}
+        assert all(met.met == met.reachable for met in found.values())
+
+
+@pytest.mark.parametrize("operand", [None, "row"])
+def test_a_proof_passes_every_pair_through_every_place(operand: str | None) -> None:
+    size = 300
+    inputs = {"a": np.zeros((1, size), np.int8), "b": np.zeros((1, size), np.int8)}
+    given = constants([0.1, 0.2, 0.4], [3, -7, 12], "int8")
+    if operand:
+        given["b"] = inputs.pop("b")
+    layer = layer_of(node("QLinearMul", *INPUTS), given, inputs)
+    assert isinstance(layer, CodePairs)
+    [obligation] = layer.obligations(all_floats=False, random_vectors=0)
+    assert isinstance(obligation.shown, Outputs)
+    assert obligation.complete
+    blocks = list(obligation.shown.inputs())
+    assert sum(len(block) for block in blocks) * size == obligation.cases
+    assert all(block.nbytes <= 1 << 26 for block in blocks)
+    vectors = np.concatenate(blocks).astype(np.int64)
+    for place in (0, 17, 299):
+        codes = vectors[:, place] if operand else vectors[:, place] * 256 + vectors[:, size + place]
+        assert len(np.unique(codes)) == (256 if operand else 65_536)
+
+
+def test_operands_by_name() -> None:
+    proto: onnx.NodeProto = node("QLinearAdd", *INPUTS)
+    given, x = constants([0.1, 0.2, 0.4], [3, 7, 12]), {"b": np.zeros((1, 4), np.uint8)}
+    number = layer_of(proto, given | {"a": np.uint8(9)}, x).constants()
+    assert number["first_ratio"] == F32(0.2) / F32(0.4)
+    row = layer_of(proto, given | {"a": np.uint8([1, 2, 3, 4])}, x).constants()
+    assert row["first_ratio"] == F32(0.1) / F32(0.4)
+    assert np.asarray(row["addend"]).tolist() == [1, 2, 3, 4]

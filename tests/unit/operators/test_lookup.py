@@ -1,0 +1,252 @@
+"""QLinearLeakyRelu and QLinearSigmoid against ONNX Runtime: random configurations, refusals, wrong variants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.core.arrays import Array
+from harness.core.errors import RequestError
+from harness.operators.base import Layer
+from harness.operators.counters import Quantity
+from harness.operators.obligations import Outputs
+from harness.operators.qlinear_sigmoid import P, Q
+from tests.support.codes import (
+    COUNTS,
+    assert_agree,
+    assert_agree_at_random,
+    every_code,
+    layer_of,
+    node,
+    random_dtype,
+    random_scales,
+    random_zero_points,
+    runtime,
+)
+
+F32 = np.float32
+INPUTS = ("x", "sx", "zx", "sy", "zy")
+OPERATORS = ["QLinearLeakyRelu", "QLinearSigmoid"]
+
+
+def constants(scales: Any, zero_points: Any, dtype: Any = "uint8") -> dict[str, Any]:
+    """Quantisations of x and y."""
+    named = dict(zip(("sx", "sy"), map(F32, scales), strict=True))
+    return named | {name: np.array(z, dtype) for name, z in zip(("zx", "zy"), zero_points, strict=True)}
+
+
+def agree_at_random(operator: str) -> Callable[[np.random.Generator], None]:
+    def check(rng: np.random.Generator) -> None:
+        dtype, size = random_dtype(rng), int(rng.integers(1, 70))
+        scales = random_scales(rng, 2)
+        if operator == "QLinearSigmoid":
+            scales[1] = rng.choice([2.0**-8, 1 / 255, rng.uniform(1e-5, 1e-2)])
+        given = constants(scales, random_zero_points(rng, 2, dtype), dtype)
+        alphas = [0.01, 0.1, -0.5, 0, 1, 2.5, rng.uniform(0, 1)]
+        attributes = {"alpha": float(rng.choice(alphas))} if operator == "QLinearLeakyRelu" else {}
+        assert_agree(node(operator, *INPUTS, **attributes), given, {"x": every_code(rng, dtype, size)})
+
+    return check
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_random_configurations_agree(operator: str, count: int) -> None:
+    assert_agree_at_random(agree_at_random(operator), count)
+
+
+def test_the_ends_of_the_logistic_function_and_images_agree() -> None:
+    x = every_code(np.random.default_rng(0), np.dtype("int8"), 12).reshape(256, 3, 2, 2)
+    for scale in (1.2e-38, 0.15, 1.0, 1e36):
+        layer = assert_agree(node("QLinearSigmoid", *INPUTS), constants([scale, 1 / 256], [0, -128], "int8"), {"x": x})
+        assert layer is not None
+        assert layer.output.shape == (3, 2, 2)
+
+
+REFUSED: dict[str, tuple[str, dict[str, Any], dict[str, Any], str, str]] = {
+    "alpha": ("QLinearLeakyRelu", {"alpha": float("inf")}, {}, "'y' .*alpha is inf", "a finite number"),
+    "scale": ("QLinearSigmoid", {}, {"sx": F32(1e37)}, r"255 codes of scale 9.99\d+e.36 overflow", "1.3e36 at most"),
+    "attribute": ("QLinearSigmoid", {"alpha": 1.0}, {}, "attribute 'alpha' is unknown", ""),
+    "zero point": ("QLinearSigmoid", {}, {"zy": np.int8(3)}, "zero point of y is int8", "uint8 is accepted"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusal_names_the_node_and_what_is_accepted(case: str) -> None:
+    operator, attributes, changed, message, hint = REFUSED[case]
+    given = constants([0.1, 0.1], [1, 2]) | changed
+    with pytest.raises(RequestError, match=message) as caught:
+        layer_of(node(operator, *INPUTS, **attributes), given, {"x": np.zeros((1, 3), np.uint8)})
+    assert re.search(hint, caught.value.hint)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_a_node_without_zero_point_is_refused_as_onnx_runtime_aborts(operator: str) -> None:
+    with pytest.raises(RequestError, match="has 4 inputs"):
+        layer_of(node(operator, *INPUTS[:4]), constants([0.1, 0.1], [1, 2]), {"x": np.zeros((1, 3), np.uint8)})
+
+
+# What must not pass: for each wrong order the number of differing entries over many scales, of which none may be 0.
+
+CONFIGURATIONS = 1500
+
+
+def values(given: dict[str, Any]) -> Array:
+    return (np.arange(256) - int(given["zx"])).astype(F32) * given["sx"]
+
+
+def leaky(d: Array) -> Array:
+    return np.where(d < 0, d * F32(0.3), d)
+
+
+def logistic(d: Array, kind: type = np.longdouble) -> Array:
+    """The polynomial; `kind` is the type in which a multiply-add is computed before it is rounded to float32."""
+    d = np.clip(d, F32(-18), F32(18))
+    p, q = (np.full(d.shape, coefficients[0]) for coefficients in (P, Q))
+    for coefficient in P[1:]:
+        p = (p.astype(kind) * (d * d) + coefficient).astype(F32)
+    for coefficient in Q[1:]:
+        q = (q.astype(kind) * (d * d) + coefficient).astype(F32)
+    return p * d / q + F32(0.5)
+
+
+def quantised(v: Array, given: dict[str, Any]) -> Array:
+    return np.clip(np.rint(v.astype(np.float64)) + int(given["zy"]), 0, 255)
+
+
+Wrong = Callable[[dict[str, Any]], Array]
+RIGHT: dict[str, Wrong] = {
+    "QLinearLeakyRelu": lambda given: quantised(leaky(values(given)) / given["sy"], given),
+    "QLinearSigmoid": lambda given: quantised(logistic(values(given)) / given["sy"], given),
+}
+WRONG: dict[str, tuple[str, Wrong]] = {
+    "the ratio of the scales": (
+        "QLinearLeakyRelu",
+        lambda given: quantised(leaky((np.arange(256) - int(given["zx"])) * (given["sx"] / given["sy"])), given),
+    ),
+    "multiplied by 1 / y_scale": (
+        "QLinearLeakyRelu", lambda given: quantised(leaky(values(given)) * (F32(1) / given["sy"]), given),
+    ),
+    "the zero point before the rounding": (
+        "QLinearLeakyRelu",
+        lambda given: np.clip(np.rint(leaky(values(given)) / given["sy"] + F32(given["zy"])), 0, 255),
+    ),
+    "half away from zero": (
+        "QLinearLeakyRelu",
+        lambda given: quantised(np.trunc(leaky(values(given)) / given["sy"]
+                                         + np.copysign(F32(0.5), values(given))), given),
+    ),
+    "double precision": (
+        "QLinearLeakyRelu", lambda given: quantised(leaky(values(given)) / np.float64(given["sy"]), given),
+    ),
+    "multiply-adds that are not fused": (
+        "QLinearSigmoid", lambda given: quantised(logistic(values(given), F32) / given["sy"], given),
+    ),
+    "the correctly rounded function": (
+        "QLinearSigmoid",
+        lambda given: quantised((1 / (1 + np.exp(-values(given).astype(np.float64)))).astype(F32) / given["sy"], given),
+    ),
+    "a zero point of the input of 0": (
+        "QLinearSigmoid", lambda given: quantised(logistic(values(given | {"zx": 0})) / given["sy"], given),
+    ),
+}  # fmt: skip
+
+
+def differing(operator: str, function: Wrong) -> int:
+    """The number of entries that are not those of ONNX Runtime, whose tables are those of the layers: see above."""
+    rng, count = np.random.default_rng(7), 0
+    for number in range(CONFIGURATIONS):
+        scales = [rng.uniform(0.01, 0.1), rng.uniform(1e-3, 5e-3)]
+        if operator == "QLinearLeakyRelu":
+            scales = [0.5, 0.25 * rng.integers(1, 9)] if number % 2 else [rng.uniform(0.01, 0.1)] * 2
+            scales[1] *= 1 if number % 2 else rng.integers(1, 20) / 7
+        given = constants(scales, rng.integers(0, 256, 2))
+        attributes = {"alpha": 0.3} if operator == "QLinearLeakyRelu" else {}
+        layer: Any = layer_of(node(operator, *INPUTS, **attributes), given, {"x": np.zeros((1, 3), np.uint8)})
+        count += int((function(given) != layer.table()).sum())
+    return count
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_order_is_told_from_the_specification(name: str) -> None:
+    assert differing(*WRONG[name]) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_the_right_order_differs_nowhere(operator: str) -> None:
+    assert differing(operator, RIGHT[operator]) == 0
+
+
+# Faults, coverage and proof.
+
+
+def layers(operator: str) -> list[Layer]:
+    attributes = {"alpha": 0.3} if operator == "QLinearLeakyRelu" else {}
+    pairs = [
+        (0.5, 0.25),
+        (0.25, 0.5),
+        (0.07, 0.02),
+        (0.3, 1e-6),
+        (0.03, 0.0041),
+        (1 / 3, 1 / 7),
+        (0.1, 1 / 3),
+        (0.1, 0.2),
+    ]
+    inputs, proto = {"x": np.zeros((1, 8), np.uint8)}, node(operator, *INPUTS, **attributes)
+    return [layer_of(proto, constants(pair, [100, zero]), inputs) for pair in pairs for zero in (0, 121)]
+
+
+NEVER = {
+    "QLinearLeakyRelu": set(),
+    "QLinearSigmoid": {"multiplication by 1 / y_scale instead of division"},
+}
+"""Faults that change none of these tables."""
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_every_fault_model_changes_some_values(operator: str) -> None:
+    changed: dict[str, int] = {}
+    x = every_code(np.random.default_rng(0), np.dtype("uint8"), 8)
+    for layer in layers(operator):
+        right = layer.prepare()(x)
+        for model in layer.fault_models(x):
+            assert (model.output.shape, model.output.dtype) == (right.shape, right.dtype)
+            changed[model.cause] = changed.get(model.cause, 0) + int((model.output != right).sum())
+    assert {cause for cause, count in changed.items() if not count} == NEVER[operator]
+    assert len(changed) > 20
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_a_counter_reaches_everything_by_all_codes(operator: str) -> None:
+    x = every_code(np.random.default_rng(0), np.dtype("uint8"), 8)
+    for layer in layers(operator):
+        counter = layer.counter(0)
+        counter.add(x, layer.prepare()(x))
+        found = counter.result()
+        assert all(met.met == met.reachable for met in found.values())
+        _, ties = layer.find_ties()(x)
+        assert (found[Quantity.TIES].met > 0) == ties.any()
+
+
+def test_a_proof_passes_every_code_through_every_place() -> None:
+    [obligation] = layers("QLinearSigmoid")[0].obligations(all_floats=False, random_vectors=0)
+    assert isinstance(obligation.shown, Outputs)
+    assert obligation.complete
+    vectors = np.concatenate(list(obligation.shown.inputs()))
+    assert vectors.size == obligation.cases
+    assert all(len(np.unique(vectors[:256, place])) == 256 for place in range(8))
+
+
+def test_tables_are_those_of_onnx_runtime() -> None:
+    x = np.arange(256, dtype=np.uint8)[:, None]
+    for operator in OPERATORS:
+        given = constants([0.05, 0.01], [100, 20])
+        layer: Any = layer_of(node(operator, *INPUTS), given, {"x": x})
+        assert layer.table().tolist() == runtime(node(operator, *INPUTS), given, {"x": x})[:, 0].tolist()
