@@ -40,6 +40,8 @@
                                                    int32_t zb, const int32_t *restrict bias, int32_t *restrict acc) \
     {                                                                                                  \
         const size_t positions = w->rows * w->columns, image = w->height * w->width;                   \
+        NOT_KNOWN(b); /* or a compiler compares it with the address of the table behind it */          \
+        NOT_KNOWN(bias);                                                                               \
         for (size_t m = 0; m < width; ++m, acc += positions) {                                         \
             const A##_t *of_group = &a[m / (width / groups) * inputs * image];                         \
             for (size_t p = 0; p < positions; ++p)                                                     \
@@ -60,6 +62,7 @@ DEFINE_QLINEAR_CONV(int8)
                                                const float *restrict m, int32_t zy, Y##_t *restrict y) \
     {                                                                                                  \
         NOT_KNOWN(zy);                                                                                 \
+        NOT_KNOWN(m);                                                                                  \
         for (size_t n = 0; n < width; ++n)                                                             \
             for (size_t p = n * positions; p < (n + 1) * positions; ++p)                               \
                 y[p] = (Y##_t)round_saturated((float)acc[p] * m[n], QMIN, QMAX, zy);                   \
