@@ -33,6 +33,9 @@ depend on the number of vectors, the times of such a board say nothing, and the 
 longer than the steps of a small block.
 """
 
+TRACED_VALUES = 1 << 22
+"""Activations of a traced execution, of all layers: 100 blocks of a large network would take minutes."""
+
 LONGEST_LINE_BYTES = 1024  # of a trace: two names, four numbers
 
 VECTORS_FILE = "vectors.npy"
@@ -92,8 +95,12 @@ def observe(job: Job, deployed: Deployed, advance: Advance) -> dict[str, Any]:
 
 
 def vectors_of(job: Job) -> int:
-    """Return the number of vectors of a traced execution: a block, or fewer if a part of the board is simulated."""
-    block = min(job.plan.block, job.stimuli.count)
+    """Return the number of vectors of a traced execution: a block, or fewer.
+
+    They are fewer if the network is large or a part of the board is simulated.
+    """
+    activations = sum(layer.size for layer in job.plan.network.layers)
+    block = min(job.plan.block, job.stimuli.count, max(TRACED_VALUES // activations, 1))
     places = {targets.find(item.target).environment(job.profile) for item in job.plan.items}
     simulated = job.identity.kind == EMULATED or places != {targets.HARDWARE}
     return min(block, SIMULATED_VECTORS) if simulated else block

@@ -28,9 +28,11 @@
         const struct span y = window_span(w->height, w->top, down, w->stride_y, w->rows);              \
         const struct span x = window_span(w->width, w->left, right, w->stride_x, w->columns);          \
         for (size_t row = y.first; row < y.end; ++row) {                                               \
-            const A##_t *line = &a[(row * w->stride_y + down - w->top) * w->width];                    \
-            for (size_t column = x.first; column < x.end; ++column)                                    \
-                acc[row * w->columns + column] += (line[column * w->stride_x + right - w->left] - za) * b; \
+            const A##_t *from = &a[(row * w->stride_y + down - w->top) * w->width                      \
+                                   + x.first * w->stride_x + right - w->left];                         \
+            int32_t *to = &acc[row * w->columns + x.first];                                            \
+            for (size_t n = 0; n < x.end - x.first; ++n)                                               \
+                to[n] += (from[n * w->stride_x] - za) * b;                                             \
         }                                                                                              \
     }                                                                                                  \
                                                                                                        \

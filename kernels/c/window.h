@@ -9,14 +9,15 @@
 #define WINDOW_H
 
 #include <stddef.h>
+#include <stdint.h>
 
-struct window {
-    size_t height, width; /* of the image */
-    size_t kernel_height, kernel_width;
-    size_t stride_y, stride_x;
-    size_t dilation_y, dilation_x;
-    size_t top, left; /* padding before the image */
-    size_t rows, columns; /* of windows */
+struct window { /* 32 bits: the proof sees that the sizes are no addresses */
+    uint32_t height, width; /* of the image */
+    uint32_t kernel_height, kernel_width;
+    uint32_t stride_y, stride_x;
+    uint32_t dilation_y, dilation_x;
+    uint32_t top, left; /* padding before the image */
+    uint32_t rows, columns; /* of windows */
 };
 
 struct span {

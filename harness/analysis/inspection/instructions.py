@@ -265,13 +265,17 @@ class Decoder:
         for index, memory in enumerate(given.memories):
             write = index == 0 and given.kinds.startswith("m") and not _X86_ONLY_READS.fullmatch(given.name)
             yield Access(memory, write, given.raw.operands[given.kinds.index("m")].size)
+        first = {*given.registers[:1]} if given.kinds.startswith("r") else set()
+        vectors = _X86_VECTORS if given.name == "vzeroall" else first & _X86_VECTORS
         if given.vector and not {*given.registers} & GENERAL and "str" not in given.name:
+            yield Other(tuple(vectors), ())
             return
         read, written = self._accessed(given.raw)
         if given.kinds.startswith("r") and given.name not in _X86_KEEPS:
             written.add(given.registers[0])
         of_memory = {part for memory in given.memories for part in (memory.base, memory.index)}
-        yield Other(tuple(written & GENERAL), tuple(reg for reg in read if reg not in of_memory - {*given.registers}))
+        used = tuple(reg for reg in read if reg not in of_memory - {*given.registers})
+        yield Other(tuple(written & GENERAL | vectors), used)
 
     # aarch64
 
@@ -386,6 +390,8 @@ def _x86_move(given: _Given) -> list[Operation]:
     name, kinds = given.name, given.kinds
     if name.startswith("cmov") and kinds == "rr" and given.whole:
         return [Move(given.registers[0], given.registers[1], kept=True)]
+    if _X86_VECTOR_MOVE.fullmatch(name) and len(kinds) == 2:
+        return _x86_vector_move(given)
     if name not in {"mov", "movabs"}:
         return []
     if kinds == "ri" and given.raw.operands[0].size >= 4:
@@ -401,6 +407,17 @@ def _x86_move(given: _Given) -> list[Operation]:
     return [moves[kinds]()] if kinds in moves else []
 
 
+def _x86_vector_move(given: _Given) -> list[Operation]:
+    """Return the copy of a whole register in or out of a vector register, where compilers keep some addresses."""
+    name, kinds, registers = given.name, given.kinds, given.registers
+    if kinds == "rr" and (name.endswith("movq") or {*registers} <= _X86_VECTORS):
+        return [Move(registers[0], registers[1])]
+    if not name.endswith("movq") or not {*registers} <= _X86_VECTORS:
+        return []
+    load = kinds == "rm"
+    return [Load(registers[0], given.memories[0]) if load else Access(given.memories[0], True, 8, registers[0])]
+
+
 def _x86_arithmetic(given: _Given) -> list[Operation]:
     """Return the addition that an instruction is, on whole registers; nothing for others."""
     name, kinds = given.name, given.kinds
@@ -410,7 +427,7 @@ def _x86_arithmetic(given: _Given) -> list[Operation]:
     if name in {"xor", "sub"} and kinds == "rr" and given.raw.operands[0].reg == given.raw.operands[1].reg:
         return [Number(to, 0)] if given.raw.operands[0].size >= 4 else []
     if not given.whole or not to:
-        return []
+        return _x86_sum_in_memory(given) if given.whole and name in {"inc", "dec", "add", "sub"} else []
     constant = _x86_constant(given)
     if constant is not None:
         return [Sum(to, (to,), (), constant)]
@@ -421,11 +438,20 @@ def _x86_arithmetic(given: _Given) -> list[Operation]:
     return [*load, Sum(to, (to, *other), (), 0) if name == "add" else Sum(to, (to,), other, 0)]
 
 
+def _x86_sum_in_memory(given: _Given) -> list[Operation]:
+    """Return the operations that add to 8 bytes of memory, where compilers keep some addresses."""
+    [place], constant = given.memories, _x86_constant(given)
+    terms = given.registers if constant is None and given.name == "add" else []
+    index = given.registers if constant is None and given.name == "sub" else []
+    total = Sum(TEMPORARY, (TEMPORARY, *terms), tuple(index), constant or 0)
+    return [Load(TEMPORARY, place), total, Access(place, True, POINTER_BYTES, TEMPORARY)]
+
+
 def _x86_constant(given: _Given) -> int | None:
     """Return the constant that an instruction adds to its first operand."""
     if given.name in {"inc", "dec"}:
         return 1 if given.name == "inc" else -1
-    if given.name in {"add", "sub"} and given.kinds == "ri":
+    if given.name in {"add", "sub"} and given.kinds in {"ri", "mi"}:
         return given.number(1) if given.name == "add" else -given.number(1)
     return None
 
@@ -559,12 +585,13 @@ _X86_WHOLE = {
     "rip": "rip",
 }
 _X86_REGISTERS = (*(f"r{name}" for name in _X86_LONG if name != "sp"), *(f"r{number}" for number in range(8, 16)))
+_X86_VECTORS = frozenset(f"xmm{number}" for number in range(32))
 _ARM_REGISTERS = tuple(f"x{number}" for number in range(31))
 GENERAL = frozenset({*_X86_REGISTERS, *_ARM_REGISTERS, STACK})
 
 
 def _whole_x86(name: str) -> str:
-    whole = _X86_WHOLE.get(name, name)
+    whole = _X86_WHOLE.get(name, name if name[1:3] != "mm" else f"x{name[1:]}")
     return STACK if whole == "rsp" else whole
 
 
@@ -591,9 +618,9 @@ X86_CONVENTION = Convention(
     8,
     ("rdi", "rsi", "rdx", "rcx", "r8", "r9"),
     "rax",
-    frozenset({"rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11"}),
-    frozenset({"r11"}),
-    _X86_REGISTERS,
+    frozenset({"rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11"}) | _X86_VECTORS,
+    frozenset({"r11"}) | _X86_VECTORS,
+    (*_X86_REGISTERS, *sorted(_X86_VECTORS)),
 )
 ARM_CONVENTION = Convention(
     0,
@@ -615,6 +642,7 @@ _X86_PLAIN = re.compile(
 _X86_WRITES_AT_RDI = {"maskmovdqu", "vmaskmovdqu", "maskmovq"}
 _X86_STRING = re.compile(r"(movs|stos|lods|scas|cmps)[bwdq]")
 _X86_VECTOR = re.compile(r"[xyz]mm\d+|k[0-7]")
+_X86_VECTOR_MOVE = re.compile(r"v?movq|v?mov(dqa|dqu|aps|ups|apd|upd)\d*")
 _X86_ONLY_READS = re.compile(r"cmp|test|push|bt|v?u?comis[sd]|i?mul|i?div|v?ptest|vtest\w+")
 _X86_KEEPS = {"cmp", "test", "bt", "push", "mul", "div", "idiv"}
 _ARM_PLAIN = re.compile(
