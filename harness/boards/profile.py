@@ -6,6 +6,7 @@ Every mistake is reported with file, line and the valid choices.
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import re
@@ -27,6 +28,7 @@ from harness.core.errors import RequestError, unknown_name
 NOT_SHAPING = ("address", "power", "labgrid", "boot_s", "timeout_s", "work_folder")
 
 MEMORY_BUDGET_MIB = 512
+ANOTHER_FILE = "give the path of a boards.yaml: --boards FILE"
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 BoardName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
@@ -329,6 +331,8 @@ def load(path: Path, environment: Mapping[str, str] = os.environ, sections: Sect
     merged: dict[str, Any] = {}
     for source in sources:
         merged = _merge(merged, source.document)
+    if not merged:
+        raise RequestError(f"{path}: no board is defined", "harness init LAB creates a file with examples")
     return Laboratory({name: _profile(name, entry, sources, environment, sections) for name, entry in merged.items()})
 
 
@@ -344,9 +348,11 @@ class _Source:
             text = path.read_text(encoding="utf-8")
             lines = strict_yaml.lines(text, path)
         except FileNotFoundError:
-            raise RequestError(f"{path}: there is no such file", "name the laboratory with --boards FILE") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise RequestError(f"{path}: cannot be read: {error}") from error
+            raise RequestError(f"{path}: there is no such file", ANOTHER_FILE) from None
+        except OSError as error:
+            raise RequestError(f"{path}: cannot be read: {error.strerror}", ANOTHER_FILE) from error
+        except UnicodeDecodeError as error:
+            raise RequestError(f"{path}: cannot be read: {error}", "write it in UTF-8") from error
         document = strict_yaml.load(text, path) or {}
         if not isinstance(document, dict) or not all(isinstance(entry, dict) for entry in document.values()):
             raise RequestError(f"{path}: expected a mapping of board names to profiles")
@@ -397,9 +403,8 @@ def _unknown_keys(entry: Mapping[Any, Any], sections: Sections | None) -> tuple[
 
 
 def _unknown_key(name: str, keys: tuple[str, ...], sources: list[_Source], choices: Sequence[str]) -> RequestError:
-    valid = sorted(choice for choice in choices if choice != "name")
-    place = _locate((name, *keys), sources)
-    return RequestError(f"{place}board {name}: unknown key {'.'.join(keys)!r}", f"valid choices: {', '.join(valid)}")
+    hint = unknown_name("key", keys[-1], [choice for choice in choices if choice != "name"]).hint
+    return RequestError(f"{_locate((name, *keys), sources)}board {name}: unknown key {'.'.join(keys)!r}", hint)
 
 
 def host_variable(board: str) -> str:
@@ -437,11 +442,21 @@ def _explain(
     if finding["type"] == "extra_forbidden":
         return _unknown_key(name, keys, sources, _choices(keys[:-1], model))
     if finding["type"] == "missing":
-        return RequestError(f"{place}board {name}: {key!r} is missing")
+        hint = _required(name, sources) if len(keys) == 1 else ""
+        return RequestError(f"{place}board {name}: {key!r} is missing", hint)
     if finding["type"] == "inconsistent":
         return RequestError(f"{place}board {name}: {finding['msg']}")
     said = strict_yaml.in_its_words(finding)
     return RequestError(f"{place}board {name}: {key}: {said}, found {reprlib.repr(finding['input'])}")
+
+
+def _required(name: str, sources: list[_Source]) -> str:
+    """Return the advice for a board without a required key; its name may be misspelt in the second file."""
+    known = sources[0].document if sources and name not in sources[0].document else ()
+    near = difflib.get_close_matches(name, map(str, known), n=1)
+    guess = f"did you mean board {near[0]} of {sources[0].path.name}? " if near else ""
+    required = sorted(key for key, field in Profile.model_fields.items() if field.is_required() and key != "name")
+    return f"{guess}a board needs {', '.join(required)}: see docs/add-a-board.md"
 
 
 def _keys(finding: ErrorDetails) -> tuple[str, ...]:

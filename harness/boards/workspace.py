@@ -1,4 +1,4 @@
-"""Paths of a user: laboratory file, models, runs, cache."""
+"""Paths of a user: file of boards, models, runs, cache."""
 
 from __future__ import annotations
 

@@ -82,6 +82,7 @@ def _mistake(error: yaml.YAMLError, text: str, path: Path) -> RequestError:
 def in_its_words(finding: Mapping[str, Any]) -> str:
     """Return pydantic's message about a value, with YAML's names of Python's types."""
     text = str(finding["msg"]).removeprefix("Value error, ").replace("a valid tuple", "a list, as [one, another]")
+    text = re.sub(r"\w+ should have at least (\d+) items? after .*", r"at least \1 must be given", text)
     return re.sub(r"a valid dictionary(?: or instance of \w+)?", "a mapping, as {key: value}", text)
 
 

@@ -94,7 +94,7 @@ def _content(path: Path) -> str:
     except FileNotFoundError:
         raise RequestError(
             f"{path}: there is no such file",
-            "copy nightly.yaml of the repository, or name a file: harness nightly FILE",
+            "harness init LAB creates one; or name a file: harness nightly FILE",
         ) from None
     except OSError as error:
         said = f"{path}: cannot be read: {error.strerror}"
