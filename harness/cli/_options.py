@@ -134,7 +134,9 @@ def usage_error(error: click.ClickException) -> RequestError:
     path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else NAME
     near, message = "", error.format_message()
     if isinstance(error, click.NoSuchOption):
-        near = f"did you mean {error.possibilities[0]}? " if error.possibilities else ""
+        of_group = error.ctx is not None and isinstance(error.ctx.command, click.Group)
+        guess = f"did you mean {error.possibilities[0]}? " if error.possibilities else ""
+        near = f"write options of a command after its name: {path} COMMAND {error.option_name}; " if of_group else guess
         message = f"no such option: {error.option_name}"
     return RequestError(f"{message[:1].lower()}{message[1:]}".rstrip("."), f"{near}see {path} --help")
 

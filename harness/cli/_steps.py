@@ -20,7 +20,7 @@ from harness.boards.workspace import Workspace
 from harness.core.arrays import MEMORY_BUDGET
 from harness.core.console import Console
 from harness.core.document import durable
-from harness.core.errors import BoardError, InfrastructureError, RequestError, ToolError
+from harness.core.errors import BoardError, InfrastructureError, RequestError, ToolError, notes_of
 from harness.core.interrupts import reason
 from harness.core.safe_io import visible
 from harness.execution import dumps, program
@@ -64,6 +64,8 @@ def failing_in(folder: Path | None) -> Iterator[Failing]:
         failure.run = failing.folder
         if failure is error:
             raise
+        for note in notes_of(error):
+            failure.add_note(note)
         raise failure from error
 
 
@@ -80,7 +82,7 @@ def tell_unconfirmed(job: Job, workspace: Workspace, console: Console) -> None:
 
 @contextmanager
 def journal(folder: RunFolder, console: Console, go_on: str) -> Iterator[Notify]:
-    """Write notes to the terminal and, with the time, to the run's log; `go_on` is the hint if the run ends early.
+    """Write notes to the terminal and, with the time, to the run's log; an early end gets the note `go_on`.
 
     RequestError if another process uses the run folder.
     """
@@ -102,8 +104,8 @@ def journal(folder: RunFolder, console: Console, go_on: str) -> Iterator[Notify]
                 why = reason(error)
                 with suppress(OSError):  # a full disk may be the reason for the stop
                     folder.stop_attempt(_part(error), why)
-                keep(f"stopped: {why}")  # the command prints the error when it ends
-                notify(go_on)
+                keep(f"stopped: {why}")  # the command prints the error and its notes when it ends
+                error.add_note(go_on)
             raise
 
 

@@ -16,7 +16,7 @@ from harness.cli._group import LazyGroup
 from harness.cli._options import NAME, common, usage_error
 from harness.core import installation
 from harness.core.console import Console, abandon
-from harness.core.errors import EXIT_BUG, EXIT_INFRASTRUCTURE, HarnessError, ToolError
+from harness.core.errors import EXIT_BUG, EXIT_INFRASTRUCTURE, HarnessError, ToolError, notes_of
 from harness.core.interrupts import interrupt, reason
 
 OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE}
@@ -106,7 +106,9 @@ def _ended() -> int | None:
     except click.ClickException as error:
         return _report_usage(error)
     except (click.Abort, KeyboardInterrupt) as error:  # click raises Abort from KeyboardInterrupt
-        Console.open(as_json=False).note(f"stopped: {reason(error.__cause__ or error)}")
+        ending, console = error.__cause__ or error, Console.open(as_json=False)
+        for line in (f"stopped: {reason(ending)}", *notes_of(ending)):
+            console.note(line)
         return EXIT_INFRASTRUCTURE
     except SystemExit as error:  # click's, with 1, if the reader has closed the output
         abandon(sys.stdout, sys.stderr)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import click
@@ -14,6 +16,7 @@ from harness.core.console import Console
 from harness.core.errors import RequestError
 
 REPORT = "report.html"
+GRAPHICAL = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 
 
 @click.command("open", epilog="Example: harness open last")
@@ -28,5 +31,9 @@ def command(space: Workspace, /, as_json: bool, run: Path) -> None:
         raise RequestError(f"{report}: there is no report", "name a finished run: harness history lists them")
     console.show(Text(str(report)))
     console.document({"report": str(report)})
-    if not as_json:
+    if as_json:
+        return
+    if sys.platform == "linux" and not any(map(os.environ.get, GRAPHICAL)):
+        console.note("not opened: there is no graphical session, and BROWSER is not set")
+    else:
         click.launch(str(report))

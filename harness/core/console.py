@@ -30,7 +30,7 @@ from rich.table import Column
 from rich.text import Text
 
 from harness.core import strict_json
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, notes_of
 from harness.core.safe_io import visible
 
 WIDE = 90  # columns of a terminal: a narrower one has no room for a bar and a rate
@@ -164,10 +164,12 @@ class Console:
             print(strict_json.text(document), flush=True)  # noqa: T201 - standard output is the interface
 
     def failure(self, error: HarnessError) -> None:
-        """Print the error and its hint."""
+        """Print the error, its hint and its notes."""
         self.err.print(Text(f"error: {error.message}", style="bold red"), soft_wrap=True)
         if error.hint:
             self.err.print(Text(f"hint: {error.hint}"), soft_wrap=True)
+        for note in notes_of(error):
+            self.note(note)
 
     @contextmanager
     def progress(self, text: str, total: int, done: int = 0) -> Iterator[ProgressBar]:

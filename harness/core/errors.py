@@ -73,6 +73,11 @@ class ReferenceFailed(InfrastructureError):
     part = "reference"
 
 
+def notes_of(error: BaseException) -> tuple[str, ...]:
+    """Return the notes of an error, which are printed after it: what is kept, and how to resume."""
+    return tuple(getattr(error, "__notes__", ()))
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> RequestError:
     """Return the error for a name that is not among `known`; its hint shows the nearest, then all."""
     choices = sorted(known)

@@ -109,7 +109,8 @@ def from_file(path: Path, network: Network, origin: str = "") -> Stimuli:
     try:
         array = load_array(path)
     except OSError as error:
-        raise RequestError(f"vectors {path}: {error.strerror or error}", HOW_TO_SAVE) from error
+        hint = HOW_TO_SAVE if path.suffix == ".npy" else "give a whole number of vectors, or the path of a .npy file"
+        raise RequestError(f"vectors {path}: {error.strerror or error}", hint) from error
     except ValueError as error:
         raise RequestError(f"vectors {path}: not a complete .npy file: {error}", HOW_TO_SAVE) from error
     if array.dtype != np.dtype("<f4"):

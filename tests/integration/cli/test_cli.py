@@ -131,9 +131,10 @@ def test_who_ends_a_run_leaves_the_board_as_it_was(user: User, number: signal.Si
             break
         time.sleep(0.01)
     out, err = process.communicate(timeout=TIMEOUT_S)
-    assert (process.returncode, "resume with: harness run --resume" in err) == (3, True), out + err
+    assert process.returncode == 3, out + err
     assert restored.exists()
     assert [line for line in err.splitlines() if "stopped" in line] == [f"stopped: {reason}"]
+    assert err.splitlines()[-1].startswith("finished chunks are kept; resume with: harness run --resume ")
     assert "KeyboardInterrupt" not in err
     [log] = (user.folder / "runs").glob("*/log.txt")
     assert f" stopped: {reason}\n" in log.read_text()
@@ -190,12 +191,20 @@ def test_a_failure_is_told_once(user: User) -> None:
     message = next(line for line in ended.err.splitlines() if line.startswith("error: ")).removeprefix("error: ")
     assert "Connection refused" in message
     assert ended.err.count(message) == 1
+    assert [line.partition(":")[0] for line in ended.err.splitlines()[-3:]] == [
+        *("error", "hint", "finished chunks are kept; resume with")
+    ]
     [log] = (user.folder / "runs").glob("*/log.txt")
     assert f" stopped: {message}\n" in log.read_text()
 
 
 USAGE = {
     "option": (("run", "--bord", "host"), "no such option: --bord", "did you mean --board? see harness run --help"),
+    "option before the command": (
+        ("--vectors", "5", "run"),
+        "no such option: --vectors",
+        "write options of a command after its name: harness COMMAND --vectors; see harness --help",
+    ),
     "command": (("mesure",), "unknown command 'mesure'", "did you mean measure? valid choices: boards, completion, "),
     "subcommand": (
         ("models", "imprt"),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.main import COMMANDS
+from harness.cli.open import GRAPHICAL
 
 PROGRAM = "import sys; sys.argv[0] = 'harness'; from harness.cli.main import main; main()"
 
@@ -105,6 +106,15 @@ def test_open_prints_the_report_of_the_last_run(lab: Path) -> None:
     assert json.loads(done.stdout) == {"report": str(report)}
 
 
+def test_open_starts_no_browser_without_a_graphical_session(lab: Path) -> None:
+    (lab / "runs" / "20260102-000000_dock_own" / "report.html").touch()
+    environment = {name: value for name, value in os.environ.items() if name not in GRAPHICAL}
+    command = [sys.executable, "-m", "harness", "open"]
+    done = subprocess.run(command, cwd=lab, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{lab}/runs/20260102-000000_dock_own/report.html\n"
+    assert done.stderr == "not opened: there is no graphical session, and BROWSER is not set\n"
+
+
 def test_without_runs_there_is_no_last_one(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "harness", "--runs", str(tmp_path), "verify", "last"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -113,7 +123,7 @@ def test_without_runs_there_is_no_last_one(tmp_path: Path) -> None:
 
 def test_help_lists_commands_in_the_order_of_use_with_an_example_each() -> None:
     done = subprocess.run([sys.executable, "-m", "harness", "--help"], capture_output=True, text=True, check=True)
-    section = done.stdout.partition("Commands:\n")[2]
+    section = done.stdout.partition("Commands:\n")[2].partition("\n\n")[0]
     assert [line.split()[0] for line in section.splitlines() if line.startswith("  ") and line[2] != " "] == [*COMMANDS]
     for name in COMMANDS:
         command = [sys.executable, "-m", "harness", name, "--help"]
