@@ -158,6 +158,10 @@ def _table(findings: list[EnvironmentCheck]) -> Table:
 
 
 def _remedies(findings: list[EnvironmentCheck]) -> list[Text]:
-    """Return each remedy once, without line breaks, so that it can be copied."""
-    lines = dict.fromkeys(finding.remedy for finding in findings if not finding.ok)
+    """Return each remedy once with its checks, on a line of its own without line breaks, so that it can be copied."""
+    topics: dict[str, list[str]] = {}
+    for finding in findings:
+        if not finding.ok:
+            topics.setdefault(finding.remedy, []).append(finding.topic)
+    lines = [f"{', '.join(names)}:\n  {remedy}" for remedy, names in topics.items()]
     return [Text("\nto install or fix:"), *map(Text, lines)] if lines else []

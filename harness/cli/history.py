@@ -103,7 +103,7 @@ def _require_known(wanted: Wanted, runs: list[Run]) -> None:
     for kind in ("board", "model"):
         name, known = getattr(wanted, kind), {getattr(run, kind) for run in runs} - {""}
         if name is not None and name not in known:
-            raise unknown_name(f"{kind} (without any run)", name, known)
+            raise RequestError(f"no run of {kind} {name!r}", unknown_name(kind, name, known).hint)
 
 
 def _document(run: Run) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from harness.core.console import Console
 from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, InfrastructureError, RequestError, ToolError
 from harness.core.safe_io import clean
 from harness.core.table import Table
-from harness.core.text import duration, retries
+from harness.core.text import duration, plural, retries
 from harness.nightly import timer
 
 if TYPE_CHECKING:
@@ -219,13 +219,9 @@ def show(file: Path, commands: Commands, workspace: Workspace, console: Console)
     boards = {entry.board: places[entry.board] for entry in order}
     until = f", nothing begins after {wanted.until}" if wanted.until else ""
     rules = f"at most {wanted.parallel} at once, at most {retries(wanted.retries)} of failed infrastructure{until}"
-    console.show(table, Text(f"{len(order)} entries on {len(boards)} boards, {rules}"))
-    console.show(
-        *(
-            Text(f"{' and '.join(names)} are one machine: their entries run one after the other")
-            for names in _same(boards)
-        )
-    )
+    console.show(table, Text(f"{plural(len(order), 'entry', 'entries')} on {plural(len(boards), 'board')}, {rules}"))
+    for names in _same(boards):
+        console.show(Text(f"{' and '.join(names)} are one machine: their entries run one after the other"))
     console.document({"order": [entry.key for entry in order], "boards": len(boards), "one": list(_same(boards))})
     return EXIT_DONE
 
@@ -240,8 +236,10 @@ def _show_notification(wanted: Wanted, workspace: Workspace, console: Console) -
     console.note(f"after a night with changes, a notification is sent to {', '.join(names)}")
     nights = Past.read(workspace.runs).nights
     ended = [night for night in nights if night.ended_s is not None and _is_of(night, wanted)]
-    if ended and (content := notify.message(ended[-1], workspace.runs)):
-        console.note(f"that about night {ended[-1].name} would be:\n{content['text']}")
+    if ended:
+        content = notify.message(ended[-1], workspace.runs)
+        said = f"would be:\n{content['text']}" if content else "would not be sent: the night changed nothing"
+        console.note(f"that about night {ended[-1].name} {said}")
 
 
 def _same(places: Mapping[str, str]) -> Iterator[list[str]]:

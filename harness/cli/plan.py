@@ -15,6 +15,7 @@ from harness.cli._options import as_json, pass_workspace, planned, require_alone
 from harness.core.console import Console
 from harness.core.errors import RequestError
 from harness.core.table import Table
+from harness.core.text import plural
 
 if TYPE_CHECKING:
     from harness.boards.profile import Profile
@@ -138,7 +139,7 @@ def plan_table(made: Plan, board: Profile) -> Table:
     from harness.runs.document import kind
 
     way = f"pipeline of {made.depth} stages" if made.depth > 1 else f"by {made.sync}" if made.hand_overs else "one item"
-    title = f"{made.network.name} on {made.board} ({kind(board)}), blocks of {made.block} vectors, {way}"
+    title = f"{made.network.name} on {made.board} ({kind(board)}), blocks of {plural(made.block, 'vector')}, {way}"
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("layer", "operator", "shape", "type", "item", "target", "core"):
         table.add_column(heading)

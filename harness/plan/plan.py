@@ -22,6 +22,7 @@ from typing import Literal, TypeAlias
 
 from harness.boards.profile import Profile
 from harness.core.errors import RequestError
+from harness.core.text import plural
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.plan.split import Share, Split, parse
@@ -202,7 +203,7 @@ def _items(profile: Profile, targets: Sequence[str] | None) -> tuple[Item, ...]:
         targets = [item.target for item in profile.items.values()]
     if len(targets) != len(entries):
         raise RequestError(
-            f"--items names {len(targets)} targets, but board {profile.name} has {len(entries)} items",
+            f"--items names {plural(len(targets), 'target')}, but board {profile.name} has {len(entries)} items",
             f"one target for each of: {', '.join(profile.items)}",
         )
     return tuple(Item(name, target, item.core) for (name, item), target in zip(entries, targets, strict=True))

@@ -74,7 +74,7 @@ RESULTS: Mapping[str, Callable[[AnyDocument], Any]] = {
         document.conformance and ("in order" if document.conformance.conforms else "out of order")
     ),
     "activations compared": lambda document: (
-        sum(layer.compared for layer in document.layers) if document.layers else None
+        f"{sum(layer.compared for layer in document.layers):,}" if document.layers else None
     ),
 }
 CAUSES: Mapping[str, Callable[[AnyDocument], Any]] = {

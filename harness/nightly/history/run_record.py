@@ -106,7 +106,7 @@ class Run:
         if not Outcome(self.verdict).good:
             return self.reason
         if not self.parts:
-            return f"{self.vectors:,} vectors"
+            return f"{'all claims hold, ' if self.action == 'prove' else ''}{self.vectors:,} vectors"
         return self.headline if self.met or self.unit != "ns" else f"{self.headline}, not MET"
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from harness.analysis.compare import compare
 from harness.core.arrays import Array
 from harness.core.safe_io import load_array
+from harness.core.text import plural
 from harness.execution import dumps
 from harness.operators.counters import LayerCoverage, Met, Quantity
 from harness.plan.plan import Plan
@@ -67,7 +68,8 @@ def cover(outputs: Outputs) -> str:
         compared = [layer.compared for layer in record.layers]
         require_equal(f"chunk {chunk.index}, compared,", compared, [chunk.size * layer.size for layer in layers])
     _require_no_other_dumps(outputs, found)
-    return f"{len(found):,} chunks cover {count:,} vectors, {len(layers)} layers each, without duplicates or gaps"
+    contents = f"{count:,} vectors, {plural(len(layers), 'layer')} each"
+    return f"{plural(len(found), 'chunk')} of {contents}, without duplicates or gaps"
 
 
 def _require_no_other_dumps(outputs: Outputs, found: Sequence[Chunk]) -> None:

@@ -56,8 +56,8 @@ def commit(evidence: Evidence) -> str:
         )
     if str(recorded).endswith("-dirty"):
         raise UncheckedError(
-            f"made by {recorded}, a checkout with changes: no revision has its sources, so it cannot be verified; "
-            "commit the changes and run it again"
+            f"made by {recorded}, with changed files: no revision has its sources, so it cannot be verified; "
+            "commit the changes, or install harness again, and run it again"
         )
     match = re.search(r"(?:^|-g)([0-9a-f]{7,40})$", str(recorded))
     if not match:

@@ -48,7 +48,8 @@ def test_what_is_missing_comes_with_the_command_that_brings_it(user: User, tmp_p
     (tmp_path / "bin").mkdir()
     ended = user.harness("doctor", PATH=str(tmp_path / "bin"))
     assert ended.code == 3
-    assert "sudo apt-get install --no-install-recommends qemu-system-arm" in ended.out
+    emulators = "tda4vm: emulator, xavier: emulator, kv260: emulator"
+    assert f"{emulators}:\n  run: sudo apt-get install --no-install-recommends qemu-system-arm" in ended.out
     assert (
         f"sudo apt-get install --no-install-recommends {debian_packages.PACKAGES['aarch64-linux-gnu-gcc']}" in ended.out
     )

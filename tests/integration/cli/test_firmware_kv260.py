@@ -36,7 +36,7 @@ AT_HOME = "kv260: {address: {host: 127.0.0.1, port: 9}}"
     [
         (["--board", "kv260"], "", 2, "board kv260 is emulated: it has no firmware"),
         (["--board", "kv260", "--items", "c,c"], AT_HOME, 2, "no item has target tiovx:c7x or vitis"),
-        (["--board", "kv260", "--items", "c"], AT_HOME, 2, "--items names 1 targets, but board kv260 has 2 items"),
+        (["--board", "kv260", "--items", "c"], AT_HOME, 2, "--items names 1 target, but board kv260 has 2 items"),
         (["--board", "kv260", "--sdk", "/opt/ti"], AT_HOME, 2, "--sdk is for a DSP's firmware"),
         (["--board", "kv260", "--model", "acas_cox"], AT_HOME, 2, "did you mean acas_coc"),
         (["--board", "kv260", "--split", "dense_77=network"], AT_HOME, 2, "dense_77"),

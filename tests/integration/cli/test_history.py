@@ -121,8 +121,8 @@ def test_what_would_deceive_a_terminal_is_left_out(user: User) -> None:
     [
         (["--verdict", "difers"], "unknown verdict 'difers'", "did you mean differs?"),
         (["--verdict", "not run"], "unknown verdict 'not run'", "identical, inconclusive, measured, regressed"),
-        (["--board", "xavir"], "unknown board", "did you mean xavier?"),
-        (["--model", "acas"], "unknown model", "valid choices: acas_sl, acas_wl"),
+        (["--board", "xavir"], "no run of board 'xavir'", "did you mean xavier?"),
+        (["--model", "acas"], "no run of model 'acas'", "valid choices: acas_sl, acas_wl"),
         (["--since", "yesterday"], "'yesterday' is not a day", "2026-11-01"),
     ],
 )

@@ -113,6 +113,15 @@ def test_the_next_night_begins_with_what_was_done_longest_ago(lab: User, night: 
     assert shown["order"] == [night["entries"][1]["key"], night["entries"][0]["key"]]
 
 
+def test_a_night_without_a_change_sends_nothing(lab: User, night: dict[str, Any]) -> None:
+    file = lab.folder / "lab.yaml"
+    content = file.read_text()
+    file.write_text(f"{content}\nnotify: {{webhook: 'http://127.0.0.1:9'}}\n")
+    shown = lab.here("nightly", str(file), "--dry-run").err
+    file.write_text(content)
+    assert f"that about night {night['night']} would not be sent: the night changed nothing" in shown
+
+
 def test_only_a_measurement_of_the_same_thing_is_compared_with(
     lab: User, night: dict[str, Any], laboratory: Laboratory
 ) -> None:

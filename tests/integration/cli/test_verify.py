@@ -153,7 +153,7 @@ def test_a_kernel_that_was_changed_under_a_clean_revision_does_not_stand(
     ("revision", "words"),
     [
         (None, "made outside a checkout: no revision has its sources"),
-        ("0123456789ab-dirty", "a checkout with changes: no revision has its sources, so it cannot be verified"),
+        ("0123456789ab-dirty", "with changed files: no revision has its sources, so it cannot be verified"),
         ("0123456789ab", "get it with git fetch, check it out with git checkout 0123456789ab, and verify there"),
         ("main", "names no revision: 'main'"),
     ],

@@ -85,11 +85,11 @@ def test_targets_can_be_replaced_in_the_order_of_the_profile(net: Network, host:
     assert [item.target for item in plan.make(net, host, ["c", "cuda"]).items] == ["c", "cuda"]
 
 
-@pytest.mark.parametrize("targets", [[], ["c"], ["c", "c", "c"]])
-def test_the_wrong_number_of_targets_is_refused(net: Network, host: Profile, targets: list[str]) -> None:
+@pytest.mark.parametrize(("targets", "count"), [([], "0 targets"), (["c"], "1 target"), (["c", "c", "c"], "3 targets")])
+def test_the_wrong_number_of_targets_is_refused(net: Network, host: Profile, targets: list[str], count: str) -> None:
     with pytest.raises(RequestError) as caught:
         plan.make(net, host, targets)
-    assert caught.value.message == f"--items names {len(targets)} targets, but board host has 2 items"
+    assert caught.value.message == f"--items names {count}, but board host has 2 items"
     assert caught.value.hint == "one target for each of: prepost, network"
 
 
