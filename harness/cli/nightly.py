@@ -167,7 +167,7 @@ def _notify(wanted: Notify, night: Night, workspace: Workspace, console: Console
 def _tell(night: Night, junit_file: Path | None, console: Console) -> int:
     from harness.nightly import summary
 
-    console.show(*summary.show(night))
+    console.show(*summary.show(night, summary.board_kinds(night)))
     console.document(summary.document(night))
     code = summary.exit_code(night)
     try:

@@ -88,9 +88,15 @@ def _verdict(document: Mapping[str, Any]) -> Ending:
     """Return the verdict of a run; an inconclusive measurement without a failed part has an inexact counter."""
     outcome, reason = Outcome(document["verdict"]), str(document.get("reason", ""))
     if outcome.final:
-        return Ending(outcome, reason)
+        return Ending(outcome, f"{reason}, not MET" if _is_not_met(document) else reason)
     part = str(document.get("part", "board"))
     return _inconclusive(part if part in PARTS else "tool", reason.removeprefix(f"{part}: "))
+
+
+def _is_not_met(document: Mapping[str, Any]) -> bool:
+    """Return whether the numbers of a measurement are times that are not MET."""
+    measured = document.get("measured")
+    return isinstance(measured, dict) and measured.get("unit") == "ns" and bool(measured.get("not_met_because"))
 
 
 def busy(said: Said, board: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from harness.core.outcome import Outcome
 from harness.core.safe_io import clean
 from harness.core.table import Table
 from harness.core.text import duration, retries
+from harness.nightly.history.run import read
 from harness.nightly.record import Entry, Night, Result
 
 WRONG, FAILED, GOOD, NEVER = "bold red", "yellow", "green", "magenta"
@@ -70,10 +71,18 @@ def _counts(night: Night) -> Counter[Outcome]:
     return Counter(night.ending(entry).outcome for entry in night.entries)
 
 
-def show(night: Night) -> Iterator[RenderableType]:
-    """Yield the texts and tables of the terminal, unexpected results first."""
+def board_kinds(night: Night) -> dict[str, str]:
+    """Return the kind of each board that a run of the night reached, such as `emulated`, by the name of the board."""
+    runs = night.folder.parents[1]
+    reached = ((entry.board, night.results.get(entry.number)) for entry in night.entries)
+    found = {board: read(runs / result.run).kind for board, result in reached if result and result.run}
+    return {board: kind for board, kind in found.items() if kind}
+
+
+def show(night: Night, kinds: Mapping[str, str]) -> Iterator[RenderableType]:
+    """Yield the texts and tables of the terminal, unexpected results first; `kinds` are those of `board_kinds`."""
     yield from _surprises(night)
-    yield _grid(night)
+    yield _grid(night, kinds)
     for name, health in sorted(night.boards.items()):
         if health.quarantined:
             yield Text(f"board {name} is quarantined: {clean(health.quarantined)}", style=FAILED)
@@ -124,15 +133,16 @@ def style_of(night: Night, entry: Entry) -> str:
     return {Outcome.INCONCLUSIVE: FAILED, Outcome.NOT_RUN: NEVER}.get(outcome, WRONG)
 
 
-def _grid(night: Night) -> Table:
+def _grid(night: Night, kinds: Mapping[str, str]) -> Table:
     """Return a table with a row per board and a column per model."""
     models = list(dict.fromkeys(entry.model for entry in night.entries))
-    table = Table("board", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table("board", "kind", box=SIMPLE_HEAD, pad_edge=False)
     for model in models:
         table.add_column(clean(model), overflow="fold")
     for board in dict.fromkeys(entry.board for entry in night.entries):
         cells = ([one for one in night.entries if (one.board, one.model) == (board, model)] for model in models)
-        table.add_row(board, *(Text("\n").join(_cell(night, entry) for entry in cell) for cell in cells))
+        kind = Text(clean(kinds.get(board, "")), style=FAILED if kinds.get(board) == "emulated" else "")
+        table.add_row(board, kind, *(Text("\n").join(_cell(night, entry) for entry in cell) for cell in cells))
     return table
 
 

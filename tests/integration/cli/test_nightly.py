@@ -24,7 +24,7 @@ from harness.boards.profile import Laboratory
 from harness.cli import nightly
 from harness.cli.nightly import taken
 from harness.core.errors import RequestError, ToolError
-from harness.nightly import checks, matrix, record
+from harness.nightly import checks, matrix, record, summary
 from harness.nightly.campaign import Campaign
 from harness.nightly.matrix import Wanted
 from tests.support.cli.command import User
@@ -97,6 +97,7 @@ def test_what_a_night_keeps(lab: User, night: dict[str, Any]) -> None:
     kept = record.read(Path(night["folder"]))
     assert kept.ended_s is not None
     assert kept.boards["host"].quarantined == ""
+    assert summary.board_kinds(kept) == {"host": "this machine"}
     assert [result.retries for result in kept.results.values()] == [0, 0]
     logs = [(kept.folder / "logs" / name).read_text() for name in ("00000.log", "00001.log")]
     assert [log.count("=== ") for log in logs] == [3, 1], "measured first, alone, and never again"

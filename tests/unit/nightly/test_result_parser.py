@@ -41,6 +41,20 @@ def test_a_verdict_that_its_exit_code_contradicts_is_none(verdict: str, code: in
     assert ending.reason == f"harness reported {verdict} and ended with exit code {code}, last output: noted"
 
 
+@pytest.mark.parametrize(
+    ("unit", "because", "reason"),
+    [
+        ("ns", "", "median 5 ns"),
+        ("ns", "a virtual machine", "median 5 ns, not MET"),
+        ("instructions", "x", "median 5 ns"),
+    ],
+)
+def test_times_that_are_not_met_are_called_so(unit: str, because: str, reason: str) -> None:
+    measured = {"unit": unit, "not_met_because": because}
+    ending = attempt(said(0, verdict="measured", reason="median 5 ns", measured=measured))
+    assert ending == Ending(Outcome.MEASURED, reason)
+
+
 @pytest.mark.parametrize("part", ["board", "network", "tool", "reference"])
 def test_what_failed_is_told(part: str) -> None:
     document = {"verdict": "inconclusive", "part": part, "reason": f"{part}: it is gone"}

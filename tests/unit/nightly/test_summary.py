@@ -57,8 +57,8 @@ def test_the_exit_code_tells_a_wrong_verdict_from_none(tmp_path: Path, names: li
 
 
 def shown(night: Night) -> list[str]:
-    console = Console(file=io.StringIO(), width=200)
-    console.print(*summary.show(night), sep="\n", soft_wrap=True)
+    console = Console(file=io.StringIO(), width=220)
+    console.print(*summary.show(night, {"xavier": "emulated"}), sep="\n", soft_wrap=True)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "\x1b" not in text
     return [line.rstrip() for line in text.splitlines() if line.strip()]
@@ -72,9 +72,10 @@ def test_surprises_come_first_the_wrong_before_the_missing(tmp_path: Path) -> No
         "inconclusive (network): run xavier lost: no route to <host> & [31m (runs/run1)",
         "not run (1): it is after 06:00: run xavier never",
     ]
-    assert lines[4].split() == ["board", "never", "lost", "good", "bad", "mended", "known"]
+    assert lines[4].split() == ["board", "kind", "never", "lost", "good", "bad", "mended", "known"]
     assert "run inconclusive (network)!, 1 retry, 1m 40s" in lines[6]
     assert "run identical, 1 retry, 1m 40s" in lines[6]
+    assert lines[6].split()[:2] == ["xavier", "emulated"]
     assert lines[7] == "board kv260 is quarantined: no answer"
     assert lines[8].startswith("4 NOT AS EXPECTED: 1 not run, 1 inconclusive, 2 identical, 2 differs; 5 retries; ")
     assert lines[8].endswith(", 1h 05m")
