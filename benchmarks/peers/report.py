@@ -48,7 +48,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Findings:
-    """Of one comparison; `where` is the machine, the day and the load before it."""
+    """Of one comparison; `where` is the machine, the day and the load averages before it."""
 
     shape: str
     command: str
@@ -123,7 +123,7 @@ def setting(findings: Findings) -> str:
     """Machine, load, day and how many calls."""
     where = findings.where
     calls = " or ".join(f"{count:,}" for count in sorted({row.times.calls for row in findings.rows if row.times}))
-    machine = f"{where['processor']}, {where['processors']} processors, load before {where['load']}"
+    machine = f"{where['processor']}, {where['processors']} processors, load averages before {where['load']}"
     return f"{machine}, {where['date']}; {calls or 'no'} single calls of each"
 
 

@@ -227,7 +227,7 @@ def test_the_page_of_a_simulated_laboratory(cache: Path) -> None:
 
 
 def test_the_readme_states_the_load_that_was_measured() -> None:
-    [load] = re.findall(r"load before [0-9. ]*[0-9]", (ROOT / "docs/pictures/peers.svg").read_text())
+    [load] = re.findall(r"load averages before [0-9. ]*[0-9]", (ROOT / "docs/pictures/peers.svg").read_text())
     readme = (ROOT / "README.md").read_text()
     assert load in readme
     assert "quiet" not in readme

@@ -36,22 +36,22 @@ def command(space: Workspace, /, as_json: bool, file: Path, output: str, force: 
     The result is checked against the arithmetic of the file.  An unsupported file is rejected with the node and the
     reason.
     """
-    bring_in(file, space.new_model(output, force=force), Console.open(as_json=as_json))
+    bring_in(file, space.new_model(output, force=force), output, Console.open(as_json=as_json))
 
 
-def bring_in(file: Path, path: Path, console: Console) -> None:
-    """Read and check the network of `file`, write it to `path`, and print its facts."""
+def bring_in(file: Path, path: Path, output: str, console: Console) -> None:
+    """Read and check the network of `file`, write it to `path`, and print its facts; the user calls it `output`."""
     from harness.model import importer
     from harness.model.importer import FloatImport
 
     found = importer.bring_in(file)
     if isinstance(found, FloatImport):
-        _bring_in_floats(found, path, console)
+        _bring_in_floats(found, path, output, console)
     else:
-        _bring_in_quantised(found, path, console)
+        _bring_in_quantised(found, path, output, console)
 
 
-def _bring_in_floats(found: FloatImport, path: Path, console: Console) -> None:
+def _bring_in_floats(found: FloatImport, path: Path, output: str, console: Console) -> None:
     from harness.model.float_network import to_onnx
     from harness.model.importer.check import box_of
     from harness.model.text.document import readable
@@ -72,7 +72,7 @@ def _bring_in_floats(found: FloatImport, path: Path, console: Console) -> None:
         f"Compared with the file on {checked.vectors} vectors of {where}: "
         f"greatest difference {checked.difference:.3g}; "
         f"nearest to its bound {checked.tightest_difference:.3g}, the bound there {checked.tightest_bound:.3g}.",
-        Text(f"The model is float. Quantise it with:\n  {_next_command(path, network)}"),
+        Text(f"The model is float. Quantise it with:\n  {_next_command(output, network)}"),
     )
     if network.box is None:
         console.show(Text("Set --box to the range of your inputs: the file does not state it."))
@@ -92,11 +92,12 @@ def _bring_in_floats(found: FloatImport, path: Path, console: Console) -> None:
     )
 
 
-def _next_command(path: Path, network: DenseNetwork) -> str:
+def _next_command(model: str, network: DenseNetwork) -> str:
     """Return a command that quantises the network; without an input box, use the box of the check."""
     from harness.operators.base import DEFAULT_BOX
 
-    words = ["harness", "models", "quantize", str(path), "-o", str(path.with_stem(f"{path.stem}_q"))]
+    quantised = f"{model.removesuffix('.onnx')}_q{'.onnx' if model.endswith('.onnx') else ''}"
+    words = ["harness", "models", "quantize", model, "-o", quantised]
     if network.box is None:
         words.append("--box={:g}:{:g}".format(*DEFAULT_BOX))
     if network.layers[-1].relu:  # float scores cannot represent it
@@ -104,7 +105,7 @@ def _next_command(path: Path, network: DenseNetwork) -> str:
     return shlex.join(words)
 
 
-def _bring_in_quantised(found: QuantisedImport, path: Path, console: Console) -> None:
+def _bring_in_quantised(found: QuantisedImport, path: Path, output: str, console: Console) -> None:
     network, checked = found.network, found.check
     write_whole(path, network.onnx_bytes)
     for note in found.notes:
@@ -113,7 +114,7 @@ def _bring_in_quantised(found: QuantisedImport, path: Path, console: Console) ->
         _quantised_table(path, network),
         f"Compared with the file in ONNX Runtime on {checked.vectors} vectors: all {checked.values:,} values of "
         f"{', '.join(checked.tensors)} are bit-identical.",
-        f"Show it with `harness models show {shlex.quote(str(path))}`.",
+        f"Show it with `harness models show {shlex.quote(output)}`.",
     )
     layers = [
         {"name": layer.name, "operator": layer.operator, "inputs": layer.input.size, "outputs": layer.size}

@@ -57,7 +57,7 @@ def test_names_of_nodes_do_not_reach_the_terminal_as_they_are(
     made = onnx.load_model_from_string(model(CHAIN, CONSTANTS, shape=[1, 2]))
     next(node for node in made.graph.node if node.name == "node_s").name = "\x1b[31m"
     path = saved(tmp_path, made.SerializeToString())
-    import_model.bring_in(path, tmp_path / "mine.onnx", Console.open(as_json=False))
+    import_model.bring_in(path, tmp_path / "mine.onnx", "mine", Console.open(as_json=False))
     assert 'folded into the constants of a layer: "\\u001b[31m"' in capsys.readouterr().err
 
 
@@ -88,6 +88,14 @@ def test_the_next_command_that_is_printed_works(
     assert quantised.code == 0, quantised.err
     low, high = (-3, 3) if stated else (-1, 1)
     assert load(Path(quantised.document["file"])).box.tolist() == [[low, low], [high, high]]
+
+
+def test_the_next_command_names_the_models_of_a_lab(user: User, tmp_path: Path) -> None:
+    lab = tmp_path / "lab"
+    assert user.harness("init", str(lab)).code == 0
+    path = saved(tmp_path, model(CHAIN, CONSTANTS, shape=[1, 2]))
+    ended = user.harness("models", "import", str(path), "-o", "mine", "--lab", str(lab))
+    assert "  harness models quantize mine -o mine_q --box=-1:1 --scores=uint8" in ended.out.splitlines()
 
 
 def test_a_quantised_network_comes_in(user: User, tmp_path: Path) -> None:
