@@ -65,6 +65,41 @@ def test_all_numbers_of_the_layers_are_on_the_screen_of_a_phone(
     assert {("Differing", "31,415"), ("Its own", "12"), ("Compared", "400,000")} <= shown
 
 
+OVERLAPS = """(() => {
+  const texts = (cell) => {
+    const range = document.createRange();
+    range.selectNodeContents(cell);
+    return [...range.getClientRects()].filter((box) => box.width);
+  };
+  const meet = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+                      && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1;
+  const found = [];
+  for (const row of document.querySelectorAll('.stack tr'))
+    for (const one of row.cells)
+      for (const other of row.cells)
+        if (one !== other && texts(one).some((a) => texts(other).some((b) => meet(a, b))))
+          found.push([one.textContent, other.textContent]);
+  return found;
+})()"""
+
+
+@pytest.mark.parametrize("name", ["identical", "differing", "measured"])
+def test_the_cells_of_a_row_do_not_overlap_on_a_phone(
+    name: str, chromium: Browser, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    page = write(tmp_path / "page.html", request.getfixturevalue(name))
+    chromium.show(page.as_uri(), PHONE)
+    rows = evaluate(chromium, "document.querySelectorAll('.stack tbody tr').length")
+    assert (rows > 0, evaluate(chromium, OVERLAPS)) == (True, [])
+    covered = (
+        "[...document.querySelectorAll('.layers tr.differs th')].filter((th) => {"
+        " th.scrollIntoView(); const range = document.createRange(); range.selectNodeContents(th);"
+        " const box = range.getBoundingClientRect();"
+        " return !th.contains(document.elementFromPoint(box.left + 1, (box.top + box.bottom) / 2)) }).length"
+    )
+    assert evaluate(chromium, covered) == 0
+
+
 def test_a_table_is_sorted_and_filtered(differing: dict[str, Any], chromium: Browser, tmp_path: Path) -> None:
     chromium.show(write(tmp_path / "page.html", differing).as_uri(), DESK, scripts=True)
     layers = [layer["name"] for layer in differing["layers"]]
