@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
+import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +18,7 @@ from harness.cli import _completion
 from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.debian_packages import install_command
-from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, HarnessError
+from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, HarnessError, unknown_name
 from harness.core.table import Table
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ def examine(names: Sequence[str], workspace: Workspace, console: Console) -> int
     boards = {name: laboratory.board(name) for name in names or laboratory.profiles}
     common = [_lab(workspace), *_reference()]
     own = {name: list(_board(name, board)) for name, board in boards.items()}
-    findings = [*common, *itertools.chain(*own.values())]
+    findings = [*common, *_addresses_of_no_board(laboratory.profiles), *itertools.chain(*own.values())]
     ready = {name: all(finding.ok for finding in (*common, *found)) for name, found in own.items()}
     console.show(_table(findings), *_remedies(findings), Text(_readiness(ready)))
     ok = all(finding.ok for finding in findings)
@@ -80,6 +82,16 @@ def _lab(workspace: Workspace) -> EnvironmentCheck:
     found = workspace.lab or "none; the installed boards and models are used; `harness init LAB` creates a lab"
     order = "searched: --lab, HARNESS_LAB, the nearest boards.yaml in this folder and its parents"
     return EnvironmentCheck("lab folder", True, f"{found} ({order}); {places}")
+
+
+def _addresses_of_no_board(known: Iterable[str]) -> Iterator[EnvironmentCheck]:
+    """Find variables such as HARNESS_XAVIRE_HOST: the board with the misspelt name would stay emulated."""
+    from harness.boards import profile
+
+    variables = {profile.host_variable(name) for name in known}
+    for name in sorted({name for name in os.environ if re.fullmatch(r"HARNESS_\w+_HOST", name)} - variables):
+        hint = unknown_name("variable", name, variables).hint
+        yield EnvironmentCheck(name, False, "no board in boards.yaml has this name", hint)
 
 
 def _reference() -> Iterator[EnvironmentCheck]:

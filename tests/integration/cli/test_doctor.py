@@ -55,6 +55,12 @@ def test_what_is_missing_comes_with_the_command_that_brings_it(user: User, tmp_p
     )
 
 
+def test_an_address_of_a_misspelt_board_is_named(user: User) -> None:
+    ended = user.harness("doctor", "host", HARNESS_XAVIRE_HOST="xavier.lab")
+    assert (ended.code, "ready: host" in ended.out) == (3, True)
+    assert "HARNESS_XAVIRE_HOST:\n  did you mean HARNESS_XAVIER_HOST" in ended.out
+
+
 def test_an_unknown_target_is_named(tmp_path: Path, cache: Path) -> None:
     entry = yaml.safe_load((ROOT / "boards.yaml").read_text())["host"]
     entry["items"]["network"]["target"] = "cud"
