@@ -413,11 +413,15 @@ def host_variable(board: str) -> str:
 
 
 def split_address(text: str) -> dict[str, Any] | None:
-    """Return the host of `[user@]host[:port]`, and user and port if they are given; None if `text` is no address."""
-    match = re.fullmatch(r"(?:(?P<user>[^@\s]+)@)?(?P<host>[^@:\s-][^@:\s]*)(?::(?P<port>[0-9]{1,5}))?", text)
+    """Return the host of `[user@]host[:port]`, and user and port if they are given; None if `text` is no address.
+
+    An IPv6 address is written in brackets, as in `[2001:db8::7]:22`.
+    """
+    host = r"(?P<host>[^@:\s[-][^@:\s]*|\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[^\]\s]+)?\])"
+    match = re.fullmatch(rf"(?:(?P<user>[^@\s]+)@)?{host}(?::(?P<port>[0-9]{{1,5}}))?", text)
     if not match or not 1 <= int(match["port"] or 22) <= 65535:
         return None
-    found = {key: value for key, value in match.groupdict().items() if value is not None}
+    found = {key: value.strip("[]") for key, value in match.groupdict().items() if value is not None}
     return found | {"port": int(found["port"])} if "port" in found else found
 
 

@@ -25,6 +25,7 @@ from harness.core.errors import ConnectionFailed
 
 USER_FILE, SYSTEM_FILE = Path("~/.ssh/config"), Path("/etc/ssh/ssh_config")
 KNOWN_HOSTS = Path("~/.ssh/known_hosts")
+GLOBAL_KNOWN_HOSTS = (Path("/etc/ssh/ssh_known_hosts"), Path("/etc/ssh/ssh_known_hosts2"))
 IN_PROFILE = "`host` in the board's profile"
 IN_CONFIGURATION = "in the SSH configuration"
 MOST_HOPS = 16  # also the depth of Include that OpenSSH allows
@@ -40,6 +41,8 @@ class Address:
     Without `key`, the files `identities`, the keys of the user's SSH agent and, without `identities`, the default keys
     are tried; no password is ever asked for.  The connection to `host` leads through `jump`, which resolves the name,
     or through the standard input and output of `proxy_command`.
+    `global_known_hosts` are files of the system with more host keys; `host_key_alias` replaces host and port in all
+    files.
     `name` is the host as it was given, for which ~/.ssh/config may have a block; `source` states where `host` is from.
     """
 
@@ -50,18 +53,20 @@ class Address:
     known_hosts: Path = KNOWN_HOSTS
     jump: Address | None = None
     more_known_hosts: tuple[Path, ...] = ()
+    global_known_hosts: tuple[Path, ...] = ()
+    host_key_alias: str = ""
     identities: tuple[Path, ...] = ()
     proxy_command: str = field(default="", repr=False)  # may contain a secret
     name: str = ""
     source: str = IN_PROFILE
 
     def __str__(self) -> str:
-        return f"{self.user}@{self.host}" + (f":{self.port}" if self.port != 22 else "")
+        return f"{self.user}@{in_brackets(self.host)}" + (f":{self.port}" if self.port != 22 else "")
 
     @property
     def known_hosts_files(self) -> tuple[Path, ...]:
-        """Return all files that may have the host key."""
-        return tuple(path.expanduser() for path in (self.known_hosts, *self.more_known_hosts))
+        """Return all files that may have the host key, those of the user first."""
+        return tuple(path.expanduser() for path in (self.known_hosts, *self.more_known_hosts, *self.global_known_hosts))
 
     @property
     def hops(self) -> tuple[Address, ...]:
@@ -72,13 +77,18 @@ class Address:
     def stated(self) -> str:
         """Return user@host:port and the hosts on the way, as the evidence of a run names the address."""
         via = f" via {self.jump.stated}" if self.jump else " via ProxyCommand" if self.proxy_command else ""
-        return f"{self.user}@{self.host}:{self.port}{via}"
+        return f"{self.user}@{in_brackets(self.host)}:{self.port}{via}"
 
     @property
     def place(self) -> str:
         """Return host:port and the hosts on the way, for lists of boards."""
         via = f" via {self.jump.place}" if self.jump else " via ProxyCommand" if self.proxy_command else ""
-        return f"{self.host}:{self.port}{via}"
+        return f"{in_brackets(self.host)}:{self.port}{via}"
+
+
+def in_brackets(host: str) -> str:
+    """Return a host as it is written before a colon and a port: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host
 
 
 def resolve(given: profiles.Address) -> Address:
@@ -115,6 +125,7 @@ def _resolve(
         jump = _jump(given.host, found[way], lines, path)
     known_hosts = [given.known_hosts] if given.known_hosts else _words(given.host, "UserKnownHostsFile", found)
     first, *others = [_path(each) for each in known_hosts] or [KNOWN_HOSTS]
+    of_system = [_path(each) for each in _words(given.host, "GlobalKnownHostsFile", found)] or GLOBAL_KNOWN_HOSTS
     identities = [] if given.key else [*found.get("identityfile", ())]
     return Address(
         host=found["hostname"],
@@ -124,6 +135,8 @@ def _resolve(
         known_hosts=first,
         jump=jump,
         more_known_hosts=tuple(others),
+        global_known_hosts=() if given.known_hosts else tuple(of_system),
+        host_key_alias=found.get("hostkeyalias", ""),
         identities=tuple(_path(each) for each in identities if each.lower() != "none"),
         proxy_command=command,
         name=given.host,
@@ -143,7 +156,8 @@ def _jump(name: str, hops: str, lines: Sequence[_Line], path: tuple[str, ...]) -
         found = profiles.split_address(hop.strip().removeprefix("ssh://"))
         if found is None:
             raise ConnectionFailed(
-                f"{source} is invalid: {hop!r}", "the form is [user@]host[:port], with commas between several hosts"
+                f"{source} is invalid: {hop!r}",
+                "the form is [user@]host[:port], with commas between several hosts and IPv6 addresses in brackets",
             )
         jump = _resolve(profiles.Address(**found), lines, path, jump, source)
     return jump

@@ -29,7 +29,7 @@ from paramiko.pkey import UnknownKeyType
 
 from harness.boards import known_hosts
 from harness.boards.known_hosts import KnownHosts
-from harness.boards.ssh_address import Address
+from harness.boards.ssh_address import Address, in_brackets
 from harness.core.errors import ConnectionFailed
 from harness.core.safe_io import one_line
 
@@ -85,7 +85,7 @@ class StrictConnection(fabric.Connection):  # type: ignore[misc]  # fabric has n
         address, limits = self.address, self._limits
         key, known = _load_key(address), _read_known_hosts(address)
         for kind, trusted in known.keys.items():
-            self.client.get_host_keys().add(_known_name(address), kind, trusted)
+            self.client.get_host_keys().add(_name_and_port(address), kind, trusted)
         self.client.set_missing_host_key_policy(_Refuse(address, known))
         self._set(_link=self._reach())
         self.connect_kwargs = {
@@ -319,6 +319,11 @@ def _read_known_hosts(address: Address) -> KnownHosts:
 
 def _known_name(address: Address) -> str:
     """Return the name of the host in known hosts files."""
+    return address.host_key_alias or _name_and_port(address)
+
+
+def _name_and_port(address: Address) -> str:
+    """Return the name under which paramiko looks for the host's key."""
     return address.host if address.port == 22 else f"[{address.host}]:{address.port}"
 
 
@@ -329,7 +334,8 @@ class _Refuse(paramiko.MissingHostKeyPolicy):
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:  # noqa: ARG002 - paramiko's signature
         _refuse_revoked(self._address, self._known, key)
         unknown = (
-            f"the host key of {self._address.host} is unknown: {hostname} is not in {_files(self._address)}; "
+            f"the host key of {self._address.host} is unknown: {_known_name(self._address)} is not in "
+            f"{_files(self._address)}; "
             f"it shows {key.get_name()} {key.fingerprint}"
         )
         if self._known.authorities:
@@ -354,12 +360,14 @@ def _refuse_revoked(address: Address, known: KnownHosts, key: paramiko.PKey) -> 
 
 
 def _files(address: Address) -> str:
-    return ", ".join(str(path) for path in address.known_hosts_files)
+    """Return the files that should have the host key: those of the user, and others that exist."""
+    files = (path for path in address.known_hosts_files if path not in address.global_known_hosts or path.exists())
+    return ", ".join(map(str, files))
 
 
 def _login(address: Address) -> str:
     """Return the words after `ssh` that lead to the host."""
-    jumps = ",".join(f"{hop.user}@{hop.name or hop.host}:{hop.port}" for hop in address.hops[:-1])
+    jumps = ",".join(f"{hop.user}@{in_brackets(hop.name or hop.host)}:{hop.port}" for hop in address.hops[:-1])
     words = [*(["-o", f"ProxyJump={jumps}"] if jumps else ()), "-p", str(address.port)]
     return shlex.join([*words, f"{address.user}@{address.name or address.host}"])
 
@@ -367,7 +375,7 @@ def _login(address: Address) -> str:
 def _learn(address: Address) -> str:
     """Return the command that adds the host's keys to the known hosts, from where the host can be seen."""
     file = shlex.quote(str(address.known_hosts_files[0]))
-    if address.proxy_command:
+    if address.proxy_command or address.host_key_alias:
         return f"ssh -o UserKnownHostsFile={file} {_login(address)}"
     scan = f"ssh-keyscan -p {address.port} {shlex.quote(address.host)}"
     return f"{f'ssh {_login(address.jump)} ' if address.jump else ''}{scan} >> {file}"

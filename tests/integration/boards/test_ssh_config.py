@@ -66,6 +66,26 @@ def test_an_alias_leads_to_the_board(home: Home, server: Server) -> None:
         assert board.host_key == sshd.fingerprint(server.host_key)
 
 
+def test_the_alias_of_the_host_key_names_it_in_the_files(home: Home, server: Server) -> None:
+    home.configure(block("xavier", server, "HostKeyAlias board-7"))
+    home.known_hosts.write_text(f"board-7 {server.host_key.read_text()}")
+    assert answer() == "in"
+    home.know(server)
+    error = refusal(PATIENT)
+    assert f"is unknown: board-7 is not in {home.known_hosts}; it shows " in error.message
+    assert error.hint.endswith(f"ssh -o UserKnownHostsFile={home.known_hosts} -p {server.port} {ME}@xavier")
+
+
+def test_a_global_known_hosts_file_has_keys_and_revokes_them(home: Home, server: Server, tmp_path: Path) -> None:
+    of_lab = tmp_path / "of_lab"
+    home.configure(block("xavier", server, f"GlobalKnownHostsFile {of_lab}"))
+    of_lab.write_text(f"[{LOOPBACK}]:{server.port} {server.host_key.read_text()}")
+    assert answer() == "in"
+    home.know(server)
+    of_lab.write_text(f"@revoked * {server.host_key.read_text()}")
+    assert f"which {of_lab}:1 marks as @revoked" in refusal(PATIENT).message
+
+
 def test_the_user_of_the_configuration_is_asked_for(home: Home, server: Server) -> None:
     home.configure(block("xavier", server, "User nobody-here"))
     home.know(server)
@@ -156,6 +176,22 @@ def test_two_jump_hosts(chained: Home, server: Server, gates: list[Server], tmp_
         assert board.host_key == sshd.fingerprint(server.host_key)
     assert (tmp_path / "back").read_bytes() == (tmp_path / "source").read_bytes()
     assert chained.known_hosts.read_text().count("\n") == 3, "no key was added"
+
+
+@pytest.mark.skipif(not sshd.HAS_IPV6, reason="this machine has no IPv6 loopback")
+def test_a_jump_host_with_an_ipv6_address(home: Home, server: Server, gates: list[Server]) -> None:
+    gate = gates[0]
+    home.configure(
+        f"Host ::1\n IdentityFile {gate.folder / 'user_key'}\n{block('xavier', server, f'ProxyJump [::1]:{gate.port}')}"
+    )
+    home.know(server)
+    unknown = refusal(PATIENT).message
+    assert f"the host key of ::1 is unknown: [::1]:{gate.port} is not in {home.known_hosts}" in unknown
+    with home.known_hosts.open("a") as file:
+        file.write(f"[::1]:{gate.port} {gate.host_key.read_text()}")
+    before = logins(gate)
+    assert answer() == "in"
+    assert logins(gate) == before + 1
 
 
 @pytest.mark.parametrize("unknown", [0, 1, 2])

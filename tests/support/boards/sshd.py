@@ -21,6 +21,7 @@ LOOPBACK = "127.0.0.1"
 STARTS = 3
 CONFIGURATION = """\
 ListenAddress {host}
+ListenAddress ::1
 Port {port}
 HostKey {folder}/host_key
 AuthorizedKeysFile {folder}/user_key.pub
@@ -32,6 +33,17 @@ PidFile none
 MaxStartups 100
 SetEnv HOME={folder}
 """
+
+
+def _has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+HAS_IPV6 = _has_ipv6()
 
 
 def program() -> str | None:

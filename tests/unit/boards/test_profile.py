@@ -514,6 +514,8 @@ def test_a_mistake_is_located_in_the_file_that_has_it(boards: Path) -> None:
         ("root@tda.lab", Address(host="tda.lab", user="root")),
         ("tda.lab:2222", Address(host="tda.lab", port=2222)),
         ("root@tda.lab:2222", Address(host="tda.lab", port=2222, user="root")),
+        ("root@[2001:db8::7]:2222", Address(host="2001:db8::7", port=2222, user="root")),
+        ("[::1]", Address(host="::1")),
     ],
 )
 def test_the_environment_gives_an_address(boards: Path, text: str, address: Address) -> None:
@@ -536,7 +538,21 @@ def test_an_empty_variable_gives_none(boards: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["tda:", "@tda", "a b", "-oProxyCommand=x", "me@-x", "tda:ssh", "a@b@c", "[::1]:22", "tda:0", "tda:65536", "tda\n"],
+    [
+        "tda:",
+        "@tda",
+        "a b",
+        "-oProxyCommand=x",
+        "me@-x",
+        "tda:ssh",
+        "a@b@c",
+        "[::1:22",
+        "[tda]",
+        "::1",
+        "tda:0",
+        "tda:65536",
+        "tda\n",
+    ],
 )
 def test_what_is_no_address_is_refused(boards: Path, text: str) -> None:
     error = failure(boards, {"HARNESS_TDA_HOST": text})

@@ -11,7 +11,7 @@ from harness.boards import ssh_address
 from harness.boards.locks import key_of, key_or_name
 from harness.boards.profile import Address as Given
 from harness.boards.profile import Profile
-from harness.boards.ssh_address import Address, resolve
+from harness.boards.ssh_address import GLOBAL_KNOWN_HOSTS, Address, resolve
 from harness.core.errors import ConnectionFailed
 
 ME = getpass.getuser()
@@ -43,9 +43,10 @@ def refusal(host: str = "xavier", **values: object) -> ConnectionFailed:
 
 def test_without_a_configuration_the_profile_and_the_defaults_apply(home: Path) -> None:
     found = resolve(Given(host="10.0.7.21"))
-    assert found == Address("10.0.7.21", ME, 22, None, Path("~/.ssh/known_hosts"), name="10.0.7.21")
+    files = Path("~/.ssh/known_hosts"), None, (), GLOBAL_KNOWN_HOSTS
+    assert found == Address("10.0.7.21", ME, 22, None, *files, name="10.0.7.21")
     assert (found.stated, found.place) == (f"{ME}@10.0.7.21:22", "10.0.7.21:22")
-    assert found.known_hosts_files == (home / ".ssh" / "known_hosts",)
+    assert found.known_hosts_files == (home / ".ssh" / "known_hosts", *GLOBAL_KNOWN_HOSTS)
 
 
 XAVIER = """\
@@ -69,7 +70,7 @@ def test_an_alias_gives_all_values(home: Path) -> None:
     found = resolve(Given(host="xavier"))
     assert found.stated == "nvidia@10.0.7.21:2222"
     assert found.identities == (home / ".ssh" / "nvidia_lab",)
-    assert found.known_hosts_files == (home / ".ssh" / "lab", Path("/lab/10.0.7.21"))
+    assert found.known_hosts_files == (home / ".ssh" / "lab", Path("/lab/10.0.7.21"), *GLOBAL_KNOWN_HOSTS)
     assert (found.name, found.source) == ("xavier", "HostName of xavier in the SSH configuration")
 
 
@@ -110,7 +111,19 @@ def test_a_lookup_does_not_ask_the_dns(home: Path, monkeypatch: pytest.MonkeyPat
 
 def test_known_hosts_none_is_no_file(home: Path) -> None:
     write(home, "UserKnownHostsFile none\n")
-    assert resolve(Given(host="xavier")).known_hosts_files == (Path("/dev/null"),)
+    assert resolve(Given(host="xavier")).known_hosts_files == (Path("/dev/null"), *GLOBAL_KNOWN_HOSTS)
+
+
+def test_the_files_of_the_system_and_the_alias_of_the_key(home: Path) -> None:
+    write(
+        home, "Host xavier\n GlobalKnownHostsFile /lab/hosts ~/more\n HostKeyAlias board-7\nHost *\n HostKeyAlias x\n"
+    )
+    found = resolve(Given(host="xavier"))
+    assert found.host_key_alias == "board-7"
+    assert found.known_hosts_files == (home / ".ssh" / "known_hosts", Path("/lab/hosts"), home / "more")
+    assert resolve(Given(host="xavier", known_hosts="~/known")).known_hosts_files == (home / "known",)
+    write(home, "GlobalKnownHostsFile none\n")
+    assert resolve(Given(host="xavier")).known_hosts_files == (home / ".ssh" / "known_hosts", Path("/dev/null"))
 
 
 # ---- ProxyJump and ProxyCommand
@@ -135,6 +148,15 @@ def test_jump_hosts_are_chained_in_order(home: Path) -> None:
     assert found.stated == f"nvidia@10.0.7.21:22 via {ME}@10.0.7.1:2200 via ana@gate.example:2022"
     assert found.place == "10.0.7.21:22 via 10.0.7.1:2200 via gate.example:2022"
     assert [hop.name for hop in found.hops] == ["outer", "inner", "xavier"]
+
+
+def test_an_ipv6_address_of_a_jump_host_is_in_brackets(home: Path) -> None:
+    write(home, "Host xavier\n HostName 2001:db8::7\n ProxyJump ana@[fe80::1%eth0]:2200,ssh://[::1]\n")
+    found = resolve(Given(host="xavier"))
+    assert [(hop.user, hop.host, hop.port) for hop in found.hops] == [
+        ("ana", "fe80::1%eth0", 2200), (ME, "::1", 22), (ME, "2001:db8::7", 22)
+    ]  # fmt: skip
+    assert found.place == "[2001:db8::7]:22 via [::1]:22 via [fe80::1%eth0]:2200"
 
 
 def test_the_first_jump_host_follows_its_own_block(home: Path) -> None:
@@ -184,7 +206,7 @@ def test_a_loop_of_jump_hosts_is_refused(home: Path, text: str, hops: str) -> No
     assert "ProxyJump none" in error.hint
 
 
-@pytest.mark.parametrize("hop", ["", "gate:ssh", "gate:0", "a@b@c", "[::1]:22"])
+@pytest.mark.parametrize("hop", ["", "gate:ssh", "gate:0", "a@b@c", "[::1]x"])
 def test_an_invalid_jump_host_is_refused(home: Path, hop: str) -> None:
     write(home, f"Host xavier\n ProxyJump gate,{hop}\n")
     error = refusal()
