@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from harness.analysis.compare import Comparison, compare
 from harness.analysis.diagnosis import Case, cases, diagnose, portray
@@ -26,6 +27,7 @@ from harness.runs.folder import ChunkRecord, DeployedResult
 from harness.runs.job import Job
 
 DIAGNOSED = 4  # layers per chunk
+PHASES = 3  # of a chunk, for the progress bar: board, reference, comparison
 
 Advance = Callable[[int], object]
 
@@ -64,7 +66,8 @@ def cut(count: int, size: int) -> Iterator[Chunk]:
 def run_pipelined(job: Job, deployed: Deployed, todo: Sequence[Chunk], coverage: Coverage, advance: Advance) -> None:
     """Run chunks on the board and their references here, and collect the previous chunk at the same time.
 
-    `advance` gets the number of compared and recorded vectors.  BoardError or ReferenceFailed stops all chunks.
+    `advance` gets a third of a chunk's vectors when the board has ended, when the reference is computed, and when both
+    are compared and recorded, because a run can have only one chunk.  BoardError or ReferenceFailed stops all chunks.
     """
     with ExitStack() as stack:
         workers = [stack.enter_context(ThreadPoolExecutor(max_workers=1)) for _ in range(3)]
@@ -73,10 +76,18 @@ def run_pipelined(job: Job, deployed: Deployed, todo: Sequence[Chunk], coverage:
         started: _StartedChunk | None = None
         for chunk in [*todo, None]:
             following = _start(job, deployed, chunk, scratch, coverage, *workers) if chunk else None
+            if chunk and following:
+                for part in (following.executed, following.expected):
+                    part.add_done_callback(partial(_advance_if_good, advance, chunk.size // PHASES))
             if started:
                 _finish(job, deployed, started)
-                advance(started.chunk.size)
+                advance(started.chunk.size - (PHASES - 1) * (started.chunk.size // PHASES))
             started = following
+
+
+def _advance_if_good(advance: Advance, count: int, part: Future[Any]) -> None:
+    if not part.cancelled() and part.exception() is None:
+        advance(count)
 
 
 def _end_session(board: Board, kind: type[BaseException] | None, *_: object) -> None:

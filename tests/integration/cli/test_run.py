@@ -5,20 +5,28 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import os
 import shlex
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
+from harness.boards.workspace import find
 from harness.cli import _steps as steps
+from harness.cli.run import execute
 from harness.core.console import Console
 from harness.core.file_digest import file_sha256
 from harness.core.installation import ROOT
 from harness.runs.folder import RunFolder
+from harness.runs.job import Request
 from tests.support import builders
 from tests.support.cli.command import User
 
@@ -41,6 +49,27 @@ def test_identical(user: User) -> None:
     ]
     assert {layer["ran_on"] for layer in document["layers"]} == {"hardware"}
     assert {layer["differing"] for layer in document["layers"]} == {0}
+
+
+@dataclass(frozen=True)
+class CountingConsole(Console):
+    """A silent console that keeps the steps of each progress bar."""
+
+    steps: dict[str, list[int]] = field(default_factory=dict)
+
+    @contextmanager
+    def progress(self, text: str, total: int, done: int = 0) -> Iterator[Any]:
+        steps = self.steps.setdefault(text, [])
+        yield SimpleNamespace(advance=steps.append)
+        assert sum(steps) == total - done
+
+
+def test_a_run_with_one_chunk_shows_progress(tmp_path: Path, cache: Path) -> None:
+    silent = Console.silent()
+    console = CountingConsole(silent.out, silent.err, as_json=False)
+    workspace = find(runs=tmp_path / "runs", environment=os.environ | {"HARNESS_CACHE": str(cache)})
+    execute(Request("host", "acas_coc", vectors="500", trace=0), None, workspace, console)
+    assert sorted(console.steps["acas_coc on host"]) == [166, 166, 168]
 
 
 def test_a_network_with_a_million_activations_runs_in_small_chunks_and_blocks(user: User, tmp_path: Path) -> None:
