@@ -80,7 +80,13 @@ def _known_variants(target: str) -> list[str]:
 
 
 def _targets() -> set[str]:
-    return {*(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg), *_points(tuple(sys.path))}
+    return {*_packages(), *_points(tuple(sys.path))}
+
+
+@functools.cache
+def _packages() -> frozenset[str]:
+    """Return the targets of this package."""
+    return frozenset(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
 
 
 @functools.cache
@@ -98,9 +104,7 @@ def _load(target: str) -> type[Target] | Target:
     """Return the class of a target, or the object that a third party registers in its place."""
     point = _points(tuple(sys.path)).get(target)
     if point is None:
-        module = importlib.import_module(f"{__name__}.{target}")
-        classes = (found for _, found in inspect.getmembers(module, inspect.isclass))
-        return next(found for found in classes if issubclass(found, Target) and found.__module__ == module.__name__)
+        return _load_package(target)
     found = load(point, "target")
     if isinstance(found, Target):
         return found
@@ -114,6 +118,14 @@ def _load(target: str) -> type[Target] | Target:
             f"target {target} does not have {', '.join(missing)}", "docs/add-a-target.md explains what each is"
         )
     return found
+
+
+@functools.cache
+def _load_package(target: str) -> type[Target]:
+    """Return the class of a target of this package."""
+    module = importlib.import_module(f"{__name__}.{target}")
+    classes = (found for _, found in inspect.getmembers(module, inspect.isclass))
+    return next(found for found in classes if issubclass(found, Target) and found.__module__ == module.__name__)
 
 
 def find(name: str) -> Target:
