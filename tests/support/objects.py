@@ -1,4 +1,4 @@
-"""Object files that programs share, and identities of compilers: each is made once, because it takes long."""
+"""Object files that programs share, identities of compilers, ties: each is made once, because it takes long."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pytest
 
+from harness.model.network import Network
+from harness.reference import stimuli
 from harness.targets import toolchain
 from harness.targets.toolchain import Compiler
 
-FIXED = {"kernels", "simulators"}
 NO_LANGUAGE = Path("-xnone")  # the option: object files follow, whatever language the flags name
 COMPILE = Compiler.build
 IDENTIFY, HASH_HEADERS = toolchain.identify, toolchain.hash_headers
@@ -28,7 +29,7 @@ IDENTIFY, HASH_HEADERS = toolchain.identify, toolchain.hash_headers
 
 @contextmanager
 def kept(objects: Path) -> Iterator[None]:
-    """Until it ends, whatever is built in this process takes the object files of its fixed sources from a folder."""
+    """Until it ends, whatever is built in this process takes the object files of its sources from a folder."""
 
     def build(self: Compiler, *given: object) -> None:
         Keeping(self.command, self.identity, self.flags, self.parts, objects).build(*given)  # type: ignore[arg-type]
@@ -59,6 +60,25 @@ def identified_once(folder: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def searched_once(folder: Path) -> Iterator[None]:
+    """Search the ties of a model once for all processes that share `folder`, instead of once for each command."""
+    search = stimuli.tie_bank
+
+    def tie_bank(network: Network) -> stimuli.Vectors:
+        file = folder / f"ties_{network.sha256}.npy"
+        if not file.exists():
+            mine = file.with_suffix(f".{os.getpid()}.{threading.get_ident()}.npy")
+            np.save(mine, search(network))
+            mine.replace(file)
+        found: stimuli.Vectors = np.load(file)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stimuli, "tie_bank", tie_bank)
+        yield
+
+
 def _once(folder: Path, command: Sequence[str], asked: object, answer: Callable[[], Any]) -> Any:
     """Return the answer to a question about a compiler, from a file in `folder` if it was asked before."""
     status = Path(command[0]).stat()
@@ -74,7 +94,7 @@ def _once(folder: Path, command: Sequence[str], asked: object, answer: Callable[
 
 @dataclass(frozen=True)
 class Keeping(Compiler):
-    """Compiles a source of the folder kernels once: what has the same text, headers and flags has one object file.
+    """Compiles a source once: what has the same text, headers and flags has one object file.
 
     Processes may share the folder.
     """
@@ -95,12 +115,14 @@ class Keeping(Compiler):
         include_folders = [folder / path for path in include]
 
         def kept(source: Path) -> Path:
-            text = b"".join(path.read_bytes() for path in _read_by(folder / source, include_folders))
+            if source.suffix not in {".c", ".cpp"}:
+                return source
+            text = b"".join(path.read_bytes() for path in _read_by(folder, source, include_folders))
             meant = [each for each in definitions if each.partition("=")[0].encode() in text]
             settings = repr((self.command, self.identity, source, self.flags, meant, more_flags)).encode()
             there = self.objects / f"{hashlib.sha256(settings + text).hexdigest()}.o"
             if not there.exists():
-                mine = there.with_suffix(f".{os.getpid()}")
+                mine = there.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
                 COMPILE(self, folder, [source], include, definitions, mine, (*more_flags, "-c"))
                 mine.replace(there)
             return there
@@ -109,27 +131,23 @@ class Keeping(Compiler):
             [source] = sources
             shutil.copy(kept(source), output)
             return
-        with TemporaryDirectory() as scratch:
-
-            def compiled(source: Path) -> Path:
-                if source.suffix not in {".c", ".cpp"}:
-                    return source
-                output = Path(scratch, f"{source.stem}.o")
-                COMPILE(self, folder, [source], include, definitions, output, (*more_flags, "-c"))
-                return output
-
-            # Linked in their order, for the same bytes as without this.
-            units = [(kept if source.parts[0] in FIXED else compiled)(source) for source in sources]
-            COMPILE(self, folder, [NO_LANGUAGE, *units], include, definitions, output, more_flags)
+        # Linked in their order, for the same bytes as without this.
+        units = [kept(source) for source in sources]
+        COMPILE(self, folder, [NO_LANGUAGE, *units], include, definitions, output, more_flags)
 
 
-def _read_by(source: Path, folders: Sequence[Path]) -> list[Path]:
-    """The source, and every header that it or one of them may include from its own folder or one of `folders`."""
-    found = {source: None}
-    for path in (reading := [source]):
-        names = re.findall(r'^\s*#\s*include\s*["<](.+?)[">]', path.read_text(encoding="utf-8"), re.MULTILINE)
-        there = [place / name for name in names for place in (path.parent, *folders)]
+def _read_by(folder: Path, source: Path, include: Sequence[Path]) -> list[Path]:
+    """The source, every header that it or one of them may include, and the files of its binary sections.
+
+    A header is searched for in the folder of what includes it, then in `include`.
+    """
+    found = {folder / source: None}
+    for path in (reading := [folder / source]):
+        text = path.read_text(encoding="utf-8")
+        names = re.findall(r'^\s*#\s*include\s*["<](.+?)[">]', text, re.MULTILINE)
+        there = [place / name for name in names for place in (path.parent, *include)]
         new = [each for each in there if each.is_file() and each not in found]
         found.update(dict.fromkeys(new))
         reading += new
-    return list(found)
+    binary = [folder / name for name in re.findall(r'\.incbin \\"(.+?)\\"', (folder / source).read_text("utf-8"))]
+    return [*found, *binary]

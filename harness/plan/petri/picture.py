@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
-from jinja2 import Environment, PackageLoader
+from jinja2 import Environment, PackageLoader, Template
 
 from harness.plan.petri.layout import ABOVE, FOOT, Lane, Layout, Spot, lay_out
 from harness.plan.petri.net import Net, Tokens
@@ -107,10 +108,16 @@ class Picture:
 
 def svg(net: Net, hidden: Collection[str] = ()) -> str:
     """Return `net` and its initial marking as an SVG document, also for use in HTML, without the `hidden` places."""
+    return template().render(picture=draw(net, hidden))
+
+
+@cache
+def template() -> Template:
+    """Return the compiled template."""
     environment = Environment(
         loader=PackageLoader("harness.plan.petri", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.get_template("net.svg.jinja").render(picture=draw(net, hidden))
+    return environment.get_template("net.svg.jinja")
 
 
 def draw(net: Net, hidden: Collection[str] = ()) -> Picture:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
+
+from jinja2 import Template
 
 from harness.core.time_units import duration
 from harness.report.chart import Chart
@@ -76,17 +79,8 @@ class PartSection:
 
 def html(document: Mapping[str, Any], facts: Facts) -> str:
     """Return the page of a measurement's document."""
-    templates = environment().overlay()
-    templates.filters = templates.filters | {
-        "interval": labels.interval_text,
-        "percentile": labels.percentile,
-        "given": labels.given,
-        "probability": labels.probability,
-        "effect": labels.effect,
-        "variation": labels.variation,
-    }
     timed = {} if facts.counted else _timed(document)
-    page = templates.get_template("measured.html.jinja").render(
+    page = template().render(
         run=document,
         schema=document.get("schema"),
         facts=facts,
@@ -104,6 +98,21 @@ def html(document: Mapping[str, Any], facts: Facts) -> str:
         **timed,
     )
     return label_cells(page)
+
+
+@cache
+def template() -> Template:
+    """Return the compiled template."""
+    templates = environment().overlay()
+    templates.filters = templates.filters | {
+        "interval": labels.interval_text,
+        "percentile": labels.percentile,
+        "given": labels.given,
+        "probability": labels.probability,
+        "effect": labels.effect,
+        "variation": labels.variation,
+    }
+    return templates.get_template("measured.html.jinja")
 
 
 def _networks(document: Mapping[str, Any]) -> tuple[NetworkPicture, ...]:

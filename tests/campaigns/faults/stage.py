@@ -11,7 +11,6 @@ import enum
 import importlib
 import itertools
 import os
-import runpy
 import signal
 import socket
 import subprocess
@@ -28,7 +27,7 @@ from harness.boards.ssh import Limits, SshBoard
 from harness.execution import program
 from harness.runs import folder
 from harness.runs.folder import RunFolder
-from tests.support.cli.ready import Ready, serve
+from tests.support.cli.ready import Ready, run, serve
 from tests.support.objects import identified_once, kept
 
 LIMITS = Limits(connect_s=30, silence_s=4)  # three workers may share two processors with the emulated board
@@ -164,4 +163,4 @@ if __name__ == "__main__":
     with kept(Path(sys.argv[1])), identified_once(Path(sys.argv[1])):
         sys.argv[1:] = serve()
         _set()
-        runpy.run_module("harness", run_name="__main__", alter_sys=True)
+        run()

@@ -14,14 +14,13 @@ import pytest
 
 from harness.cli.main import cli
 from harness.core.errors import HarnessError
-from harness.model.network import Network
-from harness.reference import stimuli
 from harness.runs.folder import ENVELOPE
 from harness.targets import bundle
 from harness.targets.bundle import Recipe
 from tests.campaigns.forgeries.bases import Bases
 from tests.campaigns.forgeries.forger import forge
 from tests.campaigns.forgeries.forgery import Forgery
+from tests.support.objects import searched_once
 
 UNREADABLE, REJECTED = 2, {1, 2, 3}
 
@@ -102,20 +101,14 @@ def command(bases: Bases, *arguments: str) -> tuple[int, str]:
 @contextmanager
 def once(folder: Path) -> Iterator[None]:
     """Do once what all commands of this process would do again: search a model's ties, build a bundle."""
-    banks: dict[str, stimuli.Vectors] = {}
-    search, build = stimuli.tie_bank, bundle._build
-
-    def searched(network: Network) -> stimuli.Vectors:
-        if network.sha256 not in banks:
-            banks[network.sha256] = search(network)
-        return banks[network.sha256]
+    folder.mkdir(exist_ok=True)
+    build = bundle._build
 
     def built(recipe: Recipe, sha256: str, target: Path) -> None:
         if not (folder / sha256).exists():
             build(recipe, sha256, folder / sha256)
         shutil.copytree(folder / sha256, target)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stimuli, "tie_bank", searched)
+    with pytest.MonkeyPatch.context() as patch, searched_once(folder):
         patch.setattr(bundle, "_build", built)
         yield

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from harness.boards import workspace
 from harness.operators import sweeps
 from tests.support.cli.command import User
 from tests.support.cli.history import History
-from tests.support.cli.ready import ready
+from tests.support.cli.ready import Servers
+from tests.support.objects import searched_once
 
 
 @pytest.fixture(scope="session")
@@ -24,14 +26,17 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_command_starts_from_nothing(objects: Path) -> Iterator[None]:
-    with ready(objects) as User.ready:
+    with ExitStack() as stack:
+        User.servers = Servers(objects, stack)
         yield
-    User.ready = None
+    User.servers = None
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _programs_share_what_they_can(kept_objects: None) -> None:
-    """Nor do those that a test builds in this process."""
+def _commands_here_share_what_they_can(objects: Path, kept_objects: None) -> Iterator[None]:  # noqa: ARG001 - its effect
+    """Nor do those in this process."""
+    with searched_once(objects):
+        yield
 
 
 @pytest.fixture

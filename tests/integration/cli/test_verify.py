@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,6 @@ from harness.core.errors import ReferenceFailed, RequestError
 from harness.core.file_digest import file_sha256
 from harness.core.installation import ROOT
 from harness.execution import dumps
-from harness.model.network import Network
-from harness.reference import stimuli
 from harness.runs.folder import content_sha256, write_json
 from harness.runs.verification import bundle as built_again
 from harness.runs.verification import inputs, results
@@ -49,22 +47,6 @@ def model(user: User) -> Path:
     path = user.folder / "small.onnx"
     onnx.save(builders.random_network(np.random.default_rng(7), (4, 6, 3)), path)
     return path
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _ties_are_searched_once_a_model() -> Iterator[None]:
-    """Every command reads the model anew, and would search anew."""
-    banks: dict[str, stimuli.Vectors] = {}
-    search = stimuli.tie_bank
-
-    def kept(network: Network) -> stimuli.Vectors:
-        if network.sha256 not in banks:
-            banks[network.sha256] = search(network)
-        return banks[network.sha256]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stimuli, "tie_bank", kept)
-        yield
 
 
 def a_run(user: User, model: Path, *options: str, **environment: str) -> Path:

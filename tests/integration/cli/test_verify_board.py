@@ -17,7 +17,6 @@ from harness.runs.folder import write_json
 from tests.integration.cli.test_resume_board import NAME, entry
 from tests.integration.cli.test_verify import (
     QUICK,
-    _ties_are_searched_once_a_model,
     a_run,
     change,
     identical,
@@ -31,7 +30,7 @@ from tests.integration.cli.test_verify_measured import base, wrong
 from tests.support.cli.command import User
 from tests.support.identities import XAVIER
 
-__all__ = ["_ties_are_searched_once_a_model", "base", "identical", "model", "user", "wrong"]  # fixtures
+__all__ = ["base", "identical", "model", "user", "wrong"]  # fixtures
 
 OTHER_BOOT = "66666666-2222-3333-4444-555555555555"
 BY_SSH = {"address": XAVIER.address, "host_key": XAVIER.host_key}

@@ -17,10 +17,10 @@ from harness.report import reports
 from harness.runs.verification import Claim, ClaimState, Wanted, verify
 from harness.runs.verification.fields import BELIEVED, COMMON, MEASUREMENTS, RUNS, claim_of, paths, table_of
 from harness.runs.verification.folder import Evidence, read
-from tests.integration.cli.test_verify import _ties_are_searched_once_a_model, differing, identical, model, user
+from tests.integration.cli.test_verify import differing, identical, model, user
 from tests.integration.cli.test_verify_measured import base, compared
 
-__all__ = ["_ties_are_searched_once_a_model", "base", "compared", "differing", "identical", "model", "user"]  # fixtures
+__all__ = ["base", "compared", "differing", "identical", "model", "user"]  # fixtures
 
 UNTOUCHED = {
     "bundle": "built again only",

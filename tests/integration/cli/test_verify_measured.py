@@ -13,11 +13,11 @@ import pytest
 
 from harness.core.file_digest import file_sha256
 from harness.execution import dumps
-from tests.integration.cli.test_verify import _ties_are_searched_once_a_model, change, model, rehash, states, text, user
+from tests.integration.cli.test_verify import change, model, rehash, states, text, user
 from tests.support.cli.command import User
 from tests.support.cli.history import History
 
-__all__ = ["_ties_are_searched_once_a_model", "model", "user"]  # fixtures
+__all__ = ["model", "user"]  # fixtures
 
 SAMPLES = 500
 

@@ -18,7 +18,7 @@ import pytest
 
 from harness.cli.main import cli
 from harness.core.installation import ROOT
-from tests.support.cli.ready import Ready
+from tests.support.cli.ready import Ready, Servers
 
 HARNESS = [sys.executable, "-m", "harness"]
 TIMEOUT_S = 200
@@ -54,7 +54,7 @@ class User:
         boards.with_suffix(".local.yaml").write_text(local)
         return User(self.folder, self.cache, boards)
 
-    ready: ClassVar[Ready | None] = None
+    servers: ClassVar[Servers | None] = None
     """What forks, if it is there."""
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
@@ -65,8 +65,9 @@ class User:
 
     def harness(self, *arguments: str, **environment: str) -> Ended:
         """Run `harness ARGUMENTS` to its end."""
-        if self.ready and self.ready.serves(arguments[0], environment):
-            ended = self._forked(self.ready, arguments, environment)
+        ready = self.servers.serving(arguments[0], environment) if self.servers else None
+        if ready:
+            ended = self._forked(ready, arguments, environment)
         else:
             process = self.start(*arguments, **environment)
             out, err = process.communicate(timeout=TIMEOUT_S)

@@ -1,10 +1,12 @@
-"""`harness` without its start: a process that has imported all that it needs, and forks for every command.
+"""`harness` without its start: a process that has loaded all that it needs, and forks for every command.
 
-Most of what a short command takes is to import numpy, onnx, onnxruntime and scipy.
+Most of what a short command takes is to import numpy, onnx, onnxruntime and scipy, and to compile templates.
 """
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib
 import json
 import os
@@ -14,24 +16,28 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
+
+from jinja2 import TemplateAssertionError
 
 import harness
-from tests.support.objects import identified_once, kept
+from harness.core.installation import ROOT
+from harness.plan.petri import picture
+from harness.report import page
+from harness.report.measurements import page as measured_page
+from tests.support.objects import identified_once, kept, searched_once
 
 
 @dataclass(frozen=True)
 class Ready:
-    """The process, and the names of the commands that were started without it.
-
-    Each is once: one that forgot an import would not be noticed here.
-    """
+    """The process."""
 
     process: subprocess.Popen[str]
-    started: set[str] = field(default_factory=set)
 
     def run(self, arguments: list[str], environment: Mapping[str, str], out: Path, err: Path, timeout_s: float) -> int:
         """Run `harness ARGUMENTS` to its end, its output in two files; gives its exit code."""
@@ -44,23 +50,43 @@ class Ready:
             raise subprocess.TimeoutExpired(arguments, timeout_s)
         return int(self.process.stdout.readline())
 
-    def serves(self, command: str, environment: Mapping[str, str]) -> bool:
-        """Whether it can, and that command has been started once in a process that imports what it needs itself."""
-        known = command in self.started
-        self.started.add(command)
-        return known and not any(name.startswith("PYTHON") for name in environment)
-
     def kill(self) -> None:
         """It and the command that it runs."""
         os.killpg(self.process.pid, signal.SIGKILL)
 
 
+@dataclass
+class Servers:
+    """One such process for this checkout, and one for each other checkout that is used again; ended by the stack.
+
+    Each command is started once without them: one that forgot an import would not be noticed here.
+    """
+
+    objects: Path
+    stack: ExitStack
+    used: set[str] = field(default_factory=set)
+    found: dict[str, Ready] = field(default_factory=dict)
+
+    def serving(self, command: str, environment: Mapping[str, str]) -> Ready | None:
+        """The process for a command with these variables, None where it is to be started by itself."""
+        checkout = environment.get("PYTHONPATH", "")
+        if any(name.startswith("PYTHON") for name in environment.keys() - {"PYTHONPATH", "PYTHONSAFEPATH"}):
+            return None
+        if (use := checkout or command) not in self.used:
+            self.used.add(use)
+            return None
+        if checkout not in self.found:
+            self.found[checkout] = self.stack.enter_context(ready(self.objects, checkout))
+        return self.found[checkout]
+
+
 @contextmanager
-def ready(objects: Path) -> Iterator[Ready]:
-    """Start it; what it builds takes object files from that folder."""
+def ready(objects: Path, checkout: str) -> Iterator[Ready]:
+    """Start it with the `harness` of a checkout, "" of this; what it builds takes object files from that folder."""
     command = [sys.executable, "-m", "tests.support.cli.ready", str(objects)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, text=True, start_new_session=True, **pipes) as process:  # type: ignore[call-overload]
+    given = {"PYTHONPATH": f"{checkout}{os.pathsep}{ROOT}", "PYTHONSAFEPATH": "1"} if checkout else {}
+    how = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "cwd": ROOT, "env": os.environ | given}
+    with subprocess.Popen(command, text=True, start_new_session=True, **how) as process:  # type: ignore[call-overload]
         yield (started := Ready(process))
         started.kill()
 
@@ -89,16 +115,35 @@ def become(arguments: list[str], environment: dict[str, str], folder: str, out: 
     return arguments
 
 
-def import_all() -> None:
-    """All that a command may import."""
+def load_all() -> None:
+    """All modules that a command may import, and the templates of its pages, which take long to compile."""
     for each in pkgutil.walk_packages(harness.__path__, f"{harness.__name__}."):
         if not each.name.endswith(".__main__"):
             importlib.import_module(each.name)
+    for templates in (page.environment(), measured_page.template().environment):
+        for name in templates.list_templates(extensions=["jinja"]):
+            with suppress(TemplateAssertionError):  # of another kind of page, with filters of its own
+                templates.get_template(name)
+    picture.template()
+
+
+def run() -> NoReturn:
+    """Run the command line; end without taking the loaded modules apart, which takes longer than many a command."""
+    try:
+        runpy.run_module("harness", run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(ended.code or 0)  # type: ignore[arg-type] # of `harness` it is an exit code
+    raise AssertionError("harness ends with SystemExit")
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    import_all()
-    with kept(Path(sys.argv[1])), identified_once(Path(sys.argv[1])):
+    load_all()
+    gc.freeze()  # what is not looked at is not copied
+    with kept(folder := Path(sys.argv[1])), identified_once(folder), searched_once(folder):
         sys.argv[1:] = serve()
-        runpy.run_module("harness", run_name="__main__", alter_sys=True)
+        run()
