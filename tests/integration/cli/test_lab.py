@@ -10,11 +10,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import harness
 from harness import Lab
 from harness.core.installation import ROOT
+from tests.support import builders
 
 VECTORS = 500
 
@@ -75,8 +77,10 @@ def test_a_measurement_has_its_readings(lab: Lab) -> None:
     assert dict(run.layers) == {}
 
 
-def test_a_proof_is_a_run(lab: Lab) -> None:
-    run = lab.prove("host", "acas_coc", vectors=100, floats="thresholds", trace=0)
+@pytest.mark.usefixtures("few_floats")
+def test_a_proof_is_a_run(lab: Lab, tmp_path: Path) -> None:
+    onnx.save(builders.random_network(np.random.default_rng(7), (4, 6, 3)), tmp_path / "small.onnx")
+    run = lab.prove("host", str(tmp_path / "small.onnx"), vectors=100, floats="thresholds", trace=0)
     assert (run.verdict, run.document["proof"]["holds"]) == ("identical", True)
 
 

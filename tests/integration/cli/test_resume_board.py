@@ -14,7 +14,7 @@ import onnx
 import pytest
 import yaml
 
-from harness.boards.emulator import Endpoint, Machine
+from harness.boards.emulator import Endpoint, Machine, emulated
 from harness.boards.keys import keys_in
 from harness.core.installation import ROOT
 from harness.runs.folder import RunFolder
@@ -76,7 +76,7 @@ def resume(user: User, folder: Path, **environment: str) -> Ended:
     return user.harness("run", "--resume", str(folder), "--json", **environment)
 
 
-def require_refused(user: User, folder: Path, *words: str, attempts: int = 1, **environment: str) -> None:
+def require_refused(user: User, folder: Path, *words: str, attempts: int = 1, **environment: str) -> Ended:
     """Resuming ends with 2 and these words; no chunk, no trace and no board was added."""
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     ended = resume(user, folder, **environment)
@@ -88,6 +88,7 @@ def require_refused(user: User, folder: Path, *words: str, attempts: int = 1, **
     changed = {path.name for path in {**before, **after} if before.get(path) != after.get(path)}
     assert changed <= {"log.txt", "attempts.jsonl"}
     assert [attempt["board"] is not None for attempt in RunFolder(folder).attempts()] == [True] + [False] * attempts
+    return ended
 
 
 def test_a_run_on_an_emulated_board_goes_on_after_another_boot_and_not_by_an_address(user: User, model: Path) -> None:
@@ -95,12 +96,9 @@ def test_a_run_on_an_emulated_board_goes_on_after_another_boot_and_not_by_an_add
     folder = interrupted(user, model)
     words = ('reached_by: "emulator" -> "address"', f"HARNESS_{NAME.upper()}_HOST")
     host = {f"HARNESS_{NAME.upper()}_HOST": "nvidia@127.0.0.1:9"}
-    ended = resume(user, folder, **host)
-    assert (ended.code, ended.document["exit_code"]) == (2, 2)
-    assert words[0] in ended.document["error"]
+    ended = require_refused(user, folder, words[0], attempts=0, **host)
     assert words[1] in ended.document["hint"]
     assert "connecting" not in ended.err, "refused before any work"
-    require_refused(user, folder, words[0], attempts=0, **host)
     ended = resume(user, folder)
     assert (ended.code, ended.document["verdict"], ended.document["board_kind"]) == (0, "identical", "emulated")
     boots = {attempt["board"]["boot_id"] for attempt in RunFolder(folder).attempts()}
@@ -155,12 +153,13 @@ def test_a_profile_that_was_changed_is_refused_with_the_list(
 
 
 @pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory, cache: Path, model: Path) -> Path:
-    """An interrupted run on the emulated board."""
+def begun(tmp_path_factory: pytest.TempPathFactory, cache: Path, model: Path) -> Iterator[Path]:
+    """An interrupted run on the emulated board, which is kept for those who go on."""
     folder = tmp_path_factory.mktemp("begun")
     user = User(folder, cache, folder / "boards.yaml")
     give(user, entry())
-    return interrupted(user, model)
+    with emulated(NAME, MACHINE, cache, print):
+        yield interrupted(user, model)
 
 
 def test_how_long_to_wait_for_a_board_may_change(user: User, begun: Path) -> None:
@@ -195,13 +194,22 @@ def by_address(endpoint: Endpoint) -> dict[str, Any]:
     return entry(address=address | {"known_hosts": str(endpoint.known_hosts)})
 
 
-@pytest.fixture
-def on_hardware(user: User, model: Path, endpoint: Endpoint) -> Path:
+@pytest.fixture(scope="module")
+def begun_on_hardware(tmp_path_factory: pytest.TempPathFactory, cache: Path, model: Path, endpoint: Endpoint) -> Path:
     """An interrupted run on the board that passes for hardware."""
+    folder = tmp_path_factory.mktemp("hardware")
+    user = User(folder, cache, folder / "boards.yaml")
     give(user, by_address(endpoint))
-    folder = interrupted(user, model)
-    assert RunFolder(folder).board is not None
-    return folder
+    begun = interrupted(user, model)
+    assert RunFolder(begun).board is not None
+    return begun
+
+
+@pytest.fixture
+def on_hardware(user: User, begun_on_hardware: Path, endpoint: Endpoint) -> Path:
+    """A copy of that run, to go on with."""
+    give(user, by_address(endpoint))
+    return Path(shutil.copytree(begun_on_hardware, user.folder / "runs" / begun_on_hardware.name))
 
 
 def test_a_board_that_is_reached_at_another_address_is_still_the_same(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from harness.boards.keys import GUEST_KEYS, host_fingerprint
+from harness.operators import sweeps
 from harness.runs.folder import write_json
 from tests.integration.cli.test_resume_board import NAME, entry
 from tests.integration.cli.test_verify import (
@@ -46,13 +47,12 @@ def emulated(user: User, model: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture(scope="module")
-def proved(user: User, model: Path) -> Path:
-    return a_run_that_proves(user, model)
-
-
-def a_run_that_proves(user: User, model: Path) -> Path:
+def proved(user: User, model: Path) -> Iterator[Path]:
+    """A proof of few floats, by this process and all that look at it."""
     asked = ("--board", "host", "--items", "c,c", "--model", str(model), "--vectors", "100", "--trace", "0", "--json")
-    return Path(user.harness("prove", *asked).document["run"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sweeps, "FLOATS", 1 << 20)
+        yield Path(user.here("prove", *asked, "--floats", "thresholds").document["run"])
 
 
 def note(part: str, **changes: Any) -> Edit:

@@ -33,6 +33,7 @@ from harness.targets.bundle import Bundle
 from harness.targets.contraction import DEPTH_LIMIT
 from tests.support import builders
 from tests.support.cli.command import Ended, User
+from tests.support.objects import kept
 from tests.support.programs.board_program import (
     BoardProgram,
     assert_same,
@@ -41,6 +42,8 @@ from tests.support.programs.board_program import (
     uniform_vectors,
     with_flags,
 )
+
+pytestmark = pytest.mark.usefixtures("kept_objects")
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +136,9 @@ def test_what_is_damaged_is_built_again(
 def test_building_in_another_place_gives_the_same_bytes(
     built: Bundle, made: Plan, board: Profile, tmp_path: Path
 ) -> None:
-    assert bundle.build(codegen.generate(made), board, tmp_path / "a longer path").files == built.files
+    (tmp_path / "objects").mkdir()
+    with kept(tmp_path / "objects"):  # none of those that were made in the first place
+        assert bundle.build(codegen.generate(made), board, tmp_path / "a longer path").files == built.files
 
 
 def test_builds_at_the_same_time_do_not_disturb_each_other(made: Plan, board: Profile, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from harness.operators.qgemm import QGemm
 from harness.plan import plan
 from harness.plan.plan import Plan, Sync
 from harness.targets import Stage, Table, codegen
+from harness.targets.codegen import Program
 from tests.integration.programs.test_probe import right_outputs
 from tests.support.programs.board_program import BoardProgram, Patch, build_patched, references, uniform_vectors
 
@@ -79,9 +81,13 @@ class Trial:
     def network(self) -> Network:
         return self.made.network
 
+    @cached_property
+    def generated(self) -> Program:
+        return codegen.generate(self.made)
+
     @property
     def subject(self) -> Subject:
-        return Subject.of(codegen.generate(self.made), self.probe)
+        return Subject.of(self.generated, self.probe)
 
     @property
     def parts(self) -> list[Layer]:
@@ -94,7 +100,7 @@ class Trial:
 
     def asking(self, probe: Probe | None, *, all_floats: bool = False) -> list[Question]:
         """To the program, or to nobody."""
-        asked = proof.questions(Subject.of(codegen.generate(self.made), probe), all_floats=all_floats)
+        asked = proof.questions(Subject.of(self.generated, probe), all_floats=all_floats)
         return [question for question in asked if question.side is Side.BOARD]
 
     def refuted(self) -> dict[tuple[ProofStep, str | None], Claim]:
@@ -118,14 +124,14 @@ class Trial:
         """What launches say that run in their own buffers."""
         net = self.network
         vectors = uniform_vectors(net, VECTORS, seed=1)
-        asked = launches.questions(codegen.generate(self.made), self.probe, vectors, references(net, vectors), effort)
+        asked = launches.questions(self.generated, self.probe, vectors, references(net, vectors), effort)
         return [question.ask() for question in asked]
 
     def tables(self) -> list[Table]:
-        return [table for code in codegen.generate(self.made).tasks for table in code.tables]
+        return [table for code in self.generated.tasks for table in code.tables]
 
     def stage(self, layer: Layer, part: StageKind) -> Stage:
-        code = codegen.generate(self.made).tasks[[part.name for part in self.parts].index(layer.name)]
+        code = self.generated.tasks[[part.name for part in self.parts].index(layer.name)]
         return next(stage for stage in code.stages if stage.part is part)
 
     def check(self, claim: Claim) -> None:

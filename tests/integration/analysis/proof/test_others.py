@@ -134,7 +134,13 @@ def test_every_order_of_few_columns_is_tried(kind: str, width: int) -> None:
 
 def orders_of(values: Array) -> set[tuple[int, ...]]:
     """The places of each row's values among their different ones."""
-    return {tuple(np.unique(row, return_inverse=True)[1].tolist()) for row in np.unique(values, axis=0)}
+    rows = np.unique(values, axis=0)
+    order = rows.argsort(axis=1)
+    ascending = np.take_along_axis(rows, order, axis=1)
+    places = np.empty(rows.shape, np.int64)
+    changes = np.diff(ascending, axis=1, prepend=ascending[:, :1]) != 0
+    np.put_along_axis(places, order, changes.cumsum(axis=1), axis=1)
+    return set(map(tuple, places.tolist()))
 
 
 def is_order(places: tuple[int, ...]) -> bool:

@@ -17,6 +17,9 @@ from tests.support.conformance.plans import chain, without
 from tests.support.dags import listing_2
 from tests.support.programs.board_program import Patch, parse
 
+pytestmark = pytest.mark.usefixtures("kept_objects")
+
+LISTING = parse(listing_2())
 BRANCHES = ("e1..out=first", "advisory=first", "o2..o3=second", "o4..o5=third")
 SPLITS = {"branches": BRANCHES, "parallel": ("parallel",), "pipeline": (*BRANCHES, "pipeline")}
 SHARED_SCRATCH = Patch(
@@ -47,7 +50,7 @@ def race(made: Plan, board: Profile, folder: Path, *patches: Patch) -> str:
 
 
 def made(board: Profile, split: Sequence[str], sync: Sync = "barrier") -> Plan:
-    return plan.make(parse(listing_2()), board, block=10, split=split, sync=sync)
+    return plan.make(LISTING, board, block=10, split=split, sync=sync)
 
 
 @pytest.mark.parametrize("sync", ["barrier", "flag"])
