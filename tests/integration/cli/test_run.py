@@ -73,11 +73,12 @@ def test_a_run_with_one_chunk_shows_progress(tmp_path: Path, cache: Path) -> Non
 
 
 def test_a_network_with_a_million_activations_runs_in_small_chunks_and_blocks(user: User, tmp_path: Path) -> None:
-    width, layers = 40_000, 25
-    names = ["x", *(f"relu_{index}" for index in range(layers))]
-    nodes = [onnx.helper.make_node("Relu", [source], [name], name=name) for source, name in itertools.pairwise(names)]
-    box = {f"input_box_{end}": json.dumps([bound] * width) for end, bound in (("low", -1.0), ("high", 1.0))}
-    model = builders.make_model(nodes, {}, {names[-1]: ("float32", width)}, width=width, metadata=box)
+    inputs, width, layers = 400, 40_000, 25
+    names = ["wide", *(f"relu_{index}" for index in range(1, layers))]
+    nodes = [onnx.helper.make_node("Concat", ["x"] * (width // inputs), ["wide"], name="wide", axis=1)]
+    nodes += [onnx.helper.make_node("Relu", [source], [name], name=name) for source, name in itertools.pairwise(names)]
+    box = {f"input_box_{end}": json.dumps([bound] * inputs) for end, bound in (("low", -1.0), ("high", 1.0))}
+    model = builders.make_model(nodes, {}, {names[-1]: ("float32", width)}, width=inputs, metadata=box)
     (tmp_path / "wide.onnx").write_bytes(model.SerializeToString())
     words = ("run", "--board", "host", "--model", str(tmp_path / "wide.onnx"), "--vectors", "70", "--fetch", "mismatch")
     ended = user.harness(*words, "--trace", "0", "--json")
@@ -85,15 +86,15 @@ def test_a_network_with_a_million_activations_runs_in_small_chunks_and_blocks(us
     document = json.loads((Path(ended.document["run"]) / "run.json").read_text())
     assert document["verdict"] == "identical"
     assert sum(layer["compared"] for layer in document["layers"]) == 70 * layers * width
-    assert document["chunk"] == (512 << 20) // (4 * width * (1 + 2 * layers)) == 65
-    assert document["plan"]["block"] == (512 << 20) // (4 * width * (1 + layers)) == 129
+    assert document["chunk"] == (512 << 20) // (4 * (inputs + width * 2 * layers)) == 67
+    assert document["plan"]["block"] == (512 << 20) // (4 * (inputs + width * layers)) == 134
     for option, number, reason in (
         (
             "--chunk",
-            "66",
-            "--chunk 66: inputs, dumps and reference of a chunk take 514 MiB, and the limit is 512",
+            "68",
+            "--chunk 68: inputs, dumps and reference of a chunk take 519 MiB, and the limit is 512",
         ),
-        ("--block", "130", "the buffers of a block of 130 vectors take 516 MiB, and the memory budget is 512 MiB"),
+        ("--block", "135", "the buffers of a block of 135 vectors take 516 MiB, and the memory budget is 512 MiB"),
     ):
         ended = user.harness(*words, option, number)
         assert ended.code == 2
@@ -118,7 +119,9 @@ def test_who_interrupts_a_run_that_is_finished_changes_nothing_of_its_evidence(t
     assert listed == {name: file_sha256(folder.path / name) for name in listed}
 
 
-@pytest.mark.parametrize("previous", ["wl", "wr", "sl", "sr"])
+@pytest.mark.parametrize(
+    "previous", ["wl", *(pytest.param(name, marks=pytest.mark.campaign) for name in ("wr", "sl", "sr"))]
+)
 def test_the_other_networks_are_identical_too(user: User, previous: str) -> None:
     ended = user.harness("run", "--board", "host", "--model", f"acas_{previous}", "--vectors", "2000", "--json")
     assert ended.code == 0, ended.err
@@ -319,9 +322,15 @@ HALF_AWAY_CAUSE = "rounding is half away from zero"
 RUN = ("run", "--board", "host", "--items", "c,c", "--model", "acas_coc", "--json")  # kernels that are changed
 
 
-def test_a_changed_rounding_is_found_and_named(user: User, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def half_away(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The variables of a checkout that rounds half away from zero."""
+    return changed_kernels(tmp_path_factory.mktemp("half_away"), HALF_AWAY)
+
+
+def test_a_changed_rounding_is_found_and_named(user: User, half_away: dict[str, str]) -> None:
     """One line of kernels/c in a copy of the checkout: the same command exits with 1 and names the cause."""
-    ended = user.harness(*RUN, "--vectors", "30000", **changed_kernels(tmp_path, HALF_AWAY))
+    ended = user.harness(*RUN, "--vectors", "30000", **half_away)
     assert ended.code == 1, ended.err
     document = ended.document
     assert document["verdict"] == "differs"
@@ -346,9 +355,8 @@ def test_a_changed_rounding_is_found_and_named(user: User, tmp_path: Path) -> No
     assert sum(layer["own"] for layer in effects) < 20, "ties are rare there; the rest follows from the first layer"
 
 
-def test_the_smallest_failing_vector_is_kept_and_fails_again(user: User, tmp_path: Path) -> None:
-    environment = changed_kernels(tmp_path, HALF_AWAY)
-    document = user.harness(*RUN, "--vectors", "3000", **environment).document
+def test_the_smallest_failing_vector_is_kept_and_fails_again(user: User, half_away: dict[str, str]) -> None:
+    document = user.harness(*RUN, "--vectors", "3000", **half_away).document
     failing = document["failing"]
     assert (failing["layer"], failing["of_inputs"], failing["note"]) == ("quantize_input", 5, "")
     (used,) = failing["inputs"]
@@ -358,15 +366,15 @@ def test_the_smallest_failing_vector_is_kept_and_fails_again(user: User, tmp_pat
     assert used["value"] == vector[0, used["index"]]
     harness, *arguments = shlex.split(failing["replay"])
     assert harness == "harness"
-    again = user.harness(*arguments, "--json", **environment).document
+    again = user.harness(*arguments, "--json", **half_away).document
     assert (again["verdict"], again["vectors"]) == ("differs", 1)
     difference = {"vector": 0} | {key: failing[key] for key in ("unit", "expected", "actual")}
     assert again["layers"][0]["first_difference"] == difference
     assert user.harness(*arguments, "--json").document["verdict"] == "identical", "with the right kernels"
 
 
-def test_what_a_run_that_differs_shows_stands_in_its_evidence(user: User, tmp_path: Path) -> None:
-    ended = user.harness(*RUN[:-1], "--vectors", "2500", "--chunk", "1000", **changed_kernels(tmp_path, HALF_AWAY))
+def test_what_a_run_that_differs_shows_stands_in_its_evidence(user: User, half_away: dict[str, str]) -> None:
+    ended = user.harness(*RUN[:-1], "--vectors", "2500", "--chunk", "1000", **half_away)
     assert ended.code == 1
     folder = next((user.folder / "runs").iterdir())
     document = json.loads((folder / "run.json").read_text())
@@ -414,9 +422,9 @@ def test_outputs_of_several_values_are_counted_by_vectors(user: User, tmp_path: 
     assert f"effect: {changed} of 500 outputs change (relu)" in " ".join(ended.out.split())
 
 
-def test_a_run_tells_what_changed_since_the_one_before(user: User, tmp_path: Path) -> None:
+def test_a_run_tells_what_changed_since_the_one_before(user: User, half_away: dict[str, str]) -> None:
     words = ("run", "--board", "host", "--model", "acas_coc", "--vectors", "600", "--chunk", "600")
-    assert user.harness(*words, **changed_kernels(tmp_path, HALF_AWAY)).code == 1
+    assert user.harness(*words, **half_away).code == 1
     assert user.harness(*words, "--trace", "0").code == 0
     first, second = sorted((user.folder / "runs").glob("2*"), key=lambda path: (path / "run.json").stat().st_mtime_ns)
     one, two = (json.loads((folder / "run.json").read_text()) for folder in (first, second))
