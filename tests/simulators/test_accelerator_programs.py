@@ -105,13 +105,33 @@ def test_blocks_and_dumps(program: BoardProgram, vectors: Array, tmp_path: Path,
         assert_only_the_last_is_dumped(program, tmp_path, expected[-1])
 
 
-@pytest.mark.parametrize(
+of_any_network = pytest.mark.parametrize(
     "device",
     [*(pytest.param(ACCELERATORS[name], id=name) for name in ("tiovx:c7x", "tiovx:mpu", "vitis")), TIOVX_OF_A_PC],
 )
-@settings(COMPILED, max_examples=8)
-@given(model=models(), block=st.sampled_from([1, 16, 1000]), seed=st.integers(0, 2**32 - 1))
+RANDOM = given(model=models(), block=st.sampled_from([1, 16, 1000]), seed=st.integers(0, 2**32 - 1))
+
+
+@of_any_network
+@settings(COMPILED, max_examples=3)
+@RANDOM
 def test_random_networks(
+    model: onnx.ModelProto, block: int, seed: int, device: Accelerator, host: Profile, objects: Path, tmp_path: Path
+) -> None:
+    compute_random(model, block, seed, device, host, objects, tmp_path)
+
+
+@pytest.mark.campaign
+@of_any_network
+@settings(COMPILED, max_examples=8)
+@RANDOM
+def test_more_random_networks(
+    model: onnx.ModelProto, block: int, seed: int, device: Accelerator, host: Profile, objects: Path, tmp_path: Path
+) -> None:
+    compute_random(model, block, seed, device, host, objects, tmp_path)
+
+
+def compute_random(
     model: onnx.ModelProto, block: int, seed: int, device: Accelerator, host: Profile, objects: Path, tmp_path: Path
 ) -> None:
     program = device.build(device.plan(model, host, block=block), host, tmp_path / "bundle", objects=objects)
@@ -266,7 +286,13 @@ def test_the_sources_compile_without_a_warning(name: str, host: Profile, tmp_pat
     device.build(device.plan(model, host, block=16), host, tmp_path, flags=flags)
 
 
-@pytest.mark.parametrize(("name", "level"), [("tiovx:c7x", "-O1"), ("tiovx:mpu", "-O1"), ("vitis", "-O0")])
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [
+        ("tiovx:c7x", "-O1"),
+        *(pytest.param(*each, marks=pytest.mark.campaign) for each in (("tiovx:mpu", "-O1"), ("vitis", "-O0"))),
+    ],
+)
 def test_the_address_and_undefined_behaviour_sanitizers_find_nothing(
     name: str, level: str, host: Profile, tmp_path: Path
 ) -> None:

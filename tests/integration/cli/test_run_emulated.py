@@ -116,7 +116,7 @@ def test_identical_and_named_as_emulated(user: User, endpoint: Endpoint) -> None
 )
 def test_accelerators_are_played_there_and_marked(user: User, board: str, stand_in: str) -> None:
     _give(user, _board(board))
-    few = ("--vectors", "500", "--trace", "8")
+    few = ("--vectors", "100", "--trace", "8")
     ended = user.harness("run", "--board", NAME, "--model", "acas_coc", *few, "--json")
     assert (ended.code, ended.document.get("verdict")) == (0, "identical"), ended.err
     ran_on = {layer["item"]: layer["ran_on"] for layer in ended.document["layers"]}
@@ -126,24 +126,33 @@ def test_accelerators_are_played_there_and_marked(user: User, board: str, stand_
 
 
 SPLITS = {
-    "branches": ("o2..o3=second,o4..o5=third", "barrier"),
     "parallel layers": ("parallel", "flag"),
     "pipeline": ("o1=second,o2=prepost+third,o4..o5=third,pipeline", "barrier"),
+}
+MORE_SPLITS = {
+    "branches": ("o2..o3=second,o4..o5=third", "barrier"),
     "branches by flags": ("branches", "flag"),
 }
 ITEMS = ("prepost", "second", "third")
 
 
 @pytest.mark.usefixtures("endpoint")
-@pytest.mark.parametrize(("split", "sync"), SPLITS.values(), ids=SPLITS)
+@pytest.mark.parametrize(
+    ("split", "sync"),
+    [
+        *(pytest.param(*each, id=name) for name, each in SPLITS.items()),
+        *(pytest.param(*each, id=name, marks=pytest.mark.campaign) for name, each in MORE_SPLITS.items()),
+    ],
+)
 def test_a_split_network_is_identical_there_and_its_traces_conform(
     user: User, tmp_path: Path, split: str, sync: str
 ) -> None:
     _run_split(user, listing_2(), tmp_path / "listing.onnx", split, sync)
 
 
+@pytest.mark.campaign
 @pytest.mark.usefixtures("endpoint")
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.campaign) for seed in (1, 2))])
+@pytest.mark.parametrize("seed", [0, 1, 2])
 def test_so_is_any_network_however_it_is_split(user: User, tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     model = random_dag(rng, 7)
@@ -158,11 +167,11 @@ def _run_split(user: User, model: onnx.ModelProto, path: Path, split: str, sync:
     onnx.save_model(model, path)
     ended = user.harness(
         "run", "--board", NAME, "--model", str(path), "--split", split, "--sync", sync,
-        "--vectors", "500", "--block", "50", "--trace", "100", "--json",
+        "--vectors", "500", "--block", "50", "--trace", "20", "--json",
     )  # fmt: skip
     assert (ended.code, ended.document.get("verdict")) == (0, "identical"), ended.err
     assert ended.document["conformance"]["conforms"] is True
-    assert ended.document["conformance"]["executions"] == 100
+    assert ended.document["conformance"]["executions"] == 20
     assert {layer["ran_on"] for layer in ended.document["layers"]} == {"emulated-cpu (qemu cortex-a72)"}
 
 

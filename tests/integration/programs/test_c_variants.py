@@ -58,7 +58,7 @@ ROOM_BYTES = 64 * 1024
 
 @settings(COMPILED, max_examples=4)
 @given(model=models(), block=st.sampled_from([1, 16, 1000]), seed=st.integers(0, 2**32 - 1))
-@pytest.mark.parametrize("target", VARIANTS)
+@pytest.mark.parametrize("target", [VECTOR, *(pytest.param(each, marks=pytest.mark.campaign) for each in VARIANTS[1:])])
 def test_random_networks(
     target: str, model: onnx.ModelProto, block: int, seed: int, host: Profile, cache: Path, tmp_path: Path
 ) -> None:
@@ -121,7 +121,13 @@ def subjects() -> list[tuple[str, Network, Array, tuple[Array, ...]]]:
     return [(name, net, vectors, references(net, vectors)) for name, net, vectors in networks()]
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+# The same code by another compiler, or for another processor.
+LIKE_OTHERS = {"portable, unoptimised", "NEON without dot products", "SDOT by clang"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.campaign] if name in LIKE_OTHERS else []) for name in BY_NAME]
+)
 def test_every_implementation_computes_every_network(
     name: str,
     subjects: list[tuple[str, Network, Array, tuple[Array, ...]]],

@@ -83,11 +83,27 @@ def searching(model: onnx.ModelProto, operator: str, *, last: bool) -> onnx.Mode
     return model
 
 
-@settings(COMPILED)
-@given(model=models(), block=st.sampled_from([1, 16, 64, 1000]), seed=st.integers(0, 2**32 - 1))
+RANDOM = given(model=models(), block=st.sampled_from([1, 16, 64, 1000]), seed=st.integers(0, 2**32 - 1))
+
+
+@settings(COMPILED, max_examples=8)
+@RANDOM
 def test_random_networks(
     model: onnx.ModelProto, block: int, seed: int, host: Profile, cache: Path, tmp_path: Path
 ) -> None:
+    check_random(model, block, seed, host, cache, tmp_path)
+
+
+@pytest.mark.campaign
+@settings(COMPILED)
+@RANDOM
+def test_more_random_networks(
+    model: onnx.ModelProto, block: int, seed: int, host: Profile, cache: Path, tmp_path: Path
+) -> None:
+    check_random(model, block, seed, host, cache, tmp_path)
+
+
+def check_random(model: onnx.ModelProto, block: int, seed: int, host: Profile, cache: Path, tmp_path: Path) -> None:
     net = parse(model)
     check(net, half_way_vectors(net, VECTORS, seed), host, cache, tmp_path, block)
 

@@ -57,7 +57,7 @@ def test_the_compilers_output_computes_random_networks(
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.campaign) for seed in (1, 2, 3))])
 def test_the_compilers_output_computes_networks_that_branch_and_join(target: str, seed: int, host: Profile) -> None:
     net = parse(dags.random_dag(np.random.default_rng(seed), 9))
     vectors = uniform_vectors(net, 37, seed)
@@ -70,12 +70,29 @@ def simulated(net: Network, board: Profile, targets: list[str], folder: Path, **
     return build_patched(made, board, folder / "bundle", flags=["-O1"])
 
 
+RANDOM = given(model=models() | wide_models(), block=st.sampled_from([1, 16, 64, 1000]), seed=st.integers(0, 2**32 - 1))
+
+
 @pytest.mark.parametrize("target", TARGETS)
-@settings(COMPILED, max_examples=5)
-@given(model=models() | wide_models(), block=st.sampled_from([1, 16, 64, 1000]), seed=st.integers(0, 2**32 - 1))
+@settings(COMPILED, max_examples=2)
+@RANDOM
 def test_the_simulation_computes_random_networks(
     model: onnx.ModelProto, block: int, seed: int, target: str, host: Profile, tmp_path: Path
 ) -> None:
+    compute_random(model, block, seed, target, host, tmp_path)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("target", TARGETS)
+@settings(COMPILED, max_examples=5)
+@RANDOM
+def test_the_simulation_computes_more_random_networks(
+    model: onnx.ModelProto, block: int, seed: int, target: str, host: Profile, tmp_path: Path
+) -> None:
+    compute_random(model, block, seed, target, host, tmp_path)
+
+
+def compute_random(model: onnx.ModelProto, block: int, seed: int, target: str, host: Profile, tmp_path: Path) -> None:
     net = parse(model)
     vectors = half_way_vectors(net, 203, seed)
     program = simulated(net, host, [target, target], tmp_path, block=block)

@@ -147,6 +147,7 @@ def test_the_inputs_have_ties_and_reach_thresholds(acas: dict[str, Case], random
         assert (halves % 2 == 1).sum() > 20
 
 
+@pytest.mark.campaign
 def test_a_chain_of_acas_is_the_network(acas: dict[str, Case], folder: Path) -> None:
     check_chain(list(acas.values()), folder / "acas")
 
