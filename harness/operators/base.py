@@ -21,7 +21,15 @@ from harness.core.errors import RequestError
 from harness.operators.counters import Counter, NoCounter
 from harness.operators.fault_models import FaultModel, Single
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation, Outputs, ProofStep, StageKind, every_byte, of_comparisons
+from harness.operators.obligations import (
+    Obligation,
+    Outputs,
+    ProofStep,
+    StageKind,
+    every_byte,
+    every_code,
+    of_comparisons,
+)
 from harness.operators.product import Product
 from harness.operators.softfloat import Integers
 from harness.operators.sweeps import StepFunction, Sweep
@@ -322,14 +330,28 @@ class Selection(Layer):
 
 @dataclass(frozen=True, eq=False)
 class Comparison(Layer):
-    """A layer that compares float32 numbers with bounds and rounds nothing."""
+    """A layer that compares float32 numbers or codes with bounds; the second of its fragments is for codes."""
+
+    @property
+    def of_codes(self) -> bool:
+        """True if it reads codes."""
+        return self.dtype.kind != "f"
+
+    @property
+    def fragment(self) -> Fragment:
+        """The operation for float32 or for codes."""
+        return self.fragments[self.of_codes]
 
     def obligations(self, *, all_floats: bool, random_vectors: int) -> Iterator[Obligation]:  # noqa: ARG002 - no sums
-        """Yield numbers around the bounds; nothing is rounded."""
+        """Yield numbers around the bounds, or all codes; nothing is rounded."""
+        if self.of_codes:
+            return iter([every_code(self.size, self.size, self.dtype, self.prepare())])
         return of_comparisons(self.boundaries()[0], self.size, self.prepare())
 
     def assumptions(self) -> Iterator[str]:
-        """Yield the assumption that numbers are only compared."""
+        """Yield the assumption that float32 numbers are only compared."""
+        if self.of_codes:
+            return
         yield "Relu and Clip compare numbers and do nothing else with them: numbers around each bound were tried."
 
 

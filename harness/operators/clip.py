@@ -1,4 +1,4 @@
-"""Clip (ONNX), float32, with constant bounds; a bound that is not given is the largest finite number.
+"""Clip (ONNX), float32 or codes, with constant bounds; a bound that is not given is the largest finite number or code.
 
 v[n] = low if x[n] < low, else x[n]        the input stays where it equals a bound: -0 is not 0
 y[n] = high if v[n] > high, else v[n]
@@ -6,19 +6,20 @@ y[n] = high if v[n] > high, else v[n]
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators import text
-from harness.operators.base import Comparison, Constants, Evaluate, fields
+from harness.operators.base import Comparison, Constants, Evaluate, Layer, fields, limits
 from harness.operators.exact import from_ordered, ordered
-from harness.operators.fault_models import FaultModel
+from harness.operators.fault_models import FaultModel, as_other_type
 from harness.operators.node import Node
-from harness.operators.tensor import FLOAT32, LARGEST
+from harness.operators.relu import Relu
+from harness.operators.tensor import FLOAT32, INT8, LARGEST, UINT8
 from harness.operators.text import Fragment
 
 FRAGMENT = Fragment(
@@ -37,33 +38,54 @@ fragment clip_float32(
 }
 """,
 )
+CODES = Fragment(
+    "clip_codes",
+    69,
+    """\
+# ONNX Clip of uint8 or int8 codes: two comparisons.
+fragment clip_codes(
+    x: tensor<scalar>,                      # codes (vectors, N)
+    low: integer, high: integer,
+    type: string)
+-> (y: tensor<scalar>)
+{
+    y = clamp(x, scalar(low), scalar(high));
+}
+""",
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Clip(Comparison):
-    """The input, or the bound beyond which it is; `low` is at most `high`, and both are finite."""
+    """The input, or the bound beyond which it is; `low` is at most `high`, both are finite and of the input's type."""
 
     ONNX = (("", "Clip"),)
     formula = """\
 v[n] = min if x[n] < min, else x[n]                            x stays where it equals a bound, -0 too
-y[n] = max if v[n] > max, else v[n]                            without min or max it is -+3.4028235e+38"""
+y[n] = max if v[n] > max, else v[n]                            without it -+3.4028235e+38, or the last code"""
     roles = ("x", "min", "max")
-    fragments = (FRAGMENT,)
+    fragments = (FRAGMENT, CODES)
 
-    low: np.float32
-    high: np.float32
+    low: Any
+    high: Any
 
     @classmethod
     def read(cls, node: Node) -> Self:
         """Read a node whose bounds are constant inputs, or attributes as before opset 11."""
         node.require_inputs(1, 3)
-        source = node.activation(0, [FLOAT32])
+        source = node.activation(0, [FLOAT32, UINT8, INT8])
         attributes = node.attributes({"min": -LARGEST, "max": LARGEST})
-        low, high = (_bound(node, position, name, attributes[name]) for position, name in ((1, "min"), (2, "max")))
+        if source.dtype != FLOAT32:
+            attributes = dict(zip(("min", "max"), limits(source.dtype).values(), strict=True))
+        low, high = (
+            _bound(node, position, name, source.dtype, attributes[name]) for position, name in ((1, "min"), (2, "max"))
+        )
         if low == 0 and np.signbit(low):  # ONNX Runtime 1.31 merges it with a Relu before, and writes -0 for 0
             raise node.refusal("min is -0.0", "0.0")
         if low > high:
             raise node.refusal(f"min is {low}, above max, {high}", "a min of max or less")
+        if source.dtype != FLOAT32:
+            return cls(**fields(node, [source], source.shape, source.dtype), low=low, high=high)
         reached = np.clip(np.array([-source.bound, source.bound], np.float32), low, high)
         bound = float(np.abs(reached).max())
         negative_zero = source.negative_zero or bool(high == 0 and np.signbit(high))
@@ -73,6 +95,9 @@ y[n] = max if v[n] > max, else v[n]                            without min or ma
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield faults of the bounds: missing, exchanged or misread."""
         [x] = inputs
+        if self.of_codes:
+            yield from self._fault_models_of_codes(x)
+            return
         right = f"{text.floats(self.low)} to {text.floats(self.high)}"
         least, largest = np.float32(-LARGEST), np.float32(LARGEST)
         others = {
@@ -85,8 +110,19 @@ y[n] = max if v[n] > max, else v[n]                            without min or ma
         for cause, (low, high) in others.items():
             yield FaultModel(cause, right, np.where(x < low, low, np.where(x > high, high, x)))
 
+    def _fault_models_of_codes(self, x: Array) -> Iterator[FaultModel]:
+        [right] = self.summary()
+        yield FaultModel("the lower bound is left out", right, np.minimum(x, self.high))
+        yield FaultModel("the upper bound is left out", right, np.maximum(x, self.low))
+        yield FaultModel("both bounds are left out", right, x)
+        cause = "codes are compared as the other 8-bit type"
+        misread, low, high = (as_other_type(np.atleast_1d(values)) for values in (x, self.low, self.high))
+        yield FaultModel(cause, right, as_other_type(np.minimum(np.maximum(misread, low), high)))
+
     def prepare(self) -> Evaluate:
         """Return the function that compares floats as integers; both zeros are equal there."""
+        if self.of_codes:
+            return lambda x: np.clip(x, self.low, self.high)
         low, high = ordered(np.array([self.low, self.high], np.float32))
 
         def clip(x: Array) -> Array:
@@ -109,18 +145,26 @@ y[n] = max if v[n] > max, else v[n]                            without min or ma
         margin = max((high - low) / 10, 1.0)
         return max(low - margin, -LARGEST), min(high + margin, LARGEST)
 
+    def require_unfused(self, node: Node, writer: Callable[[str], Layer | None]) -> None:
+        """Refuse a min of codes after Relu: ONNX Runtime 1.31 merges both and ends with an error."""
+        if self.of_codes and node.has(1) and isinstance(writer(self.sources[0]), Relu):
+            raise node.refusal("clips codes of a Relu, which ONNX Runtime cannot load", "a Clip alone, with a min of 0")
+
     def constants(self) -> Constants:
         """Return both bounds."""
-        return {"low": self.low, "high": self.high}
+        number = int if self.of_codes else np.float32
+        return {"low": number(self.low), "high": number(self.high)}
 
     def summary(self) -> tuple[str, ...]:
         """Return both bounds."""
+        if self.of_codes:
+            return (f"{self.low} to {self.high}",)
         return (f"{text.floats(self.low)} to {text.floats(self.high)}",)
 
 
-def _bound(node: Node, position: int, name: str, attribute: float) -> np.float32:
+def _bound(node: Node, position: int, name: str, dtype: np.dtype[Any], attribute: float) -> Any:
     """Return a bound from its input or its attribute."""
-    value = node.single(position, name, [FLOAT32]) if node.has(position) else attribute
+    value = node.single(position, name, [dtype]) if node.has(position) else attribute
     if not np.isfinite(value):
         raise node.refusal(f"{name} is {value}", "a finite number")
-    return np.float32(value)
+    return dtype.type(value)

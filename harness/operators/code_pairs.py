@@ -14,11 +14,22 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 from harness.operators.base import Constants, fields, limits
-from harness.operators.codes import Affine, CodeFunction, all_codes, every_code, rounded_classes
+from harness.operators.codes import Affine, CodeFunction, rounded_classes
 from harness.operators.counters import VALUES
 from harness.operators.fault_models import Single
 from harness.operators.node import Node
-from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, ProofStep, StageKind, every_byte, mixed
+from harness.operators.obligations import (
+    MIXED,
+    VECTORS,
+    Obligation,
+    Outputs,
+    ProofStep,
+    StageKind,
+    all_codes,
+    every_byte,
+    every_code,
+    mixed,
+)
 from harness.operators.tensor import INT8, UINT8
 
 BYTES_AT_ONCE = 1 << 25

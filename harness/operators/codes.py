@@ -18,11 +18,11 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators import softfloat
 from harness.operators.base import Evaluate, FindTies, Layer
-from harness.operators.counters import VALUES, Counter, LayerCoverage, RoundingCounter
+from harness.operators.counters import Counter, LayerCoverage, RoundingCounter
 from harness.operators.exact import CACHED_LAYERS, bits_of
 from harness.operators.fault_models import Codes, FaultModel, Single, wrong_roundings
 from harness.operators.node import Node
-from harness.operators.obligations import MIXED, VECTORS, Obligation, Outputs, ProofStep, StageKind, every_byte, mixed
+from harness.operators.obligations import all_codes
 
 
 class Affine(NamedTuple):
@@ -51,12 +51,6 @@ class Affine(NamedTuple):
         return softfloat.quotient(bits_of(values), bits_of(np.atleast_1d(self.scale))).view(np.float32)
 
 
-def all_codes(dtype: np.dtype[Any]) -> Array:
-    """Return all codes of a type, from the lowest on."""
-    limits = np.iinfo(dtype)
-    return np.arange(limits.min, limits.max + 1).astype(dtype)
-
-
 def rounded(v: Single, zero_point: int, dtype: np.dtype[Any]) -> Array:
     """Return saturate(round_half_even(v) + zero_point), by integer arithmetic; no v is NaN."""
     limits, bits = np.iinfo(dtype), bits_of(v)
@@ -71,18 +65,6 @@ def rounded_classes(v: Single, codes: Codes) -> Single:
     halves = np.where(clamped - np.floor(clamped) == 0.5, clamped, np.rint(clamped))
     _, first = np.unique(halves, return_index=True)
     return v.reshape(-1)[first]
-
-
-def every_code(inputs: int, size: int, dtype: np.dtype[Any], evaluate: Evaluate) -> Obligation:
-    """Return that a layer is right that reads so many codes, if an output depends on one of them."""
-    return Obligation(
-        ProofStep.OTHERS,
-        StageKind.COMPUTE,
-        "every code becomes the right code, at its place",
-        f"all 256 codes pass through every place, at each in an order of its own; {MIXED}",
-        (VALUES + VECTORS) * size,
-        Outputs(lambda: [every_byte(inputs, dtype), mixed(all_codes(dtype), inputs)], evaluate),
-    )
 
 
 class _Counter(Counter):

@@ -18,10 +18,10 @@ import numpy.typing as npt
 from harness.core.arrays import Array
 from harness.operators import text
 from harness.operators.base import Constants, fields, limits
-from harness.operators.codes import Affine, CodeFunction, every_code
+from harness.operators.codes import Affine, CodeFunction
 from harness.operators.fault_models import FaultModel, Single, other_zero_points
 from harness.operators.node import Node
-from harness.operators.obligations import Obligation
+from harness.operators.obligations import Obligation, every_code
 from harness.operators.tensor import INT8, UINT8
 from harness.operators.text import Fragment
 

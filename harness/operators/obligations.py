@@ -191,3 +191,22 @@ def of_comparisons(
         Outputs(lambda: [np.repeat(numbers[:, None], size, axis=1), mixed(numbers, size)], evaluate),
         complete=False,
     )
+
+
+def all_codes(dtype: np.dtype[Any]) -> Array:
+    """Return all codes of a type, from the lowest on."""
+    limits = np.iinfo(dtype)
+    return np.arange(limits.min, limits.max + 1).astype(dtype)
+
+
+def every_code(inputs: int, size: int, dtype: np.dtype[Any], evaluate: Callable[..., Array]) -> Obligation:
+    """Return that a layer is right that reads so many codes, if an output depends on one of them."""
+    codes = all_codes(dtype)
+    return Obligation(
+        ProofStep.OTHERS,
+        StageKind.COMPUTE,
+        "every code becomes the right code, at its place",
+        f"all 256 codes pass through every place, at each in an order of its own; {MIXED}",
+        (len(codes) + VECTORS) * size,
+        Outputs(lambda: [every_byte(inputs, dtype), mixed(codes, inputs)], evaluate),
+    )

@@ -20,10 +20,11 @@ import numpy as np
 from harness.operators import softfloat, text
 from harness.operators.base import Constants
 from harness.operators.code_pairs import CodePairs, one_activation, two_activations
-from harness.operators.codes import Affine, all_codes, rounded
+from harness.operators.codes import Affine, rounded
 from harness.operators.exact import bits_of
 from harness.operators.fault_models import FaultModel, Single
 from harness.operators.node import Node
+from harness.operators.obligations import all_codes
 from harness.operators.text import ROUND_HALF_EVEN, Fragment
 
 FUSED = "two fused multiply-adds: ra * a + (rb * b + c)"

@@ -1,4 +1,4 @@
-"""Relu (ONNX), float32.
+"""Relu (ONNX), float32 or int8 codes, which are compared as they are: their zero point plays no part.
 
 y[n] = 0 if x[n] < 0, else x[n]            -0 stays -0 (ONNX Runtime 1.31)
 """
@@ -16,7 +16,7 @@ from harness.operators.base import Comparison, Evaluate, fields
 from harness.operators.exact import from_ordered, ordered
 from harness.operators.fault_models import FaultModel
 from harness.operators.node import Node
-from harness.operators.tensor import FLOAT32
+from harness.operators.tensor import FLOAT32, INT8
 from harness.operators.text import Fragment
 
 FRAGMENT = Fragment(
@@ -33,6 +33,20 @@ fragment relu_float32(
 }
 """,
 )
+CODES = Fragment(
+    "relu_codes",
+    68,
+    """\
+# ONNX Relu of int8 codes: a comparison.
+fragment relu_codes(
+    x: tensor<scalar>,                      # codes (vectors, N)
+    type: string)
+-> (y: tensor<scalar>)
+{
+    y = select(x < 0.0, 0.0, x);
+}
+""",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,21 +56,26 @@ class Relu(Comparison):
     ONNX = (("", "Relu"),)
     formula = "y[n] = 0 if x[n] < 0, else x[n], so that -0 stays -0"
     roles = ("x",)
-    fragments = (FRAGMENT,)
+    fragments = (FRAGMENT, CODES)
 
     @classmethod
     def read(cls, node: Node) -> Self:
-        """Read a node of float32 values of any shape."""
+        """Read a node of float32 values or codes of any shape; ONNX has no Relu of uint8."""
         node.require_inputs(1, 1)
         node.attributes({})
-        source = node.activation(0, [FLOAT32])
-        written = fields(node, [source], source.shape, FLOAT32, source.bound, negative_zero=source.negative_zero)
+        source = node.activation(0, [FLOAT32, INT8])
+        written = fields(node, [source], source.shape, source.dtype, source.bound, negative_zero=source.negative_zero)
         return cls(**written)
 
     def fault_models(self, *inputs: Array) -> Iterator[FaultModel]:
         """Yield wrong comparisons and signs of zero."""
         [x] = inputs
         right, kept = "0 below 0, else x", "-0 stays -0"
+        if self.of_codes:
+            yield FaultModel("negative codes are kept", right, x)
+            yield FaultModel("negative codes become the lowest", right, np.where(x < 0, np.int8(-128), x))
+            yield FaultModel("positive codes become 0", right, np.minimum(x, 0))
+            return
         yield FaultModel("negative numbers are kept", right, x)
         yield FaultModel("the absolute value is taken", right, np.abs(x))
         yield FaultModel("positive numbers become 0", right, np.where(ordered(x) > 0, np.float32(0), x))
@@ -65,6 +84,8 @@ class Relu(Comparison):
 
     def prepare(self) -> Evaluate:
         """Return the function that compares floats as integers; both zeros are 0 there."""
+        if self.of_codes:
+            return lambda x: np.maximum(x, 0)
 
         def rectify(x: Array) -> Array:
             return np.where(ordered(x) < 0, np.float32(0), x)

@@ -61,6 +61,10 @@
     {                                                                                                  \
         max_pool_##TYPE(w, channels, x, y);                                                            \
     }                                                                                                  \
+    GENERIC void generic_clip_##TYPE(size_t width, const TYPE##_t *x, TYPE##_t low, TYPE##_t high, TYPE##_t *y) \
+    {                                                                                                  \
+        clip_##TYPE(width, x, low, high, y);                                                           \
+    }                                                                                                  \
     GENERIC void generic_lookup_##TYPE(size_t width, const TYPE##_t *x, const TYPE##_t *table, TYPE##_t *y) \
     {                                                                                                  \
         lookup_##TYPE(width, x, table, y);                                                             \
@@ -102,6 +106,11 @@ GENERIC void generic_sub_float32(size_t width, const float *a, const float *b, f
 GENERIC void generic_relu_float32(size_t width, const float *x, float *y)
 {
     relu_float32(width, x, y);
+}
+
+GENERIC void generic_relu_int8(size_t width, const int8_t *x, int8_t *y)
+{
+    relu_int8(width, x, y);
 }
 
 GENERIC void generic_leaky_relu_float32(size_t width, const float *x, float alpha, float *y)

@@ -167,5 +167,12 @@ def every_operator(dtype: str, width: int, scales: tuple[float, float, float] = 
         node("QLinearMul", *first, *second, *result, output="product"),
         node("QLinearMul", "row", "t", "w", *first, *result, output="row_product"),
     ]
+    bounds = {"low": np.array(20 + shift, dtype), "high": np.array(200 + shift, dtype)}
+    nodes += [
+        node("Clip", "q", "low", "high", output="clipped"),
+        node("Clip", "leaky", "", "high", output="clipped_above"),
+        *([node("Relu", "q", output="rectified")] if dtype == "int8" else []),
+    ]
+    constants |= bounds
     outputs = [each.output[0] for each in nodes[2:]]
     return parse(make_model(nodes, constants, dict.fromkeys(outputs, (dtype, width)), width=width, metadata=None))

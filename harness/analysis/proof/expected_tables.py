@@ -145,13 +145,13 @@ def _node(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[s
         "Add": lambda: _of_two(proto, values, width, "addend", "addend"),
         "Mul": lambda: _of_two(proto, values, width, "factor", "factor"),
         "Sub": lambda: _of_two(proto, values, width, "minuend", "subtrahend"),
-        "Relu": lambda: (width, np.dtype(np.float32), {}),
+        "Relu": lambda: (width, dtype, {}),
         "LeakyRelu": lambda: (
             width,
             np.dtype(np.float32),
             {"alpha": _row(np.array(attributes.get("alpha", 0.01), np.float32))},
         ),
-        "Clip": lambda: (width, np.dtype(np.float32), _bounds(_constants(proto, values), attributes)),
+        "Clip": lambda: (width, dtype, _bounds(_constants(proto, values), attributes, dtype)),
         "QLinearAdd": lambda: (width, dtype, _qlinear_add(_constants(proto, values), width)),
         "QLinearMul": lambda: (width, dtype, _qlinear_mul(_constants(proto, values), width)),
         "QLinearLeakyRelu": lambda: (
@@ -201,12 +201,12 @@ def _of_two(
     return width, np.dtype(np.float32), {name: _row(values[given], width) for name, given in names if given in values}
 
 
-def _bounds(inputs: Sequence[Array | None], attributes: Mapping[str, Any]) -> dict[str, Array]:
+def _bounds(inputs: Sequence[Array | None], attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Array]:
     """Read Clip: min and max are inputs, or attributes before opset 11; without them all finite numbers are kept."""
-    largest = float(np.finfo(np.float32).max)
-    low = np.float32(attributes.get("min", -largest)) if inputs[1] is None else inputs[1]
-    high = np.float32(attributes.get("max", largest)) if inputs[2] is None else inputs[2]
-    return {"low": _row(np.asarray(low, np.float32)), "high": _row(np.asarray(high, np.float32))}
+    kept: Any = np.finfo(dtype) if dtype == np.float32 else np.iinfo(dtype)
+    low = attributes.get("min", kept.min) if inputs[1] is None else inputs[1]
+    high = attributes.get("max", kept.max) if inputs[2] is None else inputs[2]
+    return {"low": _row(np.asarray(low, dtype)), "high": _row(np.asarray(high, dtype))}
 
 
 def _qgemm(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from harness.operators.base import limits
 from harness.operators.clip import Clip
 from harness.targets.c import code
 from harness.targets.c.code import CLowering
@@ -21,7 +22,7 @@ class ClipLowering(CLowering[Clip]):
     def plain(self, layer: Clip, sources: Sequence[str], prefix: str = "") -> LayerCode:
         """Call kernels/c/clip.h."""
         low, high = _bounds(layer)
-        call = f"{prefix}clip_float32({layer.size}, in, {low.name}[0], {high.name}[0], out);"
+        call = f"{prefix}clip_{layer.dtype}({layer.size}, in, {low.name}[0], {high.name}[0], out);"
         return code.elementwise(layer, sources, (low, high), call)
 
     def inlined(self, layer: Clip, sources: Sequence[str]) -> LayerCode:
@@ -32,8 +33,13 @@ class ClipLowering(CLowering[Clip]):
     def unrolled(self, layer: Clip, sources: Sequence[str]) -> LayerCode:
         """Write every selection, with the bounds as literals."""
         low, high = literal(layer.low), literal(layer.high)
-        raised = (f"in[{n}] < {low} ? {low} : in[{n}]" for n in range(layer.size))
-        return code.elementwise(layer, sources, (), code.assigned(f"({v}) > {high} ? {high} : ({v})" for v in raised))
+        values = [f"in[{n}]" for n in range(layer.size)]
+        codes = limits(layer.dtype) if layer.of_codes else {}  # compilers warn of comparisons that are never true
+        if layer.low != codes.get("low"):
+            values = [f"({value} < {low} ? {low} : {value})" for value in values]
+        if layer.high != codes.get("high"):
+            values = [f"{value} > {high} ? {high} : {value}" for value in values]
+        return code.elementwise(layer, sources, (), code.assigned(values))
 
 
 def _bounds(layer: Clip) -> tuple[Table, Table]:

@@ -18,16 +18,18 @@ class ReluLowering(CLowering[Relu]):
 
     def plain(self, layer: Relu, sources: Sequence[str], prefix: str = "") -> LayerCode:
         """Call kernels/c/relu.h."""
-        return code.elementwise(layer, sources, (), f"{prefix}relu_float32({layer.size}, in, out);")
+        return code.elementwise(layer, sources, (), f"{prefix}relu_{layer.dtype}({layer.size}, in, out);")
 
     def inlined(self, layer: Relu, sources: Sequence[str]) -> LayerCode:
         """Loop over the values."""
-        return code.elementwise(layer, sources, (), code.loop(layer, f"out[n] = {_selected('in[n]')};"))
+        return code.elementwise(layer, sources, (), code.loop(layer, f"out[n] = {_selected(layer, 'in[n]')};"))
 
     def unrolled(self, layer: Relu, sources: Sequence[str]) -> LayerCode:
         """Write every selection."""
-        return code.elementwise(layer, sources, (), code.assigned(_selected(f"in[{n}]") for n in range(layer.size)))
+        values = (_selected(layer, f"in[{n}]") for n in range(layer.size))
+        return code.elementwise(layer, sources, (), code.assigned(values))
 
 
-def _selected(x: str) -> str:
-    return f"{x} < 0.0f ? 0.0f : {x}"
+def _selected(layer: Relu, x: str) -> str:
+    zero = "0" if layer.of_codes else "0.0f"
+    return f"{x} < {zero} ? {zero} : {x}"

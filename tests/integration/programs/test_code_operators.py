@@ -112,6 +112,7 @@ WRONG = {
     "ratios exchanged": ("qlinear_add.h", "fused(ra, (float)a[n], fused(rb", "fused(rb, (float)a[n], fused(ra", "sum"),
     "zero points exchanged": ("qlinear_mul.h", "(a[n] - za) * (b[n] - zb)", "(a[n] - zb) * (b[n] - za)", "product"),
     "zero point after the rounding": ("qlinear_mul.h", "* m + (float)zy", "* m + (float)zy * 0.99f", "row_product"),
+    "another bound": ("clip.h", "v > high ? high", "v > high ? high - 1", "clipped"),
     "the next entry": ("lookup.h", "table[x[n] - (QMIN)]", "table[(x[n] - (QMIN) + 1) % 256]", "leaky"),
     "the last value is forgotten": ("lookup.h", "n < width; ++n", "n + 1 < width; ++n", "sigmoid"),
 }  # fmt: skip

@@ -266,7 +266,7 @@ REFUSED: dict[str, tuple[Nodes, dict[str, Any], str, str]] = {
         [node("QuantizeLinear", "x", "c", output="q"), node("Relu", "q")],
         {"c": FLOAT(1)},
         "'q' is uint8",
-        "float32",
+        "float32 or int8",
     ),
     "Clip upside down": (
         [node("Clip", "x", "c", "z")],

@@ -1,4 +1,4 @@
-"""QLinearLeakyRelu and QLinearSigmoid against ONNX Runtime: random configurations, refusals, wrong variants."""
+"""Functions of one code against ONNX Runtime: random configurations, refusals, wrong variants."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 
 from harness.core.arrays import Array
@@ -15,6 +16,7 @@ from harness.operators.base import Layer
 from harness.operators.counters import Quantity
 from harness.operators.obligations import Outputs
 from harness.operators.qlinear_sigmoid import P, Q
+from tests.support.builders import make_model
 from tests.support.codes import (
     COUNTS,
     assert_agree,
@@ -22,11 +24,13 @@ from tests.support.codes import (
     every_code,
     layer_of,
     node,
+    random_codes,
     random_dtype,
     random_scales,
     random_zero_points,
     runtime,
 )
+from tests.support.programs.board_program import parse
 
 F32 = np.float32
 INPUTS = ("x", "sx", "zx", "sy", "zy")
@@ -250,3 +254,72 @@ def test_tables_are_those_of_onnx_runtime() -> None:
         given = constants([0.05, 0.01], [100, 20])
         layer: Any = layer_of(node(operator, *INPUTS), given, {"x": x})
         assert layer.table().tolist() == runtime(node(operator, *INPUTS), given, {"x": x})[:, 0].tolist()
+
+
+# Relu and Clip of codes.
+
+
+def agree_with_bounds(rng: np.random.Generator) -> None:
+    dtype, size = random_dtype(rng), int(rng.integers(1, 70))
+    low, high = np.sort(random_codes(rng, dtype, 2))
+    names = {"both": ["low", "high"], "min": ["low"], "max": ["", "high"], "none": []}
+    given = names[str(rng.choice(list(names)))]
+    bounds = {name: value for name, value in (("low", low), ("high", high)) if name in given}
+    x = {"x": every_code(rng, dtype, size)}
+    assert assert_agree(node("Clip", "x", *given), bounds, x) is not None
+    if dtype == np.int8:
+        assert assert_agree(node("Relu", "x"), {}, x) is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", COUNTS)
+def test_comparisons_of_codes_agree(count: int) -> None:
+    assert_agree_at_random(agree_with_bounds, count)
+
+
+@pytest.mark.parametrize(
+    ("proto", "dtype", "message", "hint"),
+    [
+        (node("Relu", "x"), "uint8", "'x' is uint8", "float32 or int8"),
+        (node("Clip", "x", "number"), "int8", "min is float32", "int8 is accepted"),
+        (node("Clip", "x", "high", "low"), "int8", "min is 5, above max, 3", "max or less"),
+    ],
+)
+def test_refused_comparisons(proto: Any, dtype: str, message: str, hint: str) -> None:
+    constants = {"number": F32(1), "high": np.int8(5), "low": np.int8(3)}
+    with pytest.raises(RequestError, match=message) as caught:
+        layer_of(proto, constants, {"x": np.zeros((1, 2), dtype)})
+    assert re.search(hint, caught.value.hint)
+
+
+def test_a_min_of_codes_after_relu_is_refused_as_onnx_runtime_cannot_load_it() -> None:
+    nodes = [
+        node("QuantizeLinear", "x", "one", "zero", output="q"),
+        node("Relu", "q", output="r"),
+        node("Clip", "r", "low"),
+    ]
+    constants = {"one": F32(1), "zero": np.int8(3), "low": np.int8(5)}
+    made = make_model(nodes, constants, {"y": ("int8", 2)}, width=2)
+    with pytest.raises(RequestError, match=r"'y' .*clips codes of a Relu") as caught:
+        parse(made)
+    assert caught.value.hint == "a Clip alone, with a min of 0"
+    with pytest.raises(Exception, match="Unexpected data type for Clip 'min'"):
+        onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    nodes[2].input[:] = ["r", "", "low"]
+    assert len(parse(make_model(nodes, constants, {"y": ("int8", 2)}, width=2)).layers) == 3
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_faults_and_proof_of_comparisons(dtype: str) -> None:
+    x = every_code(np.random.default_rng(0), np.dtype(dtype), 8)
+    bounds = {"low": np.array(3, dtype), "high": np.array(100, dtype)}
+    protos = [node("Clip", "x", "low", "high"), *([node("Relu", "x")] if dtype == "int8" else [])]
+    for proto in protos:
+        layer = layer_of(proto, bounds, {"x": x})
+        right = layer.prepare()(x)
+        changed = {model.cause: int((model.output != right).sum()) for model in layer.fault_models(x)}
+        assert all(changed.values()), changed
+        assert len(changed) > 2
+        [obligation] = layer.obligations(all_floats=False, random_vectors=0)
+        assert obligation.complete
+        assert list(layer.assumptions()) == []
