@@ -173,6 +173,11 @@ def every_operator(dtype: str, width: int, scales: tuple[float, float, float] = 
         node("Clip", "leaky", "", "high", output="clipped_above"),
         *([node("Relu", "q", output="rectified")] if dtype == "int8" else []),
     ]
+    nodes += [
+        node("QLinearConcat", "t", "w", *first, *second, *first, output="joined", axis=1),
+        node("QLinearConcat", "s", "z", *first, output="copied", axis=-1),
+    ]
     constants |= bounds
     outputs = [each.output[0] for each in nodes[2:]]
-    return parse(make_model(nodes, constants, dict.fromkeys(outputs, (dtype, width)), width=width, metadata=None))
+    widths = {name: (dtype, 3 * width if name == "joined" else width) for name in outputs}
+    return parse(make_model(nodes, constants, widths, width=width, metadata=None))

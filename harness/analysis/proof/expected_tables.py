@@ -49,7 +49,7 @@ class Node:
     `multiplier` and `b_scale`, (N,) each, and `alpha`, `a_scale`, `input_zero_point`, for a code as output `y_scale`
     and `output_zero_point`; of QLinearAdd `first_ratio`, `second_ratio` and `fixed`, of QLinearMul `multiplier` and
     three zero points, both with `addend` or `factor` if they read one source; of QLinearLeakyRelu and QLinearSigmoid
-    the `table` of all codes.  Zero points are int32.
+    the `table` of all codes, of QLinearConcat one row for each input.  Zero points are int32.
     """
 
     operator: str
@@ -160,6 +160,11 @@ def _node(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[s
             _table(_constants(proto, values), dtype, _leaky(attributes.get("alpha", 0.01))),
         ),
         "QLinearSigmoid": lambda: (width, dtype, _table(_constants(proto, values), dtype, _logistic)),
+        "QLinearConcat": lambda: (
+            sum(tensors[name][0] for name in sources),
+            dtype,
+            _tables(_constants(proto, values), len(sources), dtype),
+        ),
         "Reshape": lambda: (width, dtype, {}),
         "Flatten": lambda: (width, dtype, {}),
         "Concat": lambda: (inferred, dtype, {}),
@@ -289,6 +294,12 @@ def _table(
     with np.errstate(over="ignore"):
         v = function((codes - _integers(zx)).astype(np.float32) * _row(sx)) / _row(sy)
     return {"table": np.clip(np.rint(v.astype(np.float64)) + _integers(zy), limits.min, limits.max).astype(dtype)}
+
+
+def _tables(inputs: Sequence[Array | None], count: int, dtype: np.dtype[Any]) -> dict[str, Array]:
+    """Read com.microsoft QLinearConcat: scale and zero point of y, then of each input three; one row an input."""
+    y, each = inputs[:2], [inputs[2 + 3 * number : 5 + 3 * number] for number in range(count)]
+    return {"table": np.concatenate([_table([*one, *y], dtype, lambda d: d)["table"][None] for one in each])}
 
 
 def _leaky(alpha: float) -> Callable[[Array], Array]:

@@ -66,8 +66,8 @@ def elementwise(layer: Layer, sources: Sequence[str], tables: tuple[Table, ...],
     return LayerCode(definitions(tables, text), forward, tables, (compute,))
 
 
-def of_inputs(layer: Layer, sources: Sequence[str], body: str) -> LayerCode:
-    """Return a layer of one stage without tables; `body` computes `out` from the vectors `in_0`, `in_1` and so on."""
+def of_inputs(layer: Layer, sources: Sequence[str], body: str, tables: tuple[Table, ...] = ()) -> LayerCode:
+    """Return a layer of one stage; `body` computes `out` from the vectors `in_0`, `in_1` and so on."""
     compute, c_type = compute_stage(layer), C_TYPES[layer.dtype.name]
     sizes = [tensor.size for tensor in layer.inputs]
     vectors = [f"&in[v * {sum(sizes)} + {sum(sizes[:number])}]" for number in range(len(sizes))]
@@ -81,7 +81,7 @@ def of_inputs(layer: Layer, sources: Sequence[str], body: str) -> LayerCode:
     )
     arguments = ", ".join(f"{source}[v]" for source in sources)
     forward = each_vector(f"{compute.name}({arguments}, {layer.name}_output[v]);")
-    return LayerCode(text, forward, (), (compute,))
+    return LayerCode(definitions(tables, text), forward, tables, (compute,))
 
 
 def two_stages(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from harness.operators.base import Layer
 from harness.operators.concat import Concat
 from harness.targets.c import code
 from harness.targets.c.code import CLowering
@@ -19,7 +20,7 @@ class ConcatLowering(CLowering[Concat]):
         """Loop over the values of each input."""
         loops = [
             f"for (size_t n = 0; n < {tensor.size}; ++n)\n        out[{start} + n] = in_{number}[n];"
-            for number, (tensor, start) in enumerate(zip(layer.inputs, _starts(layer), strict=True))
+            for number, (tensor, start) in enumerate(zip(layer.inputs, starts(layer), strict=True))
         ]
         return code.of_inputs(layer, sources, "\n    ".join(loops))
 
@@ -29,7 +30,7 @@ class ConcatLowering(CLowering[Concat]):
         return code.of_inputs(layer, sources, code.assigned(values))
 
 
-def _starts(layer: Concat) -> list[int]:
+def starts(layer: Layer) -> list[int]:
     """Return where the values of each input begin in the output."""
     sizes = [tensor.size for tensor in layer.inputs]
     return [sum(sizes[:number]) for number in range(len(sizes))]

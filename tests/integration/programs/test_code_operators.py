@@ -114,6 +114,8 @@ WRONG = {
     "zero point after the rounding": ("qlinear_mul.h", "* m + (float)zy", "* m + (float)zy * 0.99f", "row_product"),
     "another bound": ("clip.h", "v > high ? high", "v > high ? high - 1", "clipped"),
     "the next entry": ("lookup.h", "table[x[n] - (QMIN)]", "table[(x[n] - (QMIN) + 1) % 256]", "leaky"),
+    "a copy from the next place": ("network.c", "out[0 + n] = in_0[n];", "out[0 + n] = in_0[n ^ 1];", "copied"),
+    "the table of another input": ("network.c", "joined_table[2], &out[12]", "joined_table[1], &out[12]", "joined"),
     "the last value is forgotten": ("lookup.h", "n < width; ++n", "n + 1 < width; ++n", "sigmoid"),
 }  # fmt: skip
 
@@ -121,8 +123,9 @@ WRONG = {
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_operator_is_refuted(wrong: str, host: Profile, objects: Path, tmp_path: Path) -> None:
     file, old, new, layer = WRONG[wrong]
+    path = file if file == "network.c" else f"kernels/c/{file}"
     workshop = Workshop(with_flags(host, "-O2"), objects, tmp_path)
-    trial = workshop.trial(every_operator("uint8", 5), [Patch(f"kernels/c/{file}", old, new)])
+    trial = workshop.trial(every_operator("uint8", 6), [Patch(path, old, new)])
     assert layer in {name for _, name in trial.refuted()}
 
 
