@@ -113,7 +113,7 @@ WRONG = {
     "zero points exchanged": ("qlinear_mul.h", "(a[n] - za) * (b[n] - zb)", "(a[n] - zb) * (b[n] - za)", "product"),
     "zero point after the rounding": ("qlinear_mul.h", "* m + (float)zy", "* m + (float)zy * 0.99f", "row_product"),
     "another bound": ("clip.h", "v > high ? high", "v > high ? high - 1", "clipped"),
-    "the next entry": ("lookup.h", "table[x[n] - (QMIN)]", "table[(x[n] - (QMIN) + 1) % 256]", "leaky"),
+    "the next entry": ("lookup.h", "table[place]", "table[(place + 1) % 256]", "leaky"),
     "a copy from the next place": ("network.c", "out[0 + n] = in_0[n];", "out[0 + n] = in_0[n ^ 1];", "copied"),
     "the table of another input": ("network.c", "joined_table[2], &out[12]", "joined_table[1], &out[12]", "joined"),
     "the last value is forgotten": ("lookup.h", "n < width; ++n", "n + 1 < width; ++n", "sigmoid"),

@@ -22,6 +22,7 @@ from harness.plan.plan import Plan
 from harness.targets import codegen
 from harness.targets.bundle import PROGRAM
 from tests.support import builders
+from tests.support.codes import every_operator
 from tests.support.programs.board_program import Patch, build_patched, parse
 from tests.support.programs.c_variants import GNU, VARIANTS, ZIG, of_variant
 from tests.support.proof.trials import Workshop
@@ -96,6 +97,9 @@ RIGHT = {
 }
 
 
+HARDEST = (("gcc", "c:generic"), ("gcc for Arm", "c:vector"))
+
+
 def in_campaign(*values: str) -> Any:
     """Return a parameter that the campaigns have and `make test` has not."""
     return pytest.param(*values, marks=pytest.mark.campaign)
@@ -137,6 +141,23 @@ def test_nothing_is_said_against_a_pipeline_or_wide_layers(
 ) -> None:
     board = board_with(host, toolchain, target)
     made = plan.make(net, board, block=16, split=split)
+    assert counterexamples(made, build(made, board, tmp_path / "bundle", objects)) == []
+
+
+@pytest.mark.parametrize(
+    ("toolchain", "target"),
+    [
+        (name, target) if (name, target) in HARDEST else in_campaign(name, target)
+        for name, all_ in RIGHT.items()
+        for target in all_
+    ],
+)
+def test_nothing_is_said_against_operators_on_codes(
+    host: Profile, toolchain: str, target: str, tmp_path: Path, objects: Path
+) -> None:
+    """Their addresses depend on codes."""
+    board = board_with(host, toolchain, target)
+    made = plan.make(every_operator("int8", 40), board, block=16)
     assert counterexamples(made, build(made, board, tmp_path / "bundle", objects)) == []
 
 
