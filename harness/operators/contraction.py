@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ from harness.operators.exact import (
     saturate,
     smallest,
 )
-from harness.operators.fault_models import FaultModel, Single
+from harness.operators.fault_models import FaultModel, Real, Single
 from harness.operators.node import Node
 from harness.operators.obligations import Obligation, ProofStep
 from harness.operators.product import Product, are_small, saturated
@@ -47,6 +47,8 @@ SINGLE_THREADED_TERMS = 1 << 18
 @dataclass(frozen=True, eq=False)
 class Scales:
     """The float32 scales of a contraction; `b` has one for every channel, `y` is None for a float32 output."""
+
+    formula: ClassVar[str] = "m = ((alpha * a_scale) * b_scale) / y_scale, each operation rounded to float32"
 
     alpha: np.float32
     a: np.float32
@@ -67,6 +69,23 @@ class Scales:
             product = softfloat.divide(product, softfloat.decode(bits_of(np.atleast_1d(self.y))))
         negative = np.signbit(self.alpha) ^ np.signbit(self.a) ^ np.signbit(self.b)
         return softfloat.encode(product, negative)
+
+    def exact(self) -> Real:
+        """Return the multiplier in double precision."""
+        m: Real = (np.float64(self.alpha) * np.float64(self.a)) * self.b.astype(np.float64)
+        return m if self.y is None else m / np.float64(self.y)
+
+    def wrong(self) -> Iterator[tuple[str, Single]]:
+        """Yield causes and multipliers that operations in another order give."""
+        alpha, a, b = self.alpha, self.a, self.b
+        if self.y is not None:
+            yield "m = (a_scale * b_scale) * (1 / y_scale)", (alpha * a) * b * (np.float32(1) / self.y)
+            yield "m = a_scale * (b_scale / y_scale)", (alpha * a) * (b / self.y)
+            yield "m = (a_scale / y_scale) * b_scale", ((alpha * a) / self.y) * b
+        if alpha != 1:
+            divisor = np.float32(1) if self.y is None else self.y
+            yield "m = alpha * (a_scale * b_scale) ...", alpha * (a * b) / divisor
+            yield "alpha is left out", a * b / divisor
 
 
 @dataclass(frozen=True, eq=False)
@@ -373,7 +392,7 @@ class Contraction(Layer):
         )
         return [steps for steps in of_channels for _ in range(self.positions)]
 
-    def product(self) -> Product:
+    def product(self) -> Product | None:
         """Return the product that ONNX Runtime computes."""
         zero_points = tuple(self.weights_zero_point.tolist())
         return Product(

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from harness.operators.contraction import Contraction, Scales
 
 PRODUCT = "float32(acc) * m, rounded to float32"
-MULTIPLIER = "m = ((alpha * a_scale) * b_scale) / y_scale, each operation rounded to float32"
 SUM = "bias + sum of (a - a_zero_point) * (weight - weight_zero_point)"
 INSIDE_SUM = "the bias is part of the integer sum"
 
@@ -90,11 +89,11 @@ def _wrong_finishes(layer: Contraction, acc: Integers) -> Iterator[FaultModel]:
     else:
         yield from _wrong_products(layer, acc)
     for cause, multiplier in _wrong_multipliers(layer.scales):
-        yield FaultModel(cause, MULTIPLIER, _scaled(layer, acc.astype(np.float32) * multiplier))
+        yield FaultModel(cause, layer.scales.formula, _scaled(layer, acc.astype(np.float32) * multiplier))
     for size, towards in (("large", np.inf), ("small", 0)):
         near = np.nextafter(layer.multiplier, np.float32(towards))
         wrong = _scaled(layer, acc.astype(np.float32) * near)
-        yield FaultModel(f"m is one unit in the last place too {size}", MULTIPLIER, wrong)
+        yield FaultModel(f"m is one unit in the last place too {size}", layer.scales.formula, wrong)
     divided = acc.astype(np.float32) / (np.float32(1) / layer.multiplier)
     yield FaultModel("division by 1 / m", PRODUCT, _scaled(layer, divided))
     swapped = acc.astype(np.float32) * layer.multiplier.byteswap()
@@ -130,26 +129,10 @@ def _scaled(layer: Contraction, v: Array) -> Array:
 
 
 def _wrong_multipliers(scales: Scales) -> Iterator[tuple[str, Single]]:
-    alpha, a, b = scales.alpha, scales.a, scales.b
-    exact = _exact_multiplier(scales)
+    exact = scales.exact()
     yield "m is computed in double precision, then cast to float32", exact.astype(np.float32)
-    if scales.y is not None:
-        yield "m = (a_scale * b_scale) * (1 / y_scale)", (alpha * a) * b * (np.float32(1) / scales.y)
-        yield "m = a_scale * (b_scale / y_scale)", (alpha * a) * (b / scales.y)
-        yield "m = (a_scale / y_scale) * b_scale", ((alpha * a) / scales.y) * b
-    if alpha != 1:
-        yield "m = alpha * (a_scale * b_scale) ...", _divided(alpha * (a * b), scales)
-        yield "alpha is left out", _divided(a * b, scales)
+    yield from scales.wrong()
     yield "m is a float16", exact.astype(np.float16).astype(np.float32)
-
-
-def _exact_multiplier(scales: Scales) -> Real:
-    m: Real = (np.float64(scales.alpha) * np.float64(scales.a)) * scales.b.astype(np.float64)
-    return m if scales.y is None else m / np.float64(scales.y)
-
-
-def _divided(m: Single, scales: Scales) -> Single:
-    return m if scales.y is None else m / scales.y
 
 
 def _wrong_products_to_codes(layer: Contraction, acc: Integers) -> Iterator[FaultModel]:
@@ -174,7 +157,7 @@ def _real_products(layer: Contraction, acc: Integers) -> Iterator[tuple[str, Arr
     yield cause, codes.saturate(half_up(exact))
     fused = np.rint((exact + layer.y_zero_point).astype(np.float32).astype(np.float64))
     yield "the product is fused with the addition of the zero point (FMA)", codes.clip(fused)
-    double = acc.astype(np.float64) * _exact_multiplier(layer.scales)
+    double = acc.astype(np.float64) * layer.scales.exact()
     yield "m and the product are in double precision", codes.nearest(double)
     cause = "m and the product are in double precision, and rounding is half away from zero"
     yield cause, codes.saturate(half_away(double))
@@ -213,7 +196,7 @@ def _y_scale(layer: Contraction) -> np.float32:
 
 
 def _integer_products(layer: Contraction, acc: Integers) -> Iterator[tuple[str, Integers]]:
-    single, exact = layer.multiplier.astype(np.float64), _exact_multiplier(layer.scales)
+    single, exact = layer.multiplier.astype(np.float64), layer.scales.exact()
     cause = "the product is Q31 fixed point with a single rounding, half up (TFLite), m from double precision"
     yield cause, _single_rounding(acc, exact, 31)
     cause = "the product is Q31 fixed point with two roundings (gemmlowp)"

@@ -18,6 +18,7 @@
 #include "qgemm.h"
 #include "qlinear_add.h"
 #include "qlinear_conv.h"
+#include "qlinear_global_average_pool.h"
 #include "qlinear_mul.h"
 #include "quantize_linear.h"
 #include "relu.h"
@@ -56,6 +57,11 @@
                                                     const float *m, int32_t zy, TYPE##_t *y)           \
     {                                                                                                  \
         requantize_channels_##TYPE(width, positions, acc, m, zy, y);                                   \
+    }                                                                                                  \
+    GENERIC void generic_qlinear_global_average_pool_sum_##TYPE(size_t channels, size_t positions, const TYPE##_t *x, \
+                                                                int32_t zx, int32_t *acc)              \
+    {                                                                                                  \
+        qlinear_global_average_pool_sum_##TYPE(channels, positions, x, zx, acc);                       \
     }                                                                                                  \
     GENERIC void generic_max_pool_##TYPE(const struct window *w, size_t channels, const TYPE##_t *x, TYPE##_t *y) \
     {                                                                                                  \

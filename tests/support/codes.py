@@ -28,8 +28,9 @@ COUNTS = [50, pytest.param(2000, marks=pytest.mark.campaign)]
 
 
 def node(operator: str, *inputs: str, output: str = "y", **attributes: Any) -> onnx.NodeProto:
-    """A node of this operator; those of ONNX Runtime begin with QLinear."""
-    domain = "com.microsoft" if operator.startswith("QLinear") else ""
+    """A node of this operator; most that begin with QLinear are those of ONNX Runtime."""
+    of_onnx = operator in ("QLinearConv", "QLinearMatMul") or not operator.startswith("QLinear")
+    domain = "" if of_onnx else "com.microsoft"
     return helper.make_node(operator, list(inputs), [output], name=output, domain=domain, **attributes)
 
 

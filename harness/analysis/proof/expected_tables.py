@@ -30,6 +30,9 @@ LEVELS = 8  # of the binary search in kernels/vitis/layer.hpp
 TIOVX_VERSION = 1  # KERNELS_VERSION in kernels/tiovx/protocol.h
 FLIP = 128  # the offset that the kernels of tiovx add to int8 codes
 
+POOLINGS = {"QLinearAveragePool": "AveragePool", "QLinearGlobalAveragePool": "GlobalAveragePool"}
+"""The operators of ONNX whose outputs have the shape of those of ONNX Runtime."""
+
 
 @dataclass(frozen=True)
 class Shaped:
@@ -116,13 +119,16 @@ def nodes(onnx_bytes: bytes) -> dict[str, Node]:
 def _shape(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[str, Shaped]) -> tuple[int, ...]:
     """Return the shape of the output without vectors, as ONNX infers it; of other domains that of the first input."""
     sources = [name for name in proto.input if name in tensors]
-    if proto.domain not in ("", "ai.onnx"):
+    types = {name: tensors[name].dtype for name in sources}
+    if proto.op_type in POOLINGS:
+        types = {sources[0]: np.dtype(np.float32)}
+        own = [entry for entry in proto.attribute if entry.name != "channels_last"]
+        proto = onnx.NodeProto(op_type=POOLINGS[proto.op_type], input=sources, output=proto.output, attribute=own)
+    elif proto.domain not in ("", "ai.onnx"):
         return tensors[sources[0]].shape
     inputs = [
-        helper.make_tensor_value_info(
-            name, helper.np_dtype_to_tensor_dtype(tensors[name].dtype), [1, *tensors[name].shape]
-        )
-        for name in sources
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), [1, *tensors[name].shape])
+        for name, dtype in types.items()
     ]
     constants = [numpy_helper.from_array(values[name], name) for name in proto.input if name in values]
     output = onnx.ValueInfoProto(name=proto.output[0])
@@ -141,6 +147,11 @@ def _node(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[s
         "DequantizeLinear": lambda: _dequantize_linear(_constants(proto, values), width),
         "QGemm": lambda: _qgemm(_constants(proto, values), attributes, dtype),
         "QLinearConv": lambda: (inferred, dtype, _qlinear_conv(_constants(proto, values))),
+        "QLinearGlobalAveragePool": lambda: (
+            inferred,
+            dtype,
+            _global_mean(_constants(proto, values), width // inferred),
+        ),
         "MaxPool": lambda: (inferred, dtype, {}),
         "Add": lambda: _of_two(proto, values, width, "addend", "addend"),
         "Mul": lambda: _of_two(proto, values, width, "factor", "factor"),
@@ -161,7 +172,7 @@ def _node(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[s
         ),
         "QLinearSigmoid": lambda: (width, dtype, _table(_constants(proto, values), dtype, _logistic)),
         "QLinearConcat": lambda: (
-            sum(tensors[name][0] for name in sources),
+            sum(math.prod(tensors[name].shape) for name in sources),
             dtype,
             _tables(_constants(proto, values), len(sources), dtype),
         ),
@@ -259,6 +270,16 @@ def _qlinear_conv(inputs: Sequence[Array | None]) -> dict[str, Array]:
         "b_scale": _row(b_scale, width),
         "y_scale": _row(y_scale),
         "multiplier": scales.multiplier_bits().view(np.float32),
+    }
+
+
+def _global_mean(inputs: Sequence[Array | None], positions: int) -> dict[str, Array]:
+    """Read QLinearGlobalAveragePool: x, x_scale, x_zero_point, y_scale, y_zero_point."""
+    _, x_scale, x_zero_point, y_scale, y_zero_point, *_ = inputs
+    return {
+        "input_zero_point": _integers(x_zero_point),
+        "multiplier": _row(x_scale) / (_row(y_scale) * np.float32(positions)),
+        "output_zero_point": _integers(y_zero_point),
     }
 
 

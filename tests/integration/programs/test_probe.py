@@ -18,6 +18,7 @@ from harness.model.network import Network
 from harness.operators.add import Add
 from harness.operators.arg_extremum import ArgExtremum
 from harness.operators.base import Layer
+from harness.operators.contraction import Contraction
 from harness.operators.dequantize_linear import DequantizeLinear
 from harness.operators.obligations import StageKind
 from harness.operators.qgemm import QGemm
@@ -174,13 +175,14 @@ def right_outputs(layer: Layer, stage: Stage, inputs: Array) -> Array:
     """By the formulas of the specification."""
     if stage.part is StageKind.MERGE:
         return inputs
-    if not isinstance(layer, QGemm):
+    if not isinstance(layer, Contraction):
         ends = np.cumsum([tensor.size for tensor in layer.inputs])[:-1]
         return layer.prepare()(*np.split(inputs, ends, axis=1)).astype(stage.output_dtype)
     if stage.part is StageKind.ACCUMULATE:
         centered = layer.weights.astype(int) - layer.weights_zero_point
-        return ((inputs.astype(int) - layer.a_zero_point) @ centered + layer.bias).astype(np.int32)
-    v = inputs.astype(np.float32) * layer.multiplier
+        sums = layer.contract(inputs.astype(int) - layer.a_zero_point, centered)
+        return (sums + layer.spread(layer.bias)).astype(np.int32)
+    v = inputs.astype(np.float32) * layer.spread(layer.multiplier)
     if layer.dtype == np.float32:
         return v
     codes = np.iinfo(layer.dtype)

@@ -1,0 +1,59 @@
+"""Operators on images of codes on target c in every variant: bits as the reference has them, and their proof."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.boards.profile import Profile
+from tests.support.images import every_operator
+from tests.support.programs.arm_instructions import with_compiler
+from tests.support.programs.board_program import Patch, assert_same, references, uniform_vectors, with_flags
+from tests.support.programs.c_variants import GNU, ZIG, compile_network, of_variant
+from tests.support.proof.trials import Workshop
+
+VARIANTS = ["c", "c:vector", "c:generic", "c:inlined", "c:unrolled"]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("target", VARIANTS)
+def test_every_variant_has_the_bits_of_the_reference(
+    target: str, dtype: str, host: Profile, objects: Path, tmp_path: Path
+) -> None:
+    net = every_operator(dtype)
+    workshop = Workshop(with_flags(of_variant(host, target), "-O2"), objects, tmp_path)
+    trial = workshop.trial(net, block=7)
+    vectors = uniform_vectors(net, 100, seed=1)
+    assert_same(trial.program.activations(vectors, tmp_path / "run"), references(net, vectors))
+    assert trial.refuted() == {}
+
+
+POOL = "qlinear_global_average_pool.h"
+WRONG = {
+    "mean without the zero point": (POOL, "sum += x[p] - zx", "sum += x[p]", "mean"),
+    "mean without the last value": (POOL, "p < positions", "p + 1 < positions", "mean"),
+    "mean of another channel": (POOL, "x += positions", "x += positions - 1", "mean"),
+    "smallest value": ("max_pool.h", "*largest > value", "*largest < value", "largest"),
+    "largest of one row less": ("max_pool.h", "i < w->kernel_height", "i + 1 < w->kernel_height", "largest"),
+    "padding of the largest": ("max_pool.h", "y[p] = LOWEST", "y[p] = 7", "largest"),
+    "one row further": ("qlinear_conv.h", "line = &a[(row", "line = &a[(row + 1", "conv"),
+    "first group alone": ("qlinear_conv.h", "m / (width / groups) * inputs", "0 * (width / groups) * inputs", "conv"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_operator_is_refuted(wrong: str, host: Profile, objects: Path, tmp_path: Path) -> None:
+    file, old, new, layer = WRONG[wrong]
+    workshop = Workshop(with_flags(host, "-O2"), objects, tmp_path)
+    trial = workshop.trial(every_operator("uint8"), [Patch(f"kernels/c/{file}", old, new)])
+    assert layer in {name for _, name in trial.refuted()}
+
+
+WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wpedantic", "-Werror")
+
+
+@pytest.mark.parametrize("compiler", ["gcc", GNU, ZIG])
+@pytest.mark.parametrize("target", VARIANTS)
+def test_no_compiler_has_a_warning(target: str, compiler: str, host: Profile, tmp_path: Path) -> None:
+    compile_network(every_operator("int8"), with_compiler(host, target, compiler, ("-O2",)), tmp_path, *WARNINGS)
