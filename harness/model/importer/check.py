@@ -30,6 +30,7 @@ SEED = 1
 MOST_VECTORS, FEWEST_VECTORS = 256, 8
 ERRORS = 2_000_000  # that a bound carries at once: fewer vectors for larger networks
 BIT_VECTORS = 512
+BIT_VALUES = 100_000_000  # activations that are compared: fewer vectors for larger networks
 LOST_SHARE = 0.01  # of the greatest output; float16 itself rounds to 0.0005
 
 
@@ -165,8 +166,9 @@ def bit_for_bit(graph: Graph, onnx_bytes: bytes, converted: Canonical, network: 
         exposed = products.exact_session(_with_outputs(onnx_bytes, inner), graph.name, 1, 1)
         theirs |= dict(zip(inner, _run(exposed, graph, vectors, list(inner)), strict=True))
     ours = products.exact_session(_with_outputs(network.onnx_bytes, inner), network.name, 1, len(vectors))
+    given_to_ours = {network.input.name: vectors.reshape(len(vectors), *network.input.shape)}
     for name, values in theirs.items():
-        _require_same_bits(graph, name, vectors, values, ours.run([name], {network.input.name: vectors})[0])
+        _require_same_bits(graph, name, vectors, values, ours.run([name], given_to_ours)[0])
     return Identity(len(vectors), tuple(theirs), sum(values.size for values in theirs.values()))
 
 
@@ -186,7 +188,8 @@ def _adversarial_vectors(network: Network) -> Floats32:
     """Return vectors over the box and beyond it, corners, inputs half way between two codes, and NaN and infinities."""
     random = np.random.default_rng(SEED)
     low, high = network.box.astype(np.float64)
-    where = random.random((BIT_VECTORS, network.input.size))
+    count = min(max(BIT_VALUES // sum(layer.size for layer in network.layers), FEWEST_VECTORS), BIT_VECTORS)
+    where = random.random((count, network.input.size))
     vectors = low + (high - low) * random.random(where.shape)
     vectors[1::4] = np.where(where[1::4] < 0.4, low, np.where(where[1::4] < 0.8, high, vectors[1::4]))
     vectors[2::4] += (high - low) * (where[2::4] - 0.5)

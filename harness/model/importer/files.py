@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
+from onnx import external_data_helper, helper
 
 from harness import model as networks
 from harness.core.errors import RequestError
 from harness.model.float_network import DenseNetwork, Floats32
-from harness.model.importer import check, floating, graph, nnet, quantised, steps
+from harness.model.importer import check, floating, fused, graph, nnet, quantised, steps, unsupported
 from harness.model.importer.check import Agreement, Identity
 from harness.model.importer.conversion import CODES
 from harness.model.importer.graph import MOVES, Graph
@@ -24,6 +26,7 @@ from harness.model.importer.quantised import Canonical
 from harness.model.importer.steps import Floats64
 from harness.model.metadata import normalisation_of, stated_box
 from harness.model.network import Network, Normalisation
+from harness.operators.node import domain_of
 
 LEFT_OUT = {*MOVES, "Relu"}
 """Operators that conversion leaves out, where that changes no value; only a model with branches keeps them."""
@@ -61,9 +64,59 @@ def bring_in(path: Path) -> FloatImport | QuantisedImport:
     if path.suffix == ".nnet":
         return _from_nnet(data, path.stem, source)
     if path.suffix != ".onnx":
-        raise RequestError(f"file {path} is neither .onnx nor .nnet", "give it the suffix of its format")
-    found = graph.read(data, path.stem)
-    return _from_quantised(found, data, source) if quantised.is_quantised(found) else _from_float(found, data, source)
+        raise RequestError(f"file {path} is neither .onnx nor .nnet", _how_to_convert(path))
+    data, hashes = _with_data_inside(path, data)
+    source |= hashes
+    model = graph.decode(data, path.stem)
+    unsupported.require_supported(model, path.stem, str(path))
+    found = graph.read(model, path.stem)
+    return (_from_quantised if unsupported.is_quantised(model.graph) else _from_float)(found, data, source)
+
+
+CONVERTERS = {
+    ".tflite": "python -m tf2onnx.convert --tflite {file} --output {new}",
+    ".h5": "tf2onnx.convert.from_keras(tensorflow.keras.models.load_model({file!r}), output_path={new!r})",
+    ".keras": "tf2onnx.convert.from_keras(tensorflow.keras.models.load_model({file!r}), output_path={new!r})",
+    ".pb": "python -m tf2onnx.convert --saved-model FOLDER --output {new}",
+    ".pt": "load the network in PyTorch, then torch.onnx.export(model.eval(), (example,), {new!r})",
+    ".pth": "load the network in PyTorch, then torch.onnx.export(model.eval(), (example,), {new!r})",
+    ".gz": "gunzip {file}",
+    ".zip": "unzip {file}",
+}
+"""How to come from other formats to one that can be read."""
+LARGEST_DATA = 1 << 30  # bytes; a serialised model is smaller than 2 GiB
+
+
+def _how_to_convert(path: Path) -> str:
+    how = CONVERTERS.get(path.suffix, "give it the suffix of its format")
+    return how.format(file=str(path), new=str(path.with_suffix(".onnx")))
+
+
+def _with_data_inside(path: Path, data: bytes) -> tuple[bytes, dict[str, str]]:
+    """Return the model with the tensors that lie in other files of its folder, and the metadata of these files."""
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError:
+        return data, {}  # refused where it is read
+    held = [attribute.t for node in model.graph.node for attribute in node.attribute if attribute.HasField("t")]
+    tensors = [*model.graph.initializer, *held]
+    places = [entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"]
+    if not places:
+        return data, {}
+    hashes = {}
+    try:
+        if (size := sum((path.parent / place).stat().st_size for place in set(places))) > LARGEST_DATA:
+            raise RequestError(f"model {path.stem!r}: its data has {size:,} bytes", f"at most {LARGEST_DATA:,} bytes")
+        external_data_helper.load_external_data_for_model(model, str(path.parent))
+        for place in sorted(set(places)):
+            hashes[place] = hashlib.sha256((path.parent / place).read_bytes()).hexdigest()
+    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+        raise RequestError(
+            f"model {path.stem!r}: its data in another file cannot be read: {error}",
+            f"put it next to {path.name}, or save the model with its data inside: onnx.save(onnx.load(path), new)",
+        ) from error
+    return model.SerializeToString(), {"source_data_sha256": json.dumps(hashes)}
 
 
 def read(path: Path) -> DenseNetwork:
@@ -146,13 +199,13 @@ def _from_float(found: Graph, data: bytes, source: dict[str, str]) -> FloatImpor
 
 
 def _from_quantised(found: Graph, data: bytes, source: dict[str, str]) -> QuantisedImport:
-    converted = _converted(found)
+    converted = _converted(found, data)
     helper.set_model_props(converted.model, found.metadata | source)
     network = networks.parse(converted.model.SerializeToString(), found.name)
     return QuantisedImport(network, converted.notes, check.bit_for_bit(found, data, converted, network))
 
 
-def _converted(found: Graph) -> Canonical:
+def _converted(found: Graph, data: bytes) -> Canonical:
     """Return the file unchanged if it can be read; converted, if it has operators that conversion leaves out."""
     as_it_is = _as_it_is(found)
     if as_it_is and not any(node.operator in LEFT_OUT for node in found.nodes):
@@ -162,7 +215,21 @@ def _converted(found: Graph) -> Canonical:
     except RequestError:
         if as_it_is:
             return as_it_is
+        if not _is_dense_chain(found):
+            made = fused.convert(found, data)
+            return Canonical(made.model, made.codes, from_qdq=False, notes=made.notes)
         raise
+
+
+def _is_dense_chain(found: Graph) -> bool:
+    """Return whether the graph has no operator and no branch that only `fused` reads.
+
+    Without a branch, QLinearAdd and QLinearMul have a constant operand.
+    """
+    readers = Counter(name for node in found.nodes for name in set(node.inputs) if not found.is_constant(name))
+    known = {*quantised.READERS, *(("", operator) for operator in MOVES)}
+    known |= {("com.microsoft", operator) for operator in quantised.REASONS}
+    return max(readers.values(), default=0) < 2 and all((domain_of(n.proto), n.operator) in known for n in found.nodes)
 
 
 def _as_it_is(found: Graph) -> Canonical | None:

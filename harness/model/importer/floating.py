@@ -15,20 +15,6 @@ from harness.model.importer.steps import Floats64, Product, Relu, Scaling, Shift
 from harness.operators.node import element_type
 
 ACCEPTED = "accepted: MatMul, Gemm, Add, Sub, Mul, Div, Relu, Clip at 0, and what only renames axes (Reshape, Flatten)"
-CURVED = "bends in a way that no quantised operator of the harness reproduces exactly"
-REASONS = {
-    **dict.fromkeys(("Tanh", "Sigmoid", "HardSigmoid", "Elu", "Selu", "Gelu", "Softplus", "Erf", "Exp"), CURVED),
-    **dict.fromkeys(("LeakyRelu", "PRelu", "ThresholdedRelu", "HardSwish", "Mish"), "is a rectifier other than Relu"),
-    **dict.fromkeys(("Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool"), "is no dense layer"),
-    **dict.fromkeys(("RNN", "LSTM", "GRU", "Loop", "If", "Scan"), "makes more than one chain of dense layers"),
-}
-ADVICE = {
-    "BatchNormalization": ("is not folded", "export for inference with its factors folded into the layer before it"),
-    "Softmax": (CURVED, "cut it off: the scores before it have the same greatest one"),
-    "LogSoftmax": (CURVED, "cut it off: the scores before it have the same greatest one"),
-    "ArgMax": ("is no score", "cut it off; `harness models quantize --select argmax` adds it again"),
-    "ArgMin": ("is no score", "cut it off; `harness models quantize --select argmin` adds it again"),
-}
 
 
 def steps_of(graph: Graph) -> list[Step]:
@@ -46,13 +32,8 @@ def steps_of(graph: Graph) -> list[Step]:
 
 
 def _read(graph: Graph, link: Link) -> list[Step]:
-    domain, operator = link.operator
-    if domain == "" and operator in MOVES:
-        return []
-    if domain == "" and operator in READERS:
-        return READERS[operator](graph, link)
-    reason, accepted = ADVICE.get(operator, (REASONS.get(operator, "is not supported"), ACCEPTED))
-    raise link.node.refusal(f"operator {domain}{'.' if domain else ''}{operator} {reason}", accepted)
+    operator = link.node.operator  # `unsupported` refused all others
+    return [] if operator in MOVES else READERS[operator](graph, link)
 
 
 def _constant(graph: Graph, link: Link, position: int) -> Array:

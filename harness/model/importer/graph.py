@@ -101,12 +101,8 @@ class Graph:
         return name in self.constants or name in self.dequantised
 
 
-def read(onnx_bytes: bytes, name: str) -> Graph:
-    """Decode a model, fold what moves or stores constants, and find its one input.
-
-    Raises RequestError for invalid ONNX, for data in other files, and for a model without exactly one input.
-    """
-    model = _decode(onnx_bytes, name)
+def read(model: onnx.ModelProto, name: str) -> Graph:
+    """Fold what moves or stores constants, and find the one input; raise RequestError if there is another number."""
     constants = {tensor.name: values_of(tensor, tensor.name, name) for tensor in model.graph.initializer}
     dequantised: dict[str, Dequantised] = {}
     nodes = []
@@ -128,7 +124,11 @@ def read(onnx_bytes: bytes, name: str) -> Graph:
     )
 
 
-def _decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
+def decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
+    """Decode and check a model, and remove the nodes that no output needs.
+
+    Raises RequestError for invalid ONNX, and for data in other files.
+    """
     model = onnx.ModelProto()
     try:
         model.ParseFromString(onnx_bytes)
@@ -147,7 +147,18 @@ def _decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
     except (onnx.checker.ValidationError, ValueError, UnicodeDecodeError) as error:
         reason = str(error).strip().splitlines()[0]
         raise RequestError(f"model {name!r} is not valid ONNX: {reason}", "see onnx.checker.check_model") from error
+    _remove_unread(model.graph)
     return model
+
+
+def _remove_unread(graph: onnx.GraphProto) -> None:
+    needed = {value.name for value in graph.output}
+    for node in reversed(list(graph.node)):
+        if needed.isdisjoint(node.output):
+            graph.node.remove(node)
+        else:
+            needed.update(node.input)
+            needed.update(name for entry in node.attribute for inner in entry.g.node for name in inner.input)
 
 
 def _require_inside(graph: onnx.GraphProto, name: str) -> None:
@@ -177,13 +188,17 @@ def _input_shape(value: onnx.ValueInfoProto, name: str) -> Shape:
     """Return the shape for one vector: a free first size is the number of vectors, and here 1."""
     sizes = value.type.tensor_type.shape.dim
     shape = tuple(1 if index == 0 and not size.dim_value else int(size.dim_value) for index, size in enumerate(sizes))
-    if not 1 <= len(shape) <= 4 or 0 in shape or sum(size > 1 for size in shape) > 1:
+    if not 1 <= len(shape) <= 4 or 0 in shape:
         text = ", ".join(size.dim_param or str(size.dim_value or "?") for size in sizes)
-        raise RequestError(
-            f"model {name!r}: input {value.name!r} has shape ({text})",
-            "one vector at a time: 1 to 4 sizes, of which one is the width and the others are 1; the first may be free",
-        )
+        raise _not_a_vector(name, value.name, text)
     return shape
+
+
+def _not_a_vector(name: str, tensor: str, shape: str) -> RequestError:
+    return RequestError(
+        f"model {name!r}: input {tensor!r} has shape ({shape})",
+        "one vector at a time: 1 to 4 sizes, of which one is the width and the others are 1; the first may be free",
+    )
 
 
 def _fold(node: Node, constants: dict[str, Array], dequantised: dict[str, Dequantised]) -> bool:
@@ -194,8 +209,6 @@ def _fold(node: Node, constants: dict[str, Array], dequantised: dict[str, Dequan
     if node.operator == "DequantizeLinear":
         dequantised[output] = _dequantised(node)
         return True
-    if node.operator not in FOLDS:
-        raise node.refusal("computes a constant", "fold it before: onnxsim, or the exporter's constant folding")
     try:
         constants[output] = FOLDS[node.operator](node)
     except (ValueError, IndexError, KeyError) as error:
@@ -253,6 +266,8 @@ def chain(graph: Graph) -> tuple[Link, ...]:
 
     Raises RequestError for branches and for shapes that are more than one vector.
     """
+    if sum(size > 1 for size in graph.input_shape) > 1:
+        raise _not_a_vector(graph.name, graph.input_name, ", ".join(map(str, graph.input_shape)))
     _require_no_branch(graph)
     links: list[Link] = []
     source, shape = graph.input_name, graph.input_shape

@@ -45,9 +45,13 @@ ACCEPTED = (
 )
 TWICE = "rounds to codes a second time, which no QGemm does"
 REASONS = {
-    "DynamicQuantizeLinear": ("takes its scale from the data, so that no constant multiplier exists", "static scales"),
-    "DynamicQuantizeMatMul": ("takes its scale from the data, so that no constant multiplier exists", "static scales"),
-    "QLinearAdd": (TWICE, "MatMul and Add written as one Gemm before quantising: the bias is then int32, inside QGemm"),
+    "QLinearAdd": (
+        TWICE,
+        (
+            "MatMul and Add written as one Gemm before quantising: harness models import FLOAT -o NAME writes them so, "
+            "harness models quantize NAME -o NAME_q makes an int32 bias"
+        ),
+    ),
     "QLinearMul": (TWICE, "the factor in the scales of QGemm"),
 }
 
@@ -65,14 +69,6 @@ class Canonical:
     notes: tuple[str, ...]
 
 
-def is_quantised(graph: Graph) -> bool:
-    """Return whether an operator of the model quantises, dequantises or multiplies integers."""
-    names = {node.operator for node in graph.nodes}
-    return bool(graph.dequantised) or any(
-        name.startswith("Q") or "Quantize" in name or "Integer" in name for name in names
-    )
-
-
 def canonical(graph: Graph) -> Canonical:
     """Convert a quantised model.
 
@@ -81,7 +77,7 @@ def canonical(graph: Graph) -> Canonical:
     for node in graph.nodes:
         operator = (domain_of(node.proto), node.operator)
         if operator not in READERS and not (operator[0] == "" and node.operator in MOVES):
-            reason, accepted = REASONS.get(node.operator, ("is not supported in a quantised model", ACCEPTED))
+            reason, accepted = REASONS.get(node.operator, ("is not part of a chain of dense layers", ACCEPTED))
             raise node.refusal(f"operator {'.'.join(filter(None, operator))} {reason}", accepted)
     if graph.dtype != FLOAT32:
         raise RequestError(f"model {graph.name!r}: the input is {graph.dtype}", "float32 vectors")

@@ -55,12 +55,18 @@ def exact_session(onnx_bytes: bytes, name: str, threads: int, vectors: int) -> o
     return session
 
 
-def optimised(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
-    """Return the model as ONNX Runtime runs it; raise RequestError where it refuses the model `name`."""
+def optimised(onnx_bytes: bytes, name: str, *, fuse_only: bool = False) -> onnx.ModelProto:
+    """Return the model as ONNX Runtime runs it; raise RequestError where it refuses the model `name`.
+
+    With `fuse_only` it keeps the layout of images and the type of codes: no channels last, no uint8 for int8.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    if fuse_only:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        options.add_session_config_entry("session.qdqisint8allowed", "1")
     with tempfile.TemporaryDirectory() as folder:
         options.optimized_model_filepath = str(Path(folder) / "optimised.onnx")
         try:

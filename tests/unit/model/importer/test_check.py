@@ -96,10 +96,10 @@ def test_a_quantised_network_with_one_other_constant_is_refused(constant: str) -
     value = getattr(constants.products[0], constant)
     other = value + (np.float32(1e-3) if constant == "y_scale" else np.ones_like(value))
     wrong = notations.built(notations.qgemm(1) + notations.qgemm(2), constants.changed(**{constant: other}))
-    converted = quantised.canonical(graph.read(wrong, "wrong"))
+    converted = quantised.canonical(graph.read(graph.decode(wrong, "wrong"), "wrong"))
     ours = parse(converted.model.SerializeToString(), "wrong")
     with pytest.raises(RequestError, match=r"has -?\d+ at value \d in the file and -?\d+ as converted"):
-        check.bit_for_bit(graph.read(file, "file"), file, converted, ours)
+        check.bit_for_bit(graph.read(graph.decode(file, "file"), "file"), file, converted, ours)
 
 
 def test_adversarial_vectors_meet_ties_and_what_no_number_is() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 
 import numpy as np
@@ -39,24 +41,52 @@ def test_read_takes_float_networks_only(tmp_path: Path) -> None:
         importer.read(path)
 
 
-def test_data_in_another_file_is_refused(tmp_path: Path) -> None:
+def test_data_in_another_file_is_read(tmp_path: Path) -> None:
     made = onnx.load_model_from_string(FLOATS)
     onnx.save(made, tmp_path / "apart.onnx", save_as_external_data=True, location="data", size_threshold=0)
-    with pytest.raises(RequestError, match=r"tensor 'w' is stored in another file"):
-        importer.bring_in(tmp_path / "apart.onnx")
+    network = importer.read(tmp_path / "apart.onnx")
+    assert network.layers[0].weight.tolist() == [[1.0], [1.0]]
+    digest = hashlib.sha256((tmp_path / "data").read_bytes()).hexdigest()
+    assert json.loads(network.metadata["source_data_sha256"]) == {"data": digest}
 
 
-def test_data_of_a_constant_node_in_another_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("place", ["absent", "../secret", "/etc/hostname"])
+def test_data_outside_the_folder_is_refused(tmp_path: Path, place: str) -> None:
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "secret").write_bytes(bytes(8))
+    made = onnx.load_model_from_string(FLOATS)
+    onnx.external_data_helper.set_external_data(made.graph.initializer[0], place)
+    made.graph.initializer[0].ClearField("raw_data")
+    with pytest.raises(RequestError, match=r"its data in another file cannot be read"):
+        importer.bring_in(saved(tmp_path / "inside", made.SerializeToString()))
+
+
+def test_data_of_a_constant_node_in_another_file_is_read(tmp_path: Path) -> None:
     made = onnx.load_model_from_string(FLOATS)
     tensor = made.graph.initializer.pop()
     tensor.data_location = onnx.TensorProto.EXTERNAL
     tensor.external_data.add(key="location", value="here")
     tensor.ClearField("raw_data")
     made.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["w"], value=tensor))
-    (tmp_path / "here").write_bytes(np.ones((2, 1), np.float32).tobytes())
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(RequestError, match=r"tensor 'w' is stored in another file"):
-        importer.bring_in(saved(tmp_path, made.SerializeToString()))
+    (tmp_path / "here").write_bytes(np.full((2, 1), 3, np.float32).tobytes())
+    network = importer.read(saved(tmp_path, made.SerializeToString()))
+    assert network.layers[0].weight.tolist() == [[3.0], [3.0]]
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        ("net.tflite", "python -m tf2onnx.convert --tflite"),
+        ("net.h5", "tf2onnx.convert.from_keras"),
+        ("net.pt", "torch.onnx.export(model.eval()"),
+        ("net.onnx.gz", "gunzip"),
+    ],
+)
+def test_files_of_other_tools_are_refused_with_a_command(tmp_path: Path, name: str, how: str) -> None:
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(RequestError) as refused:
+        importer.bring_in(tmp_path / name)
+    assert how in refused.value.hint
 
 
 @pytest.mark.parametrize("field", [b"xxxx", b"kkkk", b"vvvv"])

@@ -398,7 +398,7 @@ REFUSED: dict[str, tuple[list[onnx.NodeProto], dict[str, Array], str, str]] = {
         "node 'node_y' (Gemm): reads the vector as its input 2", "the vector as a factor",
     ),
     "a computed constant": (
-        [node("Add", "b1 b1", "twice"), *CHAIN, node("Add", "y b2", "t")], {},
+        [node("Add", "b2 b2", "twice"), *CHAIN, node("Add", "y twice", "t")], {},
         "node 'node_twice' (Add): computes a constant", "fold it before",
     ),
     "a Cast to another type": (

@@ -1,0 +1,146 @@
+"""A quantised graph -> the operators as which ONNX Runtime runs it, those of `harness.model.parse`.
+
+A group of DequantizeLinear, an operator and QuantizeLinear (QDQ) becomes one quantised operator (QLinearConv, QGemm,
+QLinearAdd).  ONNX Runtime looks at neither the scale nor the zero point of a bias, and takes the axis of the weights'
+scales for that of the outputs: a file that states others is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from harness import model as networks
+from harness import operators
+from harness.core.arrays import Array
+from harness.core.errors import RequestError
+from harness.model.importer.conversion import CODES, INT32
+from harness.model.importer.graph import Dequantised, Graph
+from harness.model.onnx_runtime import products
+from harness.operators.node import Node, domain_of
+
+GROUPS = [
+    ("", operator)
+    for operator in (
+        *("Conv", "MatMul", "Gemm", "Add", "Mul", "Concat", "Relu", "Clip", "LeakyRelu", "Sigmoid"),
+        *("MaxPool", "AveragePool", "GlobalAveragePool", "Identity"),
+    )
+]
+"""Float operators that ONNX Runtime may fuse with DequantizeLinear and QuantizeLinear around them."""
+PRODUCTS = ("Conv", "Gemm", "MatMul")
+
+
+@dataclass(frozen=True)
+class Fused:
+    """The fused model, its 8-bit tensors and what was done."""
+
+    model: onnx.ModelProto
+    codes: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def convert(graph: Graph, onnx_bytes: bytes) -> Fused:
+    """Return the network as ONNX Runtime fuses it; raise RequestError with all nodes that stay in float32."""
+    shape = graph.input_shape
+    if len(shape) < 2 or shape[0] != 1:
+        raise RequestError(
+            f"model {graph.name!r}: input {graph.input_name!r} has shape {shape}",
+            "one vector at a time: a first size of 1, or a free one",
+        )
+    _require_stated_products(graph)
+    model = products.optimised(onnx_bytes, graph.name, fuse_only=True)
+    _require_operators(graph, model)
+    _clean(model, graph)
+    network = networks.parse(model.SerializeToString(), graph.name)
+    given = {output for node in graph.model.graph.node for output in node.output}
+    codes = tuple(layer.output.name for layer in network.layers if layer.dtype in CODES and layer.output.name in given)
+    before = sum(node.op_type == "QuantizeLinear" for node in graph.model.graph.node)
+    after = sum(node.op_type == "QuantizeLinear" for node in model.graph.node)
+    notes = (f"{before - after} QDQ groups are the quantised operators as which ONNX Runtime runs them",)
+    return Fused(model, codes, notes if before > after else ())
+
+
+def _require_operators(graph: Graph, model: onnx.ModelProto) -> None:
+    left = [node for node in model.graph.node if operators.of_node(node) is None and node.op_type != "Constant"]
+    if left:
+        names = ", ".join(f"{node.name!r} ({node.op_type})" for node in left)
+        raise RequestError(
+            f"model {graph.name!r}: ONNX Runtime computes {names} in float32 or with an operator that is not supported",
+            "every operator between DequantizeLinear (with zero points) on all that it reads, and QuantizeLinear to "
+            "the same type; or quantise it in the operator format (QuantFormat.QOperator)",
+        )
+
+
+def _clean(model: onnx.ModelProto, graph: Graph) -> None:
+    """Take any number of vectors; keep the file's metadata and the domains that are in use."""
+    used = {domain_of(node) for node in model.graph.node} | {""}
+    for entry in [entry for entry in model.opset_import if entry.domain not in used]:
+        model.opset_import.remove(entry)
+    del model.graph.value_info[:]
+    del model.metadata_props[:]
+    for value in (*model.graph.input, *model.graph.output):
+        for size in value.type.tensor_type.shape.dim[:1]:
+            size.dim_param = "vectors"
+    shapes = {node.input[1] for node in model.graph.node if node.op_type == "Reshape"}
+    for tensor in model.graph.initializer:
+        if tensor.name in shapes:
+            asked = numpy_helper.to_array(tensor).copy()
+            if asked.size and asked[0] == 1:  # one vector: as many as there are
+                asked[0] = 0
+                tensor.CopyFrom(numpy_helper.from_array(asked, tensor.name))
+    model.graph.name = graph.model.graph.name or graph.name
+
+
+def _require_stated_products(graph: Graph) -> None:
+    """Refuse products whose bias or weights do not state what ONNX Runtime takes them for."""
+    scales = {node.proto.output[0]: _constant(node, 1) for node in graph.nodes if node.operator == "DequantizeLinear"}
+    for node in graph.nodes:
+        if node.operator not in PRODUCTS or domain_of(node.proto):
+            continue
+        weights = graph.dequantised.get(node.inputs[1])
+        source = scales.get(node.inputs[0])
+        if weights is None or source is None:
+            continue  # ONNX Runtime leaves it in float32: refused as that
+        outputs = _output_axis(node, weights.codes)
+        if weights.scale.size > 1 and weights.axis % weights.codes.ndim != outputs:
+            raise weights.node.refusal(
+                f"has its scales along axis {weights.axis} of the weights", f"axis {outputs}, one scale for each output"
+            )
+        if node.has(2):
+            _require_bias(node, graph.dequantised.get(node.inputs[2]), source * weights.scale.reshape(-1))
+
+
+def _output_axis(node: Node, codes: Array) -> int:
+    transposed = any(entry.name == "transB" and entry.i for entry in node.proto.attribute)
+    return 0 if node.operator == "Conv" or transposed else codes.ndim - 1
+
+
+def _require_bias(node: Node, bias: Dequantised | None, expected: Array) -> None:
+    """Require an int32 bias with exactly the scale float32(x_scale * w_scale) and zero point 0."""
+    if bias is None:
+        raise node.refusal(
+            f"the bias {node.inputs[2]!r} is float32: onnxruntime would round it to int32 multiples of x_scale * "
+            "w_scale",
+            "a bias stored as int32 before a DequantizeLinear of that scale",
+        )
+    given, wanted = np.broadcast_arrays(bias.scale.reshape(-1), expected.astype(np.float32))
+    if bias.codes.dtype != INT32 or bias.zero_point.any() or (given != wanted).any():
+        raise bias.node.refusal(
+            f"the bias is {bias.codes.dtype} of scale {_first(given, wanted)}, x_scale * w_scale is "
+            f"{_first(wanted, given)}; onnxruntime would take it for int32 of that scale with zero point 0",
+            "an int32 bias with the float32 product x_scale * w_scale as its scale and zero point 0",
+        )
+
+
+def _first(values: Array, others: Array) -> Array:
+    """Return the first value that differs from the others, or the first."""
+    different: Iterable[Array] = values[values != others]
+    return next(iter(different), values[0])
+
+
+def _constant(node: Node, position: int) -> Array:
+    return np.asarray(node.constants[node.inputs[position]]).reshape(-1)

@@ -1,0 +1,147 @@
+"""All nodes of a file that an import does not take, with a way around each, before any shape is computed."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+import onnx
+
+from harness import operators
+from harness.core.errors import RequestError
+from harness.model.importer import floating, fused, quantised
+from harness.model.importer.graph import FOLDS, MOVES
+from harness.operators.node import domain_of
+
+PREPROCESS = "python -m onnxruntime.quantization.preprocess --skip_symbolic_shape true --input {file} --output {new}"
+FOLD = f"fold it before: {PREPROCESS}"
+FIXED_SHAPE = f"export with a fixed input shape, for one vector; then fold what depends on it: {PREPROCESS}"
+QUANTISE = (
+    "quantise the file with onnxruntime.quantization.quantize_static, then import the result: harness models import "
+    "{new} -o NAME"
+)
+CUT = (
+    "cut it off: the scores before it have the same greatest one: python -c 'import onnx.utils; "
+    'onnx.utils.extract_model("{file}", "{new}", ["{input}"], ["{source}"])\''
+)
+SELECT = "cut it off; `harness models quantize --select {select}` adds it again"
+RETRAIN = "train the network with Relu"
+STATIC = "static scales: onnxruntime.quantization.quantize_static instead of quantize_dynamic"
+UNROLL = "unroll its steps into layers of their own"
+CURVED = "bends in a way that no quantised operator of the harness reproduces exactly"
+RECTIFIER = "is a rectifier other than Relu"
+NOT_DENSE = "is no dense layer"
+FROM_DATA = "takes its scale from the data, so that no constant multiplier exists"
+
+FLOATS: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(("Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "Concat", "Pad"), (NOT_DENSE, QUANTISE)),
+    **dict.fromkeys(("ReduceMean", "GlobalMaxPool"), (NOT_DENSE, f"GlobalAveragePool or MaxPool; then {QUANTISE}")),
+    "ConvTranspose": (NOT_DENSE, f"Resize and Conv; then {QUANTISE}"),
+    **dict.fromkeys(("Shape", "Gather", "Slice", "Where", "Expand"), ("is not supported", FIXED_SHAPE)),
+    **dict.fromkeys(("Tanh", "Sigmoid", "HardSigmoid", "Elu", "Selu", "Gelu", "Softplus", "Erf"), (CURVED, RETRAIN)),
+    **dict.fromkeys(("LeakyRelu", "PRelu", "ThresholdedRelu", "HardSwish", "Mish"), (RECTIFIER, RETRAIN)),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Exp"), (CURVED, CUT)),
+    **{operator: ("is no score", SELECT.replace("{select}", operator.lower())) for operator in ("ArgMax", "ArgMin")},
+    **dict.fromkeys(("ZipMap", "TopK"), ("is no score", CUT)),
+    **dict.fromkeys(("RNN", "LSTM", "GRU", "Loop", "If", "Scan"), ("is more than one layer", UNROLL)),
+    "BatchNormalization": (
+        "is not folded",
+        f"export for inference with its factors folded into the layer before it: model.eval(), or {PREPROCESS}",
+    ),
+}
+"""Operators that no float network may have: the reason and the way around."""
+QUANTISED: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(("DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"), (FROM_DATA, STATIC)),
+    **dict.fromkeys(("Shape", "Gather", "Slice", "Where", "Expand"), ("is not supported", FIXED_SHAPE)),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "QLinearSoftmax", "ZipMap", "TopK"), ("is not supported", CUT)),
+    "BatchNormalization": ("is not folded", f"fold it into the layer before it and quantise again: {PREPROCESS}"),
+}
+"""Operators that no quantised network may have."""
+OTHERWISE = "leave it out, or compute it before or after the network"
+QUANTISERS = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "QGemm")
+SHOWN = 20  # operators in a message
+NAMES = 4  # nodes of an operator in a message
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A node that is not supported: the reason and the way around."""
+
+    node: str
+    operator: str
+    reason: str
+    advice: str
+
+
+def require_supported(model: onnx.ModelProto, name: str, file: str) -> None:
+    """Refuse a file with operators that no import takes; the message names all of them."""
+    graph = model.graph
+    found = list(_problems(graph, file))
+    if not found:
+        return
+    accepted = quantised.ACCEPTED if is_quantised(graph) else floating.ACCEPTED
+    if len(found) == 1:
+        [one] = found
+        text = f"node {one.node!r} ({one.operator.rpartition('.')[2]}): {_described(one)}"
+        raise RequestError(f"model {name!r}: {text}", f"{one.advice}; {accepted}")
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for problem in found:
+        groups.setdefault((_described(problem), problem.operator, problem.advice), []).append(problem.node)
+    lines = [f"\n  {_names(nodes)}: {reason}; {advice}" for (reason, _, advice), nodes in groups.items()]
+    rest = [f"\n  and {len(lines) - SHOWN} other operators"] if len(lines) > SHOWN else []
+    raise RequestError(
+        f"model {name!r}: {len(found)} nodes are not supported:{''.join([*lines[:SHOWN], *rest])}", accepted
+    )
+
+
+def is_quantised(graph: onnx.GraphProto) -> bool:
+    """Return whether an operator of the graph quantises, dequantises or multiplies integers."""
+    names = {node.op_type for node in graph.node}
+    return any(name.startswith("QLinear") or "Integer" in name or name in QUANTISERS for name in names)
+
+
+def _described(problem: Problem) -> str:
+    return problem.reason if problem.reason.startswith("computes") else f"operator {problem.operator} {problem.reason}"
+
+
+def _names(nodes: Collection[str]) -> str:
+    listed = list(nodes)
+    more = f" and {len(listed) - NAMES} more" if len(listed) > NAMES else ""
+    return f"node{'s' if len(listed) > 1 else ''} {', '.join(map(repr, listed[:NAMES]))}{more}"
+
+
+def _problems(graph: onnx.GraphProto, file: str) -> Iterator[Problem]:
+    """Yield the nodes that are not supported, in the order of the graph."""
+    accepted = _accepted(graph)
+    constants = {tensor.name for tensor in graph.initializer}
+    inputs = [value.name for value in graph.input if value.name not in constants]
+    unknown = "is not supported in a quantised model" if is_quantised(graph) else "is not supported"
+    for index, node in enumerate(graph.node):
+        name = node.name or f"{node.op_type}_{index}"
+        operator = ".".join(filter(None, (domain_of(node), node.op_type)))
+        source = next((each for each in node.input if each and each not in constants), "")
+        stem, _, suffix = file.rpartition(".")
+        words = {
+            "file": shlex.quote(file),
+            "new": shlex.quote(f"{stem}_new.{suffix}"),
+            "input": inputs[0] if inputs else "",
+            "source": source,
+        }
+        if not source and not domain_of(node):
+            constants.update(node.output)
+            if node.op_type not in FOLDS and node.op_type != "DequantizeLinear":
+                yield Problem(name, operator, "computes a constant", FOLD.format_map(words))
+        elif (domain_of(node), node.op_type) not in accepted:
+            known = QUANTISED if is_quantised(graph) else FLOATS
+            reason, advice = known.get(node.op_type, (unknown, OTHERWISE))
+            yield Problem(name, operator, reason, advice.format_map(words))
+
+
+def _accepted(graph: onnx.GraphProto) -> Collection[tuple[str, str]]:
+    """Return domain and name of the operators that an import takes, of float or of quantised networks."""
+    moves = [("", operator) for operator in MOVES]
+    if not is_quantised(graph):
+        return {*moves, *(("", operator) for operator in floating.READERS)}
+    known: Mapping[tuple[str, str], object] = operators.by_onnx_name()
+    return {*moves, *quantised.READERS, *fused.GROUPS, *known}
