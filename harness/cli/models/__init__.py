@@ -6,9 +6,16 @@ import click
 
 from harness.cli._group import LazyGroup
 
-MODULES = {"import": "import_model", "quantize": "quantize", "show": "show", "load": "load", "list": "list"}
+MODULES = {
+    "import": "import_model",
+    "quantize": "quantize",
+    "show": "show",
+    "load": "load",
+    "list": "list",
+    "operators": "operators",
+}
 
 
 @click.group("models", cls=LazyGroup, package=__name__, modules=MODULES)
 def command() -> None:
-    """Import, quantise, list and show networks."""
+    """Import, quantise, list and show networks; list operators."""

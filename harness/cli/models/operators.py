@@ -1,0 +1,85 @@
+"""`harness models operators`: every operator, the targets that compute it, and whether a proof is available."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import click
+from rich.text import Text
+
+from harness.cli._options import as_json
+from harness.core.console import Console
+from harness.core.table import Table
+
+HEADINGS = ("operator", "targets", "exactness", "proof")
+EXACT = "bit for bit"
+"""Every lowering computes the exact specification; a target that cannot has none."""
+PAGE = """\
+# Operators
+
+`harness models operators --markdown` wrote this page from the code. An operator of ONNX's own domain has its bare name.
+Each target computes exactly the bits of the specification, which ONNX Runtime must confirm for each vector of a run;
+otherwise the run is inconclusive. `prove` shows it for every input where the last column says so. A model with other
+operators is refused, with the workaround for each node; see [Bring a network](bring-a-network.md).
+
+"""
+
+
+@dataclass(frozen=True)
+class SupportedOperator:
+    """An operator with the targets that compute it."""
+
+    operator: str
+    targets: tuple[str, ...]
+    exactness: str
+    proof: bool
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The row of the table."""
+        return self.operator, ", ".join(self.targets), self.exactness, "yes" if self.proof else "no"
+
+
+@click.command("operators", epilog="Example: harness models operators")
+@click.option("--markdown", is_flag=True, help="Print the page docs/operators.md.")
+@as_json
+def command(*, markdown: bool, as_json: bool) -> None:
+    """List the operators: targets, exactness, proof."""
+    found = supported()
+    if markdown:
+        click.echo(page(found), nl=False)
+        return
+    console = Console.open(as_json=as_json)
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for heading in HEADINGS:
+        table.add_column(heading)
+    for each in found:
+        table.add_row(*map(Text, each.cells))
+    console.show(table)
+    console.document({"operators": [asdict(each) for each in found]})
+
+
+def supported() -> list[SupportedOperator]:
+    """Return all operators, sorted by name."""
+    from harness import operators, targets
+    from harness.operators.base import Layer
+
+    names = targets.names()
+    lowerings = {name: targets.find(name).lowerings for name in names}
+    return [
+        SupportedOperator(
+            f"{domain}.{name}" if domain else name,
+            tuple(dict.fromkeys(each.partition(":")[0] for each in names if operator in lowerings[each])),
+            EXACT,
+            operator.obligations is not Layer.obligations,
+        )
+        for (domain, name), operator in sorted(
+            operators.by_onnx_name().items(), key=lambda each: (each[0][1].lower(), each[0][0])
+        )
+    ]
+
+
+def page(found: list[SupportedOperator]) -> str:
+    """Return the operators as a page of the documentation."""
+    rows = [HEADINGS, ("---",) * len(HEADINGS), *(each.cells for each in found)]
+    return PAGE + "".join(f"| {' | '.join(row)} |\n" for row in rows)

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import json
+
+from click.testing import CliRunner
+
+from harness.cli.models import operators
+from harness.core.installation import ROOT
+
+
+def test_page_of_the_documentation_is_that_of_the_code() -> None:
+    assert operators.page(operators.supported()) == (ROOT / "docs" / "operators.md").read_text()
+
+
+def test_a_convolution_is_computed_by_target_c_alone_and_has_a_proof() -> None:
+    found = {each.operator: each for each in operators.supported()}
+    assert found["QLinearConv"].targets == ("c",)
+    assert found["QLinearConv"].proof
+    assert found["com.microsoft.QGemm"].targets == ("c", "cuda", "tiovx", "vitis")
+
+
+def test_json_has_every_operator() -> None:
+    result = CliRunner().invoke(operators.command, ["--json"])
+    assert result.exit_code == 0
+    names = [each["operator"] for each in json.loads(result.stdout)["operators"]]
+    assert {"QuantizeLinear", "MaxPool", "com.microsoft.QLinearAdd"} <= set(names)
