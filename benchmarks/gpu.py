@@ -32,7 +32,7 @@ import machine
 from inference import parse_shape
 
 from harness.boards import profile, workspace
-from harness.boards.profile import Laboratory, Profile
+from harness.boards.profile import BoardProfiles, Profile
 from harness.core.arrays import Array
 from harness.core.errors import HarnessError, ToolError
 from harness.execution import program
@@ -463,7 +463,7 @@ class Effort:
     waits: tuple[str, ...]
 
 
-def measure(net: Network, laboratory: Laboratory, effort: Effort, cache: Path, *, simulated: bool) -> Found:
+def measure(net: Network, laboratory: BoardProfiles, effort: Effort, cache: Path, *, simulated: bool) -> Found:
     """Return all that this machine lets."""
     local = laboratory.board("local-gpu")
     built = tuple(measure_build(net, local, kernels, effort.compilations, cache) for kernels in WAYS)

@@ -12,7 +12,7 @@ import hypothesis
 import pytest
 
 from harness.boards import profile
-from harness.boards.profile import Laboratory, Profile
+from harness.boards.profile import BoardProfiles, Profile
 from harness.core.installation import ROOT
 from harness.targets import toolchain
 from tests.support import objects as object_files
@@ -36,14 +36,14 @@ def _boards_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 
 
 @pytest.fixture(scope="session")
-def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Laboratory:
+def laboratory(tmp_path_factory: pytest.TempPathFactory) -> BoardProfiles:
     """`boards.yaml` as it is shipped, without this machine's boards.local.yaml and environment."""
     copy = shutil.copy(ROOT / "boards.yaml", tmp_path_factory.mktemp("laboratory"))
     return profile.load(Path(copy), {})
 
 
 @pytest.fixture(scope="session")
-def host(laboratory: Laboratory) -> Profile:
+def host(laboratory: BoardProfiles) -> Profile:
     """The profile of this machine, its items as they are to be read: tests change the text of plain kernels."""
     shipped = laboratory.board("host")
     items = {name: item.model_copy(update={"target": "c"}) for name, item in shipped.items.items()}

@@ -303,7 +303,7 @@ def _inconsistent(reason: str, *keys: str) -> PydanticCustomError:
 
 
 @dataclass(frozen=True)
-class Laboratory:
+class BoardProfiles:
     """Profiles of all boards by name."""
 
     profiles: Mapping[str, Profile]
@@ -319,7 +319,7 @@ Sections = Mapping[str, Callable[[], type[BaseModel]]]
 """Functions that load the type of a target's settings, by the name of the target."""
 
 
-def load(path: Path, environment: Mapping[str, str] = os.environ, sections: Sections | None = None) -> Laboratory:
+def load(path: Path, environment: Mapping[str, str] = os.environ, sections: Sections | None = None) -> BoardProfiles:
     """Read the laboratory from `path` and its `.local.yaml` neighbour; RequestError names file and line.
 
     Without `sections`, those of targets are not checked here but by `Profile.settings`.
@@ -333,7 +333,9 @@ def load(path: Path, environment: Mapping[str, str] = os.environ, sections: Sect
         merged = _merge(merged, source.document)
     if not merged:
         raise RequestError(f"{path}: no board is defined", "harness init LAB creates a file with examples")
-    return Laboratory({name: _profile(name, entry, sources, environment, sections) for name, entry in merged.items()})
+    return BoardProfiles(
+        {name: _profile(name, entry, sources, environment, sections) for name, entry in merged.items()}
+    )
 
 
 @dataclass(frozen=True)

@@ -264,8 +264,8 @@ def check(
     from harness.boards import profile as profiles
     from harness.boards.locks import key_or_name
 
-    laboratory = profiles.load(workspace.boards)
-    boards = [laboratory.board(name) for name in dict.fromkeys(names) or sorted(laboratory.profiles)]
+    known = profiles.load(workspace.boards)
+    boards = [known.board(name) for name in dict.fromkeys(names) or sorted(known.profiles)]
 
     keys = [key_or_name(board) for board in boards]
     one_at_a_time = {

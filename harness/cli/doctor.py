@@ -54,11 +54,11 @@ def examine(names: Sequence[str], workspace: Workspace, console: Console) -> int
     """
     from harness import targets
 
-    laboratory = targets.load_boards(workspace.boards)
-    boards = {name: laboratory.board(name) for name in names or laboratory.profiles}
+    known = targets.load_boards(workspace.boards)
+    boards = {name: known.board(name) for name in names or known.profiles}
     common = [_lab(workspace), *_reference()]
     own = {name: list(_board(name, board)) for name, board in boards.items()}
-    findings = [*common, *_addresses_of_no_board(laboratory.profiles), *itertools.chain(*own.values())]
+    findings = [*common, *_addresses_of_no_board(known.profiles), *itertools.chain(*own.values())]
     ready = {name: all(finding.ok for finding in (*common, *found)) for name, found in own.items()}
     console.show(_table(findings), *_remedies(findings), Text(_readiness(ready)))
     ok = all(finding.ok for finding in findings)

@@ -29,7 +29,7 @@ from harness.core.text import duration, plural, retries
 from harness.nightly import timer
 
 if TYPE_CHECKING:
-    from harness.boards.profile import Laboratory
+    from harness.boards.profile import BoardProfiles
     from harness.nightly.campaign import Campaign, Holder
     from harness.nightly.job_commands import Comparable
     from harness.nightly.matrix import Taken, Wanted
@@ -184,7 +184,7 @@ class _Asked:
     """The parsed file and its lab."""
 
     wanted: Wanted
-    laboratory: Laboratory
+    profiles: BoardProfiles
     comparable: Comparable
 
 
@@ -197,9 +197,9 @@ def _read(file: Path, commands: Commands, workspace: Workspace) -> Iterator[_Ask
     if not file.parent.is_dir():
         raise RequestError(f"{file}: there is no such file", "name the file: harness nightly FILE")
     with chdir(file.parent):
-        laboratory = targets.load_boards(workspace.boards)
-        wanted = matrix.read(file, commands, checks.Checks(laboratory, workspace))
-        yield _Asked(wanted, laboratory, checks.comparer(laboratory, workspace, commands))
+        profiles = targets.load_boards(workspace.boards)
+        wanted = matrix.read(file, commands, checks.Checks(profiles, workspace))
+        yield _Asked(wanted, profiles, checks.comparer(profiles, workspace, commands))
 
 
 def show(file: Path, commands: Commands, workspace: Workspace, console: Console) -> int:
@@ -209,7 +209,7 @@ def show(file: Path, commands: Commands, workspace: Workspace, console: Console)
 
     workspace = _absolute(workspace)
     with _read(file.absolute(), commands, workspace) as asked:
-        wanted, places, local = asked.wanted, _places(asked.laboratory), _local(asked.laboratory)
+        wanted, places, local = asked.wanted, _places(asked.profiles), _local(asked.profiles)
     fair = schedule.fair(wanted.entries, Past.read(workspace.runs).finished_s(time.time()))
     order = sorted(fair, key=lambda entry: not (entry.action == "measure" and entry.board in local))  # it runs alone
     table = Table("turn", "entry", "expected", "limit", box=SIMPLE_HEAD, pad_edge=False)
@@ -385,7 +385,7 @@ def _carry_out(night: Night, asked: _Asked, workspace: Workspace, console: Conso
     commands = JobCommands(workspace.runs, night.name, past, asked.comparable)
     children = Children(_harness(workspace), lock)
     with watch(console, len(night.entries), len(night.results)) as watcher:
-        holder = _holder(asked.laboratory, workspace)
+        holder = _holder(asked.profiles, workspace)
         campaign = resumed(night, _rules(night, asked), commands, children, watcher, holder)
         if not _is_finished(campaign, children, console):
             return None
@@ -398,28 +398,28 @@ def _rules(night: Night, asked: _Asked) -> Rules:
     wanted = asked.wanted
     until_s = _next(wanted.until, night.began_s) if wanted.until else None
     return Rules(
-        wanted.parallel, wanted.retries, until_s, wanted.until, _local(asked.laboratory), _places(asked.laboratory)
+        wanted.parallel, wanted.retries, until_s, wanted.until, _local(asked.profiles), _places(asked.profiles)
     )
 
 
-def _local(laboratory: Laboratory) -> frozenset[str]:
+def _local(profiles: BoardProfiles) -> frozenset[str]:
     """Return the boards that are this machine."""
-    return frozenset(name for name, board in laboratory.profiles.items() if board.local)
+    return frozenset(name for name, board in profiles.profiles.items() if board.local)
 
 
-def _places(laboratory: Laboratory) -> dict[str, str]:
+def _places(profiles: BoardProfiles) -> dict[str, str]:
     """Return the lock key of each board; boards on one machine share a key."""
     from harness.boards.locks import key_or_name
 
-    return {name: key_or_name(board) for name, board in laboratory.profiles.items()}
+    return {name: key_or_name(board) for name, board in profiles.profiles.items()}
 
 
-def _holder(laboratory: Laboratory, workspace: Workspace) -> Holder:
+def _holder(profiles: BoardProfiles, workspace: Workspace) -> Holder:
     """Return a function that returns the holder of a board; empty if the locks cannot be read."""
     from harness.boards.locks import in_use
 
     def holder(name: str) -> str:
-        board = laboratory.board(name)
+        board = profiles.board(name)
         with suppress(InfrastructureError):
             return in_use(board, workspace.locks(board))
         return ""

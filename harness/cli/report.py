@@ -22,7 +22,7 @@ from harness.core.text import plural
 if TYPE_CHECKING:
     from harness.boards.locks.quarantine import Quarantine
     from harness.boards.profile import Profile
-    from harness.report.site import Bench, Laboratory
+    from harness.report.site import LabContent, QuarantineState
 
 
 MUTATION = ROOT / "docs" / "mutation.md"
@@ -44,33 +44,33 @@ def report(folder: Path, nights: int, workspace: Workspace, console: Console) ->
     """Write or update the site of the latest `nights`."""
     from harness.report import site
 
-    laboratory = gather(nights, workspace)
-    written = site.build(folder, laboratory)
+    lab = gather(nights, workspace)
+    written = site.build(folder, lab)
     page = folder / "index.html"
-    told = {"site": str(page), "nights": len(laboratory.nights), "runs": len(laboratory.runs)}
+    told = {"site": str(page), "nights": len(lab.nights), "runs": len(lab.runs)}
     console.document(told | asdict(written))
-    counts = f"{plural(len(laboratory.nights), 'night')}, {plural(len(laboratory.runs), 'run')}"
+    counts = f"{plural(len(lab.nights), 'night')}, {plural(len(lab.runs), 'run')}"
     pages = f"{written.pages:,} pages written, {written.kept:,} unchanged, {written.reports:,} files of runs copied"
     console.show(Text(f"{page}: {counts}; {pages}, {written.removed:,} removed"))
 
 
-def gather(nights: int, workspace: Workspace) -> Laboratory:
+def gather(nights: int, workspace: Workspace) -> LabContent:
     """Read the data of the page: the latest `nights` and the boards in quarantine."""
     from harness.report import site
 
-    return site.gather(workspace.runs, nights, MUTATION, _bench(workspace))
+    return site.gather(workspace.runs, nights, MUTATION, _quarantine(workspace))
 
 
-def _bench(workspace: Workspace) -> Bench | None:
+def _quarantine(workspace: Workspace) -> QuarantineState | None:
     """Return the state of the boards; None if there is no file of boards, or if the locks cannot be read."""
     from harness import targets
-    from harness.report.site import Bench, OutOfUse
+    from harness.report.site import OutOfUse, QuarantineState
 
     with suppress(HarnessError):
         boards = targets.load_boards(workspace.boards).profiles
         known = dict(_quarantines(boards.values(), workspace))
         out = [OutOfUse(name, ill.reason, ill.since_s, ill.by) for name, ill in known.items() if ill]
-        return Bench(tuple(known), tuple(out), time.time()) if known else None
+        return QuarantineState(tuple(known), tuple(out), time.time()) if known else None
     return None
 
 

@@ -114,10 +114,10 @@ class Live:
         from harness.report import site
 
         try:
-            laboratory = gather(NIGHTS, self._workspace)
-            if laboratory != self._seen:
-                site.build(self.folder, laboratory, refresh_s=REFRESH_S)
-                self._seen = laboratory
+            lab = gather(NIGHTS, self._workspace)
+            if lab != self._seen:
+                site.build(self.folder, lab, refresh_s=REFRESH_S)
+                self._seen = lab
         except HarnessError as error:
             self._console.note(f"warning: the site was not updated: {error.message}")
 

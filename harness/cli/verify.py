@@ -69,14 +69,14 @@ def command(
 
 def verify(run: Path, wanted: Wanted, workspace: Workspace, console: Console) -> int:
     """Verify a run; `run` is a folder, or its name under runs/."""
-    from harness.runs.verification import stands
+    from harness.runs.verification import is_valid
     from harness.runs.verification import verify as claims_of
     from harness.runs.verification.folder import read
 
     path = workspace.run(run)
     evidence = read(path)
     claims = list(claims_of(evidence, wanted, console.progress)) if evidence else [_unfinished(path)]
-    found = stands(claims)
+    found = is_valid(claims)
     console.show(_table(claims), Text(f"{WORDS[found]}{_verdict(evidence)}", style="bold" if found else "bold red"))
     console.document(_document(path, evidence, claims))
     return EXIT_CODES[found]
@@ -116,11 +116,11 @@ def _table(claims: Sequence[Claim]) -> Table:
 
 
 def _document(path: Path, evidence: Evidence | None, claims: Sequence[Claim]) -> dict[str, Any]:
-    from harness.runs.verification import stands
+    from harness.runs.verification import is_valid
 
     return {
         "run": str(path),
-        "stands": stands(claims),
+        "stands": is_valid(claims),
         "verdict": evidence.run.get("verdict") if evidence else None,
         "claims": [{"claim": c.name, "state": c.state.value, "text": c.text, "needed": c.needed} for c in claims],
     }

@@ -187,7 +187,7 @@ class Campaign:
         job = running.job
         found = result_parser.check(said, job.board) if job.kind is JobKind.CHECK else result_parser.cycle(said)
         self.state = cured(self.state, job, found)
-        now = self.state.standing(job.board)
+        now = self.state.state_of(job.board)
         if now.due is JobKind.ATTEMPT or now.quarantined:
             record.keep_health(self.folder, Health(job.board, running.began_s + took_s, now.quarantined))
         return f"quarantined: {now.quarantined}" if now.quarantined else found.sick or "healthy"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import targets
-from harness.boards.profile import Laboratory, Profile
+from harness.boards.profile import BoardProfiles, Profile
 from harness.boards.workspace import Workspace
 from harness.core.errors import RequestError
 from harness.model.network import Network
@@ -25,8 +25,8 @@ MEASURED = ("samples", "scope", "count", "load", "warmup", "duration")
 class Checks:
     """Checks against these boards and models; plans are made, but nothing is built."""
 
-    def __init__(self, laboratory: Laboratory, workspace: Workspace) -> None:
-        self.board = laboratory.board
+    def __init__(self, profiles: BoardProfiles, workspace: Workspace) -> None:
+        self.board = profiles.board
         self._model = cache(workspace.model)
 
     def model(self, name: str) -> Network:
@@ -55,13 +55,13 @@ class Checks:
             _check_vectors(given["vectors"], given.get("cover"))
 
 
-def comparer(laboratory: Laboratory, workspace: Workspace, commands: Mapping[Action, Taken]) -> Comparable:
+def comparer(profiles: BoardProfiles, workspace: Workspace, commands: Mapping[Action, Taken]) -> Comparable:
     """Return a function that checks whether `harness measure --against` accepts a former measurement."""
 
     def comparable(entry: Entry, former: Path) -> bool:
         from harness.runs.measurement import base  # imports SciPy, which is slow
 
-        given, board = commands["measure"].read(command_line(entry)), laboratory.board(entry.board)
+        given, board = commands["measure"].read(command_line(entry)), profiles.board(entry.board)
         try:
             model = workspace.model(entry.model)
             made = plan.make(model, board, given["items"], 1, given["split"], given["sync"], targets.supports)

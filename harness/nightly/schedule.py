@@ -67,7 +67,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Standing:
+class BoardState:
     """The state of a board: the due job (ATTEMPT if no other is due), the reason of a failure, and its quarantine."""
 
     due: JobKind = JobKind.CHECK
@@ -97,15 +97,15 @@ class NightState:
     order: tuple[Entry, ...]
     attempts: Mapping[int, tuple[Attempt, ...]] = field(default_factory=dict)
     results: Mapping[int, Ending] = field(default_factory=dict)
-    boards: Mapping[str, Standing] = field(default_factory=dict)
+    boards: Mapping[str, BoardState] = field(default_factory=dict)
     running: Mapping[str, BoardJob] = field(default_factory=dict)
     taken: Mapping[str, str] = field(default_factory=dict)
     since_s: Mapping[str, float] = field(default_factory=dict)
     refused: Mapping[str, tuple[str, float]] = field(default_factory=dict)
 
-    def standing(self, board: str) -> Standing:
+    def state_of(self, board: str) -> BoardState:
         """Return the state of a board; an unknown board must be checked first."""
-        return self.boards.get(board, Standing())
+        return self.boards.get(board, BoardState())
 
     def tried(self, entry: Entry) -> tuple[Attempt, ...]:
         """Return the ended attempts of an entry."""
@@ -159,7 +159,7 @@ def attempted(state: NightState, job: BoardJob, attempt: Attempt, *, anew: bool 
     attempts = (*state.tried(job.entry), attempt)
     state = _free(state, job, {})
     if attempt.ending.part in RETRIED:
-        due = dataclasses.replace(state.standing(job.board), due=JobKind.CHECK)
+        due = dataclasses.replace(state.state_of(job.board), due=JobKind.CHECK)
         state = dataclasses.replace(state, boards={**state.boards, job.board: due})
     state = dataclasses.replace(state, attempts={**state.attempts, job.entry.number: attempts})
     left_s = state.left_s(job.entry)
@@ -199,19 +199,19 @@ def awaited(state: NightState) -> dict[str, str]:
 
 def cured(state: NightState, job: BoardJob, found: Cured) -> NightState:
     """Record the end of a check or of a power cycle."""
-    return _free(state, job, {job.board: _next_standing(state.standing(job.board), job.kind, found)})
+    return _free(state, job, {job.board: _next_state(state.state_of(job.board), job.kind, found)})
 
 
-def _next_standing(before: Standing, kind: JobKind, found: Cured) -> Standing:
+def _next_state(before: BoardState, kind: JobKind, found: Cured) -> BoardState:
     if found.hopeless:
         return dataclasses.replace(before, quarantined="; ".join(filter(None, (before.sick, found.sick))))
     if kind is JobKind.CYCLE:
         return dataclasses.replace(before, due=JobKind.CHECK)
     if not found.sick:
-        return Standing(JobKind.ATTEMPT)
+        return BoardState(JobKind.ATTEMPT)
     if before.cycled:
-        return Standing(quarantined=f"{found.sick}, also after a power cycle")
-    return Standing(JobKind.CYCLE, found.sick, cycled=True)
+        return BoardState(quarantined=f"{found.sick}, also after a power cycle")
+    return BoardState(JobKind.CYCLE, found.sick, cycled=True)
 
 
 def conclusion(attempts: Sequence[Attempt], retries: int, left_s: float) -> Ending | None:
@@ -240,7 +240,7 @@ def closed(state: NightState, now_s: float) -> NightState:
 
 def _why_never(state: NightState, board: str, now_s: float) -> str:
     """Return the reason why no job can start on a board; empty if a job can start."""
-    quarantined, taken = state.standing(board).quarantined, state.taken.get(board, "")
+    quarantined, taken = state.state_of(board).quarantined, state.taken.get(board, "")
     if quarantined:
         return f"board {board} is quarantined: {quarantined}"
     if state.is_late(now_s):
@@ -272,11 +272,11 @@ def _pending(state: NightState) -> Iterator[Entry]:
 def _candidates(state: NightState) -> list[BoardJob]:
     """Return the next job of each idle board in order; second attempts come after all first ones."""
     first: dict[str, Entry] = {}
-    usable = {board for board in free(state) - state.taken.keys() if not state.standing(board).quarantined}
+    usable = {board for board in free(state) - state.taken.keys() if not state.state_of(board).quarantined}
     for entry in sorted(_pending(state), key=lambda entry: _turn(entry, state)):
         if entry.board in usable:
             first.setdefault(state.rules.place(entry.board), entry)
-    return [BoardJob(entry.board, state.standing(entry.board).due, entry) for entry in first.values()]
+    return [BoardJob(entry.board, state.state_of(entry.board).due, entry) for entry in first.values()]
 
 
 def _turn(entry: Entry, state: NightState) -> tuple[int, bool]:
@@ -292,7 +292,7 @@ def _needs_quiet(entry: Entry, state: NightState) -> bool:
     return entry.action == "measure" and entry.board in state.rules.local
 
 
-def _free(state: NightState, job: BoardJob, standing: Mapping[str, Standing]) -> NightState:
+def _free(state: NightState, job: BoardJob, states: Mapping[str, BoardState]) -> NightState:
     """Release the board of a job under all its names."""
     place = state.rules.place(job.board)
 
@@ -301,7 +301,7 @@ def _free(state: NightState, job: BoardJob, standing: Mapping[str, Standing]) ->
 
     return dataclasses.replace(
         state,
-        boards={**state.boards, **standing},
+        boards={**state.boards, **states},
         running=others(state.running),
         since_s=others(state.since_s),
         refused=others(state.refused),

@@ -129,13 +129,13 @@ def prepare(
 
     RequestError for an invalid request, ToolError for the compiler, ReferenceFailed for this machine.
     """
-    laboratory = targets.load_boards(workspace.boards)
+    profiles = targets.load_boards(workspace.boards)
     if request.plan:
         made = plan_folder.read(Path(request.plan))
         request = dataclasses.replace(request, board=made.board, model=made.network.name)
     else:
-        made = _make(request, workspace.model(request.model), laboratory.board(request.board))
-    return _prepare(request, made, laboratory.board(request.board), None, workspace, show_plan, kind)
+        made = _make(request, workspace.model(request.model), profiles.board(request.board))
+    return _prepare(request, made, profiles.board(request.board), None, workspace, show_plan, kind)
 
 
 def resume(path: Path, workspace: Workspace, show_plan: Callable[[Plan, Profile], None]) -> Job:

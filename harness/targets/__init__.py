@@ -19,7 +19,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from harness.boards import profile
-from harness.boards.profile import Laboratory
+from harness.boards.profile import BoardProfiles
 from harness.core.entry_points import load
 from harness.core.errors import RequestError, unknown_name
 from harness.operators.base import Layer
@@ -145,7 +145,7 @@ def supports(name: str, layer: Layer) -> bool:
     return find(name).unsupported(layer) is None
 
 
-def load_boards(path: Path, environment: Mapping[str, str] = os.environ) -> Laboratory:
+def load_boards(path: Path, environment: Mapping[str, str] = os.environ) -> BoardProfiles:
     """Read board profiles, with the sections of targets checked against their settings."""
     return profile.load(path, environment, {target: functools.partial(_settings, target) for target in _targets()})
 

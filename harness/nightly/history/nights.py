@@ -46,7 +46,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Standing:
+class StillWrong:
     """An entry whose last conclusive result was not as expected, since which night, and its result `now`."""
 
     entry: Entry
@@ -94,20 +94,20 @@ class Past:
         else:
             self.wrong[entry.key] = entry, self.wrong.get(entry.key, (entry, past.night))[1]
 
-    def standing(self, night: Night) -> tuple[Standing, ...]:
+    def still_wrong(self, night: Night) -> tuple[StillWrong, ...]:
         """Return the entries that were wrong before this night and did not become right in it."""
         tonight = {entry.key: entry for entry in night.entries}
-        found = (self._stands(tonight.get(key), entry, since, night) for key, (entry, since) in self.wrong.items())
+        found = (self._still_wrong(tonight.get(key), entry, since, night) for key, (entry, since) in self.wrong.items())
         return tuple(one for one in found if one)
 
-    def _stands(self, entry: Entry | None, known: Entry, since: str, night: Night) -> Standing | None:
+    def _still_wrong(self, entry: Entry | None, known: Entry, since: str, night: Night) -> StillWrong | None:
         told = self.told[known.key].ending
         if entry is None:
-            return Standing(known, str(told), told.reason, since, "not in this night")
+            return StillWrong(known, str(told), told.reason, since, "not in this night")
         now = night.ending(entry)
         if now.outcome.final:
-            return None if now.outcome is entry.expect else Standing(entry, str(now), now.reason, since, "")
-        return Standing(entry, str(told), told.reason, since, f"now {now}: {now.reason}")
+            return None if now.outcome is entry.expect else StillWrong(entry, str(now), now.reason, since, "")
+        return StillWrong(entry, str(told), told.reason, since, f"now {now}: {now.reason}")
 
     def unchecked(self, night: Night) -> dict[str, tuple[str, str]]:
         """Return the boards quarantined in an earlier night and not checked in this one, with night and reason."""

@@ -8,6 +8,6 @@ files   writes changed pages and copies reports
 """
 
 from harness.report.site.pages import build
-from harness.report.site.source import Bench, Laboratory, OutOfUse, gather
+from harness.report.site.source import LabContent, OutOfUse, QuarantineState, gather
 
-__all__ = ["Bench", "Laboratory", "OutOfUse", "build", "gather"]
+__all__ = ["LabContent", "OutOfUse", "QuarantineState", "build", "gather"]

@@ -148,7 +148,7 @@ class NightView:
     first: bool
     counts: tuple[OutcomeCount, ...]
     changed: tuple[ChangeRow, ...]
-    standing: tuple[ChangeRow, ...]
+    still_wrong: tuple[ChangeRow, ...]
     unsettled: tuple[ChangeRow, ...]
     quarantined: tuple[QuarantinedBoard, ...]
     models: tuple[str, ...]
@@ -191,7 +191,7 @@ def night_view(
         first=first,
         counts=_counts(night),
         changed=tuple(_changed(one, night, context) for one in past.changes(night)),
-        standing=_standing(past, night, context),
+        still_wrong=_still_wrong(past, night, context),
         unsettled=_unsettled(night, past, open_since, context),
         quarantined=_quarantined(night, past, open_since, context),
         models=tuple(dict.fromkeys(entry.model for entry in night.entries)),
@@ -324,10 +324,10 @@ def _quarantined(night: Night, past: Past, open_since: OpenSince, context: Conte
     )
 
 
-def _standing(past: Past, night: Night, context: Context) -> tuple[ChangeRow, ...]:
+def _still_wrong(past: Past, night: Night, context: Context) -> tuple[ChangeRow, ...]:
     """Return the entries that are still wrong."""
     news = {change.entry.key for change in past.changes(night) if change.entry and change.kind not in UNSURE}
-    found = (one for one in past.standing(night) if one.entry.key not in news)
+    found = (one for one in past.still_wrong(night) if one.entry.key not in news)
     return tuple(
         ChangeRow(
             "bad",
@@ -346,7 +346,7 @@ def _standing(past: Past, night: Night, context: Context) -> tuple[ChangeRow, ..
 def _unsettled(night: Night, past: Past, open_since: OpenSince, context: Context) -> tuple[ChangeRow, ...]:
     """Return the entries still without a verdict that are not in another list of the page."""
     told = {change.entry.key for change in past.changes(night) if change.entry}
-    told |= {one.entry.key for one in past.standing(night)}
+    told |= {one.entry.key for one in past.still_wrong(night)}
     ill = {name for name, health in night.boards.items() if health.quarantined}
     found = [entry for entry in night.entries if has_ended(night, entry) and is_unsettled(night, entry)]
     return tuple(

@@ -27,7 +27,7 @@ from harness.report.site import files
 from harness.report.site.files import Page, Written
 from harness.report.site.labels import SIGNS, day, moment, tone
 from harness.report.site.nights import Context, NightView, OpenSince, QuarantinedBoard, board_page, night_view
-from harness.report.site.source import Bench, Laboratory, OutOfUse
+from harness.report.site.source import LabContent, OutOfUse, QuarantineState
 from harness.report.site.trends import TrendView, trend_view
 from harness.runs.facts import clean
 
@@ -67,14 +67,14 @@ class Site:
     refresh_s: int | None
 
 
-def build(folder: Path, laboratory: Laboratory, *, refresh_s: int | None = None) -> Written:
+def build(folder: Path, lab: LabContent, *, refresh_s: int | None = None) -> Written:
     """Bring the site in `folder` up to date; while a night runs, its pages are reloaded after `refresh_s`.
 
     RequestError for a folder that has other files or cannot be written.
     """
     with files.owned(folder):
-        reports, copied = files.copy_reports(laboratory.folder, folder, laboratory.runs)
-        pages = list(_pages(laboratory, reports, refresh_s))
+        reports, copied = files.copy_reports(lab.folder, folder, lab.runs)
+        pages = list(_pages(lab, reports, refresh_s))
         written, kept = files.write_pages(folder, pages, _render, _version())
         removed = files.remove_vanished(folder, [page.path for page in pages], reports)
     return Written(written, kept, copied, removed)
@@ -108,49 +108,46 @@ def _version() -> str:
     return f"{__version__} {hashlib.sha256(sources.encode()).hexdigest()}"
 
 
-def _pages(laboratory: Laboratory, reports: Mapping[str, Mapping[str, str]], refresh_s: int | None) -> Iterator[Page]:
-    context = _context(laboratory, reports)
-    nights = _night_views(laboratory, context)
+def _pages(lab: LabContent, reports: Mapping[str, Mapping[str, str]], refresh_s: int | None) -> Iterator[Page]:
+    context = _context(lab, reports)
+    nights = _night_views(lab, context)
     lines = tuple(
-        RunRow(run, "bad" if run.differs_so_far else tone(run.verdict), reports.get(run.name, {}))
-        for run in laboratory.runs
+        RunRow(run, "bad" if run.differs_so_far else tone(run.verdict), reports.get(run.name, {})) for run in lab.runs
     )
-    courses = tuple(trend_view(trend) for trend in trends(laboratory.runs, MOST_POINTS))
-    below, above = (Site(root, bool(laboratory.mutation), None) for root in ("../", ""))
-    yield Page(
-        "index.html", "site_index.html.jinja", _index(laboratory, context, nights, lines, courses, above, refresh_s)
-    )
+    courses = tuple(trend_view(trend) for trend in trends(lab.runs, MOST_POINTS))
+    below, above = (Site(root, bool(lab.mutation), None) for root in ("../", ""))
+    yield Page("index.html", "site_index.html.jinja", _index(lab, context, nights, lines, courses, above, refresh_s))
     yield from _night_pages(nights, below, refresh_s)
     yield from _board_pages(nights, lines, courses, below)
-    yield from _run_pages(lines, laboratory.since, above)
-    if laboratory.mutation:
-        yield Page("mutation.html", "site_mutation.html.jinja", {"site": above, "text": markdown(laboratory.mutation)})
+    yield from _run_pages(lines, lab.since, above)
+    if lab.mutation:
+        yield Page("mutation.html", "site_mutation.html.jinja", {"site": above, "text": markdown(lab.mutation)})
 
 
-def _context(laboratory: Laboratory, reports: Mapping[str, Mapping[str, str]]) -> Context:
+def _context(lab: LabContent, reports: Mapping[str, Mapping[str, str]]) -> Context:
     """Gather facts about boards, reports and nights; the latest run of a board gives its kind."""
-    kinds = {run.board: run.kind for run in reversed(laboratory.runs) if run.kind}
+    kinds = {run.board: run.kind for run in reversed(lab.runs) if run.kind}
     pages = {name: files["report.html"] for name, files in reports.items() if "report.html" in files}
     return Context(
         kinds,
         pages,
-        {night.name: f"{moment(night.began_s).day} {moment(night.began_s):%B}" for night in laboratory.nights},
+        {night.name: f"{moment(night.began_s).day} {moment(night.began_s):%B}" for night in lab.nights},
     )
 
 
-def _night_views(laboratory: Laboratory, context: Context) -> tuple[NightView, ...]:
+def _night_views(lab: LabContent, context: Context) -> tuple[NightView, ...]:
     """Return the nights, the latest first."""
     past, open_since = Past(), OpenSince()
     found: list[NightView] = []
-    for night in laboratory.nights:
-        running, open_since = laboratory.running and night is laboratory.nights[-1], open_since.after(night)
+    for night in lab.nights:
+        running, open_since = lab.running and night is lab.nights[-1], open_since.after(night)
         found.append(night_view(night, past, open_since, context, first=not found, running=running))
         past.add(night)
     return tuple(found[::-1])
 
 
 def _index(
-    laboratory: Laboratory,
+    lab: LabContent,
     context: Context,
     nights: tuple[NightView, ...],
     lines: tuple[RunRow, ...],
@@ -163,29 +160,29 @@ def _index(
     moved = [one for one in courses if one.moved and one.charts]
     drawn = moved or [one for one in courses if one.charts] * (len(courses) <= MOST_DRAWN)
     before = tuple(dataclasses.replace(one, rows=()) for one in nights[1:])
-    absent = _absent(last.quarantined if last else (), laboratory.bench, context)
+    absent = _absent(last.quarantined if last else (), lab.quarantine, context)
     return {
         "site": live,
         "last": last,
-        "newer": _newer(laboratory, lines),
+        "newer": _newer(lab, lines),
         "absent": absent,  # boards out of use now
-        "seen": day(laboratory.bench.seen_s) if absent and laboratory.bench else "",  # when the locks were read
+        "seen": day(lab.quarantine.seen_s) if absent and lab.quarantine else "",  # when the locks were read
         "before": before,
-        "unreadable": laboratory.unreadable,
+        "unreadable": lab.unreadable,
         "latest": lines[:LATEST],
         "drawn": drawn[:MOST_DRAWN],
         "courses": [dataclasses.replace(one, charts=()) for one in courses],
         "runs": len(lines),
         "runs_page": run_page(_count_pages(lines)),
-        "since": laboratory.since,
+        "since": lab.since,
     }
 
 
-def _newer(laboratory: Laboratory, lines: Sequence[RunRow]) -> tuple[RunRow, ...]:
+def _newer(lab: LabContent, lines: Sequence[RunRow]) -> tuple[RunRow, ...]:
     """Return the bad runs outside the latest night since its start, except those that a later run corrected."""
-    if not laboratory.nights:
+    if not lab.nights:
         return ()
-    night = laboratory.nights[-1]
+    night = lab.nights[-1]
     own, since = {result.run for result in night.results.values()}, f"{moment(night.began_s):%Y-%m-%dT%H:%M:%SZ}"
     latest: dict[tuple[str, ...], RunRow] = {}
     for line in lines:
@@ -194,19 +191,21 @@ def _newer(laboratory: Laboratory, lines: Sequence[RunRow]) -> tuple[RunRow, ...
     return tuple(line for line in latest.values() if line.tone == "bad")
 
 
-def _absent(found: Sequence[QuarantinedBoard], bench: Bench | None, context: Context) -> tuple[QuarantinedBoard, ...]:
+def _absent(
+    found: Sequence[QuarantinedBoard], quarantine: QuarantineState | None, context: Context
+) -> tuple[QuarantinedBoard, ...]:
     """Return the boards that the night quarantined, with their current state, and then other quarantined boards."""
-    if bench is None:
+    if quarantine is None:
         return tuple(found)
-    now = {one.board: one for one in bench.out_of_use}
-    rows = [dataclasses.replace(one, now=_now(one, now.get(one.board), bench)) for one in found]
+    now = {one.board: one for one in quarantine.out_of_use}
+    rows = [dataclasses.replace(one, now=_now(one, now.get(one.board), quarantine)) for one in found]
     others = sorted(now.keys() - {one.board for one in found})
     return (*rows, *(_put_out(now[name], context) for name in others))
 
 
-def _now(found: QuarantinedBoard, now: OutOfUse | None, bench: Bench) -> str:
+def _now(found: QuarantinedBoard, now: OutOfUse | None, quarantine: QuarantineState) -> str:
     if now is None:
-        return "no longer quarantined" if found.board in bench.boards else ""
+        return "no longer quarantined" if found.board in quarantine.boards else ""
     return "still quarantined" if now.reason in found.reason else f"still quarantined: {now.reason}"
 
 

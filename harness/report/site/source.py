@@ -32,7 +32,7 @@ class OutOfUse:
 
 
 @dataclass(frozen=True)
-class Bench:
+class QuarantineState:
     """The boards that are in quarantine, as their locks stated at `seen_s`, seconds since 1970."""
 
     boards: tuple[str, ...]
@@ -41,12 +41,12 @@ class Bench:
 
 
 @dataclass(frozen=True)
-class Laboratory:
+class LabContent:
     """All that the site shows: `runs` the latest first, `nights` the latest last; folders of nights that are none.
 
     `folder` is that of the run folders.  `since` is the start of the first night on the page, empty if all are; earlier
     runs are left out.  `running` is true while a night runs.  `mutation` is the text of docs/mutation.md,
-    empty if there is none.  `bench` is None where the locks of the boards cannot be read.
+    empty if there is none.  `quarantine` is None where the locks of the boards cannot be read.
     """
 
     folder: Path
@@ -56,10 +56,10 @@ class Laboratory:
     since: str
     running: bool
     mutation: str
-    bench: Bench | None = None
+    quarantine: QuarantineState | None = None
 
 
-def gather(folder: Path, nights: int, mutation: Path, bench: Bench | None = None) -> Laboratory:
+def gather(folder: Path, nights: int, mutation: Path, quarantine: QuarantineState | None = None) -> LabContent:
     """Return the latest `nights` nights and the runs since; nothing for a missing folder."""
     every = record.folders(folder)
     found, unreadable = [], []
@@ -75,7 +75,7 @@ def gather(folder: Path, nights: int, mutation: Path, bench: Bench | None = None
     shown = tuple(run for run in records if run.started >= since)
     nights_shown = tuple(confirmed(night, by_name) for night in found)
     held = _is_held(folder)
-    return Laboratory(folder, shown, nights_shown, tuple(unreadable), since, held, _text(mutation), bench)
+    return LabContent(folder, shown, nights_shown, tuple(unreadable), since, held, _text(mutation), quarantine)
 
 
 def _stamp(time_s: float) -> str:

@@ -18,7 +18,7 @@ signature   the signature of the run
 verify      all of them, in their order
 """
 
-from harness.runs.verification.claims import Claim, ClaimState, stands
+from harness.runs.verification.claims import Claim, ClaimState, is_valid
 from harness.runs.verification.verify import Wanted, verify
 
-__all__ = ["Claim", "ClaimState", "Wanted", "stands", "verify"]
+__all__ = ["Claim", "ClaimState", "Wanted", "is_valid", "verify"]

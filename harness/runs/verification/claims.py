@@ -73,7 +73,7 @@ def claim(name: str, check: Callable[[], str], *, needed: bool = True) -> Claim:
         )  # needed, because otherwise a malformed document could prevent the check
 
 
-def stands(claims: Sequence[Claim]) -> bool | None:
+def is_valid(claims: Sequence[Claim]) -> bool | None:
     """Return whether the evidence is confirmed; None if that could not be determined."""
     if any(each.state is ClaimState.WRONG for each in claims):
         return False

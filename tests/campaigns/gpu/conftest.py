@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.boards.profile import Laboratory, Profile
+from harness.boards.profile import BoardProfiles, Profile
 from harness.core.errors import RequestError
 from harness.core.installation import ROOT
 from tests.campaigns.gpu import device
@@ -40,7 +40,7 @@ def gpu() -> Device:
 
 
 @pytest.fixture(scope="session")
-def board(gpu: Device, laboratory: Laboratory) -> Profile:
+def board(gpu: Device, laboratory: BoardProfiles) -> Profile:
     """The board that has the GPU, as it is shipped."""
     return laboratory.board(gpu.board)
 

@@ -8,7 +8,7 @@ import pytest
 
 from harness import model
 from harness.analysis.proof import ProofStep
-from harness.boards.profile import Laboratory
+from harness.boards.profile import BoardProfiles
 from harness.plan import plan
 from harness.targets import bundle, codegen
 from tests.campaigns.mutation import hidden_page
@@ -59,7 +59,7 @@ def test_a_program_whose_place_is_gone_is_an_error() -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("wrong", PROGRAMS, ids=lambda wrong: wrong.name)
-def test_every_program_changes_the_sources_as_they_are(wrong: Wrong, laboratory: Laboratory, tmp_path: Path) -> None:
+def test_every_program_changes_the_sources_as_they_are(wrong: Wrong, laboratory: BoardProfiles, tmp_path: Path) -> None:
     NETS[wrong.net].write(tmp_path / "model.onnx")
     asked = dict(zip(wrong.options[::2], wrong.options[1::2], strict=True))
     split = [asked["--split"]] if "--split" in asked else []

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console as RichConsole
 
 from harness.boards import workspace
-from harness.boards.profile import Address, Laboratory, Profile
+from harness.boards.profile import Address, BoardProfiles, Profile
 from harness.boards.workspace import Workspace
 from harness.cli import _overlay
 from harness.cli import firmware as command
@@ -57,7 +57,7 @@ def network() -> Network:
 
 
 @pytest.fixture
-def board(laboratory: Laboratory) -> Profile:
+def board(laboratory: BoardProfiles) -> Profile:
     return laboratory.board("kv260").model_copy(update={"address": Address(host="board.example")})
 
 
@@ -84,7 +84,7 @@ def called(monkeypatch: pytest.MonkeyPatch, made: Plan, board: Profile, tmp_path
 
 
 def test_the_targets_of_the_items_say_which_procedure_applies(
-    network: Network, board: Profile, laboratory: Laboratory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    network: Network, board: Profile, laboratory: BoardProfiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, fabric = called(monkeypatch, plan.make(network, board), board, tmp_path)
     assert (name, fabric.kernels) == ("fabric", ("dense_1_kernel",))

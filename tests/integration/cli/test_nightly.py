@@ -20,7 +20,7 @@ import pytest
 from harness.boards import profile, workspace
 from harness.boards.locks import hold
 from harness.boards.locks.ticket import Owner
-from harness.boards.profile import Laboratory
+from harness.boards.profile import BoardProfiles
 from harness.cli import nightly
 from harness.cli.nightly import taken
 from harness.core.errors import RequestError, ToolError
@@ -124,7 +124,7 @@ def test_a_night_without_a_change_sends_nothing(lab: User, night: dict[str, Any]
 
 
 def test_only_a_measurement_of_the_same_thing_is_compared_with(
-    lab: User, night: dict[str, Any], laboratory: Laboratory
+    lab: User, night: dict[str, Any], laboratory: BoardProfiles
 ) -> None:
     comparable = checks.comparer(laboratory, workspace.find(None, lab.folder / "runs"), taken())
     run, measured = (lab.folder / "runs" / entry["run"] for entry in night["entries"])
@@ -299,7 +299,7 @@ def test_a_timer_has_no_junit_of_its_own(tmp_path: Path, cache: Path) -> None:
 
 
 def test_a_board_that_somebody_has_is_waited_for_and_its_limit_does_not_run(
-    tmp_path: Path, cache: Path, laboratory: Laboratory
+    tmp_path: Path, cache: Path, laboratory: BoardProfiles
 ) -> None:
     """By the name that the night does not use for it."""
     user, file = User(tmp_path, cache), tmp_path / "lab.yaml"

@@ -26,7 +26,7 @@ __all__ = ["gates", "server"]  # fixtures
 ME = getpass.getuser()
 
 
-class Laboratory:
+class BoardProfiles:
     """The boards `host`, and `xavier`, which is this machine by the alias `lab` of a home."""
 
     def __init__(self, folder: Path, cache: Path, home: Home) -> None:
@@ -49,17 +49,17 @@ class Laboratory:
 
 
 @pytest.fixture
-def laboratory(tmp_path: Path, cache: Path, server: Server, gates: list[Server]) -> Laboratory:
+def laboratory(tmp_path: Path, cache: Path, server: Server, gates: list[Server]) -> BoardProfiles:
     home = Home.made(tmp_path / "home")
     outer, inner = gates
     board = block("lab", server, "ProxyJump outer,inner")
     home.configure(board + block("outer", outer) + block("inner", inner))
     home.know(server, outer, inner)
-    return Laboratory(tmp_path, cache, home)
+    return BoardProfiles(tmp_path, cache, home)
 
 
 def test_a_run_by_an_alias_behind_two_jump_hosts(
-    laboratory: Laboratory,
+    laboratory: BoardProfiles,
     server: Server,
     gates: list[Server],
     tmp_path: Path,
@@ -80,7 +80,7 @@ def test_a_run_by_an_alias_behind_two_jump_hosts(
 
 
 def test_a_check_and_a_list_resolve_the_alias(
-    laboratory: Laboratory,
+    laboratory: BoardProfiles,
     server: Server,
     gates: list[Server],
 ) -> None:
@@ -93,7 +93,7 @@ def test_a_check_and_a_list_resolve_the_alias(
     assert [each["found"] for each in findings if each["topic"] == "xavier: address"] == [place]
 
 
-def test_an_alias_and_its_host_are_one_board(laboratory: Laboratory, server: Server) -> None:
+def test_an_alias_and_its_host_are_one_board(laboratory: BoardProfiles, server: Server) -> None:
     laboratory.home.configure(block("lab", server))
     laboratory.give(direct={"host": LOOPBACK, "port": server.port}, other={"host": LOOPBACK, "port": 9})
     assert laboratory.harness("boards", "lock", "xavier", "--purpose", "soldering").code == 0
@@ -103,7 +103,7 @@ def test_an_alias_and_its_host_are_one_board(laboratory: Laboratory, server: Ser
     assert laboratory.harness("boards", "unlock", "direct").code == 0
 
 
-def test_a_malformed_configuration_fails_the_boards_that_need_it(laboratory: Laboratory, tmp_path: Path) -> None:
+def test_a_malformed_configuration_fails_the_boards_that_need_it(laboratory: BoardProfiles, tmp_path: Path) -> None:
     laboratory.home.configure("Host lab\n  Port\n")
     message = f"{laboratory.home.config}:2: cannot use this line of the SSH configuration: Unparsable line Port"
     checked = laboratory.harness("boards", "check", "host", "xavier", "--json")
@@ -121,7 +121,7 @@ def test_a_malformed_configuration_fails_the_boards_that_need_it(laboratory: Lab
     assert (ended.document["reason"], ended.document["hint"]) == (f"network: {message}", "correct that line")
 
 
-def test_a_run_on_this_machine_imports_no_ssh(laboratory: Laboratory, tmp_path: Path) -> None:
+def test_a_run_on_this_machine_imports_no_ssh(laboratory: BoardProfiles, tmp_path: Path) -> None:
     onnx.save(builders.random_network(np.random.default_rng(7), (4, 6, 3)), tmp_path / "small.onnx")
     words = ["--runs", str(tmp_path / "runs"), "--boards", str(laboratory.user.boards), "run", "--board", "host"]
     program = (

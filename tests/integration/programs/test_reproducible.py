@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.boards.profile import Laboratory
+from harness.boards.profile import BoardProfiles
 from harness.plan import plan
 from harness.targets import bundle, codegen
 from tests.support import builders
@@ -17,7 +17,7 @@ from tests.support.programs.board_program import parse, with_flags
 
 @pytest.mark.parametrize("name", ["host", "xavier"])  # by GNU's compiler, and by LLVM's of zig, which always adds -g
 def test_a_bundle_has_the_same_bytes_wherever_whenever_and_by_whomever_it_is_built(
-    laboratory: Laboratory, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    laboratory: BoardProfiles, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shipped = laboratory.board(name)
     board = with_flags(shipped, "-O0", "-g") if name == "host" else shipped

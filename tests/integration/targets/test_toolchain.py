@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.boards.profile import Laboratory, Profile, Toolchain
+from harness.boards.profile import BoardProfiles, Profile, Toolchain
 from harness.core.debian_packages import install_command
 from harness.core.errors import RequestError, ToolError
 from harness.targets import compiler_flags, strip, toolchain
@@ -132,7 +132,7 @@ def test_other_flags_come_first_and_the_exact_ones_last(host: Profile, flag: str
     assert flags[-len(EXACTNESS_FLAGS) :] == EXACTNESS_FLAGS
 
 
-def test_every_shipped_board_builds_exactly(laboratory: Laboratory) -> None:
+def test_every_shipped_board_builds_exactly(laboratory: BoardProfiles) -> None:
     for board in laboratory.profiles.values():
         compiler = toolchain.find(board)
         assert compiler.flags[: len(board.toolchain.flags)] == board.toolchain.flags
@@ -225,14 +225,14 @@ def test_another_header_of_the_system_is_another_bundle(host: Profile, tmp_path:
     assert toolchain.headers(compiler, {"kernels/c/a.c": b"#include <string.h>\n"})["c"] != plain["c"]
 
 
-def test_a_header_that_another_processor_has_is_left_out(laboratory: Laboratory) -> None:
+def test_a_header_that_another_processor_has_is_left_out(laboratory: BoardProfiles) -> None:
     sources = {"lanes.h": b"#include <immintrin.h>\n#include <arm_neon.h>\n#include <no/such.h>\n"}
     found = [toolchain.headers(toolchain.find(laboratory.board(name)), sources)["c"] for name in ("host", "xavier")]
     assert len({*found, hashlib.sha256().hexdigest()}) == 3
 
 
 @pytest.mark.parametrize("name", ["xavier", "kv260"])
-def test_the_parts_of_every_kind_of_compiler_are_known(laboratory: Laboratory, name: str) -> None:
+def test_the_parts_of_every_kind_of_compiler_are_known(laboratory: BoardProfiles, name: str) -> None:
     parts = toolchain.find(laboratory.board(name)).parts
     expected = {"zig", "zig's library"} if name == "xavier" else {"cc1", "as", "ld", "libc.so.6", "libgcc.a", "crti.o"}
     assert expected <= parts.keys()
@@ -298,7 +298,7 @@ def victim(board: Profile, folder: Path) -> tuple[bytes, str, dict[str, str]]:
 @pytest.mark.parametrize("name", ["host", "kv260", "xavier"])
 @pytest.mark.parametrize("variable", ["CPATH", "all"])
 def test_no_variable_of_the_environment_reaches_a_compiler(
-    laboratory: Laboratory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, variable: str
+    laboratory: BoardProfiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, variable: str
 ) -> None:
     board = laboratory.board(name)
     clean = victim(board, tmp_path / "clean")
@@ -379,7 +379,7 @@ def test_definitions_and_include_folders_reach_the_compiler(host: Profile, tmp_p
 
 
 @pytest.fixture(scope="module")
-def programs(laboratory: Laboratory, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def programs(laboratory: BoardProfiles, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same program for aarch64, `dynamic` and `static`."""
     folder = tmp_path_factory.mktemp("programs")
     (folder / "source.c").write_text('#include <stdio.h>\nint main(void) { return puts("ready") < 0; }\n')
@@ -420,7 +420,7 @@ def test_a_static_program_starts_anywhere(programs: Path) -> None:
 
 
 def test_a_compiler_of_several_words_beside_this_python_links_for_an_older_glibc(
-    laboratory: Laboratory, tmp_path: Path
+    laboratory: BoardProfiles, tmp_path: Path
 ) -> None:
     """The Xavier's, which comes with the requirements and is not on the PATH."""
     board = laboratory.board("xavier")

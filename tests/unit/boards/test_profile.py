@@ -12,7 +12,7 @@ import pytest
 
 from harness import operators, targets
 from harness.boards import profile
-from harness.boards.profile import Address, Laboratory, Profile
+from harness.boards.profile import Address, BoardProfiles, Profile
 from harness.core.errors import RequestError
 from harness.targets.tiovx.settings import TiovxSettings
 from harness.targets.vitis.settings import VitisSettings
@@ -47,7 +47,7 @@ def failure(path: Path, environment: Mapping[str, str] | None = None) -> Request
     return caught.value
 
 
-def test_the_shipped_laboratory_has_its_boards(laboratory: Laboratory) -> None:
+def test_the_shipped_laboratory_has_its_boards(laboratory: BoardProfiles) -> None:
     assert {name: board.emulated for name, board in laboratory.profiles.items()} == {
         "tda4vm": True, "xavier": True, "kv260": True, "host": False, "local-gpu": False,
     }  # fmt: skip
@@ -72,7 +72,7 @@ def test_profiles_are_frozen(boards: Path) -> None:
         board.cores = 3
 
 
-def test_an_unknown_board_is_answered_with_the_nearest(laboratory: Laboratory) -> None:
+def test_an_unknown_board_is_answered_with_the_nearest(laboratory: BoardProfiles) -> None:
     with pytest.raises(RequestError) as caught:
         laboratory.board("xaver")
     assert caught.value.message == "unknown board 'xaver'"
@@ -150,13 +150,13 @@ def test_a_profile_says_how_its_board_is_prepared_for_times(boards: Path) -> Non
     assert (load(boards).timing.warmup, load(boards).timing.lock_memory) == (1000, True)
 
 
-def test_this_machine_is_left_as_it_is(laboratory: Laboratory) -> None:
+def test_this_machine_is_left_as_it_is(laboratory: BoardProfiles) -> None:
     """A developer's machine: nothing of the system is changed unless its boards.local.yaml asks for it."""
     for name in ("host", "local-gpu"):
         assert laboratory.board(name).timing == profile.Timing(dma_latency_us=None)
 
 
-def test_accelerators_are_played_where_the_board_is_or_where_the_profile_says(laboratory: Laboratory) -> None:
+def test_accelerators_are_played_where_the_board_is_or_where_the_profile_says(laboratory: BoardProfiles) -> None:
     assert {name: board.simulated for name, board in laboratory.profiles.items()} == {
         "tda4vm": True, "xavier": True, "kv260": True, "host": True, "local-gpu": False,
     }  # fmt: skip
@@ -569,7 +569,7 @@ def test_a_local_board_takes_no_address(boards: Path) -> None:
 # What a run keeps of its board's profile
 
 
-def test_what_is_kept_of_a_profile_makes_it_again(laboratory: Laboratory) -> None:
+def test_what_is_kept_of_a_profile_makes_it_again(laboratory: BoardProfiles) -> None:
     for board in laboratory.profiles.values():
         assert profile.restored(json.loads(json.dumps(board.kept()))) == board
         assert profile.changes(board.kept(), json.loads(json.dumps(board.kept()))) == ()
@@ -600,6 +600,6 @@ def test_every_change_of_a_profile_is_told(boards: Path) -> None:
 @pytest.mark.parametrize(
     "changes", [{"approved": True}, {"cores": "many"}, {"reached_by": "emulator", "emulator": None}]
 )
-def test_what_is_no_kept_profile_is_refused(laboratory: Laboratory, changes: dict[str, Any]) -> None:
+def test_what_is_no_kept_profile_is_refused(laboratory: BoardProfiles, changes: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"."):
         profile.restored(laboratory.board("xavier").kept() | changes)

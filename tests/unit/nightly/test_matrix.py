@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harness.boards.profile import Laboratory
+from harness.boards.profile import BoardProfiles
 from harness.boards.workspace import Workspace
 from harness.cli.nightly import taken
 from harness.core.errors import RequestError
@@ -18,7 +18,7 @@ GOOD = "matrices:\n  - boards: [host, xavier]\n    models: [acas_coc]\n"
 
 
 @pytest.fixture
-def read(tmp_path: Path, laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> Any:
+def read(tmp_path: Path, laboratory: BoardProfiles, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Reads a text as a file of the shipped laboratory."""
     workspace = Workspace(ROOT / "boards.yaml", ROOT / "models", tmp_path / "runs", tmp_path / "cache")
     monkeypatch.chdir(tmp_path)
@@ -151,7 +151,7 @@ def test_a_file_of_vectors_is_seen_from_the_file(read: Any, tmp_path: Path) -> N
     assert read(cell(vectors="v.npy")).entries[0].options == ("--vectors=v.npy",)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path, laboratory: Laboratory) -> None:
+def test_a_file_that_is_not_there(tmp_path: Path, laboratory: BoardProfiles) -> None:
     checker = checks.Checks(laboratory, Workspace(tmp_path, tmp_path, tmp_path, tmp_path))
     with pytest.raises(RequestError, match="there is no such file"):
         matrix.read(tmp_path / "gone.yaml", taken(), checker)

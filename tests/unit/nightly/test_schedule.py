@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from harness.core.outcome import PARTS, Ending, Outcome
 from harness.nightly import schedule
 from harness.nightly.record import Attempt, Entry
-from harness.nightly.schedule import BoardJob, Cured, JobKind, NightState, Rules, Standing
+from harness.nightly.schedule import BoardJob, BoardState, Cured, JobKind, NightState, Rules
 
 RULES = Rules(parallel=10, retries=1, until_s=None, until="", local=frozenset({"host"}))
-FIT = Standing(JobKind.ATTEMPT)
+FIT = BoardState(JobKind.ATTEMPT)
 GOOD = Ending(Outcome.IDENTICAL, "")
 LOST = Ending(Outcome.INCONCLUSIVE, "lost", "network")
 ENDINGS = [
@@ -119,7 +119,7 @@ def test_a_sick_board_is_switched_off_and_on_once_and_then_out_of_use() -> None:
     cycled = schedule.cured(sick, cycle, Cured())
     assert schedule.startable(cycled, 0.0)[0] == check
     gone = schedule.closed(schedule.cured(cycled, check, Cured("no answer")), 0.0)
-    assert gone.standing("a").quarantined == "no answer, also after a power cycle"
+    assert gone.state_of("a").quarantined == "no answer, also after a power cycle"
     assert gone.results == {0: Ending(Outcome.NOT_RUN, "board a is quarantined: no answer, also after a power cycle")}
     assert [job.board for job in schedule.startable(gone, 0.0)] == ["b"]
     well = schedule.cured(cycled, check, Cured())
@@ -133,7 +133,7 @@ def test_a_sick_board_is_switched_off_and_on_once_and_then_out_of_use() -> None:
 def test_a_board_that_cannot_be_switched_is_out_of_use(found: Cured, reason: str) -> None:
     order = grid("a", "x")
     sick = schedule.cured(NightState(RULES, order), BoardJob("a", JobKind.CHECK, order[0]), Cured("no answer"))
-    assert schedule.cured(sick, BoardJob("a", JobKind.CYCLE, order[0]), found).standing("a").quarantined == reason
+    assert schedule.cured(sick, BoardJob("a", JobKind.CYCLE, order[0]), found).state_of("a").quarantined == reason
 
 
 def test_a_check_that_tells_nothing_is_no_reason_to_switch_a_board_off() -> None:
@@ -141,7 +141,7 @@ def test_a_check_that_tells_nothing_is_no_reason_to_switch_a_board_off() -> None
     state = schedule.cured(
         NightState(RULES, order), BoardJob("a", JobKind.CHECK, order[0]), Cured("bug", hopeless=True)
     )
-    assert state.standing("a").quarantined == "bug"
+    assert state.state_of("a").quarantined == "bug"
 
 
 def test_nothing_begins_after_its_hour() -> None:
@@ -176,7 +176,7 @@ def test_boards_that_are_one_machine_work_one_after_the_other() -> None:
 def test_one_of_two_names_that_is_quarantined_does_not_keep_the_other_from_its_work() -> None:
     order = entries(("host", "x", "run"), ("local-gpu", "x", "run"))
     state = fit(order, places=ONE)
-    sick = dataclasses.replace(state, boards={**state.boards, "host": Standing(quarantined="no compiler")})
+    sick = dataclasses.replace(state, boards={**state.boards, "host": BoardState(quarantined="no compiler")})
     assert started(sick) == [("local-gpu", 1)]
 
 
@@ -232,7 +232,7 @@ def test_a_job_that_did_not_get_its_board_is_as_if_it_had_not_begun() -> None:
     [entry] = grid("a", "x")
     job = BoardJob("a", JobKind.ATTEMPT, entry)
     back = schedule.stood_back(schedule.start(fit((entry,)), job), job, "ana has it", 10.0)
-    assert (back.attempts, back.standing("a"), back.running) == ({}, FIT, {})
+    assert (back.attempts, back.state_of("a"), back.running) == ({}, FIT, {})
     waits = taken(back, 10.0)
     assert (started(waits), waits.taken) == ([], {"a": "ana has it"})
     assert started(taken(back, 9.0)) == [("a", 0)], "the clock was set back"

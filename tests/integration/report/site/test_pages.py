@@ -19,7 +19,7 @@ from harness.core.outcome import Ending, Outcome
 from harness.nightly import record
 from harness.nightly.record import Attempt, Result
 from harness.report import site
-from harness.report.site import Bench, OutOfUse
+from harness.report.site import OutOfUse, QuarantineState
 from harness.report.site.files import COPIED
 from harness.report.site.nights import OpenSince
 from harness.report.site.trends import Days
@@ -79,8 +79,8 @@ def words(found: Page) -> str:
     return " ".join(found.text.split())
 
 
-def build(runs: Path, folder: Path, nights: int = 30, bench: Bench | None = None) -> site.Laboratory:
-    laboratory = site.gather(runs, nights, NOWHERE, bench)
+def build(runs: Path, folder: Path, nights: int = 30, quarantine: QuarantineState | None = None) -> site.LabContent:
+    laboratory = site.gather(runs, nights, NOWHERE, quarantine)
     site.build(folder, laboratory)
     return laboratory
 
@@ -418,7 +418,7 @@ def test_a_night_of_another_file_ends_nothing_that_lasts(runs: Path) -> None:
 def test_what_the_locks_say_now_stands_beside_what_the_night_found(runs: Path, tmp_path: Path) -> None:
     seen_s = datetime(2026, 10, 28, 13, 46, tzinfo=UTC).timestamp()
     out = OutOfUse("xavier", "fan stands still", seen_s - 60, "ana")
-    build(runs, tmp_path / "site", bench=Bench(("xavier", "tda4vm"), (out,), seen_s))
+    build(runs, tmp_path / "site", quarantine=QuarantineState(("xavier", "tda4vm"), (out,), seen_s))
     text = words(page(tmp_path / "site" / "index.html"))
     assert "Quarantined boards now, according to the locks on 28 October 2026, 13:46 UTC" in text
     assert "power cycle (since 27 October; now no longer quarantined)" in text
@@ -427,7 +427,9 @@ def test_what_the_locks_say_now_stands_beside_what_the_night_found(runs: Path, t
         in text
     )
     still = OutOfUse("tda4vm", "no answer on port 22", float("inf"), "bo")
-    build(runs, tmp_path / "site", bench=Bench(("tda4vm",), (still, replace(still, board="kv260")), seen_s))
+    build(
+        runs, tmp_path / "site", quarantine=QuarantineState(("tda4vm",), (still, replace(still, board="kv260")), seen_s)
+    )
     text = words(page(tmp_path / "site" / "index.html"))
     assert "power cycle (since 27 October; now still quarantined)" in text
     assert "no answer on port 22 (now quarantined by bo, not by a night on this page)" in text  # a time that is none
@@ -439,12 +441,12 @@ def test_what_the_locks_say_now_stands_beside_what_the_night_found(runs: Path, t
 
 def test_when_the_locks_were_read_makes_no_page_anew_where_no_board_is_out_of_use(runs: Path, tmp_path: Path) -> None:
     shutil.rmtree(runs / "nights")
-    build(runs, tmp_path / "site", bench=Bench(("xavier",), (), 1.0))
-    laboratory = site.gather(runs, 30, NOWHERE, Bench(("xavier",), (), 1e9))
+    build(runs, tmp_path / "site", quarantine=QuarantineState(("xavier",), (), 1.0))
+    laboratory = site.gather(runs, 30, NOWHERE, QuarantineState(("xavier",), (), 1e9))
     assert site.build(tmp_path / "site", laboratory).pages == 0
-    assert laboratory == replace(laboratory, bench=Bench(("xavier",), (), 2e9))
-    out = Bench(("xavier",), (OutOfUse("xavier", "fan stands still", 1.0, "ana"),), 1e9)
-    build(runs, tmp_path / "site", bench=out)
+    assert laboratory == replace(laboratory, quarantine=QuarantineState(("xavier",), (), 2e9))
+    out = QuarantineState(("xavier",), (OutOfUse("xavier", "fan stands still", 1.0, "ana"),), 1e9)
+    build(runs, tmp_path / "site", quarantine=out)
     assert "fan stands still" in words(page(tmp_path / "site" / "index.html"))  # also before the first night
 
 

@@ -17,7 +17,7 @@ from rich.console import Console as RichConsole
 
 from harness.boards.local import LocalBoard
 from harness.boards.locks import hold
-from harness.boards.profile import Address, Laboratory, Profile
+from harness.boards.profile import Address, BoardProfiles, Profile
 from harness.boards.session import Board, Completed, Fetch
 from harness.boards.workspace import Workspace
 from harness.cli import _journal as journal
@@ -200,7 +200,7 @@ def made_up_sdk(root: Path) -> Path:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> Bench:
+def bench(tmp_path: Path, laboratory: BoardProfiles, monkeypatch: pytest.MonkeyPatch) -> Bench:
     tools = tmp_path / "tools"
     write(tools / "make", MAKE)
     (tools / "make").chmod(0o755)

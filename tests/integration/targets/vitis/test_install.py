@@ -16,7 +16,7 @@ from rich.console import Console as RichConsole
 
 from harness.boards.local import LocalBoard
 from harness.boards.locks import hold
-from harness.boards.profile import Address, Laboratory, Profile
+from harness.boards.profile import Address, BoardProfiles, Profile
 from harness.boards.session import Board, Completed, Fetch
 from harness.boards.workspace import Workspace
 from harness.cli import _journal as journal
@@ -235,7 +235,7 @@ class Bench:
 
 
 @pytest.fixture
-def fresh(tmp_path: Path, laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> Bench:
+def fresh(tmp_path: Path, laboratory: BoardProfiles, monkeypatch: pytest.MonkeyPatch) -> Bench:
     root, platform = vendor_tools.install(tmp_path / "Xilinx")
     for name, value in vendor_tools.environment(tmp_path / "record").items():
         monkeypatch.setenv(name, value)
@@ -249,7 +249,7 @@ def fresh(tmp_path: Path, laboratory: Laboratory, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture(scope="session")
-def package(tmp_path_factory: pytest.TempPathFactory, laboratory: Laboratory) -> Path:
+def package(tmp_path_factory: pytest.TempPathFactory, laboratory: BoardProfiles) -> Path:
     """A cache with the package that all of these tests would build."""
     folder = tmp_path_factory.mktemp("package")
     with pytest.MonkeyPatch.context() as patch:

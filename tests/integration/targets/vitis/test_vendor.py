@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.boards.profile import Laboratory, Profile
+from harness.boards.profile import BoardProfiles, Profile
 from harness.core.errors import ToolError
 from harness.core.installation import ROOT
 from harness.targets.vitis import Vitis, overlay, reports, vendor, xclbin
@@ -27,7 +27,7 @@ needs_dtc = pytest.mark.skipif(not shutil.which("dtc"), reason="no dtc: install 
 
 
 @pytest.fixture
-def board(tmp_path: Path, laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> Profile:
+def board(tmp_path: Path, laboratory: BoardProfiles, monkeypatch: pytest.MonkeyPatch) -> Profile:
     """A KV260 with Vitis and a platform, and an environment in which all goes well."""
     root, platform = vendor_tools.install(tmp_path / "Xilinx")
     for name, value in vendor_tools.environment(tmp_path / "record").items():

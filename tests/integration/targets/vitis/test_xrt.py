@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.boards import workspace
-from harness.boards.profile import Address, Laboratory, Profile
+from harness.boards.profile import Address, BoardProfiles, Profile
 from harness.core import debian_packages
 from harness.core.errors import ToolError
 from harness.targets import toolchain
@@ -30,13 +30,13 @@ needs_compiler = pytest.mark.skipif(
 
 
 @pytest.fixture
-def board(laboratory: Laboratory) -> Profile:
+def board(laboratory: BoardProfiles) -> Profile:
     """A KV260 that is really there."""
     return laboratory.board("kv260").model_copy(update={"address": Address(host="board.lab")})
 
 
 @pytest.fixture(scope="module")
-def of_debian(laboratory: Laboratory) -> Xrt:
+def of_debian(laboratory: BoardProfiles) -> Xrt:
     """Debian's XRT for arm64, downloaded once into the user's own cache."""
     board = laboratory.board("kv260").model_copy(update={"address": Address(host="board.lab")})
     try:

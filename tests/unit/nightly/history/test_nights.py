@@ -139,13 +139,13 @@ def _many(name: str, entries: tuple[Entry, ...], found: str) -> Night:
     return Night(Path(name), 1.0, 9.0, "f", "ab", entries, results, {}, {})
 
 
-def standing(*found: str, last: Night | None = None) -> list[tuple[str, str, str]]:
+def still_wrong(*found: str, last: Night | None = None) -> list[tuple[str, str, str]]:
     """What was wrong before the last of these nights, since when, and what it is now."""
     nights = [night(f"n{index}", one) for index, one in enumerate(found)] + ([last] if last else [])
     past = Past()
     for one in nights[:-1]:
         past.add(one)
-    return [(one.told, one.since, one.now.partition(":")[0]) for one in past.standing(nights[-1])]
+    return [(one.told, one.since, one.now.partition(":")[0]) for one in past.still_wrong(nights[-1])]
 
 
 @pytest.mark.parametrize(
@@ -161,18 +161,18 @@ def standing(*found: str, last: Night | None = None) -> list[tuple[str, str, str
     ],
 )
 def test_what_is_still_wrong_stays_in_sight(found: str, told: tuple[str, str, str]) -> None:
-    assert standing(*found) == [told]
+    assert still_wrong(*found) == [told]
 
 
 @pytest.mark.parametrize("found", ["d", "id", "di", "d?i", "??", "i?", "dii"])
 def test_what_is_not_still_wrong(found: str) -> None:
-    assert standing(*found) == []
+    assert still_wrong(*found) == []
 
 
 def test_what_is_wrong_and_no_more_in_the_night_stays_in_sight() -> None:
     other = Entry(0, "xavier", "acas_wl", "", "run", Outcome.IDENTICAL, 60.0)
-    assert standing("d", last=night("b", "i", entry=other)) == [("differs", "n0", "not in this night")]
-    assert standing("d", last=night("b", ".", ended=False)) == [("differs", "n0", "now not run")]
+    assert still_wrong("d", last=night("b", "i", entry=other)) == [("differs", "n0", "not in this night")]
+    assert still_wrong("d", last=night("b", ".", ended=False)) == [("differs", "n0", "now not run")]
 
 
 RUN = Run("run", State.FINISHED, "identical", board="xavier", action="run")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.boards.profile import Laboratory, Profile
+from harness.boards.profile import BoardProfiles, Profile
 from harness.core.errors import RequestError
 from harness.runs.measurement.request import EMULATED_SAMPLES, MOST_VECTORS, SAMPLES, Asked, Quantity, settle
 
@@ -16,7 +16,7 @@ NOTHING: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def emulated(laboratory: Laboratory) -> Profile:
+def emulated(laboratory: BoardProfiles) -> Profile:
     return laboratory.board("xavier")
 
 

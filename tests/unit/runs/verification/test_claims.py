@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness.core.errors import BoardError, RequestError, ToolError
-from harness.runs.verification import Claim, ClaimState, stands
+from harness.runs.verification import Claim, ClaimState, is_valid
 from harness.runs.verification.claims import (
     ContradictionError,
     UncheckedError,
@@ -85,7 +85,7 @@ def test_a_form_that_stops_a_check_does_not_pass_it(raised: Exception, stand: bo
     def check() -> str:
         raise raised
 
-    assert stands([claim("vectors", check, needed=False)]) is stand
+    assert is_valid([claim("vectors", check, needed=False)]) is stand
 
 
 def test_a_bug_is_no_verdict() -> None:
@@ -107,7 +107,7 @@ def test_a_bug_is_no_verdict() -> None:
 def test_evidence_stands_if_nothing_is_wrong_and_all_that_is_needed_was_checked(
     states: list[tuple[ClaimState, bool]], expected: bool | None
 ) -> None:
-    assert stands([Claim("x", state, "", needed) for state, needed in states]) is expected
+    assert is_valid([Claim("x", state, "", needed) for state, needed in states]) is expected
 
 
 def test_of_many_names_the_first_are_shown() -> None:

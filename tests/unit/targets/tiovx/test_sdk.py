@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.boards.profile import Address, Laboratory, Profile
+from harness.boards.profile import Address, BoardProfiles, Profile
 from harness.core.errors import RequestError, ToolError
 from harness.targets.tiovx import build, sdk
 from harness.targets.tiovx.build import COMPILER
@@ -16,7 +16,7 @@ HEADERS = "usr/include/processor_sdk"
 
 
 @pytest.fixture
-def board(laboratory: Laboratory) -> Profile:
+def board(laboratory: BoardProfiles) -> Profile:
     """A TDA4VM that is really there."""
     return laboratory.board("tda4vm").model_copy(update={"address": Address(host="board.lab")})
 
@@ -117,7 +117,7 @@ def test_hardware_without_tiovx_never_gets_the_double(board: Profile, monkeypatc
         COMPILER.flags(board)
 
 
-def test_a_static_program_is_refused(laboratory: Laboratory) -> None:
+def test_a_static_program_is_refused(laboratory: BoardProfiles) -> None:
     board = laboratory.board("tda4vm")
     static = board.model_copy(update={"toolchain": board.toolchain.model_copy(update={"static": True})})
     with pytest.raises(RequestError, match="a static program cannot load TIOVX"):
