@@ -30,6 +30,8 @@ NAME = "resumeboard"
 MACHINE = Machine(cpu="cortex-a72", cores=2, memory_mib=512, disk_mib=64)
 IDS = ("0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210")
 
+pytestmark = pytest.mark.usefixtures("clean_checkout")  # `harness verify` needs a revision
+
 
 def entry(**changes: Any) -> dict[str, Any]:
     """The profile of an emulated board, with programs that need nothing of it but a processor."""

@@ -26,6 +26,8 @@ from tests.support.dags import listing_2, random_dag
 NAME = "testboard"
 MACHINE = Machine(cpu="cortex-a72", cores=2, memory_mib=512, disk_mib=64)
 
+pytestmark = pytest.mark.usefixtures("clean_checkout")  # `harness verify` needs a revision
+
 
 def _board(name: str) -> dict[str, object]:
     """A board of boards.yaml on a smaller machine."""
