@@ -11,6 +11,7 @@ from rich.text import Text
 
 from harness.core.console import Console
 from harness.core.table import Table
+from harness.core.text import plural
 from harness.core.time_units import Unit, duration
 from harness.report.measurements.distribution import METHODS
 from harness.report.measurements.labels import (
@@ -174,7 +175,7 @@ def _extremes(parts: Sequence[PartEntry]) -> Iterator[str]:
                 yield f"pWCET of {part.name}, {METHODS[name]}: {'; '.join(reached) or 'see the report'}"
     none = [part for part in parts if not any("curve" in found for found in part.pwcet.values())]
     if none:
-        first = none[0].pwcet["peaks"]["not_applicable"]
-        others = f" (and {len(first) - 1} more reasons)" if len(first) > 1 else ""
+        reasons = [*dict.fromkeys(reason for found in none[0].pwcet.values() for reason in found["not_applicable"])]
+        others = f" (and {plural(len(reasons) - 1, 'more reason')})" if len(reasons) > 1 else ""
         names = none[0].name if len(none) == 1 else f"{len(none)} parts"
-        yield f"no pWCET of {names}: {first[0]}{others}"
+        yield f"no pWCET of {names}: {reasons[0]}{others}"

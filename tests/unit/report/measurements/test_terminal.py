@@ -73,7 +73,10 @@ def test_cautions_and_findings(disturbed: dict[str, Any]) -> None:
     assert "unknown: the board shows no temperatures" in lines
     assert [line for line in lines if line.startswith("warm-up: The first 40 executions are")]
     assert [line for line in lines if line.startswith("outliers: ") and "periodically" in line]
-    assert [line for line in lines if line.startswith("no pWCET of acas_coc: ")]
+    [line] = [line for line in lines if line.startswith("no pWCET of acas_coc: ")]
+    methods = disturbed["parts"][0]["pwcet"].values()
+    reasons = {reason for method in methods for reason in method["not_applicable"]}
+    assert line.endswith(f" (and {len(reasons) - 1} more reasons)"), "as many as on the page"
     assert not [line for line in lines if line.startswith("drift")]
 
 
