@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -112,12 +113,12 @@ class Keeping(Compiler):
     ) -> None:
         """As a compiler does."""
 
-        include_folders = [folder / path for path in include]
+        read = _reader([folder / path for path in include])
 
         def kept(source: Path) -> Path:
             if source.suffix not in {".c", ".cpp"}:
                 return source
-            text = b"".join(path.read_bytes() for path in _read_by(folder, source, include_folders))
+            text = _text(source, folder, read)
             meant = [each for each in definitions if each.partition("=")[0].encode() in text]
             settings = repr((self.command, self.identity, source, self.flags, meant, more_flags)).encode()
             there = self.objects / f"{hashlib.sha256(settings + text).hexdigest()}.o"
@@ -136,18 +137,25 @@ class Keeping(Compiler):
         COMPILE(self, folder, [NO_LANGUAGE, *units], include, definitions, output, more_flags)
 
 
-def _read_by(folder: Path, source: Path, include: Sequence[Path]) -> list[Path]:
-    """The source, every header that it or one of them may include, and the files of its binary sections.
+def _reader(include: Sequence[Path]) -> Callable[[Path], tuple[bytes, list[Path]]]:
+    """What reads a file, once: its content, and every header that it may include from its own folder or `include`."""
 
-    A header is searched for in the folder of what includes it, then in `include`.
-    """
+    @cache
+    def read(path: Path) -> tuple[bytes, list[Path]]:
+        content = path.read_bytes()
+        names = re.findall(rb'^\s*#\s*include\s*["<](.+?)[">]', content, re.MULTILINE)
+        there = (place / name.decode() for name in names for place in (path.parent, *include))
+        return content, [each for each in there if each.is_file()]
+
+    return read
+
+
+def _text(source: Path, folder: Path, read: Callable[[Path], tuple[bytes, list[Path]]]) -> bytes:
+    """The source, every header that it or one of them may include, and the files of its binary sections."""
     found = {folder / source: None}
     for path in (reading := [folder / source]):
-        text = path.read_text(encoding="utf-8")
-        names = re.findall(r'^\s*#\s*include\s*["<](.+?)[">]', text, re.MULTILINE)
-        there = [place / name for name in names for place in (path.parent, *include)]
-        new = [each for each in there if each.is_file() and each not in found]
+        new = [each for each in read(path)[1] if each not in found]
         found.update(dict.fromkeys(new))
         reading += new
-    binary = [folder / name for name in re.findall(r'\.incbin \\"(.+?)\\"', (folder / source).read_text("utf-8"))]
-    return [*found, *binary]
+    binary = re.findall(rb'\.incbin \\"(.+?)\\"', read(folder / source)[0])
+    return b"".join([*(read(path)[0] for path in found), *((folder / name.decode()).read_bytes() for name in binary)])

@@ -103,9 +103,12 @@ class Trial:
         asked = proof.questions(Subject.of(self.generated, probe), all_floats=all_floats)
         return [question for question in asked if question.side is Side.BOARD]
 
-    def refuted(self) -> dict[tuple[ProofStep, str | None], Claim]:
-        """The first claims that do not hold, by step and layer, each with a counterexample that is found to be true."""
-        claims = [question.ask() for question in self.questions()]
+    def refuted(self, layer: str | None = None) -> dict[tuple[ProofStep, str | None], Claim]:
+        """The first claims that do not hold, by step and layer, each with a counterexample that is found to be true.
+
+        By default those of all layers.
+        """
+        claims = [question.ask() for question in self.questions() if layer in {None, question.layer}]
         failed = [claim for claim in claims if not claim.holds]
         for claim in failed:
             self.check(claim)
