@@ -34,14 +34,13 @@ LOOKUP = Fragment(
 # The entry of a table at the place of each code; `low` is the least code.
 fragment lookup(
     x: tensor<scalar>,                      # codes (vectors, N)
-    table: tensor<integer>,                 # codes (1, 256)
+    table: tensor<scalar>,                  # (1, 256)
     low: integer)
 -> (y: tensor<scalar>)
 {
     place = constant<scalar>(shape = [1, 1, 256], value = [for n in range_of([0] * 256) yield scalar(n + low)]);
     is_place = select(unsqueeze(x, axes = [2]) == place, 1.0, 0.0);
-    entries = cast<scalar>(table);
-    y = squeeze(sum_reduce(is_place * unsqueeze(entries, axes = [1]), axes = [2]), axes = [2]);
+    y = squeeze(sum_reduce(is_place * unsqueeze(table, axes = [1]), axes = [2]), axes = [2]);
 }
 """,
 )
@@ -64,7 +63,8 @@ fragment {name}(
     type: string)
 -> (y: tensor<scalar>)
 {{
-    y = lookup(x, table, low = low);
+    entries = cast<scalar>(table);
+    y = lookup(x, entries, low = low);
 }}
 """,
         (LOOKUP,),

@@ -20,6 +20,7 @@
 #include "qlinear_conv.h"
 #include "qlinear_global_average_pool.h"
 #include "qlinear_mul.h"
+#include "qlinear_softmax.h"
 #include "quantize_linear.h"
 #include "relu.h"
 #include "sub.h"
@@ -79,6 +80,11 @@
                                             float c, TYPE##_t *y)                                      \
     {                                                                                                  \
         qlinear_add_##TYPE(width, a, b, ra, rb, c, y);                                                 \
+    }                                                                                                  \
+    GENERIC void generic_qlinear_softmax_##TYPE(size_t width, const TYPE##_t *x, const float *table, float inverse, \
+                                                int32_t zy, TYPE##_t *y)                               \
+    {                                                                                                  \
+        qlinear_softmax_##TYPE(width, x, table, inverse, zy, y);                                       \
     }                                                                                                  \
     GENERIC void generic_qlinear_mul_##TYPE(size_t width, const TYPE##_t *a, const TYPE##_t *b, float m, int32_t za, \
                                             int32_t zb, int32_t zy, TYPE##_t *y)                       \

@@ -178,7 +178,9 @@ def every_operator(dtype: str, width: int, scales: tuple[float, float, float] = 
         node("QLinearConcat", "t", "w", *first, *second, *first, output="joined", axis=1),
         node("QLinearConcat", "s", "z", *first, output="copied", axis=-1),
     ]
-    constants |= bounds
+    softmax = node("QLinearSoftmax", *first, "v", "w", output="softmax", axis=-1, opset=13)
+    nodes.append(softmax)
+    constants |= bounds | {"v": np.float32(1 / 127)}
     outputs = [each.output[0] for each in nodes[2:]]
     widths = {name: (dtype, 3 * width if name == "joined" else width) for name in outputs}
     return parse(make_model(nodes, constants, widths, width=width, metadata=None))

@@ -52,7 +52,8 @@ class Node:
     `multiplier` and `b_scale`, (N,) each, and `alpha`, `a_scale`, `input_zero_point`, for a code as output `y_scale`
     and `output_zero_point`; of QLinearAdd `first_ratio`, `second_ratio` and `fixed`, of QLinearMul `multiplier` and
     three zero points, both with `addend` or `factor` if they read one source; of QLinearLeakyRelu and QLinearSigmoid
-    the `table` of all codes, of QLinearConcat one row for each input.  Zero points are int32.
+    the `table` of all codes, of QLinearConcat one row for each input; of QLinearSoftmax `table`, `inverse` and
+    `y_zero_point`.  Zero points are int32.
     """
 
     operator: str
@@ -176,6 +177,7 @@ def _node(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[s
             dtype,
             _tables(_constants(proto, values), len(sources), dtype),
         ),
+        "QLinearSoftmax": lambda: (width, dtype, _qlinear_softmax(_constants(proto, values), width)),
         "Reshape": lambda: (width, dtype, {}),
         "Flatten": lambda: (width, dtype, {}),
         "Concat": lambda: (inferred, dtype, {}),
@@ -321,6 +323,15 @@ def _tables(inputs: Sequence[Array | None], count: int, dtype: np.dtype[Any]) ->
     """Read com.microsoft QLinearConcat: scale and zero point of y, then of each input three; one row an input."""
     y, each = inputs[:2], [inputs[2 + 3 * number : 5 + 3 * number] for number in range(count)]
     return {"table": np.concatenate([_table([*one, *y], dtype, lambda d: d)["table"][None] for one in each])}
+
+
+def _qlinear_softmax(inputs: Sequence[Array | None], width: int) -> dict[str, Array]:
+    """Read com.microsoft QLinearSoftmax: x, its scale and zero point, those of y; exponentials are those of math."""
+    _, sx, _, sy, zy, *_ = inputs
+    scale, largest = float(_row(sx)[0]), np.finfo(np.float32).max
+    shift = max(0.0, float(np.float32(math.log(largest / np.float32(width)))) - 5) / scale
+    table = np.array([math.exp((place - CODES + shift) * scale) for place in range(CODES + 1)], np.float32)
+    return {"table": table, "inverse": np.floor(np.float32(1) / _row(sy)), "y_zero_point": _integers(zy)}
 
 
 def _leaky(alpha: float) -> Callable[[Array], Array]:

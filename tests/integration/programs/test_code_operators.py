@@ -116,6 +116,8 @@ WRONG = {
     "the next entry": ("lookup.h", "table[place]", "table[(place + 1) % 256]", "leaky"),
     "a copy from the next place": ("network.c", "out[0 + n] = in_0[n];", "out[0 + n] = in_0[n ^ 1];", "copied"),
     "the table of another input": ("network.c", "joined_table[2], &out[12]", "joined_table[1], &out[12]", "joined"),
+    "a sum that is too large": ("qlinear_softmax.h", "sum += table", "sum += 1.01f * table", "softmax"),
+    "the largest of all but the last": ("qlinear_softmax.h", "n = 1; n < width;", "n = 1; n + 1 < width;", "softmax"),
     "the last value is forgotten": ("lookup.h", "n < width; ++n", "n + 1 < width; ++n", "sigmoid"),
 }  # fmt: skip
 
