@@ -12,13 +12,18 @@
  * No instruction here saturates a sum (VPDPBUSDS and VPMADDUBSW would): sums wrap around modulo 2^32.  Codes of the
  * other type than LANES_SIGNED says are to be given with their highest bit flipped.
  *
+ * A convolution has it the other way round: each lane has codes of its own, a panel, and the weights are the same for all:
+ *
+ *     sums[lane] += panel[4 lane] * b[0] + panel[4 lane + 1] * b[1] + ... + panel[4 lane + 3] * b[3]
+ *
  * The other half is the rounding of the specification (saturate.h); the code is its lowest byte:
  *
  *     v = float32(acc[lane]) * m[lane]
  *     y[lane] = round_half_even(v clamped to QMIN - zy .. QMAX - zy, NaN to the first) + zy
  *
  * LANES_SUMS panels of sums fit into the registers; up to LANES_PANELS of columns share the loads of the codes, and
- * where there are fewer, chains of sums that do not wait for each other take the place of the others.
+ * where there are fewer, chains of sums that do not wait for each other take the place of the others.  In a convolution
+ * LANES_TILES panels share the loads of LANES_ROWS weights.
  */
 #ifndef LANES_H
 #define LANES_H
@@ -28,19 +33,30 @@
 
 #include "saturate.h"
 
+#if !defined(LANES_PORTABLE) && defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
 enum { LANES = 16, QUAD = 4, GROUP_BYTES = LANES * QUAD };
 
 /* Of functions that are called with literal sizes: short loops disappear, and tails have a known size. */
 #define WITH_LITERALS static inline __attribute__((always_inline))
 #define UNROLLED _Pragma("GCC unroll 16")
 
+/* Where the codes of LANES lanes are, from that of the first on: lane by lane, and byte by byte where all are near. */
+struct lanes_places {
+    uint32_t place[LANES];
+    uint8_t byte[GROUP_BYTES];
+};
+
+/* Loads are of so many bytes where places are near. */
+enum { NEAR_BYTES = 64 };
+
 #if !defined(LANES_PORTABLE) && defined(__AVX512VNNI__) && defined(__AVX512F__)
 
-#include <immintrin.h>
+enum { LANES_SIGNED = 0, LANES_PANELS = 4, LANES_SUMS = 12, LANES_TILES = 2, LANES_ROWS = 12 };
 
-enum { LANES_SIGNED = 0, LANES_PANELS = 4, LANES_SUMS = 12 };
-
-typedef __m512i lanes_sums, lanes_codes;
+typedef __m512i lanes_sums, lanes_codes, lanes_panel;
 
 static inline lanes_sums lanes_zero(void)
 {
@@ -57,6 +73,42 @@ static inline lanes_sums lanes_add_products(lanes_sums sums, lanes_codes codes, 
     return _mm512_dpbusd_epi32(sums, codes, _mm512_loadu_si512(b));
 }
 
+static inline lanes_panel lanes_load_panel(const uint8_t *from)
+{
+    return _mm512_loadu_si512(from);
+}
+
+static inline void lanes_store_panel(lanes_panel panel, uint8_t *to)
+{
+    _mm512_storeu_si512(to, panel);
+}
+
+static inline lanes_sums lanes_add_weighted(lanes_sums sums, lanes_panel panel, lanes_codes weights)
+{
+    return _mm512_dpbusd_epi32(sums, panel, weights);
+}
+
+#define LANES_PICKS_UNITS
+/* Four bytes a lane; `span` is a bound of the places. */
+static inline lanes_panel lanes_pick_near_units(size_t span, const uint8_t *from, const struct lanes_places *at)
+{
+    const __m512i places = _mm512_loadu_si512(at->place);
+    const __m512i near = _mm512_permutex2var_epi32(_mm512_loadu_si512(from), places, _mm512_loadu_si512(from + 64));
+    if (span <= 2 * LANES)
+        return near;
+    const __m512i far = _mm512_permutex2var_epi32(_mm512_loadu_si512(from + 128), places,
+                                                  _mm512_loadu_si512(from + 192));
+    return _mm512_mask_blend_epi32(_mm512_test_epi32_mask(places, _mm512_set1_epi32(2 * LANES)), near, far);
+}
+
+#if defined(__AVX512VBMI__)
+#define LANES_PICKS_BYTES
+static inline lanes_panel lanes_pick_near_bytes(const uint8_t *from, const struct lanes_places *at)
+{
+    return _mm512_permutexvar_epi8(_mm512_loadu_si512(at->byte), _mm512_loadu_si512(from));
+}
+#endif
+
 static inline lanes_sums lanes_add(lanes_sums one, lanes_sums other)
 {
     return _mm512_add_epi32(one, other);
@@ -68,17 +120,29 @@ static inline void lanes_store(lanes_sums sums, const uint32_t *offset, int32_t 
     _mm512_storeu_si512(acc, _mm512_add_epi32(sums, _mm512_loadu_si512(offset)));
 }
 
-static inline __m512 lanes_product(const int32_t *acc, const float *m)
+typedef __m512 lanes_factors;
+
+static inline lanes_factors lanes_load_factors(const float *m)
 {
-    return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512(acc)), _mm512_loadu_ps(m));
+    return _mm512_loadu_ps(m);
+}
+
+static inline lanes_factors lanes_spread_factor(float m)
+{
+    return _mm512_set1_ps(m);
+}
+
+static inline __m512 lanes_product(const int32_t *acc, lanes_factors m)
+{
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512(acc)), m);
 }
 
 static inline void lanes_scale(const int32_t *acc, const float *m, float *y)
 {
-    _mm512_storeu_ps(y, lanes_product(acc, m));
+    _mm512_storeu_ps(y, lanes_product(acc, lanes_load_factors(m)));
 }
 
-static inline void lanes_round(const int32_t *acc, const float *m, int32_t qmin, int32_t qmax, int32_t zy, void *y)
+static inline void lanes_round(const int32_t *acc, lanes_factors m, int32_t qmin, int32_t qmax, int32_t zy, void *y)
 {
     const __m512 low = _mm512_set1_ps((float)(qmin - zy)), high = _mm512_set1_ps((float)(qmax - zy));
     const __m512 v = _mm512_min_ps(_mm512_max_ps(lanes_product(acc, m), low), high); /* of NaN and low the second */
@@ -88,13 +152,11 @@ static inline void lanes_round(const int32_t *acc, const float *m, int32_t qmin,
 
 #elif !defined(LANES_PORTABLE) && defined(__AVXVNNI__)
 
-#include <immintrin.h>
-
-enum { LANES_SIGNED = 0, LANES_PANELS = 2, LANES_SUMS = 4 };
+enum { LANES_SIGNED = 0, LANES_PANELS = 2, LANES_SUMS = 4, LANES_TILES = 1, LANES_ROWS = 6 };
 
 typedef struct {
     __m256i low, high; /* lanes 0 to 7, 8 to 15 */
-} lanes_sums;
+} lanes_sums, lanes_panel;
 typedef __m256i lanes_codes;
 
 static inline __m256i lanes_load(const void *from)
@@ -119,6 +181,24 @@ static inline lanes_sums lanes_add_products(lanes_sums sums, lanes_codes codes, 
     return sums;
 }
 
+static inline lanes_panel lanes_load_panel(const uint8_t *from)
+{
+    return (lanes_panel){lanes_load(from), lanes_load(from + GROUP_BYTES / 2)};
+}
+
+static inline void lanes_store_panel(lanes_panel panel, uint8_t *to)
+{
+    _mm256_storeu_si256((__m256i *)(void *)to, panel.low);
+    _mm256_storeu_si256((__m256i *)(void *)(to + GROUP_BYTES / 2), panel.high);
+}
+
+static inline lanes_sums lanes_add_weighted(lanes_sums sums, lanes_panel panel, lanes_codes weights)
+{
+    sums.low = _mm256_dpbusd_avx_epi32(sums.low, panel.low, weights);
+    sums.high = _mm256_dpbusd_avx_epi32(sums.high, panel.high, weights);
+    return sums;
+}
+
 static inline lanes_sums lanes_add(lanes_sums one, lanes_sums other)
 {
     return (lanes_sums){_mm256_add_epi32(one.low, other.low), _mm256_add_epi32(one.high, other.high)};
@@ -130,19 +210,33 @@ static inline void lanes_store(lanes_sums sums, const uint32_t *offset, int32_t 
     _mm256_storeu_si256((__m256i *)(void *)(acc + 8), _mm256_add_epi32(sums.high, lanes_load(offset + 8)));
 }
 
-static inline __m256 lanes_product(const int32_t *acc, const float *m)
+typedef struct {
+    __m256 low, high;
+} lanes_factors;
+
+static inline lanes_factors lanes_load_factors(const float *m)
 {
-    return _mm256_mul_ps(_mm256_cvtepi32_ps(lanes_load(acc)), _mm256_loadu_ps(m));
+    return (lanes_factors){_mm256_loadu_ps(m), _mm256_loadu_ps(m + 8)};
+}
+
+static inline lanes_factors lanes_spread_factor(float m)
+{
+    return (lanes_factors){_mm256_set1_ps(m), _mm256_set1_ps(m)};
+}
+
+static inline __m256 lanes_product(const int32_t *acc, __m256 m)
+{
+    return _mm256_mul_ps(_mm256_cvtepi32_ps(lanes_load(acc)), m);
 }
 
 static inline void lanes_scale(const int32_t *acc, const float *m, float *y)
 {
-    _mm256_storeu_ps(y, lanes_product(acc, m));
-    _mm256_storeu_ps(y + 8, lanes_product(acc + 8, m + 8));
+    _mm256_storeu_ps(y, lanes_product(acc, _mm256_loadu_ps(m)));
+    _mm256_storeu_ps(y + 8, lanes_product(acc + 8, _mm256_loadu_ps(m + 8)));
 }
 
 /* Of eight lanes the codes as bits, 0 to 255. */
-static inline __m256i lanes_round_half(const int32_t *acc, const float *m, int32_t qmin, int32_t qmax, int32_t zy)
+static inline __m256i lanes_round_half(const int32_t *acc, __m256 m, int32_t qmin, int32_t qmax, int32_t zy)
 {
     const __m256 low = _mm256_set1_ps((float)(qmin - zy)), high = _mm256_set1_ps((float)(qmax - zy));
     const __m256 v = _mm256_min_ps(_mm256_max_ps(lanes_product(acc, m), low), high); /* of NaN and low the second */
@@ -150,10 +244,10 @@ static inline __m256i lanes_round_half(const int32_t *acc, const float *m, int32
     return _mm256_and_si256(codes, _mm256_set1_epi32(255));
 }
 
-static inline void lanes_round(const int32_t *acc, const float *m, int32_t qmin, int32_t qmax, int32_t zy, void *y)
+static inline void lanes_round(const int32_t *acc, lanes_factors m, int32_t qmin, int32_t qmax, int32_t zy, void *y)
 {
-    const __m256i first = lanes_round_half(acc, m, qmin, qmax, zy);
-    const __m256i second = lanes_round_half(acc + 8, m + 8, qmin, qmax, zy);
+    const __m256i first = lanes_round_half(acc, m.low, qmin, qmax, zy);
+    const __m256i second = lanes_round_half(acc + 8, m.high, qmin, qmax, zy);
     const __m256i words = _mm256_packus_epi32(first, second); /* lanes 0-3, 8-11, 4-7, 12-15 */
     const __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
     _mm_storeu_si128(y, _mm_shuffle_epi32(bytes, _MM_SHUFFLE(3, 1, 2, 0)));
@@ -164,15 +258,42 @@ static inline void lanes_round(const int32_t *acc, const float *m, int32_t qmin,
 #include <arm_neon.h>
 
 typedef int8x16_t lanes_codes;
+typedef struct {
+    int8x16_t a, b, c, d; /* four lanes each */
+} lanes_panel;
 
 static inline lanes_codes lanes_spread(uint32_t codes)
 {
     return vreinterpretq_s8_u32(vdupq_n_u32(codes));
 }
 
+static inline lanes_panel lanes_load_panel(const uint8_t *from)
+{
+    const int8_t *codes = (const int8_t *)from;
+    return (lanes_panel){vld1q_s8(codes), vld1q_s8(codes + 16), vld1q_s8(codes + 32), vld1q_s8(codes + 48)};
+}
+
+static inline void lanes_store_panel(lanes_panel panel, uint8_t *to)
+{
+    int8_t *codes = (int8_t *)to;
+    vst1q_s8(codes, panel.a);
+    vst1q_s8(codes + 16, panel.b);
+    vst1q_s8(codes + 32, panel.c);
+    vst1q_s8(codes + 48, panel.d);
+}
+
+#define LANES_PICKS_BYTES
+static inline lanes_panel lanes_pick_near_bytes(const uint8_t *from, const struct lanes_places *at)
+{
+    const int8_t *codes = (const int8_t *)from;
+    const int8x16x4_t near = {{vld1q_s8(codes), vld1q_s8(codes + 16), vld1q_s8(codes + 32), vld1q_s8(codes + 48)}};
+    return (lanes_panel){vqtbl4q_s8(near, vld1q_u8(at->byte)), vqtbl4q_s8(near, vld1q_u8(at->byte + 16)),
+                         vqtbl4q_s8(near, vld1q_u8(at->byte + 32)), vqtbl4q_s8(near, vld1q_u8(at->byte + 48))};
+}
+
 #if defined(__ARM_FEATURE_DOTPROD) && !defined(LANES_NO_DOTPROD)
 
-enum { LANES_SIGNED = 1, LANES_PANELS = 4, LANES_SUMS = 4 };
+enum { LANES_SIGNED = 1, LANES_PANELS = 4, LANES_SUMS = 4, LANES_TILES = 1, LANES_ROWS = 5 };
 
 typedef struct {
     int32x4_t a, b, c, d; /* four lanes each */
@@ -193,6 +314,15 @@ static inline lanes_sums lanes_add_products(lanes_sums sums, lanes_codes codes, 
     return sums;
 }
 
+static inline lanes_sums lanes_add_weighted(lanes_sums sums, lanes_panel panel, lanes_codes weights)
+{
+    sums.a = vdotq_s32(sums.a, panel.a, weights);
+    sums.b = vdotq_s32(sums.b, panel.b, weights);
+    sums.c = vdotq_s32(sums.c, panel.c, weights);
+    sums.d = vdotq_s32(sums.d, panel.d, weights);
+    return sums;
+}
+
 static inline lanes_sums lanes_add(lanes_sums one, lanes_sums other)
 {
     return (lanes_sums){vaddq_s32(one.a, other.a), vaddq_s32(one.b, other.b), vaddq_s32(one.c, other.c),
@@ -206,7 +336,7 @@ static inline lanes_sums lanes_whole(lanes_sums sums)
 
 #else
 
-enum { LANES_SIGNED = 1, LANES_PANELS = 2, LANES_SUMS = 2 };
+enum { LANES_SIGNED = 1, LANES_PANELS = 2, LANES_SUMS = 2, LANES_TILES = 1, LANES_ROWS = 2 };
 
 /* Two sums to a lane, of its first two products and of its last. */
 typedef struct {
@@ -231,18 +361,22 @@ static inline int32x4_t lanes_add_high(int32x4_t sum, int8x16_t b, lanes_codes c
     return vpadalq_s16(sum, vmull_high_s8(b, codes));
 }
 
+static inline lanes_sums lanes_add_weighted(lanes_sums sums, lanes_panel panel, lanes_codes weights)
+{
+    sums.a = lanes_add_low(sums.a, panel.a, weights);
+    sums.b = lanes_add_high(sums.b, panel.a, weights);
+    sums.c = lanes_add_low(sums.c, panel.b, weights);
+    sums.d = lanes_add_high(sums.d, panel.b, weights);
+    sums.e = lanes_add_low(sums.e, panel.c, weights);
+    sums.f = lanes_add_high(sums.f, panel.c, weights);
+    sums.g = lanes_add_low(sums.g, panel.d, weights);
+    sums.h = lanes_add_high(sums.h, panel.d, weights);
+    return sums;
+}
+
 static inline lanes_sums lanes_add_products(lanes_sums sums, lanes_codes codes, const int8_t *b)
 {
-    const int8x16_t one = vld1q_s8(b), two = vld1q_s8(b + 16), three = vld1q_s8(b + 32), four = vld1q_s8(b + 48);
-    sums.a = lanes_add_low(sums.a, one, codes);
-    sums.b = lanes_add_high(sums.b, one, codes);
-    sums.c = lanes_add_low(sums.c, two, codes);
-    sums.d = lanes_add_high(sums.d, two, codes);
-    sums.e = lanes_add_low(sums.e, three, codes);
-    sums.f = lanes_add_high(sums.f, three, codes);
-    sums.g = lanes_add_low(sums.g, four, codes);
-    sums.h = lanes_add_high(sums.h, four, codes);
-    return sums;
+    return lanes_add_weighted(sums, (lanes_panel){vld1q_s8(b), vld1q_s8(b + 16), vld1q_s8(b + 32), vld1q_s8(b + 48)}, codes);
 }
 
 static inline lanes_sums lanes_add(lanes_sums one, lanes_sums other)
@@ -272,45 +406,59 @@ static inline void lanes_store(lanes_sums sums, const uint32_t *offset, int32_t 
     vst1q_s32(acc + 12, vaddq_s32(whole.d, vreinterpretq_s32_u32(vld1q_u32(offset + 12))));
 }
 
-static inline float32x4_t lanes_product(const int32_t *acc, const float *m)
+typedef struct {
+    float32x4_t a, b, c, d;
+} lanes_factors;
+
+static inline lanes_factors lanes_load_factors(const float *m)
 {
-    return vmulq_f32(vcvtq_f32_s32(vld1q_s32(acc)), vld1q_f32(m));
+    return (lanes_factors){vld1q_f32(m), vld1q_f32(m + 4), vld1q_f32(m + 8), vld1q_f32(m + 12)};
+}
+
+static inline lanes_factors lanes_spread_factor(float m)
+{
+    return (lanes_factors){vdupq_n_f32(m), vdupq_n_f32(m), vdupq_n_f32(m), vdupq_n_f32(m)};
+}
+
+static inline float32x4_t lanes_product(const int32_t *acc, float32x4_t m)
+{
+    return vmulq_f32(vcvtq_f32_s32(vld1q_s32(acc)), m);
 }
 
 static inline void lanes_scale(const int32_t *acc, const float *m, float *y)
 {
     for (int lane = 0; lane < LANES; lane += 4)
-        vst1q_f32(y + lane, lanes_product(acc + lane, m + lane));
+        vst1q_f32(y + lane, lanes_product(acc + lane, vld1q_f32(m + lane)));
 }
 
 /* Of four lanes the codes, in 16 bits. */
-static inline int16x4_t lanes_round_quarter(const int32_t *acc, const float *m, int32_t qmin, int32_t qmax, int32_t zy)
+static inline int16x4_t lanes_round_quarter(const int32_t *acc, float32x4_t m, int32_t qmin, int32_t qmax, int32_t zy)
 {
     const float32x4_t low = vdupq_n_f32((float)(qmin - zy)), high = vdupq_n_f32((float)(qmax - zy));
     const float32x4_t v = vminnmq_f32(vmaxnmq_f32(lanes_product(acc, m), low), high); /* of NaN and low the number */
     return vmovn_s32(vaddq_s32(vcvtnq_s32_f32(v), vdupq_n_s32(zy)));
 }
 
-static inline int8x8_t lanes_round_half(const int32_t *acc, const float *m, int32_t qmin, int32_t qmax, int32_t zy)
+static inline void lanes_round(const int32_t *acc, lanes_factors m, int32_t qmin, int32_t qmax, int32_t zy, void *y)
 {
-    const int16x4_t first = lanes_round_quarter(acc, m, qmin, qmax, zy);
-    return vmovn_s16(vcombine_s16(first, lanes_round_quarter(acc + 4, m + 4, qmin, qmax, zy)));
-}
-
-static inline void lanes_round(const int32_t *acc, const float *m, int32_t qmin, int32_t qmax, int32_t zy, void *y)
-{
-    const int8x8_t first = lanes_round_half(acc, m, qmin, qmax, zy);
-    vst1q_s8(y, vcombine_s8(first, lanes_round_half(acc + 8, m + 8, qmin, qmax, zy)));
+    const int16x4_t a = lanes_round_quarter(acc, m.a, qmin, qmax, zy);
+    const int16x4_t b = lanes_round_quarter(acc + 4, m.b, qmin, qmax, zy);
+    const int16x4_t c = lanes_round_quarter(acc + 8, m.c, qmin, qmax, zy);
+    const int16x4_t d = lanes_round_quarter(acc + 12, m.d, qmin, qmax, zy);
+    vst1q_s8(y, vcombine_s8(vmovn_s16(vcombine_s16(a, b)), vmovn_s16(vcombine_s16(c, d))));
 }
 
 #else
 
-enum { LANES_SIGNED = 0, LANES_PANELS = 1, LANES_SUMS = 1 };
+enum { LANES_SIGNED = 0, LANES_PANELS = 1, LANES_SUMS = 1, LANES_TILES = 1, LANES_ROWS = 1 };
 
 typedef struct {
     int32_t lane[LANES];
 } lanes_sums;
 typedef uint32_t lanes_codes; /* the first in the lowest byte */
+typedef struct {
+    uint8_t code[GROUP_BYTES];
+} lanes_panel;
 
 static inline lanes_sums lanes_zero(void)
 {
@@ -332,6 +480,28 @@ static inline lanes_sums lanes_add_products(lanes_sums sums, lanes_codes codes, 
     return sums;
 }
 
+static inline lanes_panel lanes_load_panel(const uint8_t *from)
+{
+    lanes_panel panel;
+    memcpy(panel.code, from, sizeof panel.code);
+    return panel;
+}
+
+static inline void lanes_store_panel(lanes_panel panel, uint8_t *to)
+{
+    memcpy(to, panel.code, sizeof panel.code);
+}
+
+static inline lanes_sums lanes_add_weighted(lanes_sums sums, lanes_panel panel, lanes_codes weights)
+{
+    int8_t b[QUAD];
+    memcpy(b, &weights, sizeof b);
+    for (int lane = 0; lane < LANES; ++lane)
+        for (int i = 0; i < QUAD; ++i)
+            sums.lane[lane] += panel.code[QUAD * lane + i] * b[i];
+    return sums;
+}
+
 static inline lanes_sums lanes_add(lanes_sums one, lanes_sums other)
 {
     for (int lane = 0; lane < LANES; ++lane)
@@ -345,20 +515,97 @@ static inline void lanes_store(lanes_sums sums, const uint32_t *offset, int32_t 
         acc[lane] = (int32_t)(offset[lane] + (uint32_t)sums.lane[lane]);
 }
 
+typedef struct {
+    float lane[LANES];
+} lanes_factors;
+
+static inline lanes_factors lanes_load_factors(const float *m)
+{
+    lanes_factors factors;
+    memcpy(factors.lane, m, sizeof factors.lane);
+    return factors;
+}
+
+static inline lanes_factors lanes_spread_factor(float m)
+{
+    lanes_factors factors;
+    for (int lane = 0; lane < LANES; ++lane)
+        factors.lane[lane] = m;
+    return factors;
+}
+
 static inline void lanes_scale(const int32_t *acc, const float *m, float *y)
 {
     for (int lane = 0; lane < LANES; ++lane)
         y[lane] = (float)acc[lane] * m[lane];
 }
 
-static inline void lanes_round(const int32_t *acc, const float *m, int32_t qmin, int32_t qmax, int32_t zy, void *y)
+static inline void lanes_round(const int32_t *acc, lanes_factors m, int32_t qmin, int32_t qmax, int32_t zy, void *y)
 {
     uint8_t *codes = y;
     NOT_KNOWN(zy);
     for (int lane = 0; lane < LANES; ++lane)
-        codes[lane] = (uint8_t)round_saturated((float)acc[lane] * m[lane], qmin, qmax, zy);
+        codes[lane] = (uint8_t)round_saturated((float)acc[lane] * m.lane[lane], qmin, qmax, zy);
 }
 
 #endif
+
+/* Four bytes a lane, at from[QUAD * place]; `span` is a bound of the places. */
+WITH_LITERALS lanes_panel lanes_pick_units(size_t span, const uint8_t *from, const struct lanes_places *at)
+{
+#if defined(LANES_PICKS_UNITS)
+    if (span <= NEAR_BYTES)
+        return lanes_pick_near_units(span, from, at);
+#else
+    (void)span;
+#endif
+    uint8_t panel[GROUP_BYTES];
+    for (int lane = 0; lane < LANES; ++lane)
+        memcpy(&panel[QUAD * lane], &from[QUAD * at->place[lane]], QUAD);
+    return lanes_load_panel(panel);
+}
+
+/* Four bytes a lane, at from[place], from[place + step], from[place + 2 step] and from[place + 3 step]. */
+WITH_LITERALS lanes_panel lanes_pick_bytes(size_t span, size_t step, const uint8_t *from, const struct lanes_places *at)
+{
+#if defined(LANES_PICKS_BYTES)
+    if (span + (QUAD - 1) * step <= NEAR_BYTES)
+        return lanes_pick_near_bytes(from, at);
+#else
+    (void)span;
+#endif
+    uint8_t panel[GROUP_BYTES];
+    for (int lane = 0; lane < LANES; ++lane)
+        if (step == 1)
+            memcpy(&panel[QUAD * lane], &from[at->place[lane]], QUAD);
+        else
+            UNROLLED for (size_t i = 0; i < QUAD; ++i)
+                panel[QUAD * (size_t)lane + i] = from[at->place[lane] + i * step];
+    return lanes_load_panel(panel);
+}
+
+/* to[4 lane + i] = byte number `lane` of row i */
+static inline void lanes_interleave(const uint8_t *const rows[QUAD], uint8_t *to)
+{
+#if !defined(LANES_PORTABLE) && defined(__SSE2__)
+    __m128i row[QUAD];
+    UNROLLED for (int i = 0; i < QUAD; ++i)
+        row[i] = _mm_loadu_si128((const __m128i *)(const void *)rows[i]);
+    const __m128i low[2] = {_mm_unpacklo_epi8(row[0], row[1]), _mm_unpacklo_epi8(row[2], row[3])};
+    const __m128i high[2] = {_mm_unpackhi_epi8(row[0], row[1]), _mm_unpackhi_epi8(row[2], row[3])};
+    __m128i *units = (__m128i *)(void *)to;
+    _mm_storeu_si128(units, _mm_unpacklo_epi16(low[0], low[1]));
+    _mm_storeu_si128(units + 1, _mm_unpackhi_epi16(low[0], low[1]));
+    _mm_storeu_si128(units + 2, _mm_unpacklo_epi16(high[0], high[1]));
+    _mm_storeu_si128(units + 3, _mm_unpackhi_epi16(high[0], high[1]));
+#elif !defined(LANES_PORTABLE) && defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__)
+    const uint8x16x4_t row = {{vld1q_u8(rows[0]), vld1q_u8(rows[1]), vld1q_u8(rows[2]), vld1q_u8(rows[3])}};
+    vst4q_u8(to, row);
+#else
+    for (int lane = 0; lane < LANES; ++lane)
+        for (int i = 0; i < QUAD; ++i)
+            to[QUAD * lane + i] = rows[i][lane];
+#endif
+}
 
 #endif

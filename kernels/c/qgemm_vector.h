@@ -129,10 +129,10 @@ DEFINE_QGEMM_VECTOR_OFFSET(int8, -128)
         const size_t whole = width / LANES * LANES;                                                    \
         NOT_KNOWN(m);                                                                                \
         for (size_t n = 0; n < whole; n += LANES)                                                      \
-            lanes_round(&acc[n], &m[n], QMIN, QMAX, zy, &y[n]);                                        \
+            lanes_round(&acc[n], lanes_load_factors(&m[n]), QMIN, QMAX, zy, &y[n]);                                        \
         if (whole < width) {                                                                           \
             Y##_t tail[LANES];                                                                         \
-            lanes_round(&acc[whole], &m[whole], QMIN, QMAX, zy, tail);                                 \
+            lanes_round(&acc[whole], lanes_load_factors(&m[whole]), QMIN, QMAX, zy, tail);                                 \
             memcpy(&y[whole], tail, (width - whole) * sizeof *y);                                      \
         }                                                                                              \
     }

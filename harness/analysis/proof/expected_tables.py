@@ -263,6 +263,7 @@ def _qlinear_conv(inputs: Sequence[Array | None]) -> dict[str, Array]:
     scales = Scales(np.float32(1), _row(a_scale)[0], _row(b_scale, width), _row(y_scale)[0])
     return {
         "weights": weights,
+        "kernel": np.array(np.asarray(b).shape[1:]),
         "bias": np.zeros(width, np.int32) if c is None else _row(c, width),
         "weights_zero_point": _integers(b_zero_point, width),
         "input_zero_point": _integers(a_zero_point),
@@ -384,7 +385,7 @@ def in_instructions(node: Node, target: str) -> tuple[str, ...]:
     """Return the constants of a node that are in the instructions of `target` and in no table."""
     if target != "c:unrolled":
         return ()
-    scales = {"alpha", "a_scale", "b_scale", "y_scale"}
+    scales = {"alpha", "a_scale", "b_scale", "y_scale", "kernel"}
     kept = {
         "QGemm": ("multiplier", "output_zero_point"),
         "QLinearConv": tuple(name for name in node.constants if name not in scales),
@@ -415,16 +416,13 @@ def _by_rows(node: Node) -> dict[str, Array]:
 def _in_panels(node: Node) -> dict[str, Array]:
     """Return tables of c:vector: zero-padded panels of 16 columns, and a second row of offsets (qgemm_vector.h)."""
     if node.operator == "QLinearConv":
-        return _of_convolution(node)
+        return _of_windows(node)
     if node.operator != "QGemm":
         return _of_elements(node)
-    offset = _offset(node)
-    flipped = (128 if node.input_dtype == np.uint8 else -128) * node.signed.astype(np.int64).sum(axis=0)
-    offsets = np.stack([offset, (offset.astype(np.int64) + flipped).astype(np.uint32)])
     tables = _of_columns(node, _signed_zero_points(node))
     per_column = ("multiplier", "weights_zero_point")
     padded = {name: _padded(tables[name], LANES) for name in per_column if name in tables}
-    return {**tables, **padded, "weights": _panels(node.signed), "offset": _padded(offsets, LANES)}
+    return {**tables, **padded, "weights": _panels(node.signed), "offset": _padded(_offsets(node), LANES)}
 
 
 def _in_statements(node: Node) -> dict[str, Array]:
@@ -520,6 +518,27 @@ def _of_convolution(node: Node) -> dict[str, Array]:
     }
 
 
+def _of_windows(node: Node) -> dict[str, Array]:
+    """Return the tables of a QLinearConv of c:vector, its weights in groups of QUAD (qlinear_conv_vector.h)."""
+    tables = _of_convolution(node) | {"weights": _in_groups(node), "offset": _offsets(node)}
+    return {part: values for part, values in tables.items() if part != "weights_zero_point" or values.any()}
+
+
+def _in_groups(node: Node) -> Array:
+    """Return the weights in rows of groups (c, i, j), in each QUAD columns of the kernel or QUAD channels, or zeros."""
+    channels, *kernel = node.constants["kernel"].tolist()
+    rows, columns = ([1, *kernel])[-2:]
+    by_fours = -(-channels // QUAD), -(-columns // QUAD)
+    if channels * rows * by_fours[1] <= by_fours[0] * rows * columns:
+        c, i, j, _ = np.indices((channels, rows, by_fours[1], QUAD)).reshape(4, -1)
+        j = QUAD * j + np.arange(len(j)) % QUAD
+    else:
+        c, i, j, _ = np.indices((by_fours[0], rows, columns, QUAD)).reshape(4, -1)
+        c = QUAD * c + np.arange(len(c)) % QUAD
+    k = np.where((c < channels) & (j < columns), (c * rows + i) * columns + j, node.signed.shape[0])
+    return _placed(node.signed, *np.broadcast_arrays(k, np.arange(node.signed.shape[1])[:, None]))
+
+
 def _of_elements(node: Node) -> dict[str, Array]:
     """Return the tables of an operator that is no QGemm."""
     names = {"zero_point": "zero"}
@@ -548,6 +567,13 @@ def _offset(node: Node, shift: int = 0) -> Array:
     code = -shift - int(node.constants["input_zero_point"][0])
     sums: Array = node.constants["bias"] + (code * node.centred).sum(axis=0)
     return sums.astype(np.uint32)
+
+
+def _offsets(node: Node) -> Array:
+    """Return `_offset`, and the same for codes with their highest bit flipped: uint32 (2, N)."""
+    offset = _offset(node)
+    flipped = (128 if node.input_dtype == np.uint8 else -128) * node.signed.astype(np.int64).sum(axis=0)
+    return np.stack([offset, (offset.astype(np.int64) + flipped).astype(np.uint32)])
 
 
 def _panels(weights: Array) -> Array:

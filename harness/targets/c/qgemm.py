@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from harness.core.arrays import Array
+from harness.operators.contraction import Contraction
 from harness.operators.qgemm import QGemm
 from harness.targets.c import code
 from harness.targets.c.code import CLowering
@@ -147,7 +148,7 @@ def _whole(size: int, unit: int) -> int:
     return -(-size // unit) * unit
 
 
-def offsets(layer: QGemm) -> Array:
+def offsets(layer: Contraction) -> Array:
     """Return the offsets for unchanged inputs, and for inputs with the highest bit flipped: uint32 (2, N)."""
     change = 128 if layer.input.dtype == np.uint8 else -128
     sums = change * signed_weights(layer)[0].astype(np.int64).sum(axis=0)

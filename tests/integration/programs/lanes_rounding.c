@@ -20,8 +20,8 @@ static int differ(const int32_t *acc, const float *m, int32_t zy)
     uint8_t u[LANES], right_u[LANES];
     int8_t s[LANES], right_s[LANES];
     float y[LANES], right_y[LANES];
-    lanes_round(acc, m, 0, 255, zy, u);
-    lanes_round(acc, m, -128, 127, zy, s);
+    lanes_round(acc, lanes_load_factors(m), 0, 255, zy, u);
+    lanes_round(acc, lanes_load_factors(m), -128, 127, zy, s);
     lanes_scale(acc, m, y);
     requantize_uint8(LANES, acc, m, zy, right_u);
     requantize_int8(LANES, acc, m, zy, right_s);

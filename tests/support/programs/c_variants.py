@@ -88,6 +88,13 @@ IMPLEMENTATIONS = tuple(
     Implementation(*of_one)
     for of_one in (
         ("AVX512-VNNI", ("-O3", "-mavx512f", "-mavx512vnni"), ("vpdpbusd",), "gcc", ("avx512_vnni",)),
+        (
+            "AVX512-VNNI and VBMI",
+            ("-O3", "-mavx512f", "-mavx512vnni", "-mavx512vbmi"),
+            ("vpdpbusd",),
+            "gcc",
+            ("avx512_vnni", "avx512vbmi"),
+        ),
         ("AVX-VNNI", ("-O3", "-mavx2", "-mavxvnni"), ("vpdpbusd",), "gcc", ("avx_vnni",)),
         ("portable", ("-O3", "-march=x86-64"), ()),
         ("portable, unoptimised", ("-O0", "-march=x86-64"), ()),
