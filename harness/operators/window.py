@@ -77,6 +77,16 @@ class Window:
         """The number of windows."""
         return self.output[0] * self.output[1]
 
+    @property
+    def reach(self) -> tuple[int, ...]:
+        """The rows and columns, from the begin of the padding on, up to the last that a window reads."""
+        return tuple(
+            (windows - 1) * stride + (size - 1) * dilation + 1
+            for windows, stride, size, dilation in zip(
+                self.output, self.stride, self.kernel, self.dilation, strict=True
+            )
+        )
+
     def table(self) -> npt.NDArray[np.int32]:
         """Return the sizes, int32 (6, 2): image, kernel, stride, dilation, padding before, output."""
         rows = (self.shape, self.kernel, self.stride, self.dilation, self.before, self.output)
@@ -94,13 +104,8 @@ class Window:
     def views(self, images: Array, padding: Array | float) -> Array:
         """Return a view (n, channels, *output, *kernel) of images (n, channels, height * width) with padding."""
         count, channels = images.shape[:2]
-        reach = [
-            (windows - 1) * stride + (size - 1) * dilation + 1
-            for windows, stride, size, dilation in zip(
-                self.output, self.stride, self.kernel, self.dilation, strict=True
-            )
-        ]
-        padded = np.full((count, channels, *(max(*pair) for pair in zip(reach, self._ends(), strict=True))), padding)
+        sizes = (max(*pair) for pair in zip(self.reach, self._ends(), strict=True))
+        padded = np.full((count, channels, *sizes), padding)
         padded = padded.astype(images.dtype, copy=False)
         (top, left), (height, width) = self.before, self.shape
         padded[:, :, top : top + height, left : left + width] = images.reshape(count, channels, height, width)

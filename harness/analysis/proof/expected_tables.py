@@ -54,6 +54,8 @@ class Node:
     three zero points, both with `addend` or `factor` if they read one source; of QLinearLeakyRelu and QLinearSigmoid
     the `table` of all codes, of QLinearConcat one row for each input; of QLinearSoftmax `table`, `inverse` and
     `y_zero_point`.  Zero points are int32.
+    the `table` of all codes.  Zero points are int32.  `window` has the channels and the kernel that a sum of QLinearConv
+    reads.
     """
 
     operator: str
@@ -64,6 +66,7 @@ class Node:
     width: int
     dtype: np.dtype[Any]
     constants: Mapping[str, Array]
+    window: tuple[int, ...] = ()
 
     def columns(self, start: int, stop: int) -> Node:
         """Return the node with these columns of a QGemm alone; of other operators the node itself."""
@@ -190,7 +193,8 @@ def _node(proto: onnx.NodeProto, values: Mapping[str, Array], tensors: Mapping[s
             f"compare vectors with harness run, or add {proto.op_type} to harness/analysis/proof/expected_tables.py; "
             f"it has {', '.join(sorted(read))}",
         )
-    return Node(proto.op_type, sources, proto.output[0], width, dtype, *read[proto.op_type]())
+    window = values[proto.input[3]].shape[1:] if proto.op_type == "QLinearConv" else ()
+    return Node(proto.op_type, sources, proto.output[0], width, dtype, *read[proto.op_type](), window)
 
 
 def _constants(proto: onnx.NodeProto, values: Mapping[str, Array]) -> list[Array | None]:
@@ -263,7 +267,6 @@ def _qlinear_conv(inputs: Sequence[Array | None]) -> dict[str, Array]:
     scales = Scales(np.float32(1), _row(a_scale)[0], _row(b_scale, width), _row(y_scale)[0])
     return {
         "weights": weights,
-        "kernel": np.array(np.asarray(b).shape[1:]),
         "bias": np.zeros(width, np.int32) if c is None else _row(c, width),
         "weights_zero_point": _integers(b_zero_point, width),
         "input_zero_point": _integers(a_zero_point),
@@ -385,7 +388,7 @@ def in_instructions(node: Node, target: str) -> tuple[str, ...]:
     """Return the constants of a node that are in the instructions of `target` and in no table."""
     if target != "c:unrolled":
         return ()
-    scales = {"alpha", "a_scale", "b_scale", "y_scale", "kernel"}
+    scales = {"alpha", "a_scale", "b_scale", "y_scale"}
     kept = {
         "QGemm": ("multiplier", "output_zero_point"),
         "QLinearConv": tuple(name for name in node.constants if name not in scales),
@@ -526,8 +529,8 @@ def _of_windows(node: Node) -> dict[str, Array]:
 
 def _in_groups(node: Node) -> Array:
     """Return the weights in rows of groups (c, i, j), in each QUAD columns of the kernel or QUAD channels, or zeros."""
-    channels, *kernel = node.constants["kernel"].tolist()
-    rows, columns = ([1, *kernel])[-2:]
+    channels, *kernel = node.window
+    rows, columns = [1, *kernel][-2:]
     by_fours = -(-channels // QUAD), -(-columns // QUAD)
     if channels * rows * by_fours[1] <= by_fours[0] * rows * columns:
         c, i, j, _ = np.indices((channels, rows, by_fours[1], QUAD)).reshape(4, -1)

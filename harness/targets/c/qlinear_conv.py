@@ -118,13 +118,7 @@ def _memory(layer: QLinearConv) -> str:
     if window.size == 1 and window.stride == (1, 1) and window.shape == window.output:  # one row, without its ends
         row = (1, window.positions)
         window = replace(window, shape=row, before=(0, 0), output=row)
-    height, width = (
-        (windows - 1) * stride + (size - 1) * dilation + 1
-        for windows, stride, size, dilation in zip(
-            window.output, window.stride, window.kernel, window.dilation, strict=True
-        )
-    )
-    plane = -(-height * width // GROUP_BYTES) * GROUP_BYTES
+    plane = -(-math.prod(window.reach) // GROUP_BYTES) * GROUP_BYTES
     patterns = min(window.output[1] // math.gcd(window.output[1], LANES), -(-window.positions // LANES))
     sizes = f"{layer.groups}, {inputs}, {len(layer.multiplier)}, {int(side_by_side)}, {patterns}"
     bytes_of = {
