@@ -56,6 +56,8 @@ class Node:
     `y_zero_point`.  Zero points are int32.
     the `table` of all codes.  Zero points are int32.  `window` has the channels and the kernel that a sum of QLinearConv
     reads.
+    the `table` of all codes.  Zero points are int32.  `window` of QLinearConv has the channels and
+    the kernel that a sum reads.
     """
 
     operator: str
