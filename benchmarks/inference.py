@@ -84,13 +84,18 @@ def build_model(weights: str, widths: Sequence[int]) -> onnx.ModelProto:
     return model
 
 
-def build_program(net: Network, chosen: Sequence[str], host: Profile, compiler: Compiler, folder: Path) -> Path:
-    """Generate and compile for each target as `harness run --board host --block 1` does, with one main() for all."""
+def build_program(
+    net: Network, chosen: Sequence[str], host: Profile, compiler: Compiler, folder: Path, more: Sequence[str] = ()
+) -> Path:
+    """Generate and compile for each target as `harness run --board host --block 1` does, with one main() for all.
+
+    `more` are macros of onnxruntime.c.
+    """
     objects = [build_network(net, number, target, host, compiler, folder) for number, target in enumerate(chosen)]
     contenders = folder / "contenders.c"
     contenders.write_text(list_networks(len(chosen)))
     program = folder / "benchmark"
-    definitions = (f"TIME_SOURCE={host.time_source}",)
+    definitions = (f"TIME_SOURCE={host.time_source}", *more)
     compiler.build(folder, (contenders, *SOURCES, *objects), INCLUDE, definitions, program)
     return program
 
@@ -124,12 +129,12 @@ def runtime_library() -> Path:
     raise ToolError("the package onnxruntime has no libonnxruntime.so", "run the benchmark on Linux")
 
 
-def run(program: Path, net: Network, core: int, passes: int) -> None:
+def run(program: Path, net: Network, core: int, passes: int, count: int = VECTORS) -> None:
     """Run the compiled program in its folder, where it leaves the times.  ToolError if it fails."""
     folder = program.parent
     (folder / "model.onnx").write_bytes(net.onnx_bytes)
     low, high = net.box
-    vectors = np.random.default_rng(SEED).uniform(low, high, (VECTORS, net.input.size))
+    vectors = np.random.default_rng(SEED).uniform(low, high, (count, net.input.size))
     np.save(folder / "vectors.npy", vectors.astype(np.float32))
     names = (net.input.name, net.layers[-1].output.name)
     arguments = (runtime_library(), folder / "model.onnx", *names, folder / "vectors.npy", core, passes, folder)
