@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @as_json
 @pass_workspace
 def command(space: Workspace, /, as_json: bool, file: Path, output: str, force: bool) -> None:
-    """Import a dense network, float or quantised, from FILE, .onnx or .nnet.
+    """Import a dense float network, or a quantised one, from FILE, .onnx or .nnet.
 
     The result is checked against the arithmetic of the file.  An unsupported file is rejected with the node and the
     reason.

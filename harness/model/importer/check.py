@@ -158,12 +158,13 @@ def bit_for_bit(graph: Graph, onnx_bytes: bytes, converted: Canonical, network: 
     if converted.from_qdq:
         _require_fused(graph, onnx_bytes, converted)
     vectors = _adversarial_vectors(network)
-    given = products.exact_session(onnx_bytes, graph.name, 1, 1)
+    int8_groups = converted.int8_groups
+    given = products.exact_session(onnx_bytes, graph.name, 1, 1, int8_groups=int8_groups)
     theirs = dict(zip(graph.outputs, _run(given, graph, vectors, graph.outputs), strict=True))
     kinds = {layer.output.name: layer.dtype for layer in network.layers}
     inner = {name: kinds[name] for name in converted.codes if name not in graph.outputs}
     if inner:
-        exposed = products.exact_session(_with_outputs(onnx_bytes, inner), graph.name, 1, 1)
+        exposed = products.exact_session(_with_outputs(onnx_bytes, inner), graph.name, 1, 1, int8_groups=int8_groups)
         theirs |= dict(zip(inner, _run(exposed, graph, vectors, list(inner)), strict=True))
     ours = products.exact_session(_with_outputs(network.onnx_bytes, inner), network.name, 1, len(vectors))
     given_to_ours = {network.input.name: vectors.reshape(len(vectors), *network.input.shape)}
@@ -180,7 +181,7 @@ def _require_same_bits(graph: Graph, name: str, vectors: Floats32, theirs: Array
         raise RequestError(
             f"model {graph.name!r}: {name!r} has {theirs[vector, place]!s} at value {place} in the file and "
             f"{ours.reshape(theirs.shape)[vector, place]!s} as converted, at input {_shown(vectors[vector])}",
-            "the file computes something that no chain of QGemm does: quantise it in the operator format (QOperator)",
+            "the file computes something that these operators do not: quantise it in the operator format (QOperator)",
         )
 
 

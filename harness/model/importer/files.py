@@ -26,7 +26,6 @@ from harness.model.importer.quantised import Canonical
 from harness.model.importer.steps import Floats64
 from harness.model.metadata import normalisation_of, stated_box
 from harness.model.network import Network, Normalisation
-from harness.operators.node import domain_of
 
 LEFT_OUT = {*MOVES, "Relu"}
 """Operators that conversion leaves out, where that changes no value; only a model with branches keeps them."""
@@ -216,20 +215,14 @@ def _converted(found: Graph, data: bytes) -> Canonical:
         if as_it_is:
             return as_it_is
         if not _is_dense_chain(found):
-            made = fused.convert(found, data)
-            return Canonical(made.model, made.codes, from_qdq=False, notes=made.notes)
+            return fused.convert(found, data)
         raise
 
 
 def _is_dense_chain(found: Graph) -> bool:
-    """Return whether the graph has no operator and no branch that only `fused` reads.
-
-    Without a branch, QLinearAdd and QLinearMul have a constant operand.
-    """
+    """Return whether the graph has no operator and no branch that only `fused` reads."""
     readers = Counter(name for node in found.nodes for name in set(node.inputs) if not found.is_constant(name))
-    known = {*quantised.READERS, *(("", operator) for operator in MOVES)}
-    known |= {("com.microsoft", operator) for operator in quantised.REASONS}
-    return max(readers.values(), default=0) < 2 and all((domain_of(n.proto), n.operator) in known for n in found.nodes)
+    return max(readers.values(), default=0) < 2 and all(map(quantised.is_known, found.nodes))
 
 
 def _as_it_is(found: Graph) -> Canonical | None:

@@ -8,10 +8,10 @@ scales for that of the outputs: a file that states others is refused.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 import onnx
+import onnx.helper
 from onnx import numpy_helper
 
 from harness import model as networks
@@ -20,8 +20,10 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.importer.conversion import CODES, INT32
 from harness.model.importer.graph import Dequantised, Graph
+from harness.model.importer.quantised import Canonical
 from harness.model.onnx_runtime import products
 from harness.operators.node import Node, domain_of
+from harness.operators.tensor import INT8
 
 GROUPS = [
     ("", operator)
@@ -31,19 +33,14 @@ GROUPS = [
     )
 ]
 """Float operators that ONNX Runtime may fuse with DequantizeLinear and QuantizeLinear around them."""
+INT8_NOTE = (
+    "its groups have int8 codes: ONNX Runtime has the values of this network on Arm, and on x86-64 with the session "
+    "option session.qdqisint8allowed=1; without it, it computes some groups in float32 there"
+)
 PRODUCTS = ("Conv", "Gemm", "MatMul")
 
 
-@dataclass(frozen=True)
-class Fused:
-    """The fused model, its 8-bit tensors and what was done."""
-
-    model: onnx.ModelProto
-    codes: tuple[str, ...]
-    notes: tuple[str, ...]
-
-
-def convert(graph: Graph, onnx_bytes: bytes) -> Fused:
+def convert(graph: Graph, onnx_bytes: bytes) -> Canonical:
     """Return the network as ONNX Runtime fuses it; raise RequestError with all nodes that stay in float32."""
     shape = graph.input_shape
     if len(shape) < 2 or shape[0] != 1:
@@ -53,33 +50,52 @@ def convert(graph: Graph, onnx_bytes: bytes) -> Fused:
         )
     _require_stated_products(graph)
     model = products.optimised(onnx_bytes, graph.name, fuse_only=True)
+    _write_as_qgemm(model)
     _require_operators(graph, model)
     _clean(model, graph)
     network = networks.parse(model.SerializeToString(), graph.name)
     given = {output for node in graph.model.graph.node for output in node.output}
     codes = tuple(layer.output.name for layer in network.layers if layer.dtype in CODES and layer.output.name in given)
-    before = sum(node.op_type == "QuantizeLinear" for node in graph.model.graph.node)
-    after = sum(node.op_type == "QuantizeLinear" for node in model.graph.node)
-    notes = (f"{before - after} QDQ groups are the quantised operators as which ONNX Runtime runs them",)
-    return Fused(model, codes, notes if before > after else ())
+    quantisers = [sum(node.op_type == "QuantizeLinear" for node in each.graph.node) for each in (graph.model, model)]
+    groups = quantisers[0] - quantisers[1]
+    int8_groups = groups > 0 and any(layer.dtype == INT8 for layer in network.layers)
+    notes = [f"{groups} QDQ groups are the quantised operators as which ONNX Runtime runs them"] if groups else []
+    notes += [INT8_NOTE] if int8_groups else []
+    return Canonical(model, codes, from_qdq=False, notes=tuple(notes), int8_groups=int8_groups)
 
 
 def _require_operators(graph: Graph, model: onnx.ModelProto) -> None:
-    left = [node for node in model.graph.node if operators.of_node(node) is None and node.op_type != "Constant"]
+    """Refuse what stays in float32, and operators that are unknown."""
+    unknown = [node for node in model.graph.node if operators.of_node(node) is None]
+    left = [node for node in unknown if ("", node.op_type) in GROUPS] or unknown
     if left:
         names = ", ".join(f"{node.name!r} ({node.op_type})" for node in left)
+        is_float = ("", left[0].op_type) in GROUPS
         raise RequestError(
-            f"model {graph.name!r}: ONNX Runtime computes {names} in float32 or with an operator that is not supported",
+            f"model {graph.name!r}: ONNX Runtime runs {names}, "
+            + ("in float32" if is_float else "which the harness does not support"),
             "every operator between DequantizeLinear (with zero points) on all that it reads, and QuantizeLinear to "
-            "the same type; or quantise it in the operator format (QuantFormat.QOperator)",
+            "the same type; or quantise it in the operator format (QuantFormat.QOperator)"
+            if is_float
+            else f"supported: {', '.join(name for _, name in operators.by_onnx_name())}",
         )
+
+
+def _write_as_qgemm(model: onnx.ModelProto) -> None:
+    """Replace every QLinearMatMul with constant weights by a QGemm without bias, which has the same multiplier."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type == "QLinearMatMul" and node.input[3] in constants:
+            node.op_type, node.domain = "QGemm", "com.microsoft"
+            node.input.insert(6, "")
 
 
 def _clean(model: onnx.ModelProto, graph: Graph) -> None:
     """Take any number of vectors; keep the file's metadata and the domains that are in use."""
     used = {domain_of(node) for node in model.graph.node} | {""}
-    for entry in [entry for entry in model.opset_import if entry.domain not in used]:
-        model.opset_import.remove(entry)
+    opsets = {entry.domain: entry.version for entry in model.opset_import} | {"com.microsoft": 1}
+    del model.opset_import[:]
+    model.opset_import.extend(onnx.helper.make_opsetid(domain, opsets[domain]) for domain in sorted(used))
     del model.graph.value_info[:]
     del model.metadata_props[:]
     for value in (*model.graph.input, *model.graph.output):

@@ -37,36 +37,33 @@ from harness.model.importer.conversion import (
     scalar,
 )
 from harness.model.importer.graph import MOVES, Graph, Link, matrix
-from harness.operators.node import domain_of, element_type
+from harness.operators.node import Node, domain_of, element_type
 from harness.operators.tensor import FLOAT32
 
 ACCEPTED = (
     "accepted: QuantizeLinear, QGemm, QLinearMatMul, MatMulInteger, QDQ of Gemm and MatMul, Relu, DequantizeLinear"
 )
-TWICE = "rounds to codes a second time, which no QGemm does"
-REASONS = {
-    "QLinearAdd": (
-        TWICE,
-        (
-            "MatMul and Add written as one Gemm before quantising: harness models import FLOAT -o NAME writes them so, "
-            "harness models quantize NAME -o NAME_q makes an int32 bias"
-        ),
-    ),
-    "QLinearMul": (TWICE, "the factor in the scales of QGemm"),
-}
 
 
 @dataclass(frozen=True, eq=False)
 class Canonical:
     """The converted model; its 8-bit tensors have the names that they have in the file.
 
-    `codes` are those names; `from_qdq` says that the file's own value depends on ONNX Runtime's fusion.
+    `codes` are those names; `from_qdq` says that the file's own value depends on ONNX Runtime's fusion, `int8_groups`
+    that it is the value of a session with this option.
     """
 
     model: onnx.ModelProto
     codes: tuple[str, ...]
     from_qdq: bool
     notes: tuple[str, ...]
+    int8_groups: bool = False
+
+
+def is_known(node: Node) -> bool:
+    """Return whether a chain of dense layers may have the node."""
+    operator = (domain_of(node.proto), node.operator)
+    return operator in READERS or (operator[0] == "" and node.operator in MOVES)
 
 
 def canonical(graph: Graph) -> Canonical:
@@ -75,10 +72,8 @@ def canonical(graph: Graph) -> Canonical:
     Raises RequestError, with the node, the reason and the accepted alternatives, where a value could change.
     """
     for node in graph.nodes:
-        operator = (domain_of(node.proto), node.operator)
-        if operator not in READERS and not (operator[0] == "" and node.operator in MOVES):
-            reason, accepted = REASONS.get(node.operator, ("is not part of a chain of dense layers", ACCEPTED))
-            raise node.refusal(f"operator {'.'.join(filter(None, operator))} {reason}", accepted)
+        if not is_known(node):
+            raise node.refusal("is no part of a chain of dense layers", ACCEPTED)
     if graph.dtype != FLOAT32:
         raise RequestError(f"model {graph.name!r}: the input is {graph.dtype}", "float32 vectors")
     conversion = Conversion(graph)

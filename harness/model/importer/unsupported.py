@@ -80,7 +80,9 @@ def require_supported(model: onnx.ModelProto, name: str, file: str) -> None:
     found = list(_problems(graph, file))
     if not found:
         return
-    accepted = quantised.ACCEPTED if is_quantised(graph) else floating.ACCEPTED
+    accepted = floating.ACCEPTED
+    if is_quantised(graph):
+        accepted = f"{quantised.ACCEPTED}; {', '.join(operator for _, operator in operators.by_onnx_name())}"
     if len(found) == 1:
         [one] = found
         text = f"node {one.node!r} ({one.operator.rpartition('.')[2]}): {_described(one)}"

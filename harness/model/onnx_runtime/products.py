@@ -34,22 +34,25 @@ OPERANDS = {
 ZERO_POINT = {"QuantizeLinear": 2, "QGemm": 8, "QLinearMatMul": 7}  # the position of the output's zero point
 
 
-def exact_session(onnx_bytes: bytes, name: str, threads: int, vectors: int) -> onnxruntime.InferenceSession:
+def exact_session(
+    onnx_bytes: bytes, name: str, threads: int, vectors: int, *, int8_groups: bool = False
+) -> onnxruntime.InferenceSession:
     """Return a session whose products of 8-bit matrices are exact for up to `vectors` vectors at once.
 
     It has session.x64quantprecision where that is possible: where all products read uint8 codes, and ONNX Runtime
-    can convert the weights.  Raises ReferenceFailed, with the known defect, where this machine's products are wrong in
-    that session, and RequestError where ONNX Runtime refuses the model `name`.
+    can convert the weights; `int8_groups` is that of `sessions.session`.  Raises ReferenceFailed, with the known
+    defect, where this machine's products are wrong in that session, and RequestError where ONNX Runtime refuses the
+    model `name`.
     """
-    products = products_of(optimised(onnx_bytes, name))
+    products = products_of(optimised(onnx_bytes, name, fuse_only=int8_groups))
     precise = bool(products) and all(product.input_dtype == "uint8" for product in products.values())
     try:
-        session = sessions.session(onnx_bytes, threads, x64_quant_precision=precise)
+        session = sessions.session(onnx_bytes, threads, x64_quant_precision=precise, int8_groups=int8_groups)
     except Exception:  # its exceptions have no common base of their own
         if not precise:
             raise
         # It cannot convert weights that two products share through one DequantizeLinear.
-        session, precise = sessions.session(onnx_bytes, threads), False
+        session, precise = sessions.session(onnx_bytes, threads, int8_groups=int8_groups), False
     rows = sorted({*ROWS, vectors})  # all of ROWS: few random vectors may not saturate
     require_trusted(check_products(products, rows, threads, x64_quant_precision=precise))
     return session

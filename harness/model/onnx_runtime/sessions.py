@@ -27,13 +27,16 @@ def takes_precision(network: Network, *, x64_quant_precision: bool) -> bool:
     return x64_quant_precision and unsigned
 
 
-def session(model: bytes, threads: int, *, x64_quant_precision: bool = False) -> onnxruntime.InferenceSession:
+def session(
+    model: bytes, threads: int, *, x64_quant_precision: bool = False, int8_groups: bool = False
+) -> onnxruntime.InferenceSession:
     """Return a session on the CPU, with ONNX Runtime's default optimisations and no messages.
 
     `x64_quant_precision` sets session.x64quantprecision: int8 weights are then converted to uint8, which the
     x86-64 kernels without VNNI multiply without saturation.  It is for uint8 inputs only: ONNX Runtime has no
     kernel for int8 inputs with the converted weights (and needs none, int8 with int8 does not saturate).
-    Denormals are kept.
+    `int8_groups` sets session.qdqisint8allowed, the default on Arm: QDQ groups of int8 codes are fused as they are,
+    while x86-64 otherwise makes uint8 codes of some and computes the others in float32.  Denormals are kept.
     """
     import onnxruntime  # here, because commands that need no reference should not pay its 0.1 s
 
@@ -41,6 +44,8 @@ def session(model: bytes, threads: int, *, x64_quant_precision: bool = False) ->
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
     options.add_session_config_entry("session.x64quantprecision", str(int(x64_quant_precision)))
+    if int8_groups:
+        options.add_session_config_entry("session.qdqisint8allowed", "1")
     if x64_quant_precision:
         model = with_constants_of_their_own(model)
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

@@ -340,11 +340,6 @@ REFUSED: dict[str, tuple[Callable[[], Nodes], int, dict[str, Any], str, str]] = 
     "another type out of QDQ": (
         lambda: qdq(1), INT8, {"z1": np.int8(0)}, "node 'node_p1' (QGemm): the zero point of y is int8", "uint8",
     ),
-    "QLinearAdd": (
-        lambda: last(qlinear_matmul(1), node("QLinearAdd", "q1 s1 z1 c s0 z0 s1 z1", "sum")), UINT8,
-        {"c": np.ones(9, np.uint8)},
-        "operator com.microsoft.QLinearAdd rounds to codes a second time", "MatMul and Add written as one Gemm",
-    ),
     "a bias between two roundings": (
         lambda: last(
             qlinear_matmul(1), node("DequantizeLinear", "q1 s1 z1", "d"), node("Add", "d bf", "s"),
@@ -433,6 +428,14 @@ def test_a_product_that_is_an_output_is_refused(tmp_path: Path, name: str, const
     message, hint = refusal(tmp_path, onnx_bytes)
     assert f"gives out '{name}', which is inside what becomes one operator" in message
     assert "onnxruntime, too, fuses no QDQ group whose product is an output" in hint
+
+
+def test_a_bias_that_is_added_after_rounding_stays(tmp_path: Path, constants: Constants) -> None:
+    nodes = [*qlinear_matmul(1), node("QLinearAdd", "q1 s1 z1 c s0 z0 s1 z1", "sum")]
+    onnx_bytes = built(nodes, constants, UINT8, more={"c": np.arange(9, dtype=np.uint8)})
+    found = quantised(tmp_path, onnx_bytes)
+    assert [layer.operator for layer in found.network.layers] == ["QuantizeLinear", "QGemm", "QLinearAdd"]
+    require_same_bits(found, onnx_bytes)
 
 
 def test_what_onnxruntime_does_not_fuse_is_refused(tmp_path: Path) -> None:
