@@ -84,18 +84,133 @@ SELECTS: dict[str, Literal["ArgMax", "ArgMin"]] = {"argmax": "ArgMax", "argmin":
     "--box",
     help="Input box: LOW:HIGH for all inputs, or one pair per input, with commas; default: the box of the file.",
 )
+@click.option("--data", type=click.Path(path_type=Path), help="Calibration vectors, .npy; for convolutional networks.")
+@click.option("--test", type=click.Path(path_type=Path), help="Vectors to compare on, .npy; default: those of --data.")
+@click.option("--labels", type=click.Path(path_type=Path), help="Classes of the vectors of --test, .npy of integers.")
+@click.option(
+    "--codes", type=click.Choice(["int8", "uint8"]), default="int8", help="With --data: type of the activations."
+)
 @force
 @as_json
 @pass_workspace
 def command(
-    space: Workspace, /, as_json: bool, name: str, output: str, force: bool, box: str | None, **asked: Any
+    space: Workspace,
+    /,
+    as_json: bool,
+    name: str,
+    output: str,
+    force: bool,
+    box: str | None,
+    data: Path | None,
+    test: Path | None,
+    labels: Path | None,
+    codes: Literal["int8", "uint8"],
+    **asked: Any,
 ) -> None:
-    """Quantise a float dense network from its weights and its input box, without data.
+    """Quantise a float network: a dense one from its weights and its input box, any other with calibration --data.
 
     NAME is a name under models/, or the path of an .onnx or .nnet file.
     """
     file = space.model_file(name, (".onnx", ".nnet"))
-    quantize(file, space.new_model(output, force=force), box, asked, Console.open(as_json=as_json))
+    path, console = space.new_model(output, force=force), Console.open(as_json=as_json)
+    if data is None:
+        if test or labels:
+            raise RequestError("--test and --labels are for --data", "--data VECTORS.npy")
+        quantize(file, path, box, asked, console)
+        return
+    _require_defaults()
+    quantize_with_data(file, path, (data, test, labels), {"codes": codes, "weights": asked["weights"]}, console)
+
+
+def _require_defaults() -> None:
+    """Refuse options that --data does not read."""
+    context = click.get_current_context()
+    unread = ("ranges", "vectors", "seed", "equalize", "residual", "scores", "select", "box")
+    given = [name for name in unread if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE]
+    if given:
+        options = ", ".join(f"--{name}" for name in given)
+        raise RequestError(f"--data cannot be combined with {options}", "--weights, --codes, --test and --labels")
+    if context.params["weights"] == "uint8":
+        raise RequestError("--data cannot be combined with --weights uint8", "--weights int8-per-column or int8")
+
+
+def quantize_with_data(
+    file: Path, path: Path, arrays: tuple[Path, Path | None, Path | None], asked: Mapping[str, Any], console: Console
+) -> None:
+    """Quantise the network of `file` with calibration vectors, write the model to `path`, and print its quality.
+
+    `arrays` are the files of the calibration vectors, of the vectors to compare on, and of their classes.
+    """
+    import numpy as np
+
+    from harness.model import quantizer
+    from harness.model.quantizer import with_data
+    from harness.reference import OnnxRuntimeReference
+
+    choices = with_data.DataChoices(**asked)
+    floats = with_data.read(file)
+    data, test, labels = arrays
+    calibration = floats.images(_array(data), str(data))
+    vectors = floats.images(_array(test), str(test)) if test else calibration
+    classes = None if labels is None else _classes(labels, len(vectors))
+    found = with_data.quantize_with_data(floats, calibration, choices, path.stem)
+    network = found.network
+    computed = OnnxRuntimeReference(network, x64_quant_precision=True).activations(vectors.reshape(len(vectors), -1))
+    expected = floats.scores(vectors)
+    scores = computed[[layer.output.name for layer in network.layers].index(floats.graph.outputs[0])]
+    chosen = expected.argmax(axis=1), scores.argmax(axis=1)
+    near = quantizer.agreement(expected, scores, chosen)
+    accuracy = None if classes is None else [float(np.mean(each == classes)) for each in chosen]
+    write_whole(path, network.onnx_bytes)
+    for note in found.notes:
+        console.note(f"note: {note}")
+    lines = [_sentence(near, "argmax", f"{len(vectors):,} vectors of {test or data}")]
+    if accuracy:
+        lines.append(f"Accuracy: float {accuracy[0]:.2%}, quantised {accuracy[1]:.2%}.")
+    uses = {layer.name: len(np.unique(values)) for layer, values in zip(network.layers, computed, strict=True)}
+    console.show(_data_table(path, network, uses), *lines)
+    console.document(
+        {
+            "model": network.name,
+            "file": str(path),
+            "sha256": network.sha256,
+            "quantisation": asdict(choices) | {"calibration_vectors": len(calibration)},
+            "layers": [
+                {"name": layer.name, "operator": layer.operator, "codes": uses[layer.name]} for layer in network.layers
+            ],
+            "agreement": asdict(near),
+            "accuracy": accuracy,
+            "notes": list(found.notes),
+        }
+    )
+
+
+def _array(path: Path) -> npt.NDArray[Any]:
+    from harness.core.safe_io import load_array
+
+    try:
+        return load_array(path)
+    except OSError as error:
+        raise RequestError(f"{path}: {error.strerror or error}", "give the path of a .npy file") from error
+    except ValueError as error:
+        raise RequestError(f"{path}: not a complete .npy file: {error}", "save it with numpy.save") from error
+
+
+def _classes(path: Path, count: int) -> npt.NDArray[Any]:
+    labels = _array(path)
+    if labels.shape != (count,) or labels.dtype.kind not in "iu":
+        raise RequestError(f"{path}: {labels.dtype} of shape {labels.shape}", f"integers of shape ({count},)")
+    return labels
+
+
+def _data_table(path: Path, network: Network, uses: Mapping[str, int]) -> Table:
+    table = Table(title=str(path), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("layer", "operator", "shape", "type", "distinct values"):
+        table.add_column(heading)
+    for layer in network.layers:
+        shape = "x".join(map(str, layer.output.shape))
+        table.add_row(layer.name, layer.operator, shape, str(layer.dtype), str(uses[layer.name]))
+    return table
 
 
 def quantize(file: Path, path: Path, box: str | None, asked: Mapping[str, Any], console: Console) -> None:
@@ -118,7 +233,7 @@ def quantize(file: Path, path: Path, box: str | None, asked: Mapping[str, Any], 
     notes = [*quantized.notes, *_use_notes(uses, choices)]
     for note in notes:
         console.note(f"note: {note}")
-    console.show(_table(path, uses), _sentence(near, choices))
+    console.show(_table(path, uses), _sentence(near, choices.select, f"{near.vectors:,} new vectors of the box"))
     console.document(
         {
             "model": model.name,
@@ -244,10 +359,10 @@ def _span(bounds: tuple[float, float] | None, none: str) -> str:
     return low if low == high else f"{low} .. {high}"
 
 
-def _sentence(near: Agreement, choices: Choices) -> str:
+def _sentence(near: Agreement, select: str, vectors: str) -> str:
     parts = [f"greatest difference of a score {near.difference_max:.4g}"]
     if near.r2 is not None:
         parts.insert(0, f"R2 {near.r2:.3%}")
     if near.selected is not None:
-        parts.insert(0, f"the same {choices.select} {near.selected:.2%}")
-    return f"Compared with the float network on {near.vectors:,} new vectors of the box: {', '.join(parts)}."
+        parts.insert(0, f"the same {select} {near.selected:.2%}")
+    return f"Compared with the float network on {vectors}: {', '.join(parts)}."

@@ -5,6 +5,6 @@ the canonical form that `harness.model.parse` accepts, equal to the file bit for
 """
 
 from harness.model.importer.check import Agreement, Identity
-from harness.model.importer.files import FloatImport, QuantisedImport, bring_in, read
+from harness.model.importer.files import FloatImport, QuantisedImport, bring_in, float_graph, read
 
-__all__ = ["Agreement", "FloatImport", "Identity", "QuantisedImport", "bring_in", "read"]
+__all__ = ["Agreement", "FloatImport", "Identity", "QuantisedImport", "bring_in", "float_graph", "read"]

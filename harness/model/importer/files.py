@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,17 +50,17 @@ class QuantisedImport:
     check: Identity
 
 
-def bring_in(path: Path) -> FloatImport | QuantisedImport:
+def bring_in(path: Path, source: Mapping[str, str] | None = None) -> FloatImport | QuantisedImport:
     """Read and check a network of dense layers, float or quantised, from an .onnx or .nnet file.
 
     Raises RequestError if the file cannot be read, or cannot be imported without changing its values: with the node or
-    line, the reason, and the accepted alternatives.
+    line, the reason, and the accepted alternatives.  The metadata names the file, or what `source` says instead.
     """
     try:
         data = path.read_bytes()
     except OSError as error:
         raise RequestError(f"file {path}: {error.strerror}", "give the path of an .onnx or .nnet file") from error
-    source = {"source_file": json.dumps(path.name), "source_sha256": json.dumps(hashlib.sha256(data).hexdigest())}
+    source = dict(source or _named(path, data))
     if path.suffix == ".nnet":
         return _from_nnet(data, path.stem, source)
     if path.suffix != ".onnx":
@@ -116,6 +117,33 @@ def _with_data_inside(path: Path, data: bytes) -> tuple[bytes, dict[str, str]]:
             f"put it next to {path.name}, or save the model with its data inside: onnx.save(onnx.load(path), new)",
         ) from error
     return model.SerializeToString(), {"source_data_sha256": json.dumps(hashes)}
+
+
+def _named(path: Path, data: bytes) -> dict[str, str]:
+    return {"source_file": json.dumps(path.name), "source_sha256": json.dumps(hashlib.sha256(data).hexdigest())}
+
+
+def float_graph(path: Path) -> tuple[Graph, dict[str, str]]:
+    """Return a float model, with its data inside, and metadata that name the file.
+
+    Raises RequestError that lists all nodes that `harness.model.quantizer.with_data` cannot quantise.
+    """
+    try:
+        given = path.read_bytes()
+    except OSError as error:
+        raise RequestError(f"file {path}: {error.strerror}", "give the path of a float .onnx file") from error
+    data, hashes = _with_data_inside(path, given)
+    model = graph.decode(data, path.stem)
+    if unsupported.is_quantised(model.graph):
+        raise RequestError(f"model {path.stem!r} is quantised already", "`harness models import` imports it unchanged")
+    unsupported.require_supported(model, path.stem, str(path), also=(*fused.GROUPS, ("", "BatchNormalization")))
+    found = graph.read(model, path.stem)
+    if found.dtype != np.float32 or len(found.input_shape) < 2 or found.input_shape[0] != 1:
+        raise RequestError(
+            f"model {path.stem!r}: its input is {found.dtype} of shape {found.input_shape}",
+            "float32 (vectors, ...), with a first size of 1 or a free one",
+        )
+    return found, _named(path, given) | hashes
 
 
 def read(path: Path) -> DenseNetwork:

@@ -18,8 +18,8 @@ PREPROCESS = "python -m onnxruntime.quantization.preprocess --skip_symbolic_shap
 FOLD = f"fold it before: {PREPROCESS}"
 FIXED_SHAPE = f"export with a fixed input shape, for one vector; then fold what depends on it: {PREPROCESS}"
 QUANTISE = (
-    "quantise the file with onnxruntime.quantization.quantize_static, then import the result: harness models import "
-    "{new} -o NAME"
+    "quantise it with calibration vectors: harness models quantize {file} --data VECTORS.npy -o NAME, or with "
+    "onnxruntime.quantization.quantize_static, and import the result"
 )
 CUT = (
     "cut it off: the scores before it have the same greatest one: python -c 'import onnx.utils; "
@@ -74,10 +74,10 @@ class Problem:
     advice: str
 
 
-def require_supported(model: onnx.ModelProto, name: str, file: str) -> None:
-    """Refuse a file with operators that no import takes; the message names all of them."""
+def require_supported(model: onnx.ModelProto, name: str, file: str, also: Collection[tuple[str, str]] = ()) -> None:
+    """Refuse a file with operators that no import takes, nor are among `also`; the message names all of them."""
     graph = model.graph
-    found = list(_problems(graph, file))
+    found = list(_problems(graph, file, {*_accepted(graph), *also}))
     if not found:
         return
     accepted = floating.ACCEPTED
@@ -113,9 +113,8 @@ def _names(nodes: Collection[str]) -> str:
     return f"node{'s' if len(listed) > 1 else ''} {', '.join(map(repr, listed[:NAMES]))}{more}"
 
 
-def _problems(graph: onnx.GraphProto, file: str) -> Iterator[Problem]:
+def _problems(graph: onnx.GraphProto, file: str, accepted: Collection[tuple[str, str]]) -> Iterator[Problem]:
     """Yield the nodes that are not supported, in the order of the graph."""
-    accepted = _accepted(graph)
     constants = {tensor.name for tensor in graph.initializer}
     inputs = [value.name for value in graph.input if value.name not in constants]
     unknown = "is not supported in a quantised model" if is_quantised(graph) else "is not supported"

@@ -7,8 +7,11 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import onnxruntime
 import pytest
 from click.testing import CliRunner
 
@@ -19,8 +22,10 @@ from harness.core.errors import RequestError
 from harness.core.installation import ROOT
 from harness.model.float_network import DenseNetwork, forward, to_onnx
 from harness.model.quantizer import FRESH, drawn
+from harness.operators.qlinear_conv import QLinearConv
 from harness.reference import OnnxRuntimeReference
 from tests.support.cli.command import Ended, User
+from tests.support.importer.convolutions import NODES, SHAPE, float_network
 from tests.support.quantizer.networks import random_network
 
 
@@ -204,3 +209,83 @@ def test_a_folder_that_cannot_be_written_is_named(user: User, floats: DenseNetwo
     assert ended.code == 2
     assert f"cannot write {user.folder / 'made.onnx'}" in ended.err
     assert {path.name for path in user.folder.iterdir()} == {"floats.onnx", "made.onnx"}
+
+
+class Convolutional:
+    """A convolutional float network with calibration vectors, test vectors and their classes, as files."""
+
+    def __init__(self, folder: Path, network: str) -> None:
+        random = np.random.default_rng(0)
+        self.file = folder / "float.onnx"
+        self.file.write_bytes(float_network(network))
+        self.vectors = random.uniform(-1, 1, (40, *SHAPE)).astype(np.float32)
+        self.data, self.test, self.labels = (folder / f"{name}.npy" for name in ("data", "test", "labels"))
+        np.save(self.data, random.uniform(-1, 1, (60, *SHAPE)).astype(np.float32))
+        np.save(self.test, self.vectors)
+        np.save(self.labels, self.scores(self.file.read_bytes()).argmax(axis=1))
+
+    def scores(self, onnx_bytes: bytes) -> npt.NDArray[np.float32]:
+        session = onnxruntime.InferenceSession(onnx_bytes)
+        return np.concatenate([session.run(["y"], {"x": image[None]})[0] for image in self.vectors])
+
+
+@pytest.mark.parametrize("codes", ["int8", "uint8"])
+@pytest.mark.parametrize("network", NODES)
+def test_a_convolutional_network_is_quantised_with_data(user: User, network: str, codes: str) -> None:
+    given = Convolutional(user.folder, network)
+    made = user.folder / "made.onnx"
+    ended = user.harness(
+        *("models", "quantize", str(given.file), "-o", str(made), "--data", str(given.data), "--codes", codes),
+        *("--test", str(given.test), "--labels", str(given.labels), "--json"),
+    )
+    assert ended.code == 0, ended.err
+    document = json.loads(ended.out)
+    model = networks.load(made)
+    scores = given.scores(model.onnx_bytes)
+    right = float(np.mean(scores.argmax(axis=1) == np.load(given.labels)))
+    assert document["accuracy"] == [1.0, right]
+    assert right > 0.8
+    assert document["agreement"]["r2"] > 0.95
+    assert document["agreement"]["difference_max"] == float(
+        np.abs(scores.astype(np.float64) - given.scores(given.file.read_bytes())).max()
+    )
+    assert {str(layer.dtype) for layer in model.layers[:-1]} == {codes}
+    assert next(layer.per_column for layer in model.layers if isinstance(layer, QLinearConv))
+    assert json.loads(model.metadata["source_sha256"]) == hashlib.sha256(given.file.read_bytes()).hexdigest()
+    assert json.loads(model.metadata["quantisation"])["calibration_vectors"] == 60
+
+
+@pytest.mark.parametrize(
+    ("array", "options", "message"),
+    [
+        (np.zeros((4, 3, 8, 7), np.float32), (), "float32 of shape (4, 3, 8, 7)"),
+        (np.zeros((4, 192)), (), "float64 of shape (4, 192)"),
+        (np.full((4, 192), np.nan, np.float32), (), "NaN or infinite values"),
+        (np.zeros((4, 192), np.float32), ("--equalize",), "--data cannot be combined with --equalize"),
+        (np.zeros((4, 192), np.float32), ("--weights", "uint8"), "--data cannot be combined with --weights uint8"),
+        (np.zeros((4, 192), np.float32), ("--labels", "data.npy"), "float32 of shape (4, 192)"),
+    ],
+)
+def test_bad_data_and_options_are_refused(
+    user: User, array: npt.NDArray[Any], options: tuple[str, ...], message: str
+) -> None:
+    file, data = user.folder / "float.onnx", user.folder / "data.npy"
+    file.write_bytes(float_network("residual"))
+    np.save(data, array)
+    options = tuple(str(data) if option == "data.npy" else option for option in options)
+    ended = quantize_with(user, file, "--data", str(data), *options)
+    assert ended.code == 2
+    assert message in ended.err
+    assert not (user.folder / "made.onnx").exists()
+
+
+def quantize_with(user: User, file: Path, *options: str) -> Ended:
+    return user.harness("models", "quantize", str(file), "-o", str(user.folder / "made.onnx"), *options)
+
+
+def test_without_data_a_convolutional_network_is_refused_with_the_command(user: User) -> None:
+    file = user.folder / "float.onnx"
+    file.write_bytes(float_network("residual"))
+    ended = quantize_with(user, file)
+    assert ended.code == 2
+    assert f"harness models quantize {file} --data VECTORS.npy -o NAME" in ended.err

@@ -32,7 +32,7 @@ def test_all_unsupported_nodes_are_listed_each_with_a_way_around(tmp_path: Path)
         "  nodes 'node_c', 'node_c2': operator Conv is no dense layer; quantise the file with"
     )
     assert "onnxruntime.quantization.quantize_static" in convolutions
-    assert f"harness models import {tmp_path}/network_new.onnx -o NAME" in pool
+    assert f"harness models quantize {tmp_path}/network.onnx --data VECTORS.npy -o NAME" in pool
     assert f'onnx.utils.extract_model("{tmp_path}/network.onnx"' in softmax
     assert '["x"], ["y"]' in softmax
     assert tanh.startswith("  node 'node_t': operator Tanh bends in a way that no quantised operator of the harness")
